@@ -266,23 +266,23 @@ func launchReasons(said *advice.Advice) []string {
 
 // suggestions says what would make the plan cheaper.
 func suggestions(t *terminal, said *advice.Advice) []string {
-	switch {
-	case said == nil || said.PerHour == 0:
+	if said == nil || said.PerHour == 0 {
 		return nil
-	case len(said.Suggestions) == 0:
-		return []string{fmt.Sprintf("Of %s, none saves 1 %%.", count(said.Tried, "change"))}
 	}
-	rows := [][]string{{"SAVES", "USD/HOUR", "WITH"}}
-	for _, x := range said.Suggestions[:min(len(said.Suggestions), shownSuggestions)] {
-		with := x.Object + ": " + x.Change
-		if x.Caution != "" {
-			with += " (" + x.Caution + ")"
+	lines := []string{fmt.Sprintf("Of %s, none saves 1 %%.", count(said.Tried, "change"))}
+	if len(said.Suggestions) > 0 {
+		rows := [][]string{{"SAVES", "USD/HOUR", "WITH"}}
+		for _, x := range said.Suggestions[:min(len(said.Suggestions), shownSuggestions)] {
+			with := x.Object + ": " + x.Change
+			if x.Caution != "" {
+				with += " (" + x.Caution + ")"
+			}
+			rows = append(rows, []string{fmt.Sprintf("%.1f %%", 100*x.Saving), money(x.SavingPerHour), with})
 		}
-		rows = append(rows, []string{fmt.Sprintf("%.1f %%", 100*x.Saving), money(x.SavingPerHour), with})
-	}
-	lines := append([]string{fmt.Sprintf("What would make the %s USD per hour less, each by itself:", money(said.PerHour))}, table(t, "", rows)...)
-	if more := len(said.Suggestions) - shownSuggestions; more > 0 {
-		lines = append(lines, fmt.Sprintf("%d more: -o json has all.", more))
+		lines = append([]string{fmt.Sprintf("What would make the %s USD per hour less, each by itself:", money(said.PerHour))}, table(t, "", rows)...)
+		if more := len(said.Suggestions) - shownSuggestions; more > 0 {
+			lines = append(lines, fmt.Sprintf("%d more: -o json has all.", more))
+		}
 	}
 	if said.Untried > 0 {
 		lines = append(lines, fmt.Sprintf("Not tried: %s.", count(said.Untried, "further change")))

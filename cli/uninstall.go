@@ -169,7 +169,7 @@ func priceElsewhere(s *engine.Snapshot, id engine.OfferingID) float64 {
 	for i := range s.Classes {
 		for _, t := range s.Classes[i].InstanceTypes {
 			for _, o := range t.Offerings {
-				if t.Name == id.InstanceType && o.CapacityType == id.CapacityType {
+				if t.Name == id.InstanceType && o.CapacityType == id.CapacityType && o.Price > 0 {
 					return o.NodePrice(s.NodeOverheadPrice)
 				}
 			}

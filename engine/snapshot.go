@@ -227,7 +227,7 @@ type Offering struct {
 }
 
 // NodePrice is what a node on a machine of the offering costs, in USD per hour, with what every node costs beside; see
-// Snapshot.NodeOverheadPrice. It is the one place where the two are added.
+// Snapshot.NodeOverheadPrice.
 func (o *Offering) NodePrice(overhead float64) float64 { return o.Price + overhead }
 
 // mostNodeOverheadPrice is beyond what anybody pays for a node beside its machine, in USD per hour.

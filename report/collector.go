@@ -58,7 +58,7 @@ func (c *StateCollector) declare() {
 	family("karpenter_cluster_utilization_percent", "Share of allocatable that pods request.", "resource_type")
 	family("karpenter_nodepools_limit", "Limits of pools.", "resource_type", "nodepool")
 	family("karpenter_nodepools_usage", "What pools have.", "resource_type", "nodepool")
-	family("karpenter_nodepools_cost_total", "What the machines of pools cost, in USD per hour.", "nodepool")
+	family("karpenter_nodepools_cost_total", "What the nodes of pools cost, in USD per hour.", "nodepool")
 	family("tenon_nodepools_list_cost_total", "What the machines of pools cost by the cloud's price list, without NodeOverlays, in USD per hour.", "nodepool")
 	family("karpenter_nodepools_allowed_disruptions", "Nodes that the budgets of pools allow to be disrupted.", "nodepool", "reason")
 	family("karpenter_nodepools_nodes_consuming_budgets", "Nodes that use up the budgets of pools.", "nodepool", "reason")

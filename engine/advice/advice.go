@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -72,10 +73,10 @@ type Suggestion struct {
 	Saving        float64 `json:"saving"`
 }
 
-// trial is a suggestion with the cluster in which it is followed.
+// trial is a suggestion, and how to make the cluster in which it is followed.
 type trial struct {
 	Suggestion
-	snapshot *engine.Snapshot
+	snapshot func() *engine.Snapshot
 	options  engine.Options
 }
 
@@ -89,27 +90,26 @@ func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 	}
 	cache := &inventory.Cache{}
 	s, plan = placed(s, opt, plan, cache)
-	out.PerHour = plan.Cost.LaunchesPerHour
-	if out.PerHour <= 0 || len(plan.Unplaced) > 0 {
+	if len(plan.Unplaced) > 0 || plan.Cost.LaunchesPerHour <= 0 { // without each other they are refused, too: nothing to compare with
 		return out
 	}
-	trials := trialsOf(s, opt, plan)
-	if n := len(trials); n > MostTries {
-		out.Untried, trials = n-MostTries, trials[:MostTries]
-	}
-	for _, t := range trials {
-		if opt.Stopped() {
+	out.PerHour = plan.Cost.LaunchesPerHour
+	trials, types := trialsOf(s, opt, plan), typesOf(s)
+	for _, t := range trials[:min(len(trials), MostTries)] {
+		after := provisioning.Plan(t.snapshot(), t.options, cache)
+		if opt.Stopped() { // what was planned by then is no whole plan
 			break
 		}
 		out.Tried++
-		after := provisioning.Plan(t.snapshot, t.options, cache)
 		if t.PerHour = after.Cost.LaunchesPerHour; out.PerHour-t.PerHour < worthSaying*out.PerHour || !asGood(s, plan, after) {
 			continue
 		}
+		t.Caution = strings.Join(slices.DeleteFunc(append([]string{t.Caution}, cautions(types, plan, after)...), func(text string) bool { return text == "" }), "; ")
 		t.SavingPerHour = out.PerHour - t.PerHour
 		t.Saving = t.SavingPerHour / out.PerHour
 		out.Suggestions = append(out.Suggestions, t.Suggestion)
 	}
+	out.Untried = len(trials) - out.Tried
 	slices.SortStableFunc(out.Suggestions, func(a, b Suggestion) int { return cmp.Compare(b.SavingPerHour, a.SavingPerHour) })
 	out.Suggestions = plain(out.Suggestions)
 	return out
@@ -156,6 +156,49 @@ func asGood(s *engine.Snapshot, before, after *engine.Plan) bool {
 		id := kube.PodID(p)
 		return is[id] && !was[id] && kube.ProtectionOf(p, s.Now).Active
 	})
+}
+
+// cautions are what pods that get other machines by a change may not bear, whatever the change was.
+func cautions(types typesByPool, before, after *engine.Plan) (out []string) {
+	was, is := spotPods(before), spotPods(after)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(is)), func(id engine.PodID) bool { return !was[id] }) {
+		out = append(out, "the cloud may take spot machines away at short notice")
+	}
+	then := types.architectures(before)
+	for _, arch := range slices.Sorted(maps.Keys(types.architectures(after))) {
+		if !then[arch] {
+			out = append(out, "only if the images of all pods that may run there, those of DaemonSets too, are built for "+arch+": nothing here knows")
+		}
+	}
+	return out
+}
+
+// typesByPool are the instance types that pools start, by name.
+type typesByPool map[string]map[string]*engine.InstanceType
+
+func typesOf(s *engine.Snapshot) typesByPool {
+	index, out := kube.NewTypeIndex(s), typesByPool{}
+	for _, pool := range s.NodePools {
+		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil {
+			out[pool.Name] = index.Of(ref, pool.Name)
+		}
+	}
+	return out
+}
+
+// architectures are those of the machines that the plan may start.
+func (t typesByPool) architectures(plan *engine.Plan) map[string]bool {
+	out := map[string]bool{}
+	for i := range plan.Launches {
+		for _, name := range plan.Launches[i].InstanceTypes {
+			if kind := t[plan.Launches[i].NodePool][name]; kind != nil {
+				for _, arch := range kind.Labels[corev1.LabelArchStable] {
+					out[arch] = true
+				}
+			}
+		}
+	}
+	return out
 }
 
 // podsOf are the pods that the plan has a place for.

@@ -92,6 +92,54 @@ func TestWhatWouldMakeItCheaper(t *testing.T) {
 	}
 }
 
+// Whatever a change is about: what it makes of pods is said.
+func TestWhatPodsMayNotBearIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cluster []string
+		kind    advice.Kind
+		want    string
+	}{
+		"a family of another architecture": {[]string{"pool p type in (small)", "type small cpu=2 mem=8Gi price=0.10", "type arm cpu=2 mem=8Gi price=0.05 arch=arm64", "pod web cpu=1 mem=4Gi"},
+			advice.InstanceTypes, "are built for arm64"},
+		"a family": {[]string{"pool p type in (small)", "type small cpu=2 mem=8Gi price=0.10", "type cheap cpu=2 mem=8Gi price=0.05", "pod web cpu=1 mem=4Gi"},
+			advice.InstanceTypes, "its make, its disks and the model of its devices"},
+		"a weight before a pool of spot machines": {[]string{"pool dear weight=10 capacity in (on-demand)", "pool spot", "type small cpu=2 mem=8Gi price=0.10 spot=0.03", "pod web cpu=1 mem=4Gi"},
+			advice.Weight, "take spot machines away"},
+		"less than the limit": {[]string{"pool p", "type small cpu=2 mem=8Gi price=0.10", "pods web x4 cpu=500m mem=7Gi limits=memory:7Gi"},
+			advice.Requests, "Guaranteed"},
+	} {
+		at := slices.IndexFunc(advise(cluster(t, c.cluster...), engine.Options{}).Suggestions, func(x advice.Suggestion) bool { return x.Kind == c.kind })
+		if at < 0 {
+			t.Errorf("%s: not suggested", name)
+			continue
+		}
+		if x := advise(cluster(t, c.cluster...), engine.Options{}).Suggestions[at]; !strings.Contains(x.Caution, c.want) {
+			t.Errorf("%s: %q", name, x.Caution)
+		}
+	}
+}
+
+// Waiting pods of a workload that have a place on a node are changed as well: whoever changes it, changes them.
+func TestASuggestionIsAboutAllWaitingPodsOfAWorkload(t *testing.T) {
+	t.Parallel()
+	s := cluster(t, "pool p", "type small cpu=2 mem=8Gi price=0.10", "node n pool=p type=small zone=a", "pods web x5 cpu=500m mem=7Gi")
+	a := advise(s, engine.Options{})
+	if got, want := said(a), "Requests Pod default/web [memory] [2Gi] -75%"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A plan that was told to stop says nothing of what it did not try to its end.
+func TestWhatWasStoppedWasNotTried(t *testing.T) {
+	t.Parallel()
+	s := cluster(t, "pool p arch in (amd64) capacity in (on-demand)", "type small cpu=2 mem=8Gi price=0.10 spot=0.03", "type arm cpu=2 mem=8Gi price=0.08 arch=arm64", "pod web cpu=1 mem=4Gi")
+	plan := provisioning.Plan(s, engine.Options{}, nil)
+	if a := advice.New(s, engine.Options{Stop: func() bool { return true }}, plan); a.Tried != 0 || a.Untried != 2 || len(a.Suggestions) > 0 {
+		t.Errorf("%+v", a)
+	}
+}
+
 // What pods that nothing can run would cost is no part of a comparison.
 func TestRefusedPodsAreOnNeitherSide(t *testing.T) {
 	t.Parallel()
@@ -173,16 +221,10 @@ func followed(t *testing.T, s *engine.Snapshot, opt engine.Options, x advice.Sug
 		}
 		out.NodePools = append(out.NodePools, p)
 	}
-	launched := map[engine.PodID]bool{}
-	for _, l := range provisioning.Plan(s, opt, nil).Launches {
-		for _, id := range l.Pods {
-			launched[id] = true
-		}
-	}
 	for _, p := range s.Pods {
 		p = p.DeepCopy()
 		kind, name, _ := strings.Cut(x.Object, " ")
-		if launched[kube.PodID(p)] && kind != "NodePool" && ownedBy(p, name) {
+		if p.Spec.NodeName == "" && kind != "NodePool" && ownedBy(p, name) {
 			switch x.Kind {
 			case advice.Spread:
 				p.Spec.TopologySpreadConstraints = slices.DeleteFunc(p.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// isTypeKey reports whether the label says of what size or family a machine is: any of them runs any pod that fits. What software may
-// depend on (devices, hypervisors, operating systems) is none of them, nor is what users label themselves.
+// isTypeKey reports whether the label says of what size or family a machine is. What software depends on by itself (devices, hypervisors,
+// operating systems) is none of them, nor is what users label themselves.
 func isTypeKey(key string) bool {
 	switch key[strings.IndexByte(key, '/')+1:] {
 	case "instance-type", "instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu", "instance-memory",
@@ -24,7 +24,7 @@ func isTypeKey(key string) bool {
 }
 
 // trialsOf lists what can be tried, the same for the same input: pools first, those that most is spent in before others, then what
-// counts for all pods, then workloads.
+// counts for all pods, then workloads, and at last pools that nothing is bought in.
 func trialsOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial {
 	spent := map[string]float64{}
 	for _, l := range plan.Launches {
@@ -32,39 +32,40 @@ func trialsOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial
 	}
 	pools := slices.DeleteFunc(kube.ByName(s.NodePools), func(p *v1.NodePool) bool { return !kube.PoolProblem(p, kube.ClassOf(s, p)).OK() })
 	slices.SortStableFunc(pools, func(a, b *v1.NodePool) int { return cmp.Compare(spent[b.Name], spent[a.Name]) })
-	var out []trial
+	var used, unused []trial
+	soldBy := map[soldKey][]string{}
 	for _, pool := range pools {
-		out = append(out, poolTrials(s, opt, pool)...)
+		if trials := poolTrials(s, opt, pool, soldBy); spent[pool.Name] > 0 {
+			used = append(used, trials...)
+		} else {
+			unused = append(unused, trials...)
+		}
 	}
-	out = append(out, preferenceTrials(s, opt, plan)...)
-	return append(out, workloadTrials(s, opt, plan)...)
+	first := min(len(used), 2*MostTries/3) // the rest is for what is no pool
+	return slices.Concat(used[:first], preferenceTrials(s, opt, plan), workloadTrials(s, opt, plan), used[first:], unused)
 }
 
 // poolTrials are what the pool could allow.
-func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) []trial {
+func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool, soldBy map[soldKey][]string) []trial {
 	var out []trial
 	add := func(x Suggestion, change func(spec *v1.NodePoolSpec)) {
 		x.Object = "NodePool " + pool.Name
-		out = append(out, trial{x, withPool(s, pool, change), opt})
+		out = append(out, trial{x, func() *engine.Snapshot { return withPool(s, pool, change) }, opt})
 	}
 	class := kube.ClassOf(s, pool)
-	for _, value := range missing(pool, class, v1.CapacityTypeLabelKey) {
+	for _, value := range missing(soldBy, pool, class, v1.CapacityTypeLabelKey) {
 		x := Suggestion{Kind: CapacityType, Keys: []string{v1.CapacityTypeLabelKey}, Values: []string{value}, Change: "allow " + value}
-		if value == v1.CapacityTypeSpot {
-			x.Caution = "the cloud may take spot machines away at short notice"
-		}
 		add(x, func(spec *v1.NodePoolSpec) {
 			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
 		})
 	}
-	for _, value := range missing(pool, class, corev1.LabelArchStable) {
-		x := Suggestion{Kind: Architecture, Keys: []string{corev1.LabelArchStable}, Values: []string{value}, Change: "allow " + value,
-			Caution: "only if the images of all pods that may run there, those of DaemonSets too, are built for " + value + ": nothing here knows"}
+	for _, value := range missing(soldBy, pool, class, corev1.LabelArchStable) {
+		x := Suggestion{Kind: Architecture, Keys: []string{corev1.LabelArchStable}, Values: []string{value}, Change: "allow " + value}
 		add(x, func(spec *v1.NodePoolSpec) {
 			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
 		})
 	}
-	if zones := missing(pool, class, corev1.LabelTopologyZone); len(zones) > 0 {
+	if zones := missing(soldBy, pool, class, corev1.LabelTopologyZone); len(zones) > 0 {
 		x := Suggestion{Kind: Zones, Keys: []string{corev1.LabelTopologyZone}, Values: zones, Change: "allow zones " + strings.Join(zones, ", "),
 			Caution: "traffic between zones may cost"}
 		add(x, func(spec *v1.NodePoolSpec) {
@@ -80,7 +81,8 @@ func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) []tri
 		lists = append(lists, keys)
 	}
 	for _, list := range lists {
-		add(Suggestion{Kind: InstanceTypes, Keys: list, Change: "no requirement about " + strings.Join(list, ", ")}, func(spec *v1.NodePoolSpec) {
+		add(Suggestion{Kind: InstanceTypes, Keys: list, Change: "no requirement about " + strings.Join(list, ", "),
+			Caution: "only if pods need no more of a machine than they request: its make, its disks and the model of its devices may be others"}, func(spec *v1.NodePoolSpec) {
 			spec.Template.Spec.Requirements = open(spec.Template.Spec.Requirements, list)
 		})
 	}
@@ -93,14 +95,24 @@ func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) []tri
 	return out
 }
 
+// soldKey is a label of the machines of a class.
+type soldKey struct {
+	class *engine.Class
+	key   string
+}
+
 // missing lists, in order, the values of the label that the class sells machines of and the pool's requirements leave out; none where
 // the pool labels its machines so itself.
-func missing(pool *v1.NodePool, class *engine.Class, key string) []string {
+func missing(soldBy map[soldKey][]string, pool *v1.NodePool, class *engine.Class, key string) []string {
 	if _, labelled := kube.PoolLabels(pool)[key]; labelled {
 		return nil
 	}
+	by := soldKey{class, key}
+	if _, known := soldBy[by]; !known {
+		soldBy[by] = sold(class, key)
+	}
 	var out []string
-	for _, value := range sold(class, key) {
+	for _, value := range soldBy[by] {
 		if !admits(pool, key, value) {
 			out = append(out, value)
 		}

@@ -26,11 +26,12 @@ const (
 	outOfProportion = 1.5
 )
 
-// workload is the pods of one owner that the plan starts machines for.
+// workload is the pods of one owner that wait, some of which the plan starts machines for.
 type workload struct {
-	name string
-	pods []*corev1.Pod
-	kind *engine.InstanceType // of the first pod's machine
+	name     string
+	pods     []*corev1.Pod
+	launched int                  // of these, how many get new machines
+	kind     *engine.InstanceType // of the first such pod's machine
 }
 
 // workloadsOf lists the workloads that the plan starts machines for, those with most pods there first.
@@ -42,36 +43,32 @@ func workloadsOf(s *engine.Snapshot, plan *engine.Plan) []workload {
 		}
 	}
 	byName := map[string]*workload{}
-	pools := kube.PoolsByName(s)
+	types := typesOf(s)
 	for _, pod := range kube.ByName(s.Pods) {
-		l := launch[kube.PodID(pod)]
+		if pod.Spec.NodeName != "" || kube.IsTerminal(pod) {
+			continue
+		}
+		w, l := byName[ownerName(pod)], launch[kube.PodID(pod)]
+		if w == nil {
+			w = &workload{name: ownerName(pod)}
+			byName[w.name] = w
+		}
+		w.pods = append(w.pods, pod)
 		if l == nil {
 			continue
 		}
-		name := ownerName(pod)
-		if byName[name] == nil {
-			byName[name] = &workload{name: name, kind: typeNamed(kube.ClassOf(s, pools[l.NodePool]), l.InstanceTypes)}
+		if w.launched++; w.launched == 1 && len(l.InstanceTypes) > 0 {
+			w.kind = types[l.NodePool][l.InstanceTypes[0]]
 		}
-		byName[name].pods = append(byName[name].pods, pod)
 	}
 	var out []workload
 	for _, name := range kube.SortedKeys(byName) {
-		out = append(out, *byName[name])
-	}
-	slices.SortStableFunc(out, func(a, b workload) int { return cmp.Compare(len(b.pods), len(a.pods)) })
-	return out[:min(len(out), mostWorkloads)]
-}
-
-// typeNamed is the first of the types, as the class sells it.
-func typeNamed(class *engine.Class, names []string) *engine.InstanceType {
-	if class != nil && len(names) > 0 {
-		for i := range class.InstanceTypes {
-			if class.InstanceTypes[i].Name == names[0] {
-				return &class.InstanceTypes[i]
-			}
+		if byName[name].launched > 0 {
+			out = append(out, *byName[name])
 		}
 	}
-	return nil
+	slices.SortStableFunc(out, func(a, b workload) int { return cmp.Compare(b.launched, a.launched) })
+	return out[:min(len(out), mostWorkloads)]
 }
 
 // ownerName says whose the pod is: "Deployment default/web". Pods of nobody that differ in a number only count as one.
@@ -102,7 +99,7 @@ func preferenceTrials(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 	var out []trial
 	add := func(policy engine.PreferencePolicy, change, caution string) {
 		opt.Preferences = policy
-		out = append(out, trial{Suggestion{Kind: Preferences, Object: "--preference-policy", Values: []string{string(policy)}, Change: change, Caution: caution}, s, opt})
+		out = append(out, trial{Suggestion{Kind: Preferences, Object: "--preference-policy", Values: []string{string(policy)}, Change: change, Caution: caution}, func() *engine.Snapshot { return s }, opt})
 	}
 	if opt.Preferences == engine.Respect {
 		add(engine.Weighted, "Weighted: preferences of pods are met where they cost little", "")
@@ -195,11 +192,15 @@ func (w *workload) inProportion(s *engine.Snapshot, opt engine.Options) (trial, 
 	}) {
 		return trial{}, false
 	}
+	caution := "only if it uses no more: nothing here knows"
+	if limit, limited := c.Resources.Limits[much]; limited && limit.Cmp(was) == 0 {
+		caution += "; its limit has to go down as well if the pod is to stay Guaranteed"
+	}
 	return trial{Suggestion{
 		Kind: Requests, Object: w.name, Keys: []string{string(much)}, Values: []string{is.String()},
 		Change: fmt.Sprintf("request %s %s in container %s, not %s: its share of a machine's %s is %.1f times its share of %s",
 			engine.AmountWords(much, is), much, c.Name, engine.AmountWords(much, was), much, times, little),
-		Caution: "only if it uses no more: nothing here knows",
+		Caution: caution,
 	}, w.with(s, func(pod *corev1.Pod) {
 		pod.Spec.Containers = slices.Clone(pod.Spec.Containers)
 		r := &pod.Spec.Containers[i].Resources
@@ -230,21 +231,23 @@ func less(name corev1.ResourceName, was resource.Quantity, excess float64) (is r
 	return is, is.Sign() > 0 && is.Cmp(was) < 0
 }
 
-// with is the snapshot in which the workload's pods are others.
-func (w *workload) with(s *engine.Snapshot, change func(pod *corev1.Pod)) *engine.Snapshot {
-	mine := map[*corev1.Pod]bool{}
-	for _, pod := range w.pods {
-		mine[pod] = true
-	}
-	out := *s
-	out.Pods = slices.Clone(s.Pods)
-	for i, pod := range s.Pods {
-		if mine[pod] {
-			other := *pod
-			other.Spec.TopologySpreadConstraints = slices.Clone(pod.Spec.TopologySpreadConstraints)
-			change(&other)
-			out.Pods[i] = &other
+// with makes the snapshot in which the workload's pods are others.
+func (w *workload) with(s *engine.Snapshot, change func(pod *corev1.Pod)) func() *engine.Snapshot {
+	return func() *engine.Snapshot {
+		mine := map[*corev1.Pod]bool{}
+		for _, pod := range w.pods {
+			mine[pod] = true
 		}
+		out := *s
+		out.Pods = slices.Clone(s.Pods)
+		for i, pod := range s.Pods {
+			if mine[pod] {
+				other := *pod
+				other.Spec.TopologySpreadConstraints = slices.Clone(pod.Spec.TopologySpreadConstraints)
+				change(&other)
+				out.Pods[i] = &other
+			}
+		}
+		return &out
 	}
-	return &out
 }

@@ -46,7 +46,7 @@ func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference
 // priceOf is Price of a machine with labels that name that offering.
 func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	best := b.offering(id, labels, class)
-	if best == nil || best.Unpriced && !(best.Price > 0) {
+	if best == nil || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // what is marked sold out is not marked unpriced any more
 		return 0, false
 	}
 	usd = best.NodePrice(b.overhead)
