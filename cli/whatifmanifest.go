@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/dashboard"
 	"tenon.sh/engine"
+	"tenon.sh/engine/advice"
 	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
@@ -28,6 +30,13 @@ func manifests(s *engine.Snapshot) []dashboard.Manifest {
 	}
 	for _, o := range inOrder(s.NodePools) {
 		add("NodePool", o.Name, func() map[string]any { return bare(v1.GroupVersion.String(), "NodePool", o.ObjectMeta, o.Spec) })
+	}
+	for _, pool := range inOrder(s.NodePools)[:min(len(s.NodePools), mostQuestioned)] {
+		for _, q := range usualQuestions(s, pool) {
+			add("NodePool, changed", pool.Name+": "+q.Change, func() map[string]any {
+				return bare(v1.GroupVersion.String(), "NodePool", q.Pool.ObjectMeta, q.Pool.Spec)
+			})
+		}
 	}
 	for _, o := range inOrder(s.NodeOverlays) {
 		add("NodeOverlay", o.Name, func() map[string]any {
@@ -50,6 +59,47 @@ func manifests(s *engine.Snapshot) []dashboard.Manifest {
 		add("Deployment", name, func() map[string]any {
 			return bare("apps/v1", "Deployment", metav1.ObjectMeta{Namespace: namespace, Name: plain}, map[string]int{"replicas": deployments[name]})
 		})
+	}
+	return out
+}
+
+// mostQuestioned is of how many pools the usual questions are offered.
+const mostQuestioned = 20
+
+// usualQuestions are changes of a pool that people ask after: what it could allow, and what would make its nodes stay for longer or shorter.
+func usualQuestions(s *engine.Snapshot, pool *v1.NodePool) []advice.Changed {
+	out := advice.PoolChanges(s, pool)
+	for i := range out {
+		for _, key := range out[i].Keys { // the last word of a label is enough here
+			out[i].Change = strings.ReplaceAll(out[i].Change, key, key[strings.LastIndexByte(key, '/')+1:])
+		}
+	}
+	add := func(change string, apply func(pool *v1.NodePool)) {
+		changed := pool.DeepCopy()
+		apply(changed)
+		out = append(out, advice.Changed{Change: change, Pool: changed})
+	}
+	if !slices.ContainsFunc(pool.Spec.Template.Spec.Requirements, func(r v1.Requirement) bool {
+		e := kube.PoolExpression(r)
+		return e.Key == v1.CapacityTypeLabelKey && !e.Admits(v1.CapacityTypeSpot, true)
+	}) {
+		add("on-demand alone", func(p *v1.NodePool) {
+			p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, v1.Requirement{Key: v1.CapacityTypeLabelKey, Operator: v1.In, Values: []string{v1.CapacityTypeOnDemand}})
+		})
+	}
+	for _, policy := range []v1.ConsolidationPolicy{v1.WhenEmpty, v1.WhenEmptyOrUnderutilized, v1.Balanced} {
+		if policy != pool.Spec.Disruption.ConsolidationPolicy {
+			add("consolidationPolicy "+string(policy), func(p *v1.NodePool) { p.Spec.Disruption.ConsolidationPolicy = policy })
+		}
+	}
+	for _, after := range []string{"0s", "5m", "1h"} {
+		var parsed v1.NillableDuration
+		if err := parsed.UnmarshalJSON([]byte(strconv.Quote(after))); err == nil {
+			add("consolidateAfter "+after, func(p *v1.NodePool) { p.Spec.Disruption.ConsolidateAfter = parsed })
+		}
+	}
+	for _, payback := range []string{"1h", "24h"} {
+		add("payback "+payback, func(p *v1.NodePool) { p.Annotations = kube.With(p.Annotations, v1.PaybackAnnotationKey, payback) })
 	}
 	return out
 }

@@ -48,29 +48,66 @@ func trialsOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial
 // poolTrials are what the pool could allow.
 func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool, soldBy map[soldKey][]string) []trial {
 	var out []trial
-	add := func(x Suggestion, change func(spec *v1.NodePoolSpec)) {
-		x.Object = "NodePool " + pool.Name
-		out = append(out, trial{x, func() *engine.Snapshot { return withPool(s, pool, change) }, opt})
+	for _, c := range poolChanges(pool, kube.ClassOf(s, pool), soldBy) {
+		c.Object = "NodePool " + pool.Name
+		out = append(out, trial{c.Suggestion, func() *engine.Snapshot {
+			changed := *s
+			changed.NodePools = slices.Clone(s.NodePools)
+			changed.NodePools[slices.Index(s.NodePools, pool)] = c.applied(pool)
+			return &changed
+		}, opt})
 	}
+	return out
+}
+
+// poolChange is a suggestion about a pool, and how to follow it.
+type poolChange struct {
+	Suggestion
+	change func(spec *v1.NodePoolSpec)
+}
+
+func (c *poolChange) applied(pool *v1.NodePool) *v1.NodePool {
+	out := *pool
+	c.change(&out.Spec)
+	return &out
+}
+
+// Changed is a pool that allows more than it does.
+type Changed struct {
+	// Change says what it allows, and names these labels; see Suggestion.
+	Change string
+	Keys   []string
+	Pool   *v1.NodePool
+}
+
+// PoolChanges are the changes of the pool that New tries, in order, whatever they save.
+func PoolChanges(s *engine.Snapshot, pool *v1.NodePool) (out []Changed) {
 	class := kube.ClassOf(s, pool)
-	for _, value := range missing(soldBy, pool, class, v1.CapacityTypeLabelKey) {
-		x := Suggestion{Kind: CapacityType, Keys: []string{v1.CapacityTypeLabelKey}, Values: []string{value}, Change: "allow " + value}
+	if !kube.PoolProblem(pool, class).OK() {
+		return nil
+	}
+	for _, c := range poolChanges(pool, class, map[soldKey][]string{}) {
+		out = append(out, Changed{c.Change, c.Keys, c.applied(pool)})
+	}
+	return out
+}
+
+func poolChanges(pool *v1.NodePool, class *engine.Class, soldBy map[soldKey][]string) (out []poolChange) {
+	add := func(x Suggestion, change func(spec *v1.NodePoolSpec)) { out = append(out, poolChange{x, change}) }
+	addAllowed := func(x Suggestion) {
+		x.Change = "allow " + strings.Join(x.Values, ", ")
 		add(x, func(spec *v1.NodePoolSpec) {
 			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
 		})
+	}
+	for _, value := range missing(soldBy, pool, class, v1.CapacityTypeLabelKey) {
+		addAllowed(Suggestion{Kind: CapacityType, Keys: []string{v1.CapacityTypeLabelKey}, Values: []string{value}})
 	}
 	for _, value := range missing(soldBy, pool, class, corev1.LabelArchStable) {
-		x := Suggestion{Kind: Architecture, Keys: []string{corev1.LabelArchStable}, Values: []string{value}, Change: "allow " + value}
-		add(x, func(spec *v1.NodePoolSpec) {
-			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
-		})
+		addAllowed(Suggestion{Kind: Architecture, Keys: []string{corev1.LabelArchStable}, Values: []string{value}})
 	}
 	if zones := missing(soldBy, pool, class, corev1.LabelTopologyZone); len(zones) > 0 {
-		x := Suggestion{Kind: Zones, Keys: []string{corev1.LabelTopologyZone}, Values: zones, Change: "allow zones " + strings.Join(zones, ", "),
-			Caution: "traffic between zones may cost"}
-		add(x, func(spec *v1.NodePoolSpec) {
-			spec.Template.Spec.Requirements = allow(spec.Template.Spec.Requirements, x)
-		})
+		addAllowed(Suggestion{Kind: Zones, Keys: []string{corev1.LabelTopologyZone}, Values: zones, Caution: "traffic between zones may cost"})
 	}
 	keys := typeKeysOf(pool)
 	lists := [][]string{}
@@ -191,13 +228,4 @@ func open(requirements []v1.Requirement, keys []string) []v1.Requirement {
 		out = append(out, r)
 	}
 	return out
-}
-
-// withPool is the snapshot in which the pool is another one.
-func withPool(s *engine.Snapshot, pool *v1.NodePool, change func(spec *v1.NodePoolSpec)) *engine.Snapshot {
-	out, other := *s, *pool
-	change(&other.Spec)
-	out.NodePools = slices.Clone(s.NodePools)
-	out.NodePools[slices.Index(s.NodePools, pool)] = &other
-	return &out
 }
