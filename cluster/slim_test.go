@@ -168,7 +168,7 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: meta("a")}, &corev1.PodTemplate{ObjectMeta: meta("a")},
 		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")}, &autoscalingv1.ProvisioningRequest{ObjectMeta: meta("a")}, &schedulingv1alpha3.PodGroup{ObjectMeta: meta("a")})
 	config := w.Cluster.Config
-	config.Overlays, config.Buffers, config.Requests = true, true, true
+	config.Overlays, config.Buffers, config.Requests, config.NodeOverheadPrice = true, true, true, 0.01
 	config.Selectors = func([]string, *device.Shape) []device.Answer { return nil }
 	config.ScaleUps = cluster.ScaleUpsFrom(eventSource{[]corev1.Event{
 		scaleUpEvent("a", "pod-web", "cluster-autoscaler", "pod triggered scale-up: [{gpu 1->2 (max: 10)}]", w.Clock.Now()),
