@@ -33,7 +33,7 @@ const (
 func (p *Provider) Sources() []provider.Source {
 	return []provider.Source{
 		{Name: "nodes", Notifier: &announced{Provider: p, done: map[string]bool{}}, Every: nodesEvery},
-		{Name: "machines", Notifier: &vanished{p}, Every: machinesEvery},
+		{Name: "machines", Notifier: &vanished{Provider: p, gone: map[string]bool{}}, Every: machinesEvery},
 	}
 }
 
@@ -109,7 +109,13 @@ func eventOf(n *corev1.Node) string {
 }
 
 // vanished are machines that Azure has taken away, or that somebody has deleted, without a word on their nodes.
-type vanished struct{ *Provider }
+type vanished struct {
+	*Provider
+
+	mu sync.Mutex // guards gone
+	// gone are those that Azure says it does not have, by the IDs of their notices, for as long as their claims stand: it is asked once.
+	gone map[string]bool
+}
 
 // Notices are about machines of claims that Azure is deleting or does not have any more. Claims are acted on until they go.
 func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
@@ -129,11 +135,16 @@ func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 	}
 	err = group.Wait()
 	var out []provider.Notice
+	still := map[string]bool{}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, n := range found {
 		if n != nil {
 			out = append(out, *n)
+			still[n.ID] = v.gone[n.ID]
 		}
 	}
+	v.gone = still
 	return out, asThrottled(err)
 }
 
@@ -143,22 +154,37 @@ func (v *vanished) notice(ctx context.Context, claim *v1.NodeClaim) (*provider.N
 	if err != nil || claim.DeletionTimestamp != nil { // of another group nobody here knows anything
 		return nil, nil
 	}
+	kind := engine.NoticeTerminating
+	if claim.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
+		kind = engine.NoticeSpotInterruption
+	}
+	notice := &provider.Notice{ID: "machine/" + name + "/" + string(claim.UID), Machine: engineID(claim), Kind: kind}
+	if v.isGone(notice.ID, false) {
+		return notice, nil
+	}
 	m, err := v.machines.Seen(ctx, name)
 	if errors.Is(err, machine.ErrOthers) {
 		log.FromContext(ctx).Error(err, "whether the machine is still there is not told", "NodeClaim", claim.Name)
 		return nil, nil
 	}
-	if err != nil && !errors.Is(err, provider.ErrGone) {
+	if errors.Is(err, provider.ErrGone) {
+		v.isGone(notice.ID, true)
+		return notice, nil
+	}
+	if err != nil || m.Phase != machine.Leaving {
 		return nil, err
 	}
-	if err == nil && m.Phase != machine.Leaving {
-		return nil, nil
+	return notice, nil
+}
+
+// isGone reports whether Azure has said that it does not have the machine of a notice, which it may do now.
+func (v *vanished) isGone(id string, now bool) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now {
+		v.gone[id] = true
 	}
-	kind := engine.NoticeTerminating
-	if claim.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
-		kind = engine.NoticeSpotInterruption
-	}
-	return &provider.Notice{ID: "machine/" + name + "/" + string(claim.UID), Machine: engineID(claim), Kind: kind}, nil
+	return v.gone[id]
 }
 
 // Acknowledge has nothing to do: the claim goes.
