@@ -65,11 +65,11 @@ func (r *Reader) read() error {
 const patienceForNew = 2 * time.Second
 
 // look gives the newest picture, and what has kept newer ones from being taken. If it is time, it begins to read another: after every,
-// and so that reading takes at most a fifth of the time.
+// and so that reading takes at most a tenth of the time.
 func (r *Reader) look(ctx context.Context) (*view, string) {
 	r.mu.Lock()
 	now := r.clock.Now()
-	if r.every > 0 && r.reading == nil && now.Sub(r.ended) >= max(r.every, 4*r.took) {
+	if r.every > 0 && r.reading == nil && now.Sub(r.ended) >= max(r.every, 9*r.took) {
 		done := make(chan struct{})
 		r.reading = done
 		go func() {
