@@ -12,10 +12,9 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// answerSelectors has claims for devices acted on where there are any, or devices that could be claimed; in the cluster of a controller that
-// acts on them, resources that stand for a class of devices are claims as well.
-func answerSelectors(s *engine.Snapshot, controlled bool) {
-	if len(s.ResourceClaims)+len(s.ResourceSlices) > 0 || haveDevices(s.Classes) || controlled && len(s.DeviceClasses) > 0 {
+// answerSelectors has claims for devices acted on where there are any, or devices that could be claimed.
+func answerSelectors(s *engine.Snapshot) {
+	if len(s.ResourceClaims)+len(s.ResourceSlices) > 0 || haveDevices(s.Classes) {
 		s.Selectors = deviceselector.New().Ask
 	}
 }

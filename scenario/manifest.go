@@ -71,7 +71,7 @@ func Read(in Input) (*Reading, error) {
 	m.overlaid(&s)
 	loadZones(&s)
 	if m.catalog == nil || !m.catalog.IgnoresClaims {
-		answerSelectors(&s, m.catalog != nil)
+		answerSelectors(&s)
 	}
 	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}
 	if m.catalog != nil {

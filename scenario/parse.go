@@ -198,7 +198,7 @@ func (b *builder) take() *engine.Snapshot {
 	s := clone(&b.snapshot)
 	overlay.Apply(&s)
 	loadZones(&s)
-	answerSelectors(&s, false)
+	answerSelectors(&s)
 	return &s
 }
 
