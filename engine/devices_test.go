@@ -209,6 +209,9 @@ func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing
 			s.NodePools = s.NodePools[1:]
 		}, 2, 0},
 		{"the pool starts others now", func(s *engine.Snapshot) { s.NodePools[0].Spec.Template.Labels = map[string]string{"team": "b"} }, 0, 3},
+		{"what is written is longer than anything that is written here", func(s *engine.Snapshot) {
+			s.NodePools[0].Annotations = map[string]string{v1.LearnedDevicesAnnotationKey: annotation[v1.LearnedDevicesAnnotationKey] + strings.Repeat(" ", 64<<10)}
+		}, 0, 3},
 		{"what is written is no JSON", func(s *engine.Snapshot) {
 			s.NodePools[0].Annotations = map[string]string{v1.LearnedDevicesAnnotationKey: "{"}
 		}, 0, 3},

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -177,4 +178,21 @@ func jsonOf(t *testing.T, x any) string {
 		t.Fatal(err)
 	}
 	return string(out)
+}
+
+// An offering whose price nobody knows has none, also while it is sold out, which takes the mark away that says so.
+func TestAnUnknownPriceIsNotWhatNodesCostBeside(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "node-overhead-price 0.02", "pool p", "type one cpu=2 mem=8Gi price=0.10", "node n pool=p type=one zone=a")
+	for _, c := range []struct {
+		offering engine.Offering
+		want     float64
+	}{{engine.Offering{Price: 0.10}, 0.12}, {engine.Offering{Unpriced: true}, 0}, {engine.Offering{SoldOut: true}, 0}, {engine.Offering{Price: 0.10, SoldOut: true}, 0.12}} {
+		o := &s.Classes[0].InstanceTypes[0].Offerings[0]
+		o.Price, o.Unpriced, o.SoldOut = c.offering.Price, c.offering.Unpriced, c.offering.SoldOut
+		usd, known := inventory.NewPriceBook(s).Price(s.Nodes[0].Labels, nil)
+		if math.Abs(usd-c.want) > 1e-9 || known != (c.want > 0) {
+			t.Errorf("%+v: %v, known %v", c.offering, usd, known)
+		}
+	}
 }

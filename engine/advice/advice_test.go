@@ -166,6 +166,18 @@ func TestTheWorkIsBounded(t *testing.T) {
 	}
 }
 
+// However many pools there are, workloads have their turn.
+func TestPoolsLeaveTriesForWorkloads(t *testing.T) {
+	t.Parallel()
+	lines := []string{"type small cpu=2 mem=8Gi price=0.10 spot=0.099", "type arm cpu=2 mem=8Gi price=0.10 arch=arm64 spot=0.099"}
+	for i := range 12 {
+		lines = append(lines, fmt.Sprintf("pool p%d arch in (amd64) capacity in (on-demand) labels=team:t%d", i, i), fmt.Sprintf("pods web%d x4 cpu=500m mem=7Gi team in (t%d)", i, i))
+	}
+	if got := said(advise(cluster(t, lines...), engine.Options{Effort: -1})); !strings.Contains(got, "Requests") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // Whoever does what a suggestion says gets the bill that it names, for the same pods, and nothing that was handed in has changed.
 func TestLawASuggestionThatIsFollowedGivesItsBill(t *testing.T) {
 	t.Parallel()

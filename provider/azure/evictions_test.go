@@ -192,6 +192,27 @@ func TestTwoHundredEvictionsAreEachActedOnOnce(t *testing.T) {
 	}
 }
 
+// A claim stands for a while after its machine has gone: Azure is not asked for the machine again, and who asks hears of it again.
+func TestMachinesThatAreGoneAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	e := newEvictions(t, 3)
+	for _, name := range e.names {
+		e.Evict(name)
+	}
+	e.clock.Step(time.Minute)
+	before := len(e.Calls(""))
+	for _, source := range e.provider.Sources() {
+		for range 3 {
+			if notices, err := source.Notices(e.Context()); source.Name == "machines" && (err != nil || len(notices) != len(e.names)) {
+				t.Errorf("%d notices, %v", len(notices), err)
+			}
+		}
+	}
+	if gets := e.calls(before)["VirtualMachines_Get"]; gets != len(e.names) {
+		t.Errorf("%d calls for %d machines", gets, len(e.names))
+	}
+}
+
 // BenchmarkEvictions has two hundred machines be evicted within ten seconds, while each call of Azure takes a tenth of a second. It
 // measures how long after the last eviction could be seen the last claim is told to go, once the source is asked: nodes every second,
 // machines every thirty.

@@ -106,6 +106,7 @@ func TestDriversPublishTheDevicesOfANode(t *testing.T) {
 		{"in parts", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Parts: 2, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "1 of 2", "1 of 2 2 of 2"}},
 		{"fewer", &simulated.Fault{What: simulated.FaultSlices, Count: 1, Driver: pool.Driver}, []string{"1 of 1", "1 of 1", "1 of 1"}},
 		{"more", &simulated.Fault{What: simulated.FaultSlices, Factor: 2}, []string{"6 of 1", "6 of 1", "6 of 1"}},
+		{"absurdly many", &simulated.Fault{What: simulated.FaultSlices, Factor: 1e300}, []string{"128 of 1", "128 of 1", "128 of 1"}},
 		{"of another driver", &simulated.Fault{What: simulated.FaultSlices, Driver: "nic.example.com"}, []string{"3 of 1", "3 of 1", "3 of 1"}},
 		{"never", &simulated.Fault{What: simulated.FaultSlices}, []string{"", "", ""}},
 	} {
