@@ -57,24 +57,54 @@ func TestStepsOfArgoWhoseMachineIsTakenBeginAnew(t *testing.T) {
 	w.submit()
 	w.stepsRun("transform", 40, 90*time.Second)
 	before := uidsOf(w.steps("transform"))
-	controller.end(syscall.SIGTERM)
-	controller = w.start(append(argoCloud, "--faults="+w.faultsFile(simulated.Fault{
-		What: simulated.FaultReclaim, Share: 1, At: metav1.Duration{Duration: 5 * time.Second}, For: metav1.Duration{Duration: time.Second},
-	}))...)
+	controller = w.lose(controller, simulated.FaultReclaim)
 	began := time.Now()
-	w.until(90*time.Second, func() (bool, string) {
-		again := 0
-		for _, pod := range w.steps("transform") {
-			if !before[pod.UID] && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
-				again++
-			}
-		}
-		return again >= 40, fmt.Sprintf("%d of 40 steps run again; %s\n%s", again, w.workflowSays(), w.waiting(3))
-	})
+	w.runAgain(before, 90*time.Second)
 	t.Logf("all run again %.0f s after the controller came that heard of it; Argo says %v", time.Since(began).Seconds(), w.failures())
 	e.hold("")
 	if pods := w.succeeds(2 * time.Minute); pods != 60+40 {
 		t.Errorf("it took %d pods, want 40 more than the 60 steps", pods)
+	}
+	w.noMachines(30 * time.Second)
+	w.noErrors(controller)
+}
+
+// All machines die without a notice while steps run: Kubernetes itself marks their pods as failed once their nodes are gone, and Argo
+// begins these steps anew. So it does where a pod is gone before Argo has seen its end; OnFailure would not.
+func TestStepsOfArgoWhoseMachineDiesBeginAnew(t *testing.T) {
+	w := newWorld(t)
+	w.startArgo()
+	e := w.startExecutor()
+	controller := w.start(argoCloud...)
+	e.hold("transform")
+	w.submit()
+	w.stepsRun("transform", 40, 90*time.Second)
+	before := uidsOf(w.steps("transform"))
+	dead := w.claims()
+	controller = w.lose(controller, simulated.FaultKill)
+	began := time.Now()
+	w.runAgain(before, 4*time.Minute)
+	t.Logf("all run again %.0f s after the controller came whose cloud has lost them; Argo says %v", time.Since(began).Seconds(), w.failures())
+	left := map[string]bool{}
+	for _, c := range w.claims() {
+		left[c.Name] = true
+	}
+	for _, c := range dead {
+		if left[c.Name] {
+			t.Errorf("the claim of the dead machine %s is left", c.Name)
+		}
+	}
+
+	gone := w.steps("transform")[0]
+	w.must(w.Delete(w, &gone, client.GracePeriodSeconds(0)))
+	w.must(client.IgnoreNotFound(w.Patch(w, &gone, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+	w.until(time.Minute, func() (bool, string) {
+		says := w.failures()
+		return says["Error pod deleted"] == 1, fmt.Sprintf("Argo says %v", says)
+	})
+	e.hold("")
+	if pods := w.succeeds(2 * time.Minute); pods != 60+40+1 {
+		t.Errorf("it took %d pods, want 41 more than the 60 steps", pods)
 	}
 	w.noMachines(30 * time.Second)
 	w.noErrors(controller)
@@ -168,6 +198,29 @@ func TestTenonGoesOnWithoutArgo(t *testing.T) {
 	w.must(w.Delete(w, alone))
 	w.noMachines(time.Minute)
 	w.noErrors(controller)
+}
+
+// lose ends the controller and starts one whose cloud loses all machines five seconds later.
+func (w *world) lose(controller *tenon, how string) *tenon {
+	w.Helper()
+	controller.end(syscall.SIGTERM)
+	return w.start(append(argoCloud, "--faults="+w.faultsFile(simulated.Fault{
+		What: how, Share: 1, At: metav1.Duration{Duration: 5 * time.Second}, For: metav1.Duration{Duration: time.Second},
+	}))...)
+}
+
+// runAgain waits until as many steps of the task transform run as there are pods of it before, all in others.
+func (w *world) runAgain(before map[types.UID]bool, patience time.Duration) {
+	w.Helper()
+	w.until(patience, func() (bool, string) {
+		again := 0
+		for _, pod := range w.steps("transform") {
+			if !before[pod.UID] && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				again++
+			}
+		}
+		return again >= len(before), fmt.Sprintf("%d of %d steps run again; %s\n%s", again, len(before), w.workflowSays(), w.waiting(3))
+	})
 }
 
 func uidsOf(pods []corev1.Pod) map[types.UID]bool {
