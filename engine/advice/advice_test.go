@@ -130,6 +130,26 @@ func TestASuggestionIsAboutAllWaitingPodsOfAWorkload(t *testing.T) {
 	}
 }
 
+// Whose pods a suggestion is about is said by what a person would change: the Deployment, not the ReplicaSet that it has made.
+func TestSuggestionsNameWhatAPersonChanges(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ owner, hash, want string }{
+		{"ReplicaSet/web-5d4f", "5d4f", "Deployment default/web"},
+		{"ReplicaSet/web-5d4f", "", "ReplicaSet default/web-5d4f"},
+		{"ReplicaSet/web", "5d4f", "ReplicaSet default/web"},
+		{"StatefulSet/web-5d4f", "5d4f", "StatefulSet default/web-5d4f"},
+	} {
+		labels := ""
+		if c.hash != "" {
+			labels = " labels=pod-template-hash:" + c.hash
+		}
+		a := advise(cluster(t, "pool p", "type small cpu=2 mem=8Gi price=0.10", "pods web x4 cpu=500m mem=7Gi owner="+c.owner+labels), engine.Options{})
+		if got, want := said(a), "Requests "+c.want+" [memory] [2Gi] -75%"; got != want {
+			t.Errorf("pods of %s: got %s, want %s", c.owner, got, want)
+		}
+	}
+}
+
 // A plan that was told to stop says nothing of what it did not try to its end.
 func TestWhatWasStoppedWasNotTried(t *testing.T) {
 	t.Parallel()
