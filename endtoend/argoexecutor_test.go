@@ -47,23 +47,7 @@ func (w *world) startExecutor() *executor {
 	account, err := client.New(config, client.Options{})
 	w.must(err)
 	e := &executor{world: w, account: account}
-	done := make(chan struct{})
-	end := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(200 * time.Millisecond):
-				if err := e.look(); err != nil && w.Err() == nil {
-					w.Errorf("play Argo's executor: %v", err)
-					return
-				}
-			}
-		}
-	}()
-	w.Cleanup(func() { close(end); <-done })
+	w.play("play Argo's executor", e.look)
 	return e
 }
 
