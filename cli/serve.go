@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -75,12 +76,12 @@ func (e *endpoints) close() {
 	}
 }
 
-// metricsPort is the port that metrics are served on, 0 if they are not.
-func (e *endpoints) metricsPort() int {
-	if e.metrics == nil {
+// portOf is the port that something is served on, 0 if it is not.
+func portOf(l net.Listener) int {
+	if l == nil {
 		return 0
 	}
-	return e.metrics.Addr().(*net.TCPAddr).Port
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // serve answers until ctx ends.
@@ -116,8 +117,8 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
 	server := &http.Server{
 		Handler: handler, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: time.Minute,                                                                      // a profile is gathered for half of it
-		ErrorLog:     slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx).V(1)), slog.LevelInfo), // of clients
+		WriteTimeout: time.Minute, // a profile is gathered for half of it
+		ErrorLog:     clientsLog(ctx),
 	}
 	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
 	go func() {
@@ -126,6 +127,11 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
 		defer cancel()
 		_ = server.Shutdown(last)
 	}()
+}
+
+// clientsLog takes what servers say of clients that break off, which is for those who debug them.
+func clientsLog(ctx context.Context) *stdlog.Logger {
+	return slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx).V(1)), slog.LevelInfo)
 }
 
 // probe answers 200 or, with what is wrong, 503. A probe whose answer is not known yet succeeds for liveness and fails
