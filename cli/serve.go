@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -24,7 +25,8 @@ import (
 type endpoints struct {
 	metrics, health, dashboard net.Listener // nil if not served
 
-	certificate tls.Certificate // for what is not for everybody to read
+	certificate tls.Certificate          // for what is not for everybody to read
+	shown       *certwatcher.CertWatcher // to browsers, nil for the same
 
 	ready, healthy atomic.Pointer[func() error]
 	metricsHandler atomic.Pointer[http.Handler]
@@ -46,6 +48,12 @@ func listen(opt ControllerOptions) (*endpoints, error) {
 	if e.health, err = listenOn(opt.listenHost, opt.HealthProbePort, "health-probe-port"); err != nil {
 		e.close()
 		return nil, err
+	}
+	if opt.DashboardCertFile != "" {
+		if e.shown, err = certwatcher.New(opt.DashboardCertFile, opt.DashboardKeyFile); err != nil {
+			e.close()
+			return nil, fmt.Errorf("%s and %s: read the dashboard's certificate: %w", flagAndVariable("dashboard-tls-cert-file"), flagAndVariable("dashboard-tls-private-key-file"), err)
+		}
 	}
 	if e.dashboard, err = listenOn(opt.listenHost, opt.DashboardPort, "dashboard-port"); err != nil {
 		e.close()
@@ -103,10 +111,33 @@ func (e *endpoints) serve(ctx context.Context, profiling bool) {
 		metrics.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	if e.metrics != nil {
-		serveOn(ctx, newOnePort(e.metrics, e.certificate), metrics)
+		serveOn(ctx, newOnePort(e.metrics, e.ownCertificate), metrics)
 	}
 	if e.dashboard != nil { // plain HTTP is told to come by TLS
-		serveOn(ctx, newOnePort(e.dashboard, e.certificate), later(&e.pageHandler))
+		serveOn(ctx, newOnePort(e.dashboard, e.pageCertificate), later(&e.pageHandler))
+		go e.renew(ctx)
+	}
+}
+
+func (e *endpoints) ownCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &e.certificate, nil
+}
+
+// pageCertificate is the one of the files, if there are any; followers look for the one that the Lease names.
+func (e *endpoints) pageCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if e.shown == nil || hello.ServerName == certificateName {
+		return &e.certificate, nil
+	}
+	return e.shown.GetCertificate(hello)
+}
+
+// renew reads the files of the page's certificate again when they change. While they cannot be read, the one that there is stays.
+func (e *endpoints) renew(ctx context.Context) {
+	for e.shown != nil && ctx.Err() == nil {
+		if err := e.shown.Start(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "watching the files of the dashboard's certificate")
+			pause(ctx, time.Minute)
+		}
 	}
 }
 
