@@ -134,7 +134,7 @@ type whatIfData struct {
 	From    string
 	Kinds   []choices
 	Text    string
-	Changed bool // the text is another one than the cluster's
+	Changed bool   // the text is another one than the cluster's
 	Problem string // why there is no answer
 	*Outcome
 	Headline    string
