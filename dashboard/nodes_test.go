@@ -224,7 +224,7 @@ func TestAClusterOfOneNodeHasAPage(t *testing.T) {
 			t.Errorf("it lacks %s", want)
 		}
 	}
-	if tiles := between(get(t, serve(t, picture(1)), "/json/tiles"), `"name":"`, `"`); len(tiles) != 1 {
+	if tiles := between(get(t, serve(t, picture(1)), "/json/tiles"), `"name":"`, `"`); len(tiles) != 2 { // of the wide map and of the narrow one
 		t.Errorf("tiles %v", tiles)
 	}
 }
