@@ -18,6 +18,9 @@ const (
 	changed = "/whatif?from=NodePool%2C+changed%2Fgeneral%3A+on-demand+alone"
 )
 
+// answered waits for the plan of what is in the editor.
+var answered = waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`)
+
 // screens are an address of each screen, and of each kind of story.
 func screens() map[string]string {
 	return map[string]string{
@@ -40,6 +43,9 @@ func TestScreensAreQuietAndForEverybody(t *testing.T) {
 				b.look(t, scheme)
 				b.do(t, chromedp.EmulateViewport(width, 900))
 				b.open(t, address)
+				if address == changed {
+					evaluate[bool](t, b, answered)
+				}
 				where := fmt.Sprintf("%s, %s, %d wide", name, scheme, width)
 				isTrue(t, b, where+", no sideways scrolling", "document.documentElement.scrollWidth <= innerWidth")
 				b.checkQuiet(t, where)
@@ -199,7 +205,7 @@ func TestMarkupInAClusterDoesNothing(t *testing.T) {
 func (b *tab) tryText(t *testing.T, text string) {
 	t.Helper()
 	evaluate[bool](t, b, fmt.Sprintf(`(() => { const x = document.getElementById("text"); x.value = %q; x.dispatchEvent(new Event("input")); return true; })()`, text))
-	evaluate[bool](t, b, waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`))
+	evaluate[bool](t, b, answered)
 }
 
 const (
@@ -382,7 +388,7 @@ func TestScreenshots(t *testing.T) {
 				b.do(t, chromedp.EmulateViewport(width, 900))
 				b.open(t, address)
 				if address == changed {
-					evaluate[bool](t, b, waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`))
+					evaluate[bool](t, b, answered)
 				}
 				if name == "whatif-plan" {
 					b.tryText(t, bigPool)
