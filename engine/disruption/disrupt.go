@@ -64,6 +64,7 @@ type planner struct {
 	awaited  map[string]engine.PodID              // by reservation, a pod that waits for its next slot; as far as asked
 	order    []*inventory.Machine                 // ranked
 	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
+	ownerOf  map[string]string                    // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
 	plan     *engine.Plan
 }
 
@@ -101,6 +102,9 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		}
 	}
 	d.expect()
+	if s.EarlierPasses != nil {
+		d.noteComings()
+	}
 	return d
 }
 
@@ -204,7 +208,10 @@ func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.blocked(h); !r.OK() { // pods that a drain would have to send away all the same
 		return r
 	}
-	return d.consolidatable(h, true)
+	if r := d.consolidatable(h, true); !r.OK() || d.budgets[h.Pool()].rules.Retired {
+		return r
+	}
+	return d.comesAgain(h)
 }
 
 // spend takes one empty node off what the pool's budgets allow.
