@@ -56,7 +56,7 @@ func TestWhatKeepsNodesIsNamed(t *testing.T) {
 		t.Run(string(cause), func(t *testing.T) {
 			t.Parallel()
 			c := config(t, "now 2026-03-02T00:00:00Z\ncatalog kwok\ncloud fixed30\n"+world+"\n")
-			c.For = 12 * time.Hour
+			c.For, c.BoundEvery = 12*time.Hour, time.Hour
 			r := run(t, c)
 			if usd := usdOf(r, cause); usd < 0.5*(r.Cost-r.Bound) || len(r.Causes) == 0 || r.Causes[0].Cause != cause {
 				t.Errorf("%v of %v USD above the bound: %v", usd, r.Cost-r.Bound, r.Causes)

@@ -36,7 +36,7 @@ func config(t *testing.T, text string) simulator.Config {
 		t.Fatal(err)
 	}
 	return simulator.Config{
-		Snapshot: file.Snapshot, Course: file.Course, Options: file.Options, Seed: 1, WarmUp: 30 * time.Minute, For: 24 * time.Hour, Audit: true,
+		Snapshot: file.Snapshot, Course: file.Course, Options: file.Options, Seed: 1, WarmUp: 30 * time.Minute, For: 24 * time.Hour, BoundEvery: 6 * time.Hour, Audit: true,
 	}
 }
 
@@ -77,7 +77,9 @@ func TestTheSameSeedGivesTheSameResult(t *testing.T) {
 
 func TestTheBillFollowsTheDay(t *testing.T) {
 	t.Parallel()
-	r := run(t, config(t, shop))
+	c := config(t, shop)
+	c.BoundEvery = time.Hour
+	r := run(t, c)
 	night, day := r.Hours[3], r.Hours[12]
 	if night.Pods >= day.Pods || night.CostPerHour >= day.CostPerHour {
 		t.Errorf("at night %+v, by day %+v", night, day)

@@ -3,6 +3,7 @@ package disruption
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "tenon.sh/api/v1"
@@ -113,6 +114,9 @@ func startedFor(h *inventory.Machine) string {
 // another for them: to pay again for its boot, or for the least that is billed, and to let the pods wait for it, which counts as
 // much as the machine.
 func (d *planner) comesAgain(h *inventory.Machine) engine.Reason {
+	if !kube.HasTaints(v1.CoreTaints(h.Claim.Spec.Taints), h.Taints) { // the pods that came before did not tolerate that, as far as anybody knows
+		return engine.Reason{}
+	}
 	key := d.ownerOf[string(h.Claim.UID)]
 	boot, times := d.passes.Comings[key].Boot, d.passes.Comings[key].Times
 	if len(times) < 2 {
@@ -128,6 +132,6 @@ func (d *planner) comesAgain(h *inventory.Machine) engine.Reason {
 	if !d.s.Now.Before(next.Add(comesLate)) || next.Sub(d.s.Now) > again+boot {
 		return engine.Reason{}
 	}
-	owner := key[len(h.Pool())+1:]
+	_, owner, _ := strings.Cut(key, " ")
 	return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: "of " + owner + ", which comes again at about " + engine.ClockText(next) + ","}
 }

@@ -88,17 +88,19 @@ func TestAnEmptyMachineStaysForAnOwnerThatComesAgainSoon(t *testing.T) {
 		stays   bool
 		runs    int
 		forgets bool
+		tainted bool
 	}{
-		"after two runs":                  {every: time.Minute, runs: 2, after: 12 * time.Second, stays: true},
-		"after one run nobody knows":      {every: time.Minute, runs: 1, after: 12 * time.Second},
-		"until it is late":                {every: time.Minute, runs: 3, after: 74 * time.Second, stays: true},
-		"and no longer":                   {every: time.Minute, runs: 3, after: 75 * time.Second},
-		"not for too long":                {every: 3 * time.Minute, runs: 3, after: 20 * time.Second},
-		"once it is soon":                 {every: 3 * time.Minute, runs: 3, after: 100 * time.Second, stays: true},
-		"not in a pool of another pace":   {every: time.Minute, runs: 3, after: 12 * time.Second, stays: true, pool: "budget=100%"},
-		"not for two owners":              {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(run int) []string { return []string{job(run), "StatefulSet/db"} }},
-		"not for Jobs that are no series": {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(run int) []string { return []string{fmt.Sprintf("Job/migrate-%c", 'a'+run)} }},
-		"nor without earlier passes":      {every: time.Minute, runs: 3, after: 12 * time.Second, forgets: true},
+		"after two runs":                    {every: time.Minute, runs: 2, after: 12 * time.Second, stays: true},
+		"after one run nobody knows":        {every: time.Minute, runs: 1, after: 12 * time.Second},
+		"until it is late":                  {every: time.Minute, runs: 3, after: 74 * time.Second, stays: true},
+		"and no longer":                     {every: time.Minute, runs: 3, after: 75 * time.Second},
+		"not for too long":                  {every: 3 * time.Minute, runs: 3, after: 20 * time.Second},
+		"once it is soon":                   {every: 3 * time.Minute, runs: 3, after: 100 * time.Second, stays: true},
+		"not in a pool of another pace":     {every: time.Minute, runs: 3, after: 12 * time.Second, stays: true, pool: "budget=100%"},
+		"not for two owners":                {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(run int) []string { return []string{job(run), "StatefulSet/db"} }},
+		"not for Jobs that are no series":   {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(run int) []string { return []string{fmt.Sprintf("Job/migrate-%c", 'a'+run)} }},
+		"not where somebody has tainted it": {every: time.Minute, runs: 3, after: 12 * time.Second, tainted: true},
+		"nor without earlier passes":        {every: time.Minute, runs: 3, after: 12 * time.Second, forgets: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,9 +120,25 @@ func TestAnEmptyMachineStaysForAnOwnerThatComesAgainSoon(t *testing.T) {
 			if c.forgets {
 				world.passes = &engine.EarlierPasses{}
 			}
+			if c.tainted {
+				node := world.Nodes[0].DeepCopy()
+				node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "dedicated", Value: "others", Effect: corev1.TaintEffectNoSchedule})
+				world.Nodes = []*corev1.Node{node}
+			}
 			if why := world.at(last + c.after); c.stays != strings.Contains(why, soon) || c.stays == (why == "") {
 				t.Errorf("it stays because %q", why)
 			}
 		})
+	}
+}
+
+// What a file says of earlier passes may be anything.
+func TestEarlierPassesOfAFileAreReadWithCare(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", "x", "general", " ", "another CronJob default/report"} {
+		world := newIdle(t, "")
+		uid := string(world.NodeClaims[0].UID)
+		world.passes = &engine.EarlierPasses{Comings: map[string]engine.Comings{key: {Machines: []string{uid, uid}, Times: []time.Time{world.begun, world.begun.Add(time.Minute)}, Boot: time.Minute}}}
+		world.at(time.Minute + 10*time.Second)
 	}
 }
