@@ -83,7 +83,7 @@
 //	                               comes and goes with the pod) priority= (a number or a class) labels= (app:NAME beside them, unless said) annotations=
 //	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting deleting=10s (told so long ago) grace=30s (to end) finalizers=a,b
 //	                               move-window="0 14 * * sun for 3h" scheduler=NAME unready phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
-//	                               it) launch-delay=30s scaled-up=GROUP,10m (another autoscaler scales that group up for it, which is
+//	                               it) launch-delay=30s on-demand-share=30% scaled-up=GROUP,10m (another autoscaler scales that group up for it, which is
 //	                               believed for so long), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=

@@ -20,6 +20,8 @@ const (
 	MoveWindowAnnotationKey  = "tenon.sh/move-window"
 	LaunchDelayAnnotationKey = "tenon.sh/launch-delay"
 
+	OnDemandShareAnnotationKey = "tenon.sh/on-demand-share"
+
 	WrittenDeletionCostAnnotationKey = "tenon.sh/pod-deletion-cost" // written by this program
 
 	// On a NodeClaim, written by this program.
@@ -91,6 +93,11 @@ func Annotations() []Annotation {
 			Key: MoveWindowAnnotationKey, On: "Pod", Values: "a schedule and a duration, and a zone if it is not the pool's: `0 14 * * sun for 3h in Europe/Zurich`",
 			Meaning:    "the pod's node is disrupted, as long as anybody has a choice, only in these windows",
 			Unreadable: "the pod's node stays",
+		},
+		{
+			Key: OnDemandShareAnnotationKey, On: "Pod", Values: "a percentage such as `30%`, rounded up, or a number of pods such as `2`",
+			Meaning:    "at least so many pods of the pod's owner run on machines on demand, or reserved ones; the others where it is cheapest",
+			Unreadable: "as if it were not there",
 		},
 		{
 			Key: PauseAnnotationKey, On: "NodePool; the namespace kube-system for the whole cluster", Values: "`true`, or the time at which the pause ends: `2026-03-01T06:00:00Z`",
