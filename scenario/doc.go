@@ -57,7 +57,8 @@
 //	quota NAME                     what a quota of the cloud's has left: left=6 limit=100 unit=vCPUs scope=REGION more="how to have more"
 //	                               read=2m (so long ago: machines launched since then count on top) class=
 //	catalog kwok|aws|azure         all types of a built-in catalog: class=
-//	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, resources that it sets such as nvidia.com/gpu=4,
+//	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, interruptions=5% (of spot machines in a month; or in an hour, 0.01)
+//	                               interruption-cost=2 (USD each), resources that it sets such as nvidia.com/gpu=4,
 //	                               weight=, and requirements on types, offerings and labels of pools; all of them unless said
 //	node-overhead-price 0.01       what every node costs beside its machine, in USD per hour
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim

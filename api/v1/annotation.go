@@ -24,6 +24,10 @@ const (
 
 	WrittenDeletionCostAnnotationKey = "tenon.sh/pod-deletion-cost" // written by this program
 
+	// On a NodeOverlay.
+	InterruptionRateAnnotationKey = "tenon.sh/interruption-rate"
+	InterruptionCostAnnotationKey = "tenon.sh/interruption-cost"
+
 	// On a NodeClaim, written by this program.
 	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
 	PlannedPodsAnnotationKey       = "tenon.sh/planned-pods"
@@ -83,6 +87,16 @@ func Annotations() []Annotation {
 			Key: DriftAnnotationKey, On: "NodePool", Values: "`observe`",
 			Meaning:    "nodes that have drifted say so and stay",
 			Unreadable: "as `observe`",
+		},
+		{
+			Key: InterruptionCostAnnotationKey, On: "NodeOverlay", Values: "an amount in USD, such as `1.50`",
+			Meaning:    "what it costs, in lost work, when the cloud takes a spot machine away that the overlay selects; decisions add this times the rate to what the machine costs",
+			Unreadable: "the overlay is in force nowhere, and its condition says so",
+		},
+		{
+			Key: InterruptionRateAnnotationKey, On: "NodeOverlay", Values: "a percentage of machines in a month, such as `5%`, or interruptions of a machine in an hour, such as `0.0001`",
+			Meaning:    "how often the cloud takes spot machines away that the overlay selects",
+			Unreadable: "the overlay is in force nowhere, and its condition says so",
 		},
 		{
 			Key: LaunchDelayAnnotationKey, On: "Pod", Values: "a duration such as `30s`, at most `1h`",
