@@ -245,7 +245,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	s := w.snapshot(ctx)
 	for i, m := range w.markets {
 		if m.cloud != nil {
-			s.Classes[i].InstanceTypes = plainTypes(m.cloud.Catalog(), m.labels)
+			s.Classes[i].InstanceTypes = asBilled(plainTypes(m.cloud.Catalog(), m.labels))
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
@@ -261,6 +261,20 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 		}
 		return provisioning.Plan(s, opt, nil).Cost
 	}
+}
+
+// asBilled are the types without what interruptions are expected to cost: that is on no bill.
+func asBilled(types []engine.InstanceType) []engine.InstanceType {
+	for i := range types { // the list is the caller's own
+		counted := func(o engine.Offering) bool { return o.InterruptionLoss > 0 }
+		if slices.ContainsFunc(types[i].Offerings, counted) {
+			types[i].Offerings = slices.Clone(types[i].Offerings)
+			for j := range types[i].Offerings {
+				types[i].Offerings[j].InterruptionLoss = 0
+			}
+		}
+	}
+	return types
 }
 
 // asNew is the pod as if it had never had a node.

@@ -348,3 +348,24 @@ func TestTheWorldsTimeGoesInMoments(t *testing.T) {
 		}
 	}
 }
+
+// What interruptions are expected to cost decides, and is on no bill; nor does it raise what the pods cost at least.
+func TestWhatInterruptionsCostIsOnNoBill(t *testing.T) {
+	t.Parallel()
+	const cluster = `
+now 2026-03-02T00:00:00Z
+cloud instant
+pool batch capacity in (spot)
+type four cpu=4 mem=8Gi spot=0.06 zones=a
+deployment web x10 cpu=900m
+`
+	of := func(overlay string) *simulator.Result {
+		c := config(t, cluster+overlay)
+		c.For = 2 * time.Hour
+		return run(t, c)
+	}
+	plain, risky := of(""), of("overlay risk interruptions=1 interruption-cost=0.25\n")
+	if plain.Cost == 0 || risky.Cost != plain.Cost || risky.Gap != plain.Gap {
+		t.Errorf("the bill is %v and %v, above the bound by %v and %v", plain.Cost, risky.Cost, plain.Gap, risky.Gap)
+	}
+}

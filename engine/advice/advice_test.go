@@ -57,6 +57,8 @@ func TestWhatWouldMakeItCheaper(t *testing.T) {
 		"not where the pod asks for its own": {[]string{"pool p arch in (amd64)", small, arm, "pod web cpu=1 mem=4Gi arch in (amd64)"}, ""},
 		"spot": {[]string{"pool p capacity in (on-demand)", small + " spot=0.03", "pod web cpu=1 mem=4Gi"},
 			"CapacityType NodePool p [karpenter.sh/capacity-type] [spot] -70%"},
+		"spot, but for the share on demand": {[]string{"pool p capacity in (on-demand)", small + " spot=0.03", "pods web x2 cpu=1500m owner=Deployment on-demand-share=1"},
+			"CapacityType NodePool p [karpenter.sh/capacity-type] [spot] -35%"},
 		"no spot for what may not be disrupted": {[]string{"pool p capacity in (on-demand)", small + " spot=0.03", "pod web cpu=1 mem=4Gi do-not-disrupt"}, ""},
 		"a type that is left out": {[]string{"pool p type notin (cheap)", small, "type cheap cpu=2 mem=8Gi price=0.05", "pod web cpu=1 mem=4Gi"},
 			"InstanceTypes NodePool p [node.kubernetes.io/instance-type] [] -50%"},

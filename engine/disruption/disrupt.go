@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/provisioning"
 )
@@ -73,6 +74,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		cache = &inventory.Cache{} // trials of one pass share it
 	}
 	s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
+	s, _ = ondemand.Marked(s, inventory.KeptBy[ondemand.Copies](cache))
 	s, booked := provisioning.WithRequests(s, opt, cache)
 	s, room := provisioning.WithBuffers(s, opt, cache)
 	room = room.Join(booked)
