@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -72,7 +73,8 @@ type owner struct {
 type member struct {
 	pod    *corev1.Pod
 	place  place
-	beside int // pods of the owner on its node
+	node   string // if it runs on demand
+	beside int    // pods of the owner there, math.MaxInt on a node that nobody here can remove
 }
 
 // place is where a pod is, or will be, in the order in which pods have to run on demand.
@@ -147,7 +149,7 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 		for _, share := range shares[o] {
 			o.need = max(o.need, min(share.Of(o.pods), len(o.members)))
 		}
-		o.sort()
+		o.sort(p)
 	}
 	return owners, notes
 }
@@ -172,20 +174,23 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), kube.CompareNaturally(a.Name, b.Name))
 }
 
-// sort brings the pods into the order in which they have to run on demand. Of those that do already the ones that are together come
-// first: what is left then may leave whole machines.
-func (o *owner) sort() {
+// sort brings the pods into the order in which they have to run on demand. Of those that do already the ones that are on nodes which
+// stay anyway come first, then those that are together, whole machines at a time: what is left then may leave machines.
+func (o *owner) sort(p places) {
 	beside := map[string]int{}
 	for i := range o.members {
 		beside[o.members[i].pod.Spec.NodeName]++
 	}
 	for i := range o.members {
 		if m := &o.members[i]; m.place == onDemand {
-			m.beside = beside[m.pod.Spec.NodeName]
+			m.node = m.pod.Spec.NodeName
+			if m.beside = beside[m.node]; p.foreign[m.node] {
+				m.beside = math.MaxInt
+			}
 		}
 	}
 	slices.SortFunc(o.members, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.beside, a.beside), kube.OlderFirst(a.pod, b.pod))
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.beside, a.beside), strings.Compare(a.node, b.node), kube.OlderFirst(a.pod, b.pod))
 	})
 }
 
@@ -217,11 +222,12 @@ func mayRunOnDemand(pod *corev1.Pod) bool {
 // places knows which machines are on demand.
 type places struct {
 	nodes   map[string]bool // that stay: whether they are on demand
+	foreign map[string]bool // nodes without a NodeClaim
 	planned map[string]bool // the same of the newest machines that were started for pods, by their UIDs
 }
 
 func placesOf(s *engine.Snapshot) places {
-	p := places{map[string]bool{}, map[string]bool{}}
+	p := places{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	claims, at := map[string]*v1.NodeClaim{}, map[string]*v1.NodeClaim{}
 	for _, c := range s.NodeClaims {
 		if c.Status.NodeName != "" {
@@ -245,7 +251,7 @@ func placesOf(s *engine.Snapshot) places {
 		if labels[v1.CapacityTypeLabelKey] == "" && c != nil { // it has not registered yet
 			labels = claimLabels(c)
 		}
-		p.nodes[n.Name] = isOnDemand(labels)
+		p.nodes[n.Name], p.foreign[n.Name] = isOnDemand(labels), c == nil
 	}
 	return p
 }
