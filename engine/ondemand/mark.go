@@ -63,7 +63,7 @@ func (n ownerName) String() string { return n.kind + " " + n.namespace + "/" + n
 // owner is the pods of one controller that asks for a share.
 type owner struct {
 	name ownerName
-	pods int // that have not ended, and have not been told to
+	pods int // that count
 	// members are those of them that may run on demand, in the order in which they have to.
 	members []member
 	need    int
@@ -105,7 +105,7 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	}
 	for _, pod := range s.Pods {
 		text, asks := pod.Annotations[v1.OnDemandShareAnnotationKey]
-		if !asks || !kube.IsActive(pod) {
+		if !asks || !counts(pod) {
 			continue
 		}
 		name, owned := ownerOf(pod)
@@ -138,7 +138,7 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	for _, pod := range s.Pods {
 		name, owned := ownerOf(pod)
 		o := byName[name]
-		if !owned || o == nil || !kube.IsActive(pod) {
+		if !owned || o == nil || !counts(pod) {
 			continue
 		}
 		if o.pods++; mayRunOnDemand(pod) {
@@ -202,6 +202,10 @@ func ownerOf(pod *corev1.Pod) (name ownerName, owned bool) {
 	}
 	return ownerName{pod.Namespace, c.Kind, c.Name}, true
 }
+
+// counts reports whether the pod runs, or will. Those of StatefulSets that are ending stand for their successors, which are planned for
+// already.
+func counts(pod *corev1.Pod) bool { return kube.IsActive(pod) || kube.IsReschedulable(pod) }
 
 // mayRunOnDemand reports whether what the pod requires of nodes leaves any that are on demand.
 func mayRunOnDemand(pod *corev1.Pod) bool {
