@@ -232,23 +232,19 @@ type places struct {
 
 func placesOf(s *engine.Snapshot) places {
 	p := places{map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	claims, at := map[string]*v1.NodeClaim{}, map[string]*v1.NodeClaim{}
+	claims, joined, at := map[string]*v1.NodeClaim{}, map[*v1.NodeClaim]*corev1.Node{}, map[string]*v1.NodeClaim{}
 	for _, c := range s.NodeClaims {
-		if c.Status.NodeName != "" {
-			claims[c.Status.NodeName] = c
-		}
-		if c.DeletionTimestamp != nil {
-			continue
-		}
-		for _, uid := range kube.PlannedPods(c) {
-			if other := at[uid]; other == nil || !c.CreationTimestamp.Before(&other.CreationTimestamp) {
-				at[uid], p.planned[uid] = c, isOnDemand(claimLabels(c))
-			}
+		id := c.Status.ProviderID
+		if other := claims[id]; id != "" && (other == nil || c.Name < other.Name) {
+			claims[id] = c
 		}
 	}
 	for _, n := range s.Nodes {
-		c := claims[n.Name]
-		if n.DeletionTimestamp != nil || c != nil && c.DeletionTimestamp != nil {
+		c := claims[n.Spec.ProviderID]
+		if c != nil {
+			joined[c] = n
+		}
+		if goes(n, c) {
 			continue
 		}
 		labels := n.Labels
@@ -257,7 +253,27 @@ func placesOf(s *engine.Snapshot) places {
 		}
 		p.nodes[n.Name], p.foreign[n.Name] = isOnDemand(labels), c == nil
 	}
+	for _, c := range s.NodeClaims {
+		m := inventory.MachineInfo{Node: joined[c], Claim: c}
+		if goes(m.Node, c) || m.IsGone(s.Now) {
+			continue
+		}
+		for _, uid := range kube.PlannedPods(c) {
+			if other := at[uid]; other == nil || !c.CreationTimestamp.Before(&other.CreationTimestamp) {
+				at[uid], p.planned[uid] = c, isOnDemand(claimLabels(c))
+			}
+		}
+	}
 	return p
+}
+
+// goes reports whether the machine is being removed, or is to be once what replaces it is ready.
+func goes(n *corev1.Node, c *v1.NodeClaim) bool {
+	ordered := false
+	if c != nil {
+		_, ordered = inventory.MarkOf(c)
+	}
+	return ordered || inventory.IsLeaving(n, c) || n != nil && kube.IsRemovedElsewhere(n)
 }
 
 // isOnDemand reports whether a machine with these labels is on demand, or reserved.
