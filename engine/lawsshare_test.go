@@ -68,7 +68,7 @@ func soldAsSpot(s *engine.Snapshot, c *v1.NodeClaim) bool {
 	})
 }
 
-// shareCount is what a ReplicaSet has: pods, those on machines on demand that stay, those on spot machines, and without any.
+// shareCount is what an owner has: pods, those on machines on demand that stay, those on spot machines, and without any.
 type shareCount struct{ pods, demand, spot, waits, selectSpot int }
 
 func sharesHeld(s *engine.Snapshot) map[string]*shareCount {
@@ -83,7 +83,7 @@ func sharesHeld(s *engine.Snapshot) map[string]*shareCount {
 	}
 	out := map[string]*shareCount{}
 	for _, pod := range s.Pods {
-		if !kube.IsActive(pod) || len(pod.OwnerReferences) == 0 || pod.OwnerReferences[0].Kind != "ReplicaSet" {
+		if !kube.IsReschedulable(pod) || len(pod.OwnerReferences) == 0 || !slices.Contains([]string{"ReplicaSet", "StatefulSet"}, pod.OwnerReferences[0].Kind) {
 			continue
 		}
 		name := pod.OwnerReferences[0].Name
@@ -162,8 +162,8 @@ func TestLawOwnersHaveTheirShareOnDemand(t *testing.T) {
 	}
 }
 
-// sharedCluster is nodes on demand and of spot, each with a few pods of three ReplicaSets that ask for a share, some of them drifted, and
-// pods that wait.
+// sharedCluster is nodes on demand and of spot, each with a few pods of two ReplicaSets and a StatefulSet that ask for a share, some of them
+// drifted and some going, with pods that are being evicted, and pods that wait.
 func sharedCluster(t *testing.T, seed uint64) (s *engine.Snapshot, shares map[string]func(pods int) int) {
 	t.Helper()
 	d := rand.New(rand.NewPCG(seed, 0x54a4e))
@@ -174,14 +174,14 @@ func sharedCluster(t *testing.T, seed uint64) (s *engine.Snapshot, shares map[st
 	for i := range 3 {
 		percent := []int{0, 25, 50, 100}[d.IntN(4)]
 		shares[fmt.Sprintf("o%d", i)] = func(pods int) int { return (pods*percent + 99) / 100 }
-		words = append(words, fmt.Sprintf(" owner=Deployment/o%d on-demand-share=%d%%", i, percent))
+		words = append(words, fmt.Sprintf(" owner=%s/o%d on-demand-share=%d%%", []string{"Deployment", "Deployment", "StatefulSet"}[i], i, percent))
 	}
 	pod := func() string { return fmt.Sprintf("cpu=%dm age=%dh%s", 200+d.IntN(700), 3+d.IntN(5), words[d.IntN(3)]) }
 	for i := range 3 + d.IntN(6) {
-		capacity, drifted := []string{"spot", "on-demand", "on-demand"}[d.IntN(3)], []string{"", "", "", " drifted"}[d.IntN(4)]
+		capacity, drifted := []string{"spot", "on-demand", "on-demand"}[d.IntN(3)], []string{"", "", "", " drifted", " deleting"}[d.IntN(5)]
 		lines = append(lines, fmt.Sprintf("node n%d pool=mixed type=%s zone=%s capacity=%s quiet=10m age=9h%s", i, []string{"four", "eight"}[d.IntN(2)], []string{"a", "b"}[d.IntN(2)], capacity, drifted))
 		for j := range d.IntN(4) {
-			lines = append(lines, fmt.Sprintf("pod run-%d-%d node=n%d %s", i, j, i, pod()))
+			lines = append(lines, fmt.Sprintf("pod run-%d-%d node=n%d %s%s", i, j, i, pod(), []string{"", "", " deleting grace=30s"}[d.IntN(3)]))
 		}
 	}
 	for i := range d.IntN(3) * 4 {

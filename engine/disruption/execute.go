@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -189,6 +190,9 @@ func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engin
 	for _, d := range c.plan.Disruptions {
 		r.Launches = append(r.Launches, d.Replacements...)
 	}
+	for i := range r.Launches { // each trial numbers its own
+		r.Launches[i].Name += fmt.Sprintf("/%d", i)
+	}
 	lost, landing := map[engine.PodID]engine.Code{}, r.Land()
 	for _, id := range landing.Stranded {
 		lost[id] = engine.WouldStrand
@@ -208,7 +212,8 @@ func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing,
 		spot[h.Name()] = inventory.MachineOffering(h.Labels).CapacityType == v1.CapacityTypeSpot
 	}
 	for i := range r.Launches {
-		spot[r.Launches[i].Name] = r.Launches[i].Offerings[0].CapacityType == v1.CapacityTypeSpot
+		l := &r.Launches[i]
+		spot[l.Name] = len(l.Offerings) > 0 && l.Offerings[0].CapacityType == v1.CapacityTypeSpot
 	}
 	moving, short := map[engine.PodID]*corev1.Pod{}, map[string]int{} // by owner, how many more have to land on demand
 	for _, pod := range r.Pods {

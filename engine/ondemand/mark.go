@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -62,7 +63,7 @@ func (n ownerName) String() string { return n.kind + " " + n.namespace + "/" + n
 // owner is the pods of one controller that asks for a share.
 type owner struct {
 	name ownerName
-	pods int // that have not ended, and have not been told to
+	pods int // that count
 	// members are those of them that may run on demand, in the order in which they have to.
 	members []member
 	need    int
@@ -72,7 +73,8 @@ type owner struct {
 type member struct {
 	pod    *corev1.Pod
 	place  place
-	beside int // pods of the owner on its node
+	node   string // if it runs on demand
+	beside int    // pods of the owner there, math.MaxInt on a node that nobody here can remove
 }
 
 // place is where a pod is, or will be, in the order in which pods have to run on demand.
@@ -103,7 +105,7 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	}
 	for _, pod := range s.Pods {
 		text, asks := pod.Annotations[v1.OnDemandShareAnnotationKey]
-		if !asks || !kube.IsActive(pod) {
+		if !asks || !counts(pod) {
 			continue
 		}
 		name, owned := ownerOf(pod)
@@ -136,7 +138,7 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	for _, pod := range s.Pods {
 		name, owned := ownerOf(pod)
 		o := byName[name]
-		if !owned || o == nil || !kube.IsActive(pod) {
+		if !owned || o == nil || !counts(pod) {
 			continue
 		}
 		if o.pods++; mayRunOnDemand(pod) {
@@ -147,7 +149,7 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 		for _, share := range shares[o] {
 			o.need = max(o.need, min(share.Of(o.pods), len(o.members)))
 		}
-		o.sort()
+		o.sort(p)
 	}
 	return owners, notes
 }
@@ -172,20 +174,23 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), kube.CompareNaturally(a.Name, b.Name))
 }
 
-// sort brings the pods into the order in which they have to run on demand. Of those that do already the ones that are together come
-// first: what is left then may leave whole machines.
-func (o *owner) sort() {
+// sort brings the pods into the order in which they have to run on demand. Of those that do already the ones that are on nodes which
+// stay anyway come first, then those that are together, whole machines at a time: what is left then may leave machines.
+func (o *owner) sort(p places) {
 	beside := map[string]int{}
 	for i := range o.members {
 		beside[o.members[i].pod.Spec.NodeName]++
 	}
 	for i := range o.members {
 		if m := &o.members[i]; m.place == onDemand {
-			m.beside = beside[m.pod.Spec.NodeName]
+			m.node = m.pod.Spec.NodeName
+			if m.beside = beside[m.node]; p.foreign[m.node] {
+				m.beside = math.MaxInt
+			}
 		}
 	}
 	slices.SortFunc(o.members, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.beside, a.beside), kube.OlderFirst(a.pod, b.pod))
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(b.beside, a.beside), strings.Compare(a.node, b.node), kube.OlderFirst(a.pod, b.pod))
 	})
 }
 
@@ -197,6 +202,10 @@ func ownerOf(pod *corev1.Pod) (name ownerName, owned bool) {
 	}
 	return ownerName{pod.Namespace, c.Kind, c.Name}, true
 }
+
+// counts reports whether the pod runs, or will. Those of StatefulSets that are ending stand for their successors, which are planned for
+// already.
+func counts(pod *corev1.Pod) bool { return kube.IsActive(pod) || kube.IsReschedulable(pod) }
 
 // mayRunOnDemand reports whether what the pod requires of nodes leaves any that are on demand.
 func mayRunOnDemand(pod *corev1.Pod) bool {
@@ -217,17 +226,36 @@ func mayRunOnDemand(pod *corev1.Pod) bool {
 // places knows which machines are on demand.
 type places struct {
 	nodes   map[string]bool // that stay: whether they are on demand
+	foreign map[string]bool // nodes without a NodeClaim
 	planned map[string]bool // the same of the newest machines that were started for pods, by their UIDs
 }
 
 func placesOf(s *engine.Snapshot) places {
-	p := places{map[string]bool{}, map[string]bool{}}
-	claims, at := map[string]*v1.NodeClaim{}, map[string]*v1.NodeClaim{}
+	p := places{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	claims, joined, at := map[string]*v1.NodeClaim{}, map[*v1.NodeClaim]*corev1.Node{}, map[string]*v1.NodeClaim{}
 	for _, c := range s.NodeClaims {
-		if c.Status.NodeName != "" {
-			claims[c.Status.NodeName] = c
+		id := c.Status.ProviderID
+		if other := claims[id]; id != "" && (other == nil || c.Name < other.Name) {
+			claims[id] = c
 		}
-		if c.DeletionTimestamp != nil {
+	}
+	for _, n := range s.Nodes {
+		c := claims[n.Spec.ProviderID]
+		if c != nil {
+			joined[c] = n
+		}
+		if goes(n, c) {
+			continue
+		}
+		labels := n.Labels
+		if labels[v1.CapacityTypeLabelKey] == "" && c != nil { // it has not registered yet
+			labels = claimLabels(c)
+		}
+		p.nodes[n.Name], p.foreign[n.Name] = isOnDemand(labels), c == nil
+	}
+	for _, c := range s.NodeClaims {
+		m := inventory.MachineInfo{Node: joined[c], Claim: c}
+		if goes(m.Node, c) || m.IsGone(s.Now) {
 			continue
 		}
 		for _, uid := range kube.PlannedPods(c) {
@@ -236,18 +264,16 @@ func placesOf(s *engine.Snapshot) places {
 			}
 		}
 	}
-	for _, n := range s.Nodes {
-		c := claims[n.Name]
-		if n.DeletionTimestamp != nil || c != nil && c.DeletionTimestamp != nil {
-			continue
-		}
-		labels := n.Labels
-		if labels[v1.CapacityTypeLabelKey] == "" && c != nil { // it has not registered yet
-			labels = claimLabels(c)
-		}
-		p.nodes[n.Name] = isOnDemand(labels)
-	}
 	return p
+}
+
+// goes reports whether the machine is being removed, or is to be once what replaces it is ready.
+func goes(n *corev1.Node, c *v1.NodeClaim) bool {
+	ordered := false
+	if c != nil {
+		_, ordered = inventory.MarkOf(c)
+	}
+	return ordered || inventory.IsLeaving(n, c) || n != nil && kube.IsRemovedElsewhere(n)
 }
 
 // isOnDemand reports whether a machine with these labels is on demand, or reserved.

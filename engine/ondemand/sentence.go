@@ -14,7 +14,7 @@ import (
 // Sentence says what the share that the pod's owner asks for means to the pod, and what of it cannot be followed; it is empty where the
 // pod asks for none.
 func Sentence(s *engine.Snapshot, pod *corev1.Pod) string {
-	if _, asks := pod.Annotations[v1.OnDemandShareAnnotationKey]; !asks || !kube.IsActive(pod) {
+	if _, asks := pod.Annotations[v1.OnDemandShareAnnotationKey]; !asks || !counts(pod) {
 		return ""
 	}
 	owners, notes := ownersOf(s)

@@ -1,6 +1,7 @@
 package ondemand_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -72,6 +73,7 @@ func TestWhoHasToRunOnDemand(t *testing.T) {
 		"and these before gated ones":       {[]string{"pod a node=spot", "pod b gated"}, "b"},
 		"the oldest first":                  {[]string{"pod a age=1m", "pod b age=2m"}, "b"},
 		"the fullest machine of them first": {[]string{"pod a node=od age=9m", "pod b node=od2", "pod c node=od2"}, "b"},
+		"one that nobody can remove first":  {[]string{"pod a node=od age=9m", "pod b node=od", "pod c node=own"}, "c"},
 		"not on a machine that goes":        {[]string{"pod a node=going", "pod b node=od"}, "b"},
 		"nor where only the claim goes yet": {[]string{"patch claim od2 deleting", "pod a node=od2 age=9m", "pod b node=od"}, "b"},
 		"whose pods wait like others":       {[]string{"pod a node=going", "pod b node=spot", "pod c age=0s"}, "a"},
@@ -79,8 +81,14 @@ func TestWhoHasToRunOnDemand(t *testing.T) {
 		"but not on somebody else's spot":   {[]string{"pod a node=eks", "pod b node=own"}, "b"},
 		"where they are nominated to":       {[]string{"pod a nominated=spot", "pod b nominated=od", "pod c"}, "b"},
 		"not those that end or have ended":  {[]string{"pod a node=od deleting", "pod b node=od phase=Succeeded", "pod c node=spot"}, "c"},
-		"pods without the annotation count": {[]string{"pod a node=od", "pod plain node=od2 age=9m"}, "plain"},
+		"pods without the annotation count": {[]string{"pod a node=od2", "pod plain node=od age=9m"}, "plain"},
 		"not on a claim of spot machines":   {[]string{"claim c1 pool=p type=t zone=a capacity=spot planned=a age=9s", "pod a", "pod b age=0s"}, "b"},
+		"nor where a disruption has begun":  {[]string{"order x nodes=od by=c1", "claim c1 pool=p type=t zone=a capacity=spot planned=a age=9s", "pod a node=od age=9m", "pod b node=od2"}, "b"},
+		"but where its replacement will be": {[]string{"order x nodes=od by=c1", "claim c1 pool=p type=t zone=a capacity=on-demand planned=a age=9s", "pod a node=od", "pod b age=9m"}, "a"},
+		"nor what the cloud takes away":     {[]string{"patch node spot annotations=tenon.sh/notice:x taint=karpenter.sh/disrupted:NoSchedule", "pod a node=spot", "pod b gated age=9m"}, "a"},
+		"nor what is being stopped":         {[]string{"node ending pool=p type=t zone=a capacity=on-demand condition=(InstanceTerminating True)", "pod a node=ending age=9m", "pod b node=od2"}, "b"},
+		"nor what others remove":            {[]string{"patch node own taint=ToBeDeletedByClusterAutoscaler:NoSchedule", "pod a node=own age=9m", "pod b node=od"}, "b"},
+		"nor on a claim without its node":   {[]string{"node gone pool=p type=t zone=a capacity=on-demand planned=a gone ready=9m", "pod a", "pod b age=9m"}, "b"},
 		"but on a claim that is on demand":  {[]string{"claim c1 pool=p type=t zone=a capacity=on-demand planned=b age=9s", "pod a", "pod b age=0s"}, "b"},
 		"of two claims the newest counts": {[]string{"claim c1 pool=p type=t zone=a capacity=on-demand planned=a age=9s",
 			"claim c2 pool=p type=t zone=a capacity=spot planned=a age=5s", "pod a", "pod b age=0s"}, "b"},
@@ -104,6 +112,19 @@ func TestWhoHasToRunOnDemand(t *testing.T) {
 		if markedNames(s) != "" || before != "" {
 			t.Errorf("%s: the snapshot before was changed", name)
 		}
+	}
+}
+
+// Of machines that hold as many pods of an owner the same one stays for all owners, whatever the ages of their pods: the other may go.
+func TestPodsThatHoldSharesAreTogether(t *testing.T) {
+	t.Parallel()
+	lines := []string{"pool p capacity in (spot,on-demand)", "type t cpu=8 mem=16Gi price=0.4 spot=0.1", "node od pool=p type=t zone=a capacity=on-demand", "node od2 pool=p type=t zone=a capacity=on-demand"}
+	for i, node := range []string{"od", "od2", "od", "od2"} {
+		lines = append(lines, fmt.Sprintf("pod a%d cpu=1 node=%s age=%dh owner=Deployment/a on-demand-share=2", i, node, 9-i), fmt.Sprintf("pod b%d cpu=1 node=%s age=%dh owner=Deployment/b on-demand-share=2", i, node, 1+i))
+	}
+	marked, _ := ondemand.Marked(clusterOf(t, lines...), &ondemand.Copies{})
+	if got := markedNames(marked); got != "a0 b0 a2 b2" {
+		t.Errorf("%q have to run on demand, want those of node od", got)
 	}
 }
 
