@@ -82,9 +82,12 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 }
 
 // takesDeletionCost says of a machine that it would help if its pods went: somebody may disrupt it, and once the pods are gone
-// that ReplicaSets can end nothing is left that would have to move.
+// that ReplicaSets can end nothing is left that would have to move. Pods that hold a share on demand are no help: others would take it up.
 func (d *planner) takesDeletionCost(h *inventory.Machine) bool {
 	if !d.verdicts[h].OK() || !d.held(h).OK() || !d.blocked(h).OK() || h.Sold == nil {
+		return false
+	}
+	if slices.ContainsFunc(h.Bound, kube.MustRunOnDemand) {
 		return false
 	}
 	pool := d.budgets[h.Pool()].rules.Pool

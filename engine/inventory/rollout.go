@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 )
 
 // rolloutPatience is how long after its newest pod a workload with pods of two revisions counts as rolling out. It is what
@@ -135,6 +136,7 @@ func (r *Rollouts) Foreseen(s *engine.Snapshot) *engine.Snapshot {
 		for i := range min(r.old[w], (r.total[w]+3)/4) {
 			pod := sample.DeepCopy()
 			pod.Name, pod.UID = fmt.Sprintf("%s-next-%d", w.name, i+1), types.UID(fmt.Sprintf("%s next %d", sample.UID, i+1))
+			delete(pod.Annotations, kube.MustRunOnDemandMark) // which of them have to is settled when they are there
 			pod.Spec.NodeName = ""
 			pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

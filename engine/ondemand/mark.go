@@ -94,11 +94,8 @@ const (
 func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	byName, shares := map[ownerName]*owner{}, map[*owner][]Share{}
 	var owners []*owner
-	odd := map[ownerName]oddShare{} // of pods that nobody owns by their own names
+	odd := map[ownerName]oddShare{}
 	note := func(pod *corev1.Pod, name ownerName, need string) {
-		if (name == ownerName{}) {
-			name = ownerName{pod.Namespace, "", pod.Name}
-		}
 		if first, known := odd[name]; !known || comparePods(pod, first.pod) < 0 { // its other pods say the same
 			odd[name] = oddShare{pod, need}
 		}
@@ -194,13 +191,14 @@ func (o *owner) sort(p places) {
 	})
 }
 
-// ownerOf names the owner of the pod; none for pods that no controller makes, or whose node is settled.
+// ownerOf names the owner of the pod, and reports whether it shares out pods: nobody does where no controller makes them, which have one
+// name in each namespace, and where the node is settled.
 func ownerOf(pod *corev1.Pod) (name ownerName, owned bool) {
 	c := metav1.GetControllerOfNoCopy(pod)
-	if c == nil || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
-		return name, false
+	if c == nil {
+		return ownerName{pod.Namespace, "", ""}, false
 	}
-	return ownerName{pod.Namespace, c.Kind, c.Name}, true
+	return ownerName{pod.Namespace, c.Kind, c.Name}, !kube.OwnedByDaemonSet(pod) && !kube.IsMirror(pod)
 }
 
 // counts reports whether the pod runs, or will. Those of StatefulSets that are ending stand for their successors, which are planned for

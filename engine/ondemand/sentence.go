@@ -22,8 +22,7 @@ func Sentence(s *engine.Snapshot, pod *corev1.Pod) string {
 	i := slices.IndexFunc(owners, func(o *owner) bool { return o.name == name })
 	if i < 0 {
 		for _, other := range s.Pods { // the owner's first pod stands for all
-			n, owned := ownerOf(other)
-			if other != pod && (!owned || n != name) {
+			if n, _ := ownerOf(other); n != name {
 				continue
 			}
 			if j := slices.IndexFunc(notes, func(n engine.Note) bool { return n.Object == objectOf(other) }); j >= 0 {

@@ -183,3 +183,12 @@ func podNamed(s *engine.Snapshot, name string) *corev1.Pod {
 	}
 	return nil
 }
+
+// However many pods of a DaemonSet, or of nobody, ask for a share that has no effect, one of each stands for all.
+func TestNotesOfSharesAreOnceForEachOwner(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool p", "pods agent x5 owner=DaemonSet/agent on-demand-share=1", "pods alone x5 on-demand-share=1")
+	if _, notes := ondemand.Marked(s, &ondemand.Copies{}); len(notes) != 2 {
+		t.Errorf("%d notes, want 2: %v", len(notes), notes)
+	}
+}
