@@ -35,7 +35,8 @@ func (a *savingsPlan) priceNodes() {
 	for _, pool := range a.s.NodePools {
 		a.pools[pool.Name] = &PoolSavings{NodePool: pool.Name}
 	}
-	known, prices := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s)
+	known, prices, bill := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s), inventory.BillOfSnapshot(a.s)
+	a.out.Commitments = bill.Uses(a.s)
 	for _, n := range kube.ByName(a.s.Nodes) {
 		pool := known[n.Labels[v1.NodePoolLabelKey]]
 		if pool == nil {
@@ -47,6 +48,7 @@ func (a *savingsPlan) priceNodes() {
 			a.out.Unpriced = append(a.out.Unpriced, n.Name)
 			continue
 		}
+		price = bill.Price(n.Name, price, a.s.NodeOverheadPrice)
 		a.nodes = append(a.nodes, n)
 		a.price[n.Name] = price
 		a.places[n.Name] = prices.Reservation(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
@@ -232,7 +234,7 @@ func (a *savingsPlan) setPlanned(plan *engine.Plan) {
 	if bound := stays + plan.Cost.Bound; plan.Cost.Bound > 0 || len(plan.Launches) == 0 {
 		a.out.BoundPerHour = &bound
 	}
-	a.out.OnStaying = len(plan.Placements)
+	a.out.OnStaying, a.out.PlannedCommitments = len(plan.Placements), plan.Commitments
 	for m, n := range counts {
 		m.Count = n
 		a.out.Planned = append(a.out.Planned, m)
