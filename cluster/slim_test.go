@@ -26,6 +26,7 @@ import (
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
 	"tenon.sh/engine/device"
 )
 
