@@ -116,7 +116,9 @@ func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options, snapshot
 		overhead = o.NodeOverheadPrice
 	}
 	if flags.Changed("commitments-file") {
-		commitments, _ = readCommitmentsFile(o.CommitmentsFile) // check has said what is wrong
+		if list, err := readCommitmentsFile(o.CommitmentsFile); err == nil { // check has said what is wrong
+			commitments = list
+		}
 	}
 	if overhead != (*snapshot).NodeOverheadPrice || flags.Changed("commitments-file") {
 		s := **snapshot

@@ -138,9 +138,9 @@ func (x *exposition) costs() (cost, listed map[string]float64) {
 
 func (x *exposition) sendCommitments() {
 	for _, u := range inventory.CommitmentUses(x.s) {
-		x.send("tenon_commitment_committed_per_hour", u.CommittedPerHour, u.Name)
-		x.send("tenon_commitment_used_per_hour", u.UsedPerHour, u.Name)
-		x.send("tenon_commitment_idle_per_hour", u.IdlePerHour, u.Name)
+		x.send("tenon_commitment_committed_dollars_per_hour", u.CommittedPerHour, u.Name)
+		x.send("tenon_commitment_used_dollars_per_hour", u.UsedPerHour, u.Name)
+		x.send("tenon_commitment_idle_dollars_per_hour", u.IdlePerHour, u.Name)
 	}
 }
 

@@ -28,7 +28,8 @@ type covering struct {
 	units float64
 }
 
-// BillOf bills the machines that stay. Those that go, also in a trial only, free what paid for them.
+// BillOf bills the machines that stay. Those that go, also in a trial only, free what paid for them: as long as they are there, they have
+// what the others leave.
 func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	b := &Bill{Commitments: kube.CommitmentsOf(s), shares: map[string]float64{}}
 	if len(b.Commitments) == 0 {
@@ -43,19 +44,23 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	var list []covering
 	prices := cache.CatalogsOf(s).prices
 	for _, h := range machines {
-		if !h.Leaving && !h.Gone {
+		if !h.Gone && !h.Supposed {
 			list = b.coverings(list, h, prices)
 		}
 	}
 	slices.SortStableFunc(list, func(x, y covering) int {
 		cx, cy := b.Commitments[x.of], b.Commitments[y.of]
 		return cmp.Or(
-			cmp.Compare(min(cy.Machines, 1), min(cx.Machines, 1)), cmp.Compare(x.units/x.price*cx.UnitPrice(), y.units/y.price*cy.UnitPrice()), cmp.Compare(y.price, x.price), cmp.Compare(x.of, y.of),
+			cmp.Compare(leaves(x.h), leaves(y.h)), cmp.Compare(min(cy.Machines, 1), min(cx.Machines, 1)), cmp.Compare(x.units/x.price*cx.UnitPrice(), y.units/y.price*cy.UnitPrice()), cmp.Compare(y.price, x.price), cmp.Compare(x.of, y.of),
 			// Of machines alike those that stay, then those with most pods: the others are left to go first.
 			cmp.Compare(stays(y.h), stays(x.h)), cmp.Compare(len(y.h.Bound), len(x.h.Bound)), CompareMachineNames(x.h.MachineInfo, y.h.MachineInfo))
 	})
+	left := b.Left
 	for _, x := range list {
-		part := min(1-b.shares[x.h.Name()], b.Left[x.of]/x.units)
+		if x.h.Leaving && &left[0] == &b.Left[0] { // all that stay have had their turn
+			left = slices.Clone(b.Left)
+		}
+		part := min(1-b.shares[x.h.Name()], left[x.of]/x.units)
 		if b.Commitments[x.of].Machines > 0 {
 			part = math.Floor(part) // no part of a machine is reserved
 		}
@@ -63,9 +68,21 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 			continue
 		}
 		b.shares[x.h.Name()] += part
+		if x.h.Leaving {
+			left[x.of] -= part * x.units
+			continue
+		}
 		b.take(x.of, part*x.units, part*x.price)
 	}
 	return b
+}
+
+// leaves is 1 for a machine that goes, else 0.
+func leaves(h *Machine) int {
+	if h.Leaving {
+		return 1
+	}
+	return 0
 }
 
 // stays is 1 for a machine that is not ours to remove, or has pods that something protects, else 0.

@@ -26,11 +26,11 @@ func (p *Problem) commit() {
 	}
 	for i, c := range bill.Commitments {
 		cover := offering.Cover{Commitment: c, Quota: -1}
-		left := cover.Units(bill.Left[i])
-		if left < 1 {
+		left, most := cover.Units(bill.Left[i]), math.Ceil(cover.Units(p.mostOf(&c)))
+		if left < 1 || most == 0 {
 			continue
 		}
-		if left < float64(pods)*math.Ceil(cover.Units(p.mostOf(&c))) {
+		if left < float64(pods)*most {
 			cover.Quota = len(p.Packing.Quotas)
 			p.Packing.Quotas = append(p.Packing.Quotas, int(left))
 		}
@@ -38,15 +38,17 @@ func (p *Problem) commit() {
 	}
 }
 
-// mostOf is the most that one machine takes of the commitment.
+// mostOf is the most that one machine takes of the commitment, 0 if it covers none that is sold.
 func (p *Problem) mostOf(c *kube.Commitment) float64 {
 	most := 0.0
 	for _, pool := range p.Pools {
 		for i := range pool.Class.InstanceTypes {
 			kind := &pool.Class.InstanceTypes[i]
 			for j := range kind.Offerings {
-				units, _ := c.Takes(kind.Name, kind.Offerings[j].Price)
-				most = max(most, units)
+				if o := &kind.Offerings[j]; c.Covers(o, func(key string) (string, bool) { return kube.MachineLabel(nil, kind, o, key) }) {
+					units, _ := c.Takes(kind.Name, o.Price)
+					most = max(most, units)
+				}
 			}
 		}
 	}
