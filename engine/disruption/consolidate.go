@@ -223,13 +223,15 @@ func (c *consolidator) search(covered bool) {
 	} else {
 		c.worth = c.price(options)
 	}
+	worth := c.worth
 	if covered && c.problem.Packing.Relief > 0 {
 		options, listed = c.options(true)
+		worth = c.price(options) // no more than what these cost; what moving costs stays as it is
 	}
 	c.values = map[*inventory.RequestClass]float64{}
 	c.core = 1000 * c.worth[c.problem.Names.Find(string(corev1.ResourceCPU))]
 	p := &consolidation.Problem{
-		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
+		Options: options, Worth: worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
 		Strict: strictness, Effort: c.opt.EffectiveEffort(), Threads: c.opt.Threads,
 	}
 	machineOf := c.machines(p)
