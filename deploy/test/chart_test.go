@@ -268,9 +268,9 @@ func TestAClusterWithoutANameIsRefused(t *testing.T) {
 func TestCommitmentsBecomeAFileOfTheController(t *testing.T) {
 	t.Parallel()
 	with := func(amount string) release {
-		return gettingStarted().with("settings.commitments[0].name=plan", "settings.commitments[0].amountPerHour="+amount, "settings.commitments[0].discount=0.28")
+		return gettingStarted().with("settings.commitments[0].name=plan", "settings.commitments[0].amountPerHour="+amount, "settings.commitments[0].usedElsewhere=3")
 	}
-	d := text(t, find(t, render(t, with("12.5")), "Deployment", "karpenter"))
+	d := text(t, find(t, render(t, with("12")), "Deployment", "karpenter"))
 	for _, want := range []string{
 		`{"name":"TENON_COMMITMENTS_FILE","value":"/etc/karpenter/commitments/commitments.yaml"}`,
 		`{"mountPath":"/etc/karpenter/commitments","name":"commitments","readOnly":true}`, `{"configMap":{"name":"karpenter-commitments"},"name":"commitments"}`,
@@ -283,11 +283,11 @@ func TestCommitmentsBecomeAFileOfTheController(t *testing.T) {
 		t.Error("another amount changes the Deployment")
 	}
 	file := &corev1.ConfigMap{}
-	object := find(t, render(t, with("12.5")), "ConfigMap", "karpenter-commitments")
+	object := find(t, render(t, with("12")), "ConfigMap", "karpenter-commitments")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, file, true); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := file.Data["commitments.yaml"], "commitments:\n  - amountPerHour: 12.5\n    discount: 0.28\n    name: plan\n"; got != want || file.Namespace != "kube-system" {
+	if got, want := file.Data["commitments.yaml"], "commitments:\n  - amountPerHour: 12\n    name: plan\n    usedElsewhere: 3\n"; got != want || file.Namespace != "kube-system" {
 		t.Errorf("in %s: %q, want %q", file.Namespace, got, want)
 	}
 }

@@ -101,10 +101,10 @@ func (p *Problem) relief() float64 {
 }
 
 // withoutCover is the problem with nothing that commitments pay for new machines, and its solution, if that is better: money that is paid
-// anyway must not make a plan dearer. It is nil if that cannot be better.
+// anyway must not make a plan dearer. It is nil if that is not better.
 func (p *Problem) withoutCover(s *packing.Solution, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
 	price := p.priceOf(s)
-	if p.Packing.Relief == 0 || price < p.cheapestUncovered() || s.Bound > 0 && price <= s.Bound+p.Packing.Relief {
+	if p.Packing.Relief == 0 || price < p.cheapestUncovered() {
 		return nil, nil
 	}
 	plain := *p.Snapshot
