@@ -13,10 +13,11 @@ TEST_TIMEOUT ?= 45m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./dashboard/browsertest -o -path ./endtoend/argo/program -o -path ./endtoend/clusterapi -o -path ./endtoend/descheduler/program -o -path ./endtoend/keda/program -o -path ./endtoend/kueue/program -o -path ./endtoend/prometheus/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./dashboard/browsertest -o -path ./endtoend/argo/program -o -path ./endtoend/clusterapi -o -path ./endtoend/descheduler/program -o -path ./endtoend/keda/program -o -path ./endtoend/kueue/program -o -path ./endtoend/prometheus/program -o -path ./endtoend/vpa/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 clusterapi := $(addprefix bin/clusterapi/,core bootstrap controlplane infrastructure)
 keda := $(addprefix bin/keda/,operator adapter)
+vpa := $(addprefix bin/vpa/,recommender updater admission-controller)
 go_tool := go tool -modfile=tools/go.mod
 
 # What a container image is called, and what it is for. The chart's version is that of the image that it starts.
@@ -24,7 +25,7 @@ VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Ch
 REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
 PLATFORMS ?= linux/amd64 linux/arm64
 
-.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda descheduler argo kueue prometheus image demo demo-aws demo-azure demo-capi playground test oracle explore mutate check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda descheduler argo kueue vpa bin/vpa prometheus image demo demo-aws demo-azure demo-capi playground test oracle explore mutate check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -45,6 +46,9 @@ descheduler: bin/descheduler ## Build the descheduler as bin/descheduler: what t
 argo: bin/workflow-controller ## Build the controller of Argo Workflows as bin/workflow-controller: what tests with it need beside that.
 
 kueue: bin/kueue ## Build the controller of Kueue as bin/kueue: what tests with it need beside that.
+
+vpa: bin/vpa ## Build the programs of the Vertical Pod Autoscaler in bin/vpa: what tests with it need beside that.
+bin/vpa: $(vpa)
 
 prometheus: bin/prometheus ## Build Prometheus as bin/prometheus: what tests with it need beside that.
 
@@ -72,12 +76,12 @@ playground: build ## A local cluster with Tenon and a simulated cloud, until Ctr
 	@exec bin/tenon playground $(ARGS)
 
 test: export TENON_DRAWS = all
-test: bin/controlplane bin/clusterapi bin/keda bin/descheduler bin/workflow-controller bin/kueue bin/prometheus ## Run all tests of all modules.
+test: bin/controlplane bin/clusterapi bin/keda bin/descheduler bin/workflow-controller bin/kueue bin/vpa bin/prometheus ## Run all tests of all modules.
 	@tools/test.sh $(PACKAGES_AT_A_TIME) $(TEST_TIMEOUT)
 
 race: export CGO_ENABLED = 1
 race: export TENON_DRAWS = all
-race: bin/controlplane bin/keda bin/descheduler bin/workflow-controller bin/kueue bin/prometheus ## Run the same tests under the race detector (this one needs a C compiler).
+race: bin/controlplane bin/keda bin/descheduler bin/workflow-controller bin/kueue bin/vpa bin/prometheus ## Run the same tests under the race detector (this one needs a C compiler).
 	@go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) ./...
 
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
@@ -90,7 +94,7 @@ explore: ## Run 100,000 interleavings of the reconcilers (half an hour of 2 core
 	@EXPLORE_STARS=10000 go test -count 1 -v -timeout 2h -run '^TestFailuresThatArePutInAreFound$$' ./explore
 
 mutate: ## Change 100 places of the engine drawn by chance, one at a time, and say what no test notices (an hour or two). SEED=n, COUNT=n, FOLDERS=a,b.
-	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./oracle,./engine/packing+all,./engine+all
+	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./oracle,./engine/packing+all,./engine+all,./cli
 
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 8h $(or $(PKG),./...)
@@ -140,6 +144,10 @@ bin/workflow-controller: endtoend/argo/program/go.mod endtoend/argo/program/go.s
 # The controller of Kueue, from its module.
 bin/kueue: endtoend/kueue/program/go.mod endtoend/kueue/program/go.sum
 	@tools/build.sh endtoend/kueue/program $@ "about 5 minutes on 2 cores, but only the first time" sigs.k8s.io/kueue/cmd/kueue
+
+# The Vertical Pod Autoscaler's own programs, from its module.
+$(vpa): endtoend/vpa/program/go.mod endtoend/vpa/program/go.sum
+	@tools/build.sh endtoend/vpa/program $@ "about 5 minutes on 2 cores, but only the first time" k8s.io/autoscaler/vertical-pod-autoscaler/pkg/$(notdir $@)
 
 # Prometheus, from its module: without its pages, and with Kubernetes as the only place to find targets in.
 bin/prometheus: export GOFLAGS := $(GOFLAGS) -tags=remove_all_sd,enable_kubernetes_sd

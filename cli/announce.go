@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,19 +17,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// announce says how to recognise the catalog's server, and where it is if the leader is no pod; one that is a pod is found by its
-// name.
+// announce says how to recognise who serves the catalog and the dashboard, on which port the dashboard is, and where the catalog is if the
+// leader is no pod; one that is a pod is found by its name.
 func (p *parts) announce(ctx context.Context) error {
-	port, inPod := p.ports.metricsPort(), os.Getenv("KUBERNETES_SERVICE_HOST") != ""
-	if port == 0 || inPod && p.opt.DisableLeaderElection {
+	port, page := portOf(p.ports.metrics), portOf(p.ports.dashboard)
+	if port == 0 && page == 0 || inPod() && p.opt.DisableLeaderElection {
 		return nil
 	}
 	notes := map[string]string{certificateAnnotation: certificateText(p.ports.certificate.Leaf)}
-	if !inPod {
+	if port != 0 && !inPod() {
 		notes[catalogAnnotation] = localCatalog(port)
+	}
+	if page != 0 {
+		notes[dashboardPortAnnotation] = strconv.Itoa(page)
 	}
 	return announceCatalog(ctx, p.config, p.leaseNamespace(), p.opt.LeaderElectionName, notes)
 }
+
+func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
 // announceCatalog writes annotations on the leader's Lease. Where leaders are not elected there is no Lease, so one is made that
 // nobody holds.

@@ -97,10 +97,13 @@ func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
 }
 
+// needsTLS answers what came in clear text.
+const needsTLS = "this is for callers with a token, and tokens are taken over TLS only: use https"
+
 // admit says who a caller is, or why they may not get a path. A token that came in clear text is not looked at.
 func admit(r *http.Request, callers authenticator.Token, audience, path string) (c *caller, problem string, status int) {
 	if r.TLS == nil {
-		return nil, "this is for callers with a token, and tokens are taken over TLS only: use https", http.StatusUnauthorized
+		return nil, needsTLS, http.StatusUnauthorized
 	}
 	token := r.Header.Get(tokenHeader)
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {

@@ -99,7 +99,7 @@ func startEndpointOn(t *testing.T, o *office, address string) (host string, trus
 	e.serve(t.Context(), false)
 	trust, err = trustOnly(certificateText(e.certificate.Leaf))
 	must(t, err)
-	return net.JoinHostPort(address, strconv.Itoa(e.metricsPort())), trust
+	return net.JoinHostPort(address, strconv.Itoa(portOf(e.metrics))), trust
 }
 
 func get(t *testing.T, client *http.Client, url, token string) (int, string) {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,11 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"tenon.sh/cli"
@@ -93,6 +99,56 @@ func (r *running) becomes(port int, path string, want int, parts ...string) stri
 	}
 }
 
+// shows waits until the dashboard shows an address to the owner of a token.
+func (r *running) shows(path, token string) string {
+	r.Helper()
+	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", r.page, path), nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		said := ""
+		if response, err := secure.Do(request); err != nil {
+			said = err.Error()
+		} else {
+			body, _ := io.ReadAll(response.Body) // what there is of it is said below
+			response.Body.Close()
+			if said = response.Status + " " + string(body); response.StatusCode == http.StatusOK {
+				return string(body)
+			}
+		}
+		if time.Now().After(deadline) {
+			r.Fatalf("the dashboard shows %s\n%s", said, r.log)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// readerToken is a token of an account that may look at everything.
+func readerToken(ctx context.Context, t *testing.T, config *rest.Config) string {
+	t.Helper()
+	kube := kubernetes.NewForConfigOrDie(config)
+	meta := metav1.ObjectMeta{Name: "page-reader"}
+	_, err := kube.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: meta.Name}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := kube.CoreV1().ServiceAccounts("default").CreateToken(ctx, meta.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Token
+}
+
 const catalog = "/snapshot/catalog"
 
 func TestAControllerWaitsForItsKindsLeadsAndHandsOver(t *testing.T) {
@@ -120,7 +176,12 @@ func TestAControllerWaitsForItsKindsLeadsAndHandsOver(t *testing.T) {
 	second.becomes(second.health, "/readyz", http.StatusOK)
 	second.becomes(second.metrics, catalog, http.StatusServiceUnavailable) // it follows
 	first.becomes(first.page, "/", http.StatusUnauthorized, "use https")
-	second.becomes(second.page, "/", http.StatusServiceUnavailable)
+	second.becomes(second.page, "/", http.StatusUnauthorized, "use https")
+	reader := readerToken(ctx, t, p.RESTConfig())
+	led := first.shows("/json/nodes", reader)
+	if follows := second.shows("/json/nodes", reader); follows != led {
+		t.Errorf("the follower's page has\n%s\nthe leader's\n%s", follows, led)
+	}
 
 	first.becomes(first.metrics, "/metrics", http.StatusOK, "karpenter_cluster_state_synced 1", "karpenter_build_info", "leader_election_master_status")
 	if body := second.becomes(second.metrics, "/metrics", http.StatusOK); strings.Contains(body, "karpenter_cluster_state_synced") {
@@ -132,6 +193,7 @@ func TestAControllerWaitsForItsKindsLeadsAndHandsOver(t *testing.T) {
 	}
 	handedOver := time.Now()
 	second.becomes(second.metrics, catalog, http.StatusUnauthorized)
+	second.shows("/json/nodes", reader)
 	if took := time.Since(handedOver); took > 10*time.Second {
 		t.Errorf("the second controller took over after %v: the lease was not released", took)
 	}

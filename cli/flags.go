@@ -29,13 +29,14 @@ type ControllerOptions struct {
 	ClusterAutoscalerGrace time.Duration
 	FaultsFile             string // what goes wrong in the simulated cloud, and when
 
-	MetricsPort     int // 0 means any free port, below 0 none
-	HealthProbePort int // likewise
-	DashboardPort   int // likewise
-	KubeClientQPS   int
-	KubeClientBurst int
-	EnableProfiling bool
-	listenHost      string // address that the ports are taken on; all of the machine's if empty
+	MetricsPort                         int    // 0 means any free port, below 0 none
+	HealthProbePort                     int    // likewise
+	DashboardPort                       int    // likewise
+	DashboardCertFile, DashboardKeyFile string // PEM; empty for a certificate made at the start
+	KubeClientQPS                       int
+	KubeClientBurst                     int
+	EnableProfiling                     bool
+	listenHost                          string // address that the ports are taken on; all of the machine's if empty
 
 	DisableLeaderElection               bool
 	LeaderElectionName                  string
@@ -120,7 +121,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "node-overhead-price", "commitments-file", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "journal", "dashboard-port", "cluster-autoscaler-grace"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "node-overhead-price", "commitments-file", "largest-cpu", "max-pods-per-node", "instance-status-dry-run", "record-disruptions", "journal", "dashboard-port", "dashboard-tls-cert-file", "dashboard-tls-private-key-file", "cluster-autoscaler-grace"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out
@@ -138,7 +139,9 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Journal, "journal", o.Journal, "a folder, on a volume, for the journal of what is decided and what becomes of it, at most 50 MB, which the next process goes on with; empty to keep the newest 10,000 decisions in memory only; tenon journal shows it")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
-	flags.IntVar(&o.DashboardPort, "dashboard-port", o.DashboardPort, "where the leader serves the dashboard, over TLS, to those who show a token of the API server's and may get "+dashboardPath+"; 0 for any free port, -1 for none")
+	flags.IntVar(&o.DashboardPort, "dashboard-port", o.DashboardPort, "where the dashboard of the leader is served, over TLS, to those who show a token of the API server's and may get "+dashboardPath+"; 0 for any free port, -1 for none")
+	flags.StringVar(&o.DashboardCertFile, "dashboard-tls-cert-file", o.DashboardCertFile, "a file with the certificate that browsers are shown by the dashboard, and those that signed it; read again when it changes; empty for one that is made at the start")
+	flags.StringVar(&o.DashboardKeyFile, "dashboard-tls-private-key-file", o.DashboardKeyFile, "a file with the key of that certificate")
 	flags.IntVar(&o.KubeClientQPS, "kube-client-qps", o.KubeClientQPS, "requests to the API server per second")
 	flags.IntVar(&o.KubeClientBurst, "kube-client-burst", o.KubeClientBurst, "requests to the API server at once")
 	flags.BoolVar(&o.EnableProfiling, "enable-profiling", o.EnableProfiling, "serve /debug/pprof/ on the metrics port")
@@ -232,6 +235,9 @@ func (o ControllerOptions) check() error {
 		if p.port > 65535 {
 			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
 		}
+	}
+	if (o.DashboardCertFile == "") != (o.DashboardKeyFile == "") {
+		return fmt.Errorf("%s and %s belong together: give both files or none", flagAndVariable("dashboard-tls-cert-file"), flagAndVariable("dashboard-tls-private-key-file"))
 	}
 	if err := checkRecord(o.RecordDisruptions); err != nil {
 		return fmt.Errorf("%s is %q: %w", flagAndVariable("record-disruptions"), o.RecordDisruptions, err)

@@ -121,6 +121,11 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		return err
 	}
 	parts.tellUnsynced()
+	page, err := parts.follower()
+	if err != nil {
+		return err
+	}
+	c.ports.pageHandler.Store(&page)
 	err = errors.Join(mgr.Add(everywhere(parts.becomeReady)), mgr.Add(leading(parts.lead)))
 	if err != nil {
 		return err
@@ -330,12 +335,12 @@ func (p *parts) lead(ctx context.Context) error {
 	var group errgroup.Group
 	p.keepJournal(ctx, &group)
 	defer p.ports.journalHandler.Store(nil)
-	defer p.ports.pageHandler.Store(nil)
+	defer p.ports.pageHandler.Store(p.ports.pageHandler.Load()) // that of a follower
 	page := p.dashboardEndpoint(ctx)
 	p.ports.pageHandler.Store(&page)
 	group.Go(func() error {
 		if err := p.announce(ctx); err != nil { // a lack for one command; no reason not to lead
-			p.log.Info("snapshots will not find the catalog by themselves", "cause", err.Error())
+			p.log.Info("snapshots will not find the catalog by themselves, nor followers the dashboard", "cause", err.Error())
 		}
 		return nil
 	})

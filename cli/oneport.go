@@ -29,10 +29,10 @@ type onePort struct {
 	closing    sync.Once
 }
 
-func newOnePort(listener net.Listener, certificate tls.Certificate) *onePort {
+func newOnePort(listener net.Listener, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *onePort {
 	p := &onePort{
 		Listener:   listener,
-		secure:     &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
+		secure:     &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
 		handshakes: rate.NewLimiter(10, 50), // they cost more than all that is asked for afterwards
 		places:     make(chan struct{}, mostConnections),
 		spoke:      make(chan net.Conn),

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -23,7 +25,8 @@ import (
 type endpoints struct {
 	metrics, health, dashboard net.Listener // nil if not served
 
-	certificate tls.Certificate // for what is not for everybody to read
+	certificate tls.Certificate          // for what is not for everybody to read
+	shown       *certwatcher.CertWatcher // to browsers, nil for the same
 
 	ready, healthy atomic.Pointer[func() error]
 	metricsHandler atomic.Pointer[http.Handler]
@@ -45,6 +48,12 @@ func listen(opt ControllerOptions) (*endpoints, error) {
 	if e.health, err = listenOn(opt.listenHost, opt.HealthProbePort, "health-probe-port"); err != nil {
 		e.close()
 		return nil, err
+	}
+	if opt.DashboardCertFile != "" {
+		if e.shown, err = certwatcher.New(opt.DashboardCertFile, opt.DashboardKeyFile); err != nil {
+			e.close()
+			return nil, fmt.Errorf("%s and %s: read the dashboard's certificate: %w", flagAndVariable("dashboard-tls-cert-file"), flagAndVariable("dashboard-tls-private-key-file"), err)
+		}
 	}
 	if e.dashboard, err = listenOn(opt.listenHost, opt.DashboardPort, "dashboard-port"); err != nil {
 		e.close()
@@ -75,12 +84,12 @@ func (e *endpoints) close() {
 	}
 }
 
-// metricsPort is the port that metrics are served on, 0 if they are not.
-func (e *endpoints) metricsPort() int {
-	if e.metrics == nil {
+// portOf is the port that something is served on, 0 if it is not.
+func portOf(l net.Listener) int {
+	if l == nil {
 		return 0
 	}
-	return e.metrics.Addr().(*net.TCPAddr).Port
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // serve answers until ctx ends.
@@ -102,10 +111,33 @@ func (e *endpoints) serve(ctx context.Context, profiling bool) {
 		metrics.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	if e.metrics != nil {
-		serveOn(ctx, newOnePort(e.metrics, e.certificate), metrics)
+		serveOn(ctx, newOnePort(e.metrics, e.ownCertificate), metrics)
 	}
 	if e.dashboard != nil { // plain HTTP is told to come by TLS
-		serveOn(ctx, newOnePort(e.dashboard, e.certificate), later(&e.pageHandler))
+		serveOn(ctx, newOnePort(e.dashboard, e.pageCertificate), later(&e.pageHandler))
+		go e.renew(ctx)
+	}
+}
+
+func (e *endpoints) ownCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return &e.certificate, nil
+}
+
+// pageCertificate is the one of the files, if there are any; followers look for the one that the Lease names.
+func (e *endpoints) pageCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if e.shown == nil || hello.ServerName == certificateName {
+		return &e.certificate, nil
+	}
+	return e.shown.GetCertificate(hello)
+}
+
+// renew reads the files of the page's certificate again when they change. While they cannot be read, the one that there is stays.
+func (e *endpoints) renew(ctx context.Context) {
+	for e.shown != nil && ctx.Err() == nil {
+		if err := e.shown.Start(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "watching the files of the dashboard's certificate")
+			pause(ctx, time.Minute)
+		}
 	}
 }
 
@@ -116,8 +148,8 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
 	server := &http.Server{
 		Handler: handler, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: time.Minute,                                                                      // a profile is gathered for half of it
-		ErrorLog:     slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx).V(1)), slog.LevelInfo), // of clients
+		WriteTimeout: time.Minute, // a profile is gathered for half of it
+		ErrorLog:     clientsLog(ctx),
 	}
 	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
 	go func() {
@@ -126,6 +158,11 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
 		defer cancel()
 		_ = server.Shutdown(last)
 	}()
+}
+
+// clientsLog takes what servers say of clients that break off, which is for those who debug them.
+func clientsLog(ctx context.Context) *stdlog.Logger {
+	return slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx).V(1)), slog.LevelInfo)
 }
 
 // probe answers 200 or, with what is wrong, 503. A probe whose answer is not known yet succeeds for liveness and fails

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/examples"
 	"tenon.sh/provider/simulated"
@@ -49,11 +48,12 @@ beside what the pods cannot be run for less than, pods that waited, and pods tha
 
 Without -f it is a cluster of about 500 machines. A scenario (*.txt) says how its workloads change; of manifests or a
 snapshot every workload stays as large as it is. --trace lets the pods of a file come and go beside them, such as yesterday's
-(tenon trace makes one). --compare runs the same days once for each consolidation policy, or for Baseline, an autoscaler as
-they have been for years. The same input and seed give the same output, byte for byte.`,
+(tenon trace makes one). --compare runs the same days once for each setting, or for Baseline, an autoscaler as they have been
+for years, and says what each costs and whom it disturbs; --compare curve tries how strict to be. The same input and seed give the same output, byte for byte.`,
 		Example: `  tenon simulate
   tenon simulate -f cluster.txt --days 2 --seed 7 --compare WhenEmpty,WhenEmptyOrUnderutilized,Balanced
   tenon simulate -f pools.yaml --trace yesterday.csv --compare Baseline,WhenEmptyOrUnderutilized,Balanced
+  tenon simulate --days 1 --compare Baseline,payback=1h,payback=4h,Balanced+after=10m
   tenon snapshot > s.yaml; tenon simulate -f s.yaml --days 0.5 -o json`,
 		Args: noFileArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.simulate(command) },
@@ -67,7 +67,7 @@ they have been for years. The same input and seed give the same output, byte for
 	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
 	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario's first command says how many; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
-	flags.StringSliceVar(&o.compare, "compare", nil, "policies to compare, a list: Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced")
+	flags.StringSliceVar(&o.compare, "compare", nil, "what to compare, a list of settings: a policy (Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced), payback=DURATION, after=DURATION (consolidateAfter), or several of them joined by +; curve stands for "+strings.Join(curve, ","))
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
@@ -93,10 +93,9 @@ func (o *simulateOptions) verify() error {
 	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)
 	}
-	policies := []string{string(simulator.Baseline), string(v1.WhenEmpty), string(v1.WhenEmptyOrUnderutilized), string(v1.Balanced)}
-	for _, p := range o.compare {
-		if !slices.Contains(policies, p) {
-			return fmt.Errorf("--compare %s: it is a list of %s", p, strings.Join(policies, ", "))
+	for _, text := range o.compare {
+		if _, err := readSetting(text); err != nil {
+			return err
 		}
 	}
 	if o.trace != "" && len(o.files) == 0 {
@@ -176,20 +175,18 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *ter
 	return config, nil
 }
 
-// simulateAll runs the world once for each policy, or once as it is. The worlds do not know of each other, so they may run
+// simulateAll runs the world once for each setting, or once as it is. The worlds do not know of each other, so they may run
 // at the same time.
-func simulateAll(ctx context.Context, config simulator.Config, policies []string) ([]*simulator.Result, error) {
-	if len(policies) == 0 {
-		policies = []string{""}
-	}
+func simulateAll(ctx context.Context, config simulator.Config, compare []string) ([]*simulator.Result, error) {
+	settings := settingsOf(compare)
 	if config.Options.Threads == 0 {
-		config.Options.Threads = max(1, runtime.GOMAXPROCS(0)/len(policies)) // the plans do not depend on it
+		config.Options.Threads = max(1, runtime.GOMAXPROCS(0)/len(settings)) // the plans do not depend on it
 	}
-	results, errs := make([]*simulator.Result, len(policies)), make([]error, len(policies))
+	results, errs := make([]*simulator.Result, len(settings)), make([]error, len(settings))
 	var group sync.WaitGroup
 	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, policy := range policies {
-		config.Policy = v1.ConsolidationPolicy(policy)
+	for i, x := range settings {
+		config.Policy, config.Payback, config.ConsolidateAfter = x.policy, x.payback, x.after
 		world, err := simulator.New(config)
 		if err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ func writeSimulation(t *terminal, results []*simulator.Result, days float64) {
 	for _, r := range results {
 		t.line("")
 		if len(results) > 1 {
-			t.line("%s", t.paint(bold, "Policy "+string(r.Policy)))
+			t.line("%s", t.paint(bold, "With "+settingName(r)))
 		}
 		writeCourse(t, r)
 		if len(results) == 1 {
@@ -30,9 +30,11 @@ func writeSimulation(t *terminal, results []*simulator.Result, days float64) {
 	t.line("")
 	if len(results) > 1 {
 		writeComparison(t, results)
+		writeCauses(t, results)
 		return
 	}
 	writeLines(t, outcome(first))
+	writeCauses(t, results)
 }
 
 func dayWords(days float64) string {
@@ -183,7 +185,7 @@ func billWords(r *simulator.Result) string {
 		}
 		return fmt.Sprintf("%.1f %% above", share)
 	}
-	return words + fmt.Sprintf(", %s the bound, %s what quick plans for all pods would cost, made anew", beside(r.Gap), beside(r.AnewGap))
+	return words + fmt.Sprintf(", %s the bound, %s what plans for all pods would cost, made anew", beside(r.Gap), beside(r.AnewGap))
 }
 
 // outcome says what came of it all.
@@ -244,8 +246,8 @@ func countWords(counts map[string]int, none string) string {
 }
 
 func writeComparison(t *terminal, results []*simulator.Result) {
-	of := "OF " + strings.ToUpper(string(results[0].Policy)) + "'S"
-	rows := [][]string{{"POLICY", "USD", of, "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT"}}
+	of := "OF " + strings.ToUpper(settingName(results[0])) + "'S"
+	rows := [][]string{{"SETTING", "USD", of, "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT", "BEATEN BY"}}
 	for _, r := range results {
 		machines, moves := 0.0, 0
 		for _, h := range r.Hours {
@@ -254,12 +256,85 @@ func writeComparison(t *terminal, results []*simulator.Result) {
 		for _, n := range r.Counts.Moves {
 			moves += n
 		}
-		rows = append(rows, []string{string(r.Policy), fmt.Sprintf("%.2f", r.Cost), ratioWords(r.Cost, results[0].Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
+		rows = append(rows, []string{settingName(r), fmt.Sprintf("%.2f", r.Cost), ratioWords(r.Cost, results[0].Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
 			numberWords(math.Round(machines / float64(len(r.Hours)))), fmt.Sprint(r.Counts.Launched), fmt.Sprint(moves),
-			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99)})
+			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99), beatenBy(r, results)})
 	}
 	t.lines(table(t, "", rows))
 }
+
+// beatenBy names the cheapest of the others that costs less and evicts no more: without one, the result is a point of the curve of
+// what can be saved for how much disturbance.
+func beatenBy(r *simulator.Result, results []*simulator.Result) string {
+	name, least := "", r.Cost
+	for _, other := range results {
+		if other.Cost < least && other.EvictionsPerPodDay <= r.EvictionsPerPodDay {
+			name, least = settingName(other), other.Cost
+		}
+	}
+	return name
+}
+
+// causeWords say for people what a cause is.
+var causeWords = map[simulator.CauseName]string{
+	simulator.Plan:             "whole machines, rules between pods (a plan made anew)",
+	simulator.Booting:          "machines that boot",
+	simulator.Replacing:        "replacements that boot beside what they replace",
+	simulator.Draining:         "machines that drain and stop",
+	simulator.Lost:             "machines lost or taken away, and boots of as many",
+	simulator.LeastBilling:     "the least time that is billed",
+	simulator.Fallback:         "dearer than the cheapest offering listed",
+	simulator.OnDemand:         "on demand where spot is allowed",
+	simulator.ConsolidateAfter: "nodes that are not quiet yet (consolidateAfter)",
+	simulator.Budgets:          "nodes that budgets keep",
+	simulator.Protected:        "nodes that do-not-disrupt keeps",
+	simulator.Policy:           "nodes that the policy keeps",
+	simulator.MovesCost:        "nodes whose pods cost more to move than that saves",
+	simulator.Between:          "nodes between looks",
+	simulator.Waiting:          "pods that wait and are not paid for yet",
+}
+
+// writeCauses says where the bill above the bound went: in USD for a single result, as a share of the bound for several.
+func writeCauses(t *terminal, results []*simulator.Result) {
+	if results[0].Bound <= 0 {
+		return
+	}
+	header, total := []string{"CAUSE"}, []string{"all"}
+	for _, r := range results {
+		if len(results) == 1 {
+			header = append(header, "USD", "OF THE BOUND")
+			total = append(total, fmt.Sprintf("%.2f", r.Cost-r.Bound), percent(r.Gap))
+			continue
+		}
+		header, total = append(header, strings.ToUpper(settingName(r))), append(total, percent(r.Gap))
+	}
+	rows, named := [][]string{header}, map[simulator.CauseName]bool{}
+	for _, r := range results {
+		for _, c := range r.Causes {
+			if named[c.Cause] {
+				continue
+			}
+			named[c.Cause] = true
+			row := []string{causeWords[c.Cause]}
+			for _, other := range results {
+				share := 0.0
+				if i := slices.IndexFunc(other.Causes, func(o simulator.Cause) bool { return o.Cause == c.Cause }); i >= 0 {
+					share = other.Causes[i].Share
+				}
+				if len(results) == 1 {
+					row = append(row, fmt.Sprintf("%.2f", c.USD))
+				}
+				row = append(row, percent(share))
+			}
+			rows = append(rows, row)
+		}
+	}
+	t.line("")
+	t.line("Why the bill is above the bound:")
+	t.lines(table(t, "", append(rows, total)))
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", math.Round(1000*share)/10+0) } // no zero has a sign
 
 // ratioWords is a bill as a share of the first one's.
 func ratioWords(cost, first float64) string {

@@ -118,12 +118,12 @@ func differences(s, with *engine.Snapshot, before, after *engine.Plan) []dashboa
 	then, now := drifted(s), drifted(with)
 	for _, node := range slices.Sorted(maps.Keys(now)) {
 		if then[node] == "" {
-			out = append(out, dashboard.Difference{Text: fmt.Sprintf("%s drifts: %s", node, now[node])})
+			out = append(out, dashboard.Difference{Text: fmt.Sprintf("node %s drifts: %s", node, now[node])})
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(then)) {
 		if now[node] == "" {
-			out = append(out, dashboard.Difference{Text: node + " has not drifted any more"})
+			out = append(out, dashboard.Difference{Text: "node " + node + " has not drifted any more"})
 		}
 	}
 	return append(out, nodeDifferences(before, after)...)
@@ -248,7 +248,7 @@ func nodeDifferences(before, after *engine.Plan) []dashboard.Difference {
 	var out []dashboard.Difference
 	for _, node := range slices.Sorted(maps.Keys(goneNow)) {
 		if goneThen[node] == "" {
-			out = append(out, dashboard.Difference{Text: node + " goes: " + goneNow[node]})
+			out = append(out, dashboard.Difference{Text: "node " + node + " goes: " + goneNow[node]})
 		}
 	}
 	var others []dashboard.Difference
@@ -256,9 +256,9 @@ func nodeDifferences(before, after *engine.Plan) []dashboard.Difference {
 		was, is := then[node].Code, now[node].Code
 		switch {
 		case goneThen[node] != "":
-			out = append(out, dashboard.Difference{Text: fmt.Sprintf("%s stays: %s", node, is), Detail: now[node].Message()})
+			out = append(out, dashboard.Difference{Text: fmt.Sprintf("node %s stays: %s", node, is), Detail: now[node].Message()})
 		case was != is && was != "":
-			others = append(others, dashboard.Difference{Text: fmt.Sprintf("%s stays for another reason: %s, not %s", node, is, was), Detail: now[node].Message()})
+			others = append(others, dashboard.Difference{Text: fmt.Sprintf("node %s stays for another reason: %s, not %s", node, is, was), Detail: now[node].Message()})
 		}
 	}
 	return append(out, others...)

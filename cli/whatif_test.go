@@ -120,7 +120,7 @@ func TestWhatIfSaysInWordsWhatAChangeDoes(t *testing.T) {
 		}
 	}
 	drift := whatIfPage(t, handler, strings.Replace(text, "requirements: []", "requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}]", 1))
-	for _, want := range []string{"nodes that have drifted 0 1", "n2 drifts: requirementsdrifted"} {
+	for _, want := range []string{"nodes that have drifted 0 1", "node n2 drifts: requirementsdrifted"} {
 		if !strings.Contains(drift, want) {
 			t.Errorf("a zone less: the page lacks %q:\n%s", want, drift)
 		}
@@ -183,7 +183,7 @@ pods web x8 cpu=900m mem=1Gi
 	for question, want := range map[string]string{
 		"allow spot":                         "the bill goes from $0.0000/h now to $0.1200/h; without the change it would go to $0.4000/h",
 		"no requirement about instance-type": "to $0.3000/h; without the change it would go to $0.4000/h",
-		"raise its limits":                   "the plan is the same as without the change",
+		"no limits":                          "the plan is the same as without the change",
 		"consolidateAfter 1h":                "the plan is the same as without the change",
 		"consolidationPolicy WhenEmpty":      "the plan is the same as without the change",
 		"payback 24h":                        "the plan is the same as without the change",
@@ -193,7 +193,11 @@ pods web x8 cpu=900m mem=1Gi
 			t.Errorf("%s: %s", question, answer)
 		}
 	}
-	if _, page := pageAt(t, handler, "/whatif"); strings.Contains(page, "on-demand alone") {
+	_, page := pageAt(t, handler, "/whatif?from=NodePool%2C+changed%2Fgeneral%3A+no+limits")
+	if !strings.Contains(page, "data-ask") || strings.Contains(page, "Change the text") {
+		t.Error("a question is not answered before somebody types")
+	}
+	if _, page := pageAt(t, handler, "/whatif"); strings.Contains(page, "on-demand alone") || strings.Contains(page, "data-ask") {
 		t.Error("a pool without spot is asked to do without it")
 	}
 	if text := manifestAt(t, handler, "NodePool, changed/general: consolidateAfter 1h"); !strings.Contains(text, "consolidateAfter: 1h") {

@@ -33,7 +33,7 @@ func manifests(s *engine.Snapshot) []dashboard.Manifest {
 	}
 	for _, pool := range inOrder(s.NodePools)[:min(len(s.NodePools), mostQuestioned)] {
 		for _, q := range usualQuestions(s, pool) {
-			add("NodePool, changed", pool.Name+": "+q.Change, func() map[string]any {
+			add(dashboard.ChangedPool, pool.Name+": "+q.Change, func() map[string]any {
 				return bare(v1.GroupVersion.String(), "NodePool", q.Pool.ObjectMeta, q.Pool.Spec)
 			})
 		}
@@ -70,9 +70,14 @@ const mostQuestioned = 20
 func usualQuestions(s *engine.Snapshot, pool *v1.NodePool) []advice.Changed {
 	out := advice.PoolChanges(s, pool)
 	for i := range out {
+		change := &out[i].Change
 		for _, key := range out[i].Keys { // the last word of a label is enough here
-			out[i].Change = strings.ReplaceAll(out[i].Change, key, key[strings.LastIndexByte(key, '/')+1:])
+			*change = strings.ReplaceAll(*change, key, key[strings.LastIndexByte(key, '/')+1:])
 		}
+		if len(pool.Spec.Limits) > 0 && out[i].Pool.Spec.Limits == nil { // which is how they are raised far enough
+			*change = "no limits"
+		}
+		*change, _, _ = strings.Cut(*change, ":") // why it is worth a try is for those who did not ask
 	}
 	add := func(change string, apply func(pool *v1.NodePool)) {
 		changed := pool.DeepCopy()

@@ -76,11 +76,11 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 		object client.Object
 		keep   string
 	}{
-		{&corev1.Pod{ObjectMeta: named("keep-name"), Spec: corev1.PodSpec{NodeName: "keep-node", DNSConfig: &corev1.PodDNSConfig{Searches: []string{"drop"}},
-			Containers: []corev1.Container{{Name: "keep-container", Image: "drop"}}}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{&corev1.Pod{ObjectMeta: named("keep-name"), Spec: corev1.PodSpec{NodeName: "keep-node", ServiceAccountName: "keep-account", DNSConfig: &corev1.PodDNSConfig{Searches: []string{"drop"}},
+			Containers: []corev1.Container{{Name: "keep-container", Image: "drop"}}}, Status: corev1.PodStatus{PodIP: "keep-ip", Conditions: []corev1.PodCondition{
 			{Type: corev1.PodInitialized, Reason: "drop"}, {Type: corev1.PodScheduled, Reason: "keep-reason"},
 			{Type: corev1.PodReady, Reason: "keep-ready"}, {Type: corev1.PodResizePending, Reason: "keep-resize"}, {Type: corev1.ContainersReady, Reason: "keep-containers"}}}},
-			`keep-name keep-owner keep-node keep-container keep-reason keep-ready keep-resize keep-containers`},
+			`keep-name keep-owner keep-node keep-account keep-ip keep-container keep-reason keep-ready keep-resize keep-containers`},
 		{&appsv1.ReplicaSet{ObjectMeta: named("keep-name"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template, Replicas: ptr.To(int32(3))}},
 			`keep-name keep-selector keep-owner uid-keep "replicas":3 keep-container keep-requests`},
 		{&appsv1.StatefulSet{ObjectMeta: named("keep-name"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, ServiceName: "drop",

@@ -17,10 +17,11 @@ type exportData struct {
 	Pending  *waitingData
 	Pools    []*storyData
 	Made     *decisionsData
+	Money    *moneyData
 }
 
-// Export is the page as one HTML file that loads nothing and has no scripts: all nodes in one table, the pods that wait, and the stories
-// of the pools.
+// Export is the page as one HTML file that loads nothing and has no scripts: all nodes in one table, the pods that wait, the decisions,
+// the money, and the stories of the pools.
 func Export(p *Picture) ([]byte, error) {
 	v, err := newView(p)
 	if err != nil {
@@ -49,6 +50,8 @@ func Export(p *Picture) ([]byte, error) {
 	d.Pending.unlink()
 	d.Made = newDecisionsData(decisionsQuery{page: 1}, v, math.MaxInt32)
 	d.Made.Export = true
+	d.Money = newMoneyData(v)
+	d.Money.Export = true
 	for _, name := range p.NodePools {
 		e, err := p.Explain(KindPool, name)
 		if err != nil {

@@ -81,9 +81,14 @@ type moneyData struct {
 	Requested, Unused, Total float64 // USD an hour: of pods, of nobody, and of all nodes
 	Buffers                  []Buffer
 	BuffersPrice             float64
+	Export                   bool // without links
 }
 
 func fillMoney(_ *http.Request, v *view) (content, error) {
+	return content{title: "Money", data: newMoneyData(v)}, nil
+}
+
+func newMoneyData(v *view) *moneyData {
 	d := &moneyData{Namespaces: v.Namespaces, Buffers: v.Buffers, Total: v.nodes.PricePerHour}
 	if err := d.compare(v); err != nil {
 		d.NoSavings = capital(err.Error())
@@ -104,7 +109,7 @@ func fillMoney(_ *http.Request, v *view) (content, error) {
 	for _, b := range d.Buffers {
 		d.BuffersPrice += b.PricePerHour
 	}
-	return content{title: "Money", data: d}, nil
+	return d
 }
 
 // compare reads the document of tenon savings.

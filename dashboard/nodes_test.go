@@ -216,6 +216,19 @@ func TestEmptyStatesSayWhatToDo(t *testing.T) {
 	}
 }
 
+func TestAClusterOfOneNodeHasAPage(t *testing.T) {
+	t.Parallel()
+	page := get(t, serve(t, picture(1)), "/")
+	for _, want := range []string{`<p class="value">1</p><p class="label">node<`, "1–1 of 1", "$0.0500"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("it lacks %s", want)
+		}
+	}
+	if tiles := between(get(t, serve(t, picture(1)), "/json/tiles"), `"name":"`, `"`); len(tiles) != 2 { // of the wide map and of the narrow one
+		t.Errorf("tiles %v", tiles)
+	}
+}
+
 // The budgets of the page of a cluster of 5,000 nodes. How long it takes is what BenchmarkPage says.
 func TestPageOfFiveThousandNodesIsSmall(t *testing.T) {
 	p := picture(5000)
@@ -261,7 +274,7 @@ func TestExportLoadsNothingAndShowsEverything(t *testing.T) {
 			t.Errorf("the file has %s in it", forbidden)
 		}
 	}
-	for _, want := range []string{"alpha", "gamma", "gpu-d4", "Nothing can run these", "ml/train", "$3.8700", "default-src &#39;none&#39;; style-src &#39;sha256-", "general"} {
+	for _, want := range []string{"alpha", "gamma", "gpu-d4", "Nothing can run these", "ml/train", "$3.8700", "default-src &#39;none&#39;; style-src &#39;sha256-", "general", "What the nodes cost over time", "By namespace", "There is no comparison"} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the file does not have %s in it", want)
 		}

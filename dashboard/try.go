@@ -83,7 +83,7 @@ func (s *server) tryPage(page *screen) http.HandlerFunc {
 			return
 		}
 		d := newWhatIfData(v, r.PostForm.Get("from"))
-		d.Text, d.Asked = string(text), true
+		d.Text = string(text)
 		out, refusal, status := s.try(r.Context(), v, text)
 		if out == nil && status != http.StatusGatewayTimeout {
 			refuseTry(w, refusal, status)

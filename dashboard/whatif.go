@@ -23,6 +23,9 @@ func whatIfScreen() *screen {
 	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, file: "whatif.html", fill: fillWhatIf}
 }
 
+// ChangedPool is the kind of manifests that are changed already: what comes of them is asked for at once.
+const ChangedPool = "NodePool, changed"
+
 // A Manifest is an object of the cluster that a change may begin with.
 type Manifest struct {
 	Kind, Name string // namespace/name for kinds that have namespaces
@@ -131,7 +134,7 @@ type whatIfData struct {
 	From    string
 	Kinds   []choices
 	Text    string
-	Asked   bool
+	Changed bool   // the text is another one than the cluster's
 	Problem string // why there is no answer
 	*Outcome
 	Headline    string
@@ -176,6 +179,7 @@ func fillWhatIf(r *http.Request, v *view) (content, error) {
 	for _, m := range v.Manifests {
 		if m.Kind+"/"+m.Name == d.From {
 			var err error
+			d.Changed = m.Kind == ChangedPool
 			d.Text, err = m.Text()
 			return content{title: "What if", data: d}, err
 		}
@@ -274,7 +278,7 @@ func stayWords(f *Figures) string {
 	for _, k := range f.Kept {
 		parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Code))
 	}
-	return cmp.Or(strings.Join(parts, ", "), "-")
+	return cmp.Or(strings.Join(parts, ",\n"), "-")
 }
 
 // commands are what compares and applies the objects. Their names have been checked: a shell takes them as they are.

@@ -225,6 +225,38 @@ func TestWhatIfPlansTwoAtATime(t *testing.T) {
 	}
 }
 
+// Whoever goes away while a plan is made is not planned for any more, and makes way.
+func TestWhatIfStopsForThoseWhoHaveGone(t *testing.T) {
+	t.Parallel()
+	entered, stopped := make(chan bool), make(chan bool, 1)
+	handler := trying(t, dashboard.Options{TryLimit: time.Hour, Tries: 1}, func(text []byte, stop func() bool) (*dashboard.Outcome, error) {
+		if string(text) == "text=gone" {
+			entered <- true
+			for !stop() {
+				runtime.Gosched()
+			}
+			stopped <- true
+		}
+		return planned(text, stop)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan int)
+	go func() {
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/json/whatif", strings.NewReader("text=gone")).WithContext(ctx)
+		r.Header.Set("Content-Type", "application/yaml")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		gone <- w.Code
+	}()
+	<-entered
+	leave()
+	<-gone
+	<-stopped
+	if w := send(handler, "x"); w.Code != http.StatusOK {
+		t.Errorf("the next one: %d %s", w.Code, w.Body)
+	}
+}
+
 func TestAFailureOfAPlanIsOneAnswerAlone(t *testing.T) {
 	t.Parallel()
 	handler := trying(t, dashboard.Options{Tries: 1}, func(text []byte, _ func() bool) (*dashboard.Outcome, error) {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -33,8 +34,9 @@ type executor struct {
 	*world
 	account client.Client // with the rights of the steps' account
 
-	mu   sync.Mutex // guards held
-	held string     // steps of this task do not end
+	mu   sync.Mutex         // guards what follows
+	held string             // steps of this task do not end
+	dead map[types.UID]bool // pods whose machines do nothing any more
 }
 
 // startExecutor plays the executor in all pods of workflows until the test ends.
@@ -45,23 +47,7 @@ func (w *world) startExecutor() *executor {
 	account, err := client.New(config, client.Options{})
 	w.must(err)
 	e := &executor{world: w, account: account}
-	done := make(chan struct{})
-	end := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(200 * time.Millisecond):
-				if err := e.look(); err != nil && w.Err() == nil {
-					w.Errorf("play Argo's executor: %v", err)
-					return
-				}
-			}
-		}
-	}()
-	w.Cleanup(func() { close(end); <-done })
+	w.play("play Argo's executor", e.look)
 	return e
 }
 
@@ -70,6 +56,23 @@ func (e *executor) hold(task string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.held = task
+}
+
+// die has nothing more done in the pods, nor by their kubelets: their machines are about to die.
+func (e *executor) die(pods []corev1.Pod) {
+	e.Helper()
+	e.mu.Lock()
+	e.dead = uidsOf(pods)
+	e.mu.Unlock()
+	for i := range pods {
+		e.must(e.Patch(e, &pods[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+slowDeath+`":"1h"}}}`))))
+	}
+}
+
+func (e *executor) isDead(pod *corev1.Pod) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dead[pod.UID]
 }
 
 func (e *executor) holds(pod *corev1.Pod) bool {
@@ -91,7 +94,7 @@ func (e *executor) look() error {
 	var errs []error
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 {
+		if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 || e.isDead(pod) {
 			continue
 		}
 		err := e.play(pod)

@@ -95,6 +95,7 @@ func TestKueueAsksTenonForRoomFirst(t *testing.T) {
 
 // Kueue is killed while jobs run: these end, their machines go, and nothing is bought for those that wait. No pod can be made in most
 // namespaces then; Tenon goes on, and doctor says why. When Kueue comes back the other jobs run.
+// Then it is removed with its definitions while a job waits for its admission.
 func TestTenonGoesOnWithoutKueue(t *testing.T) {
 	w := newWorld(t)
 	k := w.startKueue()
@@ -134,6 +135,19 @@ func TestTenonGoesOnWithoutKueue(t *testing.T) {
 	if cores := most(); cores != 20 {
 		t.Errorf("%.0f cores were asked for at a time, the quota is 20", cores)
 	}
+	w.noMachines(time.Minute)
+
+	w.stopQueue("Hold")
+	w.job("late", "jobs", 2)
+	w.until(time.Minute, func() (bool, string) { return w.workloadOf("late") != nil, "the job has no Workload" })
+	k.kill()
+	w.removeKueue()
+	w.nothingFor("late")
+	alone = w.alone("default") // nobody keeps it from being made any more
+	w.must(w.Create(w, alone))
+	w.running(1, time.Minute)
+	w.must(w.Delete(w, alone))
+	w.noMachines(time.Minute)
 	w.noErrors(controller)
 }
 

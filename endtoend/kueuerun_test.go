@@ -199,30 +199,17 @@ func exists(file string) bool {
 // mountCertificate does what a kubelet does with a Secret that is a volume: its keys are files of the folder, until the test ends.
 func (w *world) mountCertificate(dir string) {
 	w.Helper()
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(200 * time.Millisecond):
-			}
-			var secret corev1.Secret
-			err := w.Get(w, client.ObjectKey{Namespace: kueueNamespace, Name: kueueCertificate}, &secret)
-			for name, content := range secret.Data {
-				file := filepath.Join(dir, name)
-				if has, _ := os.ReadFile(file); string(has) != string(content) {
-					err = errors.Join(err, os.WriteFile(file, content, 0o600))
-				}
-			}
-			if err != nil && w.Err() == nil {
-				w.Errorf("mount Kueue's certificate: %v", err)
-				return
+	w.play("mount Kueue's certificate", func() error {
+		var secret corev1.Secret
+		err := w.Get(w, client.ObjectKey{Namespace: kueueNamespace, Name: kueueCertificate}, &secret)
+		for name, content := range secret.Data {
+			file := filepath.Join(dir, name)
+			if has, _ := os.ReadFile(file); string(has) != string(content) {
+				err = errors.Join(err, os.WriteFile(file, content, 0o600))
 			}
 		}
-	}()
-	w.Cleanup(func() { close(end); <-done })
+		return err
+	})
 }
 
 // removeKueue removes Kueue and all objects of its kinds, whose finalizers nobody takes off any more.

@@ -234,19 +234,7 @@ func (w *world) provisionVolumes() {
 			Key: corev1.LabelTopologyZone, Values: []string{"test-zone-a", "test-zone-b"},
 		}}}},
 	}))
-	stop, done := make(chan struct{}), make(chan struct{})
-	w.Cleanup(func() { close(stop); <-done })
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(100 * time.Millisecond):
-				w.makeVolumes()
-			}
-		}
-	}()
+	w.play("provision volumes", func() error { w.makeVolumes(); return nil })
 }
 
 // makeVolumes makes the volumes that are due; what fails is tried again by the next call.

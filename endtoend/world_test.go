@@ -134,6 +134,26 @@ func (w *world) until(patience time.Duration, condition func() (bool, string)) {
 	}
 }
 
+// play does again and again, until the test ends, what some part of a cluster does that is not there. An error fails the test and ends it.
+func (w *world) play(what string, step func() error) {
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			if err := step(); err != nil && w.Err() == nil {
+				w.Errorf("%s: %v", what, err)
+				return
+			}
+		}
+	}()
+	w.Cleanup(func() { close(end); <-done })
+}
+
 // tenon is a running controller.
 type tenon struct {
 	*exec.Cmd

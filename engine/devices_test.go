@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -260,5 +261,27 @@ func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
 	}
 	if again := shape(corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("small")}); again != small {
 		t.Errorf("the same claim has the shapes %s and %s", small, again)
+	}
+}
+
+// A claim that is allocated binds its pod to where its devices are; a pod that may not run there is refused, and says why.
+func TestPodsWhoseDevicesAreElsewhereAreRefused(t *testing.T) {
+	t.Parallel()
+	for zone, code := range map[string]engine.Code{"a": "", "b": engine.ClaimNotReady} {
+		s := clusterOf(t,
+			"pool general",
+			"type one cpu=8 mem=16Gi price=1 zones=a,b",
+			"deviceclass gpu driver=gpu.example.com",
+			"pod p cpu=1 select=topology.kubernetes.io/zone:"+zone+" devices=(class=gpu)")
+		s.ResourceClaims[0].Status.Allocation = &resourcev1.AllocationResult{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+		}}}}
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		switch {
+		case code == "" && len(plan.Launches) != 1:
+			t.Errorf("for zone %s: %+v, %+v", zone, plan.Launches, plan.Unplaced)
+		case code != "" && (len(plan.Launches) > 0 || len(plan.Unplaced) != 1 || plan.Unplaced[0].Reasons[0].Code != code):
+			t.Errorf("for zone %s: launches %+v, unplaced %+v", zone, plan.Launches, plan.Unplaced)
+		}
 	}
 }

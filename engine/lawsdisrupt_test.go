@@ -179,6 +179,28 @@ func TestNoBudgetIsExceededByReplacingDriftedNodes(t *testing.T) {
 	})
 }
 
+// A pod that is to move to a replacement is one of those that the replacement is for, however many are begun in a pass.
+func TestMovesNameTheReplacementThatIsForTheirPod(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool general budget=100%", "type two cpu=2 mem=4Gi zones=a,b price=0.05", "type huge cpu=64 mem=128Gi zones=a,b price=3",
+		"node n1 pool=general type=two zone=a quiet=1h drifted=2h", "pod a cpu=1900m node=n1 age=5h select=topology.kubernetes.io/zone:a",
+		"node n2 pool=general type=huge zone=b quiet=1h", "pod b cpu=1900m node=n2 age=5h select=topology.kubernetes.io/zone:b")
+	got := map[string]string{}
+	for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
+		for _, l := range d.Replacements {
+			for _, m := range d.Moves {
+				if m.Node != l.Name || !slices.Contains(l.Pods, m.Pod) {
+					t.Errorf("%s is to move to %s, and replacement %s is for %v", m.Pod, m.Node, l.Name, l.Pods)
+				}
+			}
+			got[l.Name] = d.Nodes[0]
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("replacements %v, want one for each of the two nodes", got)
+	}
+}
+
 func TestEveryMachineThatStaysSaysWhy(t *testing.T) {
 	t.Parallel()
 	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {

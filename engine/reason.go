@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"strings"
+
+	v1 "tenon.sh/api/v1"
 )
 
 // Code says what kind of reason a Reason is. Codes are part of the JSON output and of metrics: they never change
@@ -40,6 +42,7 @@ const (
 	ProvisioningRequested Code = "ProvisioningRequested" // Key: the ProvisioningRequest whose room the pod is to use; Have: what has become of it
 	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: until when another autoscaler may come first
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
+	OnDemandShare         Code = "OnDemandShare"         // Key: the annotation by which the pod has to run on demand; stands after what is in the way of that
 )
 
 // Why a pod cannot be placed because of other pods, volumes or ports.
@@ -96,6 +99,7 @@ const (
 	WouldStrand           Code = "WouldStrand"           // Key: a pod that kube-scheduler would find no room for
 	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
 	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may within an hour
+	OnDemandShareLost     Code = "OnDemandShareLost"     // Key: a pod that has to run on demand, and that kube-scheduler would put on a spot machine
 )
 
 // What cannot be read. It has the effect that does no harm.
@@ -199,6 +203,7 @@ var messages = map[Code]string{
 	ProvisioningRequested: "it is to use the room of ProvisioningRequest {key}, which {have}; no machine is started for the pod itself",
 	LaunchDelayed:         "its annotation {key} lets another autoscaler come first; a machine is started for it from {need} on, if it still waits then",
 	NoExistingNodeMatches: "the pod asks for the node with hostname {need}, which cannot take it, and no new node will have that name",
+	OnDemandShare:         "it is one of the pods of its owner that have to run on demand ({key})",
 
 	SpreadNotMet:       "the pod's spread over {key} ({need}) cannot be met: {have}",
 	AffinityNotMet:     "the pod has to run with {need} in the same {key}, {have}",
@@ -232,6 +237,7 @@ var messages = map[Code]string{
 	SpotToSpot:            "{have}",
 	NoCheaperPlace:        "no cheaper place was found for its pods: at most {have} is to be had here",
 	OwnerMoved:            "of {key} at most {have} may move within an hour, and {need} would move with the node",
+	OnDemandShareLost:     "kube-scheduler would put pod {key} on a spot machine, and it has to run on demand for its owner's share (" + v1.OnDemandShareAnnotationKey + ")",
 	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now: {have}",
 	Rebooting:             "the machine is being rebooted",
 	NoPoolLabel:           "the node does not carry the label {key}",

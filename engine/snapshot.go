@@ -214,6 +214,9 @@ type Offering struct {
 	// Overlay names the NodeOverlay that Price comes from, empty for none; ListPrice is then what the cloud's list says.
 	Overlay   string  `json:"overlay,omitempty"`
 	ListPrice float64 `json:"listPrice,omitempty"`
+	// InterruptionLoss is what interruptions of a machine of it are expected to cost, in USD per hour: how often the cloud takes such
+	// machines away times what that costs. It follows from overlays, and is billed by nobody.
+	InterruptionLoss float64 `json:"interruptionLoss,omitempty"`
 	// SoldOut marks an offering that had no capacity when it was last asked for.
 	SoldOut bool `json:"soldOut,omitempty"`
 	// Unpriced says that SoldOut has no other cause than that nobody knows the price.
@@ -229,9 +232,11 @@ type Offering struct {
 	Quotas []QuotaUse `json:"quotas,omitempty"`
 }
 
-// NodePrice is what a node on a machine of the offering costs, in USD per hour, with what every node costs beside; see
-// Snapshot.NodeOverheadPrice.
-func (o *Offering) NodePrice(overhead float64) float64 { return o.Price + overhead }
+// NodePrice is what a node on a machine of the offering costs, in USD per hour, with what its interruptions are expected to cost and what
+// every node costs beside; see Snapshot.NodeOverheadPrice.
+func (o *Offering) NodePrice(overhead float64) float64 {
+	return o.Price + o.InterruptionLoss + overhead
+}
 
 // mostNodeOverheadPrice is beyond what anybody pays for a node beside its machine, in USD per hour.
 const mostNodeOverheadPrice = 1000

@@ -169,7 +169,7 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 	if o.Kind == "Deployment" {
 		err = c.addDeployment(u)
 	} else {
-		err = c.m.add(Document{Object: u})
+		err = c.m.add(Document{Object: u, Where: fmt.Sprintf("line %d", lines.of(""))})
 	}
 	if err != nil {
 		say(fieldOf(strings.TrimPrefix(strings.TrimPrefix(err.Error(), identity(u)+": "), u.GetKind()+": ")))

@@ -64,7 +64,7 @@ func TestAMistakeOfAChangeNamesLineAndField(t *testing.T) {
 		{"  name: general", "  labels: {}", "3 metadata.name metadata.name is missing"},
 		{poolText, "# nothing\n", "0  there is no object"},
 		{poolText, "just words", "this is no Kubernetes object"},
-		{poolText, "---\n---\n" + poolText + "---\n" + poolText, "NodePool general is defined twice"},
+		{poolText, "---\n---\n" + poolText + "---\n" + poolText, "24  NodePool general is defined twice: first in line 3"},
 		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: new}\nspec: {replicas: 3}", "4 spec there is no pod of it yet"},
 		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: -1", "5 spec.replicas"},
 		{poolText, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 20000", "5 spec.replicas the text asks for 19995 pods more than there are; 10000 can be planned here"},

@@ -57,7 +57,8 @@
 //	quota NAME                     what a quota of the cloud's has left: left=6 limit=100 unit=vCPUs scope=REGION more="how to have more"
 //	                               read=2m (so long ago: machines launched since then count on top) class=
 //	catalog kwok|aws|azure         all types of a built-in catalog: class=
-//	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, resources that it sets such as nvidia.com/gpu=4,
+//	overlay NAME                   a NodeOverlay: price=0.05 or adjust=-10%, adjust=+0.02, interruptions=5% (of spot machines in a month; or in an hour, 0.01)
+//	                               interruption-cost=2 (USD each), resources that it sets such as nvidia.com/gpu=4,
 //	                               weight=, and requirements on types, offerings and labels of pools; all of them unless said
 //	node-overhead-price 0.01       what every node costs beside its machine, in USD per hour
 //	commitment NAME                machines on demand that are paid for anyway: machines=10 price=0.05 (reserved instances, USD per hour and
@@ -86,7 +87,7 @@
 //	                               comes and goes with the pod) priority= (a number or a class) labels= (app:NAME beside them, unless said) annotations=
 //	                               do-not-disrupt do-not-disrupt=10m owner=Deployment/name (NAME unless said) ns= age= deleting deleting=10s (told so long ago) grace=30s (to end) finalizers=a,b
 //	                               move-window="0 14 * * sun for 3h" scheduler=NAME unready phase= node=NAME (it runs there) nominated=NAME gated untried (kube-scheduler has not tried
-//	                               it) launch-delay=30s scaled-up=GROUP,10m (another autoscaler scales that group up for it, which is
+//	                               it) launch-delay=30s on-demand-share=30% scaled-up=GROUP,10m (another autoscaler scales that group up for it, which is
 //	                               believed for so long), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=

@@ -6,12 +6,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/overlay"
 )
 
-const overlayWords = "price= adjust= weight=, resources such as nvidia.com/gpu=4, and requirements: type in (a,b)"
+const overlayWords = "price= adjust= weight= interruptions= interruption-cost=, resources such as nvidia.com/gpu=4, and requirements: type in (a,b)"
 
 // overlay reads overlay NAME with its words.
 func (b *builder) overlay(name word, r *reader) error {
@@ -49,6 +50,10 @@ func (b *builder) overlayWord(o *v1alpha1.NodeOverlay, r *reader) error {
 		o.Spec.Price = &value
 	case "adjust":
 		o.Spec.PriceAdjustment = &value
+	case "interruptions":
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1.InterruptionRateAnnotationKey, value)
+	case "interruption-cost":
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, v1.InterruptionCostAnnotationKey, value)
 	case "weight":
 		n, err := w.number()
 		weight := int32(n)

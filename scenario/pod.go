@@ -20,7 +20,7 @@ import (
 
 const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= init= sidecar= overhead= runtime= pod-level= " +
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= devices= labels= annotations= do-not-disrupt owner= node= " +
-	"nominated= priority= phase= age= move-window= launch-delay= scaled-up= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
+	"nominated= priority= phase= age= move-window= launch-delay= on-demand-share= scaled-up= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
 
 // podLine is what a pod, pods or daemonset statement says.
 type podLine struct {
@@ -184,6 +184,8 @@ func (p *podLine) statusWord(w word) (handled bool, err error) {
 		addLabel(&p.pod.Annotations, v1.MoveWindowAnnotationKey, value)
 	case "launch-delay":
 		addLabel(&p.pod.Annotations, v1.LaunchDelayAnnotationKey, value)
+	case "on-demand-share":
+		addLabel(&p.pod.Annotations, v1.OnDemandShareAnnotationKey, value)
 	case "scaled-up":
 		var up scaleUp
 		up, err = w.scaleUp()

@@ -14,6 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/scheduler"
+	"tenon.sh/provider/simulated"
 )
 
 // Baseline, as a Config's policy, is an autoscaler as they have been for years, to compare with: pods that wait are packed onto the
@@ -221,7 +222,10 @@ func (w *World) priceOf(s *seat) float64 {
 	if m == nil || m.cloud == nil {
 		return 0
 	}
-	labels := s.node.Labels
-	usd := m.cloud.Price(engine.OfferingID{InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[v1.CapacityTypeLabelKey]})
-	return usd + w.base.NodeOverheadPrice
+	return w.priceOn(m, s.node.Labels)
+}
+
+// priceOn is what a machine with the labels costs now, and what every node does beside.
+func (w *World) priceOn(m *market, labels map[string]string) float64 {
+	return m.cloud.Price(simulated.OfferingOf(engine.Machine{Labels: labels})) + w.base.NodeOverheadPrice
 }

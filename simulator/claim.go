@@ -34,6 +34,9 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 		claim.Annotations[key] = value
 	}
 	v1.InitializeConditions(claim, w.clock.now)
+	if w.cfg.Policy != Baseline { // whose plans know no prices
+		w.listed[claim.Name] = launch.Price
+	}
 	w.setClaim(claim)
 	w.awaitExpiry(claim)
 	return claim.Name
@@ -60,6 +63,7 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 	w.toStep(claim.Name)
 	w.ordersToWatch = true
 	w.noteChange()
+	w.meter.ledger.follow(claim)
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
 		w.claims.remove(claim.Name)
 		if s := w.seatOf(claim); s != nil { // its node may be held by others
@@ -68,6 +72,7 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 		delete(w.claimByID, claim.Status.ProviderID)
 		delete(w.ripe, claim.Name)
 		delete(w.causes, claim.Name)
+		delete(w.listed, claim.Name)
 		delete(w.wakes, claim.Name)
 		if w.unplaced { // there may be room within a limit again
 			w.wantMachines()

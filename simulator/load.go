@@ -187,7 +187,7 @@ func (w *World) makePod(l *load, index int) *unit {
 		owner.Kind, owner.Name, owner.UID = "StatefulSet", l.Template.Name, types.UID(l.key)
 	case jobKind:
 		name = fmt.Sprintf("%s-%d-%d", l.Template.Name, l.runs, index)
-		owner.APIVersion, owner.Kind, owner.Name = "batch/v1", "Job", fmt.Sprintf("%s-%d", l.Template.Name, l.runs)
+		owner.APIVersion, owner.Kind, owner.Name = "batch/v1", "Job", fmt.Sprintf("%s-%d", l.Template.Name, now.Unix()/60) // as the CronJob's controller calls it
 		owner.UID = types.UID(l.key + "/" + owner.Name)
 	}
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}

@@ -142,10 +142,25 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	w.meter.launched()
 	w.meter.machines++
 	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
-	w.setClaim(lifecycle.Launched(claim, started, w.clock.now))
+	launched := lifecycle.Launched(claim, started, w.clock.now)
+	w.meter.ledger.open(started.ID, launched, m, w.boots(claim), w.listed[claim.Name])
+	delete(w.listed, claim.Name)
+	w.setClaim(launched)
 	w.await(claim.Name)
 	w.stir(m)
 	return true, 0
+}
+
+// boots is as what the boot of a claim's machine is paid.
+func (w *World) boots(claim *v1.NodeClaim) CauseName {
+	switch {
+	case claim.Annotations[replacesAnnotation] != "":
+		return Replacing
+	case w.meter.ledger.lost > 0:
+		w.meter.ledger.lost--
+		return Lost
+	}
+	return Booting
 }
 
 // await has a plan made now and then as long as a machine that was started is not ready: plans do not count on it for ever.
@@ -264,6 +279,7 @@ func (w *World) look(m *market) {
 		if !found {
 			m.running.remove(string(x.id))
 			w.meter.machines--
+			w.meter.ledger.close(x.id)
 			for _, name := range []string{w.nodeNamed(x), w.nodeNamed(x) + simulated.SecondSuffix} {
 				if s := w.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
 					w.lose(s)
@@ -293,6 +309,7 @@ func (w *World) look(m *market) {
 	for _, n := range m.cloud.Notices() {
 		m.cloud.Acknowledge(n.ID)
 		w.meter.Interrupted++
+		w.meter.ledger.lost++
 		if name, ok := w.claimByID[string(n.Machine)]; ok {
 			w.deleteClaim(name, "interrupted")
 		}

@@ -46,9 +46,9 @@ type Hour struct {
 	Machines float64     `json:"machines"`
 	Pods     float64     `json:"pods"`
 	Waiting  float64     `json:"waiting"`
-	// CostPerHour is what was billed, in USD. BoundPerHour is what the pods that there were at some time in the hour cannot be run
-	// for less than, AnewPerHour what a quick plan for all of them that can be placed, on new machines, would cost; null where they
-	// were not worked out.
+	// CostPerHour is what was billed, in USD. BoundPerHour is what the pods that there were at some drawn time in the hour cannot be
+	// run for less than, AnewPerHour what a plan for all of them that can be placed, on new machines, would cost; null where
+	// they were not worked out.
 	CostPerHour  float64  `json:"costPerHour"`
 	BoundPerHour *float64 `json:"boundPerHour"`
 	AnewPerHour  *float64 `json:"anewPerHour"`
@@ -61,14 +61,20 @@ type Result struct {
 	Seed    uint64                 `json:"seed"`
 	Profile string                 `json:"profile"`
 	Policy  v1.ConsolidationPolicy `json:"policy,omitempty"`
-	Begin   metav1.Time            `json:"begin"`
-	Hours   []Hour                 `json:"hours"`
-	Counts  Counts                 `json:"counts"`
-	// Cost is the whole bill in USD. Gap is how far it was above the bound, in the hours for which that is known, AnewGap how far
-	// above plans made anew in these hours: below 0 if it was less.
+	// Payback and ConsolidateAfter are what all pools were given; nil for what each has.
+	Payback          *metav1.Duration `json:"payback,omitempty"`
+	ConsolidateAfter *metav1.Duration `json:"consolidateAfter,omitempty"`
+	Begin            metav1.Time      `json:"begin"`
+	Hours            []Hour           `json:"hours"`
+	Counts           Counts           `json:"counts"`
+	// Cost is the whole bill in USD. Bound is the integral of the bound over the time, Gap how far the bill is above that, AnewGap how
+	// far above the integral of plans made anew: below 0 if it is less.
 	Cost    float64 `json:"cost"`
+	Bound   float64 `json:"bound"`
 	Gap     float64 `json:"gap"`
 	AnewGap float64 `json:"anewGap"`
+	// Causes say where Cost less Bound went, the largest part first.
+	Causes []Cause `json:"causes"`
 	// PodDays is how many pods ran for how many days; EvictionsPerPodDay leaves out evictions from machines that were lost
 	// or interrupted, AllEvictionsPerPodDay does not.
 	PodDays               float64 `json:"podDays"`
@@ -112,10 +118,13 @@ type meter struct {
 	billed         float64 // up to the beginning of the hour
 	first          float64 // up to the beginning of the measurement
 	waits          []float64
+	ledger         ledger
 	planning       sync.WaitGroup // of what findBound has begun
 }
 
-func newMeter(w *World) *meter { return &meter{Counts: newCounts(), world: w} }
+func newMeter(w *World) *meter {
+	return &meter{Counts: newCounts(), world: w, ledger: ledger{world: w, accounts: map[string]*account{}, paid: map[CauseName]float64{}}}
+}
 
 // open begins to measure.
 func (m *meter) open(ctx context.Context, begin, end time.Time) {
@@ -124,11 +133,24 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 	m.first = m.bill()
 	m.billed = m.first
 	m.newHour(begin)
-	for at := begin; !at.After(end); at = at.Add(m.world.cfg.boundEvery()) { // after the first, of the hour that ends just then
-		m.world.exactly(at, func() { m.findBound(ctx) })
-	}
 	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
 		m.world.exactly(at, func() { m.nextHour(at) })
+	}
+	m.ledger.turnPage()
+	every := m.world.cfg.boundEvery()
+	for at := begin; at.Before(end); at = at.Add(every) {
+		until := at.Add(every)
+		if until.After(end) {
+			until = end
+		}
+		x := &sample{hours: until.Sub(at).Hours(), cost: new(engine.Cost)}
+		m.ledger.samples = append(m.ledger.samples, x)
+		// At a drawn time: pods of CronJobs come and go by the clock, and would be there always, or never.
+		drawn := newDice(m.world.cfg.Seed, "bound", at.Sub(begin).String()).uniform()
+		m.world.exactly(at.Add(time.Duration(drawn*float64(until.Sub(at))).Truncate(time.Second)), func() { m.findBound(ctx, x) })
+		if until.Before(end) {
+			m.world.exactly(until, func() { x.paid = m.ledger.turnPage() })
+		}
 	}
 }
 
@@ -204,15 +226,16 @@ func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
 // findBound works out what the pods that there are now cannot be run for less than, and what they could be had for. Nothing in
 // the world depends on that, so that the world goes on meanwhile; one such plan is made at a time.
-func (m *meter) findBound(ctx context.Context) {
+func (m *meter) findBound(ctx context.Context, x *sample) {
+	m.ledger.look(x)
 	m.planning.Wait()
 	plan := m.world.anew(ctx)
 	h := &m.hours[len(m.hours)-1]
 	bound, anew := new(float64), new(float64) // nobody reads them before planning has ended
 	h.BoundPerHour, h.AnewPerHour = bound, anew
 	m.planning.Go(func() {
-		cost := plan()
-		*bound, *anew = round(cost.Bound), round(cost.LaunchesPerHour)
+		*x.cost = plan()
+		*bound, *anew = round(x.cost.Bound), round(x.cost.LaunchesPerHour)
 	})
 }
 
@@ -222,14 +245,14 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	s := w.snapshot(ctx)
 	for i, m := range w.markets {
 		if m.cloud != nil {
-			s.Classes[i].InstanceTypes = plainTypes(m.cloud.Catalog(), m.labels)
+			s.Classes[i].InstanceTypes = asBilled(plainTypes(m.cloud.Catalog(), m.labels))
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
 	pods, foreign := slices.Clone(s.Pods), w.foreignNodes()
 	s.Pods = nil
 	opt := w.cfg.Options
-	opt.Effort = -1
+	opt.Effort = 0 // as much as a controller spends: a hasty plan proves less of what any plan must cost
 	return func() engine.Cost {
 		for _, pod := range pods {
 			if kube.IsReschedulable(pod) && !isGated(pod) && !foreign[pod.Spec.NodeName] {
@@ -238,6 +261,20 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 		}
 		return provisioning.Plan(s, opt, nil).Cost
 	}
+}
+
+// asBilled are the types without what interruptions are expected to cost: that is on no bill.
+func asBilled(types []engine.InstanceType) []engine.InstanceType {
+	for i := range types { // the list is the caller's own
+		counted := func(o engine.Offering) bool { return o.InterruptionLoss > 0 }
+		if slices.ContainsFunc(types[i].Offerings, counted) {
+			types[i].Offerings = slices.Clone(types[i].Offerings)
+			for j := range types[i].Offerings {
+				types[i].Offerings[j].InterruptionLoss = 0
+			}
+		}
+	}
+	return types
 }
 
 // asNew is the pod as if it had never had a node.
@@ -269,15 +306,19 @@ func (w *World) result(ctx context.Context) *Result {
 		Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
 		Cost: round(m.bill() - m.first),
 	}
-	cost, bound, anew := 0.0, 0.0, 0.0
+	if w.cfg.Payback > 0 {
+		r.Payback = &metav1.Duration{Duration: w.cfg.Payback}
+	}
+	if after := w.cfg.ConsolidateAfter; after != nil {
+		r.ConsolidateAfter = &metav1.Duration{Duration: *after}
+	}
 	for _, h := range r.Hours {
 		r.PodDays += h.Pods / 24
-		if h.BoundPerHour != nil {
-			cost, bound, anew = cost+h.CostPerHour, bound+*h.BoundPerHour, anew+*h.AnewPerHour
-		}
 	}
-	if bound > 0 {
-		r.Gap, r.AnewGap = round(cost/bound-1), round(cost/anew-1)
+	m.ledger.samples[len(m.ledger.samples)-1].paid = m.ledger.turnPage()
+	causes, bound, anew := m.ledger.causes()
+	if r.Causes, r.Bound = causes, round(bound); bound > 0 {
+		r.Gap, r.AnewGap = round(r.Cost/bound-1), round(r.Cost/anew-1)
 	}
 	all, ours := 0, 0
 	for cause, n := range m.Evictions { // sums of whole numbers do not depend on the order

@@ -195,7 +195,7 @@ func (w *World) disrupt(ctx context.Context) {
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {
 		case engine.ConsolidateAfter, engine.Unsettled, engine.OwnerMoved, engine.BudgetExhausted, engine.Paused, engine.OutsideMoveWindow,
-			engine.TakenBack:
+			engine.TakenBack, engine.PodsExpected:
 			w.noteChange() // time alone changes that
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -33,10 +34,13 @@ type Config struct {
 	Profile string
 	// Policy is the consolidation policy of all pools, or Baseline; empty leaves each its own.
 	Policy v1.ConsolidationPolicy
+	// Payback and ConsolidateAfter are those of all pools (tenon.sh/payback, consolidateAfter); 0 and nil leave each its own.
+	Payback          time.Duration
+	ConsolidateAfter *time.Duration
 	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery. It is three
 	// times as much while few pods have left nodes, and nodes go for their price alone.
 	DisruptEvery time.Duration
-	// BoundEvery is how often the least possible cost is worked out; 0 means every 6 hours.
+	// BoundEvery is how often the least possible cost is worked out, each time at an instant that is drawn; 0 means every hour.
 	BoundEvery time.Duration
 	// Audit checks the world's laws all the time, not at its end only.
 	Audit bool
@@ -70,7 +74,7 @@ func (c *Config) boundEvery() time.Duration {
 	if c.BoundEvery > 0 {
 		return c.BoundEvery
 	}
-	return 6 * time.Hour
+	return time.Hour
 }
 
 // World is a cluster whose time passes when Run is called. It is to be used from one goroutine.
@@ -95,6 +99,7 @@ type World struct {
 	wakes         map[string]time.Time        // when claims are looked at again
 	due           map[string]time.Time        // the same for claims of nodes in use
 	ripe          map[string]time.Time        // since when nodes could open
+	listed        map[string]float64          // by claim, the price of the cheapest offering that a launch lists
 	markets       []*market
 	loads         []*load
 	loadByKey     map[string]*load
@@ -149,7 +154,7 @@ func New(cfg Config) (*World, error) {
 	w := &World{
 		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
 		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
-		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{},
+		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
 		passes: &engine.EarlierPasses{},
 	}
@@ -184,18 +189,24 @@ func New(cfg Config) (*World, error) {
 	return w, nil
 }
 
-// readPools gives all pools the policy that is asked for, and says that they can be used.
+// readPools gives all pools what the configuration says of all.
 func (w *World) readPools() {
 	pools := slices.Clone(w.base.NodePools)
 	for i, p := range pools {
+		p = p.DeepCopy()
 		if w.cfg.Policy != "" {
-			p = p.DeepCopy()
 			p.Spec.Disruption.ConsolidationPolicy = w.cfg.Policy
 			if w.cfg.Policy == Baseline {
 				p.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
 			}
-			pools[i] = p
 		}
+		if w.cfg.Payback > 0 {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.PaybackAnnotationKey, w.cfg.Payback.String())
+		}
+		if w.cfg.ConsolidateAfter != nil {
+			p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(*w.cfg.ConsolidateAfter)
+		}
+		pools[i] = p
 	}
 	w.base.NodePools = pools
 }
@@ -362,6 +373,8 @@ func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, register
 	seat := w.seatOf(c)
 	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
 	w.meter.machines++
+	w.meter.ledger.open(id, c, m, Booting, 0)
+	w.meter.ledger.follow(c)
 	w.watchCloud(m)
 	if seat != nil && !isNodeReady(seat.node) {
 		w.after(time.Minute, func() { w.look(m) })

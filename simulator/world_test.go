@@ -36,7 +36,7 @@ func config(t *testing.T, text string) simulator.Config {
 		t.Fatal(err)
 	}
 	return simulator.Config{
-		Snapshot: file.Snapshot, Course: file.Course, Options: file.Options, Seed: 1, WarmUp: 30 * time.Minute, For: 24 * time.Hour, Audit: true,
+		Snapshot: file.Snapshot, Course: file.Course, Options: file.Options, Seed: 1, WarmUp: 30 * time.Minute, For: 24 * time.Hour, BoundEvery: 6 * time.Hour, Audit: true,
 	}
 }
 
@@ -77,7 +77,9 @@ func TestTheSameSeedGivesTheSameResult(t *testing.T) {
 
 func TestTheBillFollowsTheDay(t *testing.T) {
 	t.Parallel()
-	r := run(t, config(t, shop))
+	c := config(t, shop)
+	c.BoundEvery = time.Hour
+	r := run(t, c)
 	night, day := r.Hours[3], r.Hours[12]
 	if night.Pods >= day.Pods || night.CostPerHour >= day.CostPerHour {
 		t.Errorf("at night %+v, by day %+v", night, day)
@@ -86,9 +88,9 @@ func TestTheBillFollowsTheDay(t *testing.T) {
 		t.Errorf("%d pods of jobs ended; 24 runs of 10 were due", r.Counts.Jobs)
 	}
 	for i, h := range r.Hours {
-		if known := i == 0 || i%6 == 5; known != (h.BoundPerHour != nil) || known != (h.AnewPerHour != nil) {
-			t.Errorf("%s: bound %v, made anew %v", h.Begin, h.BoundPerHour, h.AnewPerHour)
-		} else if known && (*h.BoundPerHour > h.CostPerHour*1.5 || *h.AnewPerHour < *h.BoundPerHour) {
+		if h.BoundPerHour == nil || h.AnewPerHour == nil {
+			t.Errorf("%s: hour %d: bound %v, made anew %v", h.Begin, i, h.BoundPerHour, h.AnewPerHour)
+		} else if *h.BoundPerHour > h.CostPerHour*1.5 || *h.AnewPerHour < *h.BoundPerHour {
 			t.Errorf("%s: paid %v, but the bound is %v, and made anew %v", h.Begin, h.CostPerHour, *h.BoundPerHour, *h.AnewPerHour)
 		}
 	}
@@ -344,5 +346,26 @@ func TestTheWorldsTimeGoesInMoments(t *testing.T) {
 		if math.Mod(waited, simulator.Moment.Seconds()) != 0 {
 			t.Errorf("a pod waited %v s, which is no multiple of %v", waited, simulator.Moment)
 		}
+	}
+}
+
+// What interruptions are expected to cost decides, and is on no bill; nor does it raise what the pods cost at least.
+func TestWhatInterruptionsCostIsOnNoBill(t *testing.T) {
+	t.Parallel()
+	const cluster = `
+now 2026-03-02T00:00:00Z
+cloud instant
+pool batch capacity in (spot)
+type four cpu=4 mem=8Gi spot=0.06 zones=a
+deployment web x10 cpu=900m
+`
+	of := func(overlay string) *simulator.Result {
+		c := config(t, cluster+overlay)
+		c.For = 2 * time.Hour
+		return run(t, c)
+	}
+	plain, risky := of(""), of("overlay risk interruptions=1 interruption-cost=0.25\n")
+	if plain.Cost == 0 || risky.Cost != plain.Cost || risky.Gap != plain.Gap {
+		t.Errorf("the bill is %v and %v, above the bound by %v and %v", plain.Cost, risky.Cost, plain.Gap, risky.Gap)
 	}
 }

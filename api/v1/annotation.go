@@ -20,7 +20,13 @@ const (
 	MoveWindowAnnotationKey  = "tenon.sh/move-window"
 	LaunchDelayAnnotationKey = "tenon.sh/launch-delay"
 
+	OnDemandShareAnnotationKey = "tenon.sh/on-demand-share"
+
 	WrittenDeletionCostAnnotationKey = "tenon.sh/pod-deletion-cost" // written by this program
+
+	// On a NodeOverlay.
+	InterruptionRateAnnotationKey = "tenon.sh/interruption-rate"
+	InterruptionCostAnnotationKey = "tenon.sh/interruption-cost"
 
 	// On a NodeClaim, written by this program.
 	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
@@ -83,6 +89,16 @@ func Annotations() []Annotation {
 			Unreadable: "as `observe`",
 		},
 		{
+			Key: InterruptionCostAnnotationKey, On: "NodeOverlay", Values: "an amount in USD, such as `1.50`",
+			Meaning:    "what it costs, in lost work, when the cloud takes a spot machine away that the overlay selects; decisions add this times the rate to what the machine costs",
+			Unreadable: "the overlay is in force nowhere, and its condition says so",
+		},
+		{
+			Key: InterruptionRateAnnotationKey, On: "NodeOverlay", Values: "a percentage of machines in a month, such as `5%`, or interruptions of a machine in an hour, such as `0.0001`",
+			Meaning:    "how often the cloud takes spot machines away that the overlay selects",
+			Unreadable: "the overlay is in force nowhere, and its condition says so",
+		},
+		{
 			Key: LaunchDelayAnnotationKey, On: "Pod", Values: "a duration such as `30s`, at most `1h`",
 			Meaning:    "no machine is started for the pod until it has been there for so long: another autoscaler, which starts nodes for it too, is to come first",
 			Unreadable: "as if it were not there",
@@ -91,6 +107,11 @@ func Annotations() []Annotation {
 			Key: MoveWindowAnnotationKey, On: "Pod", Values: "a schedule and a duration, and a zone if it is not the pool's: `0 14 * * sun for 3h in Europe/Zurich`",
 			Meaning:    "the pod's node is disrupted, as long as anybody has a choice, only in these windows",
 			Unreadable: "the pod's node stays",
+		},
+		{
+			Key: OnDemandShareAnnotationKey, On: "Pod", Values: "a percentage such as `30%`, rounded up, or a number of pods such as `2`",
+			Meaning:    "at least so many pods of the pod's owner run on machines on demand, or reserved ones; the others where it is cheapest",
+			Unreadable: "as if it were not there",
 		},
 		{
 			Key: PauseAnnotationKey, On: "NodePool; the namespace kube-system for the whole cluster", Values: "`true`, or the time at which the pause ends: `2026-03-01T06:00:00Z`",

@@ -112,7 +112,8 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 			AddFunc:    func(any) { trigger("overlay") },
 			DeleteFunc: func(any) { trigger("overlay") },
 			UpdateFunc: func(before, after any) {
-				if before.(client.Object).GetGeneration() != after.(client.Object).GetGeneration() {
+				old, now := before.(client.Object), after.(client.Object)
+				if old.GetGeneration() != now.GetGeneration() || !overlay.SameInterruptions(old.GetAnnotations(), now.GetAnnotations()) {
 					trigger("overlay")
 				}
 			},

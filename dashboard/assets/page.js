@@ -29,7 +29,7 @@ async function look() {
   const answer = await fetch(location.href, { cache: "no-store", headers: { "If-None-Match": root.dataset.tag } });
   if (answer.status === 304) return;
   const newer = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (!newer.documentElement.dataset.tag) return; // not a page of ours, such as one that says to come later
+  if (!newer.documentElement.dataset.tag) throw new Error(answer.status); // not a page of ours, such as one that says to come later
   if (newer.documentElement.dataset.build !== root.dataset.build) {
     document.getElementById("stale").hidden = false;
     return;

@@ -78,6 +78,7 @@ function start() {
     }
   });
   number();
+  if (form.dataset.ask !== undefined) ask(); // somebody has chosen a change
 }
 
 if (form) start();

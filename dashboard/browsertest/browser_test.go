@@ -46,8 +46,8 @@ func browserPath(t testing.TB) string {
 	return ""
 }
 
-// startDashboard serves a file's page with the command, and returns its address.
-func startDashboard(t testing.TB, file string) string {
+// startDashboard serves a file's page with the command, with another journal than the usual one if that is named, and returns its address.
+func startDashboard(t testing.TB, file string, journal ...string) string {
 	t.Helper()
 	binary := os.Getenv("TENON_BINARY")
 	if binary == "" {
@@ -58,7 +58,8 @@ func startDashboard(t testing.TB, file string) string {
 			t.Fatalf("build tenon: %v\n%s", err, out)
 		}
 	}
-	command := exec.CommandContext(t.Context(), binary, "dashboard", "-f", file, "--journal", "../testdata/journal.jsonl", "--address", "127.0.0.1:0")
+	journal = append(journal, "../testdata/journal.jsonl")
+	command := exec.CommandContext(t.Context(), binary, "dashboard", "-f", file, "--journal", journal[0], "--address", "127.0.0.1:0")
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
@@ -165,8 +166,14 @@ func isTrue(t testing.TB, b *tab, what, expression string) {
 // look sets whether the system is light or dark.
 func (b *tab) look(t *testing.T, scheme string) {
 	t.Helper()
+	b.media(t, "prefers-color-scheme", scheme)
+}
+
+// media sets what people have told their system.
+func (b *tab) media(t *testing.T, feature, value string) {
+	t.Helper()
 	if _, err := chromedp.Run(b.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {
-		return cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}})
 	}); err != nil {
 		t.Fatal(err)
 	}

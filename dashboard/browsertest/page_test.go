@@ -12,13 +12,20 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-const cluster = "../testdata/cluster.txt"
+const (
+	cluster = "../testdata/cluster.txt"
+	// changed is a pool that is changed already.
+	changed = "/whatif?from=NodePool%2C+changed%2Fgeneral%3A+on-demand+alone"
+)
+
+// answered waits for the plan of what is in the editor.
+var answered = waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`)
 
 // screens are an address of each screen, and of each kind of story.
 func screens() map[string]string {
 	return map[string]string{
 		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&size=equal&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
-		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "money": "/money", "whatif": "/whatif?from=NodePool%2Fgpu", "decision": "/decisions/20260105T120000-aa",
+		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "money": "/money", "whatif": "/whatif?from=NodePool%2Fgpu", "whatif-changed": changed, "decision": "/decisions/20260105T120000-aa",
 		"node": "/why/node/ip-10-0-3-85", "pod": "/why/pod/ml/finetune-1", "pool": "/why/pool/gpu", "claim": "/why/claim/general-x7k2p",
 	}
 }
@@ -36,6 +43,9 @@ func TestScreensAreQuietAndForEverybody(t *testing.T) {
 				b.look(t, scheme)
 				b.do(t, chromedp.EmulateViewport(width, 900))
 				b.open(t, address)
+				if address == changed {
+					evaluate[bool](t, b, answered)
+				}
 				where := fmt.Sprintf("%s, %s, %d wide", name, scheme, width)
 				isTrue(t, b, where+", no sideways scrolling", "document.documentElement.scrollWidth <= innerWidth")
 				b.checkQuiet(t, where)
@@ -74,13 +84,30 @@ func TestKeysReachEverything(t *testing.T) {
 	b.do(t, chromedp.KeyEvent("g"), chromedp.KeyEvent("w"))
 	b.waitForTitle(t, "Waiting")
 	b.checkQuiet(t, "keys")
-	// Each stop of Tab can be seen.
-	b.open(t, "/")
+}
+
+// By Tab alone one comes to every control of every screen, and sees where one is.
+func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
 	b.look(t, "light")
-	for i := range 25 {
-		b.do(t, chromedp.KeyEvent("\t"))
-		isTrue(t, b, fmt.Sprintf("stop %d has an outline", i), `document.activeElement === document.body || getComputedStyle(document.activeElement).outlineStyle !== "none"`)
+	all := screens()
+	all["nodes"] = "/?filter=pool%3Dgpu" // a page of the table has hundreds of links, all alike
+	delete(all, "nodes-by-zone")
+	for name, address := range all {
+		b.open(t, address)
+		const controls = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].filter((x) => x.tabIndex >= 0 && !x.disabled && x.type !== "hidden" && x.checkVisibility({ visibilityProperty: true, contentVisibilityAuto: true }))`
+		n := evaluate[int](t, b, `(window.left = new Set(`+controls+`)).size`)
+		for i := 0; i < n+5; i++ {
+			b.do(t, chromedp.KeyEvent("\t"))
+			if !evaluate[bool](t, b, `(() => { const at = document.activeElement; window.left.delete(at); return at === document.body || getComputedStyle(at).outlineStyle !== "none"; })()`) {
+				t.Errorf("%s: stop %d cannot be seen: %s", name, i, evaluate[string](t, b, `document.activeElement.outerHTML.slice(0, 200)`))
+			}
+		}
+		if left := evaluate[[]string](t, b, `[...window.left].map((x) => x.outerHTML.slice(0, 120))`); n < 10 || len(left) > 0 {
+			t.Errorf("%s: of %d controls Tab does not reach %q", name, n, left)
+		}
 	}
+	b.checkQuiet(t, "Tab")
 }
 
 // waitUntil is a promise of something that comes about in the page.
@@ -106,20 +133,79 @@ func (b *tab) waitForTitle(t *testing.T, begins string) {
 func TestAPageWhoseServerHasGoneSaysSo(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.open(t, "/")
-	answer := `fetch = async () => { if (window.down) throw new Error("down"); return new Response("", { status: 200 }); };`
-	evaluate[bool](t, b, answer+`document.documentElement.dataset.every = "50"; window.down = true; `+
-		`import([...document.scripts].find((s) => s.src.includes("/page.")).src + "?again").then(() => true)`)
-	evaluate[bool](t, b, waitUntil(`document.getElementById("gone").checkVisibility()`))
-	evaluate[bool](t, b, `window.down = false; true`)
-	evaluate[bool](t, b, waitUntil(`!document.getElementById("gone").checkVisibility()`))
+	b.lookOften(t, `if (window.says === 0) throw new Error("down"); return new Response(window.says === 304 ? null : "who are you?", { status: window.says });`)
+	for _, refusal := range []int{0, 401, 403, 503} { // no answer; a token that has ended; a right that was taken away; nobody who leads
+		evaluate[bool](t, b, fmt.Sprintf(`window.says = %d; true`, refusal))
+		evaluate[bool](t, b, waitUntil(`document.getElementById("gone").checkVisibility()`))
+		evaluate[bool](t, b, `window.says = 304; true`)
+		evaluate[bool](t, b, waitUntil(`!document.getElementById("gone").checkVisibility()`))
+	}
 	b.checkQuiet(t, "a server that has gone")
+}
+
+// lookOften lets the page of a file look for a newer one all the time, and says what is answered then.
+func (b *tab) lookOften(t *testing.T, answer string) {
+	t.Helper()
+	evaluate[bool](t, b, `window.says = 304; fetch = async () => { `+answer+` }; document.documentElement.dataset.every = "20"; `+
+		`import([...document.scripts].find((s) => s.src.includes("/page.")).src + "?again").then(() => true)`)
+}
+
+// A tab of before an upgrade does not mix its own files with pages of the new ones: it says so, and stays as it is.
+func TestATabOfBeforeAnUpgradeSaysSo(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	b.open(t, "/")
+	evaluate[bool](t, b, `fetch(location.href).then((a) => a.text()).then((page) => { window.newer = page.replace(/data-build="[^"]*"/, "data-build=\"other\"").replaceAll("ip-10-0-1-58", "<b>newer-node</b>"); return true; })`)
+	b.lookOften(t, `return new Response(window.newer);`)
+	evaluate[bool](t, b, waitUntil(`document.getElementById("stale").checkVisibility()`))
+	isTrue(t, b, "what is shown stays", `document.body.innerText.includes("ip-10-0-1-58") && !document.body.innerText.includes("newer-node")`)
+	isTrue(t, b, "the link loads the page again", `document.querySelector("#stale a").href === location.href`)
+	b.checkQuiet(t, "an upgrade")
+}
+
+func TestNothingMovesForThoseWhoWantNoMotion(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	const moves = `[...document.querySelectorAll("*")].some((x) => { const s = getComputedStyle(x); return s.transitionDuration.split(", ").some((d) => d !== "0s") || s.animationName !== "none"; })`
+	for wish, want := range map[string]bool{"reduce": false, "no-preference": true} {
+		b.media(t, "prefers-reduced-motion", wish)
+		for name, address := range screens() {
+			b.open(t, address)
+			if got := evaluate[bool](t, b, moves); got != want {
+				t.Errorf("%s with %s: something moves: %v", name, wish, got)
+			}
+		}
+	}
+}
+
+// What people write into a cluster makes no element of a page: nothing is fetched, nothing runs.
+func TestMarkupInAClusterDoesNothing(t *testing.T) {
+	b := openTab(t, startDashboard(t, "../testdata/hostile.yaml", "../testdata/hostile.jsonl"))
+	b.open(t, "/")
+	evaluate[bool](t, b, waitUntil(`document.querySelector("svg.map")`))
+	next, seen := []string{"/", "/waiting", "/why?q=img", "/decisions", "/money", "/whatif"}, map[string]bool{}
+	for ; len(next) > 0 && len(seen) < 40; next = next[1:] { // a pool of that name is not there
+		if seen[next[0]] {
+			continue
+		}
+		seen[next[0]] = true
+		b.open(t, next[0])
+		isTrue(t, b, next[0], `document.querySelectorAll("img, [onerror]").length === 0`)
+		b.checkQuiet(t, next[0])
+		next = append(next, evaluate[[]string](t, b, `[...document.querySelectorAll("main a[href]")].map((a) => new URL(a.href)).filter((u) => u.host === location.host && !u.pathname.startsWith("/json") && !u.pathname.startsWith("/why/pool/%3C")).map((u) => u.pathname + u.search)`)...)
+	}
+	if len(seen) < 15 {
+		t.Errorf("only %d pages were found", len(seen))
+	}
+	b.open(t, "/whatif")
+	b.tryText(t, `kind: <img src=x onerror=alert(1)>`)
+	isTrue(t, b, "the editor's answer", `document.querySelectorAll("img").length === 0`)
+	b.checkQuiet(t, "the editor's answer")
 }
 
 // tryText puts a text into the empty editor, and waits for the answer.
 func (b *tab) tryText(t *testing.T, text string) {
 	t.Helper()
 	evaluate[bool](t, b, fmt.Sprintf(`(() => { const x = document.getElementById("text"); x.value = %q; x.dispatchEvent(new Event("input")); return true; })()`, text))
-	evaluate[bool](t, b, waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`))
+	evaluate[bool](t, b, answered)
 }
 
 const (
@@ -147,6 +233,15 @@ spec:
       requirements: []
 `
 )
+
+// A pool that is changed already is planned without typing.
+func TestWhatIfPlansAChosenChangeAtOnce(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	b.open(t, changed)
+	evaluate[bool](t, b, waitUntil(`document.querySelector("#answer [data-says]")`))
+	isTrue(t, b, "the answer", `document.getElementById("answer").innerText.includes("Node ip-10-0-3-122 goes: Underutilized")`)
+	b.checkQuiet(t, "a chosen change")
+}
 
 // The editor plans after a pause in typing, shows mistakes beside their lines, and all of it goes by keyboard.
 func TestWhatIfPlansWhileOneTypes(t *testing.T) {
@@ -292,6 +387,9 @@ func TestScreenshots(t *testing.T) {
 				b.look(t, scheme)
 				b.do(t, chromedp.EmulateViewport(width, 900))
 				b.open(t, address)
+				if address == changed {
+					evaluate[bool](t, b, answered)
+				}
 				if name == "whatif-plan" {
 					b.tryText(t, bigPool)
 				}

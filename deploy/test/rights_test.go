@@ -294,6 +294,26 @@ func TestTheDashboardIsOffAndItsRoleIsBoundToNobody(t *testing.T) {
 	}
 }
 
+// A Secret with a certificate for browsers is mounted where the controller is told to look.
+func TestTheDashboardsCertificateIsMounted(t *testing.T) {
+	t.Parallel()
+	d := deployment(t, gettingStarted().with("dashboard.enabled=true", "dashboard.certificateSecret=page"), "karpenter")
+	told := environment(d)
+	if told["TENON_DASHBOARD_TLS_CERT_FILE"] != "/etc/karpenter/dashboard/tls.crt" || told["TENON_DASHBOARD_TLS_PRIVATE_KEY_FILE"] != "/etc/karpenter/dashboard/tls.key" {
+		t.Errorf("the controller is told %v", told)
+	}
+	pod := d.Spec.Template.Spec
+	if len(pod.Volumes) != 1 || pod.Volumes[0].Secret == nil || pod.Volumes[0].Secret.SecretName != "page" {
+		t.Errorf("volumes %v", pod.Volumes)
+	}
+	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != "/etc/karpenter/dashboard" || mounts[0].Name != pod.Volumes[0].Name || !mounts[0].ReadOnly {
+		t.Errorf("mounts %v", mounts)
+	}
+	if told := environment(deployment(t, gettingStarted().with("dashboard.certificateSecret=page"), "karpenter")); told["TENON_DASHBOARD_TLS_CERT_FILE"] != "" {
+		t.Error("a dashboard that is off has a certificate")
+	}
+}
+
 // Doctor asks about what the chart grants: it must not find fault with an installation that is as it should be.
 func TestDoctorAsksForNoRightThatTheChartDoesNotGrant(t *testing.T) {
 	t.Parallel()

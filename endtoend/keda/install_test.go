@@ -3,19 +3,11 @@ package keda_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +50,7 @@ func (w *world) startKEDA(proxy string) *keda {
 	defer cancel()
 	config := filepath.Join(w.moduleFolder(), "config")
 	dir := w.TempDir()
-	certificate, err := writeCertificates(dir)
+	certificate, err := playgroundtest.WriteCertificates(dir, "keda", metricsService+"."+namespace+".svc")
 	w.must(err)
 	port := playgroundtest.FreePort(w.TB)
 
@@ -219,37 +211,4 @@ func (w *world) condition(o *unstructured.Unstructured, kind string) (bool, stri
 	}
 	text, _ := json.Marshal(conditions)
 	return false, fmt.Sprintf("%s %s is not %s: %s", o.GetKind(), o.GetName(), kind, text)
-}
-
-// writeCertificates writes what KEDA's programs show each other and the API server into the folder: one certificate, signed by
-// itself. In a cluster the operator makes it and the kubelet hands it out.
-func writeCertificates(dir string) ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "keda"},
-		DNSNames: []string{metricsService + "." + namespace + ".svc", "localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	for name, content := range map[string][]byte{
-		"ca.crt": certificate, "tls.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	return certificate, nil
 }

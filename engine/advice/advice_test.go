@@ -57,6 +57,8 @@ func TestWhatWouldMakeItCheaper(t *testing.T) {
 		"not where the pod asks for its own": {[]string{"pool p arch in (amd64)", small, arm, "pod web cpu=1 mem=4Gi arch in (amd64)"}, ""},
 		"spot": {[]string{"pool p capacity in (on-demand)", small + " spot=0.03", "pod web cpu=1 mem=4Gi"},
 			"CapacityType NodePool p [karpenter.sh/capacity-type] [spot] -70%"},
+		"spot, but for the share on demand": {[]string{"pool p capacity in (on-demand)", small + " spot=0.03", "pods web x2 cpu=1500m owner=Deployment on-demand-share=1"},
+			"CapacityType NodePool p [karpenter.sh/capacity-type] [spot] -35%"},
 		"no spot for what may not be disrupted": {[]string{"pool p capacity in (on-demand)", small + " spot=0.03", "pod web cpu=1 mem=4Gi do-not-disrupt"}, ""},
 		"a type that is left out": {[]string{"pool p type notin (cheap)", small, "type cheap cpu=2 mem=8Gi price=0.05", "pod web cpu=1 mem=4Gi"},
 			"InstanceTypes NodePool p [node.kubernetes.io/instance-type] [] -50%"},
@@ -127,6 +129,26 @@ func TestASuggestionIsAboutAllWaitingPodsOfAWorkload(t *testing.T) {
 	a := advise(s, engine.Options{})
 	if got, want := said(a), "Requests Pod default/web [memory] [2Gi] -75%"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Whose pods a suggestion is about is said by what a person would change: the Deployment, not the ReplicaSet that it has made.
+func TestSuggestionsNameWhatAPersonChanges(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ owner, hash, want string }{
+		{"ReplicaSet/web-5d4f", "5d4f", "Deployment default/web"},
+		{"ReplicaSet/web-5d4f", "", "ReplicaSet default/web-5d4f"},
+		{"ReplicaSet/web", "5d4f", "ReplicaSet default/web"},
+		{"StatefulSet/web-5d4f", "5d4f", "StatefulSet default/web-5d4f"},
+	} {
+		labels := ""
+		if c.hash != "" {
+			labels = " labels=pod-template-hash:" + c.hash
+		}
+		a := advise(cluster(t, "pool p", "type small cpu=2 mem=8Gi price=0.10", "pods web x4 cpu=500m mem=7Gi owner="+c.owner+labels), engine.Options{})
+		if got, want := said(a), "Requests "+c.want+" [memory] [2Gi] -75%"; got != want {
+			t.Errorf("pods of %s: got %s, want %s", c.owner, got, want)
+		}
 	}
 }
 

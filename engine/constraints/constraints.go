@@ -23,6 +23,7 @@ type PodConstraints struct {
 	ID        int
 	Backoff   *ShapeBackoff // nil where every machine that was started for such pods took them, or may have
 	Priority  int32
+	OnDemand  bool // asked for by the owner's share, not by the pods themselves
 	Volumes   volume.PodVolumes
 	Devices   deviceplan.Need
 	Ports     []kube.HostPort
@@ -203,6 +204,10 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 			out.Spreads = append(out.Spreads, c)
 		}
 	}
+	strict := out.Told // kube-scheduler does not know more of the pod, and counts for spreads by it
+	if out.OnDemand = kube.MustRunOnDemand(pod); out.OnDemand {
+		out.Told, _ = kube.Combine(out.Told, [][]requirement.Expression{{kube.OnDemand}}, volume.MostAlternatives)
+	}
 	combined, ok := kube.Combine(out.Told, volumes.Alternatives, volume.MostAlternatives)
 	if !ok {
 		out.Objection = volumesElsewhere(out.Told, volumes.Alternatives).Bounded()
@@ -212,7 +217,7 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 			out.Objection = engine.Reason{Code: engine.ClaimNotReady, Key: pod.Spec.ResourceClaims[0].Name, Have: "no node is both where the pod may run and where its devices are"}
 		}
 	}
-	out.Strict = w.values.Reduced(out.Told)
+	out.Strict = w.values.Reduced(strict)
 	out.Told, out.Terms = combined, w.values.Reduced(combined)
 	out.Features = kube.RequiredFeatures(&pod.Spec)
 	near, apart := w.Selectors.AffinityOf(pod), w.Selectors.AntiAffinityOf(pod)

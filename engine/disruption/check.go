@@ -16,6 +16,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/nomination"
+	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -50,6 +51,7 @@ func NewCheckerWith(s *engine.Snapshot, opt engine.Options) *Checker {
 // NewChecker prepares for checking actions against s.
 func NewChecker(s *engine.Snapshot) *Checker {
 	c := &Checker{s: s, pools: kube.PoolsByName(s), types: kube.NewTypeIndex(s), waiting: map[engine.PodID]bool{}, assigned: map[engine.PodID]string{}, used: map[string]corev1.ResourceList{}}
+	s, _ = ondemand.Marked(s, &ondemand.Copies{})
 	pods := (*inventory.Cache)(nil).Take(s, 1)
 	c.problem = &provisioning.Problem{Snapshot: s, Pods: pods, Gangs: gang.Read(s), Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
 	c.problem.Backoffs = c.problem.ReadBackoffs()

@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/provisioning"
 )
@@ -64,6 +65,7 @@ type planner struct {
 	awaited  map[string]engine.PodID              // by reservation, a pod that waits for its next slot; as far as asked
 	order    []*inventory.Machine                 // ranked
 	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
+	ownerOf  map[string]string                    // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
 	plan     *engine.Plan
 }
 
@@ -72,6 +74,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		cache = &inventory.Cache{} // trials of one pass share it
 	}
 	s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
+	s, _ = ondemand.Marked(s, inventory.KeptBy[ondemand.Copies](cache))
 	s, booked := provisioning.WithRequests(s, opt, cache)
 	s, room := provisioning.WithBuffers(s, opt, cache)
 	room = room.Join(booked)
@@ -101,6 +104,9 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		}
 	}
 	d.expect()
+	if s.EarlierPasses != nil {
+		d.noteComings()
+	}
 	return d
 }
 
@@ -204,7 +210,10 @@ func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.blocked(h); !r.OK() { // pods that a drain would have to send away all the same
 		return r
 	}
-	return d.consolidatable(h, true)
+	if r := d.consolidatable(h, true); !r.OK() || d.budgets[h.Pool()].rules.Retired {
+		return r
+	}
+	return d.comesAgain(h)
 }
 
 // spend takes one empty node off what the pool's budgets allow.

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/scheduler"
 )
@@ -135,13 +138,13 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 			filled = true
 		}
 		lacking := make([]int, len(parts))
-		sample := make([]engine.PodID, len(parts))
+		sample := make([]engine.Reason, len(parts))
 		var worst []int
 		for i, p := range parts {
 			for _, id := range p.Pods {
-				if lost[id] {
+				if code := lost[id]; code != "" {
 					if lacking[i]++; lacking[i] == 1 {
-						worst, sample[i] = append(worst, i), id
+						worst, sample[i] = append(worst, i), engine.Reason{Code: code, NodePool: p.Machines[0].Pool(), Key: id.String()}
 					}
 				}
 			}
@@ -153,7 +156,7 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 		out := map[int]bool{}
 		for _, i := range worst[:max(1, len(worst)/6)] {
 			out[i] = true
-			stay(parts[i], engine.Reason{Code: engine.WouldStrand, NodePool: parts[i].Machines[0].Pool(), Key: sample[i].String()})
+			stay(parts[i], sample[i])
 		}
 		kept := parts[:0:0]
 		for i, p := range parts {
@@ -169,8 +172,9 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 	return nil
 }
 
-// replay says which pods no node takes if kube-scheduler places them once the parts have gone.
-func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]bool {
+// replay says which pods have no place if kube-scheduler places them once the parts have gone: no node takes them, or only spot machines
+// do although they have to run on demand.
+func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engine.Code {
 	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Cache: c.cache}
 	for h := range c.taken {
 		r.Removed[h.Name()] = true
@@ -185,9 +189,43 @@ func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]bool 
 	for _, d := range c.plan.Disruptions {
 		r.Launches = append(r.Launches, d.Replacements...)
 	}
-	lost := map[engine.PodID]bool{}
-	for _, id := range r.Land().Stranded {
-		lost[id] = true
+	lost, landing := map[engine.PodID]engine.Code{}, r.Land()
+	for _, id := range landing.Stranded {
+		lost[id] = engine.WouldStrand
 	}
+	c.offDemand(r, landing, lost)
 	return lost
+}
+
+// offDemand adds the pods that have to run on demand and land on spot machines, as far as no other pods of their owners land on demand
+// instead of them: kube-scheduler tells them from the others no more than their owners do.
+func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing, lost map[engine.PodID]engine.Code) {
+	if !slices.ContainsFunc(r.Pods, kube.MustRunOnDemand) {
+		return
+	}
+	spot := map[string]bool{}
+	for _, h := range c.p.Machines {
+		spot[h.Name()] = inventory.MachineOffering(h.Labels).CapacityType == v1.CapacityTypeSpot
+	}
+	for i := range r.Launches {
+		spot[r.Launches[i].Name] = r.Launches[i].Offerings[0].CapacityType == v1.CapacityTypeSpot
+	}
+	moving, short := map[engine.PodID]*corev1.Pod{}, map[string]int{} // by owner, how many more have to land on demand
+	for _, pod := range r.Pods {
+		moving[kube.PodID(pod)] = pod
+		if kube.MustRunOnDemand(pod) {
+			short[c.cache.OwnerOf(pod)]++
+		}
+	}
+	for _, to := range landing.Placements {
+		if pod := moving[to.Pod]; pod != nil && !spot[to.Node] {
+			short[c.cache.OwnerOf(pod)]--
+		}
+	}
+	for _, to := range landing.Placements {
+		if pod := moving[to.Pod]; pod != nil && spot[to.Node] && kube.MustRunOnDemand(pod) && short[c.cache.OwnerOf(pod)] > 0 {
+			short[c.cache.OwnerOf(pod)]--
+			lost[to.Pod] = engine.OnDemandShareLost
+		}
+	}
 }

@@ -52,7 +52,7 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 		d = withMap(withMap(d, t.AttachLimits, kube.Digest.Number), t.AttachShared, kube.Digest.Number)
 		d = d.Number(len(t.Offerings))
 		for _, o := range t.Offerings {
-			d = d.Text(o.Zone).Text(o.CapacityType).Text(o.Reservation).Text(strconv.FormatFloat(o.Price, 'g', -1, 64))
+			d = d.Text(o.Zone).Text(o.CapacityType).Text(o.Reservation).Text(strconv.FormatFloat(o.NodePrice(0), 'g', -1, 64))
 			d = withMap(d, o.Labels, kube.Digest.Text)
 			if o.SoldOut {
 				out.SoldOut = append(out.SoldOut, n)

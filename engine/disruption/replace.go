@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -197,7 +198,7 @@ func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 
 // add begins the disruption of machines.
 func (d *planner) add(p provisioning.Group, m method) {
-	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: p.Moves}
+	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: slices.Clone(p.Moves)}
 	for _, h := range p.Machines {
 		x.Nodes, x.Claims = append(x.Nodes, h.Node.Name), append(x.Claims, h.Claim.Name)
 		x.SavingPerHour += d.price(h)
@@ -210,11 +211,16 @@ func (d *planner) add(p provisioning.Group, m method) {
 		x.NewOwners = d.newOwners(p.Machines)
 	}
 	x.Held = d.heldBack(p)
+	names := map[string]string{} // each trial has numbered its launches from one
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		x.SavingPerHour -= l.Price
 		d.launched[l.NodePool]++
-		l.Name = fmt.Sprintf("%s-%d", l.NodePool, d.launched[l.NodePool])
+		names[l.Name] = fmt.Sprintf("%s-%d", l.NodePool, d.launched[l.NodePool])
+		l.Name = names[l.Name]
+	}
+	for i := range x.Moves {
+		x.Moves[i].Node = cmp.Or(names[x.Moves[i].Node], x.Moves[i].Node)
 	}
 	d.plan.Disruptions = append(d.plan.Disruptions, x)
 }

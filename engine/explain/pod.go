@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/ondemand"
 )
 
 // Outcome says what becomes of a pod.
@@ -94,6 +95,9 @@ func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *
 	}
 	if x.story.Resize = x.pendingResize(); x.story.Resize != nil {
 		x.story.Notes = append(x.story.Notes, x.story.Resize.sentence(pod.Spec.NodeName))
+	}
+	if text := ondemand.Sentence(s, pod); text != "" {
+		x.story.Notes = append(x.story.Notes, text)
 	}
 	x.story.Summary = x.summary()
 	return x.story

@@ -34,6 +34,9 @@ func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpread
 	if spec.Priority != nil {
 		k.number(int64(*spec.Priority))
 	}
+	if kube.MustRunOnDemand(pod) {
+		k.mark('D')
+	}
 	k.labels(spec.NodeSelector)
 	k.tolerations(spec)
 	k.spreads(pod, spreads)

@@ -37,7 +37,7 @@ func SortedOfferings(kind *engine.InstanceType) []*engine.Offering {
 	}
 	slices.SortFunc(out, func(a, b *engine.Offering) int {
 		return cmp.Or(
-			cmp.Compare(a.Price, b.Price), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
+			cmp.Compare(a.NodePrice(0), b.NodePrice(0)), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
 			cmp.Compare(LabelText(a.Labels), LabelText(b.Labels)))
 	})
 	return out

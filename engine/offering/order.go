@@ -17,9 +17,9 @@ import (
 func compareTypes(a, b *engine.InstanceType) int {
 	least := func(t *engine.InstanceType) float64 {
 		p := 0.0
-		for i, o := range t.Offerings {
-			if i == 0 || o.Price < p {
-				p = o.Price
+		for i := range t.Offerings {
+			if usd := t.Offerings[i].NodePrice(0); i == 0 || usd < p {
+				p = usd
 			}
 		}
 		return p
@@ -52,7 +52,7 @@ func typeStructure(t *engine.InstanceType) string {
 		}
 	}
 	for _, o := range kube.SortedOfferings(t) {
-		fmt.Fprintf(&b, "\n%g %s %s %t %d", o.Price, o.Zone, o.CapacityType, o.SoldOut, o.Slots)
+		fmt.Fprintf(&b, "\n%g %s %s %t %d", o.NodePrice(0), o.Zone, o.CapacityType, o.SoldOut, o.Slots)
 		for _, u := range o.Quotas {
 			fmt.Fprintf(&b, " %d", u.Units)
 		}

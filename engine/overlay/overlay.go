@@ -135,6 +135,8 @@ type plan struct {
 	price    *float64
 	adjust   *adjustment
 	unpriced bool // of the form that gives a price to types that have none
+	// risk is what it says of interruptions of spot machines.
+	risk interruptions
 
 	found tally
 }
@@ -144,6 +146,7 @@ type tally struct {
 	selected  bool // anything at all
 	offerings int
 	types     int
+	risks     int // offerings of whose interruptions it says something that counts
 	pools     []string
 	unpriced  bool // selects offerings without a price, to which it gives none
 	// part is a resource for parts of devices that it sets, whole that for whole ones, of which it says nothing.
@@ -180,6 +183,7 @@ func planOf(o *v1alpha1.NodeOverlay) *plan {
 		p.price = &price
 		p.unpriced = len(p.asked) == 1 && p.asked[0].Key == instanceType && p.asked[0].Op == requirement.In && len(o.Spec.Capacity) == 0
 	}
+	p.risk, _ = interruptionsOf(o)
 	if o.Spec.PriceAdjustment != nil {
 		a, _ := readAdjustment(*o.Spec.PriceAdjustment)
 		p.adjust = &a

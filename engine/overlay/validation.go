@@ -48,6 +48,9 @@ func faultsOf(o *v1alpha1.NodeOverlay) []string {
 			out = append(out, fmt.Sprintf("spec.priceAdjustment is %q: %v", *o.Spec.PriceAdjustment, err))
 		}
 	}
+	if _, faults := interruptionsOf(o); len(faults) > 0 {
+		out = append(out, faults...)
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Spec.Capacity)) {
 		q := o.Spec.Capacity[name]
 		if fault := resourceFault(name); fault != "" {

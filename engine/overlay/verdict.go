@@ -13,7 +13,7 @@ import (
 // clash is the first thing that two overlays of one weight both correct.
 type clash struct {
 	with     *plan
-	what     string // "the price", or a resource
+	what     string // "the price", a resource, or something of interruptions
 	pool     string
 	kind     string
 	offering *engine.Offering // nil for a resource
@@ -37,6 +37,13 @@ func (v *view) clashAt(p *plan, m match) *clash {
 		for i := range m.each(len(kind.Offerings)) {
 			if other := v.price[m.kind][i]; other != nil && other.weight == p.weight {
 				return &clash{other, "the price", v.pools[0], kind.Name, &kind.Offerings[i]}
+			}
+		}
+	}
+	if v.risks[m.kind] != nil {
+		for i := range m.each(len(kind.Offerings)) {
+			if other, what := v.risks[m.kind][i].clashOf(p); other != nil {
+				return &clash{other, what, v.pools[0], kind.Name, &kind.Offerings[i]}
 			}
 		}
 	}
@@ -78,15 +85,20 @@ func (p *plan) effect() string {
 	if f.offerings > 0 {
 		does = append(does, "corrects the price of "+count(f.offerings, "offering"))
 	}
+	if f.risks > 0 {
+		does = append(does, "says of interruptions of "+count(f.risks, "spot offering")+" "+p.risk.words())
+	}
 	if f.types > 0 {
 		does = append(does, fmt.Sprintf("sets %s of %s", list(slices.Sorted(maps.Keys(p.overlay.Spec.Capacity))), count(f.types, "instance type")))
 	}
 	var text string
 	switch {
-	case !p.setsPrice() && len(p.overlay.Spec.Capacity) == 0:
+	case !p.setsPrice() && !p.risk.said() && len(p.overlay.Spec.Capacity) == 0:
 		text = "it has no effect: set price, priceAdjustment or capacity"
 	case !f.selected:
 		text = "it selects nothing: no NodePool buys an instance type that meets its requirements"
+	case len(does) == 0 && !p.setsPrice() && len(p.overlay.Spec.Capacity) == 0:
+		text = "it has no effect: it selects no spot machines, or heavier overlays say of interruptions what it says"
 	case len(does) == 0:
 		text = "it has no effect: heavier overlays correct all that it selects"
 	default:

@@ -24,6 +24,7 @@ type view struct {
 	price [][]*plan  // by type and offering, whose price it has; nil for types without any
 	free  []int      // by type, of how many offerings nobody has corrected the price; 0 as well for types without any in price
 	added []added    // by type
+	risks [][]risk   // by type and offering; nil for types of which nobody says anything
 	seen  []Sighting // of nodes of these pools
 }
 
@@ -54,7 +55,7 @@ func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class, seen [
 			}
 			v := byLabels[key]
 			if v == nil {
-				v = &view{class: i, sold: sold, labels: labels, seen: shown, price: make([][]*plan, len(sold.types)), free: make([]int, len(sold.types)), added: make([]added, len(sold.types))}
+				v = &view{class: i, sold: sold, labels: labels, seen: shown, price: make([][]*plan, len(sold.types)), free: make([]int, len(sold.types)), added: make([]added, len(sold.types)), risks: make([][]risk, len(sold.types))}
 				byLabels[key] = v
 				out = append(out, v)
 			}
@@ -95,16 +96,19 @@ func (v *view) lay(p *plan) {
 		return
 	}
 	p.found.selected = true
-	before := p.found.offerings + p.found.types
+	before := p.found.offerings + p.found.types + p.found.risks
 	for _, m := range matches {
 		if p.setsPrice() {
 			v.layPrice(p, m)
+		}
+		if p.risk.said() {
+			v.layRisk(p, m)
 		}
 		if len(p.overlay.Spec.Capacity) > 0 {
 			v.layCapacity(p, m.kind)
 		}
 	}
-	if p.found.offerings+p.found.types > before {
+	if p.found.offerings+p.found.types+p.found.risks > before {
 		p.found.pools = append(p.found.pools, v.pools...)
 	}
 }
@@ -157,7 +161,7 @@ func (v *view) types() []engine.InstanceType {
 	var out []engine.InstanceType
 	for i := range v.sold.types {
 		shows := v.devices(i)
-		if v.price[i] == nil && v.added[i] == nil && shows == nil {
+		if v.price[i] == nil && v.added[i] == nil && v.risks[i] == nil && shows == nil {
 			continue
 		}
 		if out == nil {
@@ -173,8 +177,13 @@ func (v *view) types() []engine.InstanceType {
 
 // correct writes what overlays say of a type into a copy of it.
 func (v *view) correct(i int, t *engine.InstanceType) {
-	if v.price[i] != nil {
+	if v.price[i] != nil || v.risks[i] != nil {
 		t.Offerings = slices.Clone(t.Offerings)
+	}
+	for j := range v.risks[i] {
+		t.Offerings[j].InterruptionLoss = v.risks[i][j].loss()
+	}
+	if v.price[i] != nil {
 		for j, p := range v.price[i] {
 			if p == nil {
 				continue

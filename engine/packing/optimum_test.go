@@ -2,8 +2,10 @@ package packing_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/packing"
 )
 
@@ -71,5 +73,45 @@ func TestSmallProblemsWithRulesAreSolvedNearlyAlwaysAtTheLeastPrice(t *testing.T
 				t.Errorf("%d problems leave pods that have a place", o.left)
 			}
 		})
+	}
+}
+
+// Pods that share a machine get a large one only where no other in the zone holds all of them, however cheap it is.
+func TestCompaniesGetLargeMachinesOnlyWhereTheyNeedThem(t *testing.T) {
+	t.Parallel()
+	needed, spared := 0, 0
+	for seed := range uint64(300) {
+		d := drawRuled(seed, []string{"host affinity", "one machine"}[seed%2])
+		options := d.p.Pools[0].Options
+		most := int64(0)
+		for i := range options {
+			most = max(most, options[i].Allocatable[0])
+		}
+		for i := range options {
+			if options[i].Large = options[i].Allocatable[0] == most; options[i].Large {
+				options[i].Price /= 100
+			}
+		}
+		for _, m := range packing.Solve(d.p).New {
+			sum := make(capacity.Vector, 3)
+			for _, share := range m.Pods {
+				sum.Add(d.p.Classes[share.Class].Request, int64(len(share.Pods)))
+			}
+			chosen := &options[m.Chosen]
+			other := slices.ContainsFunc(options, func(o packing.Option) bool {
+				return !o.Large && o.Place == chosen.Place && sum.Fits(o.Allocatable)
+			})
+			switch {
+			case chosen.Large && other:
+				t.Errorf("seed %d: %v get the large option %d, and another holds them", seed, m.Pods, m.Chosen)
+			case chosen.Large:
+				needed++
+			case len(m.Pods) > 1:
+				spared++
+			}
+		}
+	}
+	if needed < 20 || spared < 20 {
+		t.Errorf("%d machines are large, %d that could be are not: too few to tell", needed, spared)
 	}
 }

@@ -338,10 +338,10 @@ func (v *verifier) needed(i int, m *packing.Machine) {
 	needsLarge, needsDevice := false, false
 	for _, share := range m.Pods {
 		c := &v.p.Classes[share.Class]
-		if v.sociable(c) {
-			return // a company that has to share one machine may fit no other
+		small, plain := v.others(share.Class, m, c.Request)
+		if v.sociable(c) { // a company that has to share one machine may fit no other
+			small, plain = v.others(share.Class, m, v.requested(m))
 		}
-		small, plain := v.others(share.Class, m)
 		needsLarge = needsLarge || !small
 		needsDevice = needsDevice || c.Request[device] > 0 || !plain
 	}
@@ -361,10 +361,19 @@ func (v *verifier) sociable(c *packing.Class) bool {
 	})
 }
 
-// others reports whether a pod of the class could have used an option of pools of the same weight, in the same domains,
-// that is not large, or has no devices. Where options are scarce the answer is no: they may have been used up. One with
+// requested is what all pods of the machine request.
+func (v *verifier) requested(m *packing.Machine) capacity.Vector {
+	sum := make(capacity.Vector, len(v.p.Classes[0].Request))
+	for _, share := range m.Pods {
+		sum.Add(v.p.Classes[share.Class].Request, int64(len(share.Pods)))
+	}
+	return sum
+}
+
+// others reports whether a pod of the class could have used an option with room for so much, of pools of the same weight, in the same
+// domains, that is not large, or has no devices. Where options are scarce the answer is no: they may have been used up. One with
 // devices that the pod does not ask for is none instead of a large one.
-func (v *verifier) others(class int, m *packing.Machine) (small, plain bool) {
+func (v *verifier) others(class int, m *packing.Machine, room capacity.Vector) (small, plain bool) {
 	c := &v.p.Classes[class]
 	here := v.p.Places[v.p.Pools[m.Pool].Options[m.Chosen].Place]
 	for p := range v.p.Pools {
@@ -375,7 +384,7 @@ func (v *verifier) others(class int, m *packing.Machine) (small, plain bool) {
 		for o := range pool.Options {
 			option := &pool.Options[o]
 			there := v.p.Places[option.Place]
-			if !option.Listed || len(option.Draws) > 0 || !holds2(c.Request, option.Allocatable) || !v.admits(class, p, o) ||
+			if !option.Listed || len(option.Draws) > 0 || !holds2(room, option.Allocatable) || !v.admits(class, p, o) ||
 				slices.ContainsFunc(v.keys(class), func(k int) bool { return here[k] != there[k] }) {
 				continue
 			}

@@ -18,6 +18,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/offering"
+	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
 )
 
@@ -25,18 +26,20 @@ import (
 // for, or on new ones, and keeps the room of CapacityBuffers beside. It reads only s and opt (cache, which may be nil, only saves
 // work); the same input always gives the same Plan.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+	if cache == nil {
+		cache = &inventory.Cache{}
+	}
 	if len(s.PodGroups) > 0 {
-		if cache == nil {
-			cache = &inventory.Cache{}
-		}
 		s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
 	}
+	s, notes := ondemand.Marked(s, inventory.KeptBy[ondemand.Copies](cache))
 	var plan *engine.Plan
 	if len(s.ProvisioningRequests) > 0 {
-		plan = planRequests(s, opt, cmp.Or(cache, &inventory.Cache{}))
+		plan = planRequests(s, opt, cache)
 	} else {
 		plan, _ = planWithBuffers(s, opt, cache)
 	}
+	plan.Notes = append(plan.Notes, notes...)
 	plan.LearnedDevices = deviceplan.LearnedChanges(s)
 	return plan
 }
@@ -210,7 +213,7 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	for _, o := range m.Listed {
 		option := &pool.Options[o]
 		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: pool.Model.Options[o].Price})
-		l.PriceOverlaid = l.PriceOverlaid || option.Offering.Overlay != ""
+		l.PriceOverlaid = l.PriceOverlaid || option.Offering.Overlay != "" || option.Offering.InterruptionLoss > 0
 		for name, overlay := range option.Kind.Added {
 			if l.Added == nil {
 				l.Added = map[corev1.ResourceName]string{}

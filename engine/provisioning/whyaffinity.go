@@ -249,7 +249,7 @@ func (p *Problem) cycle(c *podClass, set int) string {
 		name := kube.PodID(other.Pods[0]).String()
 		switch {
 		case other == c && more > 0:
-			return strings.Join(names, " waits for ") + fmt.Sprintf(", and so on over %d more pods, the last of which waits for ", more) + name
+			return strings.Join(names, " waits for ") + fmt.Sprintf(", and so on over %s, the last of which waits for %s", engine.Plural(more, "more pod"), name)
 		case other == c:
 			return strings.Join(append(names, name), " waits for ")
 		case len(names) == mostInCycle:

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
@@ -59,6 +60,9 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	}
 	if len(reasons) == 0 {
 		reasons = append(reasons, engine.Reason{Code: engine.NoNodePools})
+	}
+	if c.OnDemand {
+		reasons = append(reasons, engine.Reason{Code: engine.OnDemandShare, Key: v1.OnDemandShareAnnotationKey})
 	}
 	return reasons
 }

@@ -116,7 +116,7 @@ func (w Wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, of
 		}
 		list = append(list, Offer{
 			OfferingID: engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation},
-			Type:       t, Price: o.Price, SoldOut: o.SoldOut || o.Reservation != "" && o.Slots <= 0, Labels: all,
+			Type:       t, Price: o.NodePrice(0), SoldOut: o.SoldOut || o.Reservation != "" && o.Slots <= 0, Labels: all,
 		})
 	}
 	return list

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"tenon.sh/engine"
 )
 
 // Counters add up what a cloud did since it was made.
@@ -37,10 +39,34 @@ func (c *Cloud) Counters() Counters {
 	return sum
 }
 
+// Spent is what a machine has cost so far, in USD, as long as the cloud has not forgotten it; least is what of that is for time after
+// its end, because none is billed for less than Profile.LeastBilled.
+func (c *Cloud) Spent(id engine.MachineID) (usd, least float64) {
+	now := c.lock()
+	defer c.mu.Unlock()
+	r := c.machines[id]
+	if r == nil {
+		return 0, 0
+	}
+	c.bill(r, now)
+	if until := c.leastUntil(r); r.gone(now) && until.After(r.end()) {
+		least = c.price(r.Offering, r.end()) * until.Sub(r.end()).Hours()
+	}
+	return r.Cost, least
+}
+
+// leastUntil is until when the machine is billed at least.
+func (c *Cloud) leastUntil(r *Record) time.Time {
+	return r.Machine.Created.Add(c.cfg.Profile.LeastBilled)
+}
+
 // bill brings a machine's cost up to now. Prices change only where a step begins.
 func (c *Cloud) bill(r *Record, now time.Time) {
 	if r.gone(now) {
 		now = r.end()
+		if least := c.leastUntil(r); now.Before(least) {
+			now = least
+		}
 	}
 	for r.Billed.Before(now) {
 		next := c.epoch.Add((r.Billed.Sub(c.epoch)/priceStep + 1) * priceStep)

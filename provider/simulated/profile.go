@@ -12,6 +12,8 @@ type Profile struct {
 	Quota    Quota
 	// Termination is how long a machine takes to stop; it is billed and listed as leaving meanwhile.
 	Termination Stage
+	// LeastBilled is the shortest time that a machine is billed for.
+	LeastBilled time.Duration
 	// NeverRegisters, NeverReady and FailsLater are the shares of machines that never show up as nodes, that register
 	// but never become ready, and that the cloud accepts and then gives up while they boot.
 	NeverRegisters, NeverReady, FailsLater float64

@@ -52,6 +52,7 @@ func awsTypical() Profile {
 		Lag:              LagModel{Describe: Stage{400 * time.Millisecond, 1}, List: 300 * time.Millisecond},
 		Quota:            Quota{OnDemandCPU: 10_000, SpotCPU: 10_000, GPU: 128},
 		Termination:      Stage{25 * time.Second, .5},
+		LeastBilled:      time.Minute,
 		NeverRegisters:   0.002,
 		NeverReady:       0.001,
 		SilentDeaths:     2e-6,
@@ -88,7 +89,7 @@ func gpuScarce() Profile {
 func azureTypical() Profile {
 	p := awsTypical()
 	p.Boot = azureBoot()
-	p.FailsLater = 0.02
+	p.FailsLater, p.LeastBilled = 0.02, 0
 	p.Spot.Notice = 30 * time.Second
 	put, remove := Bucket{1500, 500. / 60}, Bucket{1500, 500. / 60}
 	p.Throttle = ThrottleModel{Describe: Bucket{24_000, 8000. / 60}, Launch: put, Terminate: remove}

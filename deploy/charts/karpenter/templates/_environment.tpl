@@ -40,6 +40,12 @@
 -}}
 {{- if .Values.dashboard.enabled -}}
 {{- $values = append $values (list "TENON_DASHBOARD_PORT" .Values.dashboard.port) -}}
+{{- if .Values.dashboard.certificateSecret -}}
+{{- $values = concat $values (list
+  (list "TENON_DASHBOARD_TLS_CERT_FILE" "/etc/karpenter/dashboard/tls.crt")
+  (list "TENON_DASHBOARD_TLS_PRIVATE_KEY_FILE" "/etc/karpenter/dashboard/tls.key")
+) -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.settings -}}
 {{- $values = concat $values (list

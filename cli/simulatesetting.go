@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/simulator"
+)
+
+// setting is what all pools are given in one of the worlds that are compared; what is not said is left to each pool.
+type setting struct {
+	policy  v1.ConsolidationPolicy
+	payback time.Duration
+	after   *time.Duration
+}
+
+// wholeCurve stands for the settings of curve: from an autoscaler that moves nothing to one that is quick to move.
+const wholeCurve = "curve"
+
+var curve = []string{"Baseline", "WhenEmpty", "Balanced", "payback=1h", "payback=2h", "payback=4h", "payback=8h", "payback=16h"}
+
+// readSetting reads one word of --compare.
+func readSetting(text string) (setting, error) {
+	out := setting{}
+	if text == wholeCurve {
+		return out, nil
+	}
+	policies := []string{string(simulator.Baseline), string(v1.WhenEmpty), string(v1.WhenEmptyOrUnderutilized), string(v1.Balanced)}
+	for _, word := range strings.Split(text, "+") {
+		key, value, assigns := strings.Cut(word, "=")
+		d, err := time.ParseDuration(value)
+		switch {
+		case !assigns && out.policy == "" && slices.Contains(policies, word):
+			out.policy = v1.ConsolidationPolicy(word)
+		case assigns && key == "payback" && out.payback == 0 && err == nil && d > 0:
+			out.payback = d
+		case assigns && key == "after" && out.after == nil && err == nil && d >= 0:
+			out.after = &d
+		default:
+			return out, fmt.Errorf("--compare %s: it is a list of %s, payback=4h, after=10m, or several of them joined by +; or %s", text, strings.Join(policies, ", "), wholeCurve)
+		}
+	}
+	if out.policy == simulator.Baseline && out.payback > 0 {
+		return out, fmt.Errorf("--compare %s: %s has no price of moving pods that could be paid back", text, simulator.Baseline)
+	}
+	return out, nil
+}
+
+// settingsOf are those of --compare, which has been checked; one that says nothing for none.
+func settingsOf(compare []string) []setting {
+	var out []setting
+	for _, text := range compare {
+		words := []string{text}
+		if text == wholeCurve {
+			words = curve
+		}
+		for _, word := range words {
+			x, _ := readSetting(word)
+			out = append(out, x)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, setting{})
+	}
+	return out
+}
+
+// settingName says what a world was given, as --compare does.
+func settingName(r *simulator.Result) string {
+	var words []string
+	if r.Policy != "" {
+		words = append(words, string(r.Policy))
+	}
+	if r.Payback != nil {
+		words = append(words, "payback="+engine.DurationText(r.Payback.Duration))
+	}
+	if r.ConsolidateAfter != nil {
+		words = append(words, "after="+engine.DurationText(r.ConsolidateAfter.Duration))
+	}
+	return strings.Join(words, "+")
+}

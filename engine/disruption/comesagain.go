@@ -1,0 +1,137 @@
+package disruption
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+const (
+	// mostComings is how many times are remembered of an owner, mostOwners how many owners, within is for how long: an owner that has
+	// not come for so long is forgotten.
+	mostComings = 4
+	mostOwners  = 500
+	within      = time.Hour
+	// comesLate is how long after its time an owner is still waited for.
+	comesLate = 15 * time.Second
+	// newMachine is the age up to which it is asked for whom a machine was started.
+	newMachine = 10 * time.Minute
+	// leastBilled is the shortest time that clouds bill a machine for.
+	leastBilled = time.Minute
+)
+
+// noteComings follows the owners that alone had machines started for their pods: when their pods came to machines that were idle, or
+// had to be started.
+func (d *planner) noteComings() {
+	before := d.s.EarlierPasses.Comings
+	ownerOf := map[string]string{} // of machines, by the claim's UID
+	for key, c := range before {
+		for _, uid := range c.Machines {
+			ownerOf[uid] = key
+		}
+	}
+	now := map[string]engine.Comings{}
+	came := map[string]time.Time{}
+	for _, h := range d.p.Machines { // ordered by name
+		if h.Claim == nil || h.Leaving {
+			continue
+		}
+		uid := string(h.Claim.UID)
+		key, known := ownerOf[uid]
+		if !known && d.s.Now.Sub(h.Claim.CreationTimestamp.Time) < newMachine {
+			key = startedFor(h)
+		}
+		if key == "" {
+			continue
+		}
+		ownerOf[uid] = key
+		c := now[key]
+		c.Machines = append(c.Machines, uid)
+		if boot := h.Begun.Sub(kube.TrueSince(h.Claim, v1.ConditionLaunched)); h.IsInitialized() && boot > 0 && (c.Boot == 0 || boot < c.Boot) {
+			c.Boot = boot
+		}
+		for _, pod := range slices.Concat(h.Expected, h.Bound) {
+			if kube.IsActive(pod) && h.Pool()+" "+kube.LastingOwner(pod) == key {
+				c.Busy, came[key] = true, kube.Latest(came[key], pod.CreationTimestamp.Time)
+			}
+		}
+		now[key] = c
+	}
+	for key, old := range before {
+		if n := len(old.Times); n == 0 || d.s.Now.Sub(old.Times[n-1]) >= within {
+			delete(now, key)
+			continue
+		}
+		c := now[key]
+		if c.Times = old.Times; c.Boot == 0 || old.Boot > 0 && old.Boot < c.Boot {
+			c.Boot = old.Boot
+		}
+		now[key] = c
+	}
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		c, old := now[key], before[key]
+		if _, known := before[key]; !known && len(now) > mostOwners {
+			delete(now, key)
+			continue
+		}
+		slices.Sort(c.Machines)
+		c.Machines = slices.Compact(c.Machines) // a machine may have several nodes
+		if c.Busy && !old.Busy && (len(c.Times) == 0 || came[key].Sub(c.Times[len(c.Times)-1]) > inventory.PodEventWindow) {
+			c.Times = append(slices.Clone(c.Times[max(0, len(c.Times)-mostComings+1):]), came[key].UTC())
+		}
+		now[key] = c
+	}
+	d.passes.Comings, d.ownerOf = now, ownerOf
+}
+
+// startedFor names the machine's pool and the one owner of the pods that it was started for, as far as they are still there; "" for
+// several owners or none.
+func startedFor(h *inventory.Machine) string {
+	planned, owner := kube.PlannedPods(h.Claim), ""
+	for _, pod := range slices.Concat(h.Expected, h.Bound) {
+		if !slices.Contains(planned, string(pod.UID)) {
+			continue
+		}
+		name := kube.LastingOwner(pod)
+		if name == "" || owner != "" && name != owner {
+			return ""
+		}
+		owner = name
+	}
+	if owner == "" {
+		return ""
+	}
+	return h.Pool() + " " + owner
+}
+
+// comesAgain keeps an empty machine whose owner's pods are about to come again, as they did before, while that costs less than to start
+// another for them: to pay again for its boot, or for the least that is billed, and to let the pods wait for it, which counts as
+// much as the machine.
+func (d *planner) comesAgain(h *inventory.Machine) engine.Reason {
+	if !kube.HasTaints(v1.CoreTaints(h.Claim.Spec.Taints), h.Taints) { // the pods that came before did not tolerate that, as far as anybody knows
+		return engine.Reason{}
+	}
+	key := d.ownerOf[string(h.Claim.UID)]
+	boot, times := d.passes.Comings[key].Boot, d.passes.Comings[key].Times
+	if len(times) < 2 {
+		return engine.Reason{}
+	}
+	longest := time.Duration(0)
+	for i, t := range times[1:] {
+		longest = max(longest, t.Sub(times[i]))
+	}
+	last := times[len(times)-1]
+	next := last.Add(longest)
+	again := max(boot, leastBilled-d.s.Now.Sub(last))
+	if !d.s.Now.Before(next.Add(comesLate)) || next.Sub(d.s.Now) > again+boot {
+		return engine.Reason{}
+	}
+	_, owner, _ := strings.Cut(key, " ")
+	return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: "of " + owner + ", which comes again at about " + engine.ClockText(next) + ","}
+}

@@ -1,0 +1,53 @@
+package ondemand
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// Sentence says what the share that the pod's owner asks for means to the pod, and what of it cannot be followed; it is empty where the
+// pod asks for none.
+func Sentence(s *engine.Snapshot, pod *corev1.Pod) string {
+	if _, asks := pod.Annotations[v1.OnDemandShareAnnotationKey]; !asks || !kube.IsActive(pod) {
+		return ""
+	}
+	owners, notes := ownersOf(s)
+	name, _ := ownerOf(pod)
+	i := slices.IndexFunc(owners, func(o *owner) bool { return o.name == name })
+	if i < 0 {
+		for _, other := range s.Pods { // the owner's first pod stands for all
+			n, owned := ownerOf(other)
+			if other != pod && (!owned || n != name) {
+				continue
+			}
+			if j := slices.IndexFunc(notes, func(n engine.Note) bool { return n.Object == objectOf(other) }); j >= 0 {
+				return notes[j].Reason.Message()
+			}
+		}
+		return ""
+	}
+	o, run := owners[i], 0
+	for _, m := range o.members {
+		if m.place == onDemand {
+			run++
+		}
+	}
+	text := fmt.Sprintf("%s: at least %d of the %s of %s have to run on demand, %d so far", v1.OnDemandShareAnnotationKey, o.need, engine.Plural(o.pods, "pod"), o.name, run)
+	at := slices.IndexFunc(o.members, func(m member) bool { return m.pod == pod })
+	switch {
+	case at < 0 || at >= o.need:
+		return text + "; this one may run anywhere"
+	case o.members[at].place == onDemand:
+		return text + "; this one counts, and moves to no spot machine"
+	}
+	return text + "; this one has to. kube-scheduler does not know that: where it binds the pod to a spot machine, it is made up for with others that wait"
+}
+
+// objectOf is how notes name the pod.
+func objectOf(pod *corev1.Pod) string { return "Pod " + kube.PodID(pod).String() }
