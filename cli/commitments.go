@@ -13,7 +13,7 @@ import (
 
 // commitmentsDocument is what --commitments-file names.
 type commitmentsDocument struct {
-	Commitments []engine.Commitment `json:"commitments"`
+	Commitments *[]engine.Commitment `json:"commitments"`
 }
 
 // readCommitments reads the document, or says what is wrong with it; nothing of one that is wrong counts.
@@ -22,10 +22,13 @@ func readCommitments(text []byte) ([]engine.Commitment, error) {
 	if err := yaml.UnmarshalStrict(text, &document); err != nil {
 		return nil, err
 	}
-	if err := engine.CheckCommitments(document.Commitments); err != nil {
+	if document.Commitments == nil { // an empty file may be one that somebody is writing
+		return nil, errors.New("it has no list called commitments: write commitments: [] for none")
+	}
+	if err := engine.CheckCommitments(*document.Commitments); err != nil {
 		return nil, err
 	}
-	return document.Commitments, nil
+	return *document.Commitments, nil
 }
 
 // readCommitmentsFile reads the file that the flag names; none if it names none.

@@ -46,12 +46,14 @@ func TestTheControllerFollowsTheFileOfCommitments(t *testing.T) {
 	expect("plan reserved", 3, "ammountPerHour")
 	write("commitments: [\n")
 	expect("plan reserved", 4, path)
+	write("") // somebody is writing it
+	expect("plan reserved", 5, "no list called commitments")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	expect("plan reserved", 5, "what it said before counts until it is right")
+	expect("plan reserved", 6, "what it said before counts until it is right")
 	write("commitments:\n- {name: other, amountPerHour: 5}\n")
-	expect("other", 5, "right")
+	expect("other", 6, "right")
 	write("commitments: []\n")
-	expect("", 5, "right")
+	expect("", 6, "right")
 }

@@ -40,6 +40,9 @@ const CoveredPart = 1e-7
 // mostCommitted is beyond what anybody commits to: machines, and USD per hour.
 const mostCommitted = 1_000_000
 
+// MostCommitments is how many there may be.
+const MostCommitments = 200
+
 // CommitmentUse is what becomes of a commitment, in USD per hour.
 type CommitmentUse struct {
 	Name string `json:"name"`
@@ -92,6 +95,9 @@ func (c *Commitment) UnitPrice() float64 {
 
 // CheckCommitments says what is wrong with the list, naming the commitment; nil if nothing is. That one has ended is nothing wrong.
 func CheckCommitments(list []Commitment) error {
+	if len(list) > MostCommitments {
+		return fmt.Errorf("there are %d commitments: join those that cover the same machines, there may be %d", len(list), MostCommitments)
+	}
 	seen := map[string]bool{}
 	for i := range list {
 		c := &list[i]

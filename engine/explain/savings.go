@@ -85,7 +85,7 @@ type KeptRecord struct {
 // NewSavings makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
 // once, but it says how far the bill is from what it could be.
 func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
-	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, staying: map[string]bool{}}
+	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, full: map[string]float64{}, staying: map[string]bool{}}
 	a.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
 		Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
 	a.priceNodes()

@@ -217,7 +217,7 @@ func (b *Bill) problem(s *engine.Snapshot, i int) string {
 			t := &s.Classes[j].InstanceTypes[k]
 			for l := range t.Offerings {
 				o := &t.Offerings[l]
-				if !(o.Price > 0) || !c.Covers(o, func(key string) (string, bool) { return kube.MachineLabel(nil, t, o, key) }) {
+				if !(o.Price > 0) || !c.MayCover(t, o) {
 					continue
 				}
 				units, ok := c.Takes(t.Name, o.Price)

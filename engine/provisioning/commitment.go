@@ -10,8 +10,12 @@ import (
 	"tenon.sh/engine/packing"
 )
 
+// mostUnits is more than any plan takes of a commitment.
+const mostUnits = 1e15
+
 // commit numbers what commitments have left for new machines. One that has nothing left is left out: with it the plan is what it is
-// without. One that could not run out if every pod had a machine to itself has no number: machines just cost what they cost beside it.
+// without. One that could not run out if every pod had a machine to itself has no number: machines just cost what they cost beside it. In
+// trials that only count every one has a number, for what moving pods costs follows from prices without commitments.
 func (p *Problem) commit() {
 	if len(p.Snapshot.Commitments) == 0 {
 		return
@@ -30,9 +34,9 @@ func (p *Problem) commit() {
 		if left < 1 || most == 0 {
 			continue
 		}
-		if left < float64(pods)*most {
+		if left < float64(pods)*most || p.trial != nil && p.trial.counts() {
 			cover.Quota = len(p.Packing.Quotas)
-			p.Packing.Quotas = append(p.Packing.Quotas, int(left))
+			p.Packing.Quotas = append(p.Packing.Quotas, int(min(left, mostUnits)))
 		}
 		p.cover = append(p.cover, cover)
 	}
@@ -45,7 +49,7 @@ func (p *Problem) mostOf(c *kube.Commitment) float64 {
 		for i := range pool.Class.InstanceTypes {
 			kind := &pool.Class.InstanceTypes[i]
 			for j := range kind.Offerings {
-				if o := &kind.Offerings[j]; c.Covers(o, func(key string) (string, bool) { return kube.MachineLabel(nil, kind, o, key) }) {
+				if o := &kind.Offerings[j]; c.MayCover(kind, o) {
 					units, _ := c.Takes(kind.Name, o.Price)
 					most = max(most, units)
 				}
@@ -103,15 +107,15 @@ func (p *Problem) relief() float64 {
 // withoutCover is the problem with nothing that commitments pay for new machines, and its solution, if that is better: money that is paid
 // anyway must not make a plan dearer. It is nil if that is not better.
 func (p *Problem) withoutCover(s *packing.Solution, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
-	price := p.priceOf(s)
-	if p.Packing.Relief == 0 || price < p.cheapestUncovered() {
+	price, before := p.priceOf(s), unplaced(s)
+	if len(p.cover) == 0 || before == 0 && price < p.cheapestUncovered() {
 		return nil, nil
 	}
 	plain := *p.Snapshot
 	plain.Commitments = nil
 	other := CompileTrial(&plain, p.opt, pods, nil)
 	solution := packing.Solve(other.Packing)
-	if left, before := unplaced(solution), unplaced(s); left > before || left == before && other.priceOf(solution) >= price {
+	if left := unplaced(solution); left > before || left == before && other.priceOf(solution) >= price {
 		return nil, nil
 	}
 	return other, solution
