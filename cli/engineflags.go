@@ -21,6 +21,8 @@ type engineFlags struct {
 	NominatePods     bool
 	// NodeOverheadPrice is what every node costs beside its machine. It is the snapshot's, not one of the engine's options.
 	NodeOverheadPrice float64
+	// CommitmentsFile names the file of what is paid anyway for machines on demand. Its content is the snapshot's too.
+	CommitmentsFile string
 }
 
 func defaultEngineFlags() engineFlags {
@@ -38,6 +40,8 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
 	flags.Float64Var(&o.NodeOverheadPrice, "node-overhead-price", o.NodeOverheadPrice,
 		"what every node costs beside its machine, in USD per hour: its root volume, a public address, licences that are paid by the node")
+	flags.StringVar(&o.CommitmentsFile, "commitments-file", o.CommitmentsFile,
+		"YAML file of commitments: reserved instances and Savings Plans, which are paid for whether machines run or not")
 	flags.StringVar(&o.SchedulerConfig, "scheduler-config", o.SchedulerConfig, "kube-scheduler's configuration as a YAML document: a KubeSchedulerConfiguration, or arguments of its plugins alone")
 	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on (status.nominatedNodeName)")
 }
@@ -66,7 +70,10 @@ func (o engineFlags) check() error {
 	if err := engine.CheckNodeOverheadPrice(o.NodeOverheadPrice); err != nil {
 		return fmt.Errorf("%s is %v: %w", flagAndVariable("node-overhead-price"), o.NodeOverheadPrice, err)
 	}
-	_, err := readSchedulerConfig(o.SchedulerConfig)
+	if _, err := readSchedulerConfig(o.SchedulerConfig); err != nil {
+		return err
+	}
+	_, err := readCommitmentsFile(o.CommitmentsFile)
 	return err
 }
 
@@ -104,9 +111,18 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 // override sets the options whose flags were given, and has another snapshot in the place of one of which they say something else.
 func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options, snapshot **engine.Snapshot) {
 	flags.Visit(func(f *pflag.Flag) { o.apply(f.Name, to) })
-	if flags.Changed("node-overhead-price") && o.NodeOverheadPrice != (*snapshot).NodeOverheadPrice {
+	overhead, commitments := (*snapshot).NodeOverheadPrice, (*snapshot).Commitments
+	if flags.Changed("node-overhead-price") {
+		overhead = o.NodeOverheadPrice
+	}
+	if flags.Changed("commitments-file") {
+		if list, err := readCommitmentsFile(o.CommitmentsFile); err == nil { // check has said what is wrong
+			commitments = list
+		}
+	}
+	if overhead != (*snapshot).NodeOverheadPrice || flags.Changed("commitments-file") {
 		s := **snapshot
-		s.NodeOverheadPrice = o.NodeOverheadPrice
+		s.NodeOverheadPrice, s.Commitments = overhead, commitments
 		if s.EarlierPasses != nil { // what was found at other prices says nothing
 			s.EarlierPasses = &engine.EarlierPasses{ScaledDown: s.EarlierPasses.ScaledDown}
 		}

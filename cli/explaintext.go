@@ -168,6 +168,9 @@ func launchFacts(l *explain.LaunchRecord) []fact {
 	} else {
 		facts = append(facts, fact{"for", podList(l.PodIDs)})
 	}
+	if l.Commitment != "" {
+		facts = append(facts, fact{"paid by", "commitment " + l.Commitment + ", which costs as much without it; the price is what comes on top"})
+	}
 	if l.FilledBy != "" {
 		facts = append(facts, fact{"full", fmt.Sprintf("%.0f %% of its %s is asked for", 100*l.Filled, l.FilledBy)})
 	}

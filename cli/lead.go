@@ -96,8 +96,12 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if err != nil {
 		return err
 	}
+	commitments := &commitmentsFile{path: c.opt.CommitmentsFile, refused: func(err error) {
+		c.log.Error(err, "commitments")
+		parts.recorder.Publish(report.CommitmentsAreRefused(c.lease(), err))
+	}}
 	parts.cluster = cluster.New(cluster.Config{
-		ScaleUps: scaleUps, NodeOverheadPrice: c.opt.NodeOverheadPrice,
+		ScaleUps: scaleUps, NodeOverheadPrice: c.opt.NodeOverheadPrice, Commitments: commitments.now,
 		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
 		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"], Requests: c.opt.FeatureGates["ProvisioningRequest"], Selectors: c.opt.selectors(),
 		Provider: starts, Inspector: inspector, Rationer: rationer, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,

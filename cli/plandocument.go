@@ -26,6 +26,8 @@ type planDocument struct {
 	Notes       []noteDocument       `json:"notes,omitempty"`
 	Cost        costDocument         `json:"cost"`
 	Advice      *advice.Advice       `json:"advice,omitempty"`
+	// Commitments says what becomes of each once the launches run.
+	Commitments []engine.CommitmentUse `json:"commitments,omitempty"`
 }
 
 // launchDocument is one machine to start. Prices are in USD per hour, pods are written namespace/name.
@@ -33,6 +35,7 @@ type launchDocument struct {
 	Name          string                  `json:"name"`
 	NodePool      string                  `json:"nodePool"`
 	Price         float64                 `json:"price"`
+	Commitment    string                  `json:"commitment,omitempty"`
 	InstanceTypes []string                `json:"instanceTypes"`
 	Offerings     []engine.LaunchOffering `json:"offerings"`
 	Requests      map[string]string       `json:"requests"`
@@ -97,7 +100,7 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	d := planDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: "Plan", Launches: launchDocuments(plan.Launches),
 		Placements: []placementDocument{}, Unplaced: []unplacedDocument{}, Disruptions: []disruptionDocument{},
-		Cost: costDocument{LaunchesPerHour: plan.Cost.LaunchesPerHour},
+		Cost: costDocument{LaunchesPerHour: plan.Cost.LaunchesPerHour}, Commitments: plan.Commitments,
 	}
 	for _, p := range plan.Placements {
 		d.Placements = append(d.Placements, placementDocument{p.Pod.String(), p.Node})
@@ -138,7 +141,7 @@ func launchDocuments(launches []engine.Launch) []launchDocument {
 	out := []launchDocument{}
 	for _, l := range launches {
 		out = append(out, launchDocument{
-			l.Name, l.NodePool, l.Price, append([]string{}, l.InstanceTypes...), append([]engine.LaunchOffering{}, l.Offerings...),
+			l.Name, l.NodePool, l.Price, l.Commitment, append([]string{}, l.InstanceTypes...), append([]engine.LaunchOffering{}, l.Offerings...),
 			quantities(l.Requests), podStrings(l.Pods),
 		})
 	}

@@ -18,6 +18,7 @@ func writePlanText(t *terminal, plan *engine.Plan, said *advice.Advice, disrupt 
 	sections := [][]string{
 		summary(plan),
 		launchTable(t, "", plan.Launches),
+		commitmentTable(t, plan.Commitments),
 		placementTable(t, plan.Placements),
 		bufferTable(t, plan.Buffers),
 		requestTable(t, plan.ProvisioningRequests),
@@ -76,6 +77,9 @@ func summary(plan *engine.Plan) []string {
 		parts = append(parts, "no pod waits for a machine")
 	}
 	lines := []string{capital(strings.Join(parts, "; ")) + "."}
+	if line := commitmentLine(plan.Commitments); line != "" {
+		lines = append(lines, line)
+	}
 	if cost := plan.Cost; cost.LaunchesPerHour > 0 {
 		line := fmt.Sprintf("Cost: %s USD per hour", money(cost.LaunchesPerHour))
 		if cost.Bound > 0 {
@@ -109,6 +113,9 @@ func launchTable(t *terminal, indent string, launches []engine.Launch) []string 
 		var zones, capacity []string
 		for _, o := range l.Offerings {
 			zones, capacity = append(zones, o.Zone), append(capacity, o.CapacityType)
+		}
+		if l.Commitment != "" {
+			capacity = []string{"paid by " + l.Commitment}
 		}
 		full := "-"
 		if l.Why.FilledBy != "" {

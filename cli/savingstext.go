@@ -41,6 +41,10 @@ func writeAccount(t *terminal, a *explain.Savings) {
 		}
 		t.lines(table(t, "", rows))
 	}
+	if len(a.Commitments) > 0 {
+		t.line("")
+		t.lines(commitmentTable(t, a.Commitments))
+	}
 	writeFirstChanges(t, a)
 	writeStaying(t, a)
 	writeLeftOut(t, a)
@@ -61,6 +65,13 @@ func accountHead(a *explain.Savings) []string {
 		lines = append(lines, "That is more: the pods are packed tighter now than the plan would pack them.")
 	default:
 		lines = append(lines, "That is the same.")
+	}
+	if line := commitmentLine(a.Commitments); line != "" {
+		idle := 0.0
+		for _, u := range a.PlannedCommitments {
+			idle += u.IdlePerHour
+		}
+		lines = append(lines, line+fmt.Sprintf(" In the plan %s/h is idle.", engine.Dollars(idle)))
 	}
 	if a.BoundPerHour != nil {
 		lines = append(lines, fmt.Sprintf("No plan costs less than %s/h.", engine.Dollars(*a.BoundPerHour)))

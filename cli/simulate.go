@@ -119,6 +119,9 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		return err
 	}
 	o.override(command.Flags(), &config.Options, &config.Snapshot)
+	if len(config.Snapshot.Commitments) > 0 {
+		newTerminal(command.ErrOrStderr()).notes([]string{"commitments count in decisions; the bill is at full prices, whoever pays"})
+	}
 	if command.Flags().Changed("effort") {
 		config.Options.Effort = o.effort
 	}

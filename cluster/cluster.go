@@ -56,6 +56,8 @@ type Config struct {
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer
 	// NodeOverheadPrice is what every node costs beside its machine, see engine.Snapshot.
 	NodeOverheadPrice float64
+	// Commitments says what is paid anyway for machines on demand; nil for nothing.
+	Commitments func() []engine.Commitment
 	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
@@ -113,6 +115,9 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	}
 	c.confirmUnseen(ctx)
 	s := &engine.Snapshot{Now: c.Clock.Now(), NodeOverheadPrice: c.NodeOverheadPrice, EarlierPasses: cmp.Or(c.passes.Load(), &engine.EarlierPasses{})}
+	if c.Commitments != nil {
+		s.Commitments = c.Commitments()
+	}
 	if err := c.listWritten(ctx, s); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}

@@ -19,7 +19,7 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		Options:    opt,
 		Classes:    s.ListedClasses(),
 
-		NodeOverheadPrice: s.NodeOverheadPrice,
+		NodeOverheadPrice: s.NodeOverheadPrice, Commitments: s.Commitments,
 
 		EarlierPasses:   s.EarlierPasses,
 		ScaleUps:        s.ScaleUps,

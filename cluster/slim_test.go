@@ -26,6 +26,7 @@ import (
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
+	"tenon.sh/engine"
 	"tenon.sh/engine/device"
 )
 
@@ -169,6 +170,7 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")}, &autoscalingv1.ProvisioningRequest{ObjectMeta: meta("a")}, &schedulingv1alpha3.PodGroup{ObjectMeta: meta("a")})
 	config := w.Cluster.Config
 	config.Overlays, config.Buffers, config.Requests, config.NodeOverheadPrice = true, true, true, 0.01
+	config.Commitments = func() []engine.Commitment { return []engine.Commitment{{Name: "plan", AmountPerHour: 1}} }
 	config.Selectors = func([]string, *device.Shape) []device.Answer { return nil }
 	config.ScaleUps = cluster.ScaleUpsFrom(eventSource{[]corev1.Event{
 		scaleUpEvent("a", "pod-web", "cluster-autoscaler", "pod triggered scale-up: [{gpu 1->2 (max: 10)}]", w.Clock.Now()),

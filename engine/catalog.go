@@ -21,6 +21,8 @@ type CatalogDocument struct {
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
 	// NodeOverheadPrice is the snapshot's.
 	NodeOverheadPrice float64 `json:"nodeOverheadPrice,omitempty"`
+	// Commitments are the snapshot's.
+	Commitments []Commitment `json:"commitments,omitempty"`
 	// ScaleUps is what the controller has heard of another autoscaler.
 	ScaleUps []ScaleUp `json:"scaleUps,omitempty"`
 	// IgnoresOverlays says that the controller runs without the feature gate NodeOverlay.

@@ -36,6 +36,8 @@ type Plan struct {
 	Kept []Kept
 	// Judgements are the moves that consolidation has looked at. Only disruption.Plan fills it.
 	Judgements []Judgement `json:"-"`
+	// Commitments says what becomes of each commitment, in order of their names, once the launches run. Only provisioning.Plan fills it.
+	Commitments []CommitmentUse `json:",omitempty"`
 	// Passes is what to give the next pass, as Snapshot.EarlierPasses. Only disruption.Plan fills it, and only if it was given one.
 	Passes *EarlierPasses `json:"-"`
 	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only disruption.Plan fills it.
@@ -74,6 +76,9 @@ type Launch struct {
 	NodePool string
 	// Price is that of the cheapest listed offering, in USD per hour.
 	Price float64
+	// Commitment names the one that pays for the machine, whichever is started of those that are listed; empty for none. Their prices are
+	// then what they cost beside it.
+	Commitment string `json:",omitempty"`
 	// InstanceTypes lists the instance types that may be started, cheapest first.
 	InstanceTypes []string
 	// Offerings is the whole product of the launch's types, zones and capacity types, cheapest first.

@@ -58,6 +58,9 @@ func (l *Launch) Sentence() string {
 		return "a machine of pool " + l.NodePool
 	}
 	text := l.Offerings[0].OfferingID.Words() + " for " + Dollars(l.Price) + "/h"
+	if l.Commitment != "" {
+		text += " beside commitment " + l.Commitment + ", which is paid anyway"
+	}
 	if l.Why.Considered > 0 {
 		text += fmt.Sprintf(", chosen from %s that can hold its pods", Plural(l.Why.Considered, "offering"))
 	}

@@ -87,6 +87,9 @@ type Snapshot struct {
 	// are paid by the node. What a node costs is the offering's NodePrice.
 	NodeOverheadPrice float64
 
+	// Commitments are machines on demand that are paid for whether they run or not, shared by all pools. Their names differ.
+	Commitments []Commitment
+
 	// ScaleUps say for which pods another autoscaler is starting nodes.
 	ScaleUps []ScaleUp
 

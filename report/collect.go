@@ -136,6 +136,14 @@ func (x *exposition) costs() (cost, listed map[string]float64) {
 	return cost, listed
 }
 
+func (x *exposition) sendCommitments() {
+	for _, u := range inventory.CommitmentUses(x.s) {
+		x.send("tenon_commitment_committed_dollars_per_hour", u.CommittedPerHour, u.Name)
+		x.send("tenon_commitment_used_dollars_per_hour", u.UsedPerHour, u.Name)
+		x.send("tenon_commitment_idle_dollars_per_hour", u.IdlePerHour, u.Name)
+	}
+}
+
 func (x *exposition) sendPods() {
 	if len(x.s.Pods) > mostPods {
 		return

@@ -60,6 +60,9 @@ func (c *StateCollector) declare() {
 	family("karpenter_nodepools_usage", "What pools have.", "resource_type", "nodepool")
 	family("karpenter_nodepools_cost_total", "What the nodes of pools cost, in USD per hour.", "nodepool")
 	family("tenon_nodepools_list_cost_total", "What the machines of pools cost by the cloud's price list, without NodeOverlays, in USD per hour.", "nodepool")
+	family("tenon_commitment_committed_dollars_per_hour", "What is paid for commitments whether machines use them or not, in USD per hour.", "commitment")
+	family("tenon_commitment_used_dollars_per_hour", "What machines of the cluster use of commitments, in USD per hour.", "commitment")
+	family("tenon_commitment_idle_dollars_per_hour", "What is paid for commitments and used by nobody, in USD per hour.", "commitment")
 	family("karpenter_nodepools_allowed_disruptions", "Nodes that the budgets of pools allow to be disrupted.", "nodepool", "reason")
 	family("karpenter_nodepools_nodes_consuming_budgets", "Nodes that use up the budgets of pools.", "nodepool", "reason")
 	family("karpenter_cluster_state_node_count", "Nodes and machines known.")
@@ -104,6 +107,7 @@ func (c *StateCollector) Collect(out chan<- prometheus.Metric) {
 	x.send("karpenter_cluster_state_node_count", float64(len(s.Nodes)))
 	x.sendNodes()
 	x.sendPools()
+	x.sendCommitments()
 	x.sendPods()
 	x.sendConditions()
 }

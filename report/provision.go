@@ -48,6 +48,11 @@ func PassIsSlow(lease *coordinationv1.Lease, loop string) Event {
 	}
 }
 
+// CommitmentsAreRefused tells, about the Lease of the leader, that the file of commitments is wrong.
+func CommitmentsAreRefused(lease *coordinationv1.Lease, err error) Event {
+	return Event{Object: lease, Warning: true, Reason: CommitmentsRefused, Key: err.Error(), Message: err.Error()}
+}
+
 // PlanLine is the log line of a plan: what is wanted and what it costs.
 func PlanLine(plan *engine.Plan) []any {
 	pods := 0

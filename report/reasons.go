@@ -18,12 +18,13 @@ const (
 
 	TerminatingOnInterruption = "TerminatingOnInterruption"
 	InsufficientCapacityError = "InsufficientCapacityError"
-	LaunchFailed              = "LaunchFailed"  // ours
-	MachineLate               = "MachineLate"   // ours
-	PodsDidNotFit             = "PodsDidNotFit" // ours
-	SlowPass                  = "SlowPass"      // ours
-	MachineChurn              = "MachineChurn"  // ours
-	NodesDiffer               = "NodesDiffer"   // ours
+	LaunchFailed              = "LaunchFailed"       // ours
+	MachineLate               = "MachineLate"        // ours
+	PodsDidNotFit             = "PodsDidNotFit"      // ours
+	SlowPass                  = "SlowPass"           // ours
+	CommitmentsRefused        = "CommitmentsRefused" // ours
+	MachineChurn              = "MachineChurn"       // ours
+	NodesDiffer               = "NodesDiffer"        // ours
 	FailedDraining            = "FailedDraining"
 	Evicted                   = "Evicted"
 	Disrupted                 = "Disrupted"

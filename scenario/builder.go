@@ -119,10 +119,12 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 		return b.cloud(name, r)
 	case "fault":
 		return b.fault(name, r)
+	case "commitment":
+		return b.commitment(name, r)
 	}
 	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, buffer, request, gang, node, claim, pod, pods, " +
 		"daemonset, pdb, limitrange, runtimeclass, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
-		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, node-overhead-price, yaml; and the commands provision, disrupt, drift, " +
+		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, node-overhead-price, commitment, yaml; and the commands provision, disrupt, drift, " +
 		"progress, resize, check, apply, life")
 }
 

@@ -61,6 +61,9 @@
 //	                               interruption-cost=2 (USD each), resources that it sets such as nvidia.com/gpu=4,
 //	                               weight=, and requirements on types, offerings and labels of pools; all of them unless said
 //	node-overhead-price 0.01       what every node costs beside its machine, in USD per hour
+//	commitment NAME                machines on demand that are paid for anyway: machines=10 price=0.05 (reserved instances, USD per hour and
+//	                               machine) or amount=12.5 discount=0.3 (a Savings Plan), elsewhere= (used by others) end=, and requirements
+//	                               on types and offerings
 //	node NAME                      a node. With pool= and type= it is Tenon's, registered and initialized, and has a NodeClaim
 //	                               of its name: zone= capacity= reserved= quiet=5m (since the last pod event) planned=web-1,web-2
 //	                               launched=9m registered=8m ready=5m (so long ago; just now unless said)

@@ -335,6 +335,9 @@ func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
 	if err := engine.CheckNodeOverheadPrice(c.NodeOverheadPrice); err != nil {
 		return fmt.Errorf("read the %s document: nodeOverheadPrice is %v: %w", engine.CatalogKind, c.NodeOverheadPrice, err)
 	}
+	if err := engine.CheckCommitments(c.Commitments); err != nil {
+		return fmt.Errorf("read the %s document: %w", engine.CatalogKind, err)
+	}
 	m.catalog = c
 	return nil
 }
@@ -373,7 +376,7 @@ func withoutName(u *unstructured.Unstructured, err error) error {
 // finish completes the objects and returns the snapshot, which has its classes still to get.
 func (m *manifest) finish() engine.Snapshot {
 	if m.catalog != nil {
-		m.snapshot.NodeOverheadPrice = m.catalog.NodeOverheadPrice
+		m.snapshot.NodeOverheadPrice, m.snapshot.Commitments = m.catalog.NodeOverheadPrice, m.catalog.Commitments
 	}
 	if m.catalog != nil && !m.catalog.Time.IsZero() {
 		m.snapshot.Now = m.catalog.Time.UTC()

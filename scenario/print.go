@@ -27,6 +27,13 @@ func Print(plan *engine.Plan) string {
 	for _, d := range plan.Disruptions {
 		printDisruption(&out, d)
 	}
+	for _, u := range plan.Commitments {
+		fmt.Fprintf(&out, "commitment %s %s/h: used %s, launches %s, elsewhere %s, idle %s, instead of %s\n", u.Name, Price(u.CommittedPerHour), Price(u.UsedPerHour),
+			Price(u.LaunchesPerHour), Price(u.ElsewherePerHour), Price(u.IdlePerHour), Price(u.InsteadPerHour))
+		if u.Problem != "" {
+			fmt.Fprintf(&out, "  %s\n", u.Problem)
+		}
+	}
 	for _, k := range plan.Kept {
 		fmt.Fprintf(&out, "keep %s: %s\n", cmp.Or(k.Node, k.Claim), k.Reason)
 	}
@@ -58,6 +65,9 @@ func launchLine(l engine.Launch) string {
 	}
 	if len(reserved) > 0 {
 		words = append(words, "reserved="+set(reserved))
+	}
+	if l.Commitment != "" {
+		words = append(words, "commitment="+l.Commitment)
 	}
 	if len(l.Labels) > 0 {
 		var labels []string

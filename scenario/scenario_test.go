@@ -233,6 +233,8 @@ spec: {driver: gpu.example.com, nodeName: node, pool: {name: node, generation: 1
 end
 pod up scaled-up=gpu,10m
 node-overhead-price 0.25
+commitment plan amount=12.5 discount=0.3 elsewhere=2.5 end=2027-01-01T00:00:00Z type in (t,u)
+commitment reserved machines=4 price=0.05 zone notin (c)
 `).Snapshot
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
@@ -278,6 +280,9 @@ node-overhead-price 0.25
 	}
 	if got.Snapshot.NodeOverheadPrice != s.NodeOverheadPrice {
 		t.Errorf("node overhead price %v, want %v", got.Snapshot.NodeOverheadPrice, s.NodeOverheadPrice)
+	}
+	if len(s.Commitments) != 2 || !reflect.DeepEqual(got.Snapshot.Commitments, s.Commitments) {
+		t.Errorf("commitments %+v, want %+v", got.Snapshot.Commitments, s.Commitments)
 	}
 	if !reflect.DeepEqual(got.Snapshot.ScaleUps, s.ScaleUps) {
 		t.Errorf("scale-ups: got %+v, want %+v", got.Snapshot.ScaleUps, s.ScaleUps)

@@ -51,7 +51,7 @@ func baselineOptions(o engine.Options) engine.Options {
 // are filled; a launch lists all types that hold its pods, of which the cloud starts the cheapest.
 func (w *World) baselinePlan(s *engine.Snapshot) *engine.Plan {
 	flat := *s
-	flat.Classes = slices.Clone(s.Classes)
+	flat.Classes, flat.Commitments = slices.Clone(s.Classes), nil // which it does not know
 	for i, c := range flat.Classes {
 		flat.Classes[i].InstanceTypes = w.flatPrices(c.InstanceTypes)
 	}
@@ -178,6 +178,7 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 		return d, false
 	}
 	without := w.withoutSeat(s, seat, landing)
+	without.Commitments = nil
 	plan := provisioning.Plan(without, w.cfg.Options, nil)
 	if len(plan.Launches) != 1 || len(plan.Unplaced) > 0 || !(plan.Launches[0].Price < price) {
 		return d, false

@@ -264,6 +264,34 @@ func TestAClusterWithoutANameIsRefused(t *testing.T) {
 	}
 }
 
+// The list becomes a ConfigMap in the place where the controller looks for it, and a change of it starts no pod anew.
+func TestCommitmentsBecomeAFileOfTheController(t *testing.T) {
+	t.Parallel()
+	with := func(amount string) release {
+		return gettingStarted().with("settings.commitments[0].name=plan", "settings.commitments[0].amountPerHour="+amount, "settings.commitments[0].usedElsewhere=3")
+	}
+	d := text(t, find(t, render(t, with("12")), "Deployment", "karpenter"))
+	for _, want := range []string{
+		`{"name":"TENON_COMMITMENTS_FILE","value":"/etc/karpenter/commitments/commitments.yaml"}`,
+		`{"mountPath":"/etc/karpenter/commitments","name":"commitments","readOnly":true}`, `{"configMap":{"name":"karpenter-commitments"},"name":"commitments"}`,
+	} {
+		if !strings.Contains(d, want) {
+			t.Errorf("%s is not in\n%s", want, d)
+		}
+	}
+	if other := text(t, find(t, render(t, with("13")), "Deployment", "karpenter")); other != d {
+		t.Error("another amount changes the Deployment")
+	}
+	file := &corev1.ConfigMap{}
+	object := find(t, render(t, with("12")), "ConfigMap", "karpenter-commitments")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, file, true); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := file.Data["commitments.yaml"], "commitments:\n  - amountPerHour: 12\n    name: plan\n    usedElsewhere: 3\n"; got != want || file.Namespace != "kube-system" {
+		t.Errorf("in %s: %q, want %q", file.Namespace, got, want)
+	}
+}
+
 // Helm drops values that a chart does not know without a word.
 func TestValuesOfOlderChartsAreRefusedByName(t *testing.T) {
 	t.Parallel()

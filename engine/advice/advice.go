@@ -20,6 +20,8 @@ const (
 	MostTries = 24
 	// worthSaying is the share of the bill below which a saving is not worth a word.
 	worthSaying = 0.01
+	// leastSaid is the least, in USD per hour: of a bill of nothing any share is nothing.
+	leastSaid = 0.00005
 )
 
 // Advice is what would make a plan's launches cheaper.
@@ -101,7 +103,7 @@ func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 			break
 		}
 		out.Tried++
-		if t.PerHour = after.Cost.LaunchesPerHour; out.PerHour-t.PerHour < worthSaying*out.PerHour || !asGood(s, plan, after) {
+		if t.PerHour = after.Cost.LaunchesPerHour; out.PerHour-t.PerHour < max(worthSaying*out.PerHour, leastSaid) || !asGood(s, plan, after) {
 			continue
 		}
 		t.Caution = strings.Join(slices.DeleteFunc(append([]string{t.Caution}, cautions(types, plan, after)...), func(text string) bool { return text == "" }), "; ")

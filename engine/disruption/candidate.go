@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -264,7 +265,7 @@ func (d *planner) replacedByCloud(h *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// price is what the machine costs an hour, 0 if the catalog does not know it.
+// price is what the machine costs an hour beside commitments, 0 if the catalog does not know it.
 func (d *planner) price(h *inventory.Machine) float64 { return h.Price }
 
 // ranked lists the managed machines by what removing them saves, most first.
@@ -272,7 +273,13 @@ func (d *planner) ranked() []*inventory.Machine {
 	if d.order != nil {
 		return d.order
 	}
-	for _, number := range d.cache.MachineListOf(d.s).DearestFirst() {
+	list := d.cache.MachineListOf(d.s)
+	numbers := list.DearestFirst()
+	if len(d.s.Commitments) > 0 { // these make others the dearest
+		numbers = slices.DeleteFunc(slices.Clone(list.InNames()), func(i int) bool { return d.p.Machines[i].Claim == nil })
+		slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(d.p.Machines[b].Price, d.p.Machines[a].Price) })
+	}
+	for _, number := range numbers {
 		d.order = append(d.order, d.p.Machines[number])
 	}
 	return d.order

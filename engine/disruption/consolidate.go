@@ -54,12 +54,17 @@ func (d *planner) consolidate() {
 	gaveUp := map[string]bool{} // pools
 	for round := 1; len(c.sources) > 0 && !c.opt.Stopped(); round++ {
 		begun := len(d.plan.Disruptions)
-		c.search()
+		c.search(true)
 		aims := mostAims
 		if c.incremental {
 			aims = fewAims
 		}
 		found := c.aim(c.found, aims)
+		if len(found) == 0 && c.problem.Packing.Relief > 0 { // what commitments have left was not enough for what it made look cheap
+			c.found, c.classes, c.nominations, c.tried = nil, nil, map[*corev1.Pod]int{}, attempted{}
+			c.search(false)
+			found = c.aim(c.found, aims)
+		}
 		c.explain(found)
 		if wave := c.batchNow(found); len(wave) > 0 {
 			c.execute(wave)
@@ -206,22 +211,27 @@ func (c *consolidator) podValue(f *inventory.PodInfo) float64 {
 	return value
 }
 
-// search looks for machines whose pods can be had for less.
-func (c *consolidator) search() {
+// search looks for machines whose pods can be had for less, counting or not on what commitments have left as if that had no end.
+func (c *consolidator) search(covered bool) {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
 	t.Also = inventory.MachineSetOf(len(c.p.Machines), c.sources)
 	opt := c.opt
 	c.problem = provisioning.CompileTrial(c.s, opt, c.p.Pods, t)
-	options, listed := c.options()
+	options, listed := c.options(false)
 	if c.incremental {
 		c.worth = worthIn(c.passes.Look, c.problem.Names)
 	} else {
 		c.worth = c.price(options)
 	}
+	worth := c.worth
+	if covered && c.problem.Packing.Relief > 0 {
+		options, listed = c.options(true)
+		worth = c.price(options) // no more than what these cost; what moving costs stays as it is
+	}
 	c.values = map[*inventory.RequestClass]float64{}
 	c.core = 1000 * c.worth[c.problem.Names.Find(string(corev1.ResourceCPU))]
 	p := &consolidation.Problem{
-		Options: options, Worth: c.worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
+		Options: options, Worth: worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
 		Strict: strictness, Effort: c.opt.EffectiveEffort(), Threads: c.opt.Threads,
 	}
 	machineOf := c.machines(p)

@@ -202,7 +202,11 @@ func (c *consolidator) offers() []engine.ClassOffers {
 	if c.s.EarlierPasses == nil {
 		return nil
 	}
-	return inventory.KeptBy[offersRead](c.cache).of(c.s.Classes)
+	offers := inventory.KeptBy[offersRead](c.cache).of(c.s.Classes)
+	if len(c.s.Commitments) > 0 {
+		offers = append(slices.Clip(offers), offersOfCommitments(inventory.BillOf(c.s, c.cache, c.p.Machines)))
+	}
+	return offers
 }
 
 // offersHold reports whether what the whole look has found still holds, as far as what is sold matters: nothing is to be had that

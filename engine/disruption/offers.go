@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
 
@@ -62,6 +64,23 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 		}
 	}
 	out.Types = d.String()
+	return out
+}
+
+// offersOfCommitments is what commitments pay, as if a class sold it: each has something left, or not.
+func offersOfCommitments(bill *inventory.Bill) engine.ClassOffers {
+	d := kube.NewDigest()
+	for _, c := range bill.Commitments {
+		d = d.Text(fmt.Sprintf("%+v", *c.Commitment))
+	}
+	out := engine.ClassOffers{Usable: true, Types: d.String()}
+	for _, left := range bill.Left {
+		slots := 0
+		if left > 0 {
+			slots = 1
+		}
+		out.Slots = append(out.Slots, slots)
+	}
 	return out
 }
 

@@ -50,13 +50,14 @@ func (s *searchClass) on(machine int) []*corev1.Pod {
 // listedOption is an option of the packing problem.
 type listedOption struct{ pool, option int }
 
-// options lists what can be bought, without what costs more and has no more of anything for the same classes.
-func (c *consolidator) options() ([]consolidation.Option, []listedOption) {
+// options lists what can be bought, with or without what commitments pay for as long as they last, and without what costs more and has no
+// more of anything for the same classes.
+func (c *consolidator) options(covered bool) ([]consolidation.Option, []listedOption) {
 	var all []listedOption
 	p := c.problem
 	for i, pool := range p.Pools {
 		for o := range pool.Model.Options {
-			if pool.Model.Options[o].Listed {
+			if pool.Model.Options[o].Listed && (covered || !pool.Model.Options[o].Covered) {
 				all = append(all, listedOption{i, o})
 			}
 		}

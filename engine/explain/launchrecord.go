@@ -17,6 +17,8 @@ import (
 // LaunchRecord is a launch, and why it is that one.
 type LaunchRecord struct {
 	Name string `json:"name"`
+	// Commitment names the one that pays for the machine, empty for none.
+	Commitment string `json:"commitment,omitempty"`
 	// Considered counts the offerings that were available and could hold the pods; Listed those that the cloud may
 	// choose from.
 	Considered int `json:"considered"`
@@ -57,7 +59,7 @@ func (w WorthRecord) Sentence() string { return engine.ResourcePrice(w).Sentence
 // launched records the launch that the pod is part of.
 func (x *podExplainer) launched(l *engine.Launch) {
 	r := &LaunchRecord{
-		Name: l.Name, Considered: l.Why.Considered, Listed: len(l.Offerings), Filled: l.Why.Filled, FilledBy: l.Why.FilledBy,
+		Name: l.Name, Commitment: l.Commitment, Considered: l.Why.Considered, Listed: len(l.Offerings), Filled: l.Why.Filled, FilledBy: l.Why.FilledBy,
 		RunnerUpCostsMore: l.Why.PriceDifference, Pods: podTexts(l.Pods), PodIDs: l.Pods, Requests: quantityTexts(l.Requests),
 		sentence: l.Sentence(),
 	}

@@ -13,6 +13,10 @@ type Savings struct {
 	PlannedPerHour float64       `json:"plannedPerHour"`
 	// BoundPerHour is what no plan can cost less than, null if it is not known.
 	BoundPerHour *float64 `json:"boundPerHour"`
+	// Commitments says what becomes of each commitment now, PlannedCommitments in the plan. Both sides of the comparison are what machines
+	// cost beside them.
+	Commitments        []engine.CommitmentUse `json:"commitments,omitempty"`
+	PlannedCommitments []engine.CommitmentUse `json:"plannedCommitments,omitempty"`
 	// Pods counts those that run on the compared nodes, or fit there; OnStaying those of them that the plan puts on nodes that
 	// it keeps.
 	Pods      int `json:"pods"`
@@ -81,7 +85,7 @@ type KeptRecord struct {
 // NewSavings makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
 // once, but it says how far the bill is from what it could be.
 func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
-	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, staying: map[string]bool{}}
+	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, full: map[string]float64{}, staying: map[string]bool{}}
 	a.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
 		Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
 	a.priceNodes()

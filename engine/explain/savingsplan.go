@@ -20,7 +20,8 @@ type savingsPlan struct {
 	s        *engine.Snapshot
 	opt      engine.Options
 	nodes    []*corev1.Node          // of the pools and with a price, by name
-	price    map[string]float64      // of those nodes
+	price    map[string]float64      // of those nodes, beside commitments
+	full     map[string]float64      // the same, whatever commitments pay
 	places   map[string]string       // in reservations, that those of them have which draw from one
 	expected map[engine.PodID]string // pods that wait and fit compared nodes as they are: these nodes are not idle
 	staying  map[string]bool         // nodes that the plan cannot do without
@@ -35,7 +36,8 @@ func (a *savingsPlan) priceNodes() {
 	for _, pool := range a.s.NodePools {
 		a.pools[pool.Name] = &PoolSavings{NodePool: pool.Name}
 	}
-	known, prices := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s)
+	known, prices, bill := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s), inventory.BillOfSnapshot(a.joined())
+	a.out.Commitments = inventory.CommitmentUses(a.s)
 	for _, n := range kube.ByName(a.s.Nodes) {
 		pool := known[n.Labels[v1.NodePoolLabelKey]]
 		if pool == nil {
@@ -47,6 +49,8 @@ func (a *savingsPlan) priceNodes() {
 			a.out.Unpriced = append(a.out.Unpriced, n.Name)
 			continue
 		}
+		a.full[n.Name] = price
+		price = bill.Price(n.Name, price, a.s.NodeOverheadPrice)
 		a.nodes = append(a.nodes, n)
 		a.price[n.Name] = price
 		a.places[n.Name] = prices.Reservation(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
@@ -89,6 +93,17 @@ func (a *savingsPlan) plan() *engine.Plan {
 		}
 	}
 	return plan
+}
+
+// joined is the snapshot without the machines that are no nodes yet: they are on neither side.
+func (a *savingsPlan) joined() *engine.Snapshot {
+	s := *a.s
+	nodes := map[string]bool{}
+	for _, n := range a.s.Nodes {
+		nodes[n.Spec.ProviderID] = true
+	}
+	s.NodeClaims = slices.DeleteFunc(slices.Clone(a.s.NodeClaims), func(c *v1.NodeClaim) bool { return c.Status.ProviderID == "" || !nodes[c.Status.ProviderID] })
+	return &s
 }
 
 // without is the snapshot with the compared nodes gone, but those that stay, and their pods pending.
@@ -219,20 +234,24 @@ func (a *savingsPlan) setPlanned(plan *engine.Plan) {
 		counts[MachineCount{NodePool: pool, InstanceType: kind, CapacityType: capacity, PricePerHour: price}]++
 	}
 	stays := 0.0
+	bill := inventory.BillOfSnapshot(a.without())
 	for _, n := range a.nodes {
 		if a.staying[n.Name] {
 			id := inventory.MachineOffering(n.Labels)
-			add(n.Labels[v1.NodePoolLabelKey], id.InstanceType, id.CapacityType, a.price[n.Name])
-			stays += a.price[n.Name]
+			price := bill.Price(n.Name, a.full[n.Name], a.s.NodeOverheadPrice)
+			add(n.Labels[v1.NodePoolLabelKey], id.InstanceType, id.CapacityType, price)
+			stays += price
 		}
 	}
 	for _, l := range plan.Launches {
 		add(l.NodePool, l.Offerings[0].InstanceType, l.Offerings[0].CapacityType, l.Price)
 	}
-	if bound := stays + plan.Cost.Bound; plan.Cost.Bound > 0 || len(plan.Launches) == 0 {
+	// What pays for a machine that stays might pay for a dearer new one.
+	shared := stays > 0 && len(a.s.Commitments) > 0
+	if bound := stays + plan.Cost.Bound; !shared && (plan.Cost.Bound > 0 || len(plan.Launches) == 0) {
 		a.out.BoundPerHour = &bound
 	}
-	a.out.OnStaying = len(plan.Placements)
+	a.out.OnStaying, a.out.PlannedCommitments = len(plan.Placements), plan.Commitments
 	for m, n := range counts {
 		m.Count = n
 		a.out.Planned = append(a.out.Planned, m)

@@ -65,7 +65,7 @@ type MachineInfo struct {
 	Ready, rebooting, Stopping, Drifted bool
 	kind                                *engine.InstanceType // by the claim; nil if the catalog does not list it
 	Sold                                *engine.InstanceType // the same by the labels
-	Price                               float64              // USD per hour, 0 if it is not known
+	FullPrice                           float64              // USD per hour without commitments, 0 if it is not known
 	observed                            *resource.Quantity   // the memory that others of its type will have; nil if it does not tell
 }
 
@@ -79,6 +79,8 @@ type labelFact struct {
 type Machine struct {
 	*MachineInfo
 	Number int // its place in the list of all, the same in all compilations of a snapshot
+	// Price is what it costs beside commitments, which are paid anyway: USD per hour, 0 if it is not known.
+	Price float64
 	// Ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
 	Ordered, Replaces bool
 	// Leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
@@ -197,7 +199,7 @@ func (m *MachineInfo) readCatalogs(offer *catalogs) {
 	class := m.Claim.Spec.NodeClassRef
 	types := offer.Types.Of(class, m.PoolName)
 	m.kind, m.Sold = types[m.Claim.Labels[corev1.LabelInstanceTypeStable]], types[m.Labels[corev1.LabelInstanceTypeStable]]
-	m.Price, _ = offer.prices.priceOf(m.offering, m.Labels, class)
+	m.FullPrice, _ = offer.prices.priceOf(m.offering, m.Labels, class)
 	m.observed = m.observeMemory()
 }
 

@@ -179,7 +179,7 @@ func (f *machineList) InNames() []int {
 	return f.named
 }
 
-// DearestFirst are the numbers of the machines that have a claim, those that cost most first, then by name.
+// DearestFirst are the numbers of the machines that have a claim, those that cost most without commitments first, then by name.
 func (f *machineList) DearestFirst() []int {
 	if f.dearest == nil {
 		for _, i := range f.InNames() {
@@ -187,7 +187,7 @@ func (f *machineList) DearestFirst() []int {
 				f.dearest = append(f.dearest, i)
 			}
 		}
-		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.Machines[b].Price, f.Machines[a].Price) })
+		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.Machines[b].FullPrice, f.Machines[a].FullPrice) })
 	}
 	return f.dearest
 }
@@ -213,7 +213,7 @@ func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
 	for i := range all {
 		h := &all[i]
 		h.MachineInfo, h.Number = f.Machines[i], i
-		h.Leaving = h.Goes
+		h.Leaving, h.Price = h.Goes, h.FullPrice
 		if f.ordered != nil {
 			h.Ordered, h.Replaces = f.ordered[i], f.replaces[i]
 		}
@@ -236,6 +236,12 @@ func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
 	}
 	for _, i := range f.overdue(s.Now) {
 		all[i].Overdue = !all[i].Misses
+	}
+	if len(s.Commitments) > 0 {
+		bill := BillOf(s, c.Cache, out)
+		for _, h := range out {
+			h.Price = bill.Price(h.Name(), h.FullPrice, s.NodeOverheadPrice)
+		}
 	}
 	return out
 }

@@ -12,6 +12,8 @@ type Option struct {
 	Kind     *engine.InstanceType
 	Offering *engine.Offering
 	variant  map[string]string // one value for each of the type's labels
+	// Commitment names the one that pays for the machine, empty for none.
+	Commitment string
 }
 
 // ID names the offering.

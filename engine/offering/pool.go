@@ -29,6 +29,10 @@ type Input struct {
 	Names       *kube.ResourceNames
 	// Memory is what running machines have turned out to have of it for pods, by type.
 	Memory map[*engine.InstanceType]*resource.Quantity
+	// Cover lists the commitments that have something left for machines.
+	Cover []Cover
+	// Left is how many units a quota has left at first.
+	Left func(quota int) int
 	// Draws is what a machine of the offering takes of supplies that may run out, and whether they have so much.
 	Draws func(o *engine.Offering) (draws []packing.Draw, available bool)
 }

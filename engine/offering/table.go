@@ -20,6 +20,7 @@ import (
 type table struct {
 	rules    optionRules
 	overhead float64 // of every node, in the prices of model
+	cover    []Cover
 	options  []Option
 	// model is what the packing is told of each option, sizes, places and quotas aside.
 	model []packing.Option
@@ -46,11 +47,11 @@ type tableValue struct {
 func (m *Pool) table() *table {
 	rules := m.rules()
 	lasting := len(m.chosen) == 0 && !m.catalog.several
-	if known := m.catalog.tables[m.NodePool.Name]; lasting && known != nil && known.overhead == m.overhead && known.rules.equal(rules) {
+	if known := m.catalog.tables[m.NodePool.Name]; lasting && known != nil && known.overhead == m.overhead && sameCover(known.cover, m.in.Cover) && known.rules.equal(rules) {
 		known.pass = m.catalog.pass
 		return known
 	}
-	t := &table{rules: rules, overhead: m.overhead, settled: map[string][]tableValue{}, pass: m.catalog.pass}
+	t := &table{rules: rules, overhead: m.overhead, cover: m.in.Cover, settled: map[string][]tableValue{}, pass: m.catalog.pass}
 	for i := range m.catalog.types {
 		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i]))
 	}
@@ -81,14 +82,17 @@ func (t *table) add(kind *soldType, variants []map[string]string) {
 	span := tableSpan{kind, len(t.options), len(t.options)}
 	for _, variant := range variants {
 		for _, offering := range kind.offerings {
-			o := Option{kind.InstanceType, offering, variant}
+			o := Option{Kind: kind.InstanceType, Offering: offering, variant: variant}
 			if !t.rules.admit(&o) {
 				continue
 			}
-			t.options = append(t.options, o)
-			t.model = append(t.model, packing.Option{
+			model := packing.Option{
 				Price: offering.NodePrice(t.overhead), Listed: !offering.SoldOut, Wide: offering.CapacityType == v1.CapacityTypeSpot,
-			})
+			}
+			if t.addCovered(o, model) {
+				continue
+			}
+			t.options, t.model = append(t.options, o), append(t.model, model)
 		}
 	}
 	if span.to = len(t.options); span.to > span.from {
@@ -106,7 +110,7 @@ func (t *table) number(chosen []string) {
 		o := &t.options[i]
 		t.model[i].Type = types.Index(o.Kind.Name)
 		t.model[i].Slot = slots.Index(o.Offering.Zone + "\x00" + kube.LabelText(o.Offering.Labels))
-		choice := []string{o.Offering.CapacityType, o.variant[corev1.LabelOSStable], o.Offering.Reservation}
+		choice := []string{o.Offering.CapacityType, o.variant[corev1.LabelOSStable], o.Offering.Reservation, o.Commitment}
 		for _, key := range chosen {
 			choice = append(choice, o.variant[key])
 		}
@@ -192,6 +196,9 @@ func (m *Pool) take(t *table) {
 			if offering := t.options[o].Offering; offering.Reservation != "" || len(offering.Quotas) > 0 {
 				draws, available := m.in.Draws(offering)
 				option.Draws, option.Listed = draws, option.Listed && available
+			}
+			if t.options[o].Commitment != "" {
+				m.cover(&t.options[o], option)
 			}
 		}
 	}

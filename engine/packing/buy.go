@@ -197,7 +197,7 @@ func (s *solver) boundOf(m *supply) float64 {
 		return b.Value
 	}
 	if f := b.Fillings(boundSteps); f != nil {
-		return max(b.Value, f.Value)
+		return max(b.Value, f.Value-s.p.Relief)
 	}
 	return b.Value
 }

@@ -16,6 +16,9 @@ func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 	for _, pool := range m.pools {
 		sh := &s.pools[pool]
 		for _, o := range sh.byPrice {
+			if sh.Options[o].Covered { // what resources are worth is what they cost once nothing is covered any more
+				continue
+			}
 			users := bitset.New(len(ways))
 			for i, w := range ways {
 				if admits(w.Pools[pool], o) {
@@ -26,6 +29,7 @@ func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 		}
 	}
 	b := bound.Of(&p)
+	b.Value = max(0, b.Value-s.p.Relief)
 	b.Value = max(b.Value, s.apart(m, n))
 	return b
 }

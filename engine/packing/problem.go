@@ -24,6 +24,8 @@ type Problem struct {
 	// Quotas holds, for each supply with an end that options draw from, how many units it has left. A capacity reservation is one of
 	// which every machine takes one unit.
 	Quotas []int
+	// Relief is what covered options save at most, beside the same at their full price.
+	Relief float64
 	// Things counts what pods can share on a node.
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
@@ -157,6 +159,8 @@ type Option struct {
 	Place int
 	// Draws is what a machine of the option takes of quotas, at most once of each.
 	Draws []Draw
+	// Covered marks an option that costs next to nothing as long as a quota lasts. There is another one that is the same at its full price.
+	Covered bool
 	// Large marks an option that is bought only for pods that no other option can hold.
 	Large bool
 	// Wide asks for a long list of types, because options of this kind sell out often.

@@ -57,7 +57,8 @@ type Problem struct {
 	quotas       map[string]int
 	rationed     []rationed
 	learned      map[*engine.InstanceType]*resource.Quantity
-	owners       capacity.Names // controllers of waiting pods
+	cover        []offering.Cover // commitments that have something left
+	owners       capacity.Names   // controllers of waiting pods
 	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
 	shared map[volume.Attachment]int
 	// devices numbers, after them, the claims for devices that several pods wait for.
@@ -133,7 +134,7 @@ func (p *Problem) prepare() {
 // input is what the options of pools depend on; supplies are known once they are rationed.
 func (p *Problem) input() *offering.Input {
 	return &offering.Input{
-		Opt: p.opt, Constraints: p.Constraints, InterPod: p.InterPod, DaemonSets: p.daemons, Universe: p.universe, Names: p.Names, Memory: p.learned, Draws: p.drawsOf,
+		Opt: p.opt, Constraints: p.Constraints, InterPod: p.InterPod, DaemonSets: p.daemons, Universe: p.universe, Names: p.Names, Memory: p.learned, Draws: p.drawsOf, Cover: p.cover, Left: func(quota int) int { return p.Packing.Quotas[quota] },
 	}
 }
 
@@ -156,6 +157,7 @@ func (p *Problem) Model() {
 		pool.Compile(in)
 		p.Packing.Pools = append(p.Packing.Pools, pool.Model)
 	}
+	p.Packing.Relief = p.relief()
 	p.readMachines()
 	for _, c := range p.Classes {
 		p.Packing.Classes = append(p.Packing.Classes, p.classOf(c))

@@ -43,6 +43,7 @@ func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*
 		plan.Unplaced = append(plan.Unplaced, without...)
 		slices.SortFunc(plan.Unplaced, func(a, b engine.Unplaced) int { return ComparePods(a.Pod, b.Pod) })
 	}
+	plan.Commitments = p.usesOfCommitments(s, plan.Launches)
 	return plan, p
 }
 

@@ -84,6 +84,9 @@ func patienceOf(pool *offering.Pool) time.Duration {
 
 // dear reports whether the machine costs more than is paid after so many doublings of the price, and the usual and that price.
 func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float64, dear bool) {
+	if p.Pools[m.Pool].Options[m.Chosen].Commitment != "" { // whatever it costs is paid anyway
+		return 0, 0, false
+	}
 	usual, cheapest := p.usualPrice(m)
 	most = usual * priceAtOnce * math.Exp2(doublings)
 	return usual, most, usual > 0 && cheapest > most // a reservation costs nothing, and says nothing about prices

@@ -84,6 +84,9 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 		p = CompileTrial(s, opt, pods, nil)
 		solution = packing.Solve(p.Packing)
 	}
+	if other, better := p.withoutCover(solution, pods); other != nil {
+		p, solution = other, better
+	}
 	plan := NewPlan(p, solution)
 	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Machines, func(h *inventory.Machine) bool { return h.Overdue }) {
 		return plan, p
@@ -206,7 +209,7 @@ func ComparePods(a, b engine.PodID) int {
 // launch describes a new machine.
 func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
 	pool := p.Pools[m.Pool]
-	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed}
+	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed, Commitment: pool.Options[m.Chosen].Commitment}
 	for _, o := range m.Listed {
 		option := &pool.Options[o]
 		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: pool.Model.Options[o].Price})

@@ -18,6 +18,7 @@ import (
 // what it is without.
 func (p *Problem) ration() {
 	p.reserve()
+	p.commit()
 	p.quotas = map[string]int{}
 	quotas := p.Pods.Cache.QuotasOf(p.Snapshot, p.Machines)
 	if quotas == nil {

@@ -213,7 +213,7 @@ func optionsOf(b *constraints.ShapeBackoff, m *offering.Pool, now time.Time, ret
 	}
 	out := bitset.New(len(m.Options))
 	for i := range m.Options {
-		if f != nil && slices.Contains(f.InstanceTypes, m.Options[i].Kind.Name) || limited && m.Options[i].Offering.Price > most {
+		if f != nil && slices.Contains(f.InstanceTypes, m.Options[i].Kind.Name) || limited && m.Options[i].Commitment == "" && m.Options[i].Offering.Price > most {
 			out.Add(i)
 		}
 	}

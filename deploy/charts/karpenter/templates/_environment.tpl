@@ -55,6 +55,7 @@
   (list "MIN_VALUES_POLICY" .minValuesPolicy)
   (list "SCHEDULER_CONFIG" .schedulerConfig)
   (list "TENON_NODE_OVERHEAD_PRICE" (.nodeOverheadPrice | toString | eq "0" | ternary "" (.nodeOverheadPrice | toString)))
+  (list "TENON_COMMITMENTS_FILE" (empty .commitments | ternary "" "/etc/karpenter/commitments/commitments.yaml"))
   (list "TENON_NOMINATE_PODS" (.nominatePods | toString | eq "true" | ternary "" "false"))
   (list "TENON_CLUSTER_AUTOSCALER_GRACE" (has (.clusterAutoscalerGrace | toString) (list "0" "0s") | ternary "" .clusterAutoscalerGrace))
   (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" .disableClusterStateObservability)

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"tenon.sh/engine"
+)
+
+// commitmentsDocument is what --commitments-file names.
+type commitmentsDocument struct {
+	Commitments *[]engine.Commitment `json:"commitments"`
+}
+
+// readCommitments reads the document, or says what is wrong with it; nothing of one that is wrong counts.
+func readCommitments(text []byte) ([]engine.Commitment, error) {
+	var document commitmentsDocument
+	if err := yaml.UnmarshalStrict(text, &document); err != nil {
+		return nil, err
+	}
+	if document.Commitments == nil { // an empty file may be one that somebody is writing
+		return nil, errors.New("it has no list called commitments: write commitments: [] for none")
+	}
+	if err := engine.CheckCommitments(*document.Commitments); err != nil {
+		return nil, err
+	}
+	return *document.Commitments, nil
+}
+
+// readCommitmentsFile reads the file that the flag names; none if it names none.
+func readCommitmentsFile(path string) ([]engine.Commitment, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flagAndVariable("commitments-file"), err)
+	}
+	list, err := readCommitments(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", flagAndVariable("commitments-file"), path, err)
+	}
+	return list, nil
+}
+
+// commitmentsFile is the file as a running controller reads it: again and again, for the file changes with its ConfigMap.
+type commitmentsFile struct {
+	path string
+	// refused hears, once for each content, why what the file says now does not count.
+	refused func(err error)
+
+	mu   sync.Mutex
+	read bool
+	text string // of the file, or why it cannot be read
+	list []engine.Commitment
+}
+
+var errKeepsLast = errors.New("what it said before counts until it is right")
+
+// now is what the file says; if that is wrong, what it said before.
+func (f *commitmentsFile) now() []engine.Commitment {
+	if f.path == "" {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	content, err := os.ReadFile(f.path)
+	text := string(content)
+	if err != nil {
+		text = err.Error()
+	}
+	if f.read && text == f.text {
+		return f.list
+	}
+	f.read, f.text = true, text
+	var list []engine.Commitment
+	if err == nil {
+		list, err = readCommitments(content)
+	}
+	if err != nil {
+		f.refused(fmt.Errorf("read commitments from %s: %w; %w", f.path, err, errKeepsLast))
+		return f.list
+	}
+	f.list = list
+	return f.list
+}
