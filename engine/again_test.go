@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
 )
 
@@ -110,6 +112,33 @@ func receding(t *testing.T) (full, free *engine.Snapshot) {
 	free.Now = full.Now.Add(time.Minute)
 	free.Pods = slices.DeleteFunc(slices.Clone(full.Pods), func(p *corev1.Pod) bool { return p.Name == "filler" })
 	return full, free
+}
+
+// A machine that stays for its owner's share on demand was looked at in vain, as one whose pods would be stranded was.
+func TestThatAShareWouldBeLostIsRememberedAsALookInVain(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/share_would_be_lost_to_kube_scheduler.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := scenario.Parse(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes := newPasses(t)
+	passes.plan(f.Snapshot, engine.Options{LookAgain: time.Minute})
+	found := 0
+	for key, m := range passes.left.Look.Machines {
+		if m.Why.Code == engine.OnDemandShareLost {
+			found++
+			if !m.Failed.Equal(f.Snapshot.Now) {
+				t.Errorf("%s: failed at %s, want the time of the pass", key, m.Failed)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d machines stay for a share on demand, want one", found)
+	}
 }
 
 func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {

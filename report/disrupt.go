@@ -85,7 +85,7 @@ func causeOf(why engine.Reason) string {
 	switch why.Code {
 	case engine.BudgetExhausted, engine.PodsExpected:
 		return "budget"
-	case engine.WouldStrand, engine.PodStranded, engine.CannotMove, engine.LimitReached, engine.QuotaExceeded:
+	case engine.WouldStrand, engine.OnDemandShareLost, engine.PodStranded, engine.CannotMove, engine.LimitReached, engine.QuotaExceeded:
 		return "scheduling"
 	case engine.NotEmpty, engine.NodeGone, engine.PodGone, engine.AlreadyLeaving, engine.BeingReplaced, engine.PoolChanged,
 		engine.NodePoolNotFound, engine.ReplacementGone, engine.DoNotDisrupt, engine.EvictionBlocked:
@@ -164,7 +164,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 		engine.CannotMove, engine.UnreadableAnnotation, engine.ReplacingHalted, engine.StaticSurplus:
 	case engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere:
 		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Warning: reason.Code == engine.TooManyUnhealthy, Message: "Cannot repair: " + reason.Message()})
-	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
+	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.OnDemandShareLost, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
 		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:
 		return onBoth(node, claim, Event{Reason: Unconsolidatable, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})
 	case engine.MachineLate:

@@ -26,6 +26,7 @@ func TestANodeThatStaysSaysWhy(t *testing.T) {
 		{engine.SavesTooLittle, "Unconsolidatable"},
 		{engine.NoCheaperPlace, "Unconsolidatable"},
 		{engine.OnlyWhenEmpty, "Unconsolidatable"},
+		{engine.OnDemandShareLost, "Unconsolidatable"},
 		{engine.DoNotDisrupt, "DisruptionBlocked"},
 		{engine.EvictionBlocked, "DisruptionBlocked"},
 		{engine.TooManyUnhealthy, "NodeRepairBlocked"},
@@ -58,7 +59,7 @@ func TestWhatIsRejectedSaysWhyInKarpentersWords(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
 	for code, want := range map[engine.Code]string{
-		engine.BudgetExhausted: "budget", engine.PodsExpected: "budget", engine.PodStranded: "scheduling", engine.LimitReached: "scheduling",
+		engine.BudgetExhausted: "budget", engine.PodsExpected: "budget", engine.PodStranded: "scheduling", engine.OnDemandShareLost: "scheduling", engine.LimitReached: "scheduling",
 		engine.NotEmpty: "churn", engine.ReplacementGone: "churn", engine.OrderBroken: "unknown",
 	} {
 		got := report.Rejected([]*corev1.Node{node, nil}, []*v1.NodeClaim{nil}, v1.Underutilized, engine.Reason{Code: code})

@@ -105,7 +105,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	}
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {
-		case engine.NoCheaperPlace, engine.SavesTooLittle, engine.NotBalanced, engine.WouldStrand, engine.SpotToSpot, engine.CannotMove, engine.Unsettled, engine.OwnerMoved:
+		case engine.NoCheaperPlace, engine.SavesTooLittle, engine.NotBalanced, engine.WouldStrand, engine.OnDemandShareLost, engine.SpotToSpot, engine.CannotMove, engine.Unsettled, engine.OwnerMoved:
 			if claim, ok := w.claims.get(k.Claim); ok {
 				candidates = append(candidates, claim)
 			}

@@ -206,7 +206,7 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	}
 	strict := out.Told // kube-scheduler does not know more of the pod, and counts for spreads by it
 	if out.OnDemand = kube.MustRunOnDemand(pod); out.OnDemand {
-		out.Told, _ = kube.Combine(out.Told, [][]requirement.Expression{{kube.OnDemand}}, volume.MostAlternatives)
+		out.Told, _ = kube.Combine(out.Told, [][]requirement.Expression{kube.OnDemand}, volume.MostAlternatives)
 	}
 	combined, ok := kube.Combine(out.Told, volumes.Alternatives, volume.MostAlternatives)
 	if !ok {

@@ -85,7 +85,7 @@ func (c *consolidator) changed() bool {
 	}
 	if freed {
 		for _, key := range l.Wasteful {
-			look[key] = look[key] || l.Machines[key].Why.Code != engine.WouldStrand
+			look[key] = look[key] || !hasNoPlace(l.Machines[key].Why.Code)
 		}
 	}
 	c.drop(func(h *inventory.Machine) bool {
@@ -154,10 +154,15 @@ func (c *consolidator) noteLook() {
 func (c *consolidator) looked(h *inventory.Machine) engine.LookedMachine {
 	m := engine.LookedMachine{Why: c.why[h]}
 	m.Pods, m.Count = podsOf(h)
-	if m.Why.Code == engine.WouldStrand || m.Why.Code == engine.CannotMove {
+	if hasNoPlace(m.Why.Code) || m.Why.Code == engine.CannotMove {
 		m.Failed = c.s.Now.Round(0)
 	}
 	return m
+}
+
+// hasNoPlace reports whether a machine stays because of where kube-scheduler would put its pods.
+func hasNoPlace(code engine.Code) bool {
+	return code == engine.WouldStrand || code == engine.OnDemandShareLost
 }
 
 // mostWasteful names the machines that have most to gain for what moving their pods costs.

@@ -132,13 +132,7 @@ func MachineOffering(labels map[string]string) engine.OfferingID {
 		return id
 	}
 	id.CapacityType = v1.CapacityTypeOnDemand
-	for key, value := range map[string]string{
-		"eks.amazonaws.com/capacityType":        "SPOT",
-		"cloud.google.com/gke-spot":             "true",
-		"cloud.google.com/gke-preemptible":      "true",
-		"kubernetes.azure.com/scalesetpriority": "spot",
-		"node.kubernetes.io/lifecycle":          "spot",
-	} {
+	for key, value := range kube.SpotLabels {
 		if labels[key] == value {
 			id.CapacityType = v1.CapacityTypeSpot
 		}

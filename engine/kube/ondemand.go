@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -11,8 +14,26 @@ import (
 // ask for it. The API server takes no such key: nobody else can write it.
 const MustRunOnDemandMark = v1.OnDemandShareAnnotationKey + "/counted"
 
-// OnDemand is what pods ask of nodes that have to run on demand.
-var OnDemand = requirement.Expect(v1.CapacityTypeLabelKey, requirement.In, []string{v1.CapacityTypeOnDemand, v1.CapacityTypeReserved})
+// SpotLabels are the labels by which clouds without Karpenter say that a node is a spot machine.
+var SpotLabels = map[string]string{
+	"eks.amazonaws.com/capacityType":        "SPOT",
+	"cloud.google.com/gke-spot":             "true",
+	"cloud.google.com/gke-preemptible":      "true",
+	"kubernetes.azure.com/scalesetpriority": "spot",
+	"node.kubernetes.io/lifecycle":          "spot",
+}
+
+// OnDemand is what pods that have to run on demand ask of nodes: that nothing says they are spot machines. Nodes that nobody made for a
+// pool have no capacity type.
+var OnDemand = onDemand()
+
+func onDemand() []requirement.Expression {
+	out := []requirement.Expression{requirement.Expect(v1.CapacityTypeLabelKey, requirement.NotIn, []string{v1.CapacityTypeSpot})}
+	for _, key := range slices.Sorted(maps.Keys(SpotLabels)) {
+		out = append(out, requirement.Expect(key, requirement.NotIn, []string{SpotLabels[key]}))
+	}
+	return out
+}
 
 // MustRunOnDemand reports whether the pod has to run on demand for its owner to have its share there. kube-scheduler does not know that.
 func MustRunOnDemand(pod *corev1.Pod) bool { return pod.Annotations[MustRunOnDemandMark] != "" }

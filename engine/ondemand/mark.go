@@ -208,10 +208,10 @@ func counts(pod *corev1.Pod) bool { return kube.IsActive(pod) || kube.IsReschedu
 // mayRunOnDemand reports whether what the pod requires of nodes leaves any that are on demand.
 func mayRunOnDemand(pod *corev1.Pod) bool {
 	for _, term := range kube.NodeTermsOf(&pod.Spec, v1.NormalizeLabel) {
-		for _, capacity := range kube.OnDemand.Values {
+		for _, capacity := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeReserved} {
 			admits := true
 			for _, e := range term {
-				admits = admits && (e.Key != kube.OnDemand.Key || e.Admits(capacity, true))
+				admits = admits && (e.Key != v1.CapacityTypeLabelKey || e.Admits(capacity, true))
 			}
 			if admits {
 				return true
