@@ -68,7 +68,7 @@ func TestLawACommitmentWithoutAnEndIsAsGoodAsCheapMachines(t *testing.T) {
 		}
 		got, want := explain.NewSavings(with, engine.Options{}), explain.NewSavings(&cheap, engine.Options{})
 		for _, x := range []*explain.Savings{got, want} { // what it costs to move pods follows from full prices
-			*x = explain.Savings{NowPerHour: x.NowPerHour, PlannedPerHour: x.PlannedPerHour, BoundPerHour: x.BoundPerHour, Planned: x.Planned, Staying: x.Staying}
+			*x = explain.Savings{NowPerHour: x.NowPerHour, PlannedPerHour: x.PlannedPerHour, Planned: x.Planned, Staying: x.Staying}
 		}
 		if a, b := strings.ReplaceAll(jsonOf(t, got), " beside commitment all, which is paid anyway", ""), jsonOf(t, want); a != b {
 			t.Errorf("seed %d, savings: %s", seed, firstDifference(a, b))
