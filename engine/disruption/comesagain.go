@@ -91,7 +91,7 @@ func (d *planner) noteComings() {
 }
 
 // startedFor names the machine's pool and the one owner of the pods that it was started for, as far as they are still there; "" for
-// several owners or none.
+// several owners or none. Only CronJobs come by the clock: the steps of a workflow come again and again too, and then no more.
 func startedFor(h *inventory.Machine) string {
 	planned, owner := kube.PlannedPods(h.Claim), ""
 	for _, pod := range slices.Concat(h.Expected, h.Bound) {
@@ -99,7 +99,7 @@ func startedFor(h *inventory.Machine) string {
 			continue
 		}
 		name := kube.LastingOwner(pod)
-		if name == "" || owner != "" && name != owner {
+		if !strings.HasPrefix(name, "CronJob ") || owner != "" && name != owner {
 			return ""
 		}
 		owner = name
