@@ -83,48 +83,51 @@ func (r *running) get(port int, path string) (int, string) {
 }
 
 // becomes waits for an answer with the status and all the parts.
-func (r *running) becomes(port int, path string, want int, parts ...string) string {
+func (r *running) becomes(port int, path string, want int, parts ...string) (body string) {
 	r.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		status, body := r.get(port, path)
+	r.until(func() (bool, string) {
+		status, said := r.get(port, path)
+		body = said
 		missing := slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(body, part) })
-		if status == want && !missing {
-			return body
+		return status == want && !missing, fmt.Sprintf("%s answers %d %s, want %d with %q", path, status, body, want, parts)
+	})
+	return body
+}
+
+// until waits for the condition, and fails with what it says if it does not come true in time.
+func (r *running) until(condition func() (bool, string)) {
+	r.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		ok, says := condition()
+		if ok {
+			return
 		}
 		if time.Now().After(deadline) {
-			r.Fatalf("%s answers %d %s, want %d with %q\n%s", path, status, body, want, parts, r.log)
+			r.Fatalf("%s\n%s", says, r.log)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }
 
 // shows waits until the dashboard shows an address to the owner of a token.
-func (r *running) shows(path, token string) string {
+func (r *running) shows(path, token string) (body string) {
 	r.Helper()
 	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	deadline := time.Now().Add(time.Minute)
-	for {
+	r.until(func() (bool, string) {
 		request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", r.page, path), nil)
 		if err != nil {
 			r.Fatal(err)
 		}
 		request.Header.Set("Authorization", "Bearer "+token)
-		said := ""
-		if response, err := secure.Do(request); err != nil {
-			said = err.Error()
-		} else {
-			body, _ := io.ReadAll(response.Body) // what there is of it is said below
-			response.Body.Close()
-			if said = response.Status + " " + string(body); response.StatusCode == http.StatusOK {
-				return string(body)
-			}
+		response, err := secure.Do(request)
+		if err != nil {
+			return false, "the dashboard does not answer: " + err.Error()
 		}
-		if time.Now().After(deadline) {
-			r.Fatalf("the dashboard shows %s\n%s", said, r.log)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body) // what there is of it is said
+		body = string(text)
+		return response.StatusCode == http.StatusOK, "the dashboard shows " + response.Status + " " + body
+	})
+	return body
 }
 
 // readerToken is a token of an account that may look at everything.

@@ -13,20 +13,20 @@ type EarlierPasses struct {
 	ScaledDown map[string]time.Time `json:"scaledDown,omitempty"`
 	// Look is the last look at all machines that could be consolidated; nil before the first.
 	Look *ConsolidationLook `json:"look,omitempty"`
-	// Comings are those of owners for whose pods alone machines of a pool were started, by the names of pool and owner ("general CronJob
+	// Comings are those of CronJobs for whose pods alone machines of a pool were started, by the names of both ("general CronJob
 	// default/report").
 	Comings map[string]Comings `json:"comings,omitempty"`
 }
 
-// Comings are when pods of an owner came to machines that were idle, or had to be started for them.
+// Comings are when pods of a CronJob came to machines that were idle, or had to be started for them.
 type Comings struct {
 	// Times are the last few of them, in order.
 	Times []time.Time `json:"times,omitempty"`
-	// Machines are the UIDs of the claims of machines that were started for the owner and are still there, in order.
+	// Machines are the UIDs of the claims of machines that were started for it and are still there, in order.
 	Machines []string `json:"machines,omitempty"`
 	// Boot is how long the quickest of its machines took to be ready, 0 if that is not known.
 	Boot time.Duration `json:"boot,omitempty"`
-	// Busy is true if pods of the owner are on them, or expected there.
+	// Busy is true if pods of it are on them, or expected there.
 	Busy bool `json:"busy,omitempty"`
 }
 

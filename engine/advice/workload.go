@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,11 +82,7 @@ func ownerName(pod *corev1.Pod) string {
 		}
 		return "Pod " + pod.Namespace + "/" + stem
 	}
-	kind, name := owner.Kind, owner.Name
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; kind == "ReplicaSet" && hash != "" && strings.HasSuffix(name, "-"+hash) {
-		kind, name = "Deployment", strings.TrimSuffix(name, "-"+hash)
-	}
-	return kind + " " + pod.Namespace + "/" + name
+	return kube.LastingOwner(pod)
 }
 
 // preferenceTrials are what preferences of pods could count less.

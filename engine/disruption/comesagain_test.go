@@ -100,6 +100,7 @@ func TestAnEmptyMachineStaysForAnOwnerThatComesAgainSoon(t *testing.T) {
 		"not for two owners":                {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(run int) []string { return []string{job(run), "StatefulSet/db"} }},
 		"not for Jobs that are no series":   {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(run int) []string { return []string{fmt.Sprintf("Job/migrate-%c", 'a'+run)} }},
 		"not where somebody has tainted it": {every: time.Minute, runs: 3, after: 12 * time.Second, tainted: true},
+		"not for what has no clock":         {every: time.Minute, runs: 3, after: 12 * time.Second, owners: func(int) []string { return []string{"Workflow/nightly"} }},
 		"nor without earlier passes":        {every: time.Minute, runs: 3, after: 12 * time.Second, forgets: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,15 +48,15 @@ func (c *Commitment) Covers(o *engine.Offering, label func(key string) (string, 
 
 // MayCover reports whether it pays for some of the machines that are sold so: types may leave open which value of a label a machine has.
 func (c *Commitment) MayCover(t *engine.InstanceType, o *engine.Offering) bool {
-	any := map[string]string{} // of the labels with several values, the first that is asked for
+	wanted := map[string]string{} // of the labels with several values, the first that is asked for
 	for _, e := range c.asked {
 		if values := t.Labels[e.Key]; len(values) > 1 {
 			if i := slices.IndexFunc(values, func(value string) bool { return e.Admits(value, true) }); i >= 0 {
-				any[e.Key] = values[i]
+				wanted[e.Key] = values[i]
 			}
 		}
 	}
-	return c.Covers(o, func(key string) (string, bool) { return MachineLabel(any, t, o, key) })
+	return c.Covers(o, func(key string) (string, bool) { return MachineLabel(wanted, t, o, key) })
 }
 
 // Same reports whether both pay as much for the same machines, however much of them is left.
