@@ -264,6 +264,19 @@ func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
 	}
 }
 
+// Which replicas have to run on demand changes from pass to pass: what was learned of one counts for all.
+func TestPodsThatHoldAShareHaveTheShapeOfTheOthers(t *testing.T) {
+	t.Parallel()
+	cache := &inventory.Cache{}
+	provisioning.Plan(&engine.Snapshot{}, engine.Options{}, cache) // it has been used
+	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Priority: new(int32(7))}}
+	marked := plain.DeepCopy()
+	marked.Annotations = map[string]string{kube.MustRunOnDemandMark: "true"}
+	if a, b := constraints.ShapeOf(cache, cache.InfoOf(plain)), constraints.ShapeOf(cache, cache.InfoOf(marked)); a != b {
+		t.Errorf("%s and %s", a, b)
+	}
+}
+
 // A claim that is allocated binds its pod to where its devices are; a pod that may not run there is refused, and says why.
 func TestPodsWhoseDevicesAreElsewhereAreRefused(t *testing.T) {
 	t.Parallel()

@@ -71,3 +71,21 @@ func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 		t.Error("no plan hangs on it: that proves nothing")
 	}
 }
+
+// The cloud is told an order only where it could not find that by its own prices: what all that is listed loses alike changes none.
+func TestOnlyLossesThatDifferMakeAnOrderOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for other, want := range map[float64]bool{0.01: false, 0.011: true} {
+		s := clusterOf(t, "pool p capacity in (spot)", "type one cpu=2 mem=4Gi zones=a,b price=0.20 spot=0.06", "pod web cpu=1")
+		for i := range s.Classes[0].InstanceTypes[0].Offerings {
+			o := &s.Classes[0].InstanceTypes[0].Offerings[i]
+			if o.InterruptionLoss = 0.01; o.Zone == "b" {
+				o.InterruptionLoss = other
+			}
+		}
+		l := provisioning.Plan(s, engine.Options{}, nil).Launches
+		if len(l) != 1 || len(l[0].Offerings) != 2 || l[0].PriceOverlaid != want {
+			t.Errorf("losses 0.01 and %v: %+v", other, l)
+		}
+	}
+}

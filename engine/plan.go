@@ -101,7 +101,8 @@ type Launch struct {
 	Why     Choice
 	// MinValuesRelaxed is true where the offerings could not keep the pool's MinValues and the policy allows fewer.
 	MinValuesRelaxed bool
-	// PriceOverlaid is true where a NodeOverlay corrects the price of something that is listed. Added names, for each resource of a
+	// PriceOverlaid is true where NodeOverlays correct the price of something that is listed, or expect to lose more by interruptions of
+	// some of it than of the rest: the cloud does not know that order. Added names, for each resource of a
 	// listed type that a NodeOverlay sets, the overlay.
 	PriceOverlaid bool                           `json:",omitempty"`
 	Added         map[corev1.ResourceName]string `json:",omitempty"`

@@ -149,10 +149,11 @@ func DriverShape(driver string) string { return driverPrefix + driver }
 
 const driverPrefix = "driver:"
 
-// ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one.
+// ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one,
+// whichever of them have to run on demand for their owner's share.
 func ShapeOf(m *inventory.Cache, f *inventory.PodInfo) string {
 	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.RequestsFor(f).Text, m.ConstraintsOf(f).Text)
+	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.RequestsFor(f).Text, inventory.OwnConstraints(f.Pod, m.ConstraintsOf(f).Text))
 	if g := f.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		fmt.Fprintf(sum, "%q", *g.PodGroupName) // what keeps a gang off may be its size
 	}

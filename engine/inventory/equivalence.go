@@ -27,15 +27,26 @@ func (k *KeyWriter) number(n int64) { k.b = append(strconv.AppendInt(k.b, n, 10)
 
 func (k *KeyWriter) mark(c byte) { k.b = append(k.b, c) }
 
+// onDemandMark begins the text of pods that have to run on demand for their owner to have its share there.
+const onDemandMark = 'D'
+
+// OwnConstraints is the part of the text that the pod asks for by itself.
+func OwnConstraints(pod *corev1.Pod, text string) string {
+	if kube.MustRunOnDemand(pod) {
+		return text[1:]
+	}
+	return text
+}
+
 // Constraints writes everything that the pod asks for beside resources.
 func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes *volume.PodVolumes) []byte {
 	k.b = k.b[:0]
 	spec := &pod.Spec
+	if kube.MustRunOnDemand(pod) {
+		k.mark(onDemandMark)
+	}
 	if spec.Priority != nil {
 		k.number(int64(*spec.Priority))
-	}
-	if kube.MustRunOnDemand(pod) {
-		k.mark('D')
 	}
 	k.labels(spec.NodeSelector)
 	k.tolerations(spec)

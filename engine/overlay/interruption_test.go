@@ -105,10 +105,12 @@ func TestOverlaysSayWhatTheySayOfInterruptions(t *testing.T) {
 	t.Parallel()
 	for lines, want := range map[string]string{
 		"overlay o interruptions=0.01 interruption-cost=2": "says of interruptions of 4 spot offerings that there are 0.01 per machine and hour and that each costs 2 USD in 2 NodePools: blue, green",
+		"overlay o interruptions=0.01":                     "that there are 0.01 per machine and hour in 2 NodePools: blue, green; that counts for nothing until it is said of the same machines both how often they are",
+		"overlay o weight=3":                               "set price, priceAdjustment or capacity, or the annotations tenon.sh/interruption-rate and tenon.sh/interruption-cost",
 		"overlay o interruptions=0.01 type in (gpu)":       "it selects no spot machines, or",
 	} {
 		s := cluster(t, market+lines+"\n")
-		if list := overlay.Apply(s); !strings.Contains(list[0].Message, want) {
+		if list := overlay.Apply(s); !strings.Contains(list[0].Message, want) || strings.Contains(lines, "cost") && strings.Contains(list[0].Message, "for nothing") {
 			t.Errorf("%s: %q, want %q", lines, list[0].Message, want)
 		}
 	}

@@ -146,7 +146,8 @@ type tally struct {
 	selected  bool // anything at all
 	offerings int
 	types     int
-	risks     int // offerings of whose interruptions it says something that counts
+	risks     int  // offerings of whose interruptions it says something that no heavier one says
+	priced    bool // for some of them both is said: how often, and what it costs
 	pools     []string
 	unpriced  bool // selects offerings without a price, to which it gives none
 	// part is a resource for parts of devices that it sets, whole that for whole ones, of which it says nothing.

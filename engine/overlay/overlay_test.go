@@ -248,7 +248,7 @@ func TestMessagesSayWhatAnOverlayDoes(t *testing.T) {
 		"overlay o adjust=-10% pool in (blue)":            "corrects the price of 5 offerings in 1 NodePool: blue",
 		"overlay o x.io/y=1 price=1 pool in (blue)":       "corrects the price of 5 offerings and sets x.io/y of 2 instance types in 1 NodePool: blue",
 		"overlay o price=1 type in (t9.huge)":             "it selects nothing: no NodePool buys an instance type that meets its requirements",
-		"overlay o type in (one)":                         "it has no effect: set price, priceAdjustment or capacity",
+		"overlay o type in (one)":                         "it has no effect: set price, priceAdjustment or capacity, or the annotations tenon.sh/interruption-rate and tenon.sh/interruption-cost",
 		"overlay o price=1\noverlay p price=2 weight=3":   "it has no effect: heavier overlays correct all that it selects",
 		"overlay o nvidia.com/gpu.shared=4 type in (gpu)": "nodes that show nvidia.com/gpu.shared usually show 0 of nvidia.com/gpu",
 	} {

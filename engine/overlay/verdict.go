@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 )
@@ -94,7 +95,7 @@ func (p *plan) effect() string {
 	var text string
 	switch {
 	case !p.setsPrice() && !p.risk.said() && len(p.overlay.Spec.Capacity) == 0:
-		text = "it has no effect: set price, priceAdjustment or capacity"
+		text = "it has no effect: set price, priceAdjustment or capacity, or the annotations " + v1.InterruptionRateAnnotationKey + " and " + v1.InterruptionCostAnnotationKey
 	case !f.selected:
 		text = "it selects nothing: no NodePool buys an instance type that meets its requirements"
 	case len(does) == 0 && !p.setsPrice() && len(p.overlay.Spec.Capacity) == 0:
@@ -107,6 +108,9 @@ func (p *plan) effect() string {
 	}
 	if len(p.overlay.Spec.Capacity) > 0 && p.asksOfOfferings() {
 		text += "; capacity is that of whole instance types: zones, capacity types and reservations do not narrow it further than to types that are sold there"
+	}
+	if f.risks > 0 && !f.priced {
+		text += "; that counts for nothing until it is said of the same machines both how often they are interrupted and what it costs each time"
 	}
 	if f.unpriced {
 		text += "; what has no price stays without one: only an overlay with a price and no other requirement than " + instanceType + " In gives it one"

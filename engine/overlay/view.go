@@ -181,7 +181,11 @@ func (v *view) correct(i int, t *engine.InstanceType) {
 		t.Offerings = slices.Clone(t.Offerings)
 	}
 	for j := range v.risks[i] {
-		t.Offerings[j].InterruptionLoss = v.risks[i][j].loss()
+		r := v.risks[i][j]
+		t.Offerings[j].InterruptionLoss = r.loss()
+		if r.rate != nil && r.cost != nil {
+			r.rate.found.priced, r.cost.found.priced = true, true
+		}
 	}
 	if v.price[i] != nil {
 		for j, p := range v.price[i] {

@@ -213,7 +213,7 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	for _, o := range m.Listed {
 		option := &pool.Options[o]
 		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: pool.Model.Options[o].Price})
-		l.PriceOverlaid = l.PriceOverlaid || option.Offering.Overlay != "" || option.Offering.InterruptionLoss > 0
+		l.PriceOverlaid = l.PriceOverlaid || option.Offering.Overlay != "" || option.Offering.InterruptionLoss != pool.Options[m.Listed[0]].Offering.InterruptionLoss
 		for name, overlay := range option.Kind.Added {
 			if l.Added == nil {
 				l.Added = map[corev1.ResourceName]string{}
