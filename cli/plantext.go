@@ -80,10 +80,13 @@ func summary(plan *engine.Plan) []string {
 	if line := commitmentLine(plan.Commitments); line != "" {
 		lines = append(lines, line)
 	}
-	if cost := plan.Cost; cost.LaunchesPerHour > 0 {
+	if cost := plan.Cost; cost.LaunchesPerHour > 0 || cost.Unpriced > 0 {
 		line := fmt.Sprintf("Cost: %s USD per hour", money(cost.LaunchesPerHour))
 		if cost.Bound > 0 {
 			line += fmt.Sprintf("; no plan costs less than %s (gap %.1f %%)", money(cost.Bound), 100*cost.Gap)
+		}
+		if cost.Unpriced > 0 {
+			line += fmt.Sprintf(", and %s of unknown price", count(cost.Unpriced, "machine"))
 		}
 		lines = append(lines, line+".")
 		if cost.Expected > cost.LaunchesPerHour*1.0005 {
@@ -121,8 +124,12 @@ func launchTable(t *terminal, indent string, launches []engine.Launch) []string 
 		if l.Why.FilledBy != "" {
 			full = fmt.Sprintf("%.0f %% %s", 100*l.Why.Filled, l.Why.FilledBy)
 		}
+		price := money(l.Price)
+		if l.Price == 0 {
+			price = "unknown"
+		}
 		rows = append(rows, []string{l.Name, some(l.InstanceTypes, 1), some(unique(zones), 2), strings.Join(unique(capacity), ","),
-			money(l.Price), full, launchedFor(&l)})
+			price, full, launchedFor(&l)})
 	}
 	return table(t, indent, rows)
 }

@@ -74,7 +74,7 @@ type Launch struct {
 	// Name is the launch's name within the plan, "general-1"; the NodeClaim that is written for it gets its own.
 	Name     string
 	NodePool string
-	// Price is that of the cheapest listed offering, in USD per hour.
+	// Price is that of the cheapest listed offering, in USD per hour; 0 where nobody knows it.
 	Price float64
 	// Commitment names the one that pays for the machine, whichever is started of those that are listed; empty for none. Their prices are
 	// then what they cost beside it.
@@ -195,8 +195,10 @@ type Kept struct {
 
 // Cost is what a plan costs, in USD per hour.
 type Cost struct {
-	// LaunchesPerHour adds up the cheapest listed offering of every launch.
+	// LaunchesPerHour adds up the cheapest listed offering of every launch. Unpriced counts those of which nobody knows the price: they
+	// are in no sum, and there is no bound then.
 	LaunchesPerHour float64
+	Unpriced        int `json:",omitempty"`
 	// Bound is a lower bound for what any plan must pay to run the pods that this plan launches machines for; 0 where
 	// there are none.
 	Bound float64

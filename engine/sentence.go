@@ -57,7 +57,7 @@ func (l *Launch) Sentence() string {
 	if len(l.Offerings) == 0 {
 		return "a machine of pool " + l.NodePool
 	}
-	text := l.Offerings[0].OfferingID.Words() + " for " + Dollars(l.Price) + "/h"
+	text := l.Offerings[0].OfferingID.Words() + " for " + l.PriceWords()
 	if l.Commitment != "" {
 		text += " beside commitment " + l.Commitment + ", which is paid anyway"
 	}
@@ -68,6 +68,14 @@ func (l *Launch) Sentence() string {
 		text += "; " + next
 	}
 	return text
+}
+
+// PriceWords is what the launch costs, for people.
+func (l *Launch) PriceWords() string {
+	if l.Price == 0 {
+		return "a price that nobody knows"
+	}
+	return Dollars(l.Price) + "/h"
 }
 
 // RunnerUpSentence says what the next best instance type would have been, "" if there is none.

@@ -211,6 +211,8 @@ type Offering struct {
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// Price is in USD per hour.
 	Price float64 `json:"price"`
+	// PriceUnknown says that Price stands in for one that nobody knows: it says what else is bought first, and is in no sum.
+	PriceUnknown bool `json:"priceUnknown,omitempty"`
 	// Overlay names the NodeOverlay that Price comes from, empty for none; ListPrice is then what the cloud's list says.
 	Overlay   string  `json:"overlay,omitempty"`
 	ListPrice float64 `json:"listPrice,omitempty"`
@@ -236,6 +238,14 @@ type Offering struct {
 // every node costs beside; see Snapshot.NodeOverheadPrice.
 func (o *Offering) NodePrice(overhead float64) float64 {
 	return o.Price + o.InterruptionLoss + overhead
+}
+
+// KnownPrice is Price, 0 where nobody knows it.
+func (o *Offering) KnownPrice() float64 {
+	if o.PriceUnknown {
+		return 0
+	}
+	return o.Price
 }
 
 // mostNodeOverheadPrice is beyond what anybody pays for a node beside its machine, in USD per hour.

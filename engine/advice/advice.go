@@ -92,7 +92,7 @@ func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 	}
 	cache := &inventory.Cache{}
 	s, plan = placed(s, opt, plan, cache)
-	if len(plan.Unplaced) > 0 || plan.Cost.LaunchesPerHour <= 0 { // without each other they are refused, too: nothing to compare with
+	if len(plan.Unplaced) > 0 || plan.Cost.Unpriced > 0 || plan.Cost.LaunchesPerHour <= 0 { // without each other they are refused, too: nothing to compare with
 		return out
 	}
 	out.PerHour = plan.Cost.LaunchesPerHour
@@ -133,7 +133,7 @@ func placed(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, cache *in
 
 // asGood reports whether the plan after a change leaves everybody the room that the one before has for them.
 func asGood(s *engine.Snapshot, before, after *engine.Plan) bool {
-	if !maps.Equal(podsOf(before), podsOf(after)) {
+	if after.Cost.Unpriced > 0 || !maps.Equal(podsOf(before), podsOf(after)) {
 		return false
 	}
 	room := map[string]int{}

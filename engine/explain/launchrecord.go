@@ -69,8 +69,10 @@ func (x *podExplainer) launched(l *engine.Launch) {
 	for _, p := range x.plan.Cost.Prices {
 		r.Worth = append(r.Worth, WorthRecord(p))
 	}
-	price := l.Price
-	m := &MachineRecord{NodePool: l.NodePool, PricePerHour: &price}
+	m := &MachineRecord{NodePool: l.NodePool}
+	if price := l.Price; price > 0 {
+		m.PricePerHour = &price
+	}
 	if len(l.Offerings) > 0 {
 		m.InstanceType, m.Zone, m.CapacityType = l.Offerings[0].InstanceType, l.Offerings[0].Zone, l.Offerings[0].CapacityType
 	}
@@ -99,7 +101,7 @@ func allocatableOf(class *engine.Class, name string) corev1.ResourceList {
 func (x *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine.Launch) []engine.LaunchOffering {
 	var out []engine.LaunchOffering
 	for _, o := range offering.Of(pool, class, x.s.NodeOverheadPrice) {
-		if o.Offering.SoldOut && o.Price < l.Price && o.Admits(x.pod) && o.Holds(l.Requests) {
+		if o.Offering.SoldOut && !o.Offering.PriceUnknown && (l.Price == 0 || o.Price < l.Price) && o.Admits(x.pod) && o.Holds(l.Requests) {
 			out = append(out, engine.LaunchOffering{OfferingID: o.ID(), Price: o.Price})
 		}
 	}

@@ -85,7 +85,7 @@ const mostRefits = 8
 func (a *savingsPlan) plan() *engine.Plan {
 	plan := &engine.Plan{}
 	limits := volume.LearnLimits(a.s, kube.NewTypeIndex(a.s))
-	a.classes = limits.In(a.s.Classes)
+	a.classes = limits.In(priced(a.s.Classes))
 	for range mostRefits {
 		plan = provisioning.Plan(a.without(), a.opt, nil)
 		if !a.putBack(plan) {
@@ -93,6 +93,21 @@ func (a *savingsPlan) plan() *engine.Plan {
 		}
 	}
 	return plan
+}
+
+// priced are the classes without what has no price to compare: whoever needs it stays.
+func priced(classes []engine.Class) []engine.Class {
+	classes = slices.Clone(classes)
+	for i := range classes {
+		types := slices.Clone(classes[i].InstanceTypes)
+		for j := range types {
+			if slices.ContainsFunc(types[j].Offerings, func(o engine.Offering) bool { return o.PriceUnknown }) {
+				types[j].Offerings = slices.DeleteFunc(slices.Clone(types[j].Offerings), func(o engine.Offering) bool { return o.PriceUnknown })
+				classes[i].InstanceTypes = types
+			}
+		}
+	}
+	return classes
 }
 
 // joined is the snapshot without the machines that are no nodes yet: they are on neither side.

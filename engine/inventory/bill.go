@@ -101,7 +101,7 @@ func (b *Bill) coverings(list []covering, h *Machine, prices *PriceBook) []cover
 	}
 	for i := range b.Commitments {
 		c := &b.Commitments[i]
-		units, ok := c.Takes(t.Name, o.Price)
+		units, ok := c.Takes(t.Name, o.KnownPrice())
 		if ok && c.Covers(o, func(key string) (string, bool) { return kube.MachineLabel(h.Labels, t, o, key) }) {
 			list = append(list, covering{i, h, o.Price, units})
 		}
@@ -217,7 +217,7 @@ func (b *Bill) problem(s *engine.Snapshot, i int) string {
 			t := &s.Classes[j].InstanceTypes[k]
 			for l := range t.Offerings {
 				o := &t.Offerings[l]
-				if !(o.Price > 0) || !c.MayCover(t, o) {
+				if !(o.KnownPrice() > 0) || !c.MayCover(t, o) {
 					continue
 				}
 				units, ok := c.Takes(t.Name, o.Price)

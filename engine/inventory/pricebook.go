@@ -46,7 +46,7 @@ func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference
 // priceOf is Price of a machine with labels that name that offering.
 func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	best := b.offering(id, labels, class)
-	if best == nil || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // what is marked sold out is not marked unpriced any more
+	if best == nil || best.PriceUnknown || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // what is marked sold out is not marked unpriced any more
 		return 0, false
 	}
 	usd = best.NodePrice(b.overhead)
@@ -65,7 +65,7 @@ func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassRefer
 	case o.Overlay != "":
 		return o.ListPrice
 	}
-	return o.Price
+	return o.KnownPrice()
 }
 
 // Reservation is the one that a machine with these labels draws from, "" if it draws from none.

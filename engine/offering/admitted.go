@@ -85,10 +85,13 @@ func (o Admitted) Holds(requests corev1.ResourceList) bool {
 	return true
 }
 
-// PerCore is the price of the offering for each core that pods can use, 0 if it has none.
+// PerCore is the price of the offering for each core that pods can use, 0 if it has none, or nobody knows the price.
 func (o Admitted) PerCore() float64 {
 	cpu := o.Kind.Allocatable()[corev1.ResourceCPU]
 	if cpu.Sign() <= 0 {
+		return 0
+	}
+	if o.Offering.PriceUnknown {
 		return 0
 	}
 	return o.Price / cpu.AsApproximateFloat64()

@@ -41,7 +41,7 @@ func (t *table) addCovered(o Option, model packing.Option) bool {
 	from := len(t.options)
 	for i := range t.cover {
 		c := &t.cover[i]
-		if _, ok := c.Takes(o.Kind.Name, o.Offering.Price); !ok || !c.Covers(o.Offering, o.label) {
+		if _, ok := c.Takes(o.Kind.Name, o.Offering.KnownPrice()); !ok || !c.Covers(o.Offering, o.label) {
 			continue
 		}
 		o.Commitment, model.Covered = c.Name, !c.endless()

@@ -409,3 +409,17 @@ func FuzzOverlaysNeverBreakCatalogs(f *testing.F) {
 		}
 	})
 }
+
+// A price that an overlay sets is known; one that it raises by a share of what nobody knows is not.
+func TestOverlaysSetPricesThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	for text, unknown := range map[string]bool{"overlay o price=3 type in (gpu)": false, "overlay o adjust=+10% type in (gpu)": true} {
+		s := cluster(t, market+text+"\n")
+		o := &s.Classes[0].InstanceTypes[0].Offerings[0]
+		o.Price, o.PriceUnknown = 999, true
+		overlay.Apply(s)
+		if got := kube.ClassOf(s, s.NodePools[0]).InstanceTypes[0].Offerings[0]; got.PriceUnknown != unknown || got.ListPrice != 0 || got.Overlay != "o" {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}

@@ -193,7 +193,8 @@ func (v *view) correct(i int, t *engine.InstanceType) {
 				continue
 			}
 			o := &t.Offerings[j]
-			o.Overlay, o.ListPrice, o.Price = p.overlay.Name, o.Price, p.priceOf(o)
+			o.Overlay, o.ListPrice, o.Price = p.overlay.Name, o.KnownPrice(), p.priceOf(o)
+			o.PriceUnknown = o.PriceUnknown && p.price == nil
 			if o.Unpriced {
 				o.Unpriced, o.SoldOut = false, false
 			}

@@ -50,7 +50,7 @@ func (p *Problem) mostOf(c *kube.Commitment) float64 {
 			kind := &pool.Class.InstanceTypes[i]
 			for j := range kind.Offerings {
 				if o := &kind.Offerings[j]; c.MayCover(kind, o) {
-					units, _ := c.Takes(kind.Name, o.Price)
+					units, _ := c.Takes(kind.Name, o.KnownPrice())
 					most = max(most, units)
 				}
 			}

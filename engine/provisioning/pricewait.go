@@ -94,6 +94,9 @@ func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float
 
 // timesUsual names the machine and how many times the usual price it costs.
 func timesUsual(m *offering.Pool, x *packing.Machine, usual float64) string {
+	if m.Options[x.Chosen].Offering.PriceUnknown {
+		return fmt.Sprintf("%s, whose price nobody knows", m.Options[x.Chosen].ID())
+	}
 	return fmt.Sprintf("%s, which costs %.3g times as much", m.Options[x.Chosen].ID(), m.Options[x.Chosen].Offering.Price/usual)
 }
 
@@ -138,7 +141,7 @@ func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 		if !zones[offering.Zone] || !sum.Fits(option.Allocatable) || option.Large && !pool.Model.Options[m.Chosen].Large {
 			continue
 		}
-		if old, known := byCapacity[offering.CapacityType]; !known || offering.Price < old {
+		if old, known := byCapacity[offering.CapacityType]; !offering.PriceUnknown && (!known || offering.Price < old) {
 			byCapacity[offering.CapacityType] = offering.Price
 		}
 		if option.Listed {

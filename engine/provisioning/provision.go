@@ -120,7 +120,11 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		launch.Name = fmt.Sprintf("%s-%d", pool.NodePool.Name, count[pool.NodePool.Name])
 		plan.Launches = append(plan.Launches, launch)
 		plan.Cost.LaunchesPerHour += launch.Price
-		plan.Cost.Worst += launch.Offerings[len(launch.Offerings)-1].Price
+		if pool.Options[m.Chosen].Offering.PriceUnknown {
+			plan.Cost.Unpriced++
+		} else {
+			plan.Cost.Worst += launch.Worst()
+		}
 	}
 	for i, left := range s.Left {
 		if len(left) == 0 {
@@ -133,7 +137,8 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		}
 	}
 	slices.SortFunc(plan.Unplaced, func(a, b engine.Unplaced) int { return ComparePods(a.Pod, b.Pod) })
-	if plan.Cost.Bound = s.Bound; s.Bound > 0 {
+	if s.Bound > 0 && plan.Cost.Unpriced == 0 {
+		plan.Cost.Bound = s.Bound
 		plan.Cost.Gap = gapOf(plan.Cost.LaunchesPerHour, s.Bound)
 	}
 	plan.Cost.Prices = p.prices(s.Worth)
@@ -210,6 +215,9 @@ func ComparePods(a, b engine.PodID) int {
 func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
 	pool := p.Pools[m.Pool]
 	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed, Commitment: pool.Options[m.Chosen].Commitment}
+	if pool.Options[m.Chosen].Offering.PriceUnknown {
+		l.Price = 0
+	}
 	for _, o := range m.Listed {
 		option := &pool.Options[o]
 		l.Offerings = append(l.Offerings, engine.LaunchOffering{OfferingID: option.ID(), Price: pool.Model.Options[o].Price})
@@ -279,7 +287,7 @@ func (p *Problem) sum(m *packing.Machine) capacity.Vector {
 // why explains the choice of the cheapest offering.
 func (p *Problem) why(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) engine.Choice {
 	c := engine.Choice{Considered: m.Fitting}
-	if m.RunnerUp >= 0 {
+	if m.RunnerUp >= 0 && !pool.Options[m.RunnerUp].Offering.PriceUnknown && !pool.Options[m.Chosen].Offering.PriceUnknown {
 		c.RunnerUp = pool.Options[m.RunnerUp].ID()
 		c.PriceDifference = pool.Model.Options[m.RunnerUp].Price - pool.Model.Options[m.Chosen].Price
 	}

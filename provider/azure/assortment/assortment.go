@@ -110,11 +110,12 @@ func (m offeringLabels) offerings(f *size.Figures, s *size.Settings, p price.Pri
 		v1.CapacityTypeOnDemand: QuotaUses(f, v1.CapacityTypeOnDemand), v1.CapacityTypeSpot: QuotaUses(f, v1.CapacityTypeSpot),
 	}
 	add := func(capacityType string, at place, usd float64) {
-		if usd == 0 {
+		unknown := usd == 0
+		if unknown {
 			usd = UnknownPrice
 		}
 		labels := m.of(offeringKind{capacityType, at.regional, !f.Untold && !at.ultras})
-		out = append(out, engine.Offering{Zone: at.zone, CapacityType: capacityType, Labels: labels, Price: usd, Quotas: uses[capacityType]})
+		out = append(out, engine.Offering{Zone: at.zone, CapacityType: capacityType, Labels: labels, Price: usd, PriceUnknown: unknown, Quotas: uses[capacityType]})
 	}
 	for _, at := range places {
 		add(v1.CapacityTypeOnDemand, at, p.OnDemand)

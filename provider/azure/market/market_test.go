@@ -80,6 +80,9 @@ func (w *world) price(name, capacityType string) float64 {
 	for _, it := range w.catalog() {
 		for _, o := range it.Offerings {
 			if it.Name == "Standard_"+name && o.CapacityType == capacityType {
+				if o.PriceUnknown != (o.Price == assortment.UnknownPrice) {
+					w.t.Errorf("%s costs %v, which nobody knows: %v", name, o.Price, o.PriceUnknown)
+				}
 				return o.Price
 			}
 		}
