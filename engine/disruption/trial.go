@@ -32,7 +32,8 @@ type tried struct {
 	on   map[engine.PodID]leaver  // the pods that leave
 	// chosen are the machines that it is about, nil for all that were tried.
 	chosen map[*inventory.Machine]bool
-	// apart is true if no pod minds where others are: what holds for many machines holds for some of them.
+	// apart is true if no pod minds where others are, and nothing is paid for by what others may give back of a commitment: what holds for
+	// many machines holds for some of them.
 	apart bool
 }
 
@@ -76,7 +77,7 @@ func (d *planner) try(gone []*inventory.Machine, opt trialOptions) tried {
 			out.dear[out.plan.Launches[i].Name] = p.ReplacementDear(&solution.New[i])
 		}
 	}
-	out.apart = !slices.ContainsFunc(p.Packing.Classes, func(c packing.Class) bool {
+	out.apart = !slices.ContainsFunc(out.plan.Launches, func(l engine.Launch) bool { return l.Commitment != "" }) && !slices.ContainsFunc(p.Packing.Classes, func(c packing.Class) bool {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
 	})
 	for _, h := range p.Machines {
