@@ -7,6 +7,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/provisioning"
 )
 
 // What a machine would give back of a commitment pays for nobody's replacement while it stays: above 1,000 machines, a trial of many that go
@@ -39,6 +40,21 @@ func TestAMachineThatStaysGivesNothingBack(t *testing.T) {
 		for _, l := range d.Replacements {
 			if l.Commitment != "" {
 				t.Errorf("%v: %s is to be paid for by %s, of which first uses all", d.Nodes, l.Sentence(), l.Commitment)
+			}
+		}
+	}
+}
+
+// What a commitment pays for costs as much as every node does beside its machine. The lists of launches are as long as without that.
+func TestListsOfCoveredMachinesKnowWhatTheyWouldCost(t *testing.T) {
+	t.Parallel()
+	for _, commitment := range []string{"commitment some machines=1 price=0.01", "commitment all machines=1000000 price=0.01"} {
+		for _, min := range []string{"", " type exists min=2"} {
+			s := clusterOf(t, "pool p"+min, "node-overhead-price 0.02", commitment, "pod a cpu=1",
+				"type t2 cpu=2 mem=8Gi price=0.10", "type t2x cpu=2 mem=9Gi price=0.11", "type t4 cpu=4 mem=16Gi price=0.20", "type t64 cpu=64 mem=256Gi price=3.20")
+			l := provisioning.Plan(s, engine.Options{}, nil).Launches[0]
+			if want := []string{"t2", "t2x"}; l.Commitment == "" || !slices.Equal(l.InstanceTypes, want) {
+				t.Errorf("%s%s: paid for by %q, the list is %v, want %v", commitment, min, l.Commitment, l.InstanceTypes, want)
 			}
 		}
 	}

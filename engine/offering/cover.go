@@ -37,6 +37,7 @@ func (t *table) addCovered(o Option, model packing.Option) bool {
 	if len(t.cover) == 0 {
 		return false
 	}
+	model.Full = model.Price
 	model.Price = (&engine.Offering{Price: o.Offering.Price * engine.CoveredPart}).NodePrice(t.overhead)
 	from := len(t.options)
 	for i := range t.cover {

@@ -187,7 +187,7 @@ func (b *boxed) slotsOf(kind int) []int {
 
 func (b *boxed) within(kind, slot int, band float64) bool {
 	o, ok := b.at[[2]int{kind, slot}]
-	return ok && b.sh.Options[o].Price <= b.first.Price*band*(1+1e-12)
+	return ok && b.sh.Options[o].full() <= b.first.full()*band*(1+1e-12)
 }
 
 // grow adds types that are there in every slot within the band, up to a number of them.

@@ -5,6 +5,7 @@
 package packing
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"tenon.sh/engine/bitset"
@@ -152,7 +153,9 @@ type Option struct {
 	// options of one Slot the same zone and the like. Group keeps apart what may not be listed together.
 	Type, Slot, Group int
 	Price             float64
-	Allocatable       capacity.Vector
+	// Full is what a machine of the option costs without what pays for it, 0 where nothing does: of these prices the band is a share.
+	Full        float64
+	Allocatable capacity.Vector
 	// Charge is what the option counts against the pool's limits.
 	Charge capacity.Vector
 	// Place is the index of the place that a machine of this option is in.
@@ -168,6 +171,9 @@ type Option struct {
 	// Listed is false for an option that cannot be bought now.
 	Listed bool
 }
+
+// full is the price that the price band is about.
+func (o *Option) full() float64 { return cmp.Or(o.Full, o.Price) }
 
 // Draw is what one machine takes of a quota: its index, and so many units of it.
 type Draw struct{ Quota, Units int }

@@ -90,7 +90,7 @@ func (p *product) member(at int) *member {
 		}
 		taken.Add(option.Slot)
 		m.options = append(m.options, o)
-		m.dearest = max(m.dearest, option.Price)
+		m.dearest = max(m.dearest, option.full())
 		for i := range p.sh.Variety {
 			if v := p.sh.Variety[i].Value[o]; v >= 0 && !slices.Contains(m.values[i], v) {
 				m.values[i] = append(m.values[i], v)

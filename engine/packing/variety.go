@@ -254,7 +254,7 @@ func (sh *supplyPool) most(list []int) capacity.Vector {
 // within the price band.
 func (s *solver) varietyBox(d *openBin, band float64) []int {
 	c := s.selectionOf(d, d.ways, d.sum, d.variety)
-	return c.with(d.option, d.sum).list(d.option, d.sum, s.pools[d.pool].Options[d.option].Price*band*(1+1e-12))
+	return c.with(d.option, d.sum).list(d.option, d.sum, s.pools[d.pool].Options[d.option].full()*band*(1+1e-12))
 }
 
 // appendNumbers writes the numbers as text that only equal numbers share.
