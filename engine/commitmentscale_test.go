@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -56,6 +61,36 @@ func TestListsOfCoveredMachinesKnowWhatTheyWouldCost(t *testing.T) {
 			if want := []string{"t2", "t2x"}; l.Commitment == "" || !slices.Equal(l.InstanceTypes, want) {
 				t.Errorf("%s%s: paid for by %q, the list is %v, want %v", commitment, min, l.Commitment, l.InstanceTypes, want)
 			}
+		}
+	}
+}
+
+// Nodes are looked at again once commitments have more left than they had: others have given it back, or the file says so.
+func TestNodesAreLookedAtAgainOnceCommitmentsHaveMoreLeft(t *testing.T) {
+	t.Parallel()
+	lines := []string{"pool p budget=100% zone in (a)", "pool q budget=100% consolidation=WhenEmpty", "type two cpu=2 mem=8Gi price=0.10 zones=a,b",
+		"node other pool=q type=two zone=a quiet=1h", "pod o cpu=1900m node=other owner=Deployment age=5h",
+		"node m pool=p type=two zone=b quiet=1h", "pod a cpu=1900m node=m owner=Deployment age=5h"}
+	lookAgain := engine.Options{LookAgain: time.Hour}
+	passes := newPasses(t)
+	s := clusterOf(t, append(lines, "commitment plan amount=0.06 discount=0.5 topology.kubernetes.io/zone in (a)")...)
+	for range 2 {
+		if plan := passes.plan(s, lookAgain); len(plan.Disruptions) > 0 {
+			t.Fatalf("%+v go while the commitment has 0.01 left and a machine takes 0.05", plan.Disruptions)
+		}
+	}
+	gone := *s
+	gone.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n *corev1.Node) bool { return n.Name == "other" })
+	gone.NodeClaims = slices.DeleteFunc(slices.Clone(s.NodeClaims), func(c *v1.NodeClaim) bool { return c.Name == "other" })
+	gone.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Name == "o" })
+	more := *s
+	more.Commitments = slices.Clone(s.Commitments)
+	more.Commitments[0].AmountPerHour = 0.11
+	for name, s := range map[string]*engine.Snapshot{"other is gone": &gone, "the file says more": &more} {
+		again := *passes
+		again.cache = inventory.Cache{}
+		if plan := again.plan(s, lookAgain); len(plan.Disruptions) != 1 || plan.Disruptions[0].Replacements[0].Commitment != "plan" {
+			t.Errorf("%s: %+v, want m in the place of what the commitment pays for", name, plan.Disruptions)
 		}
 	}
 }

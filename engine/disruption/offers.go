@@ -3,6 +3,7 @@ package disruption
 import (
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 
@@ -67,7 +68,8 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	return out
 }
 
-// offersOfCommitments is what commitments pay, as if a class sold it: each has something left, or not.
+// offersOfCommitments is what commitments pay, as if a class sold it, with how often what is left of each has doubled: a machine that goes
+// gives back little of much.
 func offersOfCommitments(bill *inventory.Bill) engine.ClassOffers {
 	d := kube.NewDigest()
 	for _, c := range bill.Commitments {
@@ -75,11 +77,7 @@ func offersOfCommitments(bill *inventory.Bill) engine.ClassOffers {
 	}
 	out := engine.ClassOffers{Usable: true, Types: d.String()}
 	for _, left := range bill.Left {
-		slots := 0
-		if left > 0 {
-			slots = 1
-		}
-		out.Slots = append(out.Slots, slots)
+		out.Slots = append(out.Slots, bits.Len64(uint64(left*1000)))
 	}
 	return out
 }
