@@ -94,3 +94,31 @@ func TestNodesAreLookedAtAgainOnceCommitmentsHaveMoreLeft(t *testing.T) {
 		}
 	}
 }
+
+// Limits of pools may have room for what a commitment pays for, or for the pods: that these run counts more than what is paid. The plan made
+// without commitments is taken where it has room for more pods, though it is dearer, and not where it has room for fewer.
+func TestCommitmentsTakeNoRoomFromPods(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		most  int // pods that are left
+		lines []string
+	}{
+		{0, []string{"pool p limits=cpu:9", "pool q limits=cpu:17,memory:57Gi weight=1", "commitment some machines=2 price=0.01 type in (t0)",
+			"type t0 cpu=3 mem=37Gi price=0.75 zones=a,b", "type t1 cpu=10 mem=19Gi price=0.18 zones=a,b", "type t2 cpu=6 mem=13Gi price=0.13 zones=a,b",
+			"type t3 cpu=10 mem=26Gi price=0.79 zones=a,b",
+			"pod p0 cpu=4900m mem=15Gi", "pod p1 cpu=900m mem=15Gi zone in (a)", "pod p2 cpu=1 mem=12Gi zone in (b)"}},
+		{5, []string{"pool p limits=cpu:16", "commitment some machines=2 price=0.01 type in (t0)",
+			"type t0 cpu=13 mem=8Gi price=0.66 zones=a,b", "type t1 cpu=16 mem=17Gi price=0.68 zones=a,b",
+			"pod p0 cpu=4700m mem=6Gi zone in (b)", "pod p1 cpu=5100m mem=20Gi", "pod p2 cpu=1900m mem=15Gi zone in (b)", "pod p3 cpu=3600m mem=16Gi zone in (b)",
+			"pod p4 cpu=3200m mem=12Gi zone in (b)", "pod p5 cpu=1600m mem=4Gi zone in (b)", "pod p6 cpu=2700m mem=13Gi zone in (a)"}},
+		{2, []string{"pool p limits=cpu:15", "commitment some machines=2 price=0.01 type in (t0)", // all that is bought is paid for
+			"type t0 cpu=15 mem=23Gi price=0.56 zones=a,b", "type t1 cpu=4 mem=31Gi price=0.22 zones=a,b", "type t2 cpu=12 mem=2Gi price=0.71 zones=a,b",
+			"pod p0 cpu=2100m mem=15Gi zone in (a)", "pod p1 cpu=3400m mem=20Gi zone in (b)", "pod p2 cpu=3900m mem=8Gi", "pod p3 cpu=1300m mem=13Gi zone in (b)",
+			"pod p4 cpu=5 mem=14Gi zone in (b)"}},
+	} {
+		plan := provisioning.Plan(clusterOf(t, c.lines...), engine.Options{}, nil)
+		if len(plan.Unplaced) > c.most {
+			t.Errorf("%s: %d pods are left, not %d", c.lines[0], len(plan.Unplaced), c.most)
+		}
+	}
+}
