@@ -275,6 +275,45 @@ func TestAPodThatHasToRunOnDemandAfterAllIsPlannedAnew(t *testing.T) {
 	}
 }
 
+// Machines in reservations that their owner takes back are no place for pods that have to run on demand, however cheap: neither for those that wait nor
+// for those that consolidation moves.
+func TestInterruptibleReservationsHoldNoShare(t *testing.T) {
+	t.Parallel()
+	types := func(back bool) []string {
+		label := fmt.Sprintf("labels=%s:%v", kube.InterruptibleReservation, back)
+		return []string{"pool p budget=100% capacity in (reserved,on-demand)",
+			"type two cpu=2 mem=8Gi price=0.20 offer=(zone=a reserved=cr-1 slots=9 price=0.0000001 " + label + ")", "type eight cpu=8 mem=32Gi price=0.80", "type sixteen cpu=16 mem=64Gi price=1.60 offer=(zone=a reserved=cr-2 slots=1 price=0.0000001 " + label + ")"}
+	}
+	for _, back := range []bool{true, false} {
+		s := clusterOf(t, append(types(back)[:3], "pod a cpu=1500m owner=Deployment/web on-demand-share=1", "pod b cpu=1500m owner=Deployment/web on-demand-share=1")...)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		var kinds []string
+		for _, l := range plan.Launches {
+			kinds = append(kinds, l.Offerings[0].CapacityType)
+		}
+		slices.Sort(kinds)
+		if want := map[bool][]string{true: {"on-demand", "reserved"}, false: {"reserved", "reserved"}}[back]; !slices.Equal(kinds, want) {
+			t.Errorf("taken back %v: %v, want %v; %+v", back, kinds, want, plan.Unplaced)
+		}
+		// kube-scheduler would put web on what replaces other, the emptier node.
+		s = clusterOf(t, append(types(back), "node n1 pool=p type=eight zone=a quiet=1h", "pod web cpu=500m node=n1 owner=Deployment/web on-demand-share=1 age=5h",
+			"node n2 pool=p type=eight zone=a quiet=1h", "pod big cpu=6 node=n2 owner=Deployment/big do-not-disrupt age=5h",
+			"node n3 pool=p type=sixteen zone=a capacity=on-demand quiet=1h", "pod other cpu=3 mem=2Gi node=n3 owner=Deployment/other age=5h")...)
+		for _, machine := range []string{"new", "there"} {
+			if machine == "there" { // what takes the pod away is there already
+				s = clusterOf(t, append(types(back)[:3], "node n1 pool=p type=eight zone=a quiet=1h", "pod web cpu=500m node=n1 owner=Deployment/web on-demand-share=1 age=5h",
+					"node n2 pool=p type=eight zone=a quiet=1h", "pod big cpu=6 node=n2 owner=Deployment/big do-not-disrupt age=5h",
+					"node n3 pool=p type=eight zone=a quiet=1h", "pod other cpu=3 node=n3 owner=Deployment/other age=5h do-not-disrupt",
+					fmt.Sprintf("patch node n3 labels=karpenter.sh/capacity-type:reserved,%s:%v", kube.InterruptibleReservation, back))...)
+			}
+			stays := slices.ContainsFunc(disruption.Plan(s, engine.Options{}, nil).Kept, func(k engine.Kept) bool { return k.Node == "n1" && k.Reason.Code == engine.OnDemandShareLost })
+			if stays != back {
+				t.Errorf("%s, taken back %v: n1 stays %v", machine, back, stays)
+			}
+		}
+	}
+}
+
 // A share of nothing changes nothing.
 func TestLawAShareOfNothingChangesNothing(t *testing.T) {
 	t.Parallel()

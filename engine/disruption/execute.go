@@ -201,6 +201,16 @@ func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engin
 	return lost
 }
 
+// mayBeTaken reports whether the launch is of a machine that the cloud may take away: all of its offerings are of one kind.
+func (c *consolidator) mayBeTaken(l *engine.Launch) bool {
+	id := l.Offerings[0].OfferingID
+	if id.Reservation == "" {
+		return id.CapacityType == v1.CapacityTypeSpot
+	}
+	t := c.cache.TypesOf(c.s).Find(kube.PoolsByName(c.s)[l.NodePool].Spec.Template.Spec.NodeClassRef, l.NodePool, id.InstanceType)
+	return t.Find(id).Labels[kube.InterruptibleReservation] == "true"
+}
+
 // offDemand adds the pods that have to run on demand and land on spot machines, as far as no other pods of their owners land on demand
 // instead of them: kube-scheduler tells them from the others no more than their owners do.
 func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing, lost map[engine.PodID]engine.Code) {
@@ -209,11 +219,11 @@ func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing,
 	}
 	spot := map[string]bool{}
 	for _, h := range c.p.Machines {
-		spot[h.Name()] = inventory.MachineOffering(h.Labels).CapacityType == v1.CapacityTypeSpot
+		spot[h.Name()] = !inventory.RunsOnDemand(h.Labels)
 	}
 	for i := range r.Launches {
 		l := &r.Launches[i]
-		spot[l.Name] = len(l.Offerings) > 0 && l.Offerings[0].CapacityType == v1.CapacityTypeSpot
+		spot[l.Name] = len(l.Offerings) > 0 && c.mayBeTaken(l)
 	}
 	moving, short := map[engine.PodID]*corev1.Pod{}, map[string]int{} // by owner, how many more have to land on demand
 	for _, pod := range r.Pods {

@@ -140,6 +140,11 @@ func MachineOffering(labels map[string]string) engine.OfferingID {
 	return id
 }
 
+// RunsOnDemand reports whether a machine with these labels is on demand, or reserved, and not one that is taken away like spot machines.
+func RunsOnDemand(labels map[string]string) bool {
+	return MachineOffering(labels).CapacityType != v1.CapacityTypeSpot && labels[kube.InterruptibleReservation] != "true"
+}
+
 // catalogs is what classes sell, with what finds it.
 type catalogs struct {
 	keys    []catalogKey

@@ -23,12 +23,17 @@ var SpotLabels = map[string]string{
 	"node.kubernetes.io/lifecycle":          "spot",
 }
 
-// OnDemand is what pods that have to run on demand ask of nodes: that nothing says they are spot machines. Nodes that nobody made for a
+// InterruptibleReservation is the label of machines in capacity reservations that their owner may take back: value "true". They are reserved, and
+// taken away like spot machines.
+const InterruptibleReservation = "karpenter.k8s.aws/capacity-reservation-interruptible"
+
+// OnDemand is what pods that have to run on demand ask of nodes: that nothing says they are taken away like spot machines. Nodes that nobody made for a
 // pool have no capacity type.
 var OnDemand = onDemand()
 
 func onDemand() []requirement.Expression {
 	out := []requirement.Expression{requirement.Expect(v1.CapacityTypeLabelKey, requirement.NotIn, []string{v1.CapacityTypeSpot})}
+	out = append(out, requirement.Expect(InterruptibleReservation, requirement.NotIn, []string{"true"}))
 	for _, key := range slices.Sorted(maps.Keys(SpotLabels)) {
 		out = append(out, requirement.Expect(key, requirement.NotIn, []string{SpotLabels[key]}))
 	}

@@ -249,7 +249,7 @@ func placesOf(s *engine.Snapshot) places {
 		if labels[v1.CapacityTypeLabelKey] == "" && c != nil { // it has not registered yet
 			labels = claimLabels(c)
 		}
-		p.nodes[n.Name], p.foreign[n.Name] = isOnDemand(labels), c == nil
+		p.nodes[n.Name], p.foreign[n.Name] = inventory.RunsOnDemand(labels), c == nil
 	}
 	for _, c := range s.NodeClaims {
 		m := inventory.MachineInfo{Node: joined[c], Claim: c}
@@ -258,7 +258,7 @@ func placesOf(s *engine.Snapshot) places {
 		}
 		for _, uid := range kube.PlannedPods(c) {
 			if other := at[uid]; other == nil || !c.CreationTimestamp.Before(&other.CreationTimestamp) {
-				at[uid], p.planned[uid] = c, isOnDemand(claimLabels(c))
+				at[uid], p.planned[uid] = c, inventory.RunsOnDemand(claimLabels(c))
 			}
 		}
 	}
@@ -274,11 +274,6 @@ func goes(n *corev1.Node, c *v1.NodeClaim) bool {
 	return ordered || inventory.IsLeaving(n, c) || n != nil && kube.IsRemovedElsewhere(n)
 }
 
-// isOnDemand reports whether a machine with these labels is on demand, or reserved.
-func isOnDemand(labels map[string]string) bool {
-	return inventory.MachineOffering(labels).CapacityType != v1.CapacityTypeSpot
-}
-
 // claimLabels says of what capacity type the claim's machine is, or will be.
 func claimLabels(c *v1.NodeClaim) map[string]string {
 	if c.Labels[v1.CapacityTypeLabelKey] != "" {
@@ -287,6 +282,9 @@ func claimLabels(c *v1.NodeClaim) map[string]string {
 	for _, r := range c.Spec.Requirements {
 		if r.Key == v1.CapacityTypeLabelKey && slices.Contains(r.Values, v1.CapacityTypeSpot) {
 			return map[string]string{v1.CapacityTypeLabelKey: v1.CapacityTypeSpot}
+		}
+		if r.Key == kube.InterruptibleReservation && slices.Contains(r.Values, "true") {
+			return map[string]string{kube.InterruptibleReservation: "true"}
 		}
 	}
 	return c.Labels

@@ -87,6 +87,8 @@ func TestWhoHasToRunOnDemand(t *testing.T) {
 		"but where its replacement will be": {[]string{"order x nodes=od by=c1", "claim c1 pool=p type=t zone=a capacity=on-demand planned=a age=9s", "pod a node=od", "pod b age=9m"}, "a"},
 		"nor what the cloud takes away":     {[]string{"patch node spot annotations=tenon.sh/notice:x taint=karpenter.sh/disrupted:NoSchedule", "pod a node=spot", "pod b gated age=9m"}, "a"},
 		"nor what is being stopped":         {[]string{"node ending pool=p type=t zone=a capacity=on-demand condition=(InstanceTerminating True)", "pod a node=ending age=9m", "pod b node=od2"}, "b"},
+		"nor in what its owner takes back":  {[]string{"patch node od labels=karpenter.sh/capacity-type:reserved,karpenter.k8s.aws/capacity-reservation-interruptible:true", "pod a node=od age=9m", "pod b node=od2"}, "b"},
+		"but in any other reservation":      {[]string{"patch node od labels=karpenter.sh/capacity-type:reserved,karpenter.k8s.aws/capacity-reservation-interruptible:false", "pod a node=od age=9m", "pod b node=spot"}, "a"},
 		"nor what others remove":            {[]string{"patch node own taint=ToBeDeletedByClusterAutoscaler:NoSchedule", "pod a node=own age=9m", "pod b node=od"}, "b"},
 		"nor on a claim without its node":   {[]string{"node gone pool=p type=t zone=a capacity=on-demand planned=a gone ready=9m", "pod a", "pod b age=9m"}, "b"},
 		"but on a claim that is on demand":  {[]string{"claim c1 pool=p type=t zone=a capacity=on-demand planned=b age=9s", "pod a", "pod b age=0s"}, "b"},

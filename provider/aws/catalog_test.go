@@ -14,6 +14,7 @@ import (
 	"tenon.sh/api/awsv1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/provider/aws"
 	"tenon.sh/provider/aws/awstest"
 )
@@ -301,4 +302,12 @@ func TestAClassWhoseKubeletCannotBeReadHasNoCatalogAndOthersHave(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.catalog(w.resolved("good", nil))
+}
+
+// The label by which shares on demand tell machines that are taken back from others is the one that machines carry.
+func TestInterruptibleReservationsAreKnownByTheirLabel(t *testing.T) {
+	t.Parallel()
+	if kube.InterruptibleReservation != awsv1.ReservationInterruptibleLabelKey {
+		t.Errorf("%s is not %s", kube.InterruptibleReservation, awsv1.ReservationInterruptibleLabelKey)
+	}
 }
