@@ -337,3 +337,21 @@ func TestLawAShareOfNothingChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// However many pods kube-scheduler would put on spot machines, their nodes say that, and not that nobody would take them.
+func TestNodesOfManyLostSharesSayWhatKeepsThem(t *testing.T) {
+	t.Parallel()
+	lines := []string{"pool p budget=100% capacity in (spot,on-demand)", "type two cpu=2 mem=8Gi price=0.10 spot=0.03", "type big cpu=400 mem=1600Gi price=20 spot=6",
+		"node full pool=p type=big zone=a capacity=on-demand quiet=1h", "pod big cpu=300 node=full owner=Deployment/big do-not-disrupt age=5h",
+		"node empty pool=p type=big zone=a capacity=spot quiet=1h", "pod mid cpu=150 node=empty owner=Deployment/mid do-not-disrupt age=5h"}
+	for i := range 60 {
+		lines = append(lines, fmt.Sprintf("node n%d pool=p type=two zone=a capacity=on-demand quiet=1h", i), fmt.Sprintf("pod p%d cpu=1500m node=n%d owner=Deployment/o%d on-demand-share=1 age=5h", i, i, i))
+	}
+	codes := map[engine.Code]int{}
+	for _, k := range disruption.Plan(clusterOf(t, lines...), engine.Options{}, nil).Kept {
+		codes[k.Reason.Code]++
+	}
+	if codes[engine.WouldStrand] > 0 || codes[engine.OnDemandShareLost] < 50 {
+		t.Errorf("%v keep nodes, want OnDemandShareLost", codes)
+	}
+}

@@ -119,17 +119,14 @@ func machinesOfGroups(parts []provisioning.Group) []*inventory.Machine {
 	return out
 }
 
-// mostReplays bounds the replays of one wave.
+// mostReplays is how often parts are left out of one wave.
 const mostReplays = 16
 
 // landing leaves out what kube-scheduler would find no room for, placing pods as its scores say: of the parts that have such
 // pods the worse half, as often as it takes.
 func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p provisioning.Group, r engine.Reason)) []provisioning.Group {
 	filled := false
-	for range mostReplays {
-		if len(parts) == 0 {
-			return nil
-		}
+	for left := mostReplays; len(parts) > 0; left-- {
 		lost := c.replay(parts)
 		if len(lost) == 0 {
 			return parts
@@ -154,6 +151,17 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 			return parts
 		}
 		slices.SortStableFunc(worst, func(a, b int) int { return cmp.Compare(lacking[b], lacking[a]) })
+		if left == 0 { // those that lack nothing have to wait for the others
+			for i, p := range parts {
+				r := sample[i]
+				if r.OK() {
+					r = sample[worst[0]]
+					r.NodePool = p.Machines[0].Pool()
+				}
+				stay(p, r)
+			}
+			return nil
+		}
 		out := map[int]bool{}
 		for _, i := range worst[:max(1, len(worst)/6)] {
 			out[i] = true
@@ -166,9 +174,6 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 			}
 		}
 		parts = kept
-	}
-	for _, p := range parts {
-		stay(p, engine.Reason{Code: engine.WouldStrand, NodePool: p.Machines[0].Pool(), Key: p.Pods[0].String()})
 	}
 	return nil
 }
