@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
 )
@@ -87,5 +89,27 @@ func TestOnlyLossesThatDifferMakeAnOrderOfTheirOwn(t *testing.T) {
 		if len(l) != 1 || len(l[0].Offerings) != 2 || l[0].PriceOverlaid != want {
 			t.Errorf("losses 0.01 and %v: %+v", other, l)
 		}
+	}
+}
+
+// What is shown of a node is what is billed for it; comparisons with plans are of what decides, on both sides.
+func TestBillsAreWithoutWhatInterruptionsCost(t *testing.T) {
+	t.Parallel()
+	s := risky(clusterOf(t, "pool p capacity in (spot)", "node-overhead-price 0.01", "type one cpu=2 mem=4Gi zones=a price=0.20 spot=0.06",
+		"node n pool=p type=one zone=a capacity=spot", "pod web cpu=1500m node=n"), 0.03, false)
+	labels := s.Nodes[0].Labels
+	if usd, known := inventory.NewPriceBook(s).Price(labels, nil); !known || math.Abs(usd-0.07) > 1e-9 {
+		t.Errorf("the node's bill is %v, known %v, want 0.07", usd, known)
+	}
+	story, _ := explain.ExplainNode(s, &engine.Plan{}, &engine.Plan{}, "n")
+	if story.PricePerHour == nil || math.Abs(*story.PricePerHour-0.07) > 1e-9 {
+		t.Errorf("explain says %v, want 0.07", story.PricePerHour)
+	}
+	pool := explain.ExplainPool(s, &engine.Plan{}, s.NodePools[0])
+	if math.Abs(pool.PricePerHour-0.07) > 1e-9 {
+		t.Errorf("explain says %v of the pool, want 0.07", pool.PricePerHour)
+	}
+	if got := explain.NewSavings(s, engine.Options{}); math.Abs(got.NowPerHour-0.10) > 1e-9 || math.Abs(got.PlannedPerHour-0.10) > 1e-9 {
+		t.Errorf("%v now, %v planned, want what decides on both sides", got.NowPerHour, got.PlannedPerHour)
 	}
 }

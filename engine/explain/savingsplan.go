@@ -44,7 +44,7 @@ func (a *savingsPlan) priceNodes() {
 			a.out.Outside++
 			continue
 		}
-		price, ok := prices.Price(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
+		price, ok := prices.DecisionPrice(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
 		if !ok {
 			a.out.Unpriced = append(a.out.Unpriced, n.Name)
 			continue

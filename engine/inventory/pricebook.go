@@ -37,23 +37,39 @@ func newPriceBook(s *engine.Snapshot, types kube.TypeIndex) *PriceBook {
 	return b
 }
 
-// Price is what a node on a machine with these labels costs an hour, in USD, after the catalog of its class; class may be nil, and
+// Price is what is billed for a node on a machine with these labels an hour, in USD, after the catalog of its class; class may be nil, and
 // then any catalog's figure is taken. It is not known if no catalog has such an offering, or none with a price.
 func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
+	o, _ := b.priced(MachineOffering(labels), labels, class)
+	if o == nil {
+		return 0, false
+	}
+	usd = o.Price + b.overhead
+	return usd, usd > 0
+}
+
+// DecisionPrice is what the node counts for in decisions: its price, and what interruptions of it are expected to cost.
+func (b *PriceBook) DecisionPrice(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	return b.priceOf(MachineOffering(labels), labels, class)
 }
 
-// priceOf is Price of a machine with labels that name that offering.
+// priceOf is DecisionPrice of a machine with labels that name that offering.
 func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
-	best := b.offering(id, labels, class)
+	o, usd := b.priced(id, labels, class)
+	return usd, o != nil
+}
+
+// priced is the offering of a machine with its price in decisions; nil if that is not known.
+func (b *PriceBook) priced(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (best *engine.Offering, usd float64) {
+	best = b.offering(id, labels, class)
 	if best == nil || best.PriceUnknown || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // what is marked sold out is not marked unpriced any more
-		return 0, false
+		return nil, 0
 	}
 	usd = best.NodePrice(b.overhead)
 	if !(usd > 0) || math.IsInf(usd, 1) {
-		return 0, false
+		return nil, 0
 	}
-	return usd, true
+	return best, usd
 }
 
 // ListPrice is what the cloud's list says of a machine whose price is known, whatever NodeOverlays say; 0 if the list says nothing.
