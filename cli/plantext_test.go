@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"tenon.sh/engine"
+)
+
+// A machine whose price nobody knows is said to be one, and does not cost nothing.
+func TestPlansSayThatPricesAreUnknown(t *testing.T) {
+	t.Parallel()
+	plan := &engine.Plan{Launches: []engine.Launch{{Name: "p-1", NodePool: "p", InstanceTypes: []string{"odd"}}}, Cost: engine.Cost{Unpriced: 1}}
+	if text := strings.Join(summary(plan), "\n"); !strings.Contains(text, "and 1 machine of unknown price.") {
+		t.Errorf("the summary is %q", text)
+	}
+	if text := strings.Join(launchTable(newTerminal(io.Discard), "", plan.Launches), "\n"); !strings.Contains(text, "unknown") {
+		t.Errorf("the table is %q", text)
+	}
+}
