@@ -16,7 +16,7 @@ import (
 const rowsPerPage = 100
 
 func nodesScreen() *screen {
-	return &screen{name: "Nodes", path: "/", patterns: []string{"GET /{$}"}, file: "nodes.html", fill: fillNodes}
+	return &screen{name: "Nodes", path: "/", patterns: []string{"GET /{$}"}, fill: fillNodes}
 }
 
 // nodesQuery is what the address of the nodes says: everything that the screen shows follows from it.
@@ -125,7 +125,7 @@ const widestNarrow = 600
 
 func fillNodes(r *http.Request, v *view) (content, error) {
 	d, status := newNodesData(readNodesQuery(r.URL.Query()), v, rowsPerPage)
-	return content{title: "Nodes", data: d, status: status}, nil
+	return content{title: "Nodes", shows: nodesPage(d), status: status}, nil
 }
 
 func newNodesData(q nodesQuery, v *view, perPage int) (*nodesData, int) {
@@ -246,8 +246,29 @@ func (q nodesQuery) columns() []column {
 	return out
 }
 
-// GroupAddress shows the nodes of a group alone.
-func (d *nodesData) GroupAddress(g *group) string { return d.narrowed(g.Filter()) }
+// groupLink shows the nodes of a group alone; the exported file has no such page.
+func (d *nodesData) groupLink(g *group) string {
+	if d.Export {
+		return ""
+	}
+	return d.narrowed(g.Filter())
+}
+
+// all names the last row of the groups.
+func (d *nodesData) all() string {
+	if d.Filter != "" {
+		return "All that the filter leaves"
+	}
+	return "All"
+}
+
+// poolLink leads to the story of the row's pool, from wherever there are links.
+func (r *nodeRow) poolLink() string {
+	if r.Link == "" || r.NodePool == "" {
+		return ""
+	}
+	return whyAddress(KindPool, r.NodePool)
+}
 
 func (d *nodesData) narrowed(term string) string {
 	q := d.query

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 const mostClasses = 50
 
 func waitingScreen() *screen {
-	return &screen{name: "Waiting", path: "/waiting", patterns: []string{"GET /waiting"}, file: "waiting.html", fill: fillWaiting}
+	return &screen{name: "Waiting", path: "/waiting", patterns: []string{"GET /waiting"}, fill: fillWaiting}
 }
 
 // waitingData is what the template of the pods that wait takes.
@@ -56,7 +57,7 @@ type startingRow struct {
 
 func fillWaiting(r *http.Request, v *view) (content, error) {
 	d, err := newWaitingData(v)
-	return content{title: "Waiting", data: d}, err
+	return content{title: "Waiting", shows: waitingPage(d)}, err
 }
 
 func newWaitingData(v *view) (*waitingData, error) {
@@ -193,6 +194,35 @@ func (c *podClass) Verb() string {
 		return "To be started for that:"
 	}
 	return "There is room on"
+}
+
+// meta says how many they are, how long they have waited and what they ask for.
+func (c *podClass) meta() string {
+	each, longest := "it asks", ""
+	if len(c.Pods) > 1 {
+		each, longest = "each asks", "up to "
+	}
+	words := count(len(c.Pods), "pod") + ", waiting for " + longest + c.Waited
+	if c.Asks != "" {
+		words += "; " + each + " for " + c.Asks
+	}
+	return words + "."
+}
+
+// others ends the sentence that names what the pods are to run on.
+func (c *podClass) others() string {
+	if c.OnMore > 0 {
+		return fmt.Sprintf(" and %d more.", c.OnMore)
+	}
+	return "."
+}
+
+// poolLink leads to the story of the pool that does not fit, from wherever there are links.
+func (c *podClass) poolLink(r Reason) string {
+	if c.Link == "" || r.NodePool == "" {
+		return ""
+	}
+	return whyAddress(KindPool, r.NodePool)
 }
 
 // explain asks for the story of the class's oldest pod.
