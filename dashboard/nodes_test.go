@@ -195,6 +195,9 @@ func TestPagesAreWellFormed(t *testing.T) {
 		if strings.Contains(page, "style=") || strings.Contains(page, "onclick") {
 			t.Errorf("%s says inline how it looks or what it does", address)
 		}
+		if strings.Contains(page, "Part(") { // in the middle of text templ takes it as text
+			t.Errorf("%s shows the call of a part", address)
+		}
 	}
 }
 
@@ -269,7 +272,7 @@ func TestExportLoadsNothingAndShowsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, forbidden := range []string{"<script", `href="/`, "src=", "url(http", "/assets/"} {
+	for _, forbidden := range []string{"<script", `href="/`, "src=", "url(http", "/assets/", "Part("} {
 		if bytes.Contains(page, []byte(forbidden)) {
 			t.Errorf("the file has %s in it", forbidden)
 		}
