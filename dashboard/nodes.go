@@ -110,7 +110,6 @@ type nodeRow struct {
 	Link    string
 	Because string
 	Code    string
-	Age     string
 }
 
 // pages says which part of the rows is shown.
@@ -175,7 +174,7 @@ func (d *nodesData) addRows(nodes []*node, perPage int) {
 		d.Pages.Next = at(number + 1)
 	}
 	for _, n := range nodes[first:end] {
-		row := nodeRow{node: n, Link: nodeAddress(n), Because: n.Disruption, Age: ageWords(n.age)}
+		row := nodeRow{node: n, Link: nodeAddress(n), Because: n.Disruption}
 		if n.Kept != nil {
 			row.Because, row.Code = n.Kept.Message, n.Kept.Code
 		}

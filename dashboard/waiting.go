@@ -51,8 +51,8 @@ type launchRow struct {
 // startingRow is a machine that has been asked for, or whose node is not ready yet.
 type startingRow struct {
 	*node
-	Link, Machine, Age, Because string
-	Expected                    int // pods that are to run on it
+	Link, Machine, Because string
+	Expected               int // pods that are to run on it
 }
 
 func fillWaiting(r *http.Request, v *view) (content, error) {
@@ -100,7 +100,7 @@ func newWaitingData(v *view) (*waitingData, error) {
 		if n.State != "starting" {
 			continue
 		}
-		row := startingRow{node: n, Link: nodeAddress(n), Machine: machineWords(n.InstanceType, n.Zone, n.CapacityType), Age: ageWords(n.age),
+		row := startingRow{node: n, Link: nodeAddress(n), Machine: machineWords(n.InstanceType, n.Zone, n.CapacityType),
 			Because: n.Disruption, Expected: expected[n.Node]}
 		if n.Claim != n.Node {
 			row.Expected += expected[n.Claim]
