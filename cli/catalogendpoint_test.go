@@ -275,16 +275,16 @@ func TestACommandWaitsWhenManyOthersAsk(t *testing.T) {
 
 func TestACommandWaitsForNoAnswerBeyondItsPatience(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	var asked atomic.Int64
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked++
+		asked.Add(1)
 		w.Header().Set("Retry-After", strconv.Itoa(int(patience.Seconds())+1))
 		http.Error(w, "too many", http.StatusTooManyRequests)
 	}))
 	t.Cleanup(server.Close)
 	trust := server.Client().Transport.(*http.Transport).TLSClientConfig
-	if _, err := ask(t.Context(), server.URL, "token", trust); err == nil || !strings.Contains(err.Error(), "429 Too Many Requests: too many") || asked != 1 {
-		t.Errorf("asked %d times: %v", asked, err)
+	if _, err := ask(t.Context(), server.URL, "token", trust); err == nil || !strings.Contains(err.Error(), "429 Too Many Requests: too many") || asked.Load() != 1 {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
 	}
 }
 

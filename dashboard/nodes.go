@@ -261,12 +261,12 @@ func (d *nodesData) all() string {
 	return "All"
 }
 
-// poolLink leads to the story of the row's pool, from wherever there are links.
-func (r *nodeRow) poolLink() string {
-	if r.Link == "" || r.NodePool == "" {
+// poolLink leads to the story of a pool, if there is one, and if what it is named beside has a link.
+func poolLink(beside, pool string) string {
+	if beside == "" || pool == "" {
 		return ""
 	}
-	return whyAddress(KindPool, r.NodePool)
+	return whyAddress(KindPool, pool)
 }
 
 func (d *nodesData) narrowed(term string) string {

@@ -1261,7 +1261,7 @@ func rowsPart(d *nodesData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = plainLinkPart(r.poolLink(), cmp.Or(r.NodePool, "-")).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = plainLinkPart(poolLink(r.Link, r.NodePool), cmp.Or(r.NodePool, "-")).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2093,7 +2093,7 @@ func classPart(c *podClass) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = linkPart(c.poolLink(r), cmp.Or(r.NodePool, "any")).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = linkPart(poolLink(c.Link, r.NodePool), cmp.Or(r.NodePool, "any")).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -217,14 +217,6 @@ func (c *podClass) others() string {
 	return "."
 }
 
-// poolLink leads to the story of the pool that does not fit, from wherever there are links.
-func (c *podClass) poolLink(r Reason) string {
-	if c.Link == "" || r.NodePool == "" {
-		return ""
-	}
-	return whyAddress(KindPool, r.NodePool)
-}
-
 // explain asks for the story of the class's oldest pod.
 func (c *podClass) explain(v *view) error {
 	if c.First == "" { // its name is not shown
