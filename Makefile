@@ -106,7 +106,7 @@ check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh
 
-generate: ## Write the generated files (CRDs, deep copies, references) anew from the sources.
+generate: ## Write the generated files (CRDs, deep copies, pages, references) anew from the sources.
 	@go generate ./...
 	@cd deploy/test && go test . -run '^(TestTheDashboardsAreThoseOfTheDescription|TestTheCopyForPrometheusIsWhatTheChartMakes|TestTheExampleOfAPrometheusRuleHoldsTheRules)$$' -rewrite
 

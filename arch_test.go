@@ -141,7 +141,7 @@ var importRules = []importRule{
 	{packages: "simulator", ours: []string{"engine", "engine/...", "scenario", "trace", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
 	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
 	{packages: "doctor", ours: []string{"provider", "engine", "engine/kube", "engine/provisioning", "engine/explain", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
-	{packages: "dashboard", ours: []string{"engine"}, also: []string{"k8s.io/utils/clock"}},
+	{packages: "dashboard", ours: []string{"engine"}, also: []string{"k8s.io/utils/clock", "github.com/a-h/templ"}},
 	{packages: "journal", ours: []string{"engine", "engine/inventory", "engine/kube", "api/..."}, also: []string{"k8s.io/utils/clock"}},
 	{packages: "uninstall", ours: []string{"provider", "engine", "engine/kube", "api/..."}},
 	{packages: "unrendered", alone: true},

@@ -28,3 +28,18 @@ func TestArchitectureRecordsEveryDependency(t *testing.T) {
 		}
 	}
 }
+
+// TestArchitectureGeneratesPagesWithTheTemplThatItLinks: what one version of templ generates is for the package of the same version.
+func TestArchitectureGeneratesPagesWithTheTemplThatItLinks(t *testing.T) {
+	t.Parallel()
+	version := func(path string) string {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^\tgithub.com/a-h/templ v\S+`).FindString(string(file))
+	}
+	if linked, generates := version("go.mod"), version("tools/go.mod"); linked == "" || generates != linked {
+		t.Errorf("go.mod requires %q, tools/go.mod %q: go get the same version in both", linked, generates)
+	}
+}

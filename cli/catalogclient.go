@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -199,11 +200,29 @@ func (c leaderClient) fromURL(ctx context.Context, address string, lease *coordi
 	return ask(ctx, u.String(), token, trust)
 }
 
-// ask shows the token to the server that is trusted, and to no other that it might point to.
+// ask shows the token to the server that is trusted, and to no other that it might point to. A server that has too many others to answer
+// is asked again when it says, as client-go does it, as long as there is patience.
 func ask(ctx context.Context, address, token string, trust *tls.Config) ([]byte, error) {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	for {
+		text, again, err := askOnce(ctx, address, token, trust)
+		if deadline, _ := ctx.Deadline(); again <= 0 || time.Until(deadline) < again {
+			return text, err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// askOnce also says after what time the server wants to be asked again, 0 if it does not.
+func askOnce(ctx context.Context, address, token string, trust *tls.Config) (text []byte, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, fmt.Errorf("--catalog-url: %w", err)
+		return nil, 0, fmt.Errorf("--catalog-url: %w", err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	client := &http.Client{
@@ -212,17 +231,20 @@ func ask(ctx context.Context, address, token string, trust *tls.Config) ([]byte,
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the controller: %w", err)
+		return nil, 0, fmt.Errorf("ask the controller: %w", err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err = io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("ask the controller at %s: %w", address, err)
+		return nil, 0, fmt.Errorf("ask the controller at %s: %w", address, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the controller at %s: %s: %s", address, response.Status, strings.TrimSpace(string(text)))
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && response.StatusCode == http.StatusTooManyRequests {
+			again = time.Duration(seconds) * time.Second
+		}
+		return nil, again, fmt.Errorf("ask the controller at %s: %s: %s", address, response.Status, strings.TrimSpace(string(text)))
 	}
-	return text, nil
+	return text, 0, nil
 }
 
 func readCatalog(text []byte) (*engine.CatalogDocument, error) {

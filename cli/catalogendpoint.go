@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"golang.org/x/time/rate"
@@ -60,7 +61,7 @@ func (e *knownEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, problem, status := admit(r, e.callers, catalogAudience, e.path); problem != "" {
-		http.Error(w, problem, status)
+		refuse(w, problem, status)
 		return
 	}
 	if !e.rate.Allow() {
@@ -94,7 +95,15 @@ type wrongQuery string
 func (q wrongQuery) Error() string { return string(q) }
 
 func tooMany(w http.ResponseWriter) {
-	http.Error(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
+	refuse(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
+}
+
+// refuse says why there is no answer, and to those who were too many when to ask again.
+func refuse(w http.ResponseWriter, problem string, status int) {
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(int(strangersEvery.Seconds())))
+	}
+	http.Error(w, problem, status)
 }
 
 // needsTLS answers what came in clear text.

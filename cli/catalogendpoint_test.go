@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -240,6 +241,53 @@ func TestAClientShowsItsTokenToNobodyElse(t *testing.T) {
 	}
 }
 
+// crowd sends tokens that nobody knows until the endpoint takes no other, and says when it takes some again.
+func crowd(t *testing.T, host string, trust *tls.Config) (again string) {
+	t.Helper()
+	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: trust}}
+	for i := range 1000 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+host+catalogPath, nil)
+		must(t, err)
+		request.Header.Set("Authorization", fmt.Sprint("Bearer crowd-", i))
+		response, err := secure.Do(request)
+		must(t, err)
+		must(t, response.Body.Close())
+		if response.StatusCode == http.StatusTooManyRequests {
+			return response.Header.Get("Retry-After")
+		}
+	}
+	t.Fatal("1,000 unknown tokens are not too many")
+	return ""
+}
+
+// Each command has a token of its own, which the controller has never seen: several commands in a row are many unknown tokens.
+func TestACommandWaitsWhenManyOthersAsk(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	host, trust := startEndpoint(t, o)
+	good := o.token(t, snapshotAccount, catalogAudience)
+	if again := crowd(t, host, trust); again != "2" {
+		t.Errorf("Retry-After is %q", again)
+	}
+	_, err := ask(t.Context(), "https://"+host+catalogPath, good, trust)
+	must(t, err)
+}
+
+func TestACommandWaitsForNoAnswerBeyondItsPatience(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Retry-After", strconv.Itoa(int(patience.Seconds())+1))
+		http.Error(w, "too many", http.StatusTooManyRequests)
+	}))
+	t.Cleanup(server.Close)
+	trust := server.Client().Transport.(*http.Transport).TLSClientConfig
+	if _, err := ask(t.Context(), server.URL, "token", trust); err == nil || !strings.Contains(err.Error(), "429 Too Many Requests: too many") || asked.Load() != 1 {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
+	}
+}
+
 // The API server takes the usual header away and speaks for the client, to the pod too by TLS.
 func TestThroughTheAPIServerTheCatalogIsReadByTLS(t *testing.T) {
 	t.Parallel()
@@ -258,7 +306,7 @@ func TestThroughTheAPIServerTheCatalogIsReadByTLS(t *testing.T) {
 		t.Skip("an API server asks no pod on loopback, and this machine has no other address")
 	}
 	o := newOffice(t)
-	host, _ := startEndpointOn(t, o, address)
+	host, trust := startEndpointOn(t, o, address)
 	_, port, err := net.SplitHostPort(host)
 	must(t, err)
 	number, err := strconv.Atoi(port)
@@ -271,6 +319,7 @@ func TestThroughTheAPIServerTheCatalogIsReadByTLS(t *testing.T) {
 	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
 	pod, err = o.kube.CoreV1().Pods("kube-system").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 	must(t, err)
+	crowd(t, host, trust) // it waits then, as without an API server in between
 	text, err := leaderClient{api: o.kube, path: catalogPath}.fromPod(t.Context(), pod)
 	must(t, err)
 	document, err := readCatalog(text)

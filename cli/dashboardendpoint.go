@@ -76,7 +76,7 @@ func (e *pageEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
-		http.Error(w, problem, status)
+		refuse(w, problem, status)
 		return
 	}
 	if !e.rate.Allow() {

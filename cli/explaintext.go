@@ -214,7 +214,7 @@ func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 		condition += ", leaving"
 	}
 	facts := []fact{{"machine", s.Words()}, {"pool", orDash(s.NodePool)}, {"nodeclaim", orDash(s.Claim)},
-		{"price", priceWords(s.PricePerHour)}, {"state", condition}, {"age", ageWords(s.Age)}}
+		{"price", priceWords(s.PricePerHour)}, {"state", condition}, {"age", ageSince(s.Created, s.Age)}}
 	for _, c := range s.Conditions {
 		if c.Status == metav1.ConditionTrue && c.Message == "" {
 			continue // as it should be
@@ -259,6 +259,14 @@ func nodePods(s *explain.NodeExplanation) []part {
 		}
 	}
 	return parts
+}
+
+// ageSince says the age of something that was created then, or a dash: objects that people write do not say when.
+func ageSince(created metav1.Time, age time.Duration) string {
+	if created.IsZero() {
+		return "-"
+	}
+	return ageWords(age)
 }
 
 // ageWords says an age in its two largest units.

@@ -48,7 +48,7 @@ type nodeRow struct {
 	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
 	Disruption string               `json:"disruption,omitempty"`
 
-	age time.Duration
+	age time.Duration // 0 if it is not known when it was created
 }
 
 // newNodeTable lists the nodes of the snapshot. The plan is what disruption.Plan answers for it.
@@ -90,7 +90,9 @@ func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 	t.judge(s, plan)
 	for i := range t.Nodes {
 		row := &t.Nodes[i]
-		row.age = max(0, s.Now.Sub(row.Created.Time))
+		if !row.Created.IsZero() {
+			row.age = max(0, s.Now.Sub(row.Created.Time))
+		}
 		t.CPU.Requested, t.CPU.Allocatable = t.CPU.Requested+row.CPU.Requested, t.CPU.Allocatable+row.CPU.Allocatable
 		t.Memory.Requested, t.Memory.Allocatable = t.Memory.Requested+row.Memory.Requested, t.Memory.Allocatable+row.Memory.Allocatable
 		if row.PricePerHour == nil {
@@ -262,7 +264,7 @@ func (t *nodeTable) lines(screen *terminal) []string {
 			machine = strings.Join(strings.Fields(r.InstanceType+" "+r.Zone+" "+r.CapacityType), " ")
 		}
 		rows = append(rows, []string{r.Node, orDash(r.NodePool), machine, bar(r.CPU.Of()), bar(r.Memory.Of()), fmt.Sprint(r.Pods),
-			price, ageWords(r.age), r.state(), because})
+			price, ageSince(r.Created, r.age), r.state(), because})
 	}
 	lines = append(lines, "")
 	return append(lines, table(screen, "", rows)...)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-//go:embed assets templates
+//go:embed assets *.templ
 var files embed.FS
 
 // assets are the files that pages refer to, by the name that they are served under: it has the content's hash in it, so that a browser

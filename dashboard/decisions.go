@@ -16,12 +16,12 @@ import (
 const decisionsPath = "/decisions"
 
 func decisionsScreen() *screen {
-	return &screen{name: "Decisions", path: decisionsPath, patterns: []string{"GET " + decisionsPath}, file: "decisions.html", fill: fillDecisions}
+	return &screen{name: "Decisions", path: decisionsPath, patterns: []string{"GET " + decisionsPath}, fill: fillDecisions}
 }
 
 // decisionScreen tells of one decision.
 func decisionScreen() *screen {
-	return &screen{path: decisionsPath, patterns: []string{"GET " + decisionsPath + "/{id}"}, file: "decision.html", fill: fillDecision}
+	return &screen{path: decisionsPath, patterns: []string{"GET " + decisionsPath + "/{id}"}, fill: fillDecision}
 }
 
 // journalDocument is what is shown of the document of tenon journal.
@@ -121,7 +121,7 @@ type reasonRow struct {
 }
 
 func fillDecisions(r *http.Request, v *view) (content, error) {
-	return content{title: "Decisions", data: newDecisionsData(readDecisionsQuery(r.URL.Query()), v, rowsPerPage)}, nil
+	return content{title: "Decisions", shows: decisionsPage(newDecisionsData(readDecisionsQuery(r.URL.Query()), v, rowsPerPage))}, nil
 }
 
 func newDecisionsData(q decisionsQuery, v *view, perPage int) *decisionsData {
@@ -219,10 +219,10 @@ func fillDecision(r *http.Request, v *view) (content, error) {
 	e, err := decided(v, r)
 	if err != nil {
 		d.Problem = capital(err.Error()) + "."
-		return content{title: "Decisions", data: d, status: http.StatusNotFound}, nil
+		return content{title: "Decisions", shows: decisionPage(d), status: http.StatusNotFound}, nil
 	}
 	d.Story, d.JSON = e.Story, "/json/decision/"+url.PathEscape(r.PathValue("id"))
-	return content{title: "Decision " + e.Story.Name, data: d}, nil
+	return content{title: "Decision " + e.Story.Name, shows: decisionPage(d)}, nil
 }
 
 func decided(v *view, r *http.Request) (*Explanation, error) {

@@ -2,16 +2,16 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"html/template"
 	"math"
 )
 
 // exportData is everything that the exported page shows, one below the other.
 type exportData struct {
 	*frame
-	Style    template.CSS
+	Style    string
 	Security string
 	List     *nodesData
 	Pending  *waitingData
@@ -31,13 +31,9 @@ func Export(p *Picture) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := parseTemplates(a, "templates/export.html", "templates/parts.html")
-	if err != nil {
-		return nil, err
-	}
 	style := a.served[a.names["page.css"]]
 	hash := sha256.Sum256(style)
-	d := &exportData{frame: newFrame(v), Style: template.CSS(style), // our own file, not what somebody wrote in a cluster
+	d := &exportData{frame: newFrame(v), Style: string(style),
 		Security: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'; base-uri 'none'; form-action 'none'"}
 	d.List, _ = newNodesData(defaultNodesQuery(), v, math.MaxInt32)
 	d.List.Export = true
@@ -60,7 +56,7 @@ func Export(p *Picture) ([]byte, error) {
 		d.Pools = append(d.Pools, &storyData{Kind: KindPool, Story: e.Story, Export: true})
 	}
 	var out bytes.Buffer
-	if err := t.ExecuteTemplate(&out, "export", d); err != nil {
+	if err := exportedPage(d).Render(context.Background(), &out); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil

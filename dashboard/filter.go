@@ -67,7 +67,7 @@ func numberKeys() map[string]func(*node) (float64, bool) {
 		"cpu":    known(func(n *node) float64 { return 100 * n.CPU.Of() }),
 		"memory": known(func(n *node) float64 { return 100 * n.Memory.Of() }),
 		"pods":   known(func(n *node) float64 { return float64(n.Pods) }),
-		"age":    known(func(n *node) float64 { return n.age.Hours() }),
+		"age":    func(n *node) (float64, bool) { return n.age.Hours(), !n.Created.IsZero() },
 	}
 }
 

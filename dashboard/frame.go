@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
-	"html/template"
 	"net/url"
 	"time"
 )
@@ -24,7 +22,7 @@ type frame struct {
 	Bound, Gap      *float64
 	Leaving         int
 	Saving          float64
-	Data            any
+	assets          *assets
 }
 
 type frameLink struct {
@@ -46,26 +44,48 @@ func newFrame(v *view) *frame {
 	return f
 }
 
-// templates reads the template of a screen with everything that screens share.
-func (s *server) templates(name string) (*template.Template, error) {
-	return parseTemplates(s.assets, "templates/frame.html", "templates/parts.html", "templates/"+name)
+// tag is the number beside the name of a screen, 0 for none.
+func (f *frame) tag(s frameLink) int {
+	if s.Name != "Waiting" {
+		return 0
+	}
+	return f.Waiting
 }
 
-func parseTemplates(a *assets, names ...string) (*template.Template, error) {
-	t, err := template.New("").Funcs(template.FuncMap{
-		"asset": a.address, "dollars": dollars, "price": price, "monthly": monthly, "percent": percent, "tenths": tenths, "gib": gib,
-		"count": count, "age": ageWords, "bar": barWidth, "capital": capital,
-		"exact":   func(t time.Time) string { return t.UTC().Format(exactTime) },
-		"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"cents":   func(usd float64) string { return fmt.Sprintf("%.2f", usd) },
-		"gap":     func(gap float64) string { return fmt.Sprintf("%.1f %%", 100*gap) },
-		"deref":   func(x *float64) float64 { return *x },
-		"why":     func(kind Kind, name string) string { return whyAddress(kind, name) },
-	}).ParseFS(files, names...)
-	if err != nil {
-		return nil, fmt.Errorf("read the templates of the page: %w", err)
+// month is what the bill of an hour comes to in a month, as far as prices are known.
+func (f *frame) month() string {
+	words := monthly(f.Price) + " a month"
+	if f.Unpriced > 0 {
+		words += ", " + count(f.Unpriced, "node") + " of unknown price"
 	}
-	return t, nil
+	return words
+}
+
+// leave says that nodes go, and what that saves.
+func (f *frame) leave() string {
+	switch f.Leaving {
+	case 0:
+		return "nodes go"
+	case 1:
+		return "node goes, saves " + dollars(f.Saving) + "/h"
+	}
+	return "nodes go, saves " + dollars(f.Saving) + "/h"
+}
+
+// start says that machines have to be started, and how near their price is to the least that there could be.
+func (f *frame) start() string {
+	words := noun(f.Launches, "machine") + " to start"
+	if f.Launches == 0 {
+		return words
+	}
+	words += " for " + dollars(f.LaunchPrice) + "/h"
+	if f.Bound != nil {
+		words += "; no plan costs less than " + dollars(*f.Bound)
+	}
+	if f.Gap != nil {
+		words += " (gap " + gap(*f.Gap) + ")"
+	}
+	return words
 }
 
 // whyAddress is where an object's story is told.

@@ -49,6 +49,9 @@ type tally struct {
 	Count int
 }
 
+// mostTallies is how many reasons a group names.
+const mostTallies = 3
+
 // groupNodes groups the nodes by the keys, one below the other; the dearest groups come first.
 func groupNodes(nodes []*node, keys []string, total float64, depth int) []*group {
 	if len(keys) == 0 {

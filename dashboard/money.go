@@ -14,7 +14,7 @@ import (
 const moneyPath = "/money"
 
 func moneyScreen() *screen {
-	return &screen{name: "Money", path: moneyPath, patterns: []string{"GET " + moneyPath}, file: "money.html", fill: fillMoney}
+	return &screen{name: "Money", path: moneyPath, patterns: []string{"GET " + moneyPath}, fill: fillMoney}
 }
 
 // A Buffer is what has become of a CapacityBuffer, in pods, and what its room costs.
@@ -85,7 +85,7 @@ type moneyData struct {
 }
 
 func fillMoney(_ *http.Request, v *view) (content, error) {
-	return content{title: "Money", data: newMoneyData(v)}, nil
+	return content{title: "Money", shows: moneyPage(newMoneyData(v))}, nil
 }
 
 func newMoneyData(v *view) *moneyData {
@@ -134,6 +134,60 @@ func (d *moneyData) compare(v *view) error {
 	d.Idle = d.Compared.Idle[:min(len(d.Compared.Idle), mostIdle)]
 	d.IdleMore = len(d.Compared.Idle) - len(d.Idle)
 	return nil
+}
+
+// compared says what is paid now, what a plan would cost, and the least that there could be.
+func (d *moneyData) compared() string {
+	c := d.Compared
+	words := dollars(c.NowPerHour) + "/h now; a plan for the same pods, if all could move at once, would cost " + dollars(c.PlannedPerHour) + "/h"
+	if c.BoundPerHour != nil {
+		words += ", and no plan less than " + dollars(*c.BoundPerHour) + "/h"
+	}
+	words += "."
+	if d.Gap != nil {
+		words += " What is paid now is " + gap(*d.Gap) + " above that."
+	}
+	leftOut := func(n int, what string) {
+		verb := "are"
+		if n == 1 {
+			verb = "is"
+		}
+		if n > 0 {
+			words += " " + count(n, "node") + " " + what + " " + verb + " left out."
+		}
+	}
+	leftOut(len(c.Unpriced), "of unknown price")
+	leftOut(c.Outside, "outside pools")
+	return words
+}
+
+// reasonLink shows the decisions of a reason; the exported file has no such page.
+func (d *moneyData) reasonLink(r reasonRow) string {
+	if d.Export {
+		return ""
+	}
+	return decisionsQuery{reason: r.Reason}.address()
+}
+
+// idleLink leads to the story of a node, except in the exported file.
+func (d *moneyData) idleLink(n idleRecord) string {
+	if d.Export {
+		return ""
+	}
+	return whyAddress(KindNode, n.Node)
+}
+
+func (b *Buffer) name() string {
+	if b.Name == "" {
+		return b.Namespace
+	}
+	return b.Namespace + "/" + b.Name
+}
+
+// words say what the chart shows.
+func (c *chart) words() string {
+	return fmt.Sprintf("What the nodes cost from %s to %s: between %s/h and %s/h, at last %s/h. The table below says the same in numbers.",
+		exact(c.From), exact(c.To), dollars(c.Least), dollars(c.Most), dollars(c.Last))
 }
 
 // moneyWithin leaves names of namespaces out that are not seen: they are one together.

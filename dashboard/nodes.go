@@ -16,7 +16,7 @@ import (
 const rowsPerPage = 100
 
 func nodesScreen() *screen {
-	return &screen{name: "Nodes", path: "/", patterns: []string{"GET /{$}"}, file: "nodes.html", fill: fillNodes}
+	return &screen{name: "Nodes", path: "/", patterns: []string{"GET /{$}"}, fill: fillNodes}
 }
 
 // nodesQuery is what the address of the nodes says: everything that the screen shows follows from it.
@@ -110,7 +110,6 @@ type nodeRow struct {
 	Link    string
 	Because string
 	Code    string
-	Age     string
 }
 
 // pages says which part of the rows is shown.
@@ -125,7 +124,7 @@ const widestNarrow = 600
 
 func fillNodes(r *http.Request, v *view) (content, error) {
 	d, status := newNodesData(readNodesQuery(r.URL.Query()), v, rowsPerPage)
-	return content{title: "Nodes", data: d, status: status}, nil
+	return content{title: "Nodes", shows: nodesPage(d), status: status}, nil
 }
 
 func newNodesData(q nodesQuery, v *view, perPage int) (*nodesData, int) {
@@ -175,7 +174,7 @@ func (d *nodesData) addRows(nodes []*node, perPage int) {
 		d.Pages.Next = at(number + 1)
 	}
 	for _, n := range nodes[first:end] {
-		row := nodeRow{node: n, Link: nodeAddress(n), Because: n.Disruption, Age: ageWords(n.age)}
+		row := nodeRow{node: n, Link: nodeAddress(n), Because: n.Disruption}
 		if n.Kept != nil {
 			row.Because, row.Code = n.Kept.Message, n.Kept.Code
 		}
@@ -246,8 +245,29 @@ func (q nodesQuery) columns() []column {
 	return out
 }
 
-// GroupAddress shows the nodes of a group alone.
-func (d *nodesData) GroupAddress(g *group) string { return d.narrowed(g.Filter()) }
+// groupLink shows the nodes of a group alone; the exported file has no such page.
+func (d *nodesData) groupLink(g *group) string {
+	if d.Export {
+		return ""
+	}
+	return d.narrowed(g.Filter())
+}
+
+// all names the last row of the groups.
+func (d *nodesData) all() string {
+	if d.Filter != "" {
+		return "All that the filter leaves"
+	}
+	return "All"
+}
+
+// poolLink leads to the story of a pool, if there is one, and if what it is named beside has a link.
+func poolLink(beside, pool string) string {
+	if beside == "" || pool == "" {
+		return ""
+	}
+	return whyAddress(KindPool, pool)
+}
 
 func (d *nodesData) narrowed(term string) string {
 	q := d.query

@@ -10,10 +10,12 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"tenon.sh/dashboard"
 )
@@ -195,6 +197,9 @@ func TestPagesAreWellFormed(t *testing.T) {
 		if strings.Contains(page, "style=") || strings.Contains(page, "onclick") {
 			t.Errorf("%s says inline how it looks or what it does", address)
 		}
+		if strings.Contains(page, "Part(") { // in the middle of text templ takes it as text
+			t.Errorf("%s shows the call of a part", address)
+		}
 	}
 }
 
@@ -213,6 +218,31 @@ func TestEmptyStatesSayWhatToDo(t *testing.T) {
 	}
 	if !strings.Contains(get(t, serve(t, few()), "/?filter=nothing"), "No node meets the filter, of 5.") {
 		t.Error("a filter that leaves nothing does not say so")
+	}
+}
+
+func TestANodeThatDoesNotSayWhenItWasCreatedIsOfNoAge(t *testing.T) {
+	t.Parallel()
+	p := picture(0)
+	p.Nodes = document(map[string]any{"nodes": []row{{"node": "bare", "state": "starting", "created": nil}, {"node": "dated", "state": "starting", "created": p.At.Add(-time.Hour)}}})
+	handler := serve(t, p)
+	export, err := dashboard.Export(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, page := range map[string]string{"nodes": get(t, handler, "/?sort=age"), "waiting": get(t, handler, "/waiting"), "export": string(export)} {
+		if strings.Contains(page, "0001-01-01") || strings.Contains(page, "106751d") || !strings.Contains(page, "1h0m") {
+			t.Errorf("%s: %s", what, page)
+		}
+	}
+	page := get(t, handler, "/?sort=age")
+	if strings.Index(page, ">dated</a>") > strings.Index(page, ">bare</a>") {
+		t.Error("the oldest is not first")
+	}
+	for filter, want := range map[string]string{"age>2m": "1–1 of 1", "age<2d": "1–1 of 1", "age>2d": "No node meets the filter"} {
+		if page := get(t, handler, "/?filter="+url.QueryEscape(filter)); !strings.Contains(page, want) {
+			t.Errorf("%s does not show %q", filter, want)
+		}
 	}
 }
 
@@ -269,7 +299,7 @@ func TestExportLoadsNothingAndShowsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, forbidden := range []string{"<script", `href="/`, "src=", "url(http", "/assets/"} {
+	for _, forbidden := range []string{"<script", `href="/`, "src=", "url(http", "/assets/", "Part("} {
 		if bytes.Contains(page, []byte(forbidden)) {
 			t.Errorf("the file has %s in it", forbidden)
 		}

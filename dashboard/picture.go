@@ -157,7 +157,15 @@ type node struct {
 	} `json:"kept"`
 	Disruption string `json:"disruption"`
 
-	age time.Duration
+	age time.Duration // 0 if it is not known when it was created
+}
+
+// ageWords says how old the node is, as tenon nodes does.
+func (n *node) ageWords() string {
+	if n.Created.IsZero() {
+		return "-"
+	}
+	return ageWords(n.age)
 }
 
 // Goes reports whether the node would be removed now.
@@ -238,7 +246,9 @@ func newView(p *Picture) (*view, error) {
 	}
 	for i := range v.nodes.Nodes {
 		n := &v.nodes.Nodes[i]
-		n.age = max(0, p.At.Sub(n.Created))
+		if !n.Created.IsZero() {
+			n.age = max(0, p.At.Sub(n.Created))
+		}
 	}
 	sum := fnv.New64a()
 	sum.Write(p.Nodes)

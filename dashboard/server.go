@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"html/template"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/a-h/templ"
 )
 
 // Options say how the page is served. The zero value is for a reader on the same machine.
@@ -46,16 +47,14 @@ type server struct {
 type screen struct {
 	name, path string // in the list of screens, or of the screen that a page without a name belongs to
 	patterns   []string
-	file       string // of its template
-	template   *template.Template
 	// fill takes from the picture what the page shows.
 	fill func(r *http.Request, v *view) (content, error)
 }
 
-// A content is what a screen shows: its title, what its template takes, and another status than 200 if something is wrong.
+// A content is what a screen shows, under a title, and another status than 200 if something is wrong.
 type content struct {
 	title  string
-	data   any
+	shows  templ.Component
 	status int
 }
 
@@ -73,9 +72,6 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, whatIfScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
 		page := make()
-		if page.template, err = s.templates(page.file); err != nil {
-			return nil, err
-		}
 		s.screens = append(s.screens, page)
 		for _, pattern := range page.patterns {
 			mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.page(w, r, page) })
@@ -180,7 +176,7 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, page *scr
 		return nil, 0, err
 	}
 	f := newFrame(v)
-	f.Title, f.Problem, f.Tag, f.Build, f.Data = c.title, problem, tag, s.assets.build, c.data
+	f.Title, f.Problem, f.Tag, f.Build, f.assets = c.title, problem, tag, s.assets.build, s.assets
 	f.Every = s.reader.every.Milliseconds()
 	for _, other := range s.screens {
 		if other.name != "" {
@@ -188,7 +184,7 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, page *scr
 		}
 	}
 	var out bytes.Buffer
-	if err := page.template.ExecuteTemplate(&out, "frame", f); err != nil {
+	if err := wholePage(f, c.shows).Render(r.Context(), &out); err != nil {
 		return nil, 0, err
 	}
 	if c.status == 0 {

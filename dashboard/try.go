@@ -92,9 +92,9 @@ func (s *server) tryPage(page *screen) http.HandlerFunc {
 		asked := asked
 		asked.fill = func(*http.Request, *view) (content, error) {
 			if d.Problem = refusal; out == nil {
-				return content{title: "What if", data: d}, nil
+				return content{title: "What if", shows: whatIfPage(d)}, nil
 			}
-			return content{title: "What if", data: d}, d.answer(out)
+			return content{title: "What if", shows: whatIfPage(d)}, d.answer(out)
 		}
 		answer, status, err := s.render(r, v, problem, "", &asked)
 		if err != nil {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 const mostClasses = 50
 
 func waitingScreen() *screen {
-	return &screen{name: "Waiting", path: "/waiting", patterns: []string{"GET /waiting"}, file: "waiting.html", fill: fillWaiting}
+	return &screen{name: "Waiting", path: "/waiting", patterns: []string{"GET /waiting"}, fill: fillWaiting}
 }
 
 // waitingData is what the template of the pods that wait takes.
@@ -50,13 +51,13 @@ type launchRow struct {
 // startingRow is a machine that has been asked for, or whose node is not ready yet.
 type startingRow struct {
 	*node
-	Link, Machine, Age, Because string
-	Expected                    int // pods that are to run on it
+	Link, Machine, Because string
+	Expected               int // pods that are to run on it
 }
 
 func fillWaiting(r *http.Request, v *view) (content, error) {
 	d, err := newWaitingData(v)
-	return content{title: "Waiting", data: d}, err
+	return content{title: "Waiting", shows: waitingPage(d)}, err
 }
 
 func newWaitingData(v *view) (*waitingData, error) {
@@ -99,7 +100,7 @@ func newWaitingData(v *view) (*waitingData, error) {
 		if n.State != "starting" {
 			continue
 		}
-		row := startingRow{node: n, Link: nodeAddress(n), Machine: machineWords(n.InstanceType, n.Zone, n.CapacityType), Age: ageWords(n.age),
+		row := startingRow{node: n, Link: nodeAddress(n), Machine: machineWords(n.InstanceType, n.Zone, n.CapacityType),
 			Because: n.Disruption, Expected: expected[n.Node]}
 		if n.Claim != n.Node {
 			row.Expected += expected[n.Claim]
@@ -193,6 +194,27 @@ func (c *podClass) Verb() string {
 		return "To be started for that:"
 	}
 	return "There is room on"
+}
+
+// meta says how many they are, how long they have waited and what they ask for.
+func (c *podClass) meta() string {
+	each, longest := "it asks", ""
+	if len(c.Pods) > 1 {
+		each, longest = "each asks", "up to "
+	}
+	words := count(len(c.Pods), "pod") + ", waiting for " + longest + c.Waited
+	if c.Asks != "" {
+		words += "; " + each + " for " + c.Asks
+	}
+	return words + "."
+}
+
+// others ends the sentence that names what the pods are to run on.
+func (c *podClass) others() string {
+	if c.OnMore > 0 {
+		return fmt.Sprintf(" and %d more.", c.OnMore)
+	}
+	return "."
 }
 
 // explain asks for the story of the class's oldest pod.

@@ -20,7 +20,7 @@ const (
 )
 
 func whatIfScreen() *screen {
-	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, file: "whatif.html", fill: fillWhatIf}
+	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, fill: fillWhatIf}
 }
 
 // ChangedPool is the kind of manifests that are changed already: what comes of them is asked for at once.
@@ -174,18 +174,18 @@ type leavingRow struct {
 func fillWhatIf(r *http.Request, v *view) (content, error) {
 	d := newWhatIfData(v, r.URL.Query().Get("from"))
 	if d.From == "" {
-		return content{title: "What if", data: d}, nil
+		return content{title: "What if", shows: whatIfPage(d)}, nil
 	}
 	for _, m := range v.Manifests {
 		if m.Kind+"/"+m.Name == d.From {
 			var err error
 			d.Changed = m.Kind == ChangedPool
 			d.Text, err = m.Text()
-			return content{title: "What if", data: d}, err
+			return content{title: "What if", shows: whatIfPage(d)}, err
 		}
 	}
 	d.Problem = "There is no " + strings.Replace(d.From, "/", " ", 1) + " here."
-	return content{title: "What if", data: d, status: http.StatusNotFound}, nil
+	return content{title: "What if", shows: whatIfPage(d), status: http.StatusNotFound}, nil
 }
 
 func newWhatIfData(v *view, from string) *whatIfData {
@@ -224,7 +224,9 @@ func (d *whatIfData) answer(o *Outcome) error {
 		return fmt.Errorf("read the document of the plan: %w", err)
 	}
 	for i := range plan.Launches[:min(len(plan.Launches), mostLines)] {
-		d.Launches = append(d.Launches, newLaunchRow(&plan.Launches[i]))
+		row := newLaunchRow(&plan.Launches[i])
+		row.PoolLink = "" // the pool may be one of the text alone
+		d.Launches = append(d.Launches, row)
 	}
 	for _, x := range plan.Disruptions[:min(len(plan.Disruptions), mostLines)] {
 		d.Leaving = append(d.Leaving, leavingRow{x.Nodes, x.Reason, x.SavingPerHour})
@@ -279,6 +281,25 @@ func stayWords(f *Figures) string {
 		parts = append(parts, fmt.Sprintf("%d %s", k.Count, k.Code))
 	}
 	return cmp.Or(strings.Join(parts, ",\n"), "-")
+}
+
+// hint says what to do as long as there is no answer.
+func (d *whatIfData) hint() string {
+	switch {
+	case d.Changed:
+		return "“Plan it” shows here what comes of this change."
+	case d.Text != "":
+		return "Change the text, and the plan appears here."
+	}
+	return "Begin with an object of the cluster, or paste a NodePool, NodeOverlay or CapacityBuffer, or a Deployment with its replicas."
+}
+
+// words are the difference with the names of what it is about.
+func (d *Difference) words() string {
+	if len(d.Names) == 0 {
+		return capital(d.Text)
+	}
+	return capital(d.Text) + ": " + strings.Join(d.Names, ", ")
 }
 
 // commands are what compares and applies the objects. Their names have been checked: a shell takes them as they are.

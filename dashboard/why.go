@@ -8,18 +8,18 @@ import (
 )
 
 func whyScreen() *screen {
-	return &screen{name: "Why", path: "/why", patterns: []string{"GET /why"}, file: "why.html", fill: fillWhy}
+	return &screen{name: "Why", path: "/why", patterns: []string{"GET /why"}, fill: fillWhy}
 }
 
 // storyScreen tells the story of one object.
 func storyScreen() *screen {
-	return &screen{path: "/why", patterns: []string{"GET /why/{kind}/{name...}"}, file: "story.html", fill: fillStory}
+	return &screen{path: "/why", patterns: []string{"GET /why/{kind}/{name...}"}, fill: fillStory}
 }
 
 // missingScreen is shown at addresses that there are not.
 func missingScreen() *screen {
-	return &screen{patterns: []string{"GET /"}, file: "missing.html", fill: func(r *http.Request, _ *view) (content, error) {
-		return content{title: "Not here", status: http.StatusNotFound}, nil
+	return &screen{patterns: []string{"GET /"}, fill: func(r *http.Request, _ *view) (content, error) {
+		return content{title: "Not here", shows: missingPage(), status: http.StatusNotFound}, nil
 	}}
 }
 
@@ -49,7 +49,7 @@ func fillWhy(r *http.Request, v *view) (content, error) {
 	if d.Search != "" {
 		d.search(v)
 	}
-	return content{title: "Why", data: d}, nil
+	return content{title: "Why", shows: whyPage(d)}, nil
 }
 
 func poolNote(v *view, name string) string {
@@ -132,10 +132,10 @@ func fillStory(r *http.Request, v *view) (content, error) {
 	e, err := explained(v, r)
 	if err != nil {
 		d.Problem = capital(err.Error()) + "."
-		return content{title: "Why", data: d, status: http.StatusNotFound}, nil
+		return content{title: "Why", shows: storyPage(d), status: http.StatusNotFound}, nil
 	}
 	d.Story, d.JSON = e.Story, "/json/explain/"+strings.TrimPrefix(whyAddress(d.Kind, r.PathValue("name")), "/why/")
-	return content{title: e.Story.Kind + " " + e.Story.Name, data: d}, nil
+	return content{title: e.Story.Kind + " " + e.Story.Name, shows: storyPage(d)}, nil
 }
 
 func explainDocument(v *view, r *http.Request) ([]byte, error) {

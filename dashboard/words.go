@@ -29,12 +29,34 @@ func tenths(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 
 func gib(bytes float64) string { return tenths(bytes/(1<<30)) + " GiB" }
 
 // count says how many there are of something.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+func count(n int, of string) string {
+	return fmt.Sprintf("%d %s", n, noun(n, of))
 }
+
+// noun is a word for one of something, or for several.
+func noun(n int, one string) string {
+	if n == 1 {
+		return one
+	}
+	return one + "s"
+}
+
+// priceOr is a price, or a dash if it is not known.
+func priceOr(usd *float64) string {
+	if usd == nil {
+		return "-"
+	}
+	return price(*usd)
+}
+
+func cents(usd float64) string { return fmt.Sprintf("%.2f", usd) }
+
+// gap is how far something is above the least that there could be.
+func gap(of float64) string { return fmt.Sprintf("%.1f %%", 100*of) }
+
+// exact is a time for people, machine the same for programs.
+func exact(t time.Time) string   { return t.UTC().Format(exactTime) }
+func machine(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // ageWords says an age in its two largest units.
 func ageWords(age time.Duration) string {
