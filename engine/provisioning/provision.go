@@ -42,7 +42,7 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	}
 	p.sumUpGangs(plan, s)
 	plan.Notes = append(plan.Notes, notes...)
-	plan.LearnedDevices = deviceplan.LearnedChanges(s)
+	plan.LearnedDevices = deviceplan.LearnedChanges(s, cache)
 	return plan
 }
 
