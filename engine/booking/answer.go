@@ -14,7 +14,7 @@ func (r *Request) answer(room *engine.RequestRoom) engine.RequestAnswer {
 	if room.Status != nil {
 		conditions = room.Status.Conditions
 	}
-	if r.Phase != Ended && r.Waits {
+	if r.Phase == Seeking && r.Waits {
 		return engine.RequestAnswer{Progress: engine.RequestWaits, Reason: r.Reason, Message: r.Message}
 	}
 	said := func(kind string, p engine.RequestProgress) (engine.RequestAnswer, bool) {
