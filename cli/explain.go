@@ -15,7 +15,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -36,18 +35,22 @@ type explainOptions struct {
 func newExplain() *cobra.Command {
 	o := explainOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
 	command := &cobra.Command{
-		Use:   "explain pod|node|nodepool NAME",
-		Short: "Say why a pod waits or where it goes, why a node stays or goes, and what a pool can do",
+		Use:   "explain pod|node|nodepool|provisioningrequest|podgroup NAME",
+		Short: "Say why pods wait or where they go, why a node stays or goes, and what a pool can do",
 		Long: `Explains one object of a live cluster, or of a file with -f, which holds what tenon plan -f takes or a scenario (*.txt):
 
   pod       where the plan puts it, on which machine and why that one, or what each pool lacks for it
   node      what it is and costs, what runs there, and why it stays or would be removed
   nodepool  whether it can be used, what it can buy now, what its budgets allow, and which pods it refuses
 
+  provisioningrequest  whether there is room for its pods, on which machines, or what it waits for
+  podgroup             how many of its pods start together and how many have a place, or what it waits for
+
 Nothing is changed. The words are those of the events that the controller writes; -o json is the record behind them.`,
 		Example: `  tenon explain pod web-1 -n shop
   tenon explain node ip-10-0-3-7 -o json
-  tenon explain nodepool general -f snapshot.yaml`,
+  tenon explain nodepool general -f snapshot.yaml
+  tenon explain podgroup shop/train`,
 		Args: explainArgs,
 		RunE: func(command *cobra.Command, args []string) error {
 			kind, name := explained(args)
@@ -57,7 +60,7 @@ Nothing is changed. The words are those of the events that the controller writes
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
 	o.addCatalogFlags(flags)
-	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the pod")
+	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the pod, request or group, unless NAME says it: NAMESPACE/NAME")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -68,6 +71,9 @@ const (
 	kindPod  = "pod"
 	kindNode = "node"
 	kindPool = "nodepool"
+
+	kindRequest = "provisioningrequest"
+	kindGroup   = "podgroup"
 )
 
 // explained reads what is to be explained: "pod web" or "pod/web".
@@ -84,17 +90,21 @@ func explained(args []string) (kind, name string) {
 		return kindNode, name
 	case "nodepool", "nodepools", "pool", "np":
 		return kindPool, name
+	case kindRequest, "provisioningrequests", "provreq", "provreqs":
+		return kindRequest, name
+	case kindGroup, "podgroups":
+		return kindGroup, name
 	}
 	return "", name
 }
 
 func explainArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 || len(args) > 2 {
-		return errors.New("say what to explain: tenon explain pod NAME, node NAME or nodepool NAME")
+		return errors.New("say what to explain: tenon explain pod NAME, node NAME, nodepool NAME, provisioningrequest NAME or podgroup NAME")
 	}
 	kind, name := explained(args)
 	if kind == "" {
-		return fmt.Errorf("%s cannot be explained: it is pod, node or nodepool", args[0])
+		return fmt.Errorf("%s cannot be explained: it is pod, node, nodepool, provisioningrequest or podgroup", args[0])
 	}
 	if name == "" {
 		return fmt.Errorf("the name is missing: tenon explain %s NAME", kind)
@@ -164,37 +174,61 @@ type explanation struct {
 	pod    *explain.PodExplanation // nil of other objects
 }
 
-// explain explains the object of a kind and name. The namespace is that of a pod whose name does not say one.
+// explain explains the object of a kind and name. The namespace is that of an object in one whose name does not say it.
 func (e *explainer) explain(kind, namespace, name string) (explanation, error) {
 	switch kind {
 	case kindPod:
 		return e.explainPod(namespace, name)
 	case kindNode:
 		return e.explainNode(name)
+	case kindRequest:
+		o, err := objectOf(e.snapshot.ProvisioningRequests, kindRequest, namespace, name)
+		if err != nil {
+			return explanation{}, err
+		}
+		record := explain.ExplainRequest(e.plan(), o)
+		return explanation{kind: "ProvisioningRequestExplanation", record: record, story: requestStory(&record)}, nil
+	case kindGroup:
+		o, err := objectOf(e.snapshot.PodGroups, kindGroup, namespace, name)
+		if err != nil {
+			return explanation{}, err
+		}
+		record := explain.ExplainGang(e.snapshot, e.plan(), o)
+		return explanation{kind: "PodGroupExplanation", record: record, story: gangStory(&record)}, nil
 	}
 	return e.explainPool(name)
 }
 
 func (e *explainer) explainPod(namespace, name string) (explanation, error) {
-	s := e.snapshot
+	pod, err := objectOf(e.snapshot.Pods, kindPod, namespace, name)
+	if err != nil {
+		return explanation{}, err
+	}
+	record := explain.ExplainPod(e.snapshot, e.options, e.plan(), pod)
+	return explanation{"PodExplanation", record, podStory(&record), &record}, nil
+}
+
+// objectOf finds the object of a name, in the namespace unless the name says another one.
+func objectOf[T metav1.Object](list []T, kind, namespace, name string) (found T, err error) {
 	if ns, rest, ok := strings.Cut(name, "/"); ok {
 		namespace, name = ns, rest
 	}
-	i := slices.IndexFunc(s.Pods, func(p *corev1.Pod) bool { return p.Namespace == namespace && p.Name == name })
-	if i < 0 {
-		var names []string
-		for _, p := range s.Pods {
-			if p.Name == name {
-				return explanation{}, fmt.Errorf("there is no pod %s in namespace %s, but one in namespace %s: add -n %s", name, namespace, p.Namespace, p.Namespace)
-			}
-			if p.Namespace == namespace {
-				names = append(names, p.Name)
-			}
+	var names []string
+	elsewhere := ""
+	for _, o := range list {
+		switch {
+		case o.GetNamespace() == namespace && o.GetName() == name:
+			return o, nil
+		case o.GetNamespace() == namespace:
+			names = append(names, o.GetName())
+		case o.GetName() == name && elsewhere == "":
+			elsewhere = o.GetNamespace()
 		}
-		return explanation{}, notFound("pod", name, " in namespace "+namespace, names)
 	}
-	record := explain.ExplainPod(s, e.options, e.plan(), s.Pods[i])
-	return explanation{"PodExplanation", record, podStory(&record), &record}, nil
+	if elsewhere != "" {
+		return found, fmt.Errorf("there is no %s %s in namespace %s, but one in namespace %s: add -n %s", kind, name, namespace, elsewhere, elsewhere)
+	}
+	return found, notFound(kind, name, " in namespace "+namespace, names)
 }
 
 func (e *explainer) explainNode(name string) (explanation, error) {

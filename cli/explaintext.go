@@ -82,6 +82,59 @@ func podStory(s *explain.PodExplanation) objectStory {
 	return out
 }
 
+// requestStory says what becomes of a ProvisioningRequest.
+func requestStory(s *explain.RequestExplanation) objectStory {
+	out := objectStory{kind: "ProvisioningRequest", name: s.Request, headline: s.Summary}
+	if s.Message != "" {
+		out.parts = append(out.parts, part{lines: []string{fmt.Sprintf("  %s [%s]", s.Message, s.Reason)}, follows: true})
+	}
+	var sets []string
+	for _, set := range s.PodSets {
+		sets = append(sets, fmt.Sprintf("%d of PodTemplate %s", set.Count, set.PodTemplate))
+	}
+	facts := []fact{{"class", s.Class}, {"pods", orDash(strings.Join(sets, ", "))}}
+	if s.Size > 0 {
+		facts = append(facts, fact{"to come", fmt.Sprintf("%s: nodes have room for %d, machines that start for %d", count(s.Size, "pod"), s.Existing, s.Coming)})
+	}
+	if len(s.Launches) > 0 {
+		facts = append(facts, fact{"launches", some(s.Launches, mostPodGroups)})
+	}
+	if s.Advice != "" {
+		facts = append(facts, fact{"to do", s.Advice})
+	}
+	out.parts = append(out.parts, part{facts: facts})
+	return out
+}
+
+// gangStory says what becomes of a PodGroup.
+func gangStory(s *explain.GangExplanation) objectStory {
+	out := objectStory{kind: "PodGroup", name: s.PodGroup, headline: s.Summary}
+	var lines []string
+	for _, r := range s.Reasons {
+		lines = append(lines, "  "+reasonLine(r.Reason()))
+	}
+	out.parts = append(out.parts, part{lines: lines, follows: true})
+	var facts []fact
+	if s.Progress != "" {
+		facts = append(facts, fact{"together", count(s.MinCount, "pod")}, fact{"running", fmt.Sprint(s.Running)},
+			fact{"to come", fmt.Sprintf("%d have a place on nodes that are there, %d on machines that start, and %d none", s.Existing, s.Coming, s.Left)})
+	}
+	if s.TopologyKey != "" {
+		facts = append(facts, fact{"in one", s.TopologyKey})
+	}
+	if len(s.Launches) > 0 {
+		facts = append(facts, fact{"launches", some(s.Launches, mostPodGroups)})
+	}
+	if len(s.Pods) > 0 {
+		facts = append(facts, fact{"pods", some(s.Pods, mostPodGroups)})
+	}
+	if s.Advice != "" {
+		facts = append(facts, fact{"to do", s.Advice})
+	}
+	out.parts = append(out.parts, part{facts: facts})
+	return out
+}
+
 // requestWords says what a pod asks for, but for its place among the pods of a node.
 func requestWords(requests map[string]string) string {
 	var parts []string

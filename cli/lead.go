@@ -204,7 +204,7 @@ func (p *parts) makeLoops() {
 	}
 	requests := p.opt.FeatureGates["ProvisioningRequest"]
 	if requests {
-		provisions.Requests = &provisioningrequest.Writer{Cluster: p.cluster}
+		provisions.Requests = &provisioningrequest.Writer{Cluster: p.cluster, Recorder: p.recorder}
 	}
 	provisioner := provision.New(provisions)
 	disruption := disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Options: options, Begun: p.journal.Passed}

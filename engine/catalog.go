@@ -31,6 +31,6 @@ type CatalogDocument struct {
 	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
 	// IgnoresRequests says the same of ProvisioningRequest.
 	IgnoresRequests bool `json:"ignoresRequests,omitempty"`
-	// IgnoresClaims says that the controller does not act on claims for devices.
+	// IgnoresClaims says that the controller does not act on claims for devices, and on resources that stand for devices.
 	IgnoresClaims bool `json:"ignoresClaims,omitempty"`
 }

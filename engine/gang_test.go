@@ -46,6 +46,42 @@ func inGangs(s *engine.Snapshot, gangs int) *engine.Snapshot {
 	return &out
 }
 
+// TestGangsSayHowFarTheyHaveCome makes gangs of the pods of every scenario: what plans say of them agrees with what they do.
+func TestGangsSayHowFarTheyHaveCome(t *testing.T) {
+	t.Parallel()
+	met := map[engine.GangProgress]int{}
+	for _, path := range scenarioFiles(t) {
+		f := loadScenario(t, path)
+		for _, s := range []*engine.Snapshot{f.Snapshot, inGangs(f.Snapshot, 1), inGangs(f.Snapshot, 3)} {
+			gangs := gang.Read(s)
+			if gangs == nil {
+				continue
+			}
+			plan := provisioning.Plan(s, f.Options, nil)
+			if len(plan.Gangs) != len(gangs.List) {
+				t.Fatalf("%s: %d of %d gangs", path, len(plan.Gangs), len(gangs.List))
+			}
+			for i, g := range plan.Gangs {
+				met[g.Progress]++
+				if of := gangs.List[i]; g.Namespace+"/"+g.Name != of.Name() || g.Running+g.Existing+g.Coming+g.Left != of.Exist() || g.Left < 0 {
+					t.Errorf("%s: %+v of %d pods", path, g, of.Exist())
+				}
+				found := g.Running + g.Existing + g.Coming
+				starts := g.Progress == engine.GangStarts || g.Progress == engine.GangStarted
+				if starts != (found >= g.MinCount) || !starts && found > g.Running {
+					t.Errorf("%s: %+v", path, g)
+				}
+				if why := g.Progress == engine.GangWaits || g.Progress == engine.GangTooFew; why != (len(g.Reasons) > 0) && !starts || why != (g.Advice() != "") {
+					t.Errorf("%s: %+v: %q", path, g, g.Advice())
+				}
+			}
+		}
+	}
+	if met[engine.GangWaits] == 0 || met[engine.GangStarts] == 0 || met[engine.GangTooFew] == 0 || met[engine.GangStarted] == 0 || met[engine.GangUntried] == 0 {
+		t.Error(met)
+	}
+}
+
 // TestGangsStartWholeOrNotAtAll makes gangs of the pods of every scenario: in a plan as many of one as have to have a place, or none.
 func TestGangsStartWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()

@@ -52,6 +52,9 @@ type Plan struct {
 	// ProvisioningRequests says of each ProvisioningRequest what has become of it, in the order in which they are served. Only
 	// provisioning.Plan fills it.
 	ProvisioningRequests []RequestRoom `json:",omitempty"`
+	// Gangs says of each PodGroup whose pods start together what becomes of it, in the order in which they are served. Only
+	// provisioning.Plan fills it.
+	Gangs []GangRoom `json:",omitempty"`
 	// Backoffs says what to write on pools about machines that did not take their pods, in order of the pools' names. Only
 	// provisioning.Plan fills it.
 	Backoffs []BackoffChange `json:"-"`
@@ -321,4 +324,52 @@ type RequestRoom struct {
 	Problem string `json:",omitempty"`
 	// Status is what the request is to say; nil if it says so already.
 	Status *autoscalingv1.ProvisioningRequestStatus `json:",omitempty"`
+	// Answer is what that comes to.
+	Answer RequestAnswer
+}
+
+// RequestProgress is how far a ProvisioningRequest has come.
+type RequestProgress string
+
+// How far ProvisioningRequests come.
+const (
+	RequestWaits       RequestProgress = "Waiting"     // there is no room for it, or not all that it refers to
+	RequestStarts      RequestProgress = "Starting"    // machines with room for all of its pods are there or start
+	RequestProvisioned RequestProgress = "Provisioned" // room is held
+	RequestConsumed    RequestProgress = "Consumed"    // its pods have nodes
+	RequestExpired     RequestProgress = "Expired"     // its room is held no longer, and not all of its pods have come
+	RequestFailed      RequestProgress = "Failed"      // room is not looked for any more
+)
+
+// RequestAnswer is the answer to a ProvisioningRequest: how far it has come, and the reason and message of the condition that says so, or
+// why it has none yet.
+type RequestAnswer struct {
+	Progress        RequestProgress
+	Reason, Message string
+	// Advice is what its owner can do, empty where Message says it or there is nothing to do.
+	Advice string `json:",omitempty"`
+}
+
+// GangProgress is how far a PodGroup whose pods start together has come.
+type GangProgress string
+
+// How far gangs come.
+const (
+	GangTooFew  GangProgress = "TooSmall" // fewer of its pods exist than start together
+	GangUntried GangProgress = "Untried"  // kube-scheduler has not said yet that it finds no places
+	GangWaits   GangProgress = "Waiting"  // too few of its pods have a place: nothing is started for it
+	GangStarts  GangProgress = "Starting" // enough of its pods have a node, or a place on one or on a machine that starts
+	GangStarted GangProgress = "Running"  // enough of its pods have a node
+)
+
+// GangRoom is what becomes of a PodGroup whose pods start together.
+type GangRoom struct {
+	Namespace, Name string
+	UID             types.UID
+	Progress        GangProgress
+	// MinCount is how many of its pods start together. Running have a node. Of the others Existing have a place on nodes that are there
+	// and Coming on machines that have been, or are now, started; Left have none.
+	MinCount, Running, Existing, Coming, Left int
+	// Reasons say why not more of its pods have a place.
+	Reasons []Reason `json:",omitempty"`
 }

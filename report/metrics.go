@@ -34,12 +34,14 @@ type Metrics struct {
 	evaluation                                                      *prometheus.HistogramVec
 	eligible                                                        *prometheus.GaugeVec
 	kept                                                            *prometheus.GaugeVec
-	keptFor                                                         map[[2]string]int // by pool and reason, as last said
-	failedValidations, queueFailures, judgements                    *prometheus.CounterVec
-	unhealthyDisrupted                                              *prometheus.CounterVec
-	balance                                                         *prometheus.HistogramVec
-	cloudDuration                                                   *prometheus.HistogramVec
-	cloudErrors                                                     *prometheus.CounterVec
+	requests, gangs                                                 *prometheus.GaugeVec
+	// By their two labels, as last said.
+	keptFor, requestsBy, gangsBy                 map[[2]string]int
+	failedValidations, queueFailures, judgements *prometheus.CounterVec
+	unhealthyDisrupted                           *prometheus.CounterVec
+	balance                                      *prometheus.HistogramVec
+	cloudDuration                                *prometheus.HistogramVec
+	cloudErrors                                  *prometheus.CounterVec
 }
 
 // NewMetrics declares the metrics to a registry.
@@ -107,6 +109,10 @@ func (m *Metrics) declareDecisions(f factory) {
 		decisionBuckets(), "reason", "consolidation_type")
 	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
 	m.kept = f.gauges("tenon_nodes_kept", "Nodes by why they were not disrupted at the last look, the reasons of tenon explain node.", "nodepool", "reason")
+	m.requests = f.gauges("tenon_provisioning_requests",
+		"ProvisioningRequests by what the last plan made of them, as tenon explain provisioningrequest says.", "progress", "reason")
+	m.gangs = f.gauges("tenon_pod_groups", "PodGroups whose pods start together by what the last plan made of them, as tenon explain podgroup says.",
+		"progress", "reason")
 	m.judgements = f.counters("karpenter_consolidation_moves_total", "Moves that consolidation looked at, once for each pool that they would take machines from.",
 		"decision", "nodepool", "policy")
 	m.balance = f.histograms("karpenter_consolidation_score", "Scores of moves under the policy Balanced.", []float64{0.1, 0.25, 0.33, 0.5, 1, 2, 5, 10},
@@ -269,15 +275,20 @@ func (m *Metrics) Kept(kept []engine.Kept) {
 	for _, k := range kept {
 		counts[[2]string{k.NodePool, snake(string(k.Reason.Code))}]++
 	}
-	for labels := range m.keptFor {
+	m.keptFor = setCounts(m.kept, m.keptFor, counts)
+}
+
+// setCounts says the counts by two labels in place of those that were said before; the answer is what to give it the next time.
+func setCounts(gauges *prometheus.GaugeVec, before, counts map[[2]string]int) map[[2]string]int {
+	for labels := range before {
 		if counts[labels] == 0 {
-			m.kept.DeleteLabelValues(labels[:]...)
+			gauges.DeleteLabelValues(labels[:]...)
 		}
 	}
 	for labels, n := range counts {
-		m.kept.WithLabelValues(labels[:]...).Set(float64(n))
+		gauges.WithLabelValues(labels[:]...).Set(float64(n))
 	}
-	m.keptFor = counts
+	return counts
 }
 
 // Decided counts a disruption that began, for each of the pools that it touches.

@@ -25,6 +25,7 @@ const (
 	CommitmentsRefused        = "CommitmentsRefused" // ours
 	MachineChurn              = "MachineChurn"       // ours
 	NodesDiffer               = "NodesDiffer"        // ours
+	GangStarting              = "GangStarting"       // ours
 	FailedDraining            = "FailedDraining"
 	Evicted                   = "Evicted"
 	Disrupted                 = "Disrupted"

@@ -15,6 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/api/autoscalingv1"
+	"tenon.sh/engine"
 )
 
 const (
@@ -68,16 +71,21 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 		clock:  clock,
 		told:   map[string]*telling{},
 		limits: map[string]*rate.Limiter{
-			Nominated:                 rate.NewLimiter(5, 10),
-			FailedScheduling:          rate.NewLimiter(20, 20),
-			InsufficientCapacityError: rate.NewLimiter(5, 10),
-			LaunchFailed:              rate.NewLimiter(5, 10),
-			Unconsolidatable:          rate.NewLimiter(2, 20), // of a large cluster some nodes are told about at a time
-			ConsolidationCandidate:    rate.NewLimiter(5, 20),
-			ConsolidationApproved:     rate.NewLimiter(5, 20),
-			ConsolidationRejected:     rate.NewLimiter(5, 20),
-			DoNotDisruptUntil:         rate.NewLimiter(2, 20),
-			DoNotDisruptElapsed:       rate.NewLimiter(5, 20),
+			Nominated:                        rate.NewLimiter(5, 10),
+			FailedScheduling:                 rate.NewLimiter(20, 20),
+			string(engine.GangIncomplete):    rate.NewLimiter(5, 20),
+			string(engine.GangTooSmall):      rate.NewLimiter(5, 20),
+			GangStarting:                     rate.NewLimiter(5, 20),
+			autoscalingv1.Accepted:           rate.NewLimiter(5, 20),
+			autoscalingv1.CapacityIsNotFound: rate.NewLimiter(5, 20),
+			InsufficientCapacityError:        rate.NewLimiter(5, 10),
+			LaunchFailed:                     rate.NewLimiter(5, 10),
+			Unconsolidatable:                 rate.NewLimiter(2, 20), // of a large cluster some nodes are told about at a time
+			ConsolidationCandidate:           rate.NewLimiter(5, 20),
+			ConsolidationApproved:            rate.NewLimiter(5, 20),
+			ConsolidationRejected:            rate.NewLimiter(5, 20),
+			DoNotDisruptUntil:                rate.NewLimiter(2, 20),
+			DoNotDisruptElapsed:              rate.NewLimiter(5, 20),
 		},
 		all:  rate.NewLimiter(50, 200),
 		wake: make(chan struct{}, 1),

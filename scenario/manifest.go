@@ -21,6 +21,7 @@ import (
 	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/deviceselector"
 	"tenon.sh/engine"
 	"tenon.sh/scenario/schema"
 )
@@ -70,7 +71,10 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.overlaid(&s)
 	loadZones(&s)
-	if m.catalog == nil || !m.catalog.IgnoresClaims {
+	switch { // a catalog is the controller's, and says whether it acts on claims
+	case m.catalog != nil && !m.catalog.IgnoresClaims, m.catalog == nil && len(s.DeviceClasses) > 0:
+		s.Selectors = deviceselector.New().Ask
+	case m.catalog == nil:
 		answerSelectors(&s)
 	}
 	out := &Reading{Snapshot: &s, Made: m.made(&s), Notes: m.notes(), Elsewhere: m.elsewhere}

@@ -30,7 +30,14 @@ func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 	return WriteDocuments(out, documents, engine.CatalogDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: s.Now, Options: opt, Classes: s.ListedClasses(),
 		NodeOverheadPrice: s.NodeOverheadPrice, Commitments: s.Commitments, EarlierPasses: s.EarlierPasses, ScaleUps: s.ScaleUps,
+		IgnoresClaims: s.Selectors == nil && concernsClaims(s),
 	})
+}
+
+// concernsClaims reports whether it matters for the snapshot's plans whether claims for devices act.
+func concernsClaims(s *engine.Snapshot) bool {
+	return len(s.DeviceClasses)+len(s.ResourceClaims)+len(s.ResourceSlices) > 0 ||
+		slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
 }
 
 // WriteDocuments writes objects and a catalog as a snapshot file. What could be secret is left out, see Clean.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"tenon.sh/api/schedulingv1alpha3"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/lane"
@@ -84,8 +85,10 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		return err
 	}
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
+	r.Metrics.Together(plan)
 	view := newView(snap)
 	r.report(ctx, view, plan)
+	r.tellGangs(snap, plan)
 	claims := make([]string, len(plan.Launches))
 	err = errors.Join(r.backOff(ctx, view, plan), r.learn(ctx, view, plan), r.launch(ctx, view, plan, claims), r.nominate(ctx, snap, view, plan))
 	if r.Begun != nil {
@@ -238,6 +241,19 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 		pool := view.pools[strings.TrimPrefix(note.Object, poolOfObject)]
 		if pool != nil && note.Reason.Code == engine.NoInstanceTypes {
 			r.Recorder.Publish(report.PoolWithoutTypes(pool, note.Reason))
+		}
+	}
+}
+
+// tellGangs tells the owners of PodGroups what the plan makes of them.
+func (r *Reconciler) tellGangs(s *engine.Snapshot, plan *engine.Plan) {
+	groups := make(map[types.UID]*schedulingv1alpha3.PodGroup, len(s.PodGroups))
+	for _, o := range s.PodGroups {
+		groups[o.UID] = o
+	}
+	for i := range plan.Gangs {
+		if e, ok := report.GangDecided(groups[plan.Gangs[i].UID], &plan.Gangs[i]); ok {
+			r.Recorder.Publish(e)
 		}
 	}
 }

@@ -18,14 +18,16 @@ import (
 	"tenon.sh/api/autoscalingv1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/report"
 )
 
 // Writer writes statuses. It is to be used from one goroutine.
 type Writer struct {
-	Cluster *cluster.Cluster
+	Cluster  *cluster.Cluster
+	Recorder *report.Recorder
 }
 
-// Write says on every request of the snapshot what its plan makes of it.
+// Write says on every request of the snapshot what its plan makes of it, and by events.
 func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Plan) error {
 	objects := make(map[types.UID]*autoscalingv1.ProvisioningRequest, len(s.ProvisioningRequests))
 	for _, o := range s.ProvisioningRequests {
@@ -35,15 +37,20 @@ func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Pla
 	for i := range plan.ProvisioningRequests {
 		room := &plan.ProvisioningRequests[i]
 		o := objects[room.UID]
-		if o == nil || room.Status == nil {
+		if o == nil {
+			continue
+		}
+		if room.Status == nil {
+			w.Recorder.Publish(report.RequestAnswered(o, room)...)
 			continue
 		}
 		if err := w.Cluster.WriteRequestStatus(ctx, o, room.Status); err != nil {
 			if !cluster.Expected(err) {
 				errs = append(errs, fmt.Errorf("write status of ProvisioningRequest %s/%s: %w", o.Namespace, o.Name, err))
 			}
-			continue
+			continue // told once it is written
 		}
+		w.Recorder.Publish(report.RequestAnswered(o, room)...)
 		for _, c := range room.Status.Conditions {
 			if !apimeta.IsStatusConditionPresentAndEqual(o.Status.Conditions, c.Type, c.Status) && c.Status == metav1.ConditionTrue {
 				log.FromContext(ctx).Info("answered provisioningrequest", "namespace", o.Namespace, "name", o.Name, "condition", c.Type, "reason", c.Reason, "message", c.Message)

@@ -32,6 +32,7 @@ func (r *Request) Wants(now time.Time) bool {
 // nothing changes.
 func (r *Request) Conclude(room *engine.RequestRoom, now time.Time) {
 	room.Problem = r.Message
+	defer func() { room.Answer = r.answer(room) }()
 	if r.Phase == Ended || r.Waits {
 		return
 	}

@@ -69,11 +69,11 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 
 // LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names; nothing where claims are
 // not acted on.
-func LearnedChanges(s *engine.Snapshot) (out []engine.LearnedDevices) {
+func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.LearnedDevices) {
 	if s.Selectors == nil || len(s.ResourceSlices) == 0 {
 		return nil
 	}
-	learned := learnedOf(s, dra.Publish(s.ResourceSlices))
+	learned := learnedOf(s, cache.PublishedIn(s))
 	for _, pool := range s.NodePools {
 		known := learned[pool.Name]
 		if len(known) == 0 {

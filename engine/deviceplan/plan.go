@@ -179,7 +179,7 @@ func (p *Plan) readDevices(s *engine.Snapshot) {
 			}
 		}
 	}
-	published := dra.Publish(s.ResourceSlices)
+	published := p.cache.PublishedIn(s)
 	for _, node := range p.listed {
 		if pools := published.Pools(p.model, node.Name, node.Labels); len(pools) > 0 {
 			p.nodes[node.Name] = pools

@@ -22,12 +22,13 @@ func idOf(s *resourcev1.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.S
 type Published struct {
 	all        map[poolID][]*resourcev1.ResourceSlice // ordered by name
 	ofNode     map[string][]poolID
-	everywhere []poolID // those with parts that are for other nodes than a single one
+	everywhere []poolID            // those with parts that are for other nodes than a single one
+	own        map[string][]poolID // by node: those with parts that name it, or that it owns
 }
 
 // Publish sorts slices by who may use them.
 func Publish(list []*resourcev1.ResourceSlice) *Published {
-	p := &Published{all: map[poolID][]*resourcev1.ResourceSlice{}, ofNode: map[string][]poolID{}}
+	p := &Published{all: map[poolID][]*resourcev1.ResourceSlice{}, ofNode: map[string][]poolID{}, own: map[string][]poolID{}}
 	for _, s := range list {
 		p.all[idOf(s)] = append(p.all[idOf(s)], s)
 	}
@@ -35,6 +36,12 @@ func Publish(list []*resourcev1.ResourceSlice) *Published {
 		slices.SortFunc(slicesOfPool, func(a, b *resourcev1.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 		nodes := map[string]bool{}
 		for _, s := range slicesOfPool {
+			p.belongs(nodeOf(s), id)
+			for i := range s.OwnerReferences {
+				if s.OwnerReferences[i].Kind == "Node" {
+					p.belongs(s.OwnerReferences[i].Name, id)
+				}
+			}
 			if node := nodeOf(s); node != "" && len(s.Spec.SharedCounters) == 0 {
 				nodes[node] = true
 			} else {
@@ -50,6 +57,13 @@ func Publish(list []*resourcev1.ResourceSlice) *Published {
 		}
 	}
 	return p
+}
+
+// belongs notes that parts of the pool are the node's own. What is noted of a pool is noted before the next one.
+func (p *Published) belongs(node string, id poolID) {
+	if of := p.own[node]; node != "" && (len(of) == 0 || of[len(of)-1] != id) {
+		p.own[node] = append(of, id)
+	}
 }
 
 func nodeOf(s *resourcev1.ResourceSlice) string { return text(s.Spec.NodeName) }
@@ -293,8 +307,8 @@ func (r *poolReader) device(d *resourcev1.Device) device.Device {
 // owns.
 func (p *Published) Drivers(node *corev1.Node) []string {
 	drivers := map[string]bool{}
-	for id, list := range p.all {
-		if _, have, want := ownParts(list, node); have > 0 && have == want {
+	for _, id := range p.own[node.Name] {
+		if _, have, want := ownParts(p.all[id], node); have > 0 && have == want {
 			drivers[id.driver] = true
 		}
 	}
@@ -303,7 +317,8 @@ func (p *Published) Drivers(node *corev1.Node) []string {
 
 // Devices counts those of the node's own complete pools of a driver.
 func (p *Published) Devices(node *corev1.Node, driver string) (n int) {
-	for id, list := range p.all {
+	for _, id := range p.own[node.Name] {
+		list := p.all[id]
 		newest, have, want := ownParts(list, node)
 		if id.driver != driver || have != want {
 			continue
@@ -325,7 +340,7 @@ func (p *Published) Lacks(node *corev1.Node, drivers []string) string {
 		if slices.Contains(have, driver) {
 			continue
 		}
-		for _, id := range slices.SortedFunc(maps.Keys(p.all), byPoolID) {
+		for _, id := range slices.SortedFunc(slices.Values(p.own[node.Name]), byPoolID) {
 			if _, n, want := ownParts(p.all[id], node); id.driver == driver && n > 0 {
 				return fmt.Sprintf("driver %s has published %d of %d ResourceSlices of pool %s", driver, n, want, id.name)
 			}

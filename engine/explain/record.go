@@ -18,7 +18,7 @@ func reasonRecords(reasons []engine.Reason) []engine.ReasonRecord {
 	return out
 }
 
-// ConditionRecord is a condition of a NodeClaim or a NodePool.
+// ConditionRecord is a condition of an object.
 type ConditionRecord struct {
 	Type    string                 `json:"type"`
 	Status  metav1.ConditionStatus `json:"status"`

@@ -126,11 +126,11 @@ func (m *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList
 }
 
 // published is what drivers have published, nil if no machine that starts waits for that.
-func (f *machineList) published(s *engine.Snapshot) *dra.Published {
+func (f *machineList) published(s *engine.Snapshot, cache *Cache) *dra.Published {
 	if s.Selectors == nil || !slices.ContainsFunc(f.starting, func(i int) bool { return len(kube.DriversAskedFor(f.Machines[i].Claim)) > 0 }) {
 		return nil
 	}
-	return dra.Publish(s.ResourceSlices)
+	return cache.PublishedIn(s)
 }
 
 // Memory is what running machines tell of the memory of others, by type.
@@ -230,7 +230,7 @@ func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
 	for _, i := range f.several {
 		all[i].Gone = true
 	}
-	published := f.published(s)
+	published := f.published(s, c.Cache)
 	for _, i := range f.starting {
 		all[i].Misses = f.Machines[i].missing(s.Now, published)
 	}

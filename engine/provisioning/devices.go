@@ -82,7 +82,7 @@ func (p *Problem) published() *dra.Published {
 	if p.Constraints.Claims == nil {
 		return nil
 	}
-	return dra.Publish(p.Snapshot.ResourceSlices)
+	return p.Pods.Cache.PublishedIn(p.Snapshot)
 }
 
 // silent is a driver whose devices the pod claims, that the machine was started for, and that has published none for its node although

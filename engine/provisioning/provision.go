@@ -34,13 +34,15 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	}
 	s, notes := ondemand.Marked(s, inventory.KeptBy[ondemand.Copies](cache))
 	var plan *engine.Plan
+	var p *Problem
 	if len(s.ProvisioningRequests) > 0 {
-		plan = planRequests(s, opt, cache)
+		plan, p = planRequests(s, opt, cache)
 	} else {
-		plan, _ = planWithBuffers(s, opt, cache)
+		plan, p = planWithBuffers(s, opt, cache)
 	}
+	p.sumUpGangs(plan, s)
 	plan.Notes = append(plan.Notes, notes...)
-	plan.LearnedDevices = deviceplan.LearnedChanges(s)
+	plan.LearnedDevices = deviceplan.LearnedChanges(s, cache)
 	return plan
 }
 

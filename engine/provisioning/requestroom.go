@@ -42,7 +42,7 @@ func demandsOf(s *engine.Snapshot, made *booking.Pods) (out []*demand) {
 
 // planRequests decides for all pods, with the room of requests: what is held, or found on nodes now, is out of reach of all others, and
 // machines are started for all pods of a request or for none.
-func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
+func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	made := inventory.KeptBy[booking.Pods](cache)
 	demands := demandsOf(s, made)
 	findRoom(s, opt, cache, demands, false)
@@ -57,7 +57,7 @@ func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache
 	}
 	plan, p := planWithBuffers(withPods(next, waiting), opt, cache)
 	p.sumUpRequests(plan, demands, s)
-	return plan
+	return plan, p
 }
 
 // WithRequests is the snapshot in which the pods of ProvisioningRequests run on the nodes that have room for them: where room is held, has
