@@ -44,7 +44,7 @@ it, an hour after an hour, until nothing is. Moved pods run where the plan expec
 left: what the remaining pods would cost at least on an empty cluster.`,
 		Example: `  tenon bench consolidate --seed 1
   tenon bench consolidate --workload web --pods 70000 --passes 1`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()

@@ -46,7 +46,7 @@ The second line of a workload is the same with small machines: what limiting the
 ratios are to the bound of the first line. Workload gpu has no such line, as its larger pods only fit large machines.`,
 		Example: `  tenon bench cost --seed 3
   tenon bench cost --capacity spot-too --workload mix,spread -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()

@@ -43,7 +43,7 @@ took, what was allocated, and the peak of the heap beyond what the cluster itsel
 not collected yet.`,
 		Example: `  tenon bench solve --workload diverse --pods 10000,100000
   tenon bench solve --workload preference --preferences Weighted --nodes 5000 --running-pods 100000`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()

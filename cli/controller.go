@@ -30,7 +30,7 @@ func newController() *cobra.Command {
 		Short:       "Run the autoscaler in or for a cluster",
 		Long: `Runs the autoscaler until it is interrupted. In a cluster it uses its service account, elsewhere the current context
 of the kubeconfig. Every flag can be given by an environment variable as well; a flag wins over it.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := opt.readOptions(command.Flags()); err != nil {
 				return err
@@ -55,6 +55,9 @@ of the kubeconfig. Every flag can be given by an environment variable as well; a
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if clientcmd.IsEmptyConfig(err) {
+			return nil, fmt.Errorf("--kubeconfig %s: it says of no cluster how to reach it", kubeconfig)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--kubeconfig: %w", err)
 		}

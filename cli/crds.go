@@ -18,7 +18,7 @@ func newCRDs() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "crds",
 		Short: "Print the definitions of Tenon's kinds, or apply them",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if !apply {
 				return printCRDs(command.OutOrStdout())

@@ -43,7 +43,7 @@ func newDemo() *cobra.Command {
 		Short:       "Start a local cluster and show a machine come and go",
 		Long: `Starts a local control plane and Tenon with a simulated cloud, scales a Deployment to five pods and back to none,
 and says what happens, stage by stage. Then it stays up, with a kubeconfig for your own tries, until Ctrl-C.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			d := &demo{localOptions: options, terminal: newTerminal(command.OutOrStdout()), leave: leave}
 			return d.run(command.Context())

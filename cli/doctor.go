@@ -53,7 +53,7 @@ The exit status is 0 if there is no problem, 1 if there is one, and 2 if the clu
 		Example: `  tenon doctor
   tenon doctor -o json
   kubectl exec -n kube-system deploy/karpenter -- tenon doctor`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()

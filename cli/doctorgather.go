@@ -169,7 +169,14 @@ func (g *gatherer) hook(ctx context.Context, h doctor.Hook, policy *admissionv1.
 	h.Refuses = policy == nil || *policy == admissionv1.Fail
 	if s := where.Service; s != nil {
 		h.Service = s.Namespace + "/" + s.Name
-		h.Endpoints = g.endpoints(ctx, s.Namespace, s.Name)
+		if h.Endpoints = g.endpoints(ctx, s.Namespace, s.Name); h.Endpoints == 0 {
+			var services corev1.ServiceList // by list, which the controller's role allows
+			if !g.see(ctx, "service "+h.Service, &services, client.InNamespace(s.Namespace), client.MatchingFields{"metadata.name": s.Name}) {
+				h.Endpoints = -1
+			} else if len(services.Items) > 0 && services.Items[0].Spec.Type == corev1.ServiceTypeExternalName {
+				h.Endpoints, h.ExternalName = -1, services.Items[0].Spec.ExternalName
+			}
+		}
 	}
 	g.picture.Hooks = append(g.picture.Hooks, h)
 }

@@ -84,6 +84,14 @@ func noFileArgs(command *cobra.Command, args []string) error {
 	return nil
 }
 
+// noArgs refuses arguments of commands that take none, not even files.
+func noArgs(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, and %q is one (see %[1]s --help)", command.CommandPath(), args[0])
+	}
+	return nil
+}
+
 func (o *planOptions) run(command *cobra.Command) error {
 	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
 		return fmt.Errorf("--output %s: it is text, json or yaml", o.output)

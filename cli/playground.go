@@ -17,7 +17,7 @@ func newPlayground() *cobra.Command {
 		Long: `Starts etcd, kube-apiserver, kube-scheduler, kube-controller-manager and KWOK on this machine, installs Tenon's kinds,
 starts Tenon with a simulated cloud, and prints a kubeconfig. Everything is kept in one folder; starting there again
 continues with its cluster.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return runPlayground(command.Context(), options, newTerminal(command.OutOrStdout()))
 		},

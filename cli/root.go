@@ -35,6 +35,7 @@ func New() *cobra.Command {
 		Short: "Start the machines that pending pods need, and remove those that are not worth their price",
 		Long: `Tenon watches pods that kube-scheduler cannot place, starts the machines that fit them best, and removes or replaces
 machines that are no longer worth their price. It speaks Karpenter's API.`,
+		Version:           buildVersion(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

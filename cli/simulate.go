@@ -35,6 +35,7 @@ type simulateOptions struct {
 	compare   []string
 	profile   string
 	trace     string
+	picture   string
 }
 
 func newSimulate() *cobra.Command {
@@ -52,7 +53,7 @@ snapshot every workload stays as large as it is. --trace lets the pods of a file
 for years, and says what each costs and whom it disturbs; --compare curve tries how strict to be. The same input and seed give the same output, byte for byte.`,
 		Example: `  tenon simulate
   tenon simulate -f cluster.txt --days 2 --seed 7 --compare WhenEmpty,WhenEmptyOrUnderutilized,Balanced
-  tenon simulate -f pools.yaml --trace yesterday.csv --compare Baseline,WhenEmptyOrUnderutilized,Balanced
+  tenon simulate -f pools.yaml --trace yesterday.csv --compare Baseline,WhenEmptyOrUnderutilized,Balanced --picture yesterday.svg
   tenon simulate --days 1 --compare Baseline,payback=1h,payback=4h,Balanced+after=10m
   tenon snapshot > s.yaml; tenon simulate -f s.yaml --days 0.5 -o json`,
 		Args: noFileArgs,
@@ -70,6 +71,7 @@ for years, and says what each costs and whom it disturbs; --compare curve tries 
 	flags.StringSliceVar(&o.compare, "compare", nil, "what to compare, a list of settings: a policy (Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced), payback=DURATION, after=DURATION (consolidateAfter), or several of them joined by +; curve stands for "+strings.Join(curve, ","))
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	flags.StringVar(&o.picture, "picture", "", "draw to this SVG file what each setting cost hour by hour, and how many pods waited")
 	o.engineFlags.addFlags(flags)
 	return command
 }
@@ -100,6 +102,11 @@ func (o *simulateOptions) verify() error {
 	}
 	if o.trace != "" && len(o.files) == 0 {
 		return errors.New("--trace needs -f with what machines can be bought: a NodePool and its node class, or a scenario")
+	}
+	if o.picture != "" {
+		if err := checkPicture(o.picture); err != nil {
+			return err
+		}
 	}
 	if o.trace == "-" && slices.Contains(o.files, "-") {
 		return errors.New("-f - and --trace - cannot both be standard input")
@@ -132,10 +139,14 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		return interruptedOr(command.Context(), err)
 	}
 	if o.output == "json" {
-		return writeSimulationJSON(command.OutOrStdout(), results)
+		err = writeSimulationJSON(command.OutOrStdout(), results)
+	} else {
+		writeSimulation(newTerminal(command.OutOrStdout()), results, o.days)
 	}
-	writeSimulation(newTerminal(command.OutOrStdout()), results, o.days)
-	return nil
+	if err == nil && o.picture != "" {
+		err = writePicture(o.picture, results, o.days)
+	}
+	return err
 }
 
 // world reads the cluster, and how it goes on.

@@ -28,7 +28,7 @@ the cluster holds: what there is to buy, as the controller sees it now, its opti
 found so far, and the time. tenon plan -f gives the same plan for it, anywhere.
 
 Secrets, and the environments, arguments, commands and probes of containers, are left out. The cluster is only read.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			var text bytes.Buffer
 			if err := o.write(command.Context(), &text, newTerminal(command.ErrOrStderr())); err != nil {

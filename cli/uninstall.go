@@ -50,7 +50,7 @@ those of whoever runs the command.`,
 		Example: `  tenon uninstall
   tenon uninstall --yes
   tenon uninstall --keep-machines --yes`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()

@@ -196,6 +196,40 @@ func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
 	waitFor(t, handler, "reading-4")
 }
 
+// A cluster that takes long to read is read in a tenth of the time at most, however often somebody looks.
+func TestALargeClusterIsReadInATenthOfTheTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(now)
+	reads := 0
+	source := func(context.Context) (*dashboard.Picture, error) {
+		reads++
+		clock.SetTime(now.Add(5 * time.Second)) // it takes 5 s
+		p := few()
+		p.At, p.Cluster = now, fmt.Sprintf("reading-%d", reads)
+		p.Notes = []string{p.Cluster}
+		return p, nil
+	}
+	reader, err := dashboard.NewReader(t.Context(), source, time.Second, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(49 * time.Second) // the picture is so old that a look waits for a new one if there is to be one
+	clock.SetTime(now)
+	if page := get(t, handler, "/"); !strings.Contains(page, "reading-1") {
+		t.Error("it is read again 44 s after a reading that took 5 s")
+	}
+	now = now.Add(time.Second)
+	clock.SetTime(now)
+	if page := get(t, handler, "/"); !strings.Contains(page, "reading-2") {
+		t.Error("it is not read again 45 s after a reading that took 5 s")
+	}
+}
+
 // waitFor asks for the page until it says something: a reading has ended a moment before its picture is there.
 func waitFor(t *testing.T, handler http.Handler, want string) string {
 	t.Helper()

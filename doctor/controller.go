@@ -156,6 +156,9 @@ func hooks(p *Picture) []provider.Finding {
 		case dead && h.Refuses && touched != "":
 			l.problem(object, fmt.Sprintf("webhook %s refuses to let %s be written: its service %s has no ready endpoint", h.Name, touched, h.Service),
 				"start what answers it, or "+remove)
+		case h.ExternalName != "" && h.Refuses && touched != "":
+			l.warning(object, fmt.Sprintf("webhook %s refuses to let %s be written while %s does not answer: its service %s is of type ExternalName, so that it is not known here whether it does",
+				h.Name, touched, h.ExternalName, h.Service), `where events say "failed calling webhook": start what answers it, or `+remove)
 		}
 	}
 	return l.or(count(len(p.Hooks), "webhook") + " looked at")

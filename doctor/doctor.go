@@ -49,9 +49,11 @@ type Hook struct {
 	Kind, Configuration, Name string
 	Refuses                   bool // what it cannot be asked about is refused
 	Rules                     []admissionv1.RuleWithOperations
-	// Service is where it is, "" if it is outside; Endpoints counts those that are ready, -1 if that is not known.
-	Service   string
-	Endpoints int
+	// Service is where it is, "" if it is outside; Endpoints counts those that are ready, -1 if that is not known. ExternalName is what a
+	// service of that type stands for: it has no endpoints, and may be reached by the API server alone.
+	Service      string
+	Endpoints    int
+	ExternalName string
 }
 
 // Gap is something that could not be looked at.

@@ -208,10 +208,21 @@ pod shop cpu=100m node=blue tolerate=team`)
 		"two deployments": {func(p *doctor.Picture) {
 			p.Deployments = append(p.Deployments, deployment("kube-system", "tenon", "tenon", "tenon:1"))
 		}, "warning Deployment kube-system/tenon: there are 2 Deployments of the autoscaler; the other is Deployment kube-system/karpenter, and only their Lease keeps them apart"},
-		"rights":                  {func(p *doctor.Picture) { p.Denied = []string{"delete nodes", "create pods/eviction"} }, "problem ServiceAccount kube-system/karpenter: it may not delete nodes, create pods/eviction"},
-		"webhook":                 {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "pods", 0)} }, "problem ValidatingWebhookConfiguration policy: webhook check.example.com refuses to let pods be written: its service other/policy has no ready endpoint"},
-		"webhook that answers":    {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "pods", 1)} }, ""},
-		"webhook nobody may see":  {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "pods", -1)} }, ""},
+		"rights":                 {func(p *doctor.Picture) { p.Denied = []string{"delete nodes", "create pods/eviction"} }, "problem ServiceAccount kube-system/karpenter: it may not delete nodes, create pods/eviction"},
+		"webhook":                {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "pods", 0)} }, "problem ValidatingWebhookConfiguration policy: webhook check.example.com refuses to let pods be written: its service other/policy has no ready endpoint"},
+		"webhook that answers":   {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "pods", 1)} }, ""},
+		"webhook nobody may see": {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "pods", -1)} }, ""},
+		"webhook outside the cluster": {func(p *doctor.Picture) {
+			h := hook("policy", "pods", -1)
+			h.ExternalName = "policy.example.com"
+			p.Hooks = []doctor.Hook{h}
+		}, "warning ValidatingWebhookConfiguration policy: webhook check.example.com refuses to let pods be written while policy.example.com does not answer: " +
+			"its service other/policy is of type ExternalName, so that it is not known here whether it does"},
+		"webhook outside that lets pass": {func(p *doctor.Picture) {
+			h := hook("policy", "pods", -1)
+			h.ExternalName, h.Refuses = "policy.example.com", false
+			p.Hooks = []doctor.Hook{h}
+		}, ""},
 		"webhook of other things": {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("policy", "secrets", 0)} }, ""},
 		"webhook of old Karpenter": {func(p *doctor.Picture) { p.Hooks = []doctor.Hook{hook("validation.webhook.karpenter.sh", "x", 0)} },
 			"problem ValidatingWebhookConfiguration validation.webhook.karpenter.sh: an older Karpenter left it behind, and its service other/policy does not answer: pools and classes cannot be written"},

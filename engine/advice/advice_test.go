@@ -63,7 +63,9 @@ func TestWhatWouldMakeItCheaper(t *testing.T) {
 		"a type that is left out": {[]string{"pool p type notin (cheap)", small, "type cheap cpu=2 mem=8Gi price=0.05", "pod web cpu=1 mem=4Gi"},
 			"InstanceTypes NodePool p [node.kubernetes.io/instance-type] [] -50%"},
 		"nothing that saves less than 1 %": {[]string{"pool p type notin (cheap)", small, "type cheap cpu=2 mem=8Gi price=0.0995", "pod web cpu=1 mem=4Gi"}, ""},
-		"nothing that is sold out":         {[]string{"pool p arch in (amd64)", small, arm + " sold-out", "pod web cpu=1 mem=4Gi"}, ""},
+		"nothing by which a pod has no place: two machines of the cheaper type are beyond the limit": {[]string{
+			"pool p arch in (amd64) limits=cpu:4", "type small cpu=2 price=0.10", "type arm cpu=4 price=0.05 arch=arm64", "pods web x2 cpu=1 apart=hostname"}, ""},
+		"nothing that is sold out": {[]string{"pool p arch in (amd64)", small, arm + " sold-out", "pod web cpu=1 mem=4Gi"}, ""},
 		"a weight": {[]string{"pool dear weight=10 type in (small)", "pool other type in (cheap)", small, "type cheap cpu=2 mem=8Gi price=0.05", "pod web cpu=1 mem=4Gi"},
 			"InstanceTypes NodePool dear [node.kubernetes.io/instance-type] [] -50%\nWeight NodePool dear [] [] -50%"},
 		"limits": {[]string{"pool cheap limits=cpu:1 type in (cheap)", "pool other type in (small)", small, "type cheap cpu=2 mem=8Gi price=0.05", "pod web cpu=1 mem=4Gi"},

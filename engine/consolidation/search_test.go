@@ -156,3 +156,37 @@ func TestASearchLeavesNothingToDo(t *testing.T) {
 		}
 	}
 }
+
+// Machines go for others that are bought if those cost less by a hundredth, by the floor, and by so many times what moving the pods
+// costs that the pods are not moved for little.
+func TestAReplacementPaysForMovingSeveralTimesOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		machines int     // each at 1 USD per hour, with one pod
+		bought   float64 // USD per hour of the one machine that holds all their pods
+		cost     float64 // USD of moving the pod of one
+		floor    float64
+		want     bool
+	}{
+		{"more than a hundredth less", 1, 0.98, 0, 0, true},
+		{"less than a hundredth less", 1, 0.995, 0, 0, false},
+		{"more than the floor less", 1, 0.94, 0, 0.05, true},
+		{"less than the floor less", 1, 0.96, 0, 0.05, false},
+		{"in 4 hours more than 3 times the cost of moving", 1, 0.79, 0.26, 0, true}, // 4 * (1 - 0.01 - 0.79) = 0.80, 3 * 0.26 = 0.78
+		{"in 4 hours less than 3 times the cost of moving", 1, 0.79, 0.28, 0, false},
+		{"one for two, more than 3 times the cost of moving both", 2, 1.58, 0.26, 0, true},
+		{"one for two, less than 3 times the cost of moving both", 2, 1.58, 0.28, 0, false},
+		{"one for two, less than a hundredth of both prices less", 2, 1.985, 0, 0, false},
+	} {
+		p := &Problem{Worth: []float64{0.01}, Horizon: 4, Floor: c.floor, Share: 0.01, Strict: 3, Effort: 5000,
+			Options: []Option{{Price: c.bought, Allocatable: capacity.Vector{int64(8 * c.machines)}}},
+			Classes: []Class{{Request: capacity.Vector{8}, Where: bitset.Full(c.machines), Options: bitset.Full(1), Kind: -1}}}
+		for range c.machines {
+			p.Machines = append(p.Machines, Machine{Free: capacity.Vector{0}, Takes: true, Goes: true, Price: 1, Cost: c.cost, Pods: []Lot{{0, 1}}})
+		}
+		if r := Search(p); (len(r.Gone) == c.machines) != c.want {
+			t.Errorf("%s: machines %v go for %v USD per hour", c.name, r.Gone, r.Paid)
+		}
+	}
+}

@@ -41,6 +41,35 @@ func TestAClaimIsPredictedFromItsStatusOrAsTheSmallestItMayBecome(t *testing.T) 
 	}
 }
 
+// What may become a spot machine or one on demand is expected as the one that costs less, with what interruptions are expected to cost.
+func TestAClaimIsPredictedAsWhatCostsLessWithItsInterruptions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		loss float64 // USD per hour
+		want string
+	}{{0.01, v1.CapacityTypeSpot}, {0.08, v1.CapacityTypeOnDemand}} {
+		f, err := scenario.Parse("pool general\ntype small cpu=4 mem=16Gi zones=a price=0.10 spot=0.03\nclaim open pool=general type=small")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, o := range f.Snapshot.Classes[0].InstanceTypes[0].Offerings {
+			if o.CapacityType == v1.CapacityTypeSpot {
+				f.Snapshot.Classes[0].InstanceTypes[0].Offerings[i].InterruptionLoss = c.loss
+			}
+		}
+		claim := f.Snapshot.NodeClaims[0]
+		delete(claim.Labels, v1.CapacityTypeLabelKey)
+		for i, r := range claim.Spec.Requirements {
+			if r.Key == v1.CapacityTypeLabelKey {
+				claim.Spec.Requirements[i].Values = []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot}
+			}
+		}
+		if l := scheduler.PredictClaim(f.Snapshot, claim).Labels; l[v1.CapacityTypeLabelKey] != c.want {
+			t.Errorf("spot at 0.03 and a loss of %v, on demand at 0.10: predicted %q", c.loss, l[v1.CapacityTypeLabelKey])
+		}
+	}
+}
+
 // The driver of Azure's disks says "" where nodes have zone 0: kube-scheduler compares what volumes say with that.
 func TestAMachineOfAzureInNoZoneIsWhereItsDiskCanBe(t *testing.T) {
 	t.Parallel()
