@@ -19,7 +19,7 @@ func users(all int, list ...int) bitset.Set {
 
 func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
 	t.Parallel()
-	small, large := Supply{capacity.Vector{2, 8}, 1, users(3, 0, 1)}, Supply{capacity.Vector{8, 32}, 3, users(3, 0)}
+	small, large := Supply{capacity.Vector{2, 8}, 1, users(3, 0, 1), nil}, Supply{capacity.Vector{8, 32}, 3, users(3, 0), nil}
 	for _, c := range []struct {
 		name    string
 		demands []Demand
@@ -121,9 +121,9 @@ func drawProblem(random *rand.Rand) Problem {
 				u.Add(i)
 			}
 		}
-		p.Supplies = append(p.Supplies, Supply{capacity.Vector{2 + random.Int64N(6), 2 + random.Int64N(6), random.Int64N(3)}, 1 + float64(random.IntN(8)), u})
+		p.Supplies = append(p.Supplies, Supply{capacity.Vector{2 + random.Int64N(6), 2 + random.Int64N(6), random.Int64N(3)}, 1 + float64(random.IntN(8)), u, nil})
 	}
-	p.Supplies = append(p.Supplies, Supply{capacity.Vector{8, 8, 2}, 9, users(2, 0, 1)})
+	p.Supplies = append(p.Supplies, Supply{capacity.Vector{8, 8, 2}, 9, users(2, 0, 1), nil})
 	for range 1 + random.IntN(3) {
 		p.Demands = append(p.Demands, Demand{random.IntN(2), capacity.Vector{1 + random.Int64N(3), 1 + random.Int64N(3), random.Int64N(2)}, 1 + random.IntN(2)})
 	}

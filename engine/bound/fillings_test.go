@@ -13,7 +13,7 @@ func TestFillingsPayForWhatNoPodFitsInto(t *testing.T) {
 	t.Parallel()
 	p := &Problem{
 		Demands:  []Demand{{0, capacity.Vector{3, 1}, 10}, {0, capacity.Vector{2, 1}, 2}},
-		Supplies: []Supply{{capacity.Vector{4, 8}, 1, users(1, 0)}, {capacity.Vector{4, 16}, 2, users(1, 0)}},
+		Supplies: []Supply{{capacity.Vector{4, 8}, 1, users(1, 0), nil}, {capacity.Vector{4, 16}, 2, users(1, 0), nil}},
 		Devices:  make([]bool, 2),
 	}
 	b := Of(p)
