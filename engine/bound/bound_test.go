@@ -3,6 +3,7 @@ package bound
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"tenon.sh/engine/bitset"
@@ -68,15 +69,14 @@ func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
 
 // cheapest tries all ways to put the pods on machines.
 func cheapest(p *Problem) float64 {
-	var pods []Demand
-	for _, d := range p.Demands {
-		for range d.Count {
-			pods = append(pods, d)
-		}
+	var pods []int
+	for i, d := range p.Demands {
+		pods = append(pods, slices.Repeat([]int{i}, d.Count)...)
 	}
 	type machine struct {
 		of   int
 		left capacity.Vector
+		led  int
 	}
 	best := math.Inf(1)
 	var open []machine
@@ -86,22 +86,33 @@ func cheapest(p *Problem) float64 {
 			return
 		}
 		if pod == len(pods) {
-			best = cost
+			if !slices.ContainsFunc(open, func(m machine) bool { return m.led == 0 }) {
+				best = cost
+			}
 			return
 		}
-		d := pods[pod]
+		d := &p.Demands[pods[pod]]
+		leads := func(supply int) int {
+			if l := p.Supplies[supply].Leads; l == nil || l.Has(pods[pod]) {
+				return 1
+			}
+			return 0
+		}
 		for i := range open {
 			if p.Supplies[open[i].of].Users.Has(d.User) && d.Request.Fits(open[i].left) {
+				lead := leads(open[i].of)
 				open[i].left.Add(d.Request, -1)
+				open[i].led += lead
 				try(pod+1, cost)
 				open[i].left.Add(d.Request, 1)
+				open[i].led -= lead
 			}
 		}
 		for i := range p.Supplies {
 			if s := &p.Supplies[i]; s.Users.Has(d.User) && d.Request.Fits(s.Allocatable) {
 				left := s.Allocatable.Clone()
 				left.Add(d.Request, -1)
-				open = append(open, machine{i, left})
+				open = append(open, machine{i, left, leads(i)})
 				try(pod+1, cost+s.Price)
 				open = open[:len(open)-1]
 			}

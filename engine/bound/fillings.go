@@ -23,6 +23,8 @@ type Filling struct {
 	Price  float64
 	// Machines is how many of them are bought.
 	Machines float64
+
+	supply *supply
 }
 
 // Load is a number of pods of one demand.
@@ -122,7 +124,7 @@ func (g *generation) alone(i int) (Filling, bool) {
 		}
 		if n := w.Request.Times(s.size, g.left[i]); n > 0 && s.Price/float64(n) < least {
 			least = s.Price / float64(n)
-			out = Filling{Supply: s.index, Price: s.Price, Loads: []Load{{i, n}}}
+			out = Filling{Supply: s.index, Price: s.Price, Loads: []Load{{i, n}}, supply: s}
 		}
 	}
 	return out, out.Loads != nil
@@ -150,7 +152,6 @@ func (g *generation) round(out *Fillings, calm float64) (found, proven bool) {
 	for i := range g.b.supplies {
 		s := &g.b.supplies[i]
 		k := g.fullest(s, worth, max(stepsForOne, min(g.limit, g.effort)))
-		g.effort -= len(k.items)
 		over = max(over, k.most/s.Price)
 		for _, f := range k.better {
 			if f.worth(g.master.worth) > f.Price*(1+negligible) {

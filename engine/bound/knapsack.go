@@ -35,8 +35,8 @@ type item struct {
 	top    float64 // the highest rate of this item and those after it
 }
 
-// fullest is the search for the best filling of the supply at what pods are worth.
-func (g *generation) fullest(s *supply, worth []float64, limit int) *knapsack {
+// newKnapsack is the search on the supply at what pods are worth.
+func (g *generation) newKnapsack(s *supply, worth []float64, limit int) *knapsack {
 	k := &knapsack{s: s, limit: limit, room: make([]int64, len(g.dims))}
 	for d, dim := range g.dims {
 		k.room[d] = s.size[dim]
@@ -54,25 +54,33 @@ func (g *generation) fullest(s *supply, worth []float64, limit int) *knapsack {
 			k.items = append(k.items, it)
 		}
 	}
-	if len(k.items) == 0 {
-		return k
-	}
-	k.rate()
-	if k.most = k.atMost(0); k.most <= s.Price {
-		return k // nothing is worth buying it
-	}
 	k.trial = make([]int, len(k.items))
-	k.most = 0
-	k.try(0, 0, false)
-	if k.steps > stepsForOne && limit > stepsForOne {
-		g.effort -= k.steps
-		k.tabulate(g)
-		k.most, k.steps = 0, 0
-		k.try(0, 0, false)
+	if len(k.items) > 0 {
+		k.rate()
 	}
-	k.most = max(k.most, k.best)
-	g.effort -= k.steps
 	return k
+}
+
+// fullest finds the best filling of the supply that is worth more than it costs.
+func (g *generation) fullest(s *supply, worth []float64, limit int) *knapsack {
+	k := g.newKnapsack(s, worth, limit)
+	if k.most = k.atMost(0); k.most > s.Price {
+		k.search()
+		if k.steps > stepsForOne && limit > stepsForOne {
+			g.effort -= k.steps
+			k.tabulate(g)
+			k.search()
+		}
+	}
+	g.effort -= k.steps + len(k.items)
+	return k
+}
+
+// search tries what there is to try.
+func (k *knapsack) search() {
+	k.most, k.steps = 0, 0
+	k.try(0, 0, false)
+	k.most = max(k.most, k.best)
 }
 
 // rate finds the prices of the room, and orders the items by them.
@@ -166,7 +174,7 @@ func (k *knapsack) put(it *item, n int) {
 func (k *knapsack) try(i int, value float64, led bool) {
 	if led && value > k.best {
 		k.best = value
-		f := Filling{Supply: k.s.index, Price: k.s.Price}
+		f := Filling{Supply: k.s.index, Price: k.s.Price, supply: k.s}
 		for j, n := range k.trial {
 			if n > 0 {
 				f.Loads = append(f.Loads, Load{k.items[j].demand, n})

@@ -33,8 +33,8 @@ func (f *Fillings) Whole() []Filling {
 		}
 		parts := g.master.bought()
 		slices.SortStableFunc(parts, func(a, b Filling) int { return cmp.Compare(b.Machines, a.Machines) })
-		for i, b := range parts {
-			if i > 0 && b.Machines < soonWhole {
+		for _, b := range parts {
+			if len(out) > before && b.Machines < soonWhole {
 				break
 			}
 			if b = g.trimmed(b); len(b.Loads) > 0 {
@@ -77,14 +77,18 @@ func (g *generation) take(f Filling, n int) Filling {
 	return f
 }
 
-// trimmed is the filling with no more pods than are left.
+// trimmed is the filling with no more pods than are left; without pods if nothing that is left is reason enough to buy it.
 func (g *generation) trimmed(f Filling) Filling {
 	var loads []Load
+	led := false
 	for _, l := range f.Loads {
 		if n := min(l.Count, g.left[l.Demand]); n > 0 {
 			loads = append(loads, Load{l.Demand, n})
+			led = led || f.supply.leads(l.Demand)
 		}
 	}
-	f.Loads = loads
+	if f.Loads = loads; !led {
+		f.Loads = nil
+	}
 	return f
 }
