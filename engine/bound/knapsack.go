@@ -98,7 +98,8 @@ func (k *knapsack) rate() {
 		}
 	}
 	_, k.price = maximise(worth, rows, slices.Repeat([]float64{1}, len(rows)), 10*(len(rows)+len(worth)))
-	least := slices.Max(k.price) * 1e-6 // what asks only for room that costs nothing could not be compared
+	// What asks only for room that costs nothing could not be compared; pods that are worth next to nothing cost nothing at all.
+	least := max(slices.Max(k.price)*1e-6, 1e-15)
 	for d, have := range k.room {
 		if have > 0 {
 			k.price[d] = max(k.price[d], least) / float64(have)
