@@ -34,6 +34,8 @@ type Supply struct {
 	Allocatable capacity.Vector
 	Price       float64
 	Users       bitset.Set // those that may use it
+	// Leads lists demands: the supply is bought only with a pod of one of them; nil for any. Only Fillings look at it.
+	Leads bitset.Set
 }
 
 // Bound is a lower bound, and the prices that prove it. It is the dual of a linear program (Gilmore and Gomory 1961 give the idea for
@@ -71,6 +73,7 @@ type demand struct {
 
 type supply struct {
 	*Supply
+	index  int // of Problem.Supplies
 	block  int
 	size   capacity.Vector
 	column int // of its first device price, -1 if it has none
@@ -97,6 +100,9 @@ func Of(p *Problem) *Bound {
 	b.solve()
 	return b
 }
+
+// Kinds is how many demands there are.
+func (b *Bound) Kinds() int { return len(b.demands) }
 
 // measure finds which resources matter and in which steps they are asked for: sums of requests are multiples of that, so
 // what a supply has beyond a multiple is never used.
@@ -154,10 +160,10 @@ func (b *Bound) supply(p *Problem) {
 		text = o.Users.AppendText(text[:0])
 		at := b.blockOf(o.Users, text)
 		b.round(size, o.Allocatable)
-		text = deviceUsers.AppendText(text)
+		text = o.Leads.AppendText(deviceUsers.AppendText(text))
 		if same := kept[string(text)]; !b.beaten(size, o.Price, same) {
 			kept[string(text)] = append(same, len(b.supplies))
-			b.supplies = append(b.supplies, supply{Supply: o, block: at, size: size.Clone(), column: -1})
+			b.supplies = append(b.supplies, supply{Supply: o, index: i, block: at, size: size.Clone(), column: -1})
 		}
 	}
 	for i := range b.demands {
@@ -350,7 +356,7 @@ func (b *Bound) solve() {
 			right[i] = 1e-5 * (1 + float64(i*7919%997)/997)
 		}
 	}
-	x := maximise(objective, rows, right, 40*(len(rows)+c.n))
+	x, _ := maximise(objective, rows, right, 40*(len(rows)+c.n))
 	for i := range x {
 		x[i] = math.Ldexp(x[i], exponent)
 	}

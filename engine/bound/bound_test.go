@@ -3,6 +3,7 @@ package bound
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"tenon.sh/engine/bitset"
@@ -19,7 +20,7 @@ func users(all int, list ...int) bitset.Set {
 
 func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
 	t.Parallel()
-	small, large := Supply{capacity.Vector{2, 8}, 1, users(3, 0, 1)}, Supply{capacity.Vector{8, 32}, 3, users(3, 0)}
+	small, large := Supply{capacity.Vector{2, 8}, 1, users(3, 0, 1), nil}, Supply{capacity.Vector{8, 32}, 3, users(3, 0), nil}
 	for _, c := range []struct {
 		name    string
 		demands []Demand
@@ -68,15 +69,14 @@ func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
 
 // cheapest tries all ways to put the pods on machines.
 func cheapest(p *Problem) float64 {
-	var pods []Demand
-	for _, d := range p.Demands {
-		for range d.Count {
-			pods = append(pods, d)
-		}
+	var pods []int
+	for i, d := range p.Demands {
+		pods = append(pods, slices.Repeat([]int{i}, d.Count)...)
 	}
 	type machine struct {
 		of   int
 		left capacity.Vector
+		led  int
 	}
 	best := math.Inf(1)
 	var open []machine
@@ -86,22 +86,33 @@ func cheapest(p *Problem) float64 {
 			return
 		}
 		if pod == len(pods) {
-			best = cost
+			if !slices.ContainsFunc(open, func(m machine) bool { return m.led == 0 }) {
+				best = cost
+			}
 			return
 		}
-		d := pods[pod]
+		d := &p.Demands[pods[pod]]
+		leads := func(supply int) int {
+			if l := p.Supplies[supply].Leads; l == nil || l.Has(pods[pod]) {
+				return 1
+			}
+			return 0
+		}
 		for i := range open {
 			if p.Supplies[open[i].of].Users.Has(d.User) && d.Request.Fits(open[i].left) {
+				lead := leads(open[i].of)
 				open[i].left.Add(d.Request, -1)
+				open[i].led += lead
 				try(pod+1, cost)
 				open[i].left.Add(d.Request, 1)
+				open[i].led -= lead
 			}
 		}
 		for i := range p.Supplies {
 			if s := &p.Supplies[i]; s.Users.Has(d.User) && d.Request.Fits(s.Allocatable) {
 				left := s.Allocatable.Clone()
 				left.Add(d.Request, -1)
-				open = append(open, machine{i, left})
+				open = append(open, machine{i, left, leads(i)})
 				try(pod+1, cost+s.Price)
 				open = open[:len(open)-1]
 			}
@@ -121,9 +132,9 @@ func drawProblem(random *rand.Rand) Problem {
 				u.Add(i)
 			}
 		}
-		p.Supplies = append(p.Supplies, Supply{capacity.Vector{2 + random.Int64N(6), 2 + random.Int64N(6), random.Int64N(3)}, 1 + float64(random.IntN(8)), u})
+		p.Supplies = append(p.Supplies, Supply{capacity.Vector{2 + random.Int64N(6), 2 + random.Int64N(6), random.Int64N(3)}, 1 + float64(random.IntN(8)), u, nil})
 	}
-	p.Supplies = append(p.Supplies, Supply{capacity.Vector{8, 8, 2}, 9, users(2, 0, 1)})
+	p.Supplies = append(p.Supplies, Supply{capacity.Vector{8, 8, 2}, 9, users(2, 0, 1), nil})
 	for range 1 + random.IntN(3) {
 		p.Demands = append(p.Demands, Demand{random.IntN(2), capacity.Vector{1 + random.Int64N(3), 1 + random.Int64N(3), random.Int64N(2)}, 1 + random.IntN(2)})
 	}

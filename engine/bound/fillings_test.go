@@ -3,6 +3,7 @@ package bound
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"tenon.sh/engine/capacity"
@@ -13,7 +14,7 @@ func TestFillingsPayForWhatNoPodFitsInto(t *testing.T) {
 	t.Parallel()
 	p := &Problem{
 		Demands:  []Demand{{0, capacity.Vector{3, 1}, 10}, {0, capacity.Vector{2, 1}, 2}},
-		Supplies: []Supply{{capacity.Vector{4, 8}, 1, users(1, 0)}, {capacity.Vector{4, 16}, 2, users(1, 0)}},
+		Supplies: []Supply{{capacity.Vector{4, 8}, 1, users(1, 0), nil}, {capacity.Vector{4, 16}, 2, users(1, 0), nil}},
 		Devices:  make([]bool, 2),
 	}
 	b := Of(p)
@@ -22,13 +23,19 @@ func TestFillingsPayForWhatNoPodFitsInto(t *testing.T) {
 	}
 }
 
-// However much effort goes into it, fillings bound every packing from below, and are worth no more than they cost at the prices.
+// However much effort goes into it, fillings bound every packing from below, and are worth no more than they cost at the prices. Whole
+// machines hold all pods, for little more.
 func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 	t.Parallel()
-	better, tight := 0, 0
+	better, tight, cheap := 0, 0, 0
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 26))
 		p := drawProblem(random)
+		for i := range len(p.Supplies) - 1 { // the last one is for everybody
+			if random.IntN(3) == 0 {
+				p.Supplies[i].Leads = users(len(p.Demands), random.IntN(len(p.Demands)))
+			}
+		}
 		b, best := Of(&p), cheapest(&p)
 		for _, effort := range []int{1, 10, 10_000} {
 			f := b.Fillings(effort)
@@ -36,7 +43,7 @@ func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 				t.Errorf("seed %d: with effort %d fillings cost %g at least, and %g is enough", seed, effort, f.Value, best)
 			}
 			for i := range p.Supplies {
-				if worth := mostWorth(&p, f.Worth, 0, p.Supplies[i].Allocatable.Clone(), i); worth > p.Supplies[i].Price*(1+1e-9) {
+				if worth := mostWorth(&p, f.Worth, 0, p.Supplies[i].Allocatable.Clone(), i, false); worth > p.Supplies[i].Price*(1+1e-9) {
 					t.Errorf("seed %d: with effort %d a machine of %g is worth %g", seed, effort, p.Supplies[i].Price, worth)
 				}
 			}
@@ -46,27 +53,120 @@ func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 			if effort == 10_000 && f.Value > best*0.9 {
 				tight++
 			}
+			price := f.Value
+			if price = checkWhole(t, &p, f.Whole()); price < best*(1-1e-9) {
+				t.Errorf("seed %d: whole machines cost %g, less than the cheapest packing, %g", seed, price, best)
+			} else if price < best*(1+1e-9) && effort == 10_000 {
+				cheap++
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, effort %d: %+v", seed, effort, p)
+			}
 		}
 	}
-	if better < 60 || tight < 250 {
-		t.Errorf("of 300 bounds %d are better by fillings, %d within a tenth of the cheapest packing: that is too few", better, tight)
+	if better < 60 || tight < 250 || cheap < 270 {
+		t.Errorf("of 300 bounds %d are better by fillings, %d within a tenth of the cheapest packing, and %d times whole machines cost as much as that: that is too few", better, tight, cheap)
 	}
 }
 
+// checkWhole is what the machines cost; they have to hold all pods, and may be bought.
+func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
+	t.Helper()
+	left := make([]int, len(p.Demands))
+	for i, d := range p.Demands {
+		left[i] = d.Count
+	}
+	price := 0.0
+	for _, f := range list {
+		s := &p.Supplies[f.Supply]
+		room, led := s.Allocatable.Clone(), s.Leads == nil
+		for _, l := range f.Loads {
+			room.Add(p.Demands[l.Demand].Request, -int64(l.Count))
+			left[l.Demand] -= l.Count * int(f.Machines)
+			led = led || s.Leads.Has(l.Demand)
+			if !s.Users.Has(p.Demands[l.Demand].User) {
+				t.Errorf("pods of demand %d are on supply %d, which is not for them", l.Demand, f.Supply)
+			}
+		}
+		if slices.Min(room) < 0 || !led {
+			t.Errorf("supply %d is bought for %v: led %t, room left %v", f.Supply, f.Loads, led, room)
+		}
+		price += s.Price * f.Machines
+	}
+	if slices.Max(left) != 0 || slices.Min(left) != 0 {
+		t.Errorf("pods left by whole machines: %v", left)
+	}
+	return price
+}
+
 // mostWorth is what pods of the demands from the i-th on are worth together at most, in a room of the supply.
-func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply int) float64 {
+func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply int, led bool) float64 {
+	s := &p.Supplies[supply]
 	if i == len(p.Demands) {
-		return 0
+		if led || s.Leads == nil {
+			return 0
+		}
+		return math.Inf(-1)
 	}
 	d := &p.Demands[i]
-	most := mostWorth(p, worth, i+1, room, supply)
-	if !p.Supplies[supply].Users.Has(d.User) {
+	most := mostWorth(p, worth, i+1, room, supply, led)
+	if !s.Users.Has(d.User) {
 		return most
 	}
 	for n := 1; n <= d.Request.Times(room, d.Count); n++ {
 		left := room.Clone()
 		left.Add(d.Request, -int64(n))
-		most = max(most, float64(n)*worth[i]+mostWorth(p, worth, i+1, left, supply))
+		most = max(most, float64(n)*worth[i]+mostWorth(p, worth, i+1, left, supply, led || s.Leads.Has(i)))
 	}
 	return most
+}
+
+// With the table or without, the search finds the filling that is worth most, and says that none is worth more.
+func TestLawTheSearchFindsTheBestFilling(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 27))
+		p := Problem{Devices: []bool{false, false, true}}
+		for range 6 {
+			p.Demands = append(p.Demands, Demand{0, capacity.Vector{500 + random.Int64N(9000), 500 + random.Int64N(9000), random.Int64N(3)}, 1 + random.IntN(6)})
+		}
+		p.Supplies = []Supply{{capacity.Vector{20_000 + random.Int64N(9000), 20_000 + random.Int64N(9000), random.Int64N(5)}, 4 + 8*random.Float64(), users(1, 0), nil}}
+		worth := make([]float64, len(p.Demands))
+		for i := range worth {
+			worth[i] = 1 + 3*random.Float64()
+		}
+		if random.IntN(2) == 0 {
+			p.Supplies[0].Leads = users(len(p.Demands), random.IntN(len(p.Demands)))
+		}
+		b := Of(&p)
+		g := &generation{b: b, effort: 1 << 30, dims: slices.Concat(b.dims, b.devices)}
+		for i := range p.Demands {
+			g.of, g.left = append(g.of, i), append(g.left, p.Demands[i].Count)
+		}
+		want := mostWorth(&p, worth, 0, p.Supplies[0].Allocatable.Clone(), 0, false)
+		for _, tabulated := range []bool{false, true} {
+			k := g.newKnapsack(&b.supplies[0], worth, math.MaxInt)
+			if len(k.items) == 0 {
+				continue
+			}
+			if k.tabulate(g); !tabulated {
+				if most := k.table.atMost(k, 0); most < want*(1-1e-9) {
+					t.Errorf("seed %d: the table says %g at most, and %g fits", seed, most, want)
+				}
+				k.table = nil
+			}
+			k.search()
+			price := p.Supplies[0].Price
+			if want > price && math.Abs(k.best-want) > want*1e-9 || k.best > max(want, price)*(1+1e-9) || k.most < min(want, k.best) {
+				t.Errorf("seed %d, table %t: found %g and %g at most, for %g; the best is worth %g", seed, tabulated, k.best, k.most, price, want)
+			}
+			if want > price {
+				found++
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("only %d of 600 searches had anything to find", found)
+	}
 }

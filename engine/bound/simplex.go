@@ -4,9 +4,9 @@ import "math"
 
 // maximise solves max c·x subject to A·x ≤ b, x ≥ 0 with b ≥ 0 by the simplex method on a dense dictionary (G. B. Dantzig,
 // Linear Programming and Extensions, 1963): the steepest column enters, and after a while without progress the first one
-// (R. G. Bland, 1977), which cannot cycle. It returns the best x; steps bounds the work, and an early stop returns a
-// feasible x all the same.
-func maximise(c []float64, a [][]float64, b []float64, steps int) []float64 {
+// (R. G. Bland, 1977), which cannot cycle. It returns the best x, and the prices of b that prove it; steps bounds the work, and an
+// early stop returns a feasible x all the same.
+func maximise(c []float64, a [][]float64, b []float64, steps int) (x, prices []float64) {
 	t := newDictionary(c, a, b)
 	idle := 0
 	for range steps {
@@ -24,13 +24,18 @@ func maximise(c []float64, a [][]float64, b []float64, steps int) []float64 {
 			idle++
 		}
 	}
-	x := make([]float64, len(c))
+	x, prices = make([]float64, len(c)), make([]float64, len(b))
 	for i, v := range t.basic {
 		if v < len(c) {
 			x[v] = max(0, t.rows[i][len(c)])
 		}
 	}
-	return x
+	for j, v := range t.other {
+		if v >= len(c) {
+			prices[v-len(c)] = max(0, t.rows[len(b)][j])
+		}
+	}
+	return x, prices
 }
 
 // dictionary writes the basic variables, one a row, as sums of the others; the last row is the objective and the last

@@ -37,7 +37,8 @@ func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64
 	for i := range b {
 		b[i] = math.Ldexp(b[i], -exponent)
 	}
-	for k, x := range maximise(c, a, b, 40*(len(a)+len(c))) {
+	best, _ := maximise(c, a, b, 40*(len(a)+len(c)))
+	for k, x := range best {
 		worth[dims[k]] = math.Ldexp(x, exponent) / float64(total[dims[k]])
 	}
 	return worth

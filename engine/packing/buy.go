@@ -181,6 +181,9 @@ func (s *solver) byPriority() [][]*demand {
 	return out
 }
 
+// fewKinds is for how many kinds of pods the bound knows whole machines in any case: with more that takes as long as the plan.
+const fewKinds = 16
+
 // boundOf is the supply's bound for the pods that were bought for.
 func (s *solver) boundOf(m *supply) float64 {
 	counts := make([]int, len(m.demands))
@@ -193,7 +196,7 @@ func (s *solver) boundOf(m *supply) float64 {
 	if !all {
 		b = s.boundFor(m, counts)
 	}
-	if s.p.Effort == 0 || b.Value <= 0 || priceOf(s.bins) <= b.Value*nearBound {
+	if s.p.Effort == 0 || b.Value <= 0 || priceOf(s.bins) <= b.Value*nearBound || b.Kinds() > fewKinds {
 		return b.Value
 	}
 	if f := b.Fillings(boundSteps); f != nil {

@@ -46,7 +46,12 @@ const tieShare = 1e-4
 
 // plain reports whether nothing but room and ways decides what shares a machine, in pools without limits.
 func (m *supply) plain(s *solver) bool {
-	if len(s.p.Quotas) > 0 || slices.ContainsFunc(m.pools, func(p int) bool { return s.pools[p].limited || s.pools[p].Variety != nil }) {
+	return !slices.ContainsFunc(m.pools, func(p int) bool { return s.pools[p].limited }) && m.ruleless(s)
+}
+
+// ruleless reports whether nothing but room, ways and limits decides what shares a machine.
+func (m *supply) ruleless(s *solver) bool {
+	if len(s.p.Quotas) > 0 || slices.ContainsFunc(m.pools, func(p int) bool { return s.pools[p].Variety != nil }) {
 		return false
 	}
 	return !slices.ContainsFunc(m.kinds, func(k kind) bool {
@@ -108,7 +113,7 @@ func (c *cover) begin(bins []*openBin) bool {
 	}
 	c.each = least * tieShare
 	c.ceiling += float64(c.each * float64(len(bins)))
-	f := c.bound(lots, count).Fillings(boundSteps)
+	f := c.s.lotsBound(c.m, lots, count, c.each).Fillings(boundSteps)
 	if f == nil {
 		return false
 	}
@@ -139,39 +144,45 @@ func (c *cover) begin(bins []*openBin) bool {
 // boundSteps is the effort that goes into bound.Fillings.
 const boundSteps = 30_000
 
-// bound is that of so many pods of the lots.
-func (c *cover) bound(lots, count []int) *bound.Bound {
-	p := bound.Problem{Devices: make([]bool, len(c.s.p.Classes[0].Request))}
-	copy(p.Devices, c.s.p.Devices)
+// lotsBound is the bound for so many pods of the lots, where each machine costs so much beside its price.
+func (s *solver) lotsBound(m *supply, lots, count []int, each float64) *bound.Bound {
+	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request))}
+	copy(p.Devices, s.p.Devices)
 	for _, lot := range lots {
-		l := &c.m.lots[lot]
-		p.Demands = append(p.Demands, bound.Demand{User: l.kind, Request: c.m.shapes[l.shape].whole, Count: count[lot]})
+		l := &m.lots[lot]
+		p.Demands = append(p.Demands, bound.Demand{User: l.kind, Request: m.shapes[l.shape].whole, Count: count[lot]})
 	}
-	for i := range c.m.offerings {
-		g := &c.m.offerings[i]
-		p.Supplies = append(p.Supplies, bound.Supply{Allocatable: c.s.pools[g.pool].Options[g.option].Allocatable, Price: g.price + c.each, Users: g.kinds})
+	for i := range m.offerings {
+		g := &m.offerings[i]
+		p.Supplies = append(p.Supplies, bound.Supply{Allocatable: s.pools[g.pool].Options[g.option].Allocatable, Price: g.price + each, Users: g.kinds, Leads: s.leads(m, g, lots)})
 	}
 	return bound.Of(&p)
 }
 
 // machine is the open bin for the pods of one step.
 func (c *cover) machine(st *step) *openBin {
-	g := &c.m.offerings[c.fillings[st.filling].offering]
-	d := &openBin{pool: g.pool, sum: make(capacity.Vector, len(c.s.p.Classes[0].Request)), free: c.s.pools[g.pool].Free}
+	var loads []load
 	for i, n := range st.pods {
-		if n == 0 {
-			continue
+		if n > 0 {
+			loads = append(loads, load{c.lots[i], n})
 		}
-		l := &c.m.lots[c.lots[i]]
+	}
+	return c.s.binOf(c.m, c.m.offerings[c.fillings[st.filling].offering].pool, loads)
+}
+
+// binOf is the open bin of the pool for the pods, nil if no option holds them.
+func (s *solver) binOf(m *supply, pool int, loads []load) *openBin {
+	d := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.pools[pool].Free}
+	for _, p := range loads {
+		l := &m.lots[p.lot]
 		request := make(capacity.Vector, len(d.sum))
-		request.Add(c.m.shapes[l.shape].whole, int64(n))
-		kind := &c.m.kinds[l.kind]
-		d = c.s.joined(d, kind.ways, kind.host, request, l.needsLarge, l.needsDevices)
-		if d == nil {
+		request.Add(m.shapes[l.shape].whole, int64(p.n))
+		kind := &m.kinds[l.kind]
+		if d = s.joined(d, kind.ways, kind.host, request, l.needsLarge, l.needsDevices); d == nil {
 			return nil
 		}
-		d.loads = append(slices.Clone(d.loads), load{c.lots[i], n})
 	}
+	d.loads = loads
 	return d
 }
 

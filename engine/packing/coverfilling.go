@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 )
 
@@ -13,8 +14,8 @@ type filling struct {
 	offering int
 	pods     []int // of each lot
 	price    float64
-	loss     float64 // how much more it costs than the pods are worth
-	lead     []bool  // the lots of which there has to be a pod for the offering to be bought; nil for none
+	loss     float64    // how much more it costs than the pods are worth
+	lead     bitset.Set // the lots of which there has to be a pod for the offering to be bought; nil for any
 }
 
 // fill lists the fillings that may be part of something cheaper than what is known; it answers false if there are too many.
@@ -70,34 +71,22 @@ type filler struct {
 	room     capacity.Vector
 	pods     []int
 	open     []int // the lots that it is for
-	lead     []bool
+	lead     bitset.Set
 }
 
 // start finds whom the offering is for; nothing is open where it is for nobody.
 func (f *filler) start() {
 	c, g := f.c, &f.c.m.offerings[f.offering]
-	sh := &c.s.pools[g.pool]
-	option := &sh.Options[g.option]
+	option := &c.s.pools[g.pool].Options[g.option]
 	f.price, f.room = g.price+c.each, option.Allocatable.Clone()
-	special := option.Large || sh.devices[g.option]
-	if special {
-		f.lead = make([]bool, len(c.lots))
+	if f.lead = c.s.leads(c.m, g, c.lots); f.lead != nil && f.lead.Empty() {
+		return
 	}
-	led := !special
 	for i, lot := range c.lots {
 		l := &c.m.lots[lot]
-		r := c.m.shapes[l.shape].whole
-		if !g.kinds.Has(l.kind) || !r.Fits(option.Allocatable) {
-			continue
+		if g.kinds.Has(l.kind) && c.m.shapes[l.shape].whole.Fits(option.Allocatable) {
+			f.open = append(f.open, i)
 		}
-		f.open = append(f.open, i)
-		if special {
-			f.lead[i] = (!option.Large || l.needsLarge) && (!sh.devices[g.option] || l.needsDevices || c.s.asksFor(r, sh, g.option))
-			led = led || f.lead[i]
-		}
-	}
-	if !led {
-		f.open = nil
 	}
 	for _, i := range f.open {
 		c.dear[i] = min(c.dear[i], f.price)
@@ -141,6 +130,24 @@ func (f *filler) fill(k int, slack float64) bool {
 	return ok
 }
 
+// leads is the lots, as indexes into lots, of which there has to be a pod for the offering to be bought; nil for any.
+func (s *solver) leads(m *supply, g *offering, lots []int) bitset.Set {
+	sh := &s.pools[g.pool]
+	option := &sh.Options[g.option]
+	if !option.Large && !sh.devices[g.option] {
+		return nil
+	}
+	out := bitset.New(len(lots))
+	for i, lot := range lots {
+		l := &m.lots[lot]
+		r := m.shapes[l.shape].whole
+		if g.kinds.Has(l.kind) && r.Fits(option.Allocatable) && (!option.Large || l.needsLarge) && (!sh.devices[g.option] || l.needsDevices || s.asksFor(r, sh, g.option)) {
+			out.Add(i)
+		}
+	}
+	return out
+}
+
 func (f *filler) request(i int) capacity.Vector {
 	return f.c.m.shapes[f.c.m.lots[f.c.lots[i]].shape].whole
 }
@@ -154,7 +161,7 @@ func (f *filler) keep() bool {
 			return true
 		}
 		some = some || f.pods[i] > 0
-		led = led || f.pods[i] > 0 && f.lead[i]
+		led = led || f.pods[i] > 0 && f.lead.Has(i)
 	}
 	if !some || !led {
 		return true

@@ -237,7 +237,7 @@ func (c *cover) after(f *filling, left []int) (key uint64, rest float64) {
 // led reports whether some pod that is left is a reason to buy the filling's offering.
 func (f *filling) led(left []int) bool {
 	for i, n := range f.pods {
-		if n > 0 && left[i] > 0 && f.lead[i] {
+		if n > 0 && left[i] > 0 && f.lead.Has(i) {
 			return true
 		}
 	}

@@ -19,8 +19,8 @@ const (
 // fewGoods is about how many options are looked at in one try; others are drawn the next time.
 const fewGoods = 60
 
-// searchLocally takes a few machines away, packs their pods anew and keeps what is cheaper, until the price is near the
-// bound, nothing is gained any more, or the effort is spent.
+// searchLocally finds cheaper machines for the pods of the open bins: exactly where that can be done, or else in steps, until the price
+// is near the bound, nothing is gained any more, or the effort is spent.
 func (s *solver) searchLocally(m *supply, bins []*openBin) []*openBin {
 	if len(bins) == 0 {
 		return bins
@@ -29,6 +29,15 @@ func (s *solver) searchLocally(m *supply, bins []*openBin) []*openBin {
 	if best, ok := s.exact(m, bins); ok {
 		return best
 	}
+	bins = s.improve(m, bins)
+	if better := s.columns(m, bins); better != nil {
+		return s.improve(m, better)
+	}
+	return bins
+}
+
+// improve takes a few machines away, packs their pods anew and keeps what is cheaper, as often as that pays.
+func (s *solver) improve(m *supply, bins []*openBin) []*openBin {
 	bins = s.closeBins(m, bins)
 	random := newRandom(bins)
 	total := 0.0

@@ -1,0 +1,29 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
+	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/workload"
+)
+
+// Machines for many shapes of pods with GPUs, of which each holds few, cost hardly more than they have to, and the bound says so.
+func TestPlansForFleetsWithGPUsAreNearTheirBound(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(enginetest.Draws(4)) {
+		plan := provisioning.Plan(workload.Fleet(2000, seed), engine.Options{}, nil)
+		t.Logf("seed %d: %.2f USD/h, %.2f %% above the bound", seed, plan.Cost.LaunchesPerHour, 100*plan.Cost.Gap)
+		if len(plan.Unplaced) > 0 || plan.Cost.Gap > 0.03 || plan.Cost.Gap < 0 {
+			t.Errorf("seed %d: %d pods are left, and the plan is %.2f %% above the bound", seed, len(plan.Unplaced), 100*plan.Cost.Gap)
+		}
+	}
+}
+
+func BenchmarkFleet(b *testing.B) {
+	for _, pods := range []int{500, 2_000, 8_000} {
+		benchmark(b, fmt.Sprint(pods), engine.Options{}, func() *engine.Snapshot { return workload.Fleet(pods, 1) })
+	}
+}

@@ -1,0 +1,63 @@
+package packing
+
+import "slices"
+
+// stepsForPod is how much effort, in steps of bound.Fillings, goes into columns for each pod.
+const stepsForPod = 2000
+
+// columns buys the machines that hold the pods of the open bins anew: the fillings of the bound, in whole numbers. It answers nil where that
+// is not cheaper, or where the machines are near the bound already.
+func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
+	price := priceOf(bins)
+	if price <= m.bound.Value*nearBound || m.apart || !m.ruleless(s) {
+		return nil
+	}
+	left := make([]int, len(m.lots))
+	var lots []int
+	pods := 0
+	for _, d := range bins {
+		for _, p := range d.loads {
+			left[p.lot] += p.n
+			pods += p.n
+		}
+	}
+	for lot, n := range left {
+		if n > 0 {
+			lots = append(lots, lot)
+		}
+	}
+	f := s.lotsBound(m, lots, left, 0).Fillings(pods * stepsForPod)
+	if f == nil {
+		return nil
+	}
+	m.prove(s, bins, f.Value)
+	s.chargeAll(bins, -1)
+	var better []*openBin
+	for _, b := range f.Whole() {
+		loads := make([]load, 0, len(b.Loads))
+		for _, l := range b.Loads {
+			loads = append(loads, load{lots[l.Demand], l.Count})
+		}
+		d := s.binOf(m, m.offerings[b.Supply].pool, loads)
+		for range int(b.Machines) {
+			if d == nil || !s.spend(d) {
+				break
+			}
+			for _, p := range loads {
+				left[p.lot] -= p.n
+			}
+			copied := *d
+			better = append(better, &copied)
+		}
+	}
+	// Limits may keep some of the machines from being bought.
+	g := s.newGreedy(m, left)
+	g.run()
+	better = append(better, g.bins...)
+	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || priceOf(better) >= price {
+		s.chargeAll(better, -1)
+		s.chargeAll(bins, 1)
+		return nil
+	}
+	return better
+}
