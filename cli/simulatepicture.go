@@ -73,8 +73,8 @@ func drawSimulation(results []*simulator.Result, days float64) string {
 	costTop := legendTop + legendRow*(len(results)+2) + 34
 	waitTop := costTop + costHeight + 66
 	height := waitTop + waitHeight + 40
-	b := &strings.Builder{}
-	draw := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+	var b strings.Builder
+	draw := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	text := func(x, y int, class, words string) {
 		draw(`<text x="%d" y="%d" class="%s">%s</text>`, x, y, class, html.EscapeString(words))
 	}
@@ -199,14 +199,14 @@ func (p *panel) end() float64 { return p.tick() * max(1, math.Ceil(p.most/p.tick
 
 // steps draws hours, each as high as its mean.
 func (p *panel) steps(points []float64) string {
-	b := &strings.Builder{}
+	var b strings.Builder
 	for i, value := range points {
 		if i == 0 {
-			fmt.Fprintf(b, "M%d %s ", plotLeft, coordinate(p.y(value)))
+			fmt.Fprintf(&b, "M%d %s ", plotLeft, coordinate(p.y(value)))
 		} else {
-			fmt.Fprintf(b, "V%s ", coordinate(p.y(value)))
+			fmt.Fprintf(&b, "V%s ", coordinate(p.y(value)))
 		}
-		fmt.Fprintf(b, "H%s ", coordinate(p.x(i+1)))
+		fmt.Fprintf(&b, "H%s ", coordinate(p.x(i+1)))
 	}
 	return b.String()
 }

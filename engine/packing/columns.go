@@ -2,7 +2,7 @@ package packing
 
 import "slices"
 
-// stepsForPod is how much effort, in steps of bound.Fillings, goes into columns for each pod.
+// stepsForPod is how much effort, in steps of bound.Fillings, goes into columns for each pod, unless there is less.
 const stepsForPod = 2000
 
 // columns buys the machines that hold the pods of the open bins anew: the fillings of the bound, in whole numbers. It answers nil where that
@@ -26,7 +26,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 			lots = append(lots, lot)
 		}
 	}
-	f := s.lotsBound(m, lots, left, 0).Fillings(pods * stepsForPod)
+	f := s.lotsBound(m, lots, left, 0).Fillings(min(pods*stepsForPod, s.p.Effort*Comparisons))
 	if f == nil {
 		return nil
 	}
