@@ -53,8 +53,7 @@ func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 			if effort == 10_000 && f.Value > best*0.9 {
 				tight++
 			}
-			price := f.Value
-			if price = checkWhole(t, &p, f.Whole()); price < best*(1-1e-9) {
+			if price := checkWhole(t, &p, f.Whole()); price < best*(1-1e-9) {
 				t.Errorf("seed %d: whole machines cost %g, less than the cheapest packing, %g", seed, price, best)
 			} else if price < best*(1+1e-9) && effort == 10_000 {
 				cheap++
