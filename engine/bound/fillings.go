@@ -39,23 +39,24 @@ func (f *Filling) worth(each []float64) float64 {
 	return sum
 }
 
-// mostKinds bounds the demands for which fillings are looked for, mostRounds how many rounds that takes.
+// MostKinds bounds the demands for which fillings are looked for, mostRounds how many rounds that takes.
 const (
-	mostKinds  = 200
+	MostKinds  = 200
 	mostRounds = 300
 )
 
 // Fillings finds the bound by generating columns (P. C. Gilmore and R. E. Gomory, 1961): prices of pods at which the fillings so far
 // are worth their price, then on each supply the filling that is worth most at these, until none is worth more than it costs. In
 // every round the prices, made so much smaller that no filling is worth more than its supply, are a bound (A. A. Farley, 1990), so that it may end at
-// any time. Effort is in steps of the search for fillings. The answer is nil where there are too many demands, or none.
+// any time. Effort is in steps of the search for fillings. The answer is nil where there are no demands or more than MostKinds, where one asks for
+// nothing, or a supply costs nothing.
 func (b *Bound) Fillings(effort int) *Fillings {
 	g := &generation{b: b, effort: effort, dims: slices.Concat(b.dims, b.devices), limit: stepsForOne * raise, left: make([]int, len(b.demands))}
 	for i := range b.demands {
 		g.left[i] = b.demands[i].Count
 	}
 	g.begin()
-	if len(g.of) == 0 || len(g.of) > mostKinds || slices.ContainsFunc(b.supplies, func(s supply) bool { return s.Price <= 0 }) {
+	if len(g.of) == 0 || len(g.of) > MostKinds || len(g.dims) == 0 || slices.ContainsFunc(g.of, g.asksNothing) || slices.ContainsFunc(b.supplies, func(s supply) bool { return s.Price <= 0 }) {
 		return nil
 	}
 	out := &Fillings{Worth: make([]float64, len(b.demands)), generation: g}
@@ -63,22 +64,28 @@ func (b *Bound) Fillings(effort int) *Fillings {
 		out.Worth[i] = b.podWorth(&b.demands[i])
 		out.Value += float64(float64(g.left[i]) * out.Worth[i])
 	}
-	for calm := calmly; g.effort > 0 && g.rounds < mostRounds; g.rounds++ {
-		found, proven := g.round(out, calm)
+	calm := calmly
+search:
+	for range mostRounds {
+		if g.effort <= 0 {
+			break
+		}
+		found, open := g.round(out, calm)
 		switch {
 		case found:
 			calm = calmly
 			g.limit = stepsForOne * raise
-		case !proven:
-			g.limit *= raise
+		case open:
+			g.limit = min(g.limit*raise, effort)
 		case calm == 0:
-			g.effort = 0
+			break search
 		default:
 			if calm /= 2; calm < calmly/8 {
 				calm = 0
 			}
 		}
 	}
+	g.effort = effort / wholePart
 	out.Value *= 1 - 1e-12
 	return out
 }
@@ -97,7 +104,6 @@ type generation struct {
 	pool   []Filling
 	limit  int // of the steps of the search on one supply
 	effort int
-	rounds int
 	table  []float64 // that of the last knapsack, whose room the next one uses
 }
 
@@ -130,6 +136,11 @@ func (g *generation) alone(i int) (Filling, bool) {
 	return out, out.Loads != nil
 }
 
+// asksNothing reports whether any number of pods of the demand fit on a machine.
+func (g *generation) asksNothing(i int) bool {
+	return !slices.ContainsFunc(g.dims, func(d int) bool { return g.b.demands[i].Request[d] > 0 })
+}
+
 // leads reports whether a pod of the demand is reason enough to buy the supply.
 func (s *supply) leads(demand int) bool { return s.Leads == nil || s.Leads.Has(demand) }
 
@@ -139,20 +150,21 @@ const (
 	raise       = 4
 )
 
-// round looks for fillings that are worth more than they cost, buys them, and keeps the bound that the prices give. Proven is
-// false if there may be others.
-func (g *generation) round(out *Fillings, calm float64) (found, proven bool) {
+// round looks for fillings that are worth more than they cost, buys them, and keeps the bound that the prices give. Found is false if none
+// was bought, open is true if a search ended before it had tried everything.
+func (g *generation) round(out *Fillings, calm float64) (found, open bool) {
 	worth := make([]float64, len(out.Worth))
 	sum, over := 0.0, 1.0
 	for _, i := range g.of {
 		worth[i] = float64(calm*out.Worth[i]) + float64((1-calm)*max(0, g.master.worth[i]))
 		sum += float64(float64(g.left[i]) * worth[i])
 	}
-	known := len(g.pool)
+	changes := g.master.changes
 	for i := range g.b.supplies {
 		s := &g.b.supplies[i]
 		k := g.fullest(s, worth, max(stepsForOne, min(g.limit, g.effort)))
 		over = max(over, k.most/s.Price)
+		open = open || k.steps > k.limit
 		for _, f := range k.better {
 			if f.worth(g.master.worth) > f.Price*(1+negligible) {
 				g.pool = append(g.pool, f)
@@ -165,11 +177,8 @@ func (g *generation) round(out *Fillings, calm float64) (found, proven bool) {
 			out.Worth[i] = worth[i] / over
 		}
 	}
-	found = len(g.pool) > known
-	if found {
-		g.effort -= g.master.buy(g.pool)
-	}
-	return found, over <= 1+negligible
+	g.effort -= g.master.buy(g.pool)
+	return g.master.changes > changes, open
 }
 
 // negligible is by what share one amount has to be more than another to count as more.

@@ -2,7 +2,6 @@ package bound
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -17,7 +16,7 @@ type knapsack struct {
 	trial  []int     // of each item
 	best   float64
 	better []Filling // each worth more than all before it
-	most   float64   // no filling is worth more
+	most   float64   // no filling that is worth more than the supply costs is worth more
 	steps  int
 	limit  int // of them
 	table  *table
@@ -107,10 +106,7 @@ func (k *knapsack) rate() {
 	}
 	for i := range k.items {
 		it := &k.items[i]
-		it.rate = math.Inf(1)
-		if cost := k.cost(it.ask); cost > 0 {
-			it.rate = it.worth / cost
-		}
+		it.rate = it.worth / k.cost(it.ask)
 	}
 	slices.SortStableFunc(k.items, func(a, b item) int { return cmp.Compare(b.rate, a.rate) })
 	// Pods that the supply may be bought for come before the others: one of them has to be there.
@@ -173,7 +169,7 @@ func (k *knapsack) put(it *item, n int) {
 
 // try fills what room is left with pods of the items from the i-th on.
 func (k *knapsack) try(i int, value float64, led bool) {
-	if led && value > k.best {
+	if value > k.best {
 		k.best = value
 		f := Filling{Supply: k.s.index, Price: k.s.Price, supply: k.s}
 		for j, n := range k.trial {
@@ -258,7 +254,7 @@ func (k *knapsack) tabulate(g *generation) {
 	t.units = int(k.room[t.dear]/t.unit) + 1
 	t.width = t.units
 	for d, have := range k.room {
-		if d != t.dear && slices.Contains(g.b.devices, g.dims[d]) && have > 0 && int64(t.width)*(have+1) <= mostEntries {
+		if d != t.dear && slices.Contains(g.b.devices, g.dims[d]) && have > 0 && have < mostEntries/int64(t.width) {
 			t.devices, t.span = append(t.devices, d), append(t.span, t.width)
 			t.width *= int(have) + 1
 		}

@@ -16,6 +16,7 @@ type master struct {
 	worth   []float64   // of one pod of each demand; 0 of those that are not in of
 	column  []float64   // of a filling: how many of each filling of the basis it stands for
 	at      []int       // of each demand, its index in of
+	little  float64     // less is rounding
 	changes int
 }
 
@@ -25,6 +26,7 @@ func newMaster(of, counts []int, first []Filling) *master {
 	for j, i := range of {
 		n := float64(first[j].Loads[0].Count)
 		m.at[i] = j
+		m.little = max(m.little, negligible*first[j].Price/n)
 		m.counts = append(m.counts, float64(counts[i]))
 		m.basis[j].Machines = m.counts[j] / n
 		m.inverse = append(m.inverse, make([]float64, len(of)))
@@ -48,7 +50,7 @@ func (m *master) buy(pool []Filling) (steps int) {
 				f, least = &Filling{Supply: nobody, Loads: []Load{{i, -1}}}, m.worth[i]
 			}
 		}
-		if f == nil || -least < negligible*m.basis[0].Price {
+		if f == nil || -least < m.little {
 			f = nil
 			most := 1 + negligible
 			for i := range pool {

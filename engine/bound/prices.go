@@ -101,7 +101,7 @@ func (b *Bound) Shared() (u []float64, add float64) {
 		asked, sum := 0.0, 0.0
 		for i := range b.demands {
 			w := &b.demands[i]
-			amount := float64(w.Count) * float64(w.Request[d])
+			amount := float64(float64(w.Count) * float64(w.Request[d]))
 			least := math.Inf(1)
 			for _, k := range w.blocks {
 				least = min(least, b.u[k][d])
@@ -120,7 +120,7 @@ func (b *Bound) Shared() (u []float64, add float64) {
 		for i := range b.demands {
 			w := &b.demands[i]
 			if w.Request[d] > 0 {
-				asked += float64(w.Count) * float64(w.Request[d])
+				asked += float64(float64(w.Count) * float64(w.Request[d]))
 				sum += float64(float64(w.Count) * max(0, b.podWorth(w)-WorthOf(w.Request, u)))
 			}
 		}

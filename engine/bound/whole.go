@@ -10,11 +10,13 @@ import (
 const (
 	soonWhole   = 0.75
 	roundsAgain = 4
+	// wholePart is the part of the effort, one of so many, that goes into them.
+	wholePart = 4
 )
 
 // Whole buys whole machines for all pods: as many of each filling as the fractions hold, and then, for the pods that are left, the
-// machines of which most is bought, with new fractions for the rest each time. Where numbers are too bad for that some pods are left.
-// It may be asked once.
+// machines of which most is bought, with new fractions for the rest each time. Pods are left that nobody sells a machine for, and
+// others once the effort is spent. It may be asked once.
 func (f *Fillings) Whole() []Filling {
 	g := f.generation
 	var out []Filling
@@ -41,7 +43,7 @@ func (f *Fillings) Whole() []Filling {
 				out = append(out, g.take(b, 1))
 			}
 		}
-		if len(out) == before {
+		if len(out) == before || g.effort <= 0 {
 			break
 		}
 		g.again()
@@ -59,7 +61,7 @@ func (g *generation) again() {
 	}
 	g.pool, g.limit = pool, stepsForOne
 	g.begin()
-	g.master.buy(g.pool)
+	g.effort -= g.master.buy(g.pool)
 	rest := &Fillings{Worth: make([]float64, len(g.left))}
 	for range roundsAgain {
 		if found, _ := g.round(rest, 0); !found {

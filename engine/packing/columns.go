@@ -1,6 +1,10 @@
 package packing
 
-import "slices"
+import (
+	"slices"
+
+	"tenon.sh/engine/bound"
+)
 
 // stepsForPod is how much effort, in steps of bound.Fillings, goes into columns for each pod, unless there is less.
 const stepsForPod = 2000
@@ -9,7 +13,7 @@ const stepsForPod = 2000
 // is not cheaper, or where the machines are near the bound already.
 func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 	price := priceOf(bins)
-	if price <= m.bound.Value*nearBound || m.apart || !m.ruleless(s) {
+	if s.p.Effort == 0 || price <= m.bound.Value*nearBound || m.apart || !m.ruleless(s) {
 		return nil
 	}
 	left := make([]int, len(m.lots))
@@ -26,10 +30,15 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 			lots = append(lots, lot)
 		}
 	}
-	f := s.lotsBound(m, lots, left, 0).Fillings(min(pods*stepsForPod, s.p.Effort*Comparisons))
+	if len(lots) > bound.MostKinds {
+		return nil
+	}
+	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
+	f := s.lotsBound(m, lots, left, 0).Fillings(effort)
 	if f == nil {
 		return nil
 	}
+	defer s.look(effort)
 	m.prove(s, bins, f.Value)
 	s.chargeAll(bins, -1)
 	var better []*openBin

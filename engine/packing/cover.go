@@ -186,9 +186,10 @@ func (s *solver) binOf(m *supply, pool int, loads []load) *openBin {
 	return d
 }
 
-// prove raises the bound to what the machines of the bins' pods cost at least, if these are all pods, with all ways that they have.
+// prove raises the bound to what the machines of the bins' pods cost at least, if these are all pods, with all ways that they have:
+// pods that others have to join may be the reason for machines on which these have room.
 func (m *supply) prove(s *solver, bins []*openBin, floor float64) {
-	if m.apart || floor <= m.bound.Value {
+	if m.apart || floor <= m.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return
 	}
 	placed := 0

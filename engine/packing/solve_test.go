@@ -87,6 +87,34 @@ func holds(p *packing.Problem, v capacity.Vector) float64 {
 	return best
 }
 
+// aroundDevices is a problem with one pool of machines of so many cores and GPUs, and with pods of so many of both.
+func aroundDevices(machines [][2]int64, prices []float64, pods [][3]int) *packing.Problem {
+	p := &packing.Problem{Effort: 50_000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1, 0}, Devices: []bool{false, true}, Places: []topology.Place{{}}}
+	pool := packing.Pool{Left: capacity.Vector{capacity.Most, capacity.Most}}
+	for i, m := range machines {
+		size := capacity.Vector{m[0], m[1]}
+		pool.Options = append(pool.Options, packing.Option{Type: i, Price: prices[i], Allocatable: size, Charge: size, Listed: true})
+	}
+	p.Pools = []packing.Pool{pool}
+	ways := &packing.Ways{Pools: [][]packing.Way{{{Options: bitset.Full(len(machines))}}}}
+	for _, n := range pods {
+		p.Classes = append(p.Classes, packing.Class{Count: n[0], Request: capacity.Vector{int64(n[1]), int64(n[2])}, Levels: []packing.Level{{Ways: ways}}})
+	}
+	return p
+}
+
+// A machine with a GPU that costs less than one without is bought only for pods that ask for one: the others' machine stays on offer.
+func TestCheapMachinesWithDevicesHideNoneWithout(t *testing.T) {
+	t.Parallel()
+	for pods, want := range map[int]float64{2: 10, 3: 13.9, 10: 30, 40: 105} {
+		p := aroundDevices([][2]int64{{8, 1}, {8, 0}, {4, 0}}, []float64{4, 5, 3.9}, [][3]int{{pods, 4, 0}, {1, 6, 0}})
+		s := packing.Solve(p)
+		if got := price(p, s); got > want*(1+1e-4) || s.Bound > want*(1+1e-9) {
+			t.Errorf("%d pods of 4 cores and one of 6 cost %g, the bound is %g, and %g is enough", pods, got, s.Bound, want)
+		}
+	}
+}
+
 func price(p *packing.Problem, s *packing.Solution) float64 {
 	sum := 0.0
 	for _, m := range s.New {

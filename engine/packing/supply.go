@@ -348,7 +348,8 @@ func (s *solver) dominated(sh *supplyPool, o int, kept []int) bool {
 	option := &sh.Options[o]
 	for _, k := range kept {
 		other := &sh.Options[k]
-		if other.Large != option.Large || drawsMore(other.Draws, option.Draws) {
+		// Machines with devices are not for everybody who may use one without.
+		if other.Large != option.Large || sh.devices[k] && !sh.devices[o] || drawsMore(other.Draws, option.Draws) {
 			continue
 		}
 		more := true
