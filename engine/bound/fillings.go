@@ -55,8 +55,10 @@ func (b *Bound) Fillings(effort int) *Fillings {
 	for i := range b.demands {
 		g.left[i] = b.demands[i].Count
 	}
-	g.begin()
-	if len(g.of) == 0 || len(g.of) > MostKinds || len(g.dims) == 0 || slices.ContainsFunc(g.of, g.asksNothing) || slices.ContainsFunc(b.supplies, func(s supply) bool { return s.Price <= 0 }) {
+	if len(b.demands) > MostKinds {
+		return nil
+	}
+	if g.begin(); len(g.of) == 0 || slices.ContainsFunc(g.of, g.asksNothing) || slices.ContainsFunc(b.supplies, func(s supply) bool { return s.Price <= 0 }) {
 		return nil
 	}
 	out := &Fillings{Worth: make([]float64, len(b.demands)), generation: g}

@@ -123,6 +123,25 @@ func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply 
 	return most
 }
 
+// Too many kinds of pods, pods that ask for nothing, and machines that cost nothing have no bound of this kind.
+func TestFillingsThatWouldSayNothingAreNone(t *testing.T) {
+	t.Parallel()
+	one := Problem{Demands: []Demand{{0, capacity.Vector{1, 1}, 3}}, Supplies: []Supply{{capacity.Vector{4, 4}, 1, users(1, 0), nil}}, Devices: make([]bool, 2)}
+	many, nothing, free, nobody := one, one, one, one
+	many.Demands = slices.Repeat(one.Demands, MostKinds+1)
+	nothing.Demands = append(slices.Clone(one.Demands), Demand{0, capacity.Vector{0, 0}, 2})
+	free.Supplies = []Supply{{capacity.Vector{4, 4}, 0, users(1, 0), nil}}
+	nobody.Demands = nil
+	for name, p := range map[string]Problem{"many": many, "nothing": nothing, "free": free, "nobody": nobody} {
+		if f := Of(&p).Fillings(1000); f != nil {
+			t.Errorf("%s: the bound is %g", name, f.Value)
+		}
+	}
+	if f := Of(&one).Fillings(1000); f == nil || math.Abs(f.Value-1) > 1e-6 {
+		t.Errorf("three pods on one machine: %+v", f)
+	}
+}
+
 // However often fillings are exchanged, the inverse is that of the basis, and the machines hold the pods.
 func TestTheMasterKeepsItsBasis(t *testing.T) {
 	t.Parallel()

@@ -108,21 +108,13 @@ func (k *knapsack) rate() {
 		it := &k.items[i]
 		it.rate = it.worth / k.cost(it.ask)
 	}
-	slices.SortStableFunc(k.items, func(a, b item) int { return cmp.Compare(b.rate, a.rate) })
 	// Pods that the supply may be bought for come before the others: one of them has to be there.
-	slices.SortStableFunc(k.items, func(a, b item) int {
-		switch {
-		case a.leads == b.leads:
-			return 0
-		case a.leads:
-			return -1
-		}
-		return 1
-	})
-	k.leads = 0
-	for k.leads < len(k.items) && k.items[k.leads].leads {
-		k.leads++
+	leads := slices.DeleteFunc(slices.Clone(k.items), func(it item) bool { return !it.leads })
+	others := slices.DeleteFunc(k.items, func(it item) bool { return it.leads })
+	for _, items := range [][]item{leads, others} {
+		slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(b.rate, a.rate) })
 	}
+	k.leads, k.items = len(leads), append(leads, others...)
 	top := 0.0
 	for i := len(k.items) - 1; i >= 0; i-- {
 		top = max(top, k.items[i].rate)
@@ -222,7 +214,6 @@ func (k *knapsack) try(i int, value float64, led bool) {
 type table struct {
 	dear    int   // the resource
 	unit    int64 // of it
-	units   int
 	devices []int // resources of which there are few
 	span    []int // of each of them, how far its amounts are apart
 	width   int   // of the entries of one item
@@ -251,8 +242,7 @@ func (k *knapsack) tabulate(g *generation) {
 		t.dear = 0
 	}
 	t.unit = max(1, (k.room[t.dear]+mostUnits-1)/mostUnits)
-	t.units = int(k.room[t.dear]/t.unit) + 1
-	t.width = t.units
+	t.width = int(k.room[t.dear]/t.unit) + 1
 	for d, have := range k.room {
 		if d != t.dear && slices.Contains(g.b.devices, g.dims[d]) && have > 0 && have < mostEntries/int64(t.width) {
 			t.devices, t.span = append(t.devices, d), append(t.span, t.width)

@@ -38,7 +38,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 	if f == nil {
 		return nil
 	}
-	defer s.look(effort)
+	s.look(effort)
 	m.prove(s, bins, f.Value)
 	s.chargeAll(bins, -1)
 	var better []*openBin
