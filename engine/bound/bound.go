@@ -15,6 +15,8 @@ type Problem struct {
 	Demands []Demand
 	// Supplies lists what can be bought, in any number. Of equal ones the first is kept, so that the cheapest had better come first.
 	Supplies []Supply
+	// Existing lists machines that are there already, and cost nothing. Only Fillings look at them.
+	Existing []Existing
 	// Devices says of each resource whether it is one that few machines have.
 	Devices []bool
 	// Machines is how many machines there are at least, whatever they cost.
@@ -38,6 +40,13 @@ type Supply struct {
 	Leads bitset.Set
 }
 
+// Existing is a number of machines with the same room.
+type Existing struct {
+	Room  capacity.Vector
+	Users bitset.Set // those that may use it
+	Count int
+}
+
 // Bound is a lower bound, and the prices that prove it. It is the dual of a linear program (Gilmore and Gomory 1961 give the idea for
 // cutting stock): buy fractions of supplies and put fractions of pods on those supplies on which one such pod fits, so that the sums
 // of all requests fit.
@@ -54,6 +63,8 @@ type Bound struct {
 	demands  []demand
 	machines int
 	supplies []supply
+	existing []supply
+	counts   []int // of the existing
 	blocks   []block
 	dims     []int // ordinary resources that are asked for
 	devices  []int // devices that are asked for
@@ -165,6 +176,12 @@ func (b *Bound) supply(p *Problem) {
 			kept[string(text)] = append(same, len(b.supplies))
 			b.supplies = append(b.supplies, supply{Supply: o, index: i, block: at, size: size.Clone(), column: -1})
 		}
+	}
+	for i := range p.Existing {
+		e := &p.Existing[i]
+		s := supply{Supply: &Supply{Allocatable: e.Room, Users: e.Users}, index: len(p.Supplies) + i, size: make(capacity.Vector, len(b.total))}
+		b.round(s.size, e.Room)
+		b.existing, b.counts = append(b.existing, s), append(b.counts, e.Count)
 	}
 	for i := range b.demands {
 		for k := range b.blocks {

@@ -74,12 +74,17 @@ func cheapest(p *Problem) float64 {
 		pods = append(pods, slices.Repeat([]int{i}, d.Count)...)
 	}
 	type machine struct {
-		of   int
+		of   *Supply
 		left capacity.Vector
 		led  int
 	}
 	best := math.Inf(1)
 	var open []machine
+	for _, e := range p.Existing {
+		for range e.Count {
+			open = append(open, machine{&Supply{Users: e.Users}, e.Room.Clone(), 1})
+		}
+	}
 	var try func(pod int, cost float64)
 	try = func(pod int, cost float64) {
 		if cost >= best {
@@ -92,14 +97,14 @@ func cheapest(p *Problem) float64 {
 			return
 		}
 		d := &p.Demands[pods[pod]]
-		leads := func(supply int) int {
-			if l := p.Supplies[supply].Leads; l == nil || l.Has(pods[pod]) {
+		leads := func(s *Supply) int {
+			if l := s.Leads; l == nil || l.Has(pods[pod]) {
 				return 1
 			}
 			return 0
 		}
 		for i := range open {
-			if p.Supplies[open[i].of].Users.Has(d.User) && d.Request.Fits(open[i].left) {
+			if open[i].of.Users.Has(d.User) && d.Request.Fits(open[i].left) {
 				lead := leads(open[i].of)
 				open[i].left.Add(d.Request, -1)
 				open[i].led += lead
@@ -112,7 +117,7 @@ func cheapest(p *Problem) float64 {
 			if s := &p.Supplies[i]; s.Users.Has(d.User) && d.Request.Fits(s.Allocatable) {
 				left := s.Allocatable.Clone()
 				left.Add(d.Request, -1)
-				open = append(open, machine{i, left, leads(i)})
+				open = append(open, machine{s, left, leads(s)})
 				try(pod+1, cost+s.Price)
 				open = open[:len(open)-1]
 			}

@@ -18,7 +18,7 @@ type Fillings struct {
 
 // Filling is a supply with pods that fit on it.
 type Filling struct {
-	Supply int // of Problem.Supplies
+	Supply int // of Problem.Supplies, and after these of Problem.Existing
 	Loads  []Load
 	Price  float64
 	// Machines is how many of them are bought.
@@ -51,20 +51,23 @@ const (
 // any time. Effort is in steps of the search for fillings. The answer is nil where there are no demands or more than MostKinds, where one asks for
 // nothing, or a supply costs nothing.
 func (b *Bound) Fillings(effort int) *Fillings {
-	g := &generation{b: b, effort: effort, dims: slices.Concat(b.dims, b.devices), limit: stepsForOne * raise, left: make([]int, len(b.demands))}
-	for i := range b.demands {
-		g.left[i] = b.demands[i].Count
-	}
-	if len(b.demands) > MostKinds {
+	g := &generation{b: b, effort: effort, dims: slices.Concat(b.dims, b.devices), limit: stepsForOne * raise}
+	if len(b.demands)+len(b.existing) > MostKinds {
 		return nil
 	}
+	for i := range b.demands {
+		g.left = append(g.left, b.demands[i].Count)
+	}
+	g.left = append(g.left, b.counts...)
 	if g.begin(); len(g.of) == 0 || slices.ContainsFunc(g.of, g.asksNothing) || slices.ContainsFunc(b.supplies, func(s supply) bool { return s.Price <= 0 }) {
 		return nil
 	}
 	out := &Fillings{Worth: make([]float64, len(b.demands)), generation: g}
 	for _, i := range g.of {
 		out.Worth[i] = b.podWorth(&b.demands[i])
-		out.Value += float64(float64(g.left[i]) * out.Worth[i])
+		if len(b.existing) == 0 {
+			out.Value += float64(float64(g.left[i]) * out.Worth[i])
+		}
 	}
 	calm := calmly
 search:
@@ -100,7 +103,7 @@ const calmly = 0.8
 type generation struct {
 	b      *Bound
 	of     []int // the demands with pods that some supply takes
-	left   []int // pods of each demand
+	left   []int // pods of each demand, then machines of each of the existing
 	dims   []int // the resources that are asked for
 	master *master
 	pool   []Filling
@@ -118,7 +121,21 @@ func (g *generation) begin() {
 			g.of, first = append(g.of, i), append(first, f)
 		}
 	}
-	g.master = newMaster(g.of, g.left, first)
+	of := slices.Clone(g.of)
+	for i := range g.b.existing {
+		if e := len(g.b.demands) + i; g.left[e] > 0 && len(g.of) > 0 {
+			of, first = append(of, e), append(first, g.onExisting(i, nil))
+		}
+	}
+	g.master = newMaster(of, g.left, first)
+	g.master.pods = len(g.of)
+}
+
+// onExisting is the filling of a machine that is there already: a machine of it has to be left as if it were a pod. Each costs the same, also
+// the one without pods that it has otherwise, so that none is better for that.
+func (g *generation) onExisting(i int, loads []Load) Filling {
+	s := &g.b.existing[i]
+	return Filling{Supply: s.index, Price: g.b.supplies[0].Price, Loads: append(slices.Clone(loads), Load{len(g.b.demands) + i, 1}), supply: s}
 }
 
 // alone is the filling that holds pods of one demand at the least price for each; it answers false if no supply takes any.
@@ -169,6 +186,23 @@ func (g *generation) round(out *Fillings, calm float64) (found, open bool) {
 		open = open || k.steps > k.limit
 		for _, f := range k.better {
 			if f.worth(g.master.worth) > f.Price*(1+negligible) {
+				g.pool = append(g.pool, f)
+			}
+		}
+	}
+	if len(g.b.existing) > 0 {
+		sum *= 1 - 1e-12 // what is taken from it may be as much
+	}
+	for i := range g.b.existing {
+		n := g.left[len(g.b.demands)+i]
+		if n == 0 {
+			continue
+		}
+		k := g.fullest(&g.b.existing[i], worth, max(stepsForOne, min(g.limit, g.effort)))
+		sum -= float64(float64(n) * k.most)
+		open = open || k.steps > k.limit
+		for _, f := range k.better {
+			if f = g.onExisting(i, f.Loads); f.worth(g.master.worth) > f.Price*(1+negligible) {
 				g.pool = append(g.pool, f)
 			}
 		}

@@ -71,6 +71,57 @@ func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 	}
 }
 
+// Machines that are there already are bought for nothing, each once: with them too, fillings bound every packing from below, and whole
+// machines hold all pods for little more.
+func TestLawExistingMachinesCostNothing(t *testing.T) {
+	t.Parallel()
+	tight, cheap, saved := 0, 0, 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 29))
+		p := drawProblem(random)
+		without := cheapest(&p)
+		for range 1 + random.IntN(2) {
+			p.Existing = append(p.Existing, Existing{capacity.Vector{2 + random.Int64N(9), 2 + random.Int64N(9), random.Int64N(2)}, users(2, 0, random.IntN(2)), 1 + random.IntN(3)})
+		}
+		b, best := Of(&p), cheapest(&p)
+		if best < without {
+			saved++
+		}
+		for _, effort := range []int{1, 10, 10_000} {
+			f := b.Fillings(effort)
+			if f.Value > best*(1+1e-9) {
+				t.Errorf("seed %d: with effort %d fillings cost %g at least, and %g is enough", seed, effort, f.Value, best)
+			}
+			if effort < 10_000 {
+				continue // some pods may be left
+			}
+			if f.Value >= best*0.9 {
+				tight++
+			}
+			fractions := 0.0
+			for _, m := range f.generation.master.basis {
+				if m.Supply < len(p.Supplies) {
+					fractions += m.Price * m.Machines
+				}
+			}
+			if math.Abs(fractions-f.Value) > 1e-6 {
+				t.Errorf("seed %d: fractions of fillings cost %g, and %g at least", seed, fractions, f.Value)
+			}
+			if price := checkWhole(t, &p, f.Whole()); price < best*(1-1e-9) {
+				t.Errorf("seed %d: whole machines cost %g, less than the cheapest packing, %g", seed, price, best)
+			} else if price <= best*(1+1e-9) {
+				cheap++
+			}
+			if t.Failed() {
+				t.Fatalf("seed %d, effort %d: %+v", seed, effort, p)
+			}
+		}
+	}
+	if tight < 230 || cheap < 260 || saved < 150 {
+		t.Errorf("of 300 bounds %d are within a tenth of the cheapest packing, and %d times whole machines cost as much as that; %d times existing ones save something: that is too few", tight, cheap, saved)
+	}
+}
+
 // checkWhole is what the machines cost; they have to hold all pods, and may be bought.
 func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
 	t.Helper()
@@ -79,8 +130,18 @@ func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
 		left[i] = d.Count
 	}
 	price := 0.0
+	used := make([]int, len(p.Existing))
 	for _, f := range list {
-		s := &p.Supplies[f.Supply]
+		s := &Supply{}
+		if at := f.Supply - len(p.Supplies); at < 0 {
+			s = &p.Supplies[f.Supply]
+		} else {
+			e := &p.Existing[at]
+			s.Allocatable, s.Users = e.Room, e.Users
+			if used[at] += int(f.Machines); used[at] > e.Count {
+				t.Errorf("existing %d is used %d times, and is there %d times", at, used[at], e.Count)
+			}
+		}
 		room, led := s.Allocatable.Clone(), s.Leads == nil
 		for _, l := range f.Loads {
 			room.Add(p.Demands[l.Demand].Request, -int64(l.Count))

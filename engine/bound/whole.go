@@ -48,7 +48,12 @@ func (f *Fillings) Whole() []Filling {
 		}
 		g.again()
 	}
-	return out
+	for i := range out {
+		if f := &out[i]; f.Loads[len(f.Loads)-1].Demand >= len(g.b.demands) { // not a pod
+			f.Loads = f.Loads[:len(f.Loads)-1]
+		}
+	}
+	return slices.DeleteFunc(out, func(f Filling) bool { return len(f.Loads) == 0 })
 }
 
 // again buys fractions for the pods that are left.
@@ -84,9 +89,12 @@ func (g *generation) trimmed(f Filling) Filling {
 	var loads []Load
 	led := false
 	for _, l := range f.Loads {
-		if n := min(l.Count, g.left[l.Demand]); n > 0 {
+		n := min(l.Count, g.left[l.Demand])
+		if n > 0 {
 			loads = append(loads, Load{l.Demand, n})
 			led = led || f.supply.leads(l.Demand)
+		} else if l.Demand >= len(g.b.demands) {
+			led = false // no such machine is left
 		}
 	}
 	if f.Loads = loads; !led {

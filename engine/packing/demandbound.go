@@ -13,7 +13,16 @@ func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 	ways, demands := s.boundDemands(m, n)
 	p := bound.Problem{Demands: demands, Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: m.machines(n)}
 	copy(p.Devices, s.p.Devices)
-	for _, pool := range m.pools {
+	p.Supplies = s.suppliesOf(m.pools, ways)
+	b := bound.Of(&p)
+	b.Value = max(0, b.Value-s.p.Relief)
+	b.Value = max(b.Value, s.apart(m, n))
+	return b
+}
+
+// suppliesOf lists what the pools sell to those who may go these ways.
+func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
+	for _, pool := range pools {
 		sh := &s.pools[pool]
 		for _, o := range sh.byPrice {
 			if sh.Options[o].Covered { // what resources are worth is what they cost once nothing is covered any more
@@ -25,13 +34,10 @@ func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 					users.Add(i)
 				}
 			}
-			p.Supplies = append(p.Supplies, bound.Supply{Allocatable: sh.Options[o].Allocatable, Price: sh.Options[o].Price, Users: users})
+			out = append(out, bound.Supply{Allocatable: sh.Options[o].Allocatable, Price: sh.Options[o].Price, Users: users})
 		}
 	}
-	b := bound.Of(&p)
-	b.Value = max(0, b.Value-s.p.Relief)
-	b.Value = max(b.Value, s.apart(m, n))
-	return b
+	return out
 }
 
 // boundDemands lists what the pods ask for whatever was placed, and the ways that they may go: chosen domains are one way to do it among

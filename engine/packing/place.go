@@ -53,6 +53,7 @@ func (s *solver) placePods() {
 	s.placeAssigned()
 	s.openDomains()
 	order := s.queueOrder()
+	s.placeFillings()
 	for moved := true; moved; {
 		moved = false
 		for _, c := range order {

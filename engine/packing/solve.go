@@ -86,7 +86,7 @@ func (p *Problem) plain() *Problem {
 // solveLevels solves the problem in rounds.
 func (p *Problem) solveLevels() *solver {
 	l := &learnedLimits{caps: map[domainKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
-	var best *solver
+	var best, plain *solver // plain is the best before nodes were filled anew
 	for range mostRounds {
 		s := newSolver(p, l, 0)
 		s.placePods()
@@ -101,8 +101,17 @@ func (p *Problem) solveLevels() *solver {
 			best = s
 		}
 		if !learned {
-			break
+			if plain != nil {
+				break
+			}
+			if l.onNodes = s.fillNodes(); l.onNodes == nil {
+				break
+			}
+			plain = best
 		}
+	}
+	if best == plain {
+		l.onNodes = nil
 	}
 	return searchDomains(p, l, best)
 }
@@ -128,6 +137,8 @@ type learnedLimits struct {
 	ranked bool
 	// quota bounds the pods of a class on new machines in a domain too, to steer them elsewhere.
 	quota map[domainKey]int
+	// onNodes is which pods are put on nodes first.
+	onNodes []nodeLoad
 	// frame is nil before the first round.
 	frame *frame
 }

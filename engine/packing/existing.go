@@ -1,0 +1,117 @@
+package packing
+
+import (
+	"slices"
+
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/bound"
+	"tenon.sh/engine/capacity"
+)
+
+// nodeLoad is a number of pods of one class that go to one node.
+type nodeLoad struct{ node, class, n int }
+
+// fillNodes finds out which of the pods without any rule had better have the room on nodes, so that the machines for the others cost least: nodes
+// are machines that cost nothing in the program that Fillings solves. It answers nil where the round has no pods of several classes to choose
+// from, or is near the bound of that program already.
+func (s *solver) fillNodes() []nodeLoad {
+	if s.p.Effort == 0 || len(s.machines) == 0 {
+		return nil
+	}
+	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request))}
+	copy(p.Devices, s.p.Devices)
+	var ways []*Ways
+	var admitted []bitset.Set // the nodes of each user
+	var classes []int         // of each demand
+	pods, demandOf := 0, make([]int, len(s.p.Classes))
+	for c := range s.p.Classes {
+		class := &s.p.Classes[c]
+		demandOf[c] = -1
+		s.prepare(c, 0)
+		if len(class.Levels) > 1 || !s.classes[c].levels[0].free || class.Assigned > 0 || len(s.choicesOf(c, 0)) == 0 {
+			continue
+		}
+		l := &class.Levels[0]
+		user := 0
+		for user < len(ways) && (ways[user] != l.Ways || !slices.Equal(admitted[user], l.Nodes)) {
+			user++
+		}
+		if user == len(ways) {
+			ways, admitted = append(ways, l.Ways), append(admitted, l.Nodes)
+		}
+		demandOf[c] = len(classes)
+		classes = append(classes, c)
+		p.Demands = append(p.Demands, bound.Demand{User: user, Request: class.Request, Count: class.Count})
+		pods += class.Count
+	}
+	var nodes [][]int // of each of the existing machines
+	for n, shares := range s.placed {
+		room, some := s.nodes[n].room.Clone(), false
+		for _, share := range shares {
+			if demandOf[share.Class] >= 0 {
+				room.Add(s.p.Classes[share.Class].Request, int64(len(share.Pods)))
+				some = true
+				pods -= len(share.Pods)
+			}
+		}
+		if some {
+			nodes = addExisting(&p, nodes, n, room, admitted)
+		}
+	}
+	if len(classes) < 2 || len(nodes) == 0 || pods == 0 || len(classes)+len(nodes) > bound.MostKinds {
+		return nil
+	}
+	pools := make([]int, len(s.pools))
+	for i := range pools {
+		pools[i] = i
+	}
+	p.Supplies = s.suppliesOf(pools, ways)
+	f := bound.Of(&p).Fillings(min(pods*stepsForPod, s.p.Effort*Comparisons))
+	if f == nil || s.price() <= f.Value*nearBound {
+		return nil
+	}
+	var out []nodeLoad
+	for _, filling := range f.Whole() {
+		at := filling.Supply - len(p.Supplies)
+		if at < 0 {
+			continue // what is bought is worked out with all rules
+		}
+		n := int(filling.Machines)
+		for _, node := range nodes[at][:n] {
+			for _, l := range filling.Loads {
+				out = append(out, nodeLoad{node, classes[l.Demand], l.Count})
+			}
+		}
+		nodes[at] = nodes[at][n:]
+	}
+	return out
+}
+
+// addExisting adds the node to those with the same room for the same users, and to the list of these.
+func addExisting(p *bound.Problem, nodes [][]int, n int, room capacity.Vector, admitted []bitset.Set) [][]int {
+	users := bitset.New(len(admitted))
+	for i := range admitted {
+		if admitted[i].Has(n) {
+			users.Add(i)
+		}
+	}
+	at := slices.IndexFunc(p.Existing, func(e bound.Existing) bool { return slices.Equal(e.Room, room) && slices.Equal(e.Users, users) })
+	if at < 0 {
+		at = len(p.Existing)
+		p.Existing, nodes = append(p.Existing, bound.Existing{Room: room, Users: users}), append(nodes, nil)
+	}
+	p.Existing[at].Count++
+	nodes[at] = append(nodes[at], n)
+	return nodes
+}
+
+// placeFillings puts pods on nodes as a round before has found best.
+func (s *solver) placeFillings() {
+	for _, l := range s.lessons.onNodes {
+		s.prepare(l.class, 0)
+		n := min(l.n, s.p.Classes[l.class].Count-s.classes[l.class].next)
+		if n = s.p.Classes[l.class].Request.Times(s.nodes[l.node].room, n); n > 0 {
+			s.onNode(l.class, 0, l.node, n)
+		}
+	}
+}
