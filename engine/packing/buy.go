@@ -36,6 +36,7 @@ func (s *solver) buy(pools []int) {
 		s.low = m.low
 		bins := s.machinesFor(m, left)
 		s.low = nil // it does not hold for machines with others' pods
+		bins = s.absorb(m, company, bins)
 		s.hand(m, s.squeeze(m, left, append(bins, company...)))
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
