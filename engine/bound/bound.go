@@ -19,6 +19,8 @@ type Problem struct {
 	Existing []Existing
 	// Devices says of each resource whether it is one that few machines have.
 	Devices []bool
+	// Stop, unless it is nil, ends the search for fillings once it says so.
+	Stop func() bool
 	// Machines is how many machines there are at least, whatever they cost.
 	Machines int
 }
@@ -62,6 +64,7 @@ type Bound struct {
 
 	demands  []demand
 	machines int
+	stop     func() bool
 	supplies []supply
 	existing []supply
 	counts   []int // of the existing
@@ -102,7 +105,7 @@ const mostBlocks = 12
 
 // Of solves the problem.
 func Of(p *Problem) *Bound {
-	b := &Bound{machines: p.Machines}
+	b := &Bound{machines: p.Machines, stop: p.Stop}
 	for _, d := range p.Demands {
 		b.demands = append(b.demands, demand{Demand: d})
 	}

@@ -72,7 +72,7 @@ func (b *Bound) Fillings(effort int) *Fillings {
 	calm := calmly
 search:
 	for range mostRounds {
-		if g.effort <= 0 {
+		if g.effort <= 0 || b.stop != nil && b.stop() {
 			break
 		}
 		found, open := g.round(out, calm)

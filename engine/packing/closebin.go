@@ -76,7 +76,7 @@ func (s *solver) closeBins(m *supply, bins []*openBin) []*openBin {
 	v := &visit{s: s, m: m, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
 	failed := 0
 	for _, i := range order {
-		if s.effort <= s.p.Effort*4/5 || failed > 40 {
+		if s.effort <= s.p.Effort*4/5 || failed > 40 || s.p.stopped() {
 			break
 		}
 		if v.give(i) {

@@ -35,7 +35,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 	}
 	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
 	f := s.lotsBound(m, lots, left, 0).Fillings(effort)
-	if f == nil {
+	if f == nil || s.p.stopped() {
 		return nil
 	}
 	s.look(effort)

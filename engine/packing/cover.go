@@ -146,7 +146,7 @@ const boundSteps = 30_000
 
 // lotsBound is the bound for so many pods of the lots, where each machine costs so much beside its price.
 func (s *solver) lotsBound(m *supply, lots, count []int, each float64) *bound.Bound {
-	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request))}
+	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
 	for _, lot := range lots {
 		l := &m.lots[lot]

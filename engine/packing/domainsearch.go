@@ -35,7 +35,7 @@ type searched struct {
 
 func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
-	if !st.find() {
+	if !st.find() || p.stopped() {
 		return best
 	}
 	ways := 1
@@ -152,13 +152,16 @@ func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]in
 
 // try solves the problem with no more pods in each domain than the quota says.
 func (st *domainSearch) try(quota map[domainKey]int) {
+	if st.p.stopped() {
+		st.left = 0
+	}
 	st.take(quota, st.play(quota, st.toBeat(), st.left))
 }
 
 // tryAll tries one quota after another, on as many threads as the problem allows: what some of them come to is found out at the
 // same time, and looked at in their order.
 func (st *domainSearch) tryAll(quotas []map[domainKey]int) {
-	for threads := max(1, st.p.Threads); st.left > 0 && len(quotas) > 0; quotas = quotas[min(threads, len(quotas)):] {
+	for threads := max(1, st.p.Threads); st.left > 0 && len(quotas) > 0 && !st.p.stopped(); quotas = quotas[min(threads, len(quotas)):] {
 		some := quotas[:min(threads, len(quotas))]
 		played := make([][]searchRound, len(some))
 		toBeat := st.toBeat()

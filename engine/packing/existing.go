@@ -15,10 +15,10 @@ type nodeLoad struct{ node, class, n int }
 // are machines that cost nothing in the program that Fillings solves. It answers nil where the round has no pods of several classes to choose
 // from, or is near the bound of that program already.
 func (s *solver) fillNodes() []nodeLoad {
-	if s.p.Effort == 0 || len(s.machines) == 0 {
+	if s.p.Effort == 0 || len(s.machines) == 0 || s.p.stopped() {
 		return nil
 	}
-	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request))}
+	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
 	var ways []*Ways
 	var admitted []bitset.Set // the nodes of each user

@@ -3,6 +3,8 @@ package packing_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"tenon.sh/engine/bitset"
@@ -95,5 +97,27 @@ func TestPlansWithNodesAreNearTheirBound(t *testing.T) {
 	}
 	if price > 1.02*least {
 		t.Errorf("machines beside nodes cost %.3f; at least %.3f, %.1f %% less", price, least, 100-100*least/price)
+	}
+}
+
+// Once nobody waits for the solution, the search for cheaper machines ends, and what has been found by then is still right.
+func TestASearchThatNobodyWaitsForEnds(t *testing.T) {
+	t.Parallel()
+	var pods []packing.Class
+	r := rand.New(rand.NewPCG(1, 19))
+	for range 40 {
+		pods = append(pods, packing.Class{Request: capacity.Vector{5000 + 100*r.Int64N(60), 9000 + 250*r.Int64N(60)}, Count: 1 + r.IntN(20)})
+	}
+	work := func(effort int, stop func() bool) int64 {
+		p := withNodes(slices.Clone(pods), capacity.Vector{9000, 20_000})
+		p.Effort, p.Stop, p.Work = effort, stop, new(atomic.Int64)
+		if fault := check(p, packing.Solve(p)); fault != "" {
+			t.Error(fault)
+		}
+		return p.Work.Load()
+	}
+	all, first := work(150_000, nil), work(0, nil)
+	if some := work(150_000, func() bool { return true }); some > first+(all-first)/10 {
+		t.Errorf("without a search it takes %d units, with one %d, and with one that nobody waits for %d", first, all, some)
 	}
 }

@@ -51,7 +51,7 @@ func (s *solver) improve(m *supply, bins []*openBin) []*openBin {
 	if !m.forDevices() {
 		stubborn = 0
 	}
-	for tries := 0; s.effort > 0 && total > floor*1.002; tries += len(teams) {
+	for tries := 0; s.effort > 0 && !s.p.stopped() && total > floor*1.002; tries += len(teams) {
 		if tries >= patience && (total <= floor*far || tries >= stubborn*len(bins)) {
 			if before-total < total*worthwhile {
 				break

@@ -34,6 +34,8 @@ type Problem struct {
 	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what placing looks at in
 	// the same units.
 	Work *atomic.Int64
+	// Stop, unless it is nil, is asked now and then whether nobody waits for the solution any more: then the search ends soon.
+	Stop func() bool
 	// Unit is one unit of the resource that machines are mostly sold by: one core.
 	Unit capacity.Vector
 	// Devices marks the resources of machines that are bought only for pods that ask for them.
@@ -47,6 +49,8 @@ type Problem struct {
 	// Threads is how many goroutines may search; the solution does not depend on it.
 	Threads int
 }
+
+func (p *Problem) stopped() bool { return p.Stop != nil && p.Stop() }
 
 // Class is a number of pods that are alike in everything that matters here.
 type Class struct {

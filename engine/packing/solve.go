@@ -100,6 +100,9 @@ func (p *Problem) solveLevels() *solver {
 		if best == nil || s.better(best) {
 			best = s
 		}
+		if p.stopped() {
+			break
+		}
 		if !learned {
 			if plain != nil {
 				break

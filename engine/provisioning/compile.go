@@ -146,7 +146,7 @@ func (p *Problem) Model() {
 		c.Request = p.Names.Vector(c.requests)
 	}
 	p.Packing = &packing.Problem{
-		Effort: opt.EffectiveEffort(), PriceBand: opt.EffectivePriceBand(), MaxTypes: opt.EffectiveMaxTypes(), Threads: opt.Threads,
+		Effort: opt.EffectiveEffort(), PriceBand: opt.EffectivePriceBand(), MaxTypes: opt.EffectiveMaxTypes(), Threads: opt.Threads, Stop: opt.Stop,
 		Weighted: opt.Preferences == engine.Weighted, Devices: p.Names.Devices(),
 	}
 	p.Packing.Unit = p.Names.Vector(corev1.ResourceList{corev1.ResourceCPU: kube.Quantity(corev1.ResourceCPU, 1000)})
