@@ -305,3 +305,21 @@ func TestLawTheSearchFindsTheBestFilling(t *testing.T) {
 		t.Errorf("only %d of 600 searches had anything to find", found)
 	}
 }
+
+// The search for fillings ends as soon as nobody waits for it, with what is a bound by then.
+func TestASearchForFillingsThatNobodyWaitsForEnds(t *testing.T) {
+	t.Parallel()
+	p := Problem{Devices: make([]bool, 2), Supplies: []Supply{{capacity.Vector{97, 89}, 1, users(1, 0), nil}}}
+	for i := range int64(12) {
+		p.Demands = append(p.Demands, Demand{0, capacity.Vector{7 + 3*i, 40 - 3*i}, 10})
+	}
+	all := Of(&p).Fillings(1_000_000)
+	asked := 0
+	p.Stop = func() bool {
+		asked++
+		return asked == 3
+	}
+	if f := Of(&p).Fillings(1_000_000); asked != 3 || f.Value > all.Value || f.Value < all.Value/2 {
+		t.Errorf("asked %d times, and at least %g instead of %g", asked, f.Value, all.Value)
+	}
+}

@@ -15,7 +15,7 @@ type nodeLoad struct{ node, class, n int }
 // are machines that cost nothing in the program that Fillings solves. It answers nil where the round has no pods of several classes to choose
 // from, or is near the bound of that program already.
 func (s *solver) fillNodes() []nodeLoad {
-	if s.p.Effort == 0 || len(s.machines) == 0 || s.p.stopped() {
+	if s.p.Effort == 0 || len(s.machines) == 0 {
 		return nil
 	}
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
@@ -66,7 +66,9 @@ func (s *solver) fillNodes() []nodeLoad {
 		pools[i] = i
 	}
 	p.Supplies = s.suppliesOf(pools, ways)
-	f := bound.Of(&p).Fillings(min(pods*stepsForPod, s.p.Effort*Comparisons))
+	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
+	s.look(effort)
+	f := bound.Of(&p).Fillings(effort)
 	if f == nil || s.price() <= f.Value*nearBound {
 		return nil
 	}
