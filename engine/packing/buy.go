@@ -38,6 +38,7 @@ func (s *solver) buy(pools []int) {
 		s.low = nil // it does not hold for machines with others' pods
 		bins = s.absorb(m, company, bins)
 		s.hand(m, s.squeeze(m, left, append(bins, company...)))
+		s.buyMore(m, left)
 		if len(turns) == 1 {
 			s.bound += s.boundOf(m)
 		}
@@ -45,6 +46,21 @@ func (s *solver) buy(pools []int) {
 	if len(turns) == 1 && len(pools) == len(s.pools) {
 		s.split(pools, turns[0])
 	}
+}
+
+// buyMore buys for the pods that are left what limits allow now: cheaper machines may have left something of them. Few pods are split in
+// every way instead.
+func (s *solver) buyMore(m *supply, left []int) {
+	pods := 0
+	for _, n := range m.before {
+		pods += n
+	}
+	if pods <= fewPods || !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || !m.ruleless(s) {
+		return
+	}
+	g := s.newGreedy(m, left)
+	g.run()
+	s.hand(m, g.bins)
 }
 
 // equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
