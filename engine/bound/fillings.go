@@ -20,7 +20,7 @@ type Fillings struct {
 type Filling struct {
 	Supply int // of Problem.Supplies, and after these of Problem.Existing
 	Loads  []Load
-	Price  float64
+	Price  float64 // of existing machines any, the same for all
 	// Machines is how many of them are bought.
 	Machines float64
 
@@ -128,7 +128,7 @@ func (g *generation) begin() {
 		}
 	}
 	g.master = newMaster(of, g.left, first)
-	g.master.pods = len(g.of)
+	g.master.demands = len(g.of)
 }
 
 // onExisting is the filling of a machine that is there already: a machine of it has to be left as if it were a pod. Each costs the same, also

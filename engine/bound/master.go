@@ -10,7 +10,7 @@ import "math"
 // Room that is left to no pod is a filling too: one that takes a pod away and costs nothing.
 type master struct {
 	of      []int // the demands, and after these the existing machines
-	pods    int   // how many of them are demands
+	demands int   // how many of them are demands
 	counts  []float64
 	basis   []Filling
 	inverse [][]float64 // of the matrix of the basis' pods: of each filling, how many of it one more pod of each demand takes
@@ -23,7 +23,7 @@ type master struct {
 
 // newMaster begins with a filling for each of the demands, with pods of that one only; counts has the pods of all demands.
 func newMaster(of, counts []int, first []Filling) *master {
-	m := &master{of: of, pods: len(of), basis: first, worth: make([]float64, len(counts)), column: make([]float64, len(of)), at: make([]int, len(counts))}
+	m := &master{of: of, demands: len(of), basis: first, worth: make([]float64, len(counts)), column: make([]float64, len(of)), at: make([]int, len(counts))}
 	for j, i := range of {
 		n := float64(first[j].Loads[0].Count)
 		m.at[i] = j
@@ -46,7 +46,7 @@ func (m *master) buy(pool []Filling) (steps int) {
 	for range 40 * len(m.of) {
 		steps += (len(m.of)*len(m.of) + len(pool)) / 16
 		f, least := (*Filling)(nil), 0.0
-		for _, i := range m.of[:m.pods] {
+		for _, i := range m.of[:m.demands] {
 			if m.worth[i] < least {
 				f, least = &Filling{Supply: nobody, Loads: []Load{{i, -1}}}, m.worth[i]
 			}

@@ -5,35 +5,46 @@ import (
 	"slices"
 )
 
-// mostPrices is how many larger machines are tried for pods that have to share one.
-const mostPrices = 24
+// mostPrices is how many larger machines are tried for pods that have to share one, absorbPart the part of the effort, one of so many, that
+// goes into it.
+const (
+	mostPrices = 24
+	absorbPart = 8
+)
 
 // absorb lets the machines of pods that have to share one be larger where they then hold all pods of others, and cost less than these: they
 // were bought for their own pods alone. It answers with what is left of the others.
 func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
+	order := slices.Clone(others)
+	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
+	least := s.effort - s.p.Effort/absorbPart
 	for i, d := range company {
-		all := d.price + priceOf(others)
 		var prices []float64
 		for _, g := range m.offerings {
-			if g.pool == d.pool && g.price > d.price && g.price < all {
+			if g.pool == d.pool && g.price > d.price && g.price < d.price+priceOf(others) {
 				prices = append(prices, g.price)
 			}
 		}
 		slices.Sort(prices)
 		prices = slices.Compact(prices)
-		best, kept, least := d, others, all/equallyCheap // fewer machines for the same money lose more at once
-		for _, most := range prices[:min(len(prices), mostPrices)] {
-			if s.effort <= 0 {
-				break
+		var best *openBin
+		var kept []*openBin
+		saved := 0.0
+		for k := range min(len(prices), mostPrices) {
+			if s.effort <= max(least, 0) || s.p.stopped() {
+				return others
 			}
-			if grown, rest := s.takeIn(m, d, others, most); grown.price+priceOf(rest) < least {
-				best, kept, least = grown, rest, grown.price+priceOf(rest)
+			grown, rest := s.takeIn(m, d, order, prices[k*len(prices)/min(len(prices), mostPrices)])
+			before := d.price + priceOf(others) - priceOf(rest) // of what is one machine then
+			// Where the price is about the same, two machines are better than one: they are not lost together.
+			if before > grown.price*equallyCheap && before-grown.price > saved {
+				best, kept, saved = grown, rest, before-grown.price
 			}
 		}
-		if best != d {
+		if best != nil {
 			s.chargeAll(others, -1)
 			s.charge(d, -1)
-			company[i], others = best, kept
+			company[i], others, order = best, kept, kept
 			s.charge(best, 1)
 			s.chargeAll(others, 1)
 		}
@@ -41,15 +52,14 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 	return others
 }
 
-// takeIn is the open bin with all pods of as many of the others, the dearest first, as a machine of the price holds, and the rest of these.
+// takeIn is the open bin with all pods of as many of the others as a machine of the price holds, and the rest of these.
 func (s *solver) takeIn(m *supply, d *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	v := &visit{s: s, m: m, bins: []*openBin{d}, guests: make([]*guests, 1)}
-	order := slices.Clone(others)
-	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
 	var undo []earlier
-	for _, other := range order {
+	for _, other := range others {
+		s.use(1)
 		before := len(undo)
-		if s.effort <= 0 || !v.takes(other, most, &undo) {
+		if !v.takes(other, most, &undo) {
 			v.undo(undo[before:])
 			undo = undo[:before]
 			rest = append(rest, other)

@@ -12,8 +12,8 @@ import (
 type nodeLoad struct{ node, class, n int }
 
 // fillNodes finds out which of the pods without any rule had better have the room on nodes, so that the machines for the others cost least: nodes
-// are machines that cost nothing in the program that Fillings solves. It answers nil where the round has no pods of several classes to choose
-// from, or is near the bound of that program already.
+// are machines that cost nothing in the program that Fillings solves. Other pods keep the room that they have. It answers nil where the round
+// has no pods of several classes and one priority to choose from, or is near the bound of that program already.
 func (s *solver) fillNodes() []nodeLoad {
 	if s.p.Effort == 0 || len(s.machines) == 0 {
 		return nil
@@ -21,15 +21,18 @@ func (s *solver) fillNodes() []nodeLoad {
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
 	var ways []*Ways
-	var admitted []bitset.Set // the nodes of each user
-	var classes []int         // of each demand
-	pods, demandOf := 0, make([]int, len(s.p.Classes))
+	var admitted []bitset.Set                          // the nodes of each user
+	var classes []int                                  // of each demand
+	pods, demandOf := 0, make([]int, len(s.p.Classes)) // pods that are bought for
 	for c := range s.p.Classes {
 		class := &s.p.Classes[c]
 		demandOf[c] = -1
 		s.prepare(c, 0)
 		if len(class.Levels) > 1 || !s.classes[c].levels[0].free || class.Assigned > 0 || len(s.choicesOf(c, 0)) == 0 {
 			continue
+		}
+		if len(classes) > 0 && class.Priority != s.p.Classes[classes[0]].Priority {
+			return nil // kube-scheduler gives the room to the pods that matter most
 		}
 		l := &class.Levels[0]
 		user := 0
@@ -45,20 +48,28 @@ func (s *solver) fillNodes() []nodeLoad {
 		pods += class.Count
 	}
 	var nodes [][]int // of each of the existing machines
+	if len(classes) < 2 {
+		return nil
+	}
 	for n, shares := range s.placed {
-		room, some := s.nodes[n].room.Clone(), false
+		room := s.p.Nodes[n].Free.Clone()
 		for _, share := range shares {
-			if demandOf[share.Class] >= 0 {
-				room.Add(s.p.Classes[share.Class].Request, int64(len(share.Pods)))
-				some = true
+			if demandOf[share.Class] < 0 {
+				room.Add(s.p.Classes[share.Class].Request, -int64(len(share.Pods)))
+			} else {
 				pods -= len(share.Pods)
 			}
 		}
-		if some {
+		if slices.ContainsFunc(classes, func(c int) bool {
+			return s.p.Classes[c].Levels[0].Nodes.Has(n) && s.p.Classes[c].Request.Fits(room)
+		}) {
 			nodes = addExisting(&p, nodes, n, room, admitted)
 		}
+		if len(classes)+len(nodes) > bound.MostKinds {
+			return nil
+		}
 	}
-	if len(classes) < 2 || len(nodes) == 0 || pods == 0 || len(classes)+len(nodes) > bound.MostKinds {
+	if len(nodes) == 0 || pods == 0 {
 		return nil
 	}
 	pools := make([]int, len(s.pools))
@@ -69,7 +80,13 @@ func (s *solver) fillNodes() []nodeLoad {
 	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
 	s.look(effort)
 	f := bound.Of(&p).Fillings(effort)
-	if f == nil || s.price() <= f.Value*nearBound {
+	price := 0.0
+	for i := range s.machines {
+		if slices.ContainsFunc(s.machines[i].Pods, func(share Share) bool { return demandOf[share.Class] >= 0 }) {
+			price += s.priceOf(&s.machines[i])
+		}
+	}
+	if f == nil || price <= f.Value*nearBound {
 		return nil
 	}
 	var out []nodeLoad
@@ -107,7 +124,7 @@ func addExisting(p *bound.Problem, nodes [][]int, n int, room capacity.Vector, a
 	return nodes
 }
 
-// placeFillings puts pods on nodes as a round before has found best.
+// placeFillings puts pods on nodes as the program has it.
 func (s *solver) placeFillings() {
 	for _, l := range s.lessons.onNodes {
 		s.prepare(l.class, 0)

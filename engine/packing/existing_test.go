@@ -121,3 +121,29 @@ func TestASearchThatNobodyWaitsForEnds(t *testing.T) {
 		t.Errorf("without a search it takes %d units, with one %d, and with one that nobody waits for %d", first, all, some)
 	}
 }
+
+// What the program would gain is not worth that pods which matter more wait for a machine: kube-scheduler gives them the room anyway.
+func TestRoomOnNodesGoesByPriority(t *testing.T) {
+	t.Parallel()
+	p := withNodes([]packing.Class{{Request: capacity.Vector{2000, 2000}, Count: 2}, {Request: capacity.Vector{1000, 4000}, Count: 1, Priority: 1000}}, capacity.Vector{4000, 4000})
+	sol := packing.Solve(p)
+	if fault := check(p, sol); fault != "" {
+		t.Error(fault)
+	}
+	if on := sol.OnNodes[0]; len(on) != 1 || on[0].Class != 1 {
+		t.Errorf("the node has %v, not the pod of the highest priority", on)
+	}
+}
+
+// Two pods of the first class fill both nodes; a node that no pod was put on may be where another one had better go.
+func TestNodesWithoutPodsArePartOfTheProgram(t *testing.T) {
+	t.Parallel()
+	p := withNodes([]packing.Class{{Request: capacity.Vector{1000, 7000}, Count: 2}, {Request: capacity.Vector{2000, 5000}, Count: 1}}, capacity.Vector{3000, 6000}, capacity.Vector{2000, 7000})
+	sol := packing.Solve(p)
+	if fault := check(p, sol); fault != "" {
+		t.Error(fault)
+	}
+	if price := priceOf(p, sol); price > 0.0840001 {
+		t.Errorf("the machines cost %g; 0.084 is enough", price)
+	}
+}

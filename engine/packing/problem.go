@@ -34,7 +34,8 @@ type Problem struct {
 	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what placing looks at in
 	// the same units.
 	Work *atomic.Int64
-	// Stop, unless it is nil, is asked now and then whether nobody waits for the solution any more: then the search ends soon.
+	// Stop, unless it is nil, is asked now and then whether nobody waits for the solution any more: then the search ends soon. Several
+	// goroutines may ask at a time.
 	Stop func() bool
 	// Unit is one unit of the resource that machines are mostly sold by: one core.
 	Unit capacity.Vector

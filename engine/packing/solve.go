@@ -2,6 +2,7 @@ package packing
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"tenon.sh/engine/bitset"
@@ -86,8 +87,9 @@ func (p *Problem) plain() *Problem {
 // solveLevels solves the problem in rounds.
 func (p *Problem) solveLevels() *solver {
 	l := &learnedLimits{caps: map[domainKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
-	var best, plain *solver // plain is the best before nodes were filled anew
-	for range mostRounds {
+	var best, plain *solver // plain is the best before nodes were filled by the program
+	var before *learnedLimits
+	for round := range mostRounds {
 		s := newSolver(p, l, 0)
 		s.placePods()
 		for _, tier := range s.tiers() {
@@ -100,21 +102,22 @@ func (p *Problem) solveLevels() *solver {
 		if best == nil || s.better(best) {
 			best = s
 		}
-		if p.stopped() {
-			break
-		}
 		if !learned {
-			if plain != nil {
+			if plain != nil || round == mostRounds-1 || p.stopped() {
 				break
 			}
+			before = l.clone()
 			if l.onNodes = s.fillNodes(); l.onNodes == nil {
 				break
 			}
 			plain = best
 		}
+		if p.stopped() {
+			break
+		}
 	}
-	if best == plain {
-		l.onNodes = nil
+	if plain != nil && best == plain {
+		l = before
 	}
 	return searchDomains(p, l, best)
 }
@@ -144,6 +147,13 @@ type learnedLimits struct {
 	onNodes []nodeLoad
 	// frame is nil before the first round.
 	frame *frame
+}
+
+func (l *learnedLimits) clone() *learnedLimits {
+	out := *l
+	out.caps, out.open, out.shut, out.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), maps.Clone(l.quota)
+	out.zero, out.awaited, out.arrived = l.zero.Clone(), l.awaited.Clone(), slices.Clone(l.arrived)
+	return &out
 }
 
 type domainKey struct{ class, level, spot int }
