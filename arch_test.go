@@ -83,7 +83,7 @@ var importRules = []importRule{
 	{packages: "engine/ondemand", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
 	{packages: "engine/churn", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
 	{packages: "engine/budget", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
-	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
+	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/device", "engine/dra", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
 	{packages: "engine/scheduler", ours: []string{"engine", "api/...", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/constraints", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
 	{packages: "engine/offering", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
