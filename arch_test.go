@@ -37,7 +37,7 @@ const azureSDK = "github.com/Azure/azure-sdk-for-go/sdk"
 
 // pureAWS are the packages of the AWS provider that only compute what a class can buy: the provider does so from EC2's answers,
 // the built-in catalog from figures that come with the program.
-var pureAWS = []string{"provider/aws/assortment", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
+var pureAWS = []string{"provider/aws/assortment", "provider/aws/devicetable", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
 
 // pureAzure are the same of the Azure provider.
 var pureAzure = []string{"provider/azure/assortment", "provider/azure/price", "provider/azure/size"}

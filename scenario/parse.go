@@ -195,6 +195,7 @@ func (b *builder) yaml(st statement) error {
 
 // take checks the references between objects and hands out the snapshot as it is now.
 func (b *builder) take() *engine.Snapshot {
+	b.expectDevices()
 	s := clone(&b.snapshot)
 	overlay.Apply(&s)
 	loadZones(&s)
