@@ -109,7 +109,11 @@ func explainArgs(_ *cobra.Command, args []string) error {
 	if name == "" {
 		return fmt.Errorf("the name is missing: tenon explain %s NAME", kind)
 	}
-	return nil
+	if kind == kindNode || kind == kindPool {
+		return nil
+	}
+	_, _, err := namespaced(kind, "", name)
+	return err
 }
 
 func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
@@ -208,10 +212,22 @@ func (e *explainer) explainPod(namespace, name string) (explanation, error) {
 	return explanation{"PodExplanation", record, podStory(&record), &record}, nil
 }
 
+// namespaced reads the name of an object that is in a namespace: NAME, or NAMESPACE/NAME.
+func namespaced(kind, namespace, text string) (ns, name string, err error) {
+	ns, name, both := strings.Cut(text, "/")
+	switch {
+	case !both:
+		return namespace, text, nil
+	case ns == "" || name == "" || strings.Contains(name, "/"):
+		return "", "", fmt.Errorf("%s %s: write NAME or NAMESPACE/NAME, with one slash between the two", kind, text)
+	}
+	return ns, name, nil
+}
+
 // objectOf finds the object of a name, in the namespace unless the name says another one.
 func objectOf[T metav1.Object](list []T, kind, namespace, name string) (found T, err error) {
-	if ns, rest, ok := strings.Cut(name, "/"); ok {
-		namespace, name = ns, rest
+	if namespace, name, err = namespaced(kind, namespace, name); err != nil {
+		return found, err
 	}
 	var names []string
 	elsewhere := ""
