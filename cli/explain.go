@@ -22,6 +22,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/explain"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
@@ -263,7 +264,7 @@ func (e *explainer) explainPool(name string) (explanation, error) {
 		return explanation{}, notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
 	record := explain.ExplainPool(s, e.plan(), s.NodePools[i])
-	record.Notes = append(record.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
+	record.Notes = append(record.Notes, nodepool.Unsupported(s.NodePools[i], kube.ClassOf(s, s.NodePools[i]), false)...)
 	return explanation{kind: "NodePoolExplanation", record: record, story: poolStory(&record)}, nil
 }
 
