@@ -38,7 +38,7 @@ func newExplain() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain pod|node|nodepool|provisioningrequest|podgroup NAME",
 		Short: "Say why pods wait or where they go, why a node stays or goes, and what a pool can do",
-		Long: `Explains one object of a live cluster, or of a file with -f, which holds what tenon plan -f takes or a scenario (*.txt):
+		Long: `Explains one object of a live cluster, or of a file with -f, which holds what tenon plan -f takes:
 
   pod       where the plan puts it, on which machine and why that one, or what each pool lacks for it
   node      what it is and costs, what runs there, and why it stays or would be removed
@@ -142,20 +142,35 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	return nil
 }
 
-// readAny reads what plan reads, or a scenario.
+// readAny reads objects, or a scenario.
 func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
-	if len(o.files) != 1 || filepath.Ext(o.files[0]) != ".txt" {
+	if !isScenario(o.files) {
 		return o.read(ctx, stdin, notes)
 	}
-	text, err := os.ReadFile(o.files[0])
+	file, err := readScenario(o.files[0])
+	if err != nil {
+		return nil, err
+	}
+	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
+}
+
+// isScenario reports whether -f names a scenario: a file alone, by its name.
+func isScenario(files []string) bool { return len(files) == 1 && filepath.Ext(files[0]) == ".txt" }
+
+// readScenario reads one that says something.
+func readScenario(path string) (*scenario.File, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("-f: %w", err)
 	}
 	file, err := scenario.Parse(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.files[0], err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
+	if file.IsEmpty() {
+		return nil, noObjects([]string{path})
+	}
+	return file, nil
 }
 
 // An explainer explains objects of one snapshot. Its plans are made once, when one is first needed.
