@@ -67,7 +67,7 @@ func Resolve(s *engine.Snapshot, limits corev1.ResourceList) []*Buffer {
 			b.Size, b.Quota = quotas.take(b.sample, b.Size)
 		}
 	}
-	left := maps.Clone(limits)
+	left := limits.DeepCopy()
 	byAge := slices.SortedStableFunc(slices.Values(out), func(a, b *Buffer) int {
 		return a.Object.CreationTimestamp.Compare(b.Object.CreationTimestamp.Time)
 	})
