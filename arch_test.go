@@ -37,7 +37,7 @@ const azureSDK = "github.com/Azure/azure-sdk-for-go/sdk"
 
 // pureAWS are the packages of the AWS provider that only compute what a class can buy: the provider does so from EC2's answers,
 // the built-in catalog from figures that come with the program.
-var pureAWS = []string{"provider/aws/assortment", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
+var pureAWS = []string{"provider/aws/assortment", "provider/aws/devicetable", "provider/aws/expression", "provider/aws/images", "provider/aws/kubelet", "provider/aws/size"}
 
 // pureAzure are the same of the Azure provider.
 var pureAzure = []string{"provider/azure/assortment", "provider/azure/price", "provider/azure/size"}
@@ -83,7 +83,7 @@ var importRules = []importRule{
 	{packages: "engine/ondemand", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
 	{packages: "engine/churn", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
 	{packages: "engine/budget", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
-	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
+	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/device", "engine/dra", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
 	{packages: "engine/scheduler", ours: []string{"engine", "api/...", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/constraints", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},
 	{packages: "engine/offering", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/constraints", "engine/bitset", "engine/capacity", "engine/requirement", "engine/topology", "engine/packing"}, never: notInTheEngine, pure: true},

@@ -54,13 +54,28 @@ func allClassKinds() (out []schema.GroupVersionKind) {
 	return out
 }
 
-// sells is what the simulated cloud sells; a real one knows that itself.
-func (c *autoscaler) sells() ([]engine.InstanceType, error) {
+// sells is what the simulated cloud sells; a real one knows that itself. On machines of the built-in catalog of EC2 drivers of devices run
+// where the gates of the AWS provider, or one of the faults, say so.
+func (c *autoscaler) sells(faults []simulated.Fault) ([]engine.InstanceType, error) {
 	if c.opt.CloudProvider != cloudKWOK {
 		return nil, nil
 	}
 	if c.opt.InstanceTypesFile == "" {
-		return catalog.ByName(c.opt.Catalog)
+		types, err := catalog.ByName(c.opt.Catalog)
+		if err != nil || c.opt.Catalog != catalog.NameAWS {
+			return types, err
+		}
+		for gate, driver := range map[string]string{"DRANVIDIAGPU": catalog.NVIDIADriver, "DRAEFA": catalog.EFADriver} {
+			if c.opt.AWSFeatureGates[gate] {
+				catalog.ExpectDevices(types, driver)
+			}
+		}
+		for _, f := range faults {
+			if f.What == simulated.FaultSlices {
+				catalog.ExpectDevices(types, f.Driver)
+			}
+		}
+		return types, nil
 	}
 	file, err := os.Open(c.opt.InstanceTypesFile)
 	if err != nil {

@@ -122,6 +122,41 @@ func TestDashboardServesTheDocumentsOfTheCommands(t *testing.T) {
 	}
 }
 
+// The pages that name PodGroups and ProvisioningRequests lead to their stories.
+func TestDashboardLinksToWhatStartsTogether(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "cluster.txt")
+	must(t, os.WriteFile(file, []byte("pool general limits=cpu:4\ntype two cpu=2 mem=8Gi price=0.1\nrequest spare class=check count=3 cpu=900m\n"+
+		"gang large min=9\npods large x9 cpu=1500m gang=large\n"), 0o600))
+	handler := pageOf(t, file)
+	const group, request = `<a href="/why/podgroup/default/large">default/large</a>`, `<a href="/why/provisioningrequest/default/spare">default/spare</a>`
+	for address, want := range map[string]string{
+		"/waiting":                               "pod group " + group + " starts with 9 pods",
+		"/why/pod/default/large-1":               "pod group " + group + " starts with 9 pods",
+		"/why/podgroup/default/large":            "pod group " + group + " starts with 9 pods",
+		"/why?q=large":                           group,
+		"/why?q=spare":                           request,
+		"/why/provisioningrequest/default/spare": "CapacityIsNotFound",
+	} {
+		if code, page := pageAt(t, handler, address); code != 200 || !strings.Contains(page, want) {
+			t.Errorf("%s: %d, and nothing says %s", address, code, want)
+		}
+	}
+	for address, command := range map[string][]string{
+		"/json/explain/podgroup/default/large":            {"explain", "podgroup", "large"},
+		"/json/explain/provisioningrequest/default/spare": {"explain", "provreq", "spare"},
+	} {
+		want, _, err := run(t, append(command, "-f", file, "-o", "json")...)
+		must(t, err)
+		if code, got := pageAt(t, handler, address); code != 200 || got != want {
+			t.Errorf("%s: %d %s\nwant\n%s", address, code, got, want)
+		}
+	}
+	if code, page := pageAt(t, handler, "/why/podgroup/default/none"); code != 404 || !strings.Contains(page, "There is no podgroup none") {
+		t.Errorf("of a group that is not there: %d %s", code, page)
+	}
+}
+
 func TestDashboardTellsTheStoriesOfExplain(t *testing.T) {
 	t.Parallel()
 	const cluster = "../dashboard/testdata/cluster.txt"

@@ -49,6 +49,7 @@ func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, err
 	}
 	p.Plan = planText.Bytes()
 	p.Pods = pagePods(s, &plan)
+	p.Together = append(pageTogether(dashboard.KindGroup, s.PodGroups), pageTogether(dashboard.KindRequest, s.ProvisioningRequests)...)
 	p.Namespaces, p.Buffers = namespaceCosts(s, list), pageBuffers(plan.Buffers)
 	p.Manifests = manifests(s)
 	p.Try = (&whatIf{snapshot: s, options: opt, ignored: reading.Ignored, now: list.PricePerHour, before: &plan}).try
@@ -62,7 +63,8 @@ func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, err
 }
 
 func pageExplanation(e *explainer, kind dashboard.Kind, name string) (*dashboard.Explanation, error) {
-	commandKind := map[dashboard.Kind]string{dashboard.KindPod: kindPod, dashboard.KindNode: kindNode, dashboard.KindClaim: kindNode, dashboard.KindPool: kindPool}
+	commandKind := map[dashboard.Kind]string{dashboard.KindPod: kindPod, dashboard.KindNode: kindNode, dashboard.KindClaim: kindNode, dashboard.KindPool: kindPool,
+		dashboard.KindGroup: kindGroup, dashboard.KindRequest: kindRequest}
 	x, err := e.explain(commandKind[kind], metav1.NamespaceDefault, name)
 	if err != nil {
 		return nil, err
@@ -91,6 +93,13 @@ func pageStory(s objectStory) dashboard.Story {
 			part.Facts = append(part.Facts, dashboard.Fact{Name: f.name, Text: f.text})
 		}
 		out.Parts = append(out.Parts, part)
+	}
+	return out
+}
+
+func pageTogether[T metav1.Object](kind dashboard.Kind, list []T) (out []dashboard.Together) {
+	for _, o := range list {
+		out = append(out, dashboard.Together{Kind: kind, Name: o.GetNamespace() + "/" + o.GetName()})
 	}
 	return out
 }

@@ -26,6 +26,7 @@ import (
 	"tenon.sh/controller/nodepool"
 	"tenon.sh/doctor"
 	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
 
@@ -78,7 +79,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	p.Answers = o.answered(ctx, g.config, documents)
 	p.Snapshot, p.Options = reading.Snapshot, reading.Options
 	for _, pool := range p.Snapshot.NodePools {
-		p.Notes[pool.Name] = nodepool.Unsupported(pool, false)
+		p.Notes[pool.Name] = nodepool.Unsupported(pool, kube.ClassOf(reading.Snapshot, pool), false)
 	}
 	in, err := findInstallation(ctx, g.config)
 	if err != nil {

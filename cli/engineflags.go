@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
 )
@@ -17,6 +20,7 @@ type engineFlags struct {
 	MinValuesPolicy  string
 	LargestCPU       int // -1 for any
 	MaxPodsPerNode   int // 0 for what a type takes
+	BufferLimits     string
 	SchedulerConfig  string
 	NominatePods     bool
 	// NodeOverheadPrice is what every node costs beside its machine. It is the snapshot's, not one of the engine's options.
@@ -38,6 +42,8 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.LargestCPU, "largest-cpu", o.LargestCPU,
 		"machines with more cores are bought only for pods, or in pools, that smaller ones cannot serve; -1 for any size")
 	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
+	flags.StringVar(&o.BufferLimits, "buffer-limits", o.BufferLimits,
+		"what the room of all CapacityBuffers may take together, as a NodePool's limits: cpu=100,memory=400Gi,pods=500; no limit unless said")
 	flags.Float64Var(&o.NodeOverheadPrice, "node-overhead-price", o.NodeOverheadPrice,
 		"what every node costs beside its machine, in USD per hour: its root volume, a public address, licences that are paid by the node")
 	flags.StringVar(&o.CommitmentsFile, "commitments-file", o.CommitmentsFile,
@@ -70,6 +76,9 @@ func (o engineFlags) check() error {
 	if err := engine.CheckNodeOverheadPrice(o.NodeOverheadPrice); err != nil {
 		return fmt.Errorf("%s is %v: %w", flagAndVariable("node-overhead-price"), o.NodeOverheadPrice, err)
 	}
+	if _, err := readBufferLimits(o.BufferLimits); err != nil {
+		return fmt.Errorf("%s: %w", flagAndVariable("buffer-limits"), err)
+	}
 	if _, err := readSchedulerConfig(o.SchedulerConfig); err != nil {
 		return err
 	}
@@ -77,10 +86,27 @@ func (o engineFlags) check() error {
 	return err
 }
 
+// readBufferLimits reads name=amount,name=amount; nothing of an empty text.
+func readBufferLimits(text string) (corev1.ResourceList, error) {
+	if text == "" {
+		return nil, nil
+	}
+	out := corev1.ResourceList{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, amount, _ := strings.Cut(strings.TrimSpace(part), "=")
+		q, err := resource.ParseQuantity(amount)
+		if _, twice := out[corev1.ResourceName(name)]; err != nil || name == "" || twice || q.Sign() < 0 {
+			return nil, fmt.Errorf("%q is no limit: write each resource once, with an amount: cpu=100,memory=400Gi", part)
+		}
+		out[corev1.ResourceName(name)] = q
+	}
+	return out, nil
+}
+
 // options are what the engine is told. The flags must have passed check.
 func (o engineFlags) options() engine.Options {
 	opt := engine.Options{}
-	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "largest-cpu", "max-pods-per-node", "scheduler-config", "nominate-pods"} {
+	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "largest-cpu", "max-pods-per-node", "buffer-limits", "scheduler-config", "nominate-pods"} {
 		o.apply(flag, &opt)
 	}
 	return opt
@@ -100,6 +126,8 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 		to.LargestCPU = unless(o.LargestCPU, standard.LargestCPU)
 	case "max-pods-per-node":
 		to.MaxPodsPerNode = o.MaxPodsPerNode
+	case "buffer-limits":
+		to.BufferLimits, _ = readBufferLimits(o.BufferLimits) // check has said what is wrong
 	case "scheduler-config":
 		config, _ := readSchedulerConfig(o.SchedulerConfig) // check has said what is wrong
 		to.DefaultConstraints, to.Profiles = config.constraints, config.profiles

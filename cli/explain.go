@@ -22,6 +22,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/explain"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
@@ -37,7 +38,7 @@ func newExplain() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain pod|node|nodepool|provisioningrequest|podgroup NAME",
 		Short: "Say why pods wait or where they go, why a node stays or goes, and what a pool can do",
-		Long: `Explains one object of a live cluster, or of a file with -f, which holds what tenon plan -f takes or a scenario (*.txt):
+		Long: `Explains one object of a live cluster, or of a file with -f, which holds what tenon plan -f takes:
 
   pod       where the plan puts it, on which machine and why that one, or what each pool lacks for it
   node      what it is and costs, what runs there, and why it stays or would be removed
@@ -109,7 +110,11 @@ func explainArgs(_ *cobra.Command, args []string) error {
 	if name == "" {
 		return fmt.Errorf("the name is missing: tenon explain %s NAME", kind)
 	}
-	return nil
+	if kind == kindNode || kind == kindPool {
+		return nil
+	}
+	_, _, err := namespaced(kind, "", name)
+	return err
 }
 
 func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
@@ -137,20 +142,35 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	return nil
 }
 
-// readAny reads what plan reads, or a scenario.
+// readAny reads objects, or a scenario.
 func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
-	if len(o.files) != 1 || filepath.Ext(o.files[0]) != ".txt" {
+	if !isScenario(o.files) {
 		return o.read(ctx, stdin, notes)
 	}
-	text, err := os.ReadFile(o.files[0])
+	file, err := readScenario(o.files[0])
+	if err != nil {
+		return nil, err
+	}
+	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
+}
+
+// isScenario reports whether -f names a scenario: a file alone, by its name.
+func isScenario(files []string) bool { return len(files) == 1 && filepath.Ext(files[0]) == ".txt" }
+
+// readScenario reads one that says something.
+func readScenario(path string) (*scenario.File, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("-f: %w", err)
 	}
 	file, err := scenario.Parse(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.files[0], err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
+	if file.IsEmpty() {
+		return nil, noObjects([]string{path})
+	}
+	return file, nil
 }
 
 // An explainer explains objects of one snapshot. Its plans are made once, when one is first needed.
@@ -208,10 +228,22 @@ func (e *explainer) explainPod(namespace, name string) (explanation, error) {
 	return explanation{"PodExplanation", record, podStory(&record), &record}, nil
 }
 
+// namespaced reads the name of an object that is in a namespace: NAME, or NAMESPACE/NAME.
+func namespaced(kind, namespace, text string) (ns, name string, err error) {
+	ns, name, both := strings.Cut(text, "/")
+	switch {
+	case !both:
+		return namespace, text, nil
+	case ns == "" || name == "" || strings.Contains(name, "/"):
+		return "", "", fmt.Errorf("%s %s: write NAME or NAMESPACE/NAME, with one slash between the two", kind, text)
+	}
+	return ns, name, nil
+}
+
 // objectOf finds the object of a name, in the namespace unless the name says another one.
 func objectOf[T metav1.Object](list []T, kind, namespace, name string) (found T, err error) {
-	if ns, rest, ok := strings.Cut(name, "/"); ok {
-		namespace, name = ns, rest
+	if namespace, name, err = namespaced(kind, namespace, name); err != nil {
+		return found, err
 	}
 	var names []string
 	elsewhere := ""
@@ -247,7 +279,7 @@ func (e *explainer) explainPool(name string) (explanation, error) {
 		return explanation{}, notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
 	record := explain.ExplainPool(s, e.plan(), s.NodePools[i])
-	record.Notes = append(record.Notes, nodepool.Unsupported(s.NodePools[i], false)...)
+	record.Notes = append(record.Notes, nodepool.Unsupported(s.NodePools[i], kube.ClassOf(s, s.NodePools[i]), false)...)
 	return explanation{kind: "NodePoolExplanation", record: record, story: poolStory(&record)}, nil
 }
 

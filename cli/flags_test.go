@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 
 	"tenon.sh/engine"
@@ -99,6 +100,9 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"no share":          {[]string{"--preference-share=NaN"}, nil, `--preference-share more`},
 		"cores":             {nil, map[string]string{"TENON_LARGEST_CPU": "0"}, `--largest-cpu TENON_LARGEST_CPU -1`},
 		"pods per node":     {[]string{"--max-pods-per-node=-2"}, nil, `--max-pods-per-node negative`},
+		"buffer limits":     {[]string{"--buffer-limits=cpu=4,memory"}, nil, `--buffer-limits TENON_BUFFER_LIMITS "memory" limit`},
+		"limit twice":       {[]string{"--buffer-limits=cpu=4,cpu=5"}, nil, `--buffer-limits "cpu=5" once`},
+		"limit below 0":     {nil, map[string]string{"TENON_BUFFER_LIMITS": "cpu=-1"}, `--buffer-limits "cpu=-1"`},
 		"scheduler":         {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {unknown: 1}"}, `SCHEDULER_CONFIG unknown`},
 		"spread": {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}"},
 			`SCHEDULER_CONFIG number 1 maxSkew`},
@@ -127,12 +131,14 @@ func TestFlagsBecomeOptionsOfTheEngine(t *testing.T) {
 		args []string
 		want engine.Options
 	}{
-		"nothing":   {nil, engine.Options{}},
-		"defaults":  {[]string{"--preference-policy=Respect", "--preference-share=0.1", "--largest-cpu=96", "--min-values-policy=Strict"}, engine.Options{}},
-		"weighted":  {[]string{"--preference-policy=Weighted", "--preference-share=0.5"}, engine.Options{Preferences: engine.Weighted, PreferenceShare: 0.5}},
-		"ignore":    {[]string{"--preference-policy=Ignore"}, engine.Options{Preferences: engine.Ignore}},
-		"any size":  {[]string{"--largest-cpu=-1"}, engine.Options{LargestCPU: -1}},
-		"few pods":  {[]string{"--max-pods-per-node=30", "--largest-cpu=32"}, engine.Options{MaxPodsPerNode: 30, LargestCPU: 32}},
+		"nothing":  {nil, engine.Options{}},
+		"defaults": {[]string{"--preference-policy=Respect", "--preference-share=0.1", "--largest-cpu=96", "--min-values-policy=Strict"}, engine.Options{}},
+		"weighted": {[]string{"--preference-policy=Weighted", "--preference-share=0.5"}, engine.Options{Preferences: engine.Weighted, PreferenceShare: 0.5}},
+		"ignore":   {[]string{"--preference-policy=Ignore"}, engine.Options{Preferences: engine.Ignore}},
+		"any size": {[]string{"--largest-cpu=-1"}, engine.Options{LargestCPU: -1}},
+		"few pods": {[]string{"--max-pods-per-node=30", "--largest-cpu=32"}, engine.Options{MaxPodsPerNode: 30, LargestCPU: 32}},
+		"buffers": {[]string{"--buffer-limits=cpu=100,memory=400Gi"}, engine.Options{BufferLimits: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("400Gi")}}},
 		"gate":      {[]string{"--feature-gates=TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true"}, engine.Options{TerminateFirstDrift: true}},
 		"minValues": {[]string{"--min-values-policy=BestEffort"}, engine.Options{MinValues: engine.BestEffort}},
 		"spread": {[]string{"--scheduler-config={podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}"},

@@ -42,11 +42,11 @@ type lasting struct {
 }
 
 func (c *autoscaler) newLasting() (lasting, error) {
-	sells, err := c.sells()
+	faults, err := c.faults()
 	if err != nil {
 		return lasting{}, err
 	}
-	faults, err := c.faults()
+	sells, err := c.sells(faults)
 	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), journal: journal.New(clock.RealClock{}), sells: sells, faults: faults}, err
 }
 

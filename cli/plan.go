@@ -48,7 +48,7 @@ func newPlan() *cobra.Command {
 reasons. Without -f it looks at the live cluster and changes nothing there.
 
 Files hold Kubernetes objects as YAML or JSON: manifests that were never applied, what kubectl prints, or a snapshot of
-tenon snapshot. A Deployment, StatefulSet, ReplicaSet or Job whose pods are not in the files is planned with the pods
+tenon snapshot; or one file, *.txt, holds a scenario. A Deployment, StatefulSet, ReplicaSet or Job whose pods are not in the files is planned with the pods
 that it would have. The catalog is the one named with --instance-types, else the snapshot's, else the one built in for
 the kind of node class, or what the MachineDeployments of Cluster API in the files make. The controller's options are those of the snapshot, unless a flag says otherwise.
 
@@ -100,7 +100,7 @@ func (o *planOptions) run(command *cobra.Command) error {
 		return err
 	}
 	notes := newTerminal(command.ErrOrStderr())
-	reading, err := o.read(command.Context(), command.InOrStdin(), notes)
+	reading, err := o.readAny(command.Context(), command.InOrStdin(), notes)
 	if err != nil {
 		return err
 	}
@@ -201,9 +201,14 @@ func readFiles(names []string, stdin io.Reader) ([]scenario.Document, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("there are no objects in %s", strings.Join(titles(names), ", "))
+		return nil, noObjects(names)
 	}
 	return out, nil
+}
+
+// noObjects refuses files that say nothing.
+func noObjects(names []string) error {
+	return fmt.Errorf("there are no objects in %s", strings.Join(titles(names), ", "))
 }
 
 func readFile(path string, stdin io.Reader) ([]scenario.Document, error) {
@@ -217,7 +222,13 @@ func readFile(path string, stdin io.Reader) ([]scenario.Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("-f: %w", err)
 	}
-	return scenario.Documents(source)
+	documents, err := scenario.Documents(source)
+	if err != nil {
+		if file, wrong := scenario.Parse(string(source.Data)); wrong == nil && !file.IsEmpty() {
+			return nil, fmt.Errorf("%s holds a scenario and no Kubernetes objects: name it alone with -f, as a file that ends in .txt", source.Name)
+		}
+	}
+	return documents, err
 }
 
 // title is what messages call a file.

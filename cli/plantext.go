@@ -163,6 +163,9 @@ func bufferTable(t *terminal, buffers []engine.BufferRoom) []string {
 		if b.Quota != "" {
 			why = strings.TrimSpace("no more by ResourceQuota " + b.Quota + " " + why)
 		}
+		if b.Limit != "" {
+			why = strings.TrimSpace("no more by the limit of all buffers for " + string(b.Limit) + " " + why)
+		}
 		rows = append(rows, []string{b.Namespace + "/" + b.Name, fmt.Sprint(b.Size), fmt.Sprint(b.Existing), fmt.Sprint(b.Coming),
 			fmt.Sprint(b.Size - b.Existing - b.Coming), money(b.PerHour), cmp.Or(why, "-")})
 	}

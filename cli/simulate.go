@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -155,7 +153,7 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *ter
 		Seed: o.seed, WarmUp: o.warmUp, For: time.Duration(o.days * float64(24*time.Hour)).Truncate(time.Second), Profile: o.profile,
 		DisruptEvery: o.lookEvery,
 	}
-	if len(o.files) > 0 && (len(o.files) > 1 || filepath.Ext(o.files[0]) != ".txt") {
+	if len(o.files) > 0 && !isScenario(o.files) {
 		reading, err := o.read(ctx, stdin, notes)
 		if err != nil {
 			return config, err
@@ -167,17 +165,13 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *ter
 		}
 		return config, nil
 	}
-	name, text := "the built-in scenario", []byte(examples.Week)
+	read := func() (*scenario.File, error) { return scenario.Parse(examples.Week) }
 	if len(o.files) > 0 {
-		var err error
-		if text, err = os.ReadFile(o.files[0]); err != nil {
-			return config, fmt.Errorf("-f: %w", err)
-		}
-		name = o.files[0]
+		read = func() (*scenario.File, error) { return readScenario(o.files[0]) }
 	}
-	file, err := scenario.Parse(string(text))
+	file, err := read()
 	if err != nil {
-		return config, fmt.Errorf("%s: %w", name, err)
+		return config, err
 	}
 	config.Snapshot, config.Course, config.Options = file.Snapshot, file.Course, file.Options
 	if !file.SaysEffort {

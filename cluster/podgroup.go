@@ -45,7 +45,9 @@ func (c *Cluster) listPodGroups(ctx context.Context, s *engine.Snapshot) (err er
 		var older []*schedulingv1alpha2.PodGroup
 		older, err = list[schedulingv1alpha2.PodGroup](ctx, c, &schedulingv1alpha2.PodGroupList{})
 		for _, o := range older {
-			s.PodGroups = append(s.PodGroups, schedulingv1alpha3.FromV1Alpha2(o))
+			group := schedulingv1alpha3.FromV1Alpha2(o)
+			group.APIVersion = schedulingv1alpha2.SchemeGroupVersion.String() // events name the version that there is
+			s.PodGroups = append(s.PodGroups, group)
 		}
 	}
 	if apimeta.IsNoMatchError(err) {

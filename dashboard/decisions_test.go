@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -79,6 +80,33 @@ func TestTheTimelineHasALaneForEachPoolAndFewMarks(t *testing.T) {
 	}
 	if !strings.Contains(page, "decisions, the last ") {
 		t.Error("marks of several decisions do not say so")
+	}
+}
+
+// What decisions say of ProvisioningRequests and PodGroups leads to their stories; other words that look so do not.
+func TestDecisionsLeadToWhatStartsTogether(t *testing.T) {
+	t.Parallel()
+	p := withJournal(2)
+	var journal map[string]any
+	if err := json.Unmarshal(p.Journal, &journal); err != nil {
+		t.Fatal(err)
+	}
+	records := journal["records"].([]any)
+	records[0].(map[string]any)["says"] = "starts a machine for ProvisioningRequest ml/nightly.v2. The rest waits"
+	records[1].(map[string]any)["says"] = "refuses pod group ml/train, and a pod group of <b>/x and podgroups ml/other"
+	p.Journal = document(journal)
+	page := get(t, serve(t, p), "/decisions")
+	for _, want := range []string{`ProvisioningRequest <a href="/why/provisioningrequest/ml/nightly.v2">ml/nightly.v2</a>. The rest`, `pod group <a href="/why/podgroup/ml/train">ml/train</a>, and`, "of &lt;b&gt;/x and podgroups ml/other<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("nothing says %s", want)
+		}
+	}
+	file, err := dashboard.Export(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(file); !strings.Contains(text, "pod group ml/train, and") || strings.Contains(text, "/why/") {
+		t.Error("the exported file links to pages that it does not have")
 	}
 }
 

@@ -210,7 +210,7 @@ func TestEmptyStatesSayWhatToDo(t *testing.T) {
 	handler := serve(t, p)
 	for address, want := range map[string]string{
 		"/": "There are no nodes. Nodes come when pods wait", "/waiting": "No pod waits for a machine.",
-		"/why": "There is no NodePool: nothing can be started. Apply one", "/why?q=zzz": "There is no pod, node, claim or pool with “zzz” in its name",
+		"/why": "There is no NodePool: nothing can be started. Apply one", "/why?q=zzz": "There is no pod, node, claim, pool, PodGroup or ProvisioningRequest with “zzz” in its name",
 	} {
 		if !strings.Contains(get(t, handler, address), want) {
 			t.Errorf("%s does not say %q", address, want)

@@ -25,9 +25,10 @@ type Picture struct {
 	// Namespaces is what each has of the nodes' price, Buffers what room is kept, and what it costs.
 	Namespaces []NamespaceCost
 	Buffers    []Buffer
-	// Pods are all pods, NodePools the names of all pools.
+	// Pods are all pods, NodePools the names of all pools. Together are the PodGroups and ProvisioningRequests.
 	Pods      []Pod
 	NodePools []string
+	Together  []Together
 	// Explain answers as tenon explain does. It may be asked by many at once. An error says that there is no such object.
 	Explain func(kind Kind, name string) (*Explanation, error)
 	// Manifests are what of the cluster a change may begin with, in order of their kinds.
@@ -43,6 +44,12 @@ type Pod struct {
 	Node string // that runs it
 	// Waiting is nil for a pod that waits for nothing.
 	Waiting *Waiting
+}
+
+// Together is an object that asks for several pods at once: a PodGroup, or a ProvisioningRequest.
+type Together struct {
+	Kind Kind
+	Name string // namespace/name
 }
 
 // Waiting is what a pod that no node runs asks for, and what becomes of it.
@@ -75,6 +82,9 @@ const (
 	KindNode  Kind = "node"
 	KindClaim Kind = "claim"
 	KindPool  Kind = "pool"
+
+	KindGroup   Kind = "podgroup"
+	KindRequest Kind = "provisioningrequest"
 )
 
 // An Explanation is why an object is as it is: the document of tenon explain -o json, and its story for people.
@@ -256,7 +266,7 @@ func newView(p *Picture) (*view, error) {
 	for i := range p.Pods {
 		sum.Write([]byte(p.Pods[i].Name + "\x00" + p.Pods[i].Node + "\x00"))
 	}
-	fmt.Fprint(sum, p.Notes, p.Namespaces, p.Buffers)
+	fmt.Fprint(sum, p.Notes, p.Namespaces, p.Buffers, p.Together)
 	v.version = fmt.Sprintf("%016x", sum.Sum64())
 	sum.Reset()
 	fmt.Fprint(sum, p.NoJournal)

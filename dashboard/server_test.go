@@ -115,7 +115,7 @@ func TestDocumentsAreServedAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %s", address, got)
 		}
 	}
-	for address, want := range map[string]string{"/json/explain/node/missing": "There is no node missing.\n", "/json/explain/house/x": "House cannot be explained: it is pod, node, claim or pool.\n"} {
+	for address, want := range map[string]string{"/json/explain/node/missing": "There is no node missing.\n", "/json/explain/house/x": "House cannot be explained: it is pod, node, claim, pool, podgroup or provisioningrequest.\n"} {
 		if w := ask(handler, http.MethodGet, address); w.Code != 404 || w.Body.String() != want {
 			t.Errorf("%s: %d %q", address, w.Code, w.Body)
 		}

@@ -40,8 +40,13 @@ func (v *view) within(sight Sight) (*view, error) {
 	for _, pod := range v.Pods {
 		p.Pods = append(p.Pods, pod.within(sees(pod.Name), scrub))
 	}
+	for _, x := range v.Together {
+		if sees(x.Name) {
+			p.Together = append(p.Together, x)
+		}
+	}
 	p.Explain = func(kind Kind, name string) (*Explanation, error) {
-		if kind != KindPod || !sees(name) {
+		if !slices.Contains([]Kind{KindPod, KindGroup, KindRequest}, kind) || !sees(name) {
 			return nil, errOutOfSight
 		}
 		e, err := v.Explain(kind, name)
@@ -75,11 +80,15 @@ func (v *view) within(sight Sight) (*view, error) {
 	return newView(p)
 }
 
-// namespaces are those that have pods.
+// namespaces are those that have pods, or what asks for several.
 func (v *view) namespaces() []string {
 	var out []string
 	for i := range v.Pods {
 		namespace, _, _ := strings.Cut(v.Pods[i].Name, "/")
+		out = append(out, namespace)
+	}
+	for _, x := range v.Together {
+		namespace, _, _ := strings.Cut(x.Name, "/")
 		out = append(out, namespace)
 	}
 	slices.Sort(out)

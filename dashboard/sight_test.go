@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,27 @@ func seen(t *testing.T, p *dashboard.Picture, sight func(*http.Request, []string
 		t.Fatal(err)
 	}
 	return handler
+}
+
+// Who sees the pods of a namespace sees what asks for several of them there, and nothing of the others.
+func TestGroupsAndRequestsAreSeenAsThePodsOfTheirNamespace(t *testing.T) {
+	t.Parallel()
+	p := picture(3)
+	p.Together = []dashboard.Together{{Kind: dashboard.KindGroup, Name: "shop/train"}, {Kind: dashboard.KindRequest, Name: "vault/nightly"}}
+	handler := seen(t, p, func(_ *http.Request, namespaces []string) (dashboard.Sight, error) {
+		if !slices.Equal(namespaces, []string{"shop", "vault"}) {
+			t.Errorf("asked for namespaces %v", namespaces)
+		}
+		return dashboard.Sight{Namespaces: []string{"shop"}}, nil
+	})
+	if page := get(t, handler, "/why?q=t"); !strings.Contains(page, "shop/train") || strings.Contains(page, "nightly") {
+		t.Error("a search finds what is not seen, or not what is")
+	}
+	for address, want := range map[string]int{"/why/podgroup/shop/train": 200, "/why/provisioningrequest/vault/nightly": 404, "/json/explain/provisioningrequest/vault/nightly": 404, "/why/pool/general": 404} {
+		if w := ask(handler, http.MethodGet, address); w.Code != want {
+			t.Errorf("%s: %d, want %d", address, w.Code, want)
+		}
+	}
 }
 
 // Sentences may name pods of any namespace: whoever does not see all of them is told codes and counts.

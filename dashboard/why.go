@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -62,7 +63,7 @@ func poolNote(v *view, name string) string {
 	return fmt.Sprintf("%s, %s/h", count(len(g.Nodes), "node"), dollars(g.Price))
 }
 
-// search looks for pools, nodes, claims and pods by a part of their name; an exact name comes first.
+// search looks for pools, nodes, claims, pods and what asks for several of them by a part of their name; an exact name comes first.
 func (d *whyData) search(v *view) {
 	text := strings.ToLower(d.Search)
 	var all []found
@@ -91,6 +92,9 @@ func (d *whyData) search(v *view) {
 			note = ""
 		}
 		add(KindPod, p.Name, note)
+	}
+	for _, x := range v.Together {
+		add(x.Kind, x.Name, "")
 	}
 	exact := func(f found) bool { return f.Name == d.Search || strings.HasSuffix(f.Name, "/"+d.Search) }
 	slices.SortStableFunc(all, func(a, b found) int {
@@ -121,8 +125,8 @@ type storyData struct {
 
 func explained(v *view, r *http.Request) (*Explanation, error) {
 	kind, name := Kind(r.PathValue("kind")), r.PathValue("name")
-	if !slices.Contains([]Kind{KindPod, KindNode, KindClaim, KindPool}, kind) {
-		return nil, fmt.Errorf("%s cannot be explained: it is pod, node, claim or pool", plain(string(kind)))
+	if !slices.Contains([]Kind{KindPod, KindNode, KindClaim, KindPool, KindGroup, KindRequest}, kind) {
+		return nil, fmt.Errorf("%s cannot be explained: it is pod, node, claim, pool, podgroup or provisioningrequest", plain(string(kind)))
 	}
 	return v.Explain(kind, name)
 }
@@ -167,6 +171,30 @@ func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 		return whyAddress(kind, cell)
 	}
 	return ""
+}
+
+// named are words in which sentences name a PodGroup or a ProvisioningRequest.
+var named = regexp.MustCompile(`\b([pP]od ?[gG]roup|ProvisioningRequest) ([a-z0-9][-a-z0-9]*/[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)`)
+
+// A piece of a sentence leads to what it names, or nowhere.
+type piece struct{ Text, Link string }
+
+// pieces parts a sentence so that the names of such objects lead to their stories.
+func pieces(sentence string, links bool) (out []piece) {
+	if links {
+		from := 0
+		for _, at := range named.FindAllStringSubmatchIndex(sentence, -1) {
+			kind := KindGroup
+			if sentence[at[2]:at[3]] == "ProvisioningRequest" {
+				kind = KindRequest
+			}
+			name := sentence[at[4]:at[5]]
+			out = append(out, piece{Text: sentence[from:at[4]]}, piece{name, whyAddress(kind, name)})
+			from = at[5]
+		}
+		sentence = sentence[from:]
+	}
+	return append(out, piece{Text: sentence})
 }
 
 // IsNumber reports whether a column holds amounts.

@@ -52,6 +52,17 @@ func TestGangsStartTogether(t *testing.T) {
 			return strings.HasPrefix(e.InvolvedObject.Name, "large-") && strings.Contains(e.Message, "pod group default/large starts with 6 pods or not at all")
 		}), "no pod of the large gang says why it waits"
 	})
+	w.until(time.Minute, func() (bool, string) {
+		var events corev1.EventList
+		w.must(w.List(w, &events))
+		at := slices.IndexFunc(events.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Kind == "PodGroup" && e.InvolvedObject.Name == "large"
+		})
+		if at >= 0 && events.Items[at].InvolvedObject.APIVersion != schedulingv1alpha2.SchemeGroupVersion.String() {
+			t.Errorf("an event is about a PodGroup of %s, which is not served", events.Items[at].InvolvedObject.APIVersion)
+		}
+		return at >= 0, "the large gang's PodGroup does not say why it waits"
+	})
 	if n := len(w.claims()); n != 4 {
 		t.Errorf("%d machines, want the four of the gang that runs", n)
 	}

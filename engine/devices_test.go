@@ -14,8 +14,10 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/scheduler"
 )
@@ -239,6 +241,70 @@ func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing
 	s.NodePools[0].Annotations = annotation
 	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("a machine is started for a single device: %v", plan.Launches)
+	}
+}
+
+// All pools of a driver are expected of the next machine, with what their devices share; while it starts, those that have not come are still
+// to come. A node that is not initialized teaches nothing: more may come.
+func TestSeveralPoolsAndSharedCountersAreLearned(t *testing.T) {
+	t.Parallel()
+	world := func(more ...string) *engine.Snapshot {
+		return clusterOf(t, append([]string{"pool general", "type one cpu=8 mem=16Gi price=1", "deviceclass gpu driver=gpu.example.com"}, more...)...)
+	}
+	const pools = " published=(driver=gpu.example.com pool=a count=2) published=(driver=gpu.example.com pool=b count=1)"
+	learn := func(s *engine.Snapshot) map[string]string {
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		if len(plan.LearnedDevices) != 1 {
+			t.Fatalf("learned %v", plan.LearnedDevices)
+		}
+		return map[string]string{v1.LearnedDevicesAnnotationKey: plan.LearnedDevices[0].Text}
+	}
+	several := learn(world("node n pool=general type=one zone=a" + pools))
+	s := world("node n pool=general type=one zone=a published=(driver=gpu.example.com count=3)")
+	of := func(gib string) map[string]resourcev1.Counter {
+		return map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(gib)}}
+	}
+	parts := s.ResourceSlices[0]
+	for i, memory := range []string{"80Gi", "40Gi", "40Gi"} { // a whole one, and its halves
+		parts.Spec.Devices[i].ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "gpu", Counters: of(memory)}}
+	}
+	parts.Spec.Pool.ResourceSliceCount = 2
+	counters := parts.DeepCopy()
+	counters.Name, counters.Spec.Devices, counters.Spec.SharedCounters = "counters", nil, []resourcev1.CounterSet{{Name: "gpu", Counters: of("80Gi")}}
+	s.ResourceSlices = append(s.ResourceSlices, counters)
+	shared := learn(s)
+	starting := "node m pool=general type=one zone=a uninitialized drivers=gpu.example.com planned=web-1,web-2,web-3"
+	for _, c := range []struct {
+		what     string
+		known    map[string]string
+		lines    []string
+		launches int
+	}{
+		{"three devices in two pools", several, []string{"pods web x4 cpu=1 devices=(class=gpu)"}, 2},
+		{"one, or two halves of it", shared, []string{"pods web x3 cpu=1 devices=(class=gpu)"}, 3},
+		{"the second pool is still to come", several, []string{"pods web x3 cpu=1 devices=(class=gpu)", starting + " published=(driver=gpu.example.com pool=x count=2)"}, 0},
+		{"the first pool is still to come", several, []string{"pods web x3 cpu=1 devices=(class=gpu)", starting + " published=(driver=gpu.example.com pool=x count=1)"}, 0},
+		{"the second pool never came", several, []string{"pods web x3 cpu=1 devices=(class=gpu)", "node m pool=general type=one zone=a published=(driver=gpu.example.com pool=x count=2)"}, 1},
+	} {
+		s := world(c.lines...)
+		s.NodePools[0].Annotations = c.known
+		if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) != c.launches || len(plan.Unplaced) > 0 {
+			t.Errorf("%s: launches %v, unplaced %v", c.what, plan.Launches, plan.Unplaced)
+		}
+	}
+	begun := world(starting + " published=(driver=gpu.example.com pool=x count=2)")
+	begun.NodePools[0].Annotations = several
+	step := lifecycle.Next(lifecycle.Life{Now: begun.Now, Claim: begun.NodeClaims[0], Nodes: begun.Nodes, Pool: begun.NodePools[0], Published: dra.Publish(begun.ResourceSlices)})
+	if c := v1.GetCondition(step.Claim, v1.ConditionInitialized); c == nil || c.Reason != "DevicesIncomplete" || c.Message != "driver gpu.example.com has published 1 of 2 pools of devices so far" {
+		t.Errorf("with one pool of two Initialized is %+v", c)
+	}
+	other := world("pod late cpu=1 devices=(class=gpu)", "node n pool=general type=one zone=a cordoned", starting) // its pool, which has counters, is none of m's
+	other.ResourceSlices, other.NodePools[0].Annotations = s.ResourceSlices, shared
+	if plan := provisioning.Plan(other, engine.Options{}, nil); len(plan.Launches) > 0 {
+		t.Errorf("beside a node with counters: launches %v", plan.Launches)
+	}
+	if plan := provisioning.Plan(world("node n pool=general type=one zone=a uninitialized"+pools), engine.Options{}, nil); len(plan.LearnedDevices) > 0 {
+		t.Errorf("a node that is not initialized teaches %v", plan.LearnedDevices)
 	}
 }
 

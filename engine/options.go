@@ -36,6 +36,8 @@ type Options struct {
 	LargestCPU int `json:"largestCPU,omitempty"`
 	// MaxPodsPerNode bounds the pods of a new machine; 0 means what its type takes.
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
+	// BufferLimits is what the pods that all CapacityBuffers stand for may request together; a resource that is not named has no limit.
+	BufferLimits corev1.ResourceList `json:"bufferLimits,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
 	// TerminateFirstDrift lets machines that have drifted go before their replacement is there, where it has no room until then.

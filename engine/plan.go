@@ -310,6 +310,8 @@ type BufferRoom struct {
 	ProblemReason, Problem string `json:",omitempty"`
 	// Quota is the ResourceQuota that keeps the buffer smaller than its spec says, empty for none.
 	Quota string `json:",omitempty"`
+	// Limit is the resource of Options.BufferLimits that does; empty for none.
+	Limit corev1.ResourceName `json:",omitempty"`
 }
 
 // RequestRoom is what has become of a ProvisioningRequest in a plan.

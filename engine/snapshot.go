@@ -199,6 +199,8 @@ type DeviceSource struct {
 	Slices bool `json:"slices,omitempty"`
 	// Node shows something else than Source says, and Capacity follows it; empty if none does.
 	Node string `json:"node,omitempty"`
+	// Problem says that Source asks for what cannot be, and why: Capacity is what the machine has in hardware; empty for none.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Offering is an instance type in a zone with a capacity type, at a price.

@@ -201,6 +201,9 @@ func (r *Recorder) render(e Event, now time.Time) (corev1.Event, error) {
 	if err != nil {
 		return corev1.Event{}, fmt.Errorf("event %s about %T: %w", e.Reason, e.Object, err)
 	}
+	if own := e.Object.GetObjectKind().GroupVersionKind(); own.GroupKind() == gvk.GroupKind() && own.Version != "" {
+		gvk = own // read from another version than the one that the program works with
+	}
 	namespace := e.Object.GetNamespace()
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"tenon.sh/api/schedulingv1alpha3"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/report"
 )
@@ -93,6 +94,30 @@ func TestEventsAboutClusterScopedObjectsAreInTheDefaultNamespace(t *testing.T) {
 	if e.Namespace != "default" || e.InvolvedObject.Kind != "NodePool" || e.InvolvedObject.APIVersion != "karpenter.sh/v1" ||
 		e.Type != corev1.EventTypeWarning || e.Source.Component != "karpenter" {
 		t.Errorf("got %+v", e)
+	}
+}
+
+// An event names the version of its object that the server serves, which may be an older one than the program works with.
+func TestEventsNameTheVersionThatTheObjectWasReadFrom(t *testing.T) {
+	w := clustertest.New(t, interceptor.Funcs{})
+	older := &schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "older", UID: "1"}}
+	older.APIVersion, older.Kind = "scheduling.k8s.io/v1alpha2", "PodGroup"
+	plain, kindAlone := older.DeepCopy(), pod(1)
+	plain.Name, plain.UID, plain.TypeMeta, kindAlone.Kind = "plain", "2", metav1.TypeMeta{}, "Pod"
+	for _, o := range []client.Object{older, plain, kindAlone} {
+		w.Recorder.Publish(report.Event{Object: o, Reason: "Told", Message: "because"})
+	}
+	w.Recorder.Flush(w)
+	var list corev1.EventList
+	w.Must(w.Client.List(w, &list))
+	want := map[string]string{"older": "scheduling.k8s.io/v1alpha2", "plain": "scheduling.k8s.io/v1alpha3", "pod-1": "v1"}
+	for _, e := range list.Items {
+		if e.InvolvedObject.APIVersion != want[e.InvolvedObject.Name] {
+			t.Errorf("%s is of %s, want %s", e.InvolvedObject.Name, e.InvolvedObject.APIVersion, want[e.InvolvedObject.Name])
+		}
+	}
+	if len(list.Items) != len(want) {
+		t.Errorf("%d events, want %d", len(list.Items), len(want))
 	}
 }
 

@@ -23,6 +23,8 @@ const defaultClass = "default"
 type builder struct {
 	snapshot engine.Snapshot
 	course   Course
+	// ofEC2 says that types are of the built-in catalog of EC2.
+	ofEC2 bool
 }
 
 func newBuilder() *builder {

@@ -37,9 +37,12 @@ func (w word) devices() (device.Template, error) {
 	return r.devices(w)
 }
 
+// defaultPool is the pool of devices of which nothing else is said.
+const defaultPool = "devices"
+
 // devices reads the words of a pool of devices, which stand in of.
 func (r *reader) devices(of word) (out device.Template, err error) {
-	out.Pool = "devices"
+	out.Pool = defaultPool
 	count := 1
 	shape := device.Shape{Attributes: map[string]device.Value{}, Capacities: map[string]device.Capacity{}}
 	var apart []string

@@ -40,7 +40,20 @@ func (b *builder) catalog(name word, r *reader) error {
 	}
 	c := b.classNamed(class)
 	c.InstanceTypes = append(c.InstanceTypes, types...)
+	b.ofEC2 = b.ofEC2 || name.text == catalog.NameAWS
 	return nil
+}
+
+// expectDevices has drivers publish devices on types of the built-in catalog of EC2 where a fault says how. They run nowhere else.
+func (b *builder) expectDevices() {
+	for _, f := range b.course.Faults {
+		if f.What != "slices" || !b.ofEC2 {
+			continue
+		}
+		for i := range b.snapshot.Classes {
+			catalog.ExpectDevices(b.snapshot.Classes[i].InstanceTypes, f.Driver)
+		}
+	}
 }
 
 // typeLine is what a type statement says.

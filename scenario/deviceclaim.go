@@ -97,7 +97,7 @@ type published struct {
 }
 
 // published reads published=(driver=gpu.example.com count=4 model=L4 of=2): the words of a type's devices, and of how many slices this is
-// the first.
+// the first. With pool=b it is another pool of the driver on the node.
 func (w word) published() (published, error) {
 	r, err := w.group("published")
 	if err != nil {
@@ -118,13 +118,16 @@ func (w word) published() (published, error) {
 	return out, err
 }
 
-// publish puts the ResourceSlice of a driver on the node in the place of the one before.
+// publish puts the ResourceSlice of a driver's pool on the node in the place of the one before.
 func (b *builder) publish(node string, p published) {
-	meta := b.meta("", node+"-"+p.pool.Driver)
+	meta, name := b.meta("", node+"-"+p.pool.Driver), node
+	if p.pool.Pool != defaultPool {
+		meta, name = b.meta("", node+"-"+p.pool.Driver+"-"+p.pool.Pool), node+"-"+p.pool.Pool
+	}
 	s := &resourcev1.ResourceSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}, ObjectMeta: meta,
 		Spec: resourcev1.ResourceSliceSpec{Driver: p.pool.Driver, NodeName: &node,
-			Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: int64(p.of)}, Devices: dra.PublishedDevices(p.pool.Devices)},
+			Pool: resourcev1.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: int64(p.of)}, Devices: dra.PublishedDevices(p.pool.Devices)},
 	}
 	others := slices.DeleteFunc(slices.Clone(b.snapshot.ResourceSlices), func(o *resourcev1.ResourceSlice) bool { return o.Name == s.Name })
 	b.snapshot.ResourceSlices = append(others, s)

@@ -70,7 +70,7 @@
 //	                               drifted drifted=1h unregistered uninitialized rebooting image= broken=(Ready False for=40m reason=Kernel) backoff=5m taken-back=1m,Drifted gone (only the claim is left) bare (a
 //	                               kubelet has made the node anew). Without pool= it is nobody's: cpu= mem=. Both: labels= annotations=
 //	                               drivers=gpu.example.com (for whose devices it was started) published=(driver=gpu.example.com count=4 model=L4
-//	                               of=2) (what a driver has published, with the words of a type's devices; of two slices the first)
+//	                               of=2) (what a driver has published, with the words of a type's devices; of two slices the first; pool=b a further pool)
 //	                               taint= allocatable=nvidia.com/gpu:0 attach=DRIVER:3 (instead of the type's; what
 //	                               its CSINode says) age= not-ready cordoned deleting deleting=10s (told so long ago) draining=10s (and
 //	                               closed since) finalizers=a,b (instead of ours) condition=(Registered False for=10m reason=Why) of
@@ -162,7 +162,7 @@
 //	life NAME    takes the steps of a claim's life (or of a node without a claim) until nothing is left to do now, and prints them
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
-// spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= min-values=strict|besteffort effort= (0 for what a
+// spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= buffer-limits=cpu:8 min-values=strict|besteffort effort= (0 for what a
 // controller spends, -1 for none) price-band= max-types= threads= spot-to-spot
 // terminate-first-drift no-nominations, and print more with cost and why. A simulation
 // takes those of the first command; where that says no effort, it spends less than a controller.

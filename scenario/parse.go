@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"tenon.sh/engine"
@@ -22,6 +23,11 @@ type File struct {
 
 	text  string
 	parts []part
+}
+
+// IsEmpty reports whether the file says nothing at all.
+func (f *File) IsEmpty() bool {
+	return !slices.ContainsFunc(f.parts, func(p part) bool { return len(p.statements) > 0 || p.command != nil })
 }
 
 // part is one command with what stands before it; the last part may have no command.
@@ -195,6 +201,7 @@ func (b *builder) yaml(st statement) error {
 
 // take checks the references between objects and hands out the snapshot as it is now.
 func (b *builder) take() *engine.Snapshot {
+	b.expectDevices()
 	s := clone(&b.snapshot)
 	overlay.Apply(&s)
 	loadZones(&s)

@@ -97,6 +97,9 @@ func printBuffers(out *strings.Builder, buffers []engine.BufferRoom) {
 		if b.Quota != "" {
 			fmt.Fprintf(out, ", no more by ResourceQuota %s", b.Quota)
 		}
+		if b.Limit != "" {
+			fmt.Fprintf(out, ", no more by the limit of all buffers for %s", b.Limit)
+		}
 		fmt.Fprintln(out)
 		for _, r := range b.Reasons {
 			fmt.Fprintf(out, "  %s\n", r)

@@ -81,6 +81,8 @@ func (c *command) word(r *reader) (err error) {
 		opt.LargestCPU, err = w.number()
 	case "max-pods-per-node":
 		opt.MaxPodsPerNode, err = w.number()
+	case "buffer-limits":
+		opt.BufferLimits, err = w.resources()
 	case "threads":
 		opt.Threads, err = w.number()
 	case "min-values":
@@ -105,7 +107,7 @@ func (c *command) word(r *reader) (err error) {
 	case "claims":
 		c.claims = true
 	default:
-		return r.unknown(w, "preferences= preference-share= default-spread= scheduler= largest-cpu= max-pods-per-node= min-values= effort= "+
+		return r.unknown(w, "preferences= preference-share= default-spread= scheduler= largest-cpu= max-pods-per-node= buffer-limits= min-values= effort= "+
 			"max-types= price-band= threads= spot-to-spot terminate-first-drift no-nominations cost why; apply has claims; "+
 			"life has no-nominations machine-gone pod-left= brief-pod-left= unseen=")
 	}

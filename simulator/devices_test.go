@@ -62,6 +62,32 @@ func TestClaimsAreSimulated(t *testing.T) {
 	}
 }
 
+// On machines of EC2's catalog drivers publish what the AWS provider expects of them, where a fault says how; without one they run nowhere.
+func TestFaultsOfSlicesActOnTheCatalogOfEC2(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault    string
+		waiting  int // after a quarter of an hour
+		launched int
+	}{
+		{fault: "", waiting: 4},
+		{fault: "fault slices driver=dra.net factor=1", waiting: 4},
+		{fault: "fault slices factor=1", launched: 1},
+		{fault: "fault slices driver=gpu.nvidia.com factor=1 lag=20m", waiting: 4, launched: 1},
+		{fault: "fault slices factor=0.5", launched: 2},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			w := worldOf(t, "now 2026-03-02T00:00:00Z\ncloud fixed30\ncatalog aws\npool gpus type in (g6.12xlarge) capacity in (on-demand)\n"+
+				"deviceclass gpu driver=gpu.nvidia.com\ndeployment web x4 cpu=1 mem=1Gi devices=(class=gpu memory=20Gi)\n"+c.fault+"\n", 1)
+			goOn(t, w, 15*time.Minute)
+			if n := len(w.waiting()); n != c.waiting || w.meter.Launched != c.launched {
+				t.Errorf("%d pods wait and %d machines (%s) were started, want %d and %d", n, w.meter.Launched, w.typesInUse(), c.waiting, c.launched)
+			}
+		})
+	}
+}
+
 // randomSlices are faults of what drivers publish, in the first four hours, that are over after six.
 func randomSlices(random *rand.Rand) (lines []string) {
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }

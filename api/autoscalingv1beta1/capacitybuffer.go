@@ -27,6 +27,7 @@ const (
 	NotReadyForProvisioning = "NotReadyForProvisioning"
 	BufferEmpty             = "BufferEmpty"
 	ResourceQuotasAllocated = "ResourceQuotasAllocated"
+	BufferLimitsReached     = "BufferLimitsReached" // another program has no such limits
 )
 
 // A CapacityBuffer keeps room for a number of pods that do not exist yet.

@@ -102,7 +102,11 @@ func describe(o *autoscalingv1beta1.CapacityBuffer, room *engine.BufferRoom, tem
 	say(autoscalingv1beta1.ConditionReadyForProvisioning, metav1.ConditionTrue, autoscalingv1beta1.Resolved, fmt.Sprintf("room is kept for %s", engine.Plural(room.Size, "pod")))
 	switch {
 	case room.Size == 0:
-		say(autoscalingv1beta1.ConditionProvisioning, metav1.ConditionFalse, autoscalingv1beta1.BufferEmpty, "the buffer asks for no room")
+		message := "the buffer asks for no room"
+		if room.Limit != "" {
+			message = "all buffers together may have no more " + string(room.Limit)
+		}
+		say(autoscalingv1beta1.ConditionProvisioning, metav1.ConditionFalse, autoscalingv1beta1.BufferEmpty, message)
 	case room.Existing == room.Size:
 		say(autoscalingv1beta1.ConditionProvisioning, metav1.ConditionTrue, autoscalingv1beta1.FitsExistingCapacity,
 			fmt.Sprintf("nodes have room for %s%s", engine.Plural(room.Size, "pod"), cost(room)))
@@ -113,8 +117,11 @@ func describe(o *autoscalingv1beta1.CapacityBuffer, room *engine.BufferRoom, tem
 	case room.Quota != "":
 		say(autoscalingv1beta1.ConditionLimitedByQuotas, metav1.ConditionTrue, autoscalingv1beta1.ResourceQuotasAllocated,
 			fmt.Sprintf("ResourceQuota %s lets no more than %s be made", room.Quota, engine.Plural(room.Size, "pod")))
+	case room.Limit != "":
+		say(autoscalingv1beta1.ConditionLimitedByQuotas, metav1.ConditionTrue, autoscalingv1beta1.BufferLimitsReached,
+			fmt.Sprintf("all buffers together may have no more %s, by --buffer-limits of the controller: room is kept for no more than %s", room.Limit, engine.Plural(room.Size, "pod")))
 	case was != nil:
-		say(autoscalingv1beta1.ConditionLimitedByQuotas, metav1.ConditionFalse, autoscalingv1beta1.ResourceQuotasAllocated, "ResourceQuotas leave enough")
+		say(autoscalingv1beta1.ConditionLimitedByQuotas, metav1.ConditionFalse, autoscalingv1beta1.ResourceQuotasAllocated, "ResourceQuotas and the limits of all buffers leave enough")
 	}
 }
 

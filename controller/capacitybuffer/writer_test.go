@@ -139,3 +139,23 @@ func TestBuffersOfOtherStrategiesAreOthers(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 }
+
+func TestALimitOfAllBuffersIsNamed(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t, bufferOf("shape", 2), templateOf("1"))
+	look := func(limit string) (provisioning, limited *metav1.Condition) {
+		r.Options.BufferLimits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
+		w.Must(r.Reconcile(w))
+		conditions := statusOf(w).Conditions
+		return apimeta.FindStatusCondition(conditions, "Provisioning"), apimeta.FindStatusCondition(conditions, "LimitedByQuotas")
+	}
+	if _, c := look("1"); c == nil || c.Status != metav1.ConditionTrue || c.Reason != "BufferLimitsReached" || c.Message != "all buffers together may have no more cpu, by --buffer-limits of the controller: room is kept for no more than 1 pod" {
+		t.Errorf("%+v", c)
+	}
+	if p, c := look("0"); c.Reason != "BufferLimitsReached" || p.Reason != "BufferEmpty" || p.Message != "all buffers together may have no more cpu" {
+		t.Errorf("%+v, %+v", p, c)
+	}
+	if _, c := look("9"); c.Status != metav1.ConditionFalse || *statusOf(w).Replicas != 2 {
+		t.Errorf("there is enough: %+v", c)
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/overlay"
 	"tenon.sh/engine/replacement"
 	"tenon.sh/provider"
@@ -113,7 +114,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pool *v1.NodePool, claims []
 	r.Health.judge(changed, class, now)
 	noteBackoff(changed, snap)
 	noteLaunches(changed, snap)
-	r.noteUnsupported(ctx, changed)
+	r.noteUnsupported(ctx, changed, kube.ClassOf(snap, pool))
 	noteRules(changed, snap)
 	return r.write(ctx, pool, changed)
 }
@@ -146,7 +147,7 @@ func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) erro
 	}
 	before, after := v1.GetCondition(pool, v1.ConditionReady), v1.GetCondition(changed, v1.ConditionReady)
 	if before == nil || before.Status != after.Status || before.Message != after.Message {
-		log.FromContext(ctx).Info("nodepool readiness changed", "NodePool", pool.Name, "ready", after.Status, "why", explain(changed))
+		log.FromContext(ctx).Info("nodepool readiness changed", "NodePool", pool.Name, "ready", after.Status, "why", unready(changed))
 	}
 	patch := client.MergeFromWithOptions(statusOf(pool), client.MergeFromWithOptimisticLock{})
 	if err := r.Cluster.Client.Status().Patch(ctx, statusOf(changed), patch); err != nil {
@@ -166,8 +167,8 @@ func metaOf(pool *v1.NodePool) *v1.NodePool {
 	return &v1.NodePool{ObjectMeta: *pool.ObjectMeta.DeepCopy()}
 }
 
-// explain says what keeps the pool from being ready.
-func explain(pool *v1.NodePool) string {
+// unready says what keeps the pool from being ready.
+func unready(pool *v1.NodePool) string {
 	for _, t := range pool.DependentConditions() {
 		if c := v1.GetCondition(pool, t); c != nil && c.Status != metav1.ConditionTrue {
 			return c.Reason + ": " + c.Message

@@ -1,6 +1,7 @@
 package nodepool_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster/clustertest"
 	"tenon.sh/controller/nodepool"
+	"tenon.sh/engine"
 )
 
 var old = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -241,6 +243,27 @@ func TestWhatIsNotSupportedIsSaidOnThePool(t *testing.T) {
 	moving.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
 	if c := v1.GetCondition(newWorld(t, moving).pass(), v1.ConditionNotSupported); c != nil {
 		t.Errorf("a pool that asks for nothing unusual has %+v", c)
+	}
+}
+
+// Sharing of GPUs that cannot be is planned as no sharing: the pools that can buy such machines say so, and no others.
+func TestSharingThatCannotBeIsSaidOnThePool(t *testing.T) {
+	kind := func(name, problem string) engine.InstanceType {
+		return engine.InstanceType{Name: name, Labels: map[string][]string{corev1.LabelInstanceTypeStable: {name}}, Devices: &engine.DeviceSource{Problem: problem},
+			Offerings: []engine.Offering{{Zone: "a", CapacityType: v1.CapacityTypeOnDemand, Price: 1}}}
+	}
+	class := &engine.Class{InstanceTypes: []engine.InstanceType{kind("g10", "it cannot be"), kind("g2", "it cannot be"), kind("g3", ""), kind("h1", "nor this")}}
+	pool := bare("general")
+	want := []string{"sharing of GPUs: it cannot be; g2, g10: machines are planned with whole GPUs", "sharing of GPUs: nor this; h1: machines are planned with whole GPUs"}
+	if got := nodepool.Unsupported(pool, class, false); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	pool.Spec.Template.Spec.Requirements = []v1.Requirement{{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{"g3"}}}
+	if got := nodepool.Unsupported(pool, class, false); len(got) > 0 {
+		t.Errorf("of a pool that buys none of them: %q", got)
+	}
+	if got := nodepool.Unsupported(pool, nil, false); len(got) > 0 {
+		t.Errorf("without a class: %q", got)
 	}
 }
 

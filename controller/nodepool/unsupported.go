@@ -8,21 +8,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/explain"
 )
 
-// Unsupported lists the parts of the pool's spec that are accepted and not acted on; static says that pools of fixed size
-// are kept at their size.
-func Unsupported(pool *v1.NodePool, static bool) []string {
+// Unsupported lists the parts of the specs of the pool and its class that are accepted and not acted on; static says that pools of fixed
+// size are kept at their size. The class may be nil.
+func Unsupported(pool *v1.NodePool, class *engine.Class, static bool) []string {
 	var out []string
 	if pool.Spec.Replicas != nil && !static {
 		out = append(out, "spec.replicas: pools of fixed size are kept at their size only with the feature gate StaticCapacity")
 	}
-	return out
+	return append(out, explain.DeviceProblems(pool, class)...)
 }
 
 // noteUnsupported shows on the pool what is accepted without being acted on, and logs it when it changes.
-func (r *Reconciler) noteUnsupported(ctx context.Context, pool *v1.NodePool) {
-	message := strings.Join(Unsupported(pool, r.StaticCapacity), "; ")
+func (r *Reconciler) noteUnsupported(ctx context.Context, pool *v1.NodePool, class *engine.Class) {
+	message := strings.Join(Unsupported(pool, class, r.StaticCapacity), "; ")
 	if message != r.unsupported[pool.Name] {
 		r.unsupported[pool.Name] = message
 		if message != "" {

@@ -17,6 +17,22 @@ type Sharing struct {
 	Renamed bool
 	// Profile is the MIG profile into which GPUs are cut, such as 1g.5gb, by names of models such as a100.40gb; empty for none.
 	Profile map[string]string
+	// Problem says what in the setting cannot be, whatever the GPU; empty for nothing.
+	Problem string
+}
+
+// ProblemOf says why such GPUs are not shared as they are told to be; empty if they are, or are to stay whole.
+func (s Sharing) ProblemOf(model Model, gpus int) string {
+	if gpus <= 0 {
+		return ""
+	}
+	if s.Problem != "" {
+		return s.Problem
+	}
+	if profile := s.profileOf(model); profile != "" && model.slices(profile) == 0 {
+		return fmt.Sprintf("it is not known that a GPU %q can be cut into %q", model.Name, profile)
+	}
+	return ""
 }
 
 // Words say how devices are shared.

@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"tenon.sh/api/autoscalingv1beta1"
+
 	"tenon.sh/engine"
 	"tenon.sh/engine/buffer"
 	"tenon.sh/engine/kube"
@@ -58,7 +61,7 @@ func TestSizesAreThoseOfTheSpec(t *testing.T) {
 		{"{podTemplateRef: {name: web}, replicas: 4, percentage: 500}", 0, 4},               // of nothing
 		{"{podTemplateRef: {name: web}, replicas: 2000000000}", 0, buffer.MostPods},
 	} {
-		all := buffer.Resolve(objects(t, buffered(test.spec), deployment(test.replicas), template(oneCore)))
+		all := buffer.Resolve(objects(t, buffered(test.spec), deployment(test.replicas), template(oneCore)), nil)
 		if len(all) != 1 || all[0].Reason != "" || all[0].Size != test.want {
 			t.Errorf("%s of %d: %+v, want a size of %d", test.spec, test.replicas, all, test.want)
 		}
@@ -77,16 +80,16 @@ func TestWhatCannotBeResolvedSaysWhatToDo(t *testing.T) {
 		"{replicas: 5}": {autoscalingv1beta1.ResolutionFailed, "set spec.podTemplateRef or spec.scalableRef"},
 	} {
 		owned := strings.NewReplacer("kind: Deployment", "kind: ReplicaSet", "name: web,", "name: web-1, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: w, controller: true}],").Replace(deployment(1))
-		all := buffer.Resolve(objects(t, buffered(spec), owned))
+		all := buffer.Resolve(objects(t, buffered(spec), owned), nil)
 		if len(all) != 1 || all[0].Reason != want[0] || !strings.Contains(all[0].Message, want[1]) || all[0].Size != 0 {
 			t.Errorf("%s: %+v, want %q", spec, all, want)
 		}
 	}
-	if all := buffer.Resolve(objects(t, buffered("{provisioningStrategy: example.com/other, podTemplateRef: {name: web}, replicas: 5}"), template(oneCore))); len(all) != 0 {
+	if all := buffer.Resolve(objects(t, buffered("{provisioningStrategy: example.com/other, podTemplateRef: {name: web}, replicas: 5}"), template(oneCore)), nil); len(all) != 0 {
 		t.Errorf("another program's buffer is followed: %+v", all)
 	}
 	going := strings.Replace(buffered("{podTemplateRef: {name: web}, replicas: 5}"), "uid: b}", "uid: b, finalizers: [example.com/x], deletionTimestamp: '2026-01-01T00:00:00Z'}", 1)
-	if all := buffer.Resolve(objects(t, going, template(oneCore))); len(all) != 0 {
+	if all := buffer.Resolve(objects(t, going, template(oneCore)), nil); len(all) != 0 {
 		t.Errorf("a buffer that is being deleted keeps room: %+v", all)
 	}
 }
@@ -94,7 +97,7 @@ func TestWhatCannotBeResolvedSaysWhatToDo(t *testing.T) {
 // podsOf are the pods that stand for the buffers' room.
 func podsOf(s *engine.Snapshot) *engine.Snapshot {
 	made := &buffer.Pods{}
-	return &engine.Snapshot{Pods: made.Of(buffer.Resolve(s))}
+	return &engine.Snapshot{Pods: made.Of(buffer.Resolve(s, nil))}
 }
 
 func TestPodsAreWhatTheAPIServerWouldMakeOfTheTemplate(t *testing.T) {
@@ -123,14 +126,14 @@ func TestPodsStayTheSameAsLongAsWhatTheyAreMadeOf(t *testing.T) {
 	t.Parallel()
 	s := objects(t, buffered("{podTemplateRef: {name: web}, replicas: 2}"), template(oneCore))
 	made := &buffer.Pods{}
-	first, again := made.Of(buffer.Resolve(s)), made.Of(buffer.Resolve(s))
+	first, again := made.Of(buffer.Resolve(s, nil)), made.Of(buffer.Resolve(s, nil))
 	bound := made.Bind(first[0], "n")
 	if first[1] != again[1] || made.Bind(again[0], "n") != bound {
 		t.Error("nothing has changed, and the pods are others")
 	}
 	s.PodTemplates[0] = s.PodTemplates[0].DeepCopy()
 	s.PodTemplates[0].Template.Spec.NodeSelector = map[string]string{"a": "b"}
-	if other := made.Of(buffer.Resolve(s)); other[0].Spec.NodeSelector["a"] != "b" {
+	if other := made.Of(buffer.Resolve(s, nil)); other[0].Spec.NodeSelector["a"] != "b" {
 		t.Error("the template has changed, and the pods have not")
 	}
 }
@@ -153,14 +156,51 @@ func TestQuotasBoundWhatRoomIsKeptFor(t *testing.T) {
 		{quota("{hard: {pods: '1'}, scopes: [NotTerminating]}", "{}"), 1, "few"},
 		{strings.Replace(quota("{hard: {pods: '1'}}", "{}"), "namespace: default", "namespace: other", 1), 5, ""},
 	} {
-		all := buffer.Resolve(objects(t, buffered("{podTemplateRef: {name: web}, replicas: 5}"), template(oneCore), test.quota))
+		all := buffer.Resolve(objects(t, buffered("{podTemplateRef: {name: web}, replicas: 5}"), template(oneCore), test.quota), nil)
 		if len(all) != 1 || all[0].Size != test.want || all[0].Quota != test.by {
 			t.Errorf("%s: %d by %q, want %d by %q", test.quota, all[0].Size, all[0].Quota, test.want, test.by)
 		}
 	}
 	second := strings.Replace(buffered("{podTemplateRef: {name: web}, replicas: 5}"), "name: b, namespace: default, uid: b", "name: c, namespace: default, uid: c", 1)
-	all := buffer.Resolve(objects(t, second, buffered("{podTemplateRef: {name: web}, replicas: 5}"), template(oneCore), quota("{hard: {pods: '7'}}", "{}")))
+	all := buffer.Resolve(objects(t, second, buffered("{podTemplateRef: {name: web}, replicas: 5}"), template(oneCore), quota("{hard: {pods: '7'}}", "{}")), nil)
 	if all[0].Size != 5 || all[1].Size != 2 {
 		t.Errorf("two buffers have room for %d and %d pods, and 7 can be made", all[0].Size, all[1].Size)
+	}
+}
+
+// What all buffers may take together goes to the oldest first; of equal age, by name. A buffer that cannot be followed takes nothing.
+func TestAllBuffersTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	named := func(name, created, spec string) string {
+		return strings.Replace(buffered(spec), "name: b, namespace: default, uid: b", "name: "+name+", namespace: default, uid: "+name+", creationTimestamp: "+created, 1)
+	}
+	const five = "{podTemplateRef: {name: web}, replicas: 5}"
+	s := objects(t, named("a", "2026-01-03T00:00:00Z", five), named("b", "2026-01-02T00:00:00Z", five), named("c", "2026-01-02T00:00:00Z", five),
+		named("d", "2026-01-01T00:00:00Z", "{podTemplateRef: {name: none}, replicas: 5}"), template(oneCore))
+	for _, test := range []struct {
+		limits string
+		sizes  []int
+		by     []string
+	}{
+		{"", []int{5, 5, 5, 0}, []string{"", "", "", ""}},
+		{"cpu=15", []int{5, 5, 5, 0}, []string{"", "", "", ""}},
+		{"cpu=8500m", []int{0, 5, 3, 0}, []string{"cpu", "", "cpu", ""}},
+		{"pods=12", []int{2, 5, 5, 0}, []string{"pods", "", "", ""}},
+		{"memory=1", []int{5, 5, 5, 0}, []string{"", "", "", ""}}, // the pods request none
+		{"cpu=12 pods=7", []int{0, 5, 2, 0}, []string{"pods", "", "pods", ""}},
+		{"cpu=0", []int{0, 0, 0, 0}, []string{"cpu", "cpu", "cpu", ""}},
+	} {
+		limits := corev1.ResourceList{}
+		for _, part := range strings.Fields(test.limits) {
+			name, amount, _ := strings.Cut(part, "=")
+			limits[corev1.ResourceName(name)] = resource.MustParse(amount)
+		}
+		for range 2 { // nothing is spent for good
+			for i, b := range buffer.Resolve(s, limits) {
+				if b.Size != test.sizes[i] || string(b.Limit) != test.by[i] {
+					t.Errorf("%q: %s has room for %d, by %q; want %d, by %q", test.limits, b.Object.Name, b.Size, b.Limit, test.sizes[i], test.by[i])
+				}
+			}
+		}
 	}
 }

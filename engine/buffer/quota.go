@@ -51,13 +51,7 @@ func (qs quotas) take(sample *corev1.Pod, n int) (int, string) {
 		}
 	}
 	for _, q := range about {
-		for name, need := range kube.QuotaUsage(q.ResourceQuota, sample) {
-			left := q.left[name]
-			need = need.DeepCopy()
-			need.Mul(int64(n))
-			left.Sub(need)
-			q.left[name] = left
-		}
+		spend(q.left, kube.QuotaUsage(q.ResourceQuota, sample), n)
 	}
 	return n, by
 }

@@ -3,11 +3,13 @@ package buffer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/api/autoscalingv1beta1"
@@ -30,6 +32,9 @@ type Buffer struct {
 	// Quota says which ResourceQuota keeps the buffer smaller than its spec, empty for none.
 	Quota string
 
+	// Limit is the resource of which all buffers together may have no more, so that this one is smaller; empty for none.
+	Limit corev1.ResourceName
+
 	// sample is the shape of its pods, made of template, ranges and classes; nil if there is a Reason.
 	sample   *corev1.Pod
 	template *corev1.PodTemplateSpec
@@ -44,8 +49,8 @@ func Followed(b *autoscalingv1beta1.CapacityBuffer) bool {
 }
 
 // Resolve reads the buffers of a snapshot, by namespace and name. Those of other strategies and those that are being deleted are left
-// out.
-func Resolve(s *engine.Snapshot) []*Buffer {
+// out. What limits leave to all of them goes to the oldest first: another buffer takes nothing away from those that were there before.
+func Resolve(s *engine.Snapshot, limits corev1.ResourceList) []*Buffer {
 	var out []*Buffer
 	for _, o := range s.CapacityBuffers {
 		if Followed(o) && o.DeletionTimestamp == nil {
@@ -62,7 +67,42 @@ func Resolve(s *engine.Snapshot) []*Buffer {
 			b.Size, b.Quota = quotas.take(b.sample, b.Size)
 		}
 	}
+	left := limits.DeepCopy()
+	byAge := slices.SortedStableFunc(slices.Values(out), func(a, b *Buffer) int {
+		return a.Object.CreationTimestamp.Compare(b.Object.CreationTimestamp.Time)
+	})
+	for _, b := range byAge {
+		if b.Reason == "" && len(limits) > 0 {
+			b.bound(left)
+		}
+	}
 	return out
+}
+
+// bound makes the buffer no larger than what is left for all, and takes that.
+func (b *Buffer) bound(left corev1.ResourceList) {
+	requests := kube.PodRequests(b.sample)
+	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if most, binds := fits(corev1.ResourceList{name: left[name]}, requests); binds && most < b.Size {
+			b.Size, b.Limit = most, name
+		}
+	}
+	spend(left, requests, b.Size)
+}
+
+// spend takes the requests of so many pods.
+func spend(left, requests corev1.ResourceList, pods int) {
+	for name, need := range requests {
+		have, limited := left[name]
+		if !limited {
+			continue
+		}
+		need = need.DeepCopy()
+		need.Mul(int64(pods))
+		have.Sub(need)
+		left[name] = have
+	}
 }
 
 // resolve finds the shape of the buffer's pods, and how many its spec asks for.

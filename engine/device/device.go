@@ -109,8 +109,9 @@ type Device struct {
 
 // A Counter is an amount of something that devices of a pool share, such as the memory of a GPU that can be cut in parts.
 type Counter struct {
-	Set, Name string
-	Amount    int64
+	Set    string `json:"set"`
+	Name   string `json:"name"`
+	Amount int64  `json:"amount"`
 }
 
 // A Taint keeps claims that do not tolerate it from a device.

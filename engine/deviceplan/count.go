@@ -154,14 +154,28 @@ func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.Inst
 	return room
 }
 
-// missing is what the type promises that a machine which is still starting has not published yet: pools of drivers that have no whole one.
+// missing is what the type promises that a machine which is still starting has not published yet. What pools of a driver will be named is not
+// known: each whole one that is there stands for an expected one with as many devices, or else for the last.
 func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.InstanceType) []device.Pool {
 	if initialized {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(p.expected(node.Labels[v1.NodePoolLabelKey], expected)), func(want device.Pool) bool {
-		return slices.ContainsFunc(p.nodes[node.Name], func(have device.Pool) bool { return have.Driver == want.Driver && !have.Incomplete })
-	})
+	out := slices.Clone(p.expected(node.Labels[v1.NodePoolLabelKey], expected))
+	for _, have := range p.nodes[node.Name] {
+		at := -1
+		for i := range out {
+			elsewhere := len(have.Devices) == 0 && len(have.Others) > 0 // counters are read of all nodes' pools
+			if out[i].Driver == have.Driver && !have.Incomplete && !elsewhere {
+				if at = i; len(out[i].Devices) == len(have.Devices) {
+					break
+				}
+			}
+		}
+		if at >= 0 {
+			out = slices.Delete(out, at, at+1)
+		}
+	}
+	return out
 }
 
 // mostPods bounds how many pods of one kind are tried on a machine.

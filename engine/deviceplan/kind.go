@@ -2,6 +2,8 @@ package deviceplan
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -130,17 +132,22 @@ func (k *kind) resource() corev1.ResourceName {
 	return corev1.ResourceName(kube.DevicesPrefix + "of-" + strconv.Itoa(k.number))
 }
 
-// oddShapes are those of devices that are more than one piece.
+// oddShapes are those of devices that are more than one piece, or of which a claim takes by default what there may not be.
 func (p *Plan) oddShapes() []bool {
 	out := make([]bool, len(p.facts.Shapes))
 	for i := range p.facts.Shapes {
 		out[i] = p.facts.Shapes[i].Shared
+		for _, c := range p.facts.Shapes[i].Capacities {
+			out[i] = out[i] || c.Policy != nil
+		}
 	}
-	for _, pools := range p.nodes {
-		for i := range pools {
-			for j := range pools[i].Devices {
-				d := &pools[i].Devices[j]
-				out[d.Shape] = out[d.Shape] || len(d.Consumes) > 0 || d.NotModelled != ""
+	for _, of := range []iter.Seq[[]device.Pool]{maps.Values(p.nodes), maps.Values(p.types), maps.Values(p.learned)} {
+		for pools := range of {
+			for i := range pools {
+				for j := range pools[i].Devices {
+					d := &pools[i].Devices[j]
+					out[d.Shape] = out[d.Shape] || len(d.Consumes) > 0 || d.NotModelled != ""
+				}
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package deviceplan
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -18,17 +17,11 @@ import (
 // What a machine that is not there yet will publish is known from the catalog, or else from what nodes of its pool and type have published.
 // That is written on the pool, where it outlives the nodes.
 
-// written is what is written on a pool.
-type written struct {
-	// For stands for the pool's template: what was learned of other machines does not count.
-	For   string      `json:"for"`
-	Types dra.Learned `json:"types"`
-}
+// mostNodes is of how many nodes of a type something is learned, the youngest.
+const mostNodes = 4
 
-// mostNodes is of how many nodes of a type something is learned, the youngest; mostWritten bounds the text.
-const mostNodes, mostWritten = 4, 64 << 10
-
-// learnedOf is what is known of each pool's machines: what nodes of its present template show now, and what is written on the pool of those
+// learnedOf is what is known of each pool's machines: what initialized nodes of its present template show now (others may show more, whatever
+// is whole of it), and what is written on the pool of those
 // that are gone, or that had more devices. Where several nodes agree, what is written of more is of the past.
 func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Learned {
 	out := map[string]dra.Learned{}
@@ -50,7 +43,7 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 			node.Annotations[v1.NodePoolHashVersionAnnotationKey] == v1.HashVersion { // a machine of an earlier template
 			continue
 		}
-		if known == nil || kind == "" || seen[[2]string{pool, kind}] == mostNodes {
+		if known == nil || kind == "" || node.Labels[v1.InitializedLabelKey] != "true" || node.DeletionTimestamp != nil || seen[[2]string{pool, kind}] == mostNodes {
 			continue
 		}
 		if templates := published.Templates(node); len(templates) > 0 {
@@ -59,10 +52,7 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 		}
 	}
 	for _, pool := range s.NodePools {
-		var w written
-		if text := pool.Annotations[v1.LearnedDevicesAnnotationKey]; text != "" && len(text) <= mostWritten && json.Unmarshal([]byte(text), &w) == nil && w.For == hash[pool.Name] {
-			out[pool.Name].Remember(w.Types, func(kind string) bool { return seen[[2]string{pool.Name, kind}] > 1 })
-		}
+		out[pool.Name].Remember(inventory.LearnedDevices(pool, hash[pool.Name]), func(kind string) bool { return seen[[2]string{pool.Name, kind}] > 1 })
 	}
 	return out
 }
@@ -82,12 +72,12 @@ func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.Le
 		size := 200 // what stands around the types
 		for _, kind := range slices.Sorted(maps.Keys(known)) {
 			own := len(kind) + 4 + len(inventory.AsJSON(known[kind]))
-			if size += own; size > mostWritten { // there may be room for one that has fewer
+			if size += own; size > inventory.MostLearned { // there may be room for one that has fewer
 				size -= own
 				delete(known, kind)
 			}
 		}
-		text := inventory.AsJSON(written{For: pool.Hash(), Types: known})
+		text := inventory.AsJSON(inventory.WrittenDevices{For: pool.Hash(), Types: known})
 		if text != pool.Annotations[v1.LearnedDevicesAnnotationKey] {
 			out = append(out, engine.LearnedDevices{NodePool: pool.Name, Text: text})
 		}

@@ -214,7 +214,7 @@ func (p *Plan) expected(pool string, t *engine.InstanceType) []device.Pool {
 		return said
 	}
 	out = append(out, said...)
-	slices.SortFunc(out, func(a, b device.Pool) int { return cmp.Compare(a.Driver, b.Driver) })
+	slices.SortStableFunc(out, func(a, b device.Pool) int { return cmp.Compare(a.Driver, b.Driver) })
 	return out
 }
 

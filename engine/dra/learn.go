@@ -7,43 +7,52 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"tenon.sh/engine/device"
 )
 
-// Templates are what drivers have published for the node, as far as another machine of its kind will have the same: whole pools of the
-// node's own, in order, without what is more than a template can say (counters, taints, several nodes, several pools of one driver). What
-// tells single devices apart is not known of another machine; which of its devices will agree in it is.
+// Templates are what drivers have published for the node, as far as another machine of its kind will have the same: all pools of a driver, in
+// order, or none of them if one is not whole, or is more than a template can say (taints, conditions to be met after binding,
+// devices of several nodes). What tells single
+// devices apart is not known of another machine; which of its devices will agree in it is.
 func (p *Published) Templates(node *corev1.Node) (out []device.Template) {
 	m := NewModel()
-	count := map[string]int{}
-	for _, id := range p.ofNode[node.Name] {
-		count[id.driver]++
-	}
-	for _, id := range p.ofNode[node.Name] {
-		pool, _, ok := p.pool(m, id, node.Name, node.Labels)
-		plain := func(d device.Device) bool {
-			return len(d.Consumes)+len(d.Taints) == 0 && d.NotModelled == "" && !d.Elsewhere
-		}
-		if !ok || pool.Incomplete || pool.Invalid != "" || len(pool.Devices) == 0 || count[pool.Driver] > 1 ||
-			slices.ContainsFunc(pool.Devices, func(d device.Device) bool { return !plain(d) }) {
+	unfit := map[string]bool{} // drivers
+	of := map[string]int{}     // pools of each driver
+	for _, id := range slices.SortedFunc(slices.Values(p.own[node.Name]), byPoolID) {
+		pool, conditions, ok := p.pool(m, id, node.Name, node.Labels)
+		if !ok || conditions || pool.Incomplete || pool.Invalid != "" || p.goesBeyond(id, node) ||
+			slices.ContainsFunc(pool.Devices, func(d device.Device) bool { return len(d.Taints) > 0 || d.NotModelled != "" }) {
+			unfit[id.driver] = true
 			continue
 		}
-		t := device.Template{Driver: pool.Driver, Pool: pool.Driver}
+		if len(pool.Devices) == 0 {
+			continue
+		}
+		t := device.Template{Driver: pool.Driver, Pool: pool.Driver, Counters: pool.Counters}
+		if of[id.driver]++; of[id.driver] > 1 {
+			t.Pool += "/" + strconv.Itoa(of[id.driver])
+		}
 		for _, d := range pool.Devices {
 			s := m.shapes[d.Shape]
 			s.Attributes = maps.Clone(s.Attributes)
-			t.Devices = append(t.Devices, device.Expected{Name: d.Name, Shape: s})
+			t.Devices = append(t.Devices, device.Expected{Name: d.Name, Shape: s, Consumes: d.Consumes})
 		}
 		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b device.Template) int { return strings.Compare(a.Driver, b.Driver) })
+	out = slices.DeleteFunc(out, func(t device.Template) bool { return unfit[t.Driver] })
 	forgetSingle(out)
 	return out
 }
 
+// goesBeyond reports whether other nodes may use something of the pool.
+func (p *Published) goesBeyond(id poolID, node *corev1.Node) bool {
+	return slices.ContainsFunc(p.all[id], func(s *resourcev1.ResourceSlice) bool { return nodeOf(s) != node.Name })
+}
+
 // single are the last words of attributes that say which device it is, or where in its machine, in small letters.
-var single = []string{"uuid", "pcibusid", "pciaddress", "pcieroot", "serial", "serialnumber"}
+var single = []string{"uuid", "parentuuid", "pcibusid", "pciaddress", "pcieroot", "serial", "serialnumber"}
 
 // forgetSingle makes of values that tell single devices apart groups of devices that agree. A group is one for all drivers on the node:
 // they meet in attributes such as the root of the bus.
@@ -91,33 +100,36 @@ func group(list []device.Template, name string) {
 	}
 }
 
-// differ makes groups, too, of values in which the devices of another machine of the kind, which has as many, are not like those of t.
-func differ(t *device.Template, other *device.Template) {
-	if len(t.Devices) != len(other.Devices) {
+// differ makes groups, too, of values in which the devices of another machine of the kind, which has as many, are not like those of the
+// driver's pools.
+func differ(pools, other []device.Template) {
+	if !slices.EqualFunc(pools, other, func(a, b device.Template) bool { return len(a.Devices) == len(b.Devices) }) {
 		return
 	}
 	names := map[string]bool{}
-	for i := range t.Devices {
-		for name, v := range t.Devices[i].Shape.Attributes {
-			if v.Kind != device.Alike && other.Devices[i].Shape.Attributes[name] != v {
-				names[name] = true
+	for i := range pools {
+		for j := range pools[i].Devices {
+			for name, v := range pools[i].Devices[j].Shape.Attributes {
+				if v.Kind != device.Alike && other[i].Devices[j].Shape.Attributes[name] != v {
+					names[name] = true
+				}
 			}
 		}
 	}
 	for name := range names {
-		group([]device.Template{*t}, name)
+		group(pools, name)
 	}
 }
 
-// Learned holds what machines of instance types are known to publish, by the types' names.
+// Learned holds what machines of instance types are known to publish, by the types' names: in order of drivers, all pools of each.
 type Learned map[string][]device.Template
 
-// Learn adds what drivers have published for a node of the type. Of several nodes the one with most devices counts: one that has lost some
-// says nothing of others.
+// Learn adds what drivers have published for a node of the type. Of several nodes the one with most devices of a driver counts: one that has
+// lost some says nothing of others.
 func (l Learned) Learn(kind string, templates []device.Template) {
-	for i := range templates {
-		if !l.add(kind, &templates[i]) {
-			differ(l.of(kind, templates[i].Driver), &templates[i])
+	for _, pools := range byDriver(templates) {
+		if !l.add(kind, pools) {
+			differ(l.of(kind, pools[0].Driver), pools)
 		}
 	}
 }
@@ -126,36 +138,52 @@ func (l Learned) Learn(kind string, templates []device.Template) {
 // nodes of the type show what is known.
 func (l Learned) Remember(before Learned, sure func(kind string) bool) {
 	for kind, templates := range before {
-		for i := range templates {
-			t := &templates[i]
-			if have := l.of(kind, t.Driver); have != nil && (sure(kind) || len(have.Devices) >= len(t.Devices)) {
-				differ(have, t) // what was found to differ stays so
+		for _, pools := range byDriver(templates) {
+			have := l.of(kind, pools[0].Driver)
+			if len(have) == 0 || !sure(kind) && devicesOf(have) < devicesOf(pools) {
+				l.add(kind, pools)
 				continue
 			}
-			l.add(kind, t)
+			differ(have, pools) // what was found to differ stays so
 		}
 	}
 }
 
-func (l Learned) of(kind, driver string) *device.Template {
-	at := slices.IndexFunc(l[kind], func(o device.Template) bool { return o.Driver == driver })
-	if at < 0 {
-		return nil
+// byDriver parts pools that are in order of their drivers.
+func byDriver(list []device.Template) (out [][]device.Template) {
+	for from, i := 0, 1; i <= len(list); i++ {
+		if i == len(list) || list[i].Driver != list[from].Driver {
+			out = append(out, list[from:i])
+			from = i
+		}
 	}
-	return &l[kind][at]
+	return out
 }
 
-// add reports whether the template is now what is known.
-func (l Learned) add(kind string, t *device.Template) bool {
-	have := l.of(kind, t.Driver)
-	switch {
-	case have == nil:
-		l[kind] = append(l[kind], *t)
-		slices.SortFunc(l[kind], func(a, b device.Template) int { return strings.Compare(a.Driver, b.Driver) })
-	case len(have.Devices) < len(t.Devices):
-		*have = *t
-	default:
+func devicesOf(pools []device.Template) (n int) {
+	for i := range pools {
+		n += len(pools[i].Devices)
+	}
+	return n
+}
+
+func (l Learned) of(kind, driver string) []device.Template {
+	for _, pools := range byDriver(l[kind]) {
+		if pools[0].Driver == driver {
+			return pools
+		}
+	}
+	return nil
+}
+
+// add reports whether a driver's pools are now what is known of it.
+func (l Learned) add(kind string, pools []device.Template) bool {
+	driver := pools[0].Driver
+	if devicesOf(l.of(kind, driver)) >= devicesOf(pools) {
 		return false
 	}
+	others := slices.DeleteFunc(slices.Clone(l[kind]), func(t device.Template) bool { return t.Driver == driver })
+	l[kind] = append(others, pools...)
+	slices.SortStableFunc(l[kind], func(a, b device.Template) int { return strings.Compare(a.Driver, b.Driver) })
 	return true
 }

@@ -1,10 +1,12 @@
 package dra_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine/device"
@@ -93,6 +95,65 @@ func TestGroupsOfDevicesAreThoseOfTheNode(t *testing.T) {
 		if got := got[1].Devices[i].Shape.Attributes["rdma"]; got.Kind != device.Truth || (got.Text == "true") != (i == 0) {
 			t.Errorf("device %d: rdma is %+v", i, got)
 		}
+	}
+}
+
+// partitioned is a pool of a node whose devices are one GPU and its two halves: a slice with what they share, and one with them.
+func partitioned(node, pool string, generation int64) []*resourcev1.ResourceSlice {
+	type attributes = map[resourcev1.QualifiedName]string
+	devices := ofNode(node, 2, attributes{"type": "gpu"}, attributes{"type": "half"}, attributes{"type": "half"})
+	devices.Name += pool
+	devices.Spec.Pool.Name, devices.Spec.Pool.Generation = node+pool, generation
+	memory := func(amount string) map[string]resourcev1.Counter {
+		return map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(amount)}}
+	}
+	for i, amount := range []string{"80Gi", "40Gi", "40Gi"} {
+		devices.Spec.Devices[i].ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "gpu", Counters: memory(amount)}}
+	}
+	counters := devices.DeepCopy()
+	counters.Name += "-counters"
+	counters.Spec.Devices = nil
+	counters.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "gpu", Counters: memory("80Gi")}}
+	return []*resourcev1.ResourceSlice{devices, counters}
+}
+
+// All pools of a driver are learned, with what their devices share, and none of them while one is not whole.
+func TestAllPoolsOfADriverAreLearned(t *testing.T) {
+	t.Parallel()
+	a, b := partitioned("n", "a", 1), partitioned("n", "b", 1)
+	older, newer := partitioned("n", "b", 0)[:1], partitioned("n", "b", 2)[:1]
+	older[0].Name, newer[0].Name = "older", "newer"
+	for what, c := range map[string]struct {
+		list  []*resourcev1.ResourceSlice
+		pools []string
+	}{
+		"one":                      {a, []string{"gpu.example.com"}},
+		"two":                      {slices.Concat(a, b), []string{"gpu.example.com", "gpu.example.com/2"}},
+		"two, and what is left":    {slices.Concat(a, b, older), []string{"gpu.example.com", "gpu.example.com/2"}},
+		"of one the counters lack": {slices.Concat(a, b[:1]), nil},
+		"of one the devices lack":  {slices.Concat(a, b[1:]), nil},
+		"one is published anew":    {slices.Concat(a, b, newer), nil},
+		"another node's":           {slices.Concat(a, partitioned("other", "b", 1)), []string{"gpu.example.com"}},
+	} {
+		got := dra.Publish(c.list).Templates(nodeNamed("n"))
+		var pools []string
+		for _, p := range got {
+			pools = append(pools, p.Pool)
+			if len(p.Devices) != 3 || !slices.Equal(p.Counters, []device.Counter{{Set: "gpu", Name: "memory", Amount: 80 << 30 * 1000}}) ||
+				!slices.Equal(p.Devices[1].Consumes, []device.Counter{{Set: "gpu", Name: "memory", Amount: 40 << 30 * 1000}}) {
+				t.Errorf("%s: pool %+v", what, p)
+			}
+		}
+		if !slices.Equal(pools, c.pools) {
+			t.Errorf("%s: learned are %v", what, pools)
+		}
+	}
+	learned := dra.Learned{}
+	for _, list := range [][]*resourcev1.ResourceSlice{slices.Concat(a, b), a} { // the second node has lost a pool
+		learned.Learn("t", dra.Publish(list).Templates(nodeNamed("n")))
+	}
+	if len(learned["t"]) != 2 {
+		t.Errorf("known are %d pools", len(learned["t"]))
 	}
 }
 

@@ -46,22 +46,20 @@ func drawCluster(t *testing.T, seed uint64) *claimedCluster {
 	}
 	c := &claimedCluster{Snapshot: file.Snapshot, classes: d.classes(), ofType: map[string][]*resourcev1.ResourceSlice{}, claims: map[string]*resourcev1.ResourceClaim{}}
 	c.slices, c.fails = d.slices(), d.errors
-	d.counters, d.taints = false, false // nobody expects these of a machine
+	d.taints = false // nobody expects these of a machine
 	list := c.Classes[0].InstanceTypes
 	for i := range list {
 		if drawn := d.slices(); i > 0 {
 			list[i].Claimable, c.ofType[list[i].Name] = expected(drawn)
 		}
 	}
+	learned := map[string]bool{} // by driver
+	for _, t := range dra.Publish(c.slices).Templates(c.Nodes[0]) {
+		learned[t.Driver] = true
+	}
 	for _, s := range c.slices { // another machine like the node is expected to have what is learned from it
-		for _, learned := range dra.Publish(c.slices).Templates(c.Nodes[0]) {
-			if s.Spec.Driver == learned.Driver {
-				s = s.DeepCopy()
-				for i := range s.Spec.Devices {
-					s.Spec.Devices[i].Taints = nil // those are of the devices that are there
-				}
-				c.ofType["t0"] = append(c.ofType["t0"], s)
-			}
+		if learned[s.Spec.Driver] {
+			c.ofType["t0"] = append(c.ofType["t0"], s)
 		}
 	}
 	c.ResourceSlices, c.DeviceClasses, c.Selectors = c.slices, c.classes, deviceselector.New().Ask
@@ -91,9 +89,9 @@ func expected(drawn []*resourcev1.ResourceSlice) ([]device.Template, []*resource
 		if pool.Incomplete || pool.Invalid != "" || slices.ContainsFunc(pool.Devices, func(d device.Device) bool { return d.NotModelled != "" }) {
 			continue
 		}
-		template := device.Template{Driver: pool.Driver, Pool: pool.Name}
+		template := device.Template{Driver: pool.Driver, Pool: pool.Name, Counters: pool.Counters}
 		for _, d := range pool.Devices {
-			template.Devices = append(template.Devices, device.Expected{Name: d.Name, Shape: shapes[d.Shape]})
+			template.Devices = append(template.Devices, device.Expected{Name: d.Name, Shape: shapes[d.Shape], Consumes: d.Consumes})
 		}
 		templates = append(templates, template)
 		for _, s := range drawn {

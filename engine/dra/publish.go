@@ -13,7 +13,8 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// PublishedDevices are devices as a driver publishes them of which that is expected. What is not known of them before is left out.
+// PublishedDevices are devices as a driver publishes them of which that is expected. Where it is known which of them will agree, not in what,
+// they agree in the name of their group. What is not known of them at all is left out.
 func PublishedDevices(list []device.Expected) []resourcev1.Device {
 	var out []resourcev1.Device
 	for i := range list {
@@ -38,7 +39,7 @@ func PublishedDevices(list []device.Expected) []resourcev1.Device {
 // attributeOf is the reverse of valueOf.
 func attributeOf(v device.Value) (a resourcev1.DeviceAttribute, known bool) {
 	switch v.Kind {
-	case device.Text:
+	case device.Text, device.Alike:
 		a.StringValue = &v.Text
 	case device.Version:
 		a.VersionValue = &v.Text

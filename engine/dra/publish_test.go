@@ -45,3 +45,21 @@ func TestATemplateIsPublishedAsItIsExpected(t *testing.T) {
 		}
 	}
 }
+
+// Devices that will agree in what nobody knows before agree in it once they are published.
+func TestDevicesThatAreAlikeArePublishedSo(t *testing.T) {
+	t.Parallel()
+	var list []device.Expected
+	for _, group := range []string{"a", "a", "b"} {
+		list = append(list, device.Expected{Shape: device.Shape{Attributes: map[string]device.Value{"root": {Kind: device.Alike, Text: group}}}})
+	}
+	var roots []string
+	for _, d := range dra.PublishedDevices(list) {
+		if root := d.Attributes["root"].StringValue; root != nil {
+			roots = append(roots, *root)
+		}
+	}
+	if len(roots) != 3 || roots[0] != roots[1] || roots[1] == roots[2] {
+		t.Errorf("the roots are %v", roots)
+	}
+}

@@ -315,21 +315,25 @@ func (p *Published) Drivers(node *corev1.Node) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// Devices counts those of the node's own complete pools of a driver.
-func (p *Published) Devices(node *corev1.Node, driver string) (n int) {
+// Devices counts the node's own complete pools of a driver that have devices, and those.
+func (p *Published) Devices(node *corev1.Node, driver string) (pools, n int) {
 	for _, id := range p.own[node.Name] {
 		list := p.all[id]
 		newest, have, want := ownParts(list, node)
 		if id.driver != driver || have != want {
 			continue
 		}
+		before := n
 		for _, s := range list {
 			if s.Spec.Pool.Generation == newest && isOwn(s, node) {
 				n += len(s.Spec.Devices)
 			}
 		}
+		if n > before {
+			pools++
+		}
 	}
-	return n
+	return pools, n
 }
 
 // Lacks says which of the drivers has no complete pool for the node yet, empty for none. A node whose machine was bought for devices is

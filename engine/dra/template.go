@@ -4,9 +4,9 @@ import "tenon.sh/engine/device"
 
 // Expect is the pool as the machine will have it.
 func (m *Model) Expect(t *device.Template) device.Pool {
-	pool := device.Pool{Driver: t.Driver, Name: t.Pool}
+	pool := device.Pool{Driver: t.Driver, Name: t.Pool, Counters: t.Counters}
 	for i := range t.Devices {
-		pool.Devices = append(pool.Devices, device.Device{Name: t.Devices[i].Name, Shape: m.number(t.Devices[i].Shape, "")})
+		pool.Devices = append(pool.Devices, device.Device{Name: t.Devices[i].Name, Shape: m.number(t.Devices[i].Shape, ""), Consumes: t.Devices[i].Consumes})
 	}
 	return pool
 }

@@ -58,6 +58,21 @@ func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 	})
 }
 
+// DeviceProblems says which sharing of accelerators the pool's class or template asks for that cannot be, each with the types that it is about.
+func DeviceProblems(pool *v1.NodePool, class *engine.Class) (out []string) {
+	of := map[string][]string{}
+	for _, o := range offering.Of(pool, class, 0) {
+		if d := o.Kind.Devices; d != nil && d.Problem != "" && d.Node == "" && !slices.Contains(of[d.Problem], o.Kind.Name) {
+			of[d.Problem] = append(of[d.Problem], o.Kind.Name)
+		}
+	}
+	for _, problem := range slices.Sorted(maps.Keys(of)) {
+		slices.SortFunc(of[problem], kube.CompareNaturally)
+		out = append(out, fmt.Sprintf("sharing of GPUs: %s; %s: machines are planned with whole GPUs", problem, engine.AtMost(of[problem], 3)))
+	}
+	return out
+}
+
 func (p *PoolExplanation) addDevices(t *engine.InstanceType) {
 	r := DeviceRecord{Shows: accelerator.Words(t.Capacity), Source: inHardware}
 	r.Hardware = r.Shows

@@ -1,10 +1,12 @@
 package inventory
 
 import (
+	"encoding/json"
 	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/dra"
 )
@@ -23,4 +25,24 @@ func (m *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
 		*known = readSlices{s.ResourceSlices, dra.Publish(s.ResourceSlices)}
 	}
 	return known.published
+}
+
+// WrittenDevices is what is written on a pool of the devices that its machines were seen to have.
+type WrittenDevices struct {
+	// For stands for the pool's template: what was learned of other machines does not count.
+	For   string      `json:"for"`
+	Types dra.Learned `json:"types"`
+}
+
+// MostLearned is how long the text may be, in bytes.
+const MostLearned = 64 << 10
+
+// LearnedDevices is what is written on the pool of the machines that its template, which has the hash, makes; nothing that cannot be read.
+func LearnedDevices(pool *v1.NodePool, hash string) dra.Learned {
+	var w WrittenDevices
+	text := pool.Annotations[v1.LearnedDevicesAnnotationKey]
+	if text == "" || len(text) > MostLearned || json.Unmarshal([]byte(text), &w) != nil || w.For != hash {
+		return nil
+	}
+	return w.Types
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
@@ -181,10 +183,11 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 		kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
 		return
 	}
-	if awaitsDevices(l, claim, node, step) {
+	pools, devices := fewerPublished(l, claim, node)
+	if awaitsDevices(l, claim, node, pools, step) {
 		return
 	}
-	for _, message := range fewerPublished(l, claim, node) {
+	for _, message := range devices {
 		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventInconsistent, Message: message, Key: message})
 	}
 	node.Labels = kube.With(node.Labels, v1.InitializedLabelKey, "true")
@@ -195,9 +198,9 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 // shows, which checkConsistency tells.
 const devicePatience = 2 * time.Minute
 
-// awaitsDevices reports whether more devices are to come. That the condition is False, not Unknown, keeps since when there are some.
-func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) bool {
-	message := inventory.FewerDevices(claim, node)
+// awaitsDevices reports whether more devices are to come, of a plugin or in the pools that drivers are still to publish. That the condition is False, not Unknown, keeps since when there are some.
+func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, pools []string, step *Step) bool {
+	message := cmp.Or(inventory.FewerDevices(claim, node), strings.Join(pools, "; "))
 	if message == "" || l.Now.Sub(inventory.ReadySince(claim, []*corev1.Node{node})) >= inventory.ResourceTimeout {
 		return false
 	}
@@ -214,19 +217,46 @@ func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) b
 	return true
 }
 
-// fewerPublished says of which drivers, whose devices pods claim, the node has fewer devices than its type is expected to have.
-func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (out []string) {
-	drivers := kube.DriversAskedFor(claim)
-	if l.Class == nil || l.Published == nil || len(drivers) == 0 {
-		return nil
+// fewerPublished says of which drivers, whose devices pods claim, the node has fewer pools, and fewer devices, than its type is expected to
+// have.
+func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (pools, devices []string) {
+	if l.Published == nil {
+		return nil, nil
 	}
-	at := slices.IndexFunc(l.Class.InstanceTypes, func(t engine.InstanceType) bool { return t.Name == node.Labels[corev1.LabelInstanceTypeStable] })
-	if at < 0 {
-		return nil
+	expected := expectedPools(l, node)
+	for _, driver := range kube.DriversAskedFor(claim) {
+		wantPools, want := 0, 0
+		for i := range expected {
+			if expected[i].Driver == driver {
+				wantPools, want = wantPools+1, want+len(expected[i].Devices)
+			}
+		}
+		havePools, have := l.Published.Devices(node, driver)
+		if havePools < wantPools {
+			pools = append(pools, fmt.Sprintf("driver %s has published %d of %d pools of devices so far", driver, havePools, wantPools))
+		}
+		if have < want {
+			devices = append(devices, fmt.Sprintf("expected %d devices of driver %s, but it has published %d", want, driver, have))
+		}
 	}
-	for _, pool := range l.Class.InstanceTypes[at].Claimable {
-		if n := l.Published.Devices(node, pool.Driver); slices.Contains(drivers, pool.Driver) && n < len(pool.Devices) {
-			out = append(out, fmt.Sprintf("expected %d devices of driver %s, but it has published %d", len(pool.Devices), pool.Driver, n))
+	return pools, devices
+}
+
+// expectedPools are those that the node's type is expected to have: what the catalog says of a driver, or else what other nodes of the pool had.
+func expectedPools(l Life, node *corev1.Node) (out []device.Template) {
+	kind := node.Labels[corev1.LabelInstanceTypeStable]
+	if l.Class != nil {
+		if at := slices.IndexFunc(l.Class.InstanceTypes, func(t engine.InstanceType) bool { return t.Name == kind }); at >= 0 {
+			out = slices.Clone(l.Class.InstanceTypes[at].Claimable)
+		}
+	}
+	if l.Pool == nil {
+		return out
+	}
+	said := len(out)
+	for _, t := range inventory.LearnedDevices(l.Pool, l.Pool.Hash())[kind] {
+		if !slices.ContainsFunc(out[:said], func(o device.Template) bool { return o.Driver == t.Driver }) {
+			out = append(out, t)
 		}
 	}
 	return out

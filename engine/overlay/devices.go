@@ -47,8 +47,8 @@ func (v *view) said(i int, physical corev1.ResourceList) *shows {
 	if list, names := v.overlaid(i); len(names) > 0 {
 		return &shows{list, engine.DeviceSource{Source: "NodeOverlay " + strings.Join(names, " and NodeOverlay ")}}
 	}
-	if t.Devices != nil {
-		return &shows{accelerator.Of(t.Capacity), engine.DeviceSource{Source: t.Devices.Source, Slices: t.Devices.Slices}}
+	if t.Devices != nil && (t.Devices.Problem == "" || v.labels[accelerator.MIGConfigLabel] == "") {
+		return &shows{accelerator.Of(t.Capacity), engine.DeviceSource{Source: t.Devices.Source, Slices: t.Devices.Slices, Problem: t.Devices.Problem}}
 	}
 	layout := v.labels[accelerator.MIGConfigLabel]
 	if layout == "" || len(physical) == 0 {
@@ -59,6 +59,7 @@ func (v *view) said(i int, physical corev1.ResourceList) *shows {
 	list, known := accelerator.MIG(layout, v.labels[accelerator.MIGStrategyLabel], model, int(gpus.Value()))
 	source := engine.DeviceSource{Source: fmt.Sprintf("label %s=%s of the pool", accelerator.MIGConfigLabel, layout), Slices: known && list != nil}
 	if !known {
+		source.Problem = fmt.Sprintf("nobody knows what label %s=%s of the pool makes of a GPU %q: say it in a NodeOverlay", accelerator.MIGConfigLabel, layout, model.Name)
 		source.Source = fmt.Sprintf("the catalog, because nobody knows what %s=%s makes of a GPU %q (say it in a NodeOverlay)", accelerator.MIGConfigLabel, layout, model.Name)
 	}
 	if list == nil {

@@ -60,6 +60,22 @@ func TestSourcesOfDevicesAreBelievedInOrder(t *testing.T) {
 	}
 }
 
+// User data that asks for what cannot be says nothing of what nodes show: the pool's label counts. A label that nobody knows is a problem too.
+func TestSharingThatCannotBeIsNoSource(t *testing.T) {
+	t.Parallel()
+	const kind = "type gpu cpu=8 mem=16Gi price=1 nvidia.com/gpu=1 labels=karpenter.k8s.aws/instance-gpu-name:a100,karpenter.k8s.aws/instance-gpu-memory:40960\n"
+	for label, want := range map[string]string{"": "cannot be", " labels=nvidia.com/mig.config:all-1g.5gb": "", " labels=nvidia.com/mig.config:other": "nobody knows what label nvidia.com/mig.config=other of the pool makes of a GPU \"a100\": say it in a NodeOverlay"} {
+		s := cluster(t, "pool p"+label+"\n"+kind)
+		s.Classes = s.ListedClasses()
+		s.Classes[0].InstanceTypes[0].Devices = &engine.DeviceSource{Source: "user data", Problem: "cannot be", Physical: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}
+		overlay.Apply(s)
+		shows, d := gpus(s)
+		if d.Problem != want || (shows == "7 nvidia.com/gpu") != (want == "") {
+			t.Errorf("%q: %s by %+v", label, shows, d)
+		}
+	}
+}
+
 func TestWhatANodeShowsReachesPlansAndMachinesAtOnce(t *testing.T) {
 	t.Parallel()
 	const text = "pool p\ntype gpu cpu=8 mem=16Gi price=1 nvidia.com/gpu=1\n"

@@ -34,7 +34,7 @@ func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache)
 		return s, nil
 	}
 	made := inventory.KeptBy[buffer.Pods](cache)
-	waiting := made.Of(buffer.Resolve(s))
+	waiting := made.Of(buffer.Resolve(s, opt.BufferLimits))
 	if len(waiting) == 0 {
 		return s, nil
 	}
@@ -178,7 +178,7 @@ func (p *Problem) sumUp(plan *engine.Plan, buffers []*buffer.Buffer, waiting []*
 	for i, b := range buffers {
 		room := &plan.Buffers[i]
 		*room = engine.BufferRoom{
-			Namespace: b.Object.Namespace, Name: b.Object.Name, UID: b.Object.UID, ProblemReason: b.Reason, Problem: b.Message, Quota: b.Quota,
+			Namespace: b.Object.Namespace, Name: b.Object.Name, UID: b.Object.UID, ProblemReason: b.Reason, Problem: b.Message, Quota: b.Quota, Limit: b.Limit,
 		}
 		if b.Reason != "" {
 			continue

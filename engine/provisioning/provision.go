@@ -51,7 +51,7 @@ func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Ca
 	if len(s.CapacityBuffers) == 0 {
 		return planPods(s, opt, cache)
 	}
-	buffers := buffer.Resolve(s)
+	buffers := buffer.Resolve(s, opt.BufferLimits)
 	if cache == nil {
 		cache = &inventory.Cache{}
 	}

@@ -2,7 +2,8 @@ package devicetable
 
 // Drivers and the pools in which they publish what is on a machine.
 const (
-	gpuDriver = "gpu.nvidia.com"
+	// GPUDriver is NVIDIA's.
+	GPUDriver = "gpu.nvidia.com"
 	gpuPool   = "gpus"
 	// EFADriver is DRANET, which hands out EFA interfaces.
 	EFADriver = "dra.net"

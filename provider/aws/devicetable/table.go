@@ -19,7 +19,7 @@ func For(s *size.Settings) func(*size.Figures) []device.Template {
 		return func(f *size.Figures) []device.Template {
 			return slices.DeleteFunc(Pools(f, sharing), func(t device.Template) bool {
 				// A class that lists its interfaces gets those and no others.
-				return t.Driver == gpuDriver && !gpus || t.Driver == EFADriver && (!s.Claims.EFA || s.Interfaces != nil)
+				return t.Driver == GPUDriver && !gpus || t.Driver == EFADriver && (!s.Claims.EFA || s.Interfaces != nil)
 			})
 		}
 	}
@@ -49,9 +49,9 @@ func rowOf(name string) gpu {
 }
 
 func (g *gpu) pool(count int, sharing Sharing) device.Template {
-	out := device.Template{Driver: gpuDriver, Pool: gpuPool}
+	out := device.Template{Driver: GPUDriver, Pool: gpuPool}
 	for i := range count {
-		shape := device.Shape{Driver: gpuDriver, Attributes: map[string]device.Value{
+		shape := device.Shape{Driver: GPUDriver, Attributes: map[string]device.Value{
 			"type": text("gpu"), "brand": text("Nvidia"), "productName": text(g.product), "architecture": text(g.architecture),
 			// One driver serves all GPUs of a machine; which version, its image says.
 			"driverVersion": alike("driver"), "cudaDriverVersion": alike("cuda"),

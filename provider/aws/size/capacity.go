@@ -81,19 +81,33 @@ func (f *Figures) shared(s *Settings) corev1.ResourceList {
 	if len(f.GPUs) != 1 {
 		return nil
 	}
-	return s.Sharing.Shows(accelerator.Model{Name: kebab(f.GPUs[0].Name), MemoryMiB: int(f.GPUs[0].MemoryMiB)}, f.gpus("NVIDIA"))
+	return s.Sharing.Shows(f.model(), f.gpus("NVIDIA"))
 }
 
 // Devices says where a node's accelerators come from; nil if they are those that the machine has.
 func (f *Figures) Devices(s *Settings) *engine.DeviceSource {
-	if f.shared(s) == nil {
-		return nil
-	}
-	return &engine.DeviceSource{
+	gpus := f.gpus("NVIDIA")
+	out := &engine.DeviceSource{
 		Slices:   s.Sharing.Strategy == "",
 		Source:   "the node class's user data (" + s.Sharing.Words() + ")",
-		Physical: corev1.ResourceList{awsv1.ResourceNVIDIAGPU: *resource.NewQuantity(int64(f.gpus("NVIDIA")), resource.DecimalSI)},
+		Physical: corev1.ResourceList{awsv1.ResourceNVIDIAGPU: *resource.NewQuantity(int64(gpus), resource.DecimalSI)},
 	}
+	if f.shared(s) != nil {
+		return out
+	}
+	if len(f.GPUs) == 1 {
+		out.Problem = s.Sharing.ProblemOf(f.model(), gpus)
+	}
+	if out.Problem == "" {
+		return nil
+	}
+	out.Slices, out.Source = false, "the catalog, because the node class's user data asks for what cannot be ("+out.Problem+")"
+	return out
+}
+
+// model is that of the machine's only kind of GPU.
+func (f *Figures) model() accelerator.Model {
+	return accelerator.Model{Name: kebab(f.GPUs[0].Name), MemoryMiB: int(f.GPUs[0].MemoryMiB)}
 }
 
 func (f *Figures) gpus(manufacturer string) (n int) {

@@ -432,6 +432,7 @@ func TestAPartOfAGPUIsOneGPU(t *testing.T) {
 func TestBottlerocketSaysHowGPUsAreShared(t *testing.T) {
 	t.Parallel()
 	t4, a100 := market.FiguresOf(gpuInfo("g4dn.12xlarge", "T4", 4, 16384), nil), market.FiguresOf(gpuInfo("p4d.24xlarge", "A100", 8, 40960), nil)
+	const cannotBe = "the catalog, because the node class's user data asks for what cannot be ("
 	const slicing = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 4\n"
 	for _, c := range []struct {
 		what, family, text string
@@ -447,7 +448,11 @@ func TestBottlerocketSaysHowGPUsAreShared(t *testing.T) {
 		{"replicas without a strategy", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 4\n", &t4, "4", "", ""},
 		{"a text that is no TOML", "Bottlerocket", "#!/bin/sh\nexit 0\n", &t4, "4", "", ""},
 		{"replicas of another type", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = \"4\"\n", &t4, "4", "", ""},
-		{"replicas below 0", "Bottlerocket", strings.Replace(slicing, "4", "-4", 1), &t4, "4", "", ""},
+		{"replicas below 0", "Bottlerocket", strings.Replace(slicing, "4", "-4", 1), &t4, "4", "", cannotBe + "settings.kubelet-device-plugins.nvidia.time-slicing.replicas is -4: it must be from 1 to 10000)"},
+		{"a strategy that there is not", "Bottlerocket", strings.Replace(slicing, "time-slicing", "timeslicing", 1), &t4, "4", "", cannotBe + "settings.kubelet-device-plugins.nvidia.device-sharing-strategy is \"timeslicing\": it can be none, time-slicing or mps)"},
+		{"no strategy, in words", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"none\"\n", &t4, "4", "", ""},
+		{"MPS of slices", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-partitioning-strategy = \"MIG\"\ndevice-sharing-strategy = \"mps\"\n[settings.kubelet-device-plugins.nvidia.mps]\nreplicas = 2\n[settings.kubelet-device-plugins.nvidia.mig.profile]\n\"a100.40gb\" = \"1g.5gb\"\n", &a100, "8", "", cannotBe + "settings.kubelet-device-plugins.nvidia.device-sharing-strategy is mps, and slices of MIG cannot be shared by it: use time-slicing, or one of the two)"},
+		{"a profile of another model", "Bottlerocket", "[settings.kubelet-device-plugins.nvidia]\ndevice-partitioning-strategy = \"MIG\"\n[settings.kubelet-device-plugins.nvidia.mig.profile]\n\"a100.40gb\" = \"1g.18gb\"\n", &a100, "8", "", cannotBe + "it is not known that a GPU \"a100\" can be cut into \"1g.18gb\")"},
 		{"another family", "AL2023", slicing, &t4, "4", "", ""},
 	} {
 		s := settings(t, c.family, "", func(class *awsv1.EC2NodeClass) { class.Spec.UserData = &c.text }, 0, 0)

@@ -42,22 +42,32 @@ func GPUSharing(text string) (accelerator.Sharing, error) {
 	}
 	plugin := &own.Settings.Plugins.NVIDIA
 	var out accelerator.Sharing
+	const settings = "settings.kubelet-device-plugins.nvidia."
 	set := func(strategy string, r replication) {
+		if r.Replicas < 0 || r.Replicas > mostReplicas {
+			out.Problem = fmt.Sprintf("%s%s.replicas is %d: it must be from 1 to %d", settings, strategy, r.Replicas, mostReplicas)
+		}
 		if r.Replicas > 1 && r.Replicas <= mostReplicas {
 			out.Strategy, out.Replicas, out.Renamed = strategy, r.Replicas, r.Rename == nil || *r.Rename
 		}
 	}
 	switch strings.ToLower(plugin.Strategy) {
+	case "", "none":
 	case "time-slicing":
 		set("time-slicing", plugin.TimeSlicing)
 	case "mps":
 		plugin.MPS.Rename = new(false) // there is no such setting
 		set("mps", plugin.MPS)
+	default:
+		out.Problem = fmt.Sprintf("%sdevice-sharing-strategy is %q: it can be none, time-slicing or mps", settings, plugin.Strategy)
 	}
 	if strings.EqualFold(plugin.Partition, "mig") && len(plugin.MIG.Profile) > 0 {
 		out.Profile = map[string]string{}
 		for model, profile := range plugin.MIG.Profile {
 			out.Profile[model] = fmt.Sprint(profile)
+		}
+		if out.Strategy == "mps" {
+			return accelerator.Sharing{Problem: settings + "device-sharing-strategy is mps, and slices of MIG cannot be shared by it: use time-slicing, or one of the two"}, nil
 		}
 	}
 	return out, nil
