@@ -130,7 +130,7 @@ func (o *simulateOptions) verify() error {
 	if o.empty && o.trace == "" {
 		return errors.New("--empty needs --trace: without pods there is nothing to simulate")
 	}
-	if _, err := readMemoryLimit(o.memory); err != nil {
+	if _, err := readMemoryLimit("--memory-limit", o.memory); err != nil {
 		return err
 	}
 	return o.engineFlags.check()
