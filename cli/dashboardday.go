@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -95,6 +96,7 @@ func (d *recordedDay) simulate(ctx context.Context, reading *scenario.Reading, t
 	said := &simulationSays{hours: hours}
 	command := exec.CommandContext(ctx, program, "simulate", "-f", "-", "--empty", "--trace", d.file, "--change", "/dev/fd/3", "--memory-limit", d.memory, "--progress", "-o", "json")
 	command.Args[0] = "tenon"
+	command.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.GOMAXPROCS(0)-1))) // one core is the page's
 	command.Stdin, command.Stdout, command.Stderr, command.ExtraFiles = &cluster, &out, said, []*os.File{change}
 	var writing sync.WaitGroup
 	writing.Go(func() {
@@ -132,7 +134,7 @@ func (d *recordedDay) comparison(document []byte, notes []string) (*dashboard.Co
 	}
 	out := &dashboard.Comparison{
 		Document: document, Picture: []byte(drawSimulation(read.Results, d.days)), Notes: notes,
-		Headline: fmt.Sprintf("%s of these pods cost $%.2f with the cluster unchanged, and $%.2f changed: %s.", capital(dayWords(d.days)), before.Cost, after.Cost, difference),
+		Headline: fmt.Sprintf("Over %s these pods cost $%.2f with the cluster unchanged, and $%.2f changed: %s.", dayWords(d.days), before.Cost, after.Cost, difference),
 		Parts:    []dashboard.Part{{Rows: comparisonRows(read.Results)}},
 		Commands: "tenon snapshot -o cluster.yaml\ntenon simulate -f cluster.yaml --empty --change changed.yaml --trace " + filepath.Base(d.file),
 	}

@@ -104,7 +104,7 @@ func TestADayOnThePageIsWhatSimulateSays(t *testing.T) {
 		}
 		words = words[i:]
 	}
-	for _, want := range []string{"0.125 days of these pods cost $", "the bound, below which", "values: [l]", "--empty --change changed.yaml --trace day.csv"} {
+	for _, want := range []string{"over 0.125 days these pods cost $", "the bound, below which", "values: [l]", "--empty --change changed.yaml --trace day.csv"} {
 		if !strings.Contains(pageWords(page), want) {
 			t.Errorf("the page does not say %q: %s", want, pageWords(page))
 		}

@@ -171,5 +171,5 @@ func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 
 // IsNumber reports whether a column holds amounts.
 func (d *storyData) IsNumber(rows [][]string, column int) bool {
-	return column > 0 && slices.Contains([]string{"RESOURCE", "SETTING", "CAUSE"}, rows[0][0]) || rows[0][column] == "USD/HOUR" || rows[0][column] == "COUNT"
+	return column > 0 && slices.Contains([]string{"RESOURCE", "SETTING", "CAUSE"}, rows[0][0]) && rows[0][column] != "BEATEN BY" || rows[0][column] == "USD/HOUR" || rows[0][column] == "COUNT"
 }
