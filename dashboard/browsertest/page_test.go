@@ -402,14 +402,17 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	b.checkQuiet(t, "pictures of all screens")
+	shown := map[string]string{"running": `document.querySelector("#day progress").value > 0`, "done": compared}
 	for state, trace := range map[string]string{"running": yearFile(t), "done": day} {
 		b := openTab(t, startDashboard(t, cluster, "--trace", trace))
 		b.compare(t)
-		evaluate[bool](t, b, patiently(map[string]string{"running": `document.querySelector("#day progress").value > 0`, "done": compared}[state]))
+		evaluate[bool](t, b, patiently(shown[state]))
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1440, 390} {
 				b.look(t, scheme)
 				b.do(t, chromedp.EmulateViewport(width, 900))
+				b.open(t, "/whatif")
+				evaluate[bool](t, b, patiently(shown[state]))
 				b.shoot(t, filepath.Join(folder, fmt.Sprintf("day-%s-%s-%d.png", state, scheme, width)))
 			}
 		}
