@@ -35,6 +35,9 @@ type dashboardOptions struct {
 	every   time.Duration
 	export  string
 	journal []string
+	trace   string
+	memory  string
+	day     *recordedDay // of trace, nil without one
 }
 
 func newDashboard() *cobra.Command {
@@ -62,6 +65,8 @@ With --export the page is written to one HTML file, which needs no server: for a
 	flags.StringArrayVar(&o.hosts, "allowed-host", nil, "a name under which browsers reach the page, beside those of this machine's loopback; can be repeated")
 	flags.DurationVar(&o.every, "every", dashboardEvery, "how often a live cluster is read while somebody looks")
 	flags.StringArrayVar(&o.journal, "journal", nil, "folder or file that a controller keeps its journal in, instead of asking the one that leads; can be repeated, the oldest first")
+	flags.StringVar(&o.trace, "trace", "", "a recorded day, as tenon simulate --trace takes it, over which What if compares a change with the cluster as it is")
+	flags.StringVar(&o.memory, "compare-memory", "2Gi", "how much memory such a comparison may take, in a process of its own")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -76,6 +81,12 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 	source := o.source(command.Flags(), command.InOrStdin(), notes)
 	if o.export != "" {
 		return o.writeExport(ctx, source)
+	}
+	if o.trace != "" {
+		var err error
+		if o.day, err = readDay(o.trace, o.memory); err != nil {
+			return err
+		}
 	}
 	listener, err := net.Listen("tcp", o.address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -118,6 +129,11 @@ func (o *dashboardOptions) serve(ctx context.Context, listener net.Listener, sou
 	if len(o.files) > 0 {
 		every = 0 // a file stays as it was read
 	}
+	if o.day != nil {
+		defer o.day.running.Wait()
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	reader, err := dashboard.NewReader(ctx, source, every, clock.RealClock{})
 	if err != nil {
 		return interruptedOr(ctx, err)
@@ -159,6 +175,12 @@ func (o *dashboardOptions) check() error {
 	if local := host == "localhost" || err == nil && address.IsLoopback(); !local && len(o.hosts) == 0 {
 		return fmt.Errorf("--address %s: whoever reaches this address sees the cluster, without a password; if that is meant, name with --allowed-host what browsers call it", o.address)
 	}
+	if o.trace == "-" {
+		return errors.New("--trace -: name a file: each comparison reads it anew")
+	}
+	if _, err := readMemoryLimit("--compare-memory", o.memory); err != nil {
+		return err
+	}
 	return o.engineFlags.check()
 }
 
@@ -174,6 +196,9 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		picture, err := newPicture(name, reading)
 		if err == nil {
 			picture.Savings = savingsOf(o.planOptions, reading)
+			if picture.NoDay = noTrace; o.day != nil {
+				picture.Day, picture.NoDay = o.day.of(reading), ""
+			}
 			err = o.addJournal(ctx, picture)
 		}
 		return picture, err

@@ -34,6 +34,10 @@ type simulateOptions struct {
 	profile   string
 	trace     string
 	picture   string
+	change    string
+	empty     bool
+	progress  bool
+	memory    string
 }
 
 func newSimulate() *cobra.Command {
@@ -48,10 +52,12 @@ beside what the pods cannot be run for less than, pods that waited, and pods tha
 Without -f it is a cluster of about 500 machines. A scenario (*.txt) says how its workloads change; of manifests or a
 snapshot every workload stays as large as it is. --trace lets the pods of a file come and go beside them, such as yesterday's
 (tenon trace makes one). --compare runs the same days once for each setting, or for Baseline, an autoscaler as they have been
-for years, and says what each costs and whom it disturbs; --compare curve tries how strict to be. The same input and seed give the same output, byte for byte.`,
+for years, and says what each costs and whom it disturbs; --compare curve tries how strict to be. --change compares the cluster as it is
+with one that has the objects of a file in place of its own. The same input and seed give the same output, byte for byte.`,
 		Example: `  tenon simulate
   tenon simulate -f cluster.txt --days 2 --seed 7 --compare WhenEmpty,WhenEmptyOrUnderutilized,Balanced
   tenon simulate -f pools.yaml --trace yesterday.csv --compare Baseline,WhenEmptyOrUnderutilized,Balanced --picture yesterday.svg
+  tenon simulate -f snapshot.yaml --empty --trace yesterday.csv --change pool.yaml
   tenon simulate --days 1 --compare Baseline,payback=1h,payback=4h,Balanced+after=10m
   tenon snapshot > s.yaml; tenon simulate -f s.yaml --days 0.5 -o json`,
 		Args: noFileArgs,
@@ -70,6 +76,10 @@ for years, and says what each costs and whom it disturbs; --compare curve tries 
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	flags.StringVar(&o.picture, "picture", "", "draw to this SVG file what each setting cost hour by hour, and how many pods waited")
+	flags.StringVar(&o.change, "change", "", "compare with a cluster that has this file's objects in place of those of their names, or beside the others: NodePools, NodeOverlays, CapacityBuffers with their PodTemplates, Deployments; - for standard input")
+	flags.BoolVar(&o.empty, "empty", false, "leave out the pods, nodes and NodeClaims of -f: only the pods of --trace run, on machines that are bought for them")
+	flags.BoolVar(&o.progress, "progress", false, "say on standard error how many hours are simulated")
+	flags.StringVar(&o.memory, "memory-limit", "", "end, by an error of the Go runtime, rather than take more memory than this, such as 2Gi")
 	o.engineFlags.addFlags(flags)
 	return command
 }
@@ -109,6 +119,18 @@ func (o *simulateOptions) verify() error {
 	if o.trace == "-" && slices.Contains(o.files, "-") {
 		return errors.New("-f - and --trace - cannot both be standard input")
 	}
+	if o.change == "-" && (o.trace == "-" || slices.Contains(o.files, "-")) {
+		return errors.New("--change - cannot be standard input when another one is")
+	}
+	if o.change != "" && len(o.compare) > 0 {
+		return errors.New("--change and --compare are two comparisons: ask for one of them")
+	}
+	if o.empty && o.trace == "" {
+		return errors.New("--empty needs --trace: without pods there is nothing to simulate")
+	}
+	if _, err := readMemoryLimit("--memory-limit", o.memory); err != nil {
+		return err
+	}
 	return o.engineFlags.check()
 }
 
@@ -116,9 +138,15 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if err := o.verify(); err != nil {
 		return err
 	}
+	if err := o.limitMemory(); err != nil {
+		return err
+	}
 	config, err := o.world(command.Context(), command.InOrStdin(), newTerminal(command.ErrOrStderr()))
 	if err != nil {
 		return err
+	}
+	if o.empty {
+		config.Snapshot = emptied(config.Snapshot)
 	}
 	if err := o.addTrace(&config, command.Flags().Changed("days"), command.InOrStdin(), newTerminal(command.ErrOrStderr())); err != nil {
 		return err
@@ -132,7 +160,16 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	}
 	// The world makes much that is soon thrown away and keeps little: collecting seldom saves a tenth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	results, err := simulateAll(command.Context(), config, o.compare)
+	settings := settingsOf(o.compare)
+	if o.change != "" {
+		if settings, err = o.changed(config.Snapshot, command.InOrStdin(), newTerminal(command.ErrOrStderr())); err != nil {
+			return err
+		}
+	}
+	if o.progress {
+		config.Watched = sayProgress(newTerminal(command.ErrOrStderr()), len(settings)*hoursOf(config.For))
+	}
+	results, err := simulateAll(command.Context(), config, settings)
 	if err != nil {
 		return interruptedOr(command.Context(), err)
 	}
@@ -182,8 +219,7 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *ter
 
 // simulateAll runs the world once for each setting, or once as it is. The worlds do not know of each other, so they may run
 // at the same time.
-func simulateAll(ctx context.Context, config simulator.Config, compare []string) ([]*simulator.Result, error) {
-	settings := settingsOf(compare)
+func simulateAll(ctx context.Context, config simulator.Config, settings []setting) ([]*simulator.Result, error) {
 	if config.Options.Threads == 0 {
 		config.Options.Threads = max(1, runtime.GOMAXPROCS(0)/len(settings)) // the plans do not depend on it
 	}
@@ -192,6 +228,9 @@ func simulateAll(ctx context.Context, config simulator.Config, compare []string)
 	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, x := range settings {
 		config.Policy, config.Payback, config.ConsolidateAfter = x.policy, x.payback, x.after
+		if x.cluster != nil {
+			config.Setting, config.Snapshot = x.name, x.cluster
+		}
 		world, err := simulator.New(config)
 		if err != nil {
 			return nil, err

@@ -11,8 +11,10 @@ import (
 	"tenon.sh/simulator"
 )
 
-// setting is what all pools are given in one of the worlds that are compared; what is not said is left to each pool.
+// setting is what one of the worlds that are compared is given. What is not said is left to each pool.
 type setting struct {
+	name    string // of a setting that is another cluster
+	cluster *engine.Snapshot
 	policy  v1.ConsolidationPolicy
 	payback time.Duration
 	after   *time.Duration
@@ -72,6 +74,9 @@ func settingsOf(compare []string) []setting {
 // settingName says what a world was given, as --compare does.
 func settingName(r *simulator.Result) string {
 	var words []string
+	if r.Setting != "" {
+		words = append(words, r.Setting)
+	}
 	if r.Policy != "" {
 		words = append(words, string(r.Policy))
 	}

@@ -19,7 +19,7 @@ func writeSimulation(t *terminal, results []*simulator.Result, days float64) {
 	for _, r := range results {
 		t.line("")
 		if len(results) > 1 {
-			t.line("%s", t.paint(bold, "With "+settingName(r)))
+			t.line("%s", t.paint(bold, settingHeading(r)))
 		}
 		writeCourse(t, r)
 		if len(results) == 1 {
@@ -245,7 +245,20 @@ func countWords(counts map[string]int, none string) string {
 	return strings.Join(parts, ", ")
 }
 
+// settingHeading is what stands above what came of a setting.
+func settingHeading(r *simulator.Result) string {
+	if r.Setting != "" {
+		return "The cluster " + r.Setting
+	}
+	return "With " + settingName(r)
+}
+
 func writeComparison(t *terminal, results []*simulator.Result) {
+	t.lines(table(t, "", comparisonRows(results)))
+}
+
+// comparisonRows are the settings side by side, below what is compared.
+func comparisonRows(results []*simulator.Result) [][]string {
 	of := "OF " + strings.ToUpper(settingName(results[0])) + "'S"
 	rows := [][]string{{"SETTING", "USD", of, "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT", "BEATEN BY"}}
 	for _, r := range results {
@@ -260,7 +273,7 @@ func writeComparison(t *terminal, results []*simulator.Result) {
 			numberWords(math.Round(machines / float64(len(r.Hours)))), fmt.Sprint(r.Counts.Launched), fmt.Sprint(moves),
 			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99), beatenBy(r, results)})
 	}
-	t.lines(table(t, "", rows))
+	return rows
 }
 
 // beatenBy names the cheapest of the others that costs less and evicts no more: without one, the result is a point of the curve of
@@ -294,11 +307,20 @@ var causeWords = map[simulator.CauseName]string{
 	simulator.Waiting:          "pods that wait and are not paid for yet",
 }
 
-// writeCauses says where the bill above the bound went: in USD for a single result, as a share of the bound for several.
+// writeCauses says where the bill above the bound went.
 func writeCauses(t *terminal, results []*simulator.Result) {
 	if results[0].Bound <= 0 {
 		return
 	}
+	t.line("")
+	t.line("%s:", causesTitle)
+	t.lines(table(t, "", causeRows(results)))
+}
+
+const causesTitle = "Why the bill is above the bound"
+
+// causeRows are the causes: in USD for a single result, as a share of the bound for several.
+func causeRows(results []*simulator.Result) [][]string {
 	header, total := []string{"CAUSE"}, []string{"all"}
 	for _, r := range results {
 		if len(results) == 1 {
@@ -329,9 +351,7 @@ func writeCauses(t *terminal, results []*simulator.Result) {
 			rows = append(rows, row)
 		}
 	}
-	t.line("")
-	t.line("Why the bill is above the bound:")
-	t.lines(table(t, "", append(rows, total)))
+	return append(rows, total)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", math.Round(1000*share)/10+0) } // no zero has a sign

@@ -24,7 +24,7 @@ func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdi
 	case !saysDays && span > mostDays*24*time.Hour:
 		return fmt.Errorf("--trace %s: it goes on for %.0f days, and %d can be simulated: --days says how many from its beginning", o.trace, span.Hours()/24, mostDays)
 	case !saysDays:
-		config.For = max(span.Round(time.Second), time.Hour)
+		config.For = lengthOf(t)
 		o.days = config.For.Hours() / 24
 	case span > config.For:
 		notes.line("note: %s goes on for %s after the %s of --days: that part is not replayed.", o.trace, (span - config.For).Round(time.Minute), dayWords(o.days))
@@ -40,4 +40,9 @@ func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdi
 	}
 	config.Snapshot, config.Trace = &s, t
 	return nil
+}
+
+// lengthOf is how long a trace is replayed unless somebody says otherwise.
+func lengthOf(t *trace.Trace) time.Duration {
+	return max(t.End().Sub(t.Begin()).Round(time.Second), time.Hour)
 }

@@ -31,21 +31,11 @@ type whatIf struct {
 // try answers a text: what would be started first, and which nodes would go as the rest. Once stop says so either ends soon, with an answer
 // that is of no use.
 func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
-	changed := scenario.Change(w.snapshot, text)
-	out := &dashboard.Outcome{Notes: changed.Notes}
-	for _, o := range changed.Objects {
-		out.Objects = append(out.Objects, dashboard.Tried(o))
-		if w.ignored[o.Kind] {
-			out.Mistakes = append(out.Mistakes, dashboard.Mistake{Text: fmt.Sprintf("the controller runs without the feature gate %s: it would do nothing with %s", o.Kind, o.Name)})
-		}
-	}
-	for _, m := range changed.Mistakes {
-		out.Mistakes = append(out.Mistakes, dashboard.Mistake(m))
-	}
-	if changed.Snapshot == nil || len(out.Mistakes) > 0 {
+	out, s := w.read(text)
+	if s == nil {
 		return out, nil
 	}
-	s, over := lifecycle.Refresh(changed.Snapshot)
+	s, over := lifecycle.Refresh(s)
 	out.Notes = append(out.Notes, over...)
 	opt := w.options
 	opt.Stop = stop
@@ -66,6 +56,25 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 		return &all, w.compare(&all, s, w.before, &whole)
 	}
 	return out, nil
+}
+
+// read finds the objects of a text, and either the cluster that has them or what is wrong with them.
+func (w *whatIf) read(text []byte) (*dashboard.Outcome, *engine.Snapshot) {
+	changed := scenario.Change(w.snapshot, text)
+	out := &dashboard.Outcome{Notes: changed.Notes}
+	for _, o := range changed.Objects {
+		out.Objects = append(out.Objects, dashboard.Tried(o))
+		if w.ignored[o.Kind] {
+			out.Mistakes = append(out.Mistakes, dashboard.Mistake{Text: fmt.Sprintf("the controller runs without the feature gate %s: it would do nothing with %s", o.Kind, o.Name)})
+		}
+	}
+	for _, m := range changed.Mistakes {
+		out.Mistakes = append(out.Mistakes, dashboard.Mistake(m))
+	}
+	if len(out.Mistakes) > 0 {
+		return out, nil
+	}
+	return out, changed.Snapshot
 }
 
 // compare says what a plan of the changed cluster comes to, beside the one of the cluster as it is.

@@ -36,6 +36,9 @@ type Picture struct {
 	// Try answers what would come of objects as a text has them, as tenon plan --disrupt does; nothing is changed. It may be asked by
 	// several at once. Once stop says that nobody waits any more it ends soon, and its answer is of no use. nil where nothing can be tried.
 	Try func(text []byte, stop func() bool) (*Outcome, error)
+	// Day is what a change can be compared over, nil without one; NoDay says why there is none.
+	Day   *Day
+	NoDay string
 }
 
 // A Pod is where a pod is, or what becomes of one that waits.

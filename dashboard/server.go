@@ -41,6 +41,7 @@ type server struct {
 	tries    chan struct{}
 	tryLimit time.Duration
 	sight    func(*http.Request, []string) (Sight, error)
+	days     days
 }
 
 // A screen is one page.
@@ -56,6 +57,8 @@ type content struct {
 	title  string
 	shows  templ.Component
 	status int
+	// soon says that something is going on, which a page looks at more often than at the cluster.
+	soon bool
 }
 
 // Handler serves the pages, and the documents behind them as JSON.
@@ -70,7 +73,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	s := &server{reader: reader, assets: a, turns: make(chan struct{}, opt.AtOnce), sight: opt.Sight,
 		tries: make(chan struct{}, cmp.Or(opt.Tries, usualTries)), tryLimit: cmp.Or(opt.TryLimit, usualTryLimit)}
 	mux := http.NewServeMux()
-	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, whatIfScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
+	for _, make := range []func() *screen{nodesScreen, waitingScreen, decisionsScreen, moneyScreen, s.whatIfScreen, whyScreen, decisionScreen, storyScreen, missingScreen} {
 		page := make()
 		s.screens = append(s.screens, page)
 		for _, pattern := range page.patterns {
@@ -78,6 +81,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 		}
 		if page.path == whatIfPath {
 			mux.HandleFunc("POST "+whatIfPath, s.tryPage(page))
+			mux.HandleFunc("POST "+dayPath, s.dayPage(page))
 		}
 	}
 	mux.HandleFunc("GET /assets/{name}", a.serve)
@@ -93,6 +97,9 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET /json/decision/{id}", s.document(decisionDocument))
 	mux.HandleFunc("GET /json/explain/{kind}/{name...}", s.document(explainDocument))
 	mux.HandleFunc("POST "+whatIfDocument, s.tryDocument)
+	mux.HandleFunc("POST "+dayEndPath, s.endDay)
+	mux.HandleFunc("GET "+dayPicture, s.dayPicture)
+	mux.HandleFunc("GET "+dayDocument, s.document(s.dayDocument))
 	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
 	return guard(opt.Hosts, opt.Sight != nil, mux), nil
 }
@@ -167,6 +174,10 @@ func (s *server) tag(v *view, problem string, r *http.Request) string {
 	if strings.HasPrefix(r.URL.Path, decisionsPath) || r.URL.Path == moneyPath {
 		fmt.Fprint(sum, v.journalVersion)
 	}
+	if r.URL.Path == whatIfPath {
+		_, changes := s.days.newest()
+		fmt.Fprint(sum, changes)
+	}
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())
 }
 
@@ -178,6 +189,9 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, page *scr
 	f := newFrame(v)
 	f.Title, f.Problem, f.Tag, f.Build, f.assets = c.title, problem, tag, s.assets.build, s.assets
 	f.Every = s.reader.every.Milliseconds()
+	if c.soon {
+		f.Every = lookAtDay.Milliseconds()
+	}
 	for _, other := range s.screens {
 		if other.name != "" {
 			f.Screens = append(f.Screens, frameLink{other.name, other.path, other == page || page.name == "" && other.path == page.path})

@@ -32,7 +32,10 @@ func (v *view) within(sight Sight) (*view, error) {
 		namespace, _, _ := strings.Cut(pod, "/")
 		return slices.Contains(sight.Namespaces, namespace)
 	}
-	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error()}
+	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error(), NoDay: v.NoDay}
+	if v.Day != nil { // whoever asks sees what others have asked, and its pods are of all namespaces
+		p.NoDay = capital(errOutOfSight.Error()) + "."
+	}
 	moneyWithin(p, v.Picture, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })
 	hidden := v.namespaces()
 	hidden = slices.DeleteFunc(hidden, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })

@@ -24,9 +24,11 @@ const (
 	usualTries    = 2
 )
 
-// takesPost reports whether something can be posted to an address. It asks a question that is too long for an address: nothing is
-// changed.
-func takesPost(path string) bool { return path == whatIfPath || path == whatIfDocument }
+// takesPost reports whether something can be posted to an address. It asks a question that is too long for an address, or ends a
+// computation: nothing in the cluster is changed.
+func takesPost(path string) bool {
+	return slices.Contains([]string{whatIfPath, whatIfDocument, dayPath, dayEndPath}, path)
+}
 
 // posted is the text that somebody has sent, or what is wrong with the request.
 func posted(w http.ResponseWriter, r *http.Request, types ...string) (body []byte, problem string, status int) {
@@ -67,43 +69,56 @@ func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem 
 	return v, problem
 }
 
+// postedTo is the text of a form, and what its sender sees; nil if the request has been answered.
+func (s *server) postedTo(w http.ResponseWriter, r *http.Request) (text []byte, v *view, problem string) {
+	w.Header().Set("Cache-Control", "no-store")
+	text, refusal, status := posted(w, r, formType)
+	if refusal != "" {
+		http.Error(w, refusal, status)
+		return nil, nil, ""
+	}
+	v, problem = s.seen(w, r)
+	return text, v, problem
+}
+
 // tryPage answers the form of the screen with the screen.
 func (s *server) tryPage(page *screen) http.HandlerFunc {
-	asked := *page
-	asked.name = "" // it belongs to the other
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		text, refusal, status := posted(w, r, formType)
-		if refusal != "" {
-			http.Error(w, refusal, status)
-			return
-		}
-		v, problem := s.seen(w, r)
+		text, v, problem := s.postedTo(w, r)
 		if v == nil {
 			return
 		}
-		d := newWhatIfData(v, r.PostForm.Get("from"))
-		d.Text = string(text)
-		out, refusal, status := s.try(r.Context(), v, text)
+		out, refusal, status := s.try(r.Context(), v.Try, text)
 		if out == nil && status != http.StatusGatewayTimeout {
 			refuseTry(w, refusal, status)
 			return
 		}
-		asked := asked
-		asked.fill = func(*http.Request, *view) (content, error) {
-			if d.Problem = refusal; out == nil {
-				return content{title: "What if", shows: whatIfPage(d)}, nil
-			}
-			return content{title: "What if", shows: whatIfPage(d)}, d.answer(out)
-		}
-		answer, status, err := s.render(r, v, problem, "", &asked)
-		if err != nil {
-			http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		send(w, r, status, answer)
+		s.answerTry(w, r, page, v, problem, text, refusal, 0, out)
 	}
+}
+
+// answerTry shows the screen with the text that was sent, and what came of it: a refusal, with a status of its own unless that is 0,
+// an outcome, or an outcome in part and why no more.
+func (s *server) answerTry(w http.ResponseWriter, r *http.Request, page *screen, v *view, problem string, text []byte, refusal string, status int, out *Outcome) {
+	d := s.newWhatIfData(v, r.PostForm.Get("from"))
+	d.Text, d.Problem = string(text), refusal
+	asked := *page
+	asked.name = "" // it belongs to the other
+	asked.fill = func(*http.Request, *view) (content, error) {
+		c := d.content()
+		c.status = status
+		if out == nil {
+			return c, nil
+		}
+		return c, d.answer(out)
+	}
+	answer, status, err := s.render(r, v, problem, "", &asked)
+	if err != nil {
+		http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	send(w, r, status, answer)
 }
 
 // tryDocument answers a text with the document of the plan.
@@ -118,7 +133,7 @@ func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	out, refusal, status := s.try(r.Context(), v, text)
+	out, refusal, status := s.try(r.Context(), v.Try, text)
 	if refusal != "" {
 		refuseTry(w, refusal, status)
 		return
@@ -157,8 +172,8 @@ func refuseTry(w http.ResponseWriter, problem string, status int) {
 // try waits for its turn and asks the picture. What takes too long, or is not waited for any more, is told to stop; it keeps its turn
 // until it has, so that there are never more of them than turns. Without an answer out is nil,
 // or a part of it where that took too long.
-func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, problem string, status int) {
-	if v.Try == nil {
+func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool) (*Outcome, error), text []byte) (out *Outcome, problem string, status int) {
+	if ask == nil {
 		return nil, "Nothing can be tried on this picture.", http.StatusNotFound
 	}
 	turn := time.NewTimer(patienceForTurn)
@@ -184,7 +199,7 @@ func (s *server) try(ctx context.Context, v *view, text []byte) (out *Outcome, p
 				done <- answer{err: errors.New("planning has failed, and the log of this page's server says why")}
 			}
 		}()
-		out, err := v.Try(text, stop.Load)
+		out, err := ask(text, stop.Load)
 		for err == nil && out.Rest != nil && !stop.Load() {
 			done <- answer{out, nil}
 			out, err = out.Rest()

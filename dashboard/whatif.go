@@ -19,8 +19,8 @@ const (
 	mostLines       = 50
 )
 
-func whatIfScreen() *screen {
-	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, fill: fillWhatIf}
+func (s *server) whatIfScreen() *screen {
+	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, fill: s.fillWhatIf}
 }
 
 // ChangedPool is the kind of manifests that are changed already: what comes of them is asked for at once.
@@ -144,6 +144,9 @@ type whatIfData struct {
 	Launches    []launchRow
 	Leaving     []leavingRow
 	Commands    string
+	Day         *Day   // nil where nothing can be compared
+	NoDay       string // says why
+	Run         *dayRun
 }
 
 // choices are the objects of a kind that can be taken from the cluster.
@@ -171,25 +174,39 @@ type leavingRow struct {
 	Saving float64
 }
 
-func fillWhatIf(r *http.Request, v *view) (content, error) {
-	d := newWhatIfData(v, r.URL.Query().Get("from"))
-	if d.From == "" {
-		return content{title: "What if", shows: whatIfPage(d)}, nil
+// content is the screen.
+func (d *whatIfData) content() content {
+	return content{title: "What if", shows: whatIfPage(d), soon: d.Run != nil && d.Run.Ended.IsZero()}
+}
+
+func (s *server) fillWhatIf(r *http.Request, v *view) (content, error) {
+	d := s.newWhatIfData(v, r.URL.Query().Get("from"))
+	switch {
+	case d.From == comparedText && d.Run != nil:
+		d.Text, d.Changed = d.Run.Text, true
+		return d.content(), nil
+	case d.From == "" || d.From == comparedText: // nothing has been compared since the server began
+		return d.content(), nil
 	}
 	for _, m := range v.Manifests {
 		if m.Kind+"/"+m.Name == d.From {
 			var err error
 			d.Changed = m.Kind == ChangedPool
 			d.Text, err = m.Text()
-			return content{title: "What if", shows: whatIfPage(d)}, err
+			return d.content(), err
 		}
 	}
 	d.Problem = "There is no " + strings.Replace(d.From, "/", " ", 1) + " here."
-	return content{title: "What if", shows: whatIfPage(d), status: http.StatusNotFound}, nil
+	c := d.content()
+	c.status = http.StatusNotFound
+	return c, nil
 }
 
-func newWhatIfData(v *view, from string) *whatIfData {
-	d := &whatIfData{From: from, Outcome: &Outcome{}}
+func (s *server) newWhatIfData(v *view, from string) *whatIfData {
+	d := &whatIfData{From: from, Outcome: &Outcome{}, Day: v.Day, NoDay: v.NoDay}
+	if d.Day != nil {
+		d.Run, _ = s.days.newest()
+	}
 	for _, m := range v.Manifests {
 		if len(d.Kinds) == 0 || d.Kinds[len(d.Kinds)-1].Kind != m.Kind {
 			d.Kinds = append(d.Kinds, choices{Kind: m.Kind})

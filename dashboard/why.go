@@ -199,5 +199,5 @@ func pieces(sentence string, links bool) (out []piece) {
 
 // IsNumber reports whether a column holds amounts.
 func (d *storyData) IsNumber(rows [][]string, column int) bool {
-	return rows[0][0] == "RESOURCE" && column > 0 || rows[0][column] == "USD/HOUR" || rows[0][column] == "COUNT"
+	return column > 0 && slices.Contains([]string{"RESOURCE", "SETTING", "CAUSE"}, rows[0][0]) && rows[0][column] != "BEATEN BY" || rows[0][column] == "USD/HOUR" || rows[0][column] == "COUNT"
 }

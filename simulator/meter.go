@@ -58,6 +58,7 @@ type Hour struct {
 
 // Result is what a world was like.
 type Result struct {
+	Setting string                 `json:"setting,omitempty"`
 	Seed    uint64                 `json:"seed"`
 	Profile string                 `json:"profile"`
 	Policy  v1.ConsolidationPolicy `json:"policy,omitempty"`
@@ -184,6 +185,9 @@ func (m *meter) closeHour() {
 	if length <= 0 {
 		return
 	}
+	if watched := m.world.cfg.Watched; watched != nil {
+		watched()
+	}
 	bill := m.bill()
 	h.CostPerHour = round((bill - m.billed) / length)
 	h.Machines, h.Pods, h.Waiting = round(h.Machines/length), round(h.Pods/length), round(h.Waiting/length)
@@ -303,7 +307,7 @@ func (w *World) result(ctx context.Context) *Result {
 	m.planning.Wait()
 	m.closeHour()
 	r := &Result{
-		Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
+		Setting: w.cfg.Setting, Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
 		Cost: round(m.bill() - m.first),
 	}
 	if w.cfg.Payback > 0 {

@@ -44,6 +44,10 @@ type Config struct {
 	BoundEvery time.Duration
 	// Audit checks the world's laws all the time, not at its end only.
 	Audit bool
+	// Setting is what a comparison calls the world, if not by what all pools are given; it stands in the Result.
+	Setting string
+	// Watched, unless nil, is called when another hour of For has passed, or the rest of one. Worlds that run at once call it at once.
+	Watched func()
 }
 
 func (c *Config) profile() string {

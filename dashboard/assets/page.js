@@ -19,7 +19,8 @@ function replaceLive(newer) {
     part.append(...next.childNodes);
     part.querySelectorAll("details").forEach((d, i) => { d.open = open[i] ?? false; });
     part.querySelectorAll(".scroll").forEach((d, i) => { d.scrollLeft = scrolled[i] ?? 0; });
-    if (focus?.href) [...part.querySelectorAll("a[href]")].find((a) => a.href === focus.href)?.focus({ preventScroll: true });
+    if (focus?.id) (document.getElementById(focus.id) ?? part).focus({ preventScroll: true });
+    else if (focus?.href) [...part.querySelectorAll("a[href]")].find((a) => a.href === focus.href)?.focus({ preventScroll: true });
     else if (focus?.closest(".tiles") === focus) part.querySelector(".tiles")?.focus({ preventScroll: true });
     document.dispatchEvent(new CustomEvent("tenon:live", { detail: part }));
   }
@@ -35,10 +36,11 @@ async function look() {
     return;
   }
   root.dataset.tag = newer.documentElement.dataset.tag;
+  every = Number(newer.documentElement.dataset.every);
   replaceLive(newer);
 }
 
-const every = Number(root.dataset.every);
+let every = Number(root.dataset.every);
 async function keepLooking() {
   if (!document.hidden && document.getElementById("stale").hidden) {
     const gone = document.getElementById("gone");
@@ -49,7 +51,7 @@ async function keepLooking() {
       gone.hidden = false;
     }
   }
-  setTimeout(keepLooking, every);
+  if (every > 0) setTimeout(keepLooking, every);
 }
 if (every > 0) setTimeout(keepLooking, every);
 

@@ -54,7 +54,11 @@ function start() {
     if (text.value.trim()) waiting = setTimeout(ask, pause);
   });
   text.addEventListener("scroll", () => { gutter.scrollTop = text.scrollTop; });
-  form.addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+  form.addEventListener("submit", (event) => {
+    if (event.submitter?.hasAttribute("formaction")) return; // a comparison has a page of its own address
+    event.preventDefault();
+    ask();
+  });
   answer.addEventListener("click", (event) => {
     const line = event.target.closest("button.link")?.closest("[data-line]")?.dataset.line;
     if (!line) return;

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,8 +47,9 @@ func browserPath(t testing.TB) string {
 	return ""
 }
 
-// startDashboard serves a file's page with the command, with another journal than the usual one if that is named, and returns its address.
-func startDashboard(t testing.TB, file string, journal ...string) string {
+// startDashboard serves a file's page with the command, with more flags if there are, and returns its address. Unless they name a journal it
+// is the usual one.
+func startDashboard(t testing.TB, file string, flags ...string) string {
 	t.Helper()
 	binary := os.Getenv("TENON_BINARY")
 	if binary == "" {
@@ -58,8 +60,10 @@ func startDashboard(t testing.TB, file string, journal ...string) string {
 			t.Fatalf("build tenon: %v\n%s", err, out)
 		}
 	}
-	journal = append(journal, "../testdata/journal.jsonl")
-	command := exec.CommandContext(t.Context(), binary, "dashboard", "-f", file, "--journal", journal[0], "--address", "127.0.0.1:0")
+	if !slices.Contains(flags, "--journal") {
+		flags = append(flags, "--journal", "../testdata/journal.jsonl")
+	}
+	command := exec.CommandContext(t.Context(), binary, append([]string{"dashboard", "-f", file, "--address", "127.0.0.1:0"}, flags...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()

@@ -14,6 +14,8 @@ import (
 
 const (
 	cluster = "../testdata/cluster.txt"
+	// day is a recorded one.
+	day = "../../examples/simulate/day.csv"
 	// changed is a pool that is changed already.
 	changed = "/whatif?from=NodePool%2C+changed%2Fgeneral%3A+on-demand+alone"
 )
@@ -32,11 +34,7 @@ func screens() map[string]string {
 
 // Nothing on any screen is an error, breaks the security policy or asks another host; and axe finds nothing, light and dark, wide and narrow.
 func TestScreensAreQuietAndForEverybody(t *testing.T) {
-	axe, err := os.ReadFile("axe/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := openTab(t, startDashboard(t, cluster))
+	b := openTab(t, startDashboard(t, cluster, "--trace", day))
 	for name, address := range screens() {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1440, 390, 320} {
@@ -52,13 +50,23 @@ func TestScreensAreQuietAndForEverybody(t *testing.T) {
 				if width == 320 {
 					continue
 				}
-				evaluate[bool](t, b, string(axe)+"; true")
-				for _, found := range evaluate[[]string](t, b, `axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + (n.failureSummary ?? "").slice(0, 300))))`) {
-					t.Errorf("%s: %s", where, found)
-				}
+				b.runAxe(t, where)
 				b.checkQuiet(t, where+", axe")
 			}
 		}
+	}
+}
+
+// runAxe fails for what axe objects to.
+func (b *tab) runAxe(t *testing.T, where string) {
+	t.Helper()
+	axe, err := os.ReadFile("axe/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluate[bool](t, b, string(axe)+"; true")
+	for _, found := range evaluate[[]string](t, b, `axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + (n.failureSummary ?? "").slice(0, 300))))`) {
+		t.Errorf("%s: %s", where, found)
 	}
 }
 
@@ -88,7 +96,7 @@ func TestKeysReachEverything(t *testing.T) {
 
 // By Tab alone one comes to every control of every screen, and sees where one is.
 func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
-	b := openTab(t, startDashboard(t, cluster))
+	b := openTab(t, startDashboard(t, cluster, "--trace", day))
 	b.look(t, "light")
 	all := screens()
 	all["nodes"] = "/?filter=pool%3Dgpu" // a page of the table has hundreds of links, all alike
@@ -178,7 +186,7 @@ func TestNothingMovesForThoseWhoWantNoMotion(t *testing.T) {
 
 // What people write into a cluster makes no element of a page: nothing is fetched, nothing runs.
 func TestMarkupInAClusterDoesNothing(t *testing.T) {
-	b := openTab(t, startDashboard(t, "../testdata/hostile.yaml", "../testdata/hostile.jsonl"))
+	b := openTab(t, startDashboard(t, "../testdata/hostile.yaml", "--journal", "../testdata/hostile.jsonl"))
 	b.open(t, "/")
 	evaluate[bool](t, b, waitUntil(`document.querySelector("svg.map")`))
 	next, seen := []string{"/", "/waiting", "/why?q=img", "/decisions", "/money", "/whatif"}, map[string]bool{}
@@ -245,10 +253,6 @@ func TestWhatIfPlansAChosenChangeAtOnce(t *testing.T) {
 
 // The editor plans after a pause in typing, shows mistakes beside their lines, and all of it goes by keyboard.
 func TestWhatIfPlansWhileOneTypes(t *testing.T) {
-	axe, err := os.ReadFile("axe/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := openTab(t, startDashboard(t, cluster))
 	b.open(t, "/whatif")
 	b.tryText(t, bigPool) // the first answer takes longer: the rules of the definitions are compiled for it
@@ -267,10 +271,7 @@ func TestWhatIfPlansWhileOneTypes(t *testing.T) {
 					isTrue(t, b, where, `document.querySelectorAll("#answer tbody tr").length > 5 && !document.querySelector(".gutter .bad")`)
 				}
 				if width != 320 {
-					evaluate[bool](t, b, string(axe)+"; true")
-					for _, found := range evaluate[[]string](t, b, `axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + (n.failureSummary ?? "").slice(0, 300))))`) {
-						t.Errorf("%s: %s", where, found)
-					}
+					b.runAxe(t, where)
 				}
 				b.checkQuiet(t, where)
 			}
@@ -378,7 +379,7 @@ func TestScreenshots(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b := openTab(t, startDashboard(t, cluster))
+	b := openTab(t, startDashboard(t, cluster, "--trace", day))
 	all := screens()
 	all["whatif-plan"], all["whatif-mistakes"] = "/whatif", "/whatif"
 	for name, address := range all {
@@ -396,15 +397,37 @@ func TestScreenshots(t *testing.T) {
 				if name == "whatif-mistakes" {
 					b.tryText(t, wrongPool)
 				}
-				shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), shot, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				b.shoot(t, filepath.Join(folder, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)))
 			}
 		}
 	}
 	b.checkQuiet(t, "pictures of all screens")
+	shown := map[string]string{"running": `document.querySelector("#day progress").value > 0`, "done": compared}
+	for state, trace := range map[string]string{"running": yearFile(t), "done": day} {
+		b := openTab(t, startDashboard(t, cluster, "--trace", trace))
+		b.compare(t)
+		evaluate[bool](t, b, patiently(shown[state]))
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1440, 390} {
+				b.look(t, scheme)
+				b.do(t, chromedp.EmulateViewport(width, 900))
+				b.open(t, "/whatif")
+				evaluate[bool](t, b, patiently(shown[state]))
+				b.shoot(t, filepath.Join(folder, fmt.Sprintf("day-%s-%s-%d.png", state, scheme, width)))
+			}
+		}
+		b.checkQuiet(t, "pictures of a day")
+	}
+}
+
+// shoot writes a picture of the page.
+func (b *tab) shoot(t *testing.T, name string) {
+	t.Helper()
+	shot, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, shot, 0o644); err != nil {
+		t.Fatal(err)
+	}
 }

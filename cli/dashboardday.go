@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"tenon.sh/dashboard"
+	"tenon.sh/scenario"
+	"tenon.sh/simulator"
+	"tenon.sh/trace"
+)
+
+// Why a page compares nothing over a day.
+const (
+	noTrace = "Give this page a recorded day, and a change can be compared with the cluster as it is: tenon dashboard --trace yesterday.csv. " +
+		"tenon trace from-prometheus makes such a file of the metrics of kube-state-metrics, tenon trace from-audit of an API server's audit log. " +
+		"The journal makes none: it does not hold what pods ask for, nor when they go."
+	noChild = "The controller compares nothing over a day, since that takes as much time and memory as the controller has for itself. " +
+		"tenon dashboard --trace yesterday.csv does so on your own machine."
+)
+
+// recordedDay is a trace that the page compares changes over. Each comparison is a process of its own with a limit of memory, so that
+// whatever comes of it the page goes on.
+type recordedDay struct {
+	file, name, memory string
+	days               float64
+	running            sync.WaitGroup // comparisons
+}
+
+// readDay reads the trace a first time, to say early what is wrong with it.
+func readDay(file, memory string) (*recordedDay, error) {
+	t, err := readTrace(file, nil, trace.Read)
+	if err != nil {
+		return nil, fmt.Errorf("--trace: %w", err)
+	}
+	length := lengthOf(t)
+	if length.Hours() > mostDays*24 {
+		return nil, fmt.Errorf("--trace %s: it goes on for %.0f days, and %d can be simulated", file, length.Hours()/24, mostDays)
+	}
+	const form = "2006-01-02 15:04:05 UTC"
+	return &recordedDay{file: file, memory: memory, days: length.Hours() / 24,
+		name: fmt.Sprintf("%s: %s from %s to %s", filepath.Base(file), count(len(t.Pods), "pod"), t.Begin().Format(form), t.End().Format(form))}, nil
+}
+
+// of is the day for the cluster that was read.
+func (d *recordedDay) of(reading *scenario.Reading) *dashboard.Day {
+	w := &whatIf{snapshot: reading.Snapshot, options: reading.Options, ignored: reading.Ignored}
+	return &dashboard.Day{
+		Name: d.name,
+		Check: func(text []byte, _ func() bool) (*dashboard.Outcome, error) {
+			out, _ := w.read(text)
+			for _, o := range out.Objects {
+				if o.Kind == "Deployment" {
+					out.Mistakes = append(out.Mistakes, dashboard.Mistake{Field: "kind", Text: fmt.Sprintf("Deployment %s/%s would change nothing: the pods are those of the recorded day", o.Namespace, o.Name)})
+				}
+			}
+			return out, nil
+		},
+		Compare: func(ctx context.Context, text []byte, hours func(done, all int)) (*dashboard.Comparison, error) {
+			d.running.Add(1)
+			defer d.running.Done()
+			document, notes, err := d.simulate(ctx, reading, text, hours)
+			if err != nil {
+				return nil, err
+			}
+			return d.comparison(document, notes)
+		},
+	}
+}
+
+// simulate runs tenon simulate, with the cluster and the change in pipes: there may be no place for files. It ends with ctx, and at the
+// latest when this process has gone, as it has nobody to say its next hour to.
+func (d *recordedDay) simulate(ctx context.Context, reading *scenario.Reading, text []byte, hours func(done, all int)) (document []byte, notes []string, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find this program to start it again: %w", err)
+	}
+	var cluster, out bytes.Buffer
+	if err := scenario.Write(&cluster, emptied(reading.Snapshot), reading.Options); err != nil {
+		return nil, nil, err
+	}
+	change, into, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("start tenon simulate: %w", err)
+	}
+	defer change.Close()
+	said := &simulationSays{hours: hours}
+	command := exec.CommandContext(ctx, program, "simulate", "-f", "-", "--empty", "--trace", d.file, "--change", "/dev/fd/3", "--memory-limit", d.memory, "--progress", "-o", "json")
+	command.Args[0] = "tenon"
+	command.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.GOMAXPROCS(0)-1))) // one core is the page's
+	command.Stdin, command.Stdout, command.Stderr, command.ExtraFiles = &cluster, &out, said, []*os.File{change}
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		defer into.Close()
+		_, _ = into.Write(text) // whoever does not read it to its end says so itself
+	})
+	err = command.Run()
+	change.Close() // nobody else reads it, so that nothing is written any more
+	writing.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		return nil, nil, said.problem(err, d.memory)
+	}
+	return out.Bytes(), said.notes, nil
+}
+
+// comparison is what the page shows of a document of tenon simulate --change.
+func (d *recordedDay) comparison(document []byte, notes []string) (*dashboard.Comparison, error) {
+	var read struct{ Results []*simulator.Result }
+	if err := json.Unmarshal(document, &read); err != nil {
+		return nil, fmt.Errorf("read what tenon simulate has found: %w", err)
+	}
+	if len(read.Results) != 2 {
+		return nil, fmt.Errorf("tenon simulate has found %d results, not 2", len(read.Results))
+	}
+	before, after := read.Results[0], read.Results[1]
+	difference := "the same"
+	switch {
+	case after.Cost < before.Cost:
+		difference = fmt.Sprintf("$%.2f less", before.Cost-after.Cost)
+	case after.Cost > before.Cost:
+		difference = fmt.Sprintf("$%.2f more", after.Cost-before.Cost)
+	}
+	out := &dashboard.Comparison{
+		Document: document, Picture: []byte(drawSimulation(read.Results, d.days)), Notes: notes,
+		Headline: fmt.Sprintf("Over %s these pods cost $%.2f with the cluster unchanged, and $%.2f changed: %s.", dayWords(d.days), before.Cost, after.Cost, difference),
+		Parts:    []dashboard.Part{{Rows: comparisonRows(read.Results)}},
+		Commands: "tenon snapshot -o cluster.yaml\ntenon simulate -f cluster.yaml --empty --change changed.yaml --trace " + filepath.Base(d.file),
+	}
+	if before.Bound > 0 {
+		out.Parts[0].Lines = []string{fmt.Sprintf("The bound, below which no plan for them can cost, is $%.2f unchanged and $%.2f changed.", before.Bound, after.Bound)}
+		out.Parts = append(out.Parts, dashboard.Part{Title: causesTitle, Rows: causeRows(read.Results)})
+	}
+	return out, nil
+}
+
+// simulationSays reads what tenon simulate says on standard error.
+type simulationSays struct {
+	hours  func(done, all int)
+	notes  []string
+	others []string // the first of them
+	begun  []byte   // a line that is not whole
+}
+
+const (
+	mostSaid     = 64 << 10 // bytes of a line
+	mostSaidElse = 20       // lines
+)
+
+func (s *simulationSays) Write(p []byte) (int, error) {
+	s.begun = append(s.begun, p...)
+	for {
+		line, rest, whole := bytes.Cut(s.begun, []byte("\n"))
+		if !whole && len(s.begun) < mostSaid {
+			return len(p), nil
+		}
+		s.begun = rest
+		s.line(string(line))
+	}
+}
+
+func (s *simulationSays) line(line string) {
+	var done, all int
+	note, isNote := strings.CutPrefix(line, "note: ")
+	n, _ := fmt.Sscanf(line, progressForm, &done, &all)
+	switch {
+	case n == 2:
+		s.hours(done, all)
+	case isNote:
+		s.notes = append(s.notes, note)
+	case len(s.others) < mostSaidElse:
+		s.others = append(s.others, line)
+	}
+}
+
+// problem is why there is no document, for people.
+func (s *simulationSays) problem(err error, memory string) error {
+	for _, line := range s.others {
+		if strings.Contains(line, "out of memory") || strings.Contains(line, "cannot allocate memory") {
+			return fmt.Errorf("it took more than %s of memory, and was ended: tenon dashboard --compare-memory gives it more, a shorter trace needs less", memory)
+		}
+		if said, found := strings.CutPrefix(line, "tenon: "); found {
+			return errors.New(said)
+		}
+	}
+	return fmt.Errorf("tenon simulate has ended without a result: %w: %s", err, strings.Join(s.others, " "))
+}

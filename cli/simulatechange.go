@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"tenon.sh/engine"
+	"tenon.sh/scenario"
+)
+
+// What the two worlds of --change are called.
+const (
+	unchangedSetting = "unchanged"
+	changedSetting   = "changed"
+)
+
+// changed are the settings of --change: the cluster as it is, and with the objects of the file.
+func (o *simulateOptions) changed(s *engine.Snapshot, stdin io.Reader, notes *terminal) ([]setting, error) {
+	var text []byte
+	var err error
+	if o.change == "-" {
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(o.change)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--change: %w", err)
+	}
+	change := scenario.Change(s, text)
+	var mistakes []error
+	for _, m := range change.Mistakes {
+		where := title(o.change)
+		if m.Line > 0 {
+			where = fmt.Sprintf("%s, line %d", where, m.Line)
+		}
+		if m.Field != "" {
+			where += ", " + m.Field
+		}
+		mistakes = append(mistakes, fmt.Errorf("--change: %s: %s", where, m.Text))
+	}
+	if len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	notes.notes(change.Notes)
+	return []setting{{name: unchangedSetting, cluster: s}, {name: changedSetting, cluster: change.Snapshot}}, nil
+}
+
+// emptied is the cluster without its pods and nodes, and without what is known or wanted for them alone.
+func emptied(s *engine.Snapshot) *engine.Snapshot {
+	out := *s
+	out.Pods, out.Nodes, out.NodeClaims, out.EarlierPasses = nil, nil, nil, nil
+	out.PersistentVolumes, out.PersistentVolumeClaims, out.CSINodes, out.VolumeAttachments = nil, nil, nil, nil
+	out.ResourceClaims, out.ResourceSlices = nil, nil
+	out.PodGroups, out.ProvisioningRequests, out.ScaleUps = nil, nil, nil
+	return &out
+}
+
+// hoursOf is how many hours of a simulation there are, the last one perhaps not a whole one.
+func hoursOf(length time.Duration) int { return int((length + time.Hour - 1) / time.Hour) }
+
+// progressForm is a line that says how far a simulation is, which programs may read.
+const progressForm = "simulated %d of %d hours"
+
+// sayProgress is called after each simulated hour, by several at once, and says so.
+func sayProgress(t *terminal, all int) func() {
+	var mu sync.Mutex // guards done, and keeps the lines in order
+	done := 0
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		t.line(progressForm, done, all)
+	}
+}

@@ -1,0 +1,238 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	dayPath     = "/whatif/day"
+	dayEndPath  = "/whatif/day/cancel"
+	dayPicture  = "/whatif/day.svg"
+	dayDocument = "/json/day"
+	// comparedText is what the editor begins with for the change that was compared last.
+	comparedText = "compared"
+	// longestDay is for how long a comparison may compute, lookAtDay how often a page looks how far it is.
+	longestDay = time.Hour
+	lookAtDay  = time.Second
+)
+
+// A Day is pods that were recorded, with which the cluster as it is can be compared with a changed one.
+type Day struct {
+	// Name says which pods of when.
+	Name string
+	// Check answers the objects of a text and what is wrong with them, and nothing else.
+	Check func(text []byte, stop func() bool) (*Outcome, error)
+	// Compare lets the pods come and go on both clusters, and says after each simulated hour how many of all are done. It has ended,
+	// with all that it has begun, when it returns, and does so soon once ctx ends.
+	Compare func(ctx context.Context, text []byte, hours func(done, all int)) (*Comparison, error)
+}
+
+// A Comparison is what a day came to as the cluster is and with a change, in the words of tenon simulate.
+type Comparison struct {
+	// Document is that of tenon simulate --change -o json, Picture the SVG of --picture.
+	Document, Picture []byte
+	Headline          string
+	Parts             []Part
+	Notes             []string
+	// Commands print the same.
+	Commands string
+}
+
+// A dayRun is a comparison that runs, or ran last.
+type dayRun struct {
+	Text         string
+	Begun, Ended time.Time // Ended is zero as long as it runs
+	Done, All    int       // hours
+	Cancelled    bool
+	Problem      string // why nothing came of it
+	*Comparison
+	cancel context.CancelFunc
+	ended  chan struct{} // closed at its end
+}
+
+// Shown is a hint at which version of the picture is to be shown.
+func (r *dayRun) Shown() string { return fmt.Sprintf("%s?%d", dayPicture, r.Ended.UnixNano()) }
+
+// Says is what is said aloud of it: not each hour.
+func (r *dayRun) Says() string {
+	switch {
+	case r.Ended.IsZero():
+		return "The comparison is running."
+	case r.Cancelled:
+		return "The comparison was cancelled."
+	case r.Problem != "":
+		return r.Problem
+	}
+	return "The comparison is done. " + r.Headline
+}
+
+// days is the one comparison at a time that a server makes, for all who look.
+type days struct {
+	mu   sync.Mutex // guards what last points at, and the next
+	last *dayRun    // nil before the first
+	// changes counts what there was to show.
+	changes int
+}
+
+// newest is the comparison as it is now, nil without one.
+func (d *days) newest() (*dayRun, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil {
+		return nil, d.changes
+	}
+	run := *d.last
+	return &run, d.changes
+}
+
+// begin begins a comparison, unless one is running.
+func (s *server) begin(day *Day, text []byte) bool {
+	d := &s.days
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last != nil && d.last.Ended.IsZero() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(s.reader.ctx, longestDay)
+	run := &dayRun{Text: string(text), Begun: s.reader.clock.Now(), cancel: cancel, ended: make(chan struct{})}
+	d.last = run
+	d.changes++
+	go func() {
+		defer close(run.ended)
+		defer cancel()
+		out, err := compare(ctx, day, text, func(done, all int) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			run.Done, run.All = done, all
+			d.changes++
+		})
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		run.Ended = s.reader.clock.Now()
+		d.changes++
+		switch {
+		case run.Cancelled:
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			run.Problem = fmt.Sprintf("It was not done within %s, so it was given up. tenon simulate takes the time that it needs.", longestDay)
+		case err != nil:
+			run.Problem = capital(err.Error()) + "."
+		default:
+			run.Comparison = out
+		}
+	}()
+	return true
+}
+
+// compare is Compare, whose failure is one comparison's alone.
+func compare(ctx context.Context, day *Day, text []byte, hours func(done, all int)) (out *Comparison, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Printf("dashboard: comparing a change over a day has failed: %v\n%s", p, debug.Stack())
+			err = errors.New("comparing has failed, and the log of this page's server says why")
+		}
+	}()
+	return day.Compare(ctx, text, hours)
+}
+
+// dayPage takes the form of the screen, and begins to compare what it holds with the cluster as it is.
+func (s *server) dayPage(page *screen) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, v, problem := s.postedTo(w, r)
+		if v == nil {
+			return
+		}
+		if v.Day == nil {
+			http.Error(w, v.NoDay, http.StatusNotFound)
+			return
+		}
+		out, refusal, status := s.try(r.Context(), v.Day.Check, text)
+		switch {
+		case out == nil:
+			refuseTry(w, refusal, status)
+		case len(out.Mistakes) > 0:
+			s.answerTry(w, r, page, v, problem, text, "", 0, out)
+		case !s.begin(v.Day, text):
+			s.answerTry(w, r, page, v, problem, text, "A comparison is running, and there is one at a time: it is shown below. Wait for its end, or cancel it.", http.StatusConflict, nil)
+		default:
+			http.Redirect(w, r, whatIfPath+"?from="+comparedText+"#day", http.StatusSeeOther)
+		}
+	}
+}
+
+// endDay cancels the comparison, and answers when it has ended.
+func (s *server) endDay(w http.ResponseWriter, r *http.Request) {
+	_, v, _ := s.postedTo(w, r)
+	if v == nil {
+		return
+	}
+	if v.Day == nil {
+		http.Error(w, v.NoDay, http.StatusNotFound)
+		return
+	}
+	d := &s.days
+	d.mu.Lock()
+	run := d.last
+	if run != nil && run.Ended.IsZero() {
+		run.Cancelled = true
+		run.cancel()
+	}
+	d.mu.Unlock()
+	if run != nil {
+		select {
+		case <-run.ended:
+		case <-r.Context().Done():
+		}
+	}
+	http.Redirect(w, r, whatIfPath+"?from="+comparedText+"#day", http.StatusSeeOther)
+}
+
+// compared is what came of the newest comparison, for those who may see it.
+func (s *server) compared(v *view) (*Comparison, error) {
+	if v.Day == nil {
+		return nil, errors.New(v.NoDay)
+	}
+	run, _ := s.days.newest()
+	if run == nil || run.Comparison == nil {
+		return nil, errors.New("nothing has been compared yet")
+	}
+	return run.Comparison, nil
+}
+
+func (s *server) dayDocument(v *view, _ *http.Request) ([]byte, error) {
+	c, err := s.compared(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.Document, nil
+}
+
+// dayPicture serves the picture of the newest comparison. It may have the style that is written in it, and nothing else.
+func (s *server) dayPicture(w http.ResponseWriter, r *http.Request) {
+	v, _ := s.seen(w, r)
+	if v == nil {
+		return
+	}
+	c, err := s.compared(v)
+	if err != nil {
+		http.Error(w, capital(err.Error())+".", http.StatusNotFound)
+		return
+	}
+	_, style, _ := bytes.Cut(c.Picture, []byte("<style>"))
+	style, _, _ = bytes.Cut(style, []byte("</style>"))
+	hash := sha256.Sum256(style)
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"'; frame-ancestors 'none'")
+	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Content-Type", "image/svg+xml")
+	send(w, r, http.StatusOK, c.Picture)
+}
