@@ -74,6 +74,8 @@ func problemOf(r *device.Reason, name string) engine.Reason {
 	switch r.Code {
 	case dra.ClassMissing:
 		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "DeviceClass " + r.What + " does not exist"}
+	case dra.TemplateMissing:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "ResourceClaimTemplate " + r.What + ", which it is made from, does not exist"}
 	case dra.ClaimMissing:
 		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "it does not exist yet"}
 	case dra.ClaimForeign:
