@@ -139,7 +139,7 @@ var importRules = []importRule{
 
 	{packages: "trace", ours: []string{"engine/kube"}},
 	{packages: "simulator", ours: []string{"engine", "engine/...", "scenario", "trace", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
-	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground", "engine/device", "deviceselector"}, also: slices.Concat(kubernetesClient, logging, prometheus, []string{"k8s.io/dynamic-resource-allocation"})},
 	{packages: "doctor", ours: []string{"provider", "engine", "engine/kube", "engine/provisioning", "engine/explain", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
 	{packages: "dashboard", ours: []string{"engine"}, also: []string{"k8s.io/utils/clock", "github.com/a-h/templ"}},
 	{packages: "journal", ours: []string{"engine", "engine/inventory", "engine/kube", "api/..."}, also: []string{"k8s.io/utils/clock"}},

@@ -24,8 +24,6 @@ type kind struct {
 	problem engine.Reason
 	// drivers are those whose devices it may get.
 	drivers map[string]bool
-	// shared says that several pods wait for one claim of it: these take one resource together.
-	shared bool
 	// counts says that nothing but the number of devices matters that each request selects: asks.
 	counts bool
 	asks   []ask
@@ -151,7 +149,7 @@ func (p *Plan) oddShapes() []bool {
 
 // judge reads what a kind may get, and whether it only counts.
 func (p *Plan) judge(k *kind, odd []bool) {
-	k.drivers, k.counts = map[string]bool{}, !k.shared
+	k.drivers, k.counts = map[string]bool{}, true
 	for i := range k.claims {
 		c := &k.claims[i]
 		k.counts = k.counts && len(c.Constraints) == 0

@@ -140,11 +140,9 @@ func (p *Plan) meet(pod *corev1.Pod) {
 	}
 	if pod.Spec.NodeName == "" {
 		for _, c := range has.Open {
-			if dra.IsDraft(c) {
-				continue
+			if !dra.IsDraft(c) {
+				p.users[c]++
 			}
-			p.users[c]++
-			k.shared = k.shared || p.users[c] > 1
 		}
 	}
 }
