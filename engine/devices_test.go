@@ -335,4 +335,13 @@ func TestAPodSaysWhatItsSuccessorClaims(t *testing.T) {
 			t.Errorf("%s: notes %q, want %q", name, notes, c.want)
 		}
 	}
+	waits := s.Pods[0].DeepCopy()
+	waits.Spec.NodeName = ""
+	if notes := explain.ExplainPod(s, engine.Options{}, &engine.Plan{}, waits).Notes; len(notes) > 0 {
+		t.Errorf("of a pod that waits with its claim: %q", notes)
+	}
+	if waits.Status.ResourceClaimStatuses, s.ResourceClaimTemplates = nil, templates; !strings.Contains(strings.Join(explain.ExplainPod(s, engine.Options{}, &engine.Plan{}, waits).Notes, "\n"),
+		"its resource claim devices is to be made from ResourceClaimTemplate r, which asks for 1 device of DeviceClass gpu") {
+		t.Error("a pod without its claim does not say what it will claim")
+	}
 }

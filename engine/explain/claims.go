@@ -15,6 +15,9 @@ func claimNotes(s *engine.Snapshot, pod *corev1.Pod) (notes []string) {
 		return nil
 	}
 	for _, t := range dra.TemplatesOf(pod, dra.Claims(s.ResourceClaims, s.ResourceClaimTemplates)) {
+		if pod.Spec.NodeName == "" && t.Has != "" {
+			continue // that is the one it waits with
+		}
 		text := "its resource claim " + t.Ref
 		if pod.Spec.NodeName != "" {
 			text = "the resource claim " + t.Ref + " of a pod in its place"
