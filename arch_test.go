@@ -92,7 +92,7 @@ var importRules = []importRule{
 	{packages: "engine/replacement", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/budget", "engine/constraints", "engine/provisioning"}, never: notInTheEngine, pure: true},
 	{packages: "engine/disruption", ours: []string{"engine", "api/...", "engine/gang", "engine/booking", "engine/kube", "engine/inventory", "engine/ondemand", "engine/budget", "engine/lifecycle", "engine/scheduler", "engine/constraints", "engine/provisioning", "engine/nomination", "engine/replacement", "engine/bitset", "engine/capacity", "engine/topology", "engine/packing", "engine/bound", "engine/consolidation"}, never: notInTheEngine, pure: true},
 	{packages: "engine/advice", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory", "engine/provisioning"}, never: notInTheEngine, pure: true},
-	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/gang", "engine/booking", "engine/accelerator", "engine/kube", "engine/volume", "engine/inventory", "engine/ondemand", "engine/budget", "engine/offering", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
+	{packages: "engine/explain", ours: []string{"engine", "api/...", "engine/gang", "engine/booking", "engine/accelerator", "engine/dra", "engine/kube", "engine/volume", "engine/inventory", "engine/ondemand", "engine/budget", "engine/offering", "engine/provisioning", "engine/disruption"}, never: notInTheEngine, pure: true},
 
 	{packages: "scenario/...", ours: slices.Concat([]string{"scenario/...", "deviceselector", "engine", "engine/...", "api/...", "provider/catalog", "provider/clusterapi/contract", "provider/clusterapi/assortment", "unrendered"}, pureAzure), also: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "k8s.io/utils/ptr", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver", "k8s.io/kube-openapi"}},
 
@@ -139,7 +139,7 @@ var importRules = []importRule{
 
 	{packages: "trace", ours: []string{"engine/kube"}},
 	{packages: "simulator", ours: []string{"engine", "engine/...", "scenario", "trace", "provider", "provider/simulated", "provider/catalog", "provider/offer", "api/..."}, also: []string{"github.com/robfig/cron/v3"}},
-	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground"}, also: slices.Concat(kubernetesClient, logging, prometheus)},
+	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground", "engine/device", "deviceselector"}, also: slices.Concat(kubernetesClient, logging, prometheus, []string{"k8s.io/dynamic-resource-allocation"})},
 	{packages: "doctor", ours: []string{"provider", "engine", "engine/kube", "engine/provisioning", "engine/explain", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
 	{packages: "dashboard", ours: []string{"engine"}, also: []string{"k8s.io/utils/clock", "github.com/a-h/templ"}},
 	{packages: "journal", ours: []string{"engine", "engine/inventory", "engine/kube", "api/..."}, also: []string{"k8s.io/utils/clock"}},

@@ -101,6 +101,7 @@ func liveKinds() []liveKind {
 		of("", "v1", "replicationcontrollers", "ReplicationController", false),
 		of(resourceGroup, "v1", "deviceclasses", "DeviceClass", true),
 		of(resourceGroup, "v1", "resourceclaims", deviceClaimKind, true),
+		of(resourceGroup, "v1", "resourceclaimtemplates", deviceTemplateKind, true),
 		of(resourceGroup, "v1", "resourceslices", deviceSliceKind, true),
 		of(schedulingv1alpha3.GroupVersion.Group, "v1alpha3", "podgroups", podGroupKind, true),
 		of(schedulingv1alpha3.GroupVersion.Group, "v1alpha2", "podgroups", podGroupKind, true),
@@ -188,12 +189,13 @@ const (
 	podGroupKind = "PodGroup"
 	requestKind  = "ProvisioningRequest"
 
-	deviceClaimKind = "ResourceClaim"
-	deviceSliceKind = "ResourceSlice"
+	deviceClaimKind    = "ResourceClaim"
+	deviceTemplateKind = "ResourceClaimTemplate"
+	deviceSliceKind    = "ResourceSlice"
 )
 
 // mayBeForbidden lists kinds that whoever was given rights before they acted cannot read: such a user reads the rest.
-var mayBeForbidden = []string{overlayKind, bufferKind, podGroupKind, requestKind, runtimeClassKind, deviceClaimKind, deviceSliceKind}
+var mayBeForbidden = []string{overlayKind, bufferKind, podGroupKind, requestKind, runtimeClassKind, deviceClaimKind, deviceTemplateKind, deviceSliceKind}
 
 // inForce leaves out NodeOverlays, CapacityBuffers, ProvisioningRequests and claims for devices where the controller does without them:
 // its plans know nothing of them.
@@ -207,6 +209,7 @@ func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, not
 		{catalog.IgnoresBuffers, autoscalingv1beta1.GroupVersion.Group, bufferKind, "without the feature gate CapacityBuffer"},
 		{catalog.IgnoresRequests, autoscalingv1.GroupVersion.Group, requestKind, "without the feature gate ProvisioningRequest"},
 		{catalog.IgnoresClaims, resourceGroup, deviceClaimKind, "with --ignore-dra-requests"},
+		{catalog.IgnoresClaims, resourceGroup, deviceTemplateKind, "with --ignore-dra-requests"},
 		{catalog.IgnoresClaims, resourceGroup, deviceSliceKind, "with --ignore-dra-requests"},
 	} {
 		if !x.ignored {

@@ -81,23 +81,23 @@ func TestClaimsForDevicesAreReadFromALiveCluster(t *testing.T) {
 	t.Parallel()
 	path := "/apis/resource.k8s.io/v1/resource"
 	list := `{"kind":"List","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"one","namespace":"default"},"spec":{%s}}]}`
-	served := map[string]string{path + "claims": fmt.Sprintf(list, `"devices":{}`), path + "slices": fmt.Sprintf(list, `"driver":"gpu.example.com","pool":{"name":"n1"}`)}
+	served := map[string]string{path + "claims": fmt.Sprintf(list, `"devices":{}`), path + "claimtemplates": fmt.Sprintf(list, `"spec":{}`), path + "slices": fmt.Sprintf(list, `"driver":"gpu.example.com","pool":{"name":"n1"}`)}
 	out, notes, err := run(t, "snapshot", "--kubeconfig", startBare(t, served))
-	if err != nil || !strings.Contains(out, "kind: ResourceClaim\n") || !strings.Contains(out, "kind: ResourceSlice\n") {
+	if err != nil || !strings.Contains(out, "kind: ResourceClaim\n") || !strings.Contains(out, "kind: ResourceClaimTemplate\n") || !strings.Contains(out, "kind: ResourceSlice\n") {
 		t.Errorf("%v\n%s\n%s", err, out, notes)
 	}
-	out, notes, err = run(t, "snapshot", "--kubeconfig", startBare(t, map[string]string{path + "claims": "", path + "slices": ""}))
+	out, notes, err = run(t, "snapshot", "--kubeconfig", startBare(t, map[string]string{path + "claims": "", path + "claimtemplates": "", path + "slices": ""}))
 	if err != nil || strings.Contains(out, "kind: ResourceClaim\n") || !strings.Contains(notes, "ResourceClaims are left out: it is forbidden") {
 		t.Errorf("%v\n%s\n%s", err, out, notes)
 	}
 	var said bytes.Buffer
 	var documents []scenario.Document
-	for _, kind := range []string{"ResourceClaim", "ResourceSlice", "DeviceClass"} {
+	for _, kind := range []string{"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass"} {
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: kind})
 		documents = append(documents, scenario.Document{Object: u})
 	}
-	if kept := inForce(documents, &engine.CatalogDocument{}, &terminal{out: &said}); len(kept) != 3 || said.Len() > 0 {
+	if kept := inForce(documents, &engine.CatalogDocument{}, &terminal{out: &said}); len(kept) != 4 || said.Len() > 0 {
 		t.Errorf("kept %v of a controller that acts on claims, %s", kept, &said)
 	}
 	kept := inForce(documents, &engine.CatalogDocument{IgnoresClaims: true}, &terminal{out: &said})

@@ -77,7 +77,7 @@ type Cluster struct {
 	zones    zones
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
-	noDeviceClaims  bool            // the same of ResourceClaims or ResourceSlices
+	noDeviceClaims  bool            // the same of ResourceClaims, their templates or ResourceSlices
 	noBuffers       bool            // the same of CapacityBuffers
 	podGroups       podGroupVersion // set by Watch as well
 	requests        requestVersion  // set by Watch as well
@@ -255,10 +255,11 @@ func (c *Cluster) listDevices(ctx context.Context, s *engine.Snapshot) error {
 	if !c.DeviceClaims() {
 		return nil
 	}
-	var errs [2]error
+	var errs [3]error
 	s.Selectors = c.Selectors
 	s.ResourceClaims, errs[0] = list[resourcev1.ResourceClaim](ctx, c, &resourcev1.ResourceClaimList{})
-	s.ResourceSlices, errs[1] = c.ResourceSlices(ctx)
+	s.ResourceClaimTemplates, errs[1] = list[resourcev1.ResourceClaimTemplate](ctx, c, &resourcev1.ResourceClaimTemplateList{})
+	s.ResourceSlices, errs[2] = c.ResourceSlices(ctx)
 	return errors.Join(errs[:]...)
 }
 

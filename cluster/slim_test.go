@@ -115,6 +115,10 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 			Status: resourcev1.ResourceClaimStatus{Devices: []resourcev1.AllocatedDeviceStatus{{Driver: "drop"}}, Allocation: &resourcev1.AllocationResult{
 				Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{Device: "keep-device"}},
 					Config: []resourcev1.DeviceAllocationConfiguration{{Requests: []string{"drop"}}}}}}}, `keep-name keep-owner keep-request keep-device`},
+		{&resourcev1.ResourceClaimTemplate{ObjectMeta: named("keep-name"), Spec: resourcev1.ResourceClaimTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "drop"}}, Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
+				Requests: []resourcev1.DeviceRequest{{Name: "keep-request"}}, Config: []resourcev1.DeviceClaimConfiguration{{Requests: []string{"drop"}}}}}}},
+			`keep-name keep-request`},
 		{&resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
 			Spec: resourcev1.ResourceSliceSpec{Driver: "keep-driver", Devices: []resourcev1.Device{{Name: "keep-device"}}}}, `keep-name keep-driver keep-device`},
 		{&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
@@ -164,7 +168,7 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.Service{ObjectMeta: meta("a")}, &appsv1.ReplicaSet{ObjectMeta: meta("a")}, &appsv1.StatefulSet{ObjectMeta: meta("a")},
 		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		&resourcev1.ResourceClaim{ObjectMeta: meta("a")}, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&resourcev1.ResourceClaim{ObjectMeta: meta("a")}, &resourcev1.ResourceClaimTemplate{ObjectMeta: meta("a")}, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&autoscalingv1beta1.CapacityBuffer{ObjectMeta: meta("a")}, &corev1.PodTemplate{ObjectMeta: meta("a")},
 		&appsv1.Deployment{ObjectMeta: meta("a")}, &corev1.ResourceQuota{ObjectMeta: meta("a")}, &autoscalingv1.ProvisioningRequest{ObjectMeta: meta("a")}, &schedulingv1alpha3.PodGroup{ObjectMeta: meta("a")})

@@ -121,6 +121,13 @@ func slimResourceClaim(c *resourcev1.ResourceClaim) {
 	}
 }
 
+// slimResourceClaimTemplate keeps what claims that are made of it ask for.
+func slimResourceClaimTemplate(t *resourcev1.ResourceClaimTemplate) {
+	t.ObjectMeta = barely(t.ObjectMeta)
+	t.Spec = resourcev1.ResourceClaimTemplateSpec{Spec: t.Spec.Spec}
+	t.Spec.Spec.Devices.Config = nil
+}
+
 func slimStorageClass(c *storagev1.StorageClass) {
 	slimMeta(c)
 	keepVolumeAnnotations(&c.ObjectMeta)

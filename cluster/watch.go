@@ -40,7 +40,7 @@ func (c *Cluster) Watch(ctx context.Context) error {
 		kinds = append(kinds, &autoscalingv1beta1.CapacityBuffer{}, &corev1.PodTemplate{}, &appsv1.Deployment{}, &corev1.ResourceQuota{})
 	}
 	if c.Selectors != nil {
-		kinds = append(kinds, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{})
+		kinds = append(kinds, &resourcev1.ResourceClaim{}, &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceSlice{})
 	}
 	if err := c.watchPodGroups(ctx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (c *Cluster) Watch(ctx context.Context) error {
 			continue
 		}
 		switch kind.(type) {
-		case *resourcev1.ResourceClaim, *resourcev1.ResourceSlice:
+		case *resourcev1.ResourceClaim, *resourcev1.ResourceClaimTemplate, *resourcev1.ResourceSlice:
 			if apimeta.IsNoMatchError(err) {
 				c.noDeviceClaims = true
 				continue

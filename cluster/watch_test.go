@@ -65,11 +65,12 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 	}
 	for name, resources := range map[string][]*metav1.APIResourceList{
 		"no such group":        served,
-		"an older version":     append(served, kinds("resource.k8s.io/v1beta1", "DeviceClass", "ResourceClaim", "ResourceSlice")),
-		"no such kind":         append(served, kinds("resource.k8s.io/v1", "ResourceClaim", "ResourceSlice")),
+		"an older version":     append(served, kinds("resource.k8s.io/v1beta1", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")),
+		"no such kind":         append(served, kinds("resource.k8s.io/v1", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")),
 		"classes alone":        append(served, kinds("resource.k8s.io/v1", "DeviceClass")),
-		"no slices":            append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim")),
-		"all kinds are served": append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim", "ResourceSlice")),
+		"no slices":            append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")),
+		"no templates":         append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim", "ResourceSlice")),
+		"all kinds are served": append(served, kinds("resource.k8s.io/v1", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

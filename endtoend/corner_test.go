@@ -131,7 +131,7 @@ func (w *world) changePool(change func(*v1.NodePool)) {
 // drift changes the pool's template, so that every node that there is has drifted.
 func (w *world) drift(generation string) {
 	w.Helper()
-	w.changePool(func(p *v1.NodePool) { p.Spec.Template.Labels = map[string]string{"tenon.test/generation": generation} })
+	w.relabel(w.corner, generation)
 }
 
 // drifted reports how many nodes do not have what drift asked for.

@@ -55,9 +55,11 @@ type Snapshot struct {
 
 	// DeviceClasses say which extended resources stand for devices.
 	DeviceClasses []*resourcev1.DeviceClass
-	// ResourceClaims ask for devices, ResourceSlices say which there are. Both are empty where claims are not acted on.
-	ResourceClaims []*resourcev1.ResourceClaim
-	ResourceSlices []*resourcev1.ResourceSlice
+	// ResourceClaims ask for devices, ResourceClaimTemplates say what the claims of pods to come will ask for, ResourceSlices say which
+	// devices there are. All are empty where claims are not acted on.
+	ResourceClaims         []*resourcev1.ResourceClaim
+	ResourceClaimTemplates []*resourcev1.ResourceClaimTemplate
+	ResourceSlices         []*resourcev1.ResourceSlice
 	// Selectors says what each of the expressions, by which DeviceClasses and ResourceClaims select devices, says of a shape; nil where
 	// claims are not acted on. It is handed in: the engine knows no language of expressions. Its answers never change.
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer `json:"-"`

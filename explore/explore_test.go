@@ -127,6 +127,7 @@ func TestFaultsOfMachinesHappen(t *testing.T) {
 		"cloud kill": "", "cloud reclaim": "", "cloud short": "", "cloud outage": "", "cloud late-register": "",
 		"cloud less": "FailedConsistencyCheck", "cloud taint": "taint example.com/agent", "cloud label": "label topology.kubernetes.io/zone=",
 		"cloud attach": "kubelet attach of ", "cloud gone": "NodeNotFound", "cloud bare": "kubelet bare of ", "cloud second": "-second is new",
+		"cloud slices": "kubelet slices of ", "user makes a template of claims anew": "ResourceClaimTemplate", "user deletes a template of claims": "ResourceClaimTemplate",
 	}
 	for seed := uint64(1); len(marks) > 0 && seed < 400; seed++ {
 		r := explore.New().Run(seed, explore.Options{Traced: true})

@@ -51,6 +51,9 @@ func kinds() []kind {
 		{name: "Service", prototype: &corev1.Service{}},
 		{name: "ReplicationController", prototype: &corev1.ReplicationController{}},
 		{name: "DeviceClass", group: "resource.k8s.io", prototype: &resourcev1.DeviceClass{}},
+		{name: "ResourceClaim", group: "resource.k8s.io", prototype: &resourcev1.ResourceClaim{}, status: true},
+		{name: "ResourceClaimTemplate", group: "resource.k8s.io", prototype: &resourcev1.ResourceClaimTemplate{}},
+		{name: "ResourceSlice", group: "resource.k8s.io", prototype: &resourcev1.ResourceSlice{}},
 		{name: "Event", prototype: &corev1.Event{}},
 	}
 	for i, k := range list {

@@ -66,8 +66,8 @@ type actor struct {
 func actors() []actor {
 	return []actor{
 		{list: tasks}, {list: watches}, {list: passes}, {list: kubelets}, {list: nodeControllers},
-		{list: workloads, objects: true}, {list: budgets, objects: true}, {list: garbage, objects: true},
-		{list: scheduler}, {list: users}, {list: troubles},
+		{list: workloads, objects: true}, {list: deviceClaims, objects: true}, {list: budgets, objects: true}, {list: garbage, objects: true},
+		{list: scheduler}, {list: users}, {list: troubles}, {list: deviceUsers},
 	}
 }
 
@@ -85,6 +85,9 @@ func scheduler(w *world, add func(action)) {
 	for _, pod := range all[*corev1.Pod](w.api) {
 		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || k.tried[pod.UID] == k.knows(pod) {
 			continue
+		}
+		if len(pod.Spec.ResourceClaims) > 0 && claimOf(w.api, pod) == nil {
+			continue // it is not in the queue before its claim is made
 		}
 		add(action{kind: "kube-scheduler", name: keyOf(pod), weight: 6, do: func() { k.schedule(pod) }})
 	}
@@ -119,6 +122,7 @@ func (k *kubernetes) schedule(pod *corev1.Pod) {
 	if slices.Contains(fitting, pod.Status.NominatedNodeName) {
 		target = pod.Status.NominatedNodeName
 	}
+	k.reserve(pod, k.nodes.objects["/"+target].(*corev1.Node))
 	update(k.w.api, pod, func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.NominatedNodeName = target, ""
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}}
@@ -141,7 +145,7 @@ func (k *kubernetes) fits(pod *corev1.Pod, node *corev1.Node) bool {
 			return false
 		}
 	}
-	return holds(k.w.api, node, pod)
+	return holds(k.w.api, node, pod) && k.devicesFit(pod, node)
 }
 
 func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {

@@ -68,7 +68,8 @@ func (k *kubernetes) carryOut(m simulated.NodeFault, add func(action)) {
 			update(k.w.api, node, m.Show)
 		case simulated.FaultAttach:
 			_, _ = k.w.api.create(m.CSINode(node))
-		case simulated.FaultSlices: // nobody here claims devices
+		case simulated.FaultSlices:
+			k.publish(node, m)
 		case simulated.FaultSecond:
 			second := node.DeepCopy()
 			second.ObjectMeta = metav1.ObjectMeta{Name: node.Name + simulated.SecondSuffix, Labels: maps.Clone(node.Labels)}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -36,6 +37,7 @@ const (
 	lawLoop        = "launching ends"
 	lawPanic       = "no pass panics"
 	lawUndone      = "no write undoes what another has written"
+	lawDevice      = "no device is allocated twice"
 	lawGhost       = "no pod is pointed at a node that is seen to leave"
 	disrupter      = "disruption" // the loop that removes nodes
 	provisioning   = "provisioner"
@@ -67,6 +69,11 @@ func (l *laws) changed(actor string, s *shelf, c change) {
 			l.w.kube.room++
 		}
 		l.podChanged(actor, c)
+	case *resourcev1.ResourceClaim:
+		l.w.kube.room++
+		l.deviceClaimChanged(o)
+	case *resourcev1.ResourceSlice:
+		l.w.kube.room++
 	case *corev1.Node:
 		if c.new == nil {
 			l.w.kube.nodeGone[o.Name] = l.w.clock.Now()
@@ -106,6 +113,25 @@ func (l *laws) claimChanged(actor string, c change) {
 		l.checkBudget(claim, claims)
 		l.checkEmpty(claim)
 		l.checkReplaced(claim)
+	}
+}
+
+// deviceClaimChanged: no other claim has a device of the claim.
+func (l *laws) deviceClaimChanged(claim *resourcev1.ResourceClaim) {
+	if claim.Status.Allocation == nil {
+		return
+	}
+	for _, other := range all[*resourcev1.ResourceClaim](l.w.api) {
+		if other.UID == claim.UID || other.Status.Allocation == nil {
+			continue
+		}
+		for _, a := range claim.Status.Allocation.Devices.Results {
+			for _, b := range other.Status.Allocation.Devices.Results {
+				if a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device {
+					l.broken(lawDevice, "claims %s and %s both have device %s of node %s", claim.Name, other.Name, a.Device, a.Pool)
+				}
+			}
+		}
 	}
 }
 
@@ -202,7 +228,7 @@ func (w *world) largest(claim *v1.NodeClaim) corev1.ResourceList {
 		if r.Key != corev1.LabelInstanceTypeStable {
 			continue
 		}
-		for _, t := range w.shared.catalog {
+		for _, t := range w.catalog {
 			for name, q := range t.Capacity {
 				if have := most[name]; slices.Contains(r.Values, t.Name) && q.Cmp(have) > 0 {
 					most[name] = q
@@ -348,7 +374,8 @@ func (l *laws) launching(claim *v1.NodeClaim, class provider.Class) {
 // terminating is told of a machine before it is told to stop.
 func (l *laws) terminating(actor string, id engine.MachineID) {
 	now := l.w.clock.Now()
-	if _, alive := l.w.cloud.Boot(id); !alive {
+	boot, alive := l.w.cloud.Boot(id)
+	if !alive {
 		return
 	}
 	var leaves *metav1.Time // since when the machine does
@@ -360,7 +387,7 @@ func (l *laws) terminating(actor string, id engine.MachineID) {
 		if claim.Status.ProviderID == string(id) && text != "" && text <= now.UTC().Format("2006-01-02T15:04:05Z07:00") {
 			return // its time is up
 		}
-		if claim.Status.ProviderID == string(id) && v1.IsTrue(claim, v1.ConditionInstanceTerminating) {
+		if (claim.Status.ProviderID == string(id) || boot.ClaimUID == string(claim.UID)) && v1.IsTrue(claim, v1.ConditionInstanceTerminating) {
 			return // it was told before
 		}
 	}

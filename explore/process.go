@@ -68,10 +68,14 @@ func (w *world) start(lag int) {
 	cached := remote{p, true}
 	p.cloud = rented{simulated.New(w.cloud), p}
 	p.recorder = report.NewRecorder(cached, w.clock)
-	p.cluster = cluster.New(cluster.Config{
+	config := cluster.Config{
 		Client: cached, API: remote{p, w.switches.TrustCache}, Informers: p.views, Clock: w.clock,
 		Provider: p.cloud, Launches: &turnstile{p: p},
-	})
+	}
+	if w.scene.claims {
+		config.Selectors = w.shared.selectors.Ask
+	}
+	p.cluster = cluster.New(config)
 	if err := p.cluster.Watch(context.Background()); err != nil {
 		panic(err) // every kind is served
 	}

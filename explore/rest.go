@@ -33,6 +33,9 @@ const patient = 16 * time.Minute
 // enough is how long things may take that only time brings: a registration that never comes, offerings that were sold out.
 const enough = 25 * time.Minute
 
+// withDrivers is the same where pods claim devices: drivers are waited for, and what they should have published is remembered for a while.
+const withDrivers = 50 * time.Minute
+
 // rested reports whether nothing happens any more, and nothing is left to do.
 func (w *world) rested() bool {
 	p := w.p
@@ -45,7 +48,11 @@ func (w *world) rested() bool {
 		}
 	}
 	law, _ := w.laws.left()
-	return law == "" || w.clock.Since(w.quietSince) > enough
+	most := enough
+	if w.scene.claims {
+		most = withDrivers
+	}
+	return law == "" || w.clock.Since(w.quietSince) > most
 }
 
 // unrest says what goes on when a run does not come to rest.

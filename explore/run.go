@@ -82,6 +82,7 @@ func New() *Explorer { return &Explorer{newShared()} }
 
 const (
 	mostSteps = 12_000           // of one run: a run that takes more does not come to rest
+	longest   = 30_000           // the same while the cloud is in trouble
 	mostTime  = 90 * time.Minute // the same in its own time
 	restful   = 45 * time.Second // nothing has to happen for so long
 )
@@ -98,9 +99,12 @@ func (e *Explorer) Run(seed uint64, opt Options) Result {
 		w.stumble(&r)
 	}
 	w.quieten()
-	for w.laws.violation == nil && !w.rested() {
+	for ongoing := 0; w.laws.violation == nil && !w.rested(); {
 		w.step++
-		if w.step > r.Wrong+mostSteps || w.clock.Since(w.quietSince) > mostTime {
+		if w.clock.Now().Before(w.scene.until) && ongoing < longest { // what the cloud does then is not over yet
+			ongoing++
+		}
+		if w.step > r.Wrong+ongoing+mostSteps || w.clock.Since(w.quietSince) > mostTime {
 			w.laws.broken(lawRest, "%s", w.unrest())
 			break
 		}

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,6 +41,9 @@ type scene struct {
 	serial int
 	// until is when the last of the cloud's faults that go on for a while ends.
 	until time.Time
+	// claims says that pods claim devices, templates are those of claims that somebody has deleted.
+	claims    bool
+	templates []*resourcev1.ResourceClaimTemplate
 }
 
 // taste is how the run likes an action; ordinary ones count eight times.
@@ -75,7 +79,12 @@ func (w *world) stage() {
 	for _, kind := range []string{"deliver", "call", "pass", "work", "kube-scheduler", "kubelet"} {
 		w.scene.eager[kind] = pick(w, 2, 8, 8, 16)
 	}
-	cloud, err := simulated.NewCloud(simulated.Config{Seed: w.seed, Clock: w.clock, Catalog: w.shared.catalog, Profile: w.profile()})
+	w.catalog = w.shared.catalog
+	if w.scene.claims = claimsAct(w.seed); w.scene.claims {
+		w.catalog = w.shared.claimable
+		w.stageDevices()
+	}
+	cloud, err := simulated.NewCloud(simulated.Config{Seed: w.seed, Clock: w.clock, Catalog: w.catalog, Profile: w.profile()})
 	if err != nil {
 		panic(err) // the catalog is ours
 	}
@@ -174,6 +183,7 @@ func (w *world) template(name string) corev1.PodTemplateSpec {
 	if w.chance(6) {
 		t.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: pick(w, "test-zone-a", "test-zone-b")}
 	}
+	w.claimSome(name, &t)
 	return t
 }
 
@@ -210,7 +220,7 @@ func (w *world) newBudget(app string, unavailable int) {
 
 // newWarmNode is a machine that has been running for a while, empty or with room.
 func (w *world) newWarmNode(pool *v1.NodePool, i int) {
-	t := pick(w, w.shared.catalog...)
+	t := pick(w, w.catalog...)
 	offering := engine.OfferingID{InstanceType: t.Name, Zone: pick(w, "test-zone-a", "test-zone-b"), CapacityType: v1.CapacityTypeOnDemand}
 	if !w.withinLimits(pool, all[*v1.NodeClaim](w.api), t.Capacity) {
 		return

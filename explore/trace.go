@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -92,6 +93,17 @@ func about(o metav1.Object) string {
 		say("machine=%q pods=%s", o.Status.ProviderID, o.Annotations["tenon.sh/planned-pods"])
 	case *corev1.Event:
 		say("%s %s: %s: %s", o.InvolvedObject.Kind, o.InvolvedObject.Name, o.Reason, o.Message)
+	case *resourcev1.ResourceClaim:
+		say("asks for %d", o.Spec.Devices.Requests[0].Exactly.Count)
+		if a := o.Status.Allocation; a != nil {
+			for _, r := range a.Devices.Results {
+				say("has %s of %s", r.Device, r.Pool)
+			}
+		}
+	case *resourcev1.ResourceClaimTemplate:
+		say("asks for %d", o.Spec.Spec.Devices.Requests[0].Exactly.Count)
+	case *resourcev1.ResourceSlice:
+		say("%d devices, one of %d", len(o.Spec.Devices), o.Spec.Pool.ResourceSliceCount)
 	case *v1.NodePool:
 		for _, c := range o.Status.Conditions {
 			say("%s=%s", c.Type, c.Status)

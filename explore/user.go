@@ -121,7 +121,7 @@ var lasting = []struct {
 	draw func(w *world) simulated.Fault
 }{
 	{simulated.FaultShort, func(w *world) simulated.Fault {
-		return simulated.Fault{Selector: simulated.Selector{InstanceType: pick(w, w.shared.catalog...).Name}}
+		return simulated.Fault{Selector: simulated.Selector{InstanceType: pick(w, w.catalog...).Name}}
 	}},
 	{simulated.FaultOutage, func(w *world) simulated.Fault {
 		return simulated.Fault{Selector: simulated.Selector{Zone: pick(w, "test-zone-a", "test-zone-b")}}
@@ -166,18 +166,25 @@ func troubles(w *world, add func(action)) {
 	for _, x := range lasting {
 		add(action{kind: "cloud", name: x.what + " ", weight: 1, fault: true, do: func() {
 			f := x.draw(w)
-			f.What, f.For.Duration = x.what, pick(w, time.Minute, 5*time.Minute)
-			inject(f)
-			if end := w.clock.Now().Add(f.For.Duration + f.Lag.Duration); end.After(w.scene.until) {
-				w.scene.until = end
-			}
+			f.What = x.what
+			w.lasts(f)
 		}})
+	}
+}
+
+// lasts has the cloud be in trouble for a while.
+func (w *world) lasts(f simulated.Fault) {
+	f.For.Duration = pick(w, time.Minute, 5*time.Minute)
+	_ = w.cloud.Inject(f)
+	if end := w.clock.Now().Add(f.For.Duration + f.Lag.Duration); end.After(w.scene.until) {
+		w.scene.until = end
 	}
 }
 
 // quieten lets users mend what they broke.
 func (k *kubernetes) quieten() {
 	k.w.setClass(true)
+	k.w.mendTemplates()
 	for _, node := range all[*corev1.Node](k.w.api) {
 		if node.Spec.Unschedulable {
 			update(k.w.api, node, func(n *corev1.Node) { n.Spec.Unschedulable = false })

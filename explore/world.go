@@ -11,10 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/dynamic-resource-allocation/cel"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"tenon.sh/cluster"
+	"tenon.sh/deviceselector"
 	"tenon.sh/engine"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/report"
@@ -25,19 +27,26 @@ type shared struct {
 	scheme  *runtime.Scheme
 	metrics *report.Metrics
 	catalog []engine.InstanceType
-	kinds   []kind
-	actors  []actor
-	quiet   context.Context
+	// claimable is the catalog of runs in which pods claim devices; what selectors say of these is remembered.
+	claimable []engine.InstanceType
+	selectors *deviceselector.Evaluator
+	compiled  *cel.Cache
+	kinds     []kind
+	actors    []actor
+	quiet     context.Context
 }
 
 func newShared() *shared {
 	return &shared{
-		scheme:  cluster.Scheme(),
-		metrics: report.NewMetrics(prometheus.NewRegistry(), "explore"),
-		catalog: smallCatalog(),
-		kinds:   kinds(),
-		actors:  actors(),
-		quiet:   log.IntoContext(context.Background(), logr.Discard()),
+		scheme:    cluster.Scheme(),
+		metrics:   report.NewMetrics(prometheus.NewRegistry(), "explore"),
+		catalog:   smallCatalog(),
+		claimable: withDevices(smallCatalog()),
+		selectors: deviceselector.New(),
+		compiled:  cel.NewCache(10, cel.Features{EnableConsumableCapacity: true}),
+		kinds:     kinds(),
+		actors:    actors(),
+		quiet:     log.IntoContext(context.Background(), logr.Discard()),
 	}
 }
 
@@ -65,6 +74,7 @@ type world struct {
 	began    time.Time
 	api      *store
 	cloud    *simulated.Cloud
+	catalog  []engine.InstanceType // of the cloud
 	kube     *kubernetes
 	laws     *laws
 	trace    *trace

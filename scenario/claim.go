@@ -14,7 +14,7 @@ import (
 
 // answerSelectors has claims for devices acted on where there are any, or devices that could be claimed.
 func answerSelectors(s *engine.Snapshot) {
-	if len(s.ResourceClaims)+len(s.ResourceSlices) > 0 || haveDevices(s.Classes) {
+	if len(s.ResourceClaims)+len(s.ResourceClaimTemplates)+len(s.ResourceSlices) > 0 || haveDevices(s.Classes) {
 		s.Selectors = deviceselector.New().Ask
 	}
 }

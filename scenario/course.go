@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 )
 
 // Course is how a cluster goes on after the instant that its snapshot shows. Plans do not depend on it; a simulation does.
@@ -44,8 +43,6 @@ type Workload struct {
 	// Start is how long a pod takes from its node to being ready, Stop from being told to end to its end, and Runs how long
 	// a pod of a CronJob works: medians.
 	Start, Stop, Runs time.Duration
-	// Devices is what each pod claims, nil for nothing; the template's spec refers to it.
-	Devices *resourcev1.ResourceClaimSpec
 }
 
 // DayPoint is a number of pods at a time of the day.
@@ -95,8 +92,9 @@ func (b *builder) workload(kind WorkloadKind, name word, r *reader) error {
 	}
 	w.Template = p.pod.DeepCopy()
 	w.Template.Name = name.text
-	if w.Devices = p.devices; w.Devices != nil {
+	if p.devices != nil {
 		claimInSpec(&w.Template.Spec, name.text)
+		b.claimTemplate(w.Template.Namespace, name.text, p.devices)
 	}
 	same := func(o Workload) bool {
 		return o.Template.Name == name.text && o.Template.Namespace == w.Template.Namespace

@@ -68,7 +68,21 @@ func (b *builder) claimDevices(pod *corev1.Pod, p *podLine) {
 		return
 	}
 	claimInSpec(&pod.Spec, p.name)
-	b.snapshot.ResourceClaims = append(b.snapshot.ResourceClaims, ClaimFor(pod, p.devices))
+	b.snapshot.ResourceClaims = append(b.snapshot.ResourceClaims, ClaimFor(pod, claimsName, p.devices))
+	b.claimTemplate(pod.Namespace, p.name, p.devices)
+}
+
+// claimTemplate makes the ResourceClaimTemplate of the line's name, unless there is one.
+func (b *builder) claimTemplate(namespace, name string, spec *resourcev1.ResourceClaimSpec) {
+	there := func(t *resourcev1.ResourceClaimTemplate) bool { return t.Namespace == namespace && t.Name == name }
+	if slices.ContainsFunc(b.snapshot.ResourceClaimTemplates, there) {
+		return
+	}
+	t := &resourcev1.ResourceClaimTemplate{
+		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaimTemplate"}, ObjectMeta: b.meta(namespace, name),
+		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: *spec.DeepCopy()},
+	}
+	b.snapshot.ResourceClaimTemplates = append(b.snapshot.ResourceClaimTemplates, t)
 }
 
 // claimInSpec has pods of the spec claim what a template says.
@@ -77,11 +91,10 @@ func claimInSpec(spec *corev1.PodSpec, template string) {
 	spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: claimsName}}
 }
 
-// ClaimFor makes the claim of a pod whose spec names a template, and tells the pod so, as kube-controller-manager does.
-func ClaimFor(pod *corev1.Pod, spec *resourcev1.ResourceClaimSpec) *resourcev1.ResourceClaim {
-	ref := pod.Spec.ResourceClaims[0].Name
+// ClaimFor makes the claim of a pod for which its spec names a template under ref, and tells the pod so, as kube-controller-manager does.
+func ClaimFor(pod *corev1.Pod, ref string, spec *resourcev1.ResourceClaimSpec) *resourcev1.ResourceClaim {
 	name := pod.Name + "-" + ref
-	pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: ref, ResourceClaimName: &name}}
+	pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: ref, ResourceClaimName: &name})
 	return &resourcev1.ResourceClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name, UID: uidOf(pod.Namespace, name), ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{

@@ -271,6 +271,8 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.DeviceClasses) }
 	case "ResourceClaim.resource.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.ResourceClaims) }
+	case "ResourceClaimTemplate.resource.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.ResourceClaimTemplates) }
 	case "ResourceSlice.resource.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.ResourceSlices) }
 	case "RuntimeClass.node.k8s.io":

@@ -238,6 +238,7 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.ReplicationControllers = slices.Clone(s.ReplicationControllers)
 	out.DeviceClasses = slices.Clone(s.DeviceClasses)
 	out.ResourceClaims = slices.Clone(s.ResourceClaims)
+	out.ResourceClaimTemplates = slices.Clone(s.ResourceClaimTemplates)
 	out.ResourceSlices = slices.Clone(s.ResourceSlices)
 	out.Classes = slices.Clone(s.Classes)
 	for i := range out.Classes {

@@ -227,6 +227,11 @@ metadata: {name: c, namespace: default, uid: c, resourceVersion: "1"}
 spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
 ---
 apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: t, namespace: default, uid: t, resourceVersion: "1"}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
+---
+apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
 metadata: {name: s, uid: s, resourceVersion: "1"}
 spec: {driver: gpu.example.com, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0}]}

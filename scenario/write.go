@@ -36,7 +36,7 @@ func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 
 // concernsClaims reports whether it matters for the snapshot's plans whether claims for devices act.
 func concernsClaims(s *engine.Snapshot) bool {
-	return len(s.DeviceClasses)+len(s.ResourceClaims)+len(s.ResourceSlices) > 0 ||
+	return len(s.DeviceClasses)+len(s.ResourceClaims)+len(s.ResourceClaimTemplates)+len(s.ResourceSlices) > 0 ||
 		slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
 }
 
@@ -137,6 +137,9 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	}
 	for _, o := range s.ResourceClaims {
 		add("resource.k8s.io/v1", "ResourceClaim", o)
+	}
+	for _, o := range s.ResourceClaimTemplates {
+		add("resource.k8s.io/v1", "ResourceClaimTemplate", o)
 	}
 	for _, o := range s.ResourceSlices {
 		add("resource.k8s.io/v1", "ResourceSlice", o)
@@ -244,6 +247,10 @@ func secretFields(kind string) []string {
 		return []string{"parameters", "mountOptions"}
 	case "DeviceClass":
 		return []string{"spec.config"}
+	case "ResourceClaim":
+		return []string{"spec.devices.config", "status.allocation.devices.config", "status.devices"}
+	case "ResourceClaimTemplate":
+		return []string{"spec.spec.devices.config"}
 	}
 	if strings.HasSuffix(kind, "NodeClass") {
 		return []string{"spec.userData"}

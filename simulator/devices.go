@@ -67,11 +67,15 @@ func (w *World) unpublish(node string) {
 	}
 }
 
-// claimDevices makes the claim of a new pod whose workload has a template for it.
-func (w *World) claimDevices(l *load, pod *corev1.Pod) {
-	if l.Devices != nil {
-		c := scenario.ClaimFor(pod, l.Devices)
-		w.devices.claims.put(claimKey(c), c)
+// claimDevices makes the claims of a new pod from the templates that there are for them.
+func (w *World) claimDevices(pod *corev1.Pod) {
+	for _, ref := range pod.Spec.ResourceClaims {
+		for _, t := range w.base.ResourceClaimTemplates {
+			if t.Namespace == pod.Namespace && ref.ResourceClaimTemplateName != nil && t.Name == *ref.ResourceClaimTemplateName {
+				c := scenario.ClaimFor(pod, ref.Name, &t.Spec.Spec)
+				w.devices.claims.put(claimKey(c), c)
+			}
+		}
 	}
 }
 
@@ -84,7 +88,7 @@ func (w *World) allocate(u *unit, s *seat) {
 	if len(u.pod.Spec.ResourceClaims)+len(asked) == 0 {
 		return
 	}
-	has, reason := dra.ClaimsOf(u.pod, dra.Claims(w.devices.claims.list))
+	has, reason := dra.ClaimsOf(u.pod, dra.Claims(w.devices.claims.list, nil))
 	open := has.Open
 	if c := dra.ExtendedClaim(u.pod, asked, w.devices.standIns.ClassOf); c != nil {
 		c.Name = u.pod.Name + "-extended-resources"
@@ -154,17 +158,4 @@ func (w *World) dropClaims(u *unit) {
 		}
 		w.devices.claims.put(key, c)
 	}
-}
-
-// claimSpec is what the template says that the pod's claim was made from, nil for a pod without such a claim.
-func (w *World) claimSpec(pod *corev1.Pod) *resourcev1.ResourceClaimSpec {
-	for _, s := range pod.Status.ResourceClaimStatuses {
-		if s.ResourceClaimName == nil {
-			continue
-		}
-		if c, found := w.devices.claims.get(pod.Namespace + "/" + *s.ResourceClaimName); found {
-			return &c.Spec
-		}
-	}
-	return nil
 }

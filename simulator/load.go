@@ -198,7 +198,7 @@ func (w *World) makePod(l *load, index int) *unit {
 	pod.CreationTimestamp = metav1.NewTime(now)
 	pod.Labels = w.labelsOf(l, l.newest)
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	w.claimDevices(l, pod)
+	w.claimDevices(pod)
 	u := &unit{pod: pod, load: l, index: index, version: l.newest}
 	l.units.put(u.key(), u)
 	l.note(u, 1)

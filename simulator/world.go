@@ -422,7 +422,7 @@ func (w *World) loadsOf(pods []*corev1.Pod) map[*corev1.Pod]*load {
 		if l == nil {
 			template := pod.DeepCopy()
 			template.Name, template.Spec.NodeName = owner.Name, ""
-			x := scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second, Devices: w.claimSpec(pod)}
+			x := scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second}
 			l, _ = newLoad(x) // without a schedule nothing can be wrong
 			l.key = key
 			w.loadByKey[key] = l

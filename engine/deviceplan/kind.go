@@ -26,8 +26,6 @@ type kind struct {
 	problem engine.Reason
 	// drivers are those whose devices it may get.
 	drivers map[string]bool
-	// shared says that several pods wait for one claim of it: these take one resource together.
-	shared bool
 	// counts says that nothing but the number of devices matters that each request selects: asks.
 	counts bool
 	asks   []ask
@@ -76,6 +74,8 @@ func problemOf(r *device.Reason, name string) engine.Reason {
 	switch r.Code {
 	case dra.ClassMissing:
 		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "DeviceClass " + r.What + " does not exist"}
+	case dra.TemplateMissing:
+		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "ResourceClaimTemplate " + r.What + ", which it is made from, does not exist"}
 	case dra.ClaimMissing:
 		return engine.Reason{Code: engine.ClaimNotReady, Key: name, Have: "it does not exist yet"}
 	case dra.ClaimForeign:
@@ -156,7 +156,7 @@ func (p *Plan) oddShapes() []bool {
 
 // judge reads what a kind may get, and whether it only counts.
 func (p *Plan) judge(k *kind, odd []bool) {
-	k.drivers, k.counts = map[string]bool{}, !k.shared
+	k.drivers, k.counts = map[string]bool{}, true
 	for i := range k.claims {
 		c := &k.claims[i]
 		k.counts = k.counts && len(c.Constraints) == 0

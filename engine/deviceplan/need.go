@@ -10,6 +10,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/requirement"
 )
@@ -56,7 +57,7 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 	has, reason := p.claimsOf(pod)
 	if reason != nil {
 		name := reason.What
-		if name == "" {
+		if name == "" || reason.Code == dra.TemplateMissing {
 			name = reason.Claim
 		}
 		return Need{Problem: problemOf(reason, name)}

@@ -26,7 +26,7 @@ type Plan struct {
 	cache   *inventory.Cache // of the call that the plan is of
 	model   *dra.Model
 	facts   *device.Facts
-	claims  map[[2]string]*resourcev1.ResourceClaim
+	claims  *dra.ClaimIndex
 	made    map[*corev1.Pod]*resourcev1.ResourceClaim // those for resources that stand for devices
 	classes map[string]*resourcev1.DeviceClass
 	texts   map[*resourcev1.ResourceClaim]string
@@ -77,7 +77,7 @@ func Of(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 	var pods []*corev1.Pod
 	for _, pod := range s.Pods {
-		if !kube.IsTerminal(pod) && (len(pod.Spec.ResourceClaims) > 0 || cache.Devices.Any() && len(cache.RequestsOf(pod).Devices) > 0) {
+		if !kube.IsTerminal(pod) && (len(pod.Spec.ResourceClaims) > 0 || cache.Devices.Any() && len(cache.NextRequests(cache.InfoOf(pod)).Devices) > 0) {
 			pods = append(pods, pod)
 		}
 	}
@@ -86,7 +86,7 @@ func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 	}
 	p := &Plan{
 		cache: cache, made: map[*corev1.Pod]*resourcev1.ResourceClaim{},
-		model: dra.NewModel(), claims: dra.Claims(s.ResourceClaims), classes: dra.Classes(s.DeviceClasses), texts: map[*resourcev1.ResourceClaim]string{},
+		model: dra.NewModel(), claims: dra.Claims(s.ResourceClaims, s.ResourceClaimTemplates), classes: dra.Classes(s.DeviceClasses), texts: map[*resourcev1.ResourceClaim]string{},
 		users: map[*resourcev1.ResourceClaim]int{}, usage: dra.Allocated(s.ResourceClaims, nil), byText: map[string]*kind{}, types: map[*engine.InstanceType][]device.Pool{},
 		byName: map[string]*engine.InstanceType{}, nodes: map[string][]device.Pool{}, listed: slices.SortedFunc(slices.Values(s.Nodes), byNodeName),
 		learned: map[[2]string][]device.Pool{}, roomOfType: map[typeIn]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
@@ -116,7 +116,8 @@ func (p *Plan) claimsOf(pod *corev1.Pod) (dra.PodClaims, *device.Reason) {
 	}
 	made, known := p.made[pod]
 	if !known {
-		made = dra.ExtendedClaim(pod, p.cache.RequestsOf(pod).Devices, p.cache.Devices.ClassOf)
+		f := p.cache.InfoOf(pod)
+		made = dra.ExtendedClaim(p.cache.SuccessorOf(f), p.cache.NextRequests(f).Devices, p.cache.Devices.ClassOf)
 		p.made[pod] = made
 	}
 	if made != nil {
@@ -139,8 +140,9 @@ func (p *Plan) meet(pod *corev1.Pod) {
 	}
 	if pod.Spec.NodeName == "" {
 		for _, c := range has.Open {
-			p.users[c]++
-			k.shared = k.shared || p.users[c] > 1
+			if !dra.IsDraft(c) {
+				p.users[c]++
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -12,10 +13,11 @@ import (
 
 // Why a pod's claims cannot be used. kube-scheduler lets such a pod wait.
 const (
-	ClaimMissing device.Code = "ClaimMissing" // What names a claim that is not there yet; the pod is no reason to buy anything
-	ClaimForeign device.Code = "ClaimForeign" // What names a claim that was made for another pod
-	ClaimLeaving device.Code = "ClaimLeaving" // What names a claim that is being deleted
-	ClaimFull    device.Code = "ClaimFull"    // What names a claim that as many pods use as may
+	ClaimMissing    device.Code = "ClaimMissing"    // What names a claim that is not there yet; the pod is no reason to buy anything
+	ClaimForeign    device.Code = "ClaimForeign"    // What names a claim that was made for another pod
+	ClaimLeaving    device.Code = "ClaimLeaving"    // What names a claim that is being deleted
+	ClaimFull       device.Code = "ClaimFull"       // What names a claim that as many pods use as may
+	TemplateMissing device.Code = "TemplateMissing" // What names a ResourceClaimTemplate that there is not
 )
 
 // PodClaims is what a pod claims.
@@ -26,18 +28,35 @@ type PodClaims struct {
 	Within []*corev1.NodeSelector
 }
 
-// Claims finds claims by namespace and name.
-func Claims(list []*resourcev1.ResourceClaim) map[[2]string]*resourcev1.ResourceClaim {
-	out := make(map[[2]string]*resourcev1.ResourceClaim, len(list))
+// ClaimIndex finds claims and templates by namespace and name.
+type ClaimIndex struct {
+	claims map[[2]string]*resourcev1.ResourceClaim
+	drafts map[[2]string]*resourcev1.ResourceClaim // by the template
+}
+
+// draftPrefix is what no name of a claim can begin with.
+const draftPrefix = "of template "
+
+// Claims finds these claims, and drafts of those that will be made from the templates.
+func Claims(list []*resourcev1.ResourceClaim, templates []*resourcev1.ResourceClaimTemplate) *ClaimIndex {
+	out := &ClaimIndex{make(map[[2]string]*resourcev1.ResourceClaim, len(list)), make(map[[2]string]*resourcev1.ResourceClaim, len(templates))}
 	for _, c := range list {
-		out[[2]string{c.Namespace, c.Name}] = c
+		out.claims[[2]string{c.Namespace, c.Name}] = c
+	}
+	for _, t := range templates {
+		out.drafts[[2]string{t.Namespace, t.Name}] = &resourcev1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: draftPrefix + t.Name}, Spec: t.Spec.Spec}
 	}
 	return out
 }
 
-// ClaimsOf finds the pod's claims, or why it has to wait. Those that were made for a pod that runs are open: where it lands they are
-// allocated anew.
-func ClaimsOf(pod *corev1.Pod, claims map[[2]string]*resourcev1.ResourceClaim) (PodClaims, *device.Reason) {
+// IsDraft reports whether the claim stands for those that are yet to be made from a template: each pod gets one of its own.
+func IsDraft(c *resourcev1.ResourceClaim) bool { return strings.HasPrefix(c.Name, draftPrefix) }
+
+// ClaimsOf finds the claims that are counted where the pod is to find a place, or why it has to wait. In the place of those that were
+// made from a template for a pod that runs it is drafts: its successor gets claims of its own, of what the template says by then. So it is
+// for claims that are yet to be made.
+func ClaimsOf(pod *corev1.Pod, index *ClaimIndex) (PodClaims, *device.Reason) {
 	var out PodClaims
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
@@ -45,21 +64,25 @@ func ClaimsOf(pod *corev1.Pod, claims map[[2]string]*resourcev1.ResourceClaim) (
 			return PodClaims{}, &device.Reason{Code: code, Claim: ref.Name, Selector: -1, What: what}
 		}
 		name, known, owned := claimName(pod, ref)
-		if !known {
-			return refuse(ClaimMissing, text(ref.ResourceClaimTemplateName))
-		}
-		if name == "" {
+		if known && name == "" {
 			continue
 		}
-		c := claims[[2]string{pod.Namespace, name}]
-		switch {
+		c := index.claims[[2]string{pod.Namespace, name}]
+		switch template := text(ref.ResourceClaimTemplateName); {
+		case template != "" && (c == nil || pod.Spec.NodeName != ""):
+			draft := index.drafts[[2]string{pod.Namespace, template}]
+			if draft == nil {
+				return refuse(TemplateMissing, template)
+			}
+			out.Open = append(out.Open, draft)
+			continue
 		case c == nil:
 			return refuse(ClaimMissing, name)
 		case c.DeletionTimestamp != nil:
 			return refuse(ClaimLeaving, name)
 		case owned && !metav1.IsControlledBy(c, pod):
 			return refuse(ClaimForeign, name)
-		case c.Status.Allocation == nil || owned && pod.Spec.NodeName != "":
+		case c.Status.Allocation == nil:
 			if !slices.Contains(out.Open, c) {
 				out.Open = append(out.Open, c)
 			}

@@ -32,13 +32,17 @@ func TestAPodWaitsForItsClaims(t *testing.T) {
 		full.Status.ReservedFor = append(full.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", UID: types.UID(fmt.Sprint(i))})
 	}
 	leaving.DeletionTimestamp = &metav1.Time{}
-	claims := dra.Claims([]*resourcev1.ResourceClaim{open, foreign, mine, allocated, full, leaving})
+	two := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "two"}}
+	claims := dra.Claims([]*resourcev1.ResourceClaim{open, foreign, mine, allocated, full, leaving}, []*resourcev1.ResourceClaimTemplate{two})
 
 	direct := func(name string) corev1.PodResourceClaim {
 		return corev1.PodResourceClaim{Name: "ref-" + name, ResourceClaimName: &name}
 	}
 	template := func(name string) corev1.PodResourceClaim {
 		return corev1.PodResourceClaim{Name: "ref-" + name, ResourceClaimTemplateName: new("template")}
+	}
+	of := func(template, ref string) corev1.PodResourceClaim {
+		return corev1.PodResourceClaim{Name: "ref-" + ref, ResourceClaimTemplateName: &template}
 	}
 	made := func(name string) corev1.PodResourceClaimStatus {
 		return corev1.PodResourceClaimStatus{Name: "ref-" + name, ResourceClaimName: &name}
@@ -52,7 +56,9 @@ func TestAPodWaitsForItsClaims(t *testing.T) {
 		{"a claim to be allocated, named twice", []corev1.PodResourceClaim{direct("open"), direct("open")}, nil, "open 1, within 0"},
 		{"one that is allocated", []corev1.PodResourceClaim{direct("allocated")}, nil, "open 0, within 1"},
 		{"one that is not there", []corev1.PodResourceClaim{direct("nothing")}, nil, "ClaimMissing nothing"},
-		{"a template that nothing was made of yet", []corev1.PodResourceClaim{template("mine")}, nil, "ClaimMissing template"},
+		{"a template that is not there", []corev1.PodResourceClaim{template("mine")}, nil, "TemplateMissing template"},
+		{"a template that nothing was made of yet, named twice", []corev1.PodResourceClaim{of("two", "a"), of("two", "b")}, nil, "open 2, within 0"},
+		{"one of a template that has been deleted", []corev1.PodResourceClaim{of("two", "gone")}, []corev1.PodResourceClaimStatus{made("gone")}, "open 1, within 0"},
 		{"one that was made", []corev1.PodResourceClaim{template("mine")}, []corev1.PodResourceClaimStatus{made("mine")}, "open 1, within 0"},
 		{"none is needed", []corev1.PodResourceClaim{template("mine")}, []corev1.PodResourceClaimStatus{{Name: "ref-mine"}}, "open 0, within 0"},
 		{"one that was made for another", []corev1.PodResourceClaim{template("foreign")}, []corev1.PodResourceClaimStatus{made("foreign")}, "ClaimForeign foreign"},

@@ -77,6 +77,8 @@ func readObject(t *testing.T, s *engine.Snapshot, document string) {
 		s.DeviceClasses = append(s.DeviceClasses, readAs[resourcev1.DeviceClass](t, document))
 	case "ResourceClaim":
 		s.ResourceClaims = append(s.ResourceClaims, inDefault(readAs[resourcev1.ResourceClaim](t, document)))
+	case "ResourceClaimTemplate":
+		s.ResourceClaimTemplates = append(s.ResourceClaimTemplates, inDefault(readAs[resourcev1.ResourceClaimTemplate](t, document)))
 	case "ResourceSlice":
 		s.ResourceSlices = append(s.ResourceSlices, readAs[resourcev1.ResourceSlice](t, document))
 	default:

@@ -96,6 +96,7 @@ func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *
 	if x.story.Resize = x.pendingResize(); x.story.Resize != nil {
 		x.story.Notes = append(x.story.Notes, x.story.Resize.sentence(pod.Spec.NodeName))
 	}
+	x.story.Notes = append(x.story.Notes, claimNotes(s, pod)...)
 	if text := ondemand.Sentence(s, pod); text != "" {
 		x.story.Notes = append(x.story.Notes, text)
 	}

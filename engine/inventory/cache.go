@@ -245,7 +245,7 @@ func (m *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources)
 
 // ClaimsDevices reports whether the pod claims devices: by name, or under the names of resources where these stand for devices.
 func (m *Cache) ClaimsDevices(f *PodInfo) bool {
-	return len(f.Pod.Spec.ResourceClaims) > 0 || m.claimed.Any() && len(m.RequestsFor(f).Devices) > 0
+	return len(f.Pod.Spec.ResourceClaims) > 0 || m.claimed.Any() && len(m.NextRequests(f).Devices) > 0
 }
 
 // InfoOf is what is known of the pod; of one that is in no snapshot, for this once.

@@ -177,17 +177,21 @@ func (r *podReader) RequestsFor(f *PodInfo) *RequestClass {
 // NextRequests is what the pod's successor requests.
 func (r *podReader) NextRequests(f *PodInfo) *RequestClass {
 	if f.nextRequests == nil {
-		var template *corev1.PodSpec
-		if f.Owner != nil {
-			template = r.templates[f.Owner.Name]
-		}
-		if s := successor(f.Pod, template); s == f.Pod {
+		if s := r.SuccessorOf(f); s == f.Pod {
 			f.nextRequests = r.RequestsFor(f)
 		} else {
 			f.nextRequests = r.readRequests(s)
 		}
 	}
 	return f.nextRequests
+}
+
+// SuccessorOf is the pod that asks for a place where the pod of that info is to have one.
+func (r *podReader) SuccessorOf(f *PodInfo) *corev1.Pod {
+	if f.Owner == nil {
+		return successor(f.Pod, nil)
+	}
+	return successor(f.Pod, r.templates[f.Owner.Name])
 }
 
 func (r *podReader) readRequests(pod *corev1.Pod) *RequestClass {

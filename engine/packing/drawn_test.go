@@ -223,7 +223,7 @@ func (d *drawer) things(r *rand.Rand) {
 		class := &d.p.Classes[c]
 		for thing := range d.p.Things {
 			if r.IntN(3) == 0 {
-				class.Shared = append(class.Shared, packing.Shared{Thing: thing, Resource: volumes})
+				class.Shared = append(class.Shared, packing.Shared{Thing: thing, Resource: volumes, Amount: 1})
 			}
 		}
 		class.Request[volumes] = int64(len(class.Shared) + r.IntN(4)/3)

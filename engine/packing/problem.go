@@ -119,10 +119,11 @@ type Node struct {
 	Ending []Tally
 }
 
-// Shared is one unit of a resource that stands for a thing that several pods can use: whoever comes first to a node takes
-// the unit. Things are numbered.
+// Shared is what a thing that several pods can use takes of a resource: whoever comes first to a node takes it. Things are numbered. One
+// may take of several resources.
 type Shared struct {
 	Thing, Resource int
+	Amount          int64
 }
 
 // Tally is a number of pods of one group or set.

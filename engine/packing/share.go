@@ -1,6 +1,8 @@
 package packing
 
 import (
+	"slices"
+
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 )
@@ -15,7 +17,7 @@ func lacking(request capacity.Vector, shared []Shared, has bitset.Set) capacity.
 		if &need[0] == &request[0] {
 			need = need.Clone()
 		}
-		need[s.Resource]--
+		need[s.Resource] -= s.Amount
 	}
 	return need
 }
@@ -35,8 +37,11 @@ func (s *solver) withThings(has bitset.Set, shared []Shared) bitset.Set {
 func (s *solver) countSharers() {
 	s.sharers = make([]int, s.p.Things)
 	for c := range s.p.Classes {
-		for _, thing := range s.p.Classes[c].Shared {
-			s.sharers[thing.Thing] += s.p.Classes[c].Count
+		shared := s.p.Classes[c].Shared
+		for i, thing := range shared {
+			if !slices.ContainsFunc(shared[:i], func(o Shared) bool { return o.Thing == thing.Thing }) {
+				s.sharers[thing.Thing] += s.p.Classes[c].Count
+			}
 		}
 	}
 	all := bitset.Full(s.p.Things)

@@ -2,6 +2,7 @@ package provisioning
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -341,11 +342,12 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 	}
 	for _, a := range c.Volumes.Shared {
 		resource := p.Names.Find(string(kube.AttachResource(a.Driver)))
-		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource})
+		out.Shared = append(out.Shared, packing.Shared{Thing: p.shared[a], Resource: resource, Amount: 1})
 	}
 	if c.Devices.Shared != "" {
-		for name := range c.Devices.Requests { // a single one
-			out.Shared = append(out.Shared, packing.Shared{Thing: p.devices[c.Devices.Shared], Resource: p.Names.Find(string(name))})
+		for _, name := range slices.Sorted(maps.Keys(c.Devices.Requests)) {
+			q := c.Devices.Requests[name]
+			out.Shared = append(out.Shared, packing.Shared{Thing: p.devices[c.Devices.Shared], Resource: p.Names.Find(string(name)), Amount: q.Value()})
 		}
 	}
 	if c.Assigned != nil {
