@@ -114,11 +114,13 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		plan.Sequence = append(plan.Sequence, kube.PodID(p.Classes[pod.Class].Pods[pod.Number]))
 	}
 	count := map[string]int{}
+	divided := p.divide(s)
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.Pools[m.Pool]
 		count[pool.NodePool.Name]++
 		launch := p.launch(m, p.podsOf(m.Pods))
+		launch.Why.Division = divided[m]
 		launch.Name = fmt.Sprintf("%s-%d", pool.NodePool.Name, count[pool.NodePool.Name])
 		plan.Launches = append(plan.Launches, launch)
 		plan.Cost.LaunchesPerHour += launch.Price
