@@ -76,7 +76,7 @@ func (l *Launch) Sentence() string {
 	return text
 }
 
-// Sentence says what is listed, and why no more: "in b rather than a or c, so that not all of Deployment default/web is lost at once: +0.4 %".
+// Sentence says what is listed, and why no more: "in b rather than a or c, so that not all of ReplicaSet default/web is lost at once: +0.4 %".
 func (d *Division) Sentence() string {
 	var parts []string
 	if len(d.OtherZones) > 0 {
