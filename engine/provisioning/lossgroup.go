@@ -20,8 +20,8 @@ import (
 // shorter, never longer: whatever is listed holds the machine's pods, with all rules between pods. So the plan stays right, and costs more
 // only by what a list's cheapest offering is dearer then.
 //
-// What is counted are cells, a zone with every second one of the types that are listed: that is a few numbers for each owner, and not one
-// for each type in each zone.
+// What is counted are cells, a zone with every sixteenth one of the types that are listed: that is a few numbers for each owner, and not one
+// for each type in each zone. Types that are listed together are hardly ever of one cell.
 type divider struct {
 	p        *Problem
 	zones    capacity.Names
@@ -38,11 +38,11 @@ type exposure struct {
 	at    []int // how many of them are on spot machines that may be of the cell
 	// several is true if it has pods on more than one spot machine.
 	several bool
-	most    int // in any cell, once lists are short
+	most    int // in any cell, when it was last looked at
 }
 
 // risky reports whether more than half of the pods can be lost at once, and need not.
-func (e *exposure) risky() bool { return e.several && slices.Max(e.at) > e.total/2 }
+func (e *exposure) risky() bool { return e.several && e.most > e.total/2 }
 
 // dividable is a new spot machine.
 type dividable struct {
@@ -62,6 +62,11 @@ type ownerLoad struct {
 	number, pods int
 }
 
+// cellsPerZone is even, for the sake of every second type.
+const cellsPerZone = 16
+
+func cellOf(zone, kind int) int { return zone*cellsPerZone + kind%cellsPerZone }
+
 // axis is by what lists are cut: by zone, or by every second type.
 type axis bool
 
@@ -70,19 +75,12 @@ const (
 	byType axis = true
 )
 
-// of is where the cell is on the axis, to the cell beside it that is there.
+// of is where the cell is on the axis.
 func (a axis) of(cell int) int {
 	if a == byType {
 		return cell % 2
 	}
-	return cell / 2
-}
-
-func (a axis) to(cell, where int) int {
-	if a == byType {
-		return cell - cell%2 + where
-	}
-	return 2*where + cell%2
+	return cell / cellsPerZone
 }
 
 // divide shortens the lists of new spot machines where more than half of an owner's pods could be lost at once, as far as other zones, or
@@ -100,11 +98,14 @@ func (p *Problem) divide(s *packing.Solution) map[*packing.Machine]*engine.Divis
 		return nil
 	}
 	x.count(s)
+	x.look()
 	for _, m := range x.machines {
 		m.why = m.riskiest()
 	}
-	x.narrow(byZone, tolerance)
-	x.narrow(byType, tolerance)
+	for _, by := range []axis{byZone, byType} {
+		x.narrow(by, tolerance)
+		x.look()
+	}
 	x.widen()
 	out := map[*packing.Machine]*engine.Division{}
 	for _, m := range x.machines {
@@ -119,7 +120,7 @@ func (x *divider) read(s *packing.Solution) {
 	for i := range s.New {
 		m := &s.New[i]
 		pool := x.p.Pools[m.Pool]
-		if pool.Options[m.Chosen].Offering.CapacityType != v1.CapacityTypeSpot {
+		if !x.p.isSpot(m) {
 			continue
 		}
 		d := &dividable{Machine: m, pool: pool, listed: m.Listed, cheapest: m.Chosen}
@@ -140,8 +141,6 @@ func (x *divider) read(s *packing.Solution) {
 		}
 	}
 }
-
-func cellOf(zone, kind int) int { return 2*zone + kind%2 }
 
 // load adds up the pods of each owner on the machine.
 func (x *divider) load(m *dividable) {
@@ -188,7 +187,7 @@ func (x *divider) load(m *dividable) {
 
 // count adds up where the owners' pods are, or may come to be.
 func (x *divider) count(s *packing.Solution) {
-	cells := 2 * x.zones.Len()
+	cells := cellsPerZone * x.zones.Len()
 	for _, e := range x.owners {
 		if e != nil {
 			e.at = make([]int, cells)
@@ -235,15 +234,29 @@ func (x *divider) count(s *packing.Solution) {
 		}
 	}
 	for i, h := range x.p.Targets {
-		for _, share := range s.OnNodes[i] {
-			owners := x.p.Packing.Classes[share.Class].Owners
-			for _, n := range share.Pods {
-				if owners != nil && owners[n] >= 0 && x.owners[owners[n]] != nil {
-					on(x.owners[owners[n]], h)
-				}
+		x.each(s.OnNodes[i], func(e *exposure) { on(e, h) })
+	}
+	for i := range s.New {
+		if m := &s.New[i]; !x.p.isSpot(m) {
+			x.each(m.Pods, func(e *exposure) { e.total++ })
+		}
+	}
+}
+
+// each calls do for each of the pods whose owner has others on new spot machines.
+func (x *divider) each(pods []packing.Share, do func(e *exposure)) {
+	for _, share := range pods {
+		owners := x.p.Packing.Classes[share.Class].Owners
+		for _, n := range share.Pods {
+			if owners != nil && owners[n] >= 0 && x.owners[owners[n]] != nil {
+				do(x.owners[owners[n]])
 			}
 		}
 	}
+}
+
+func (p *Problem) isSpot(m *packing.Machine) bool {
+	return p.Pools[m.Pool].Options[m.Chosen].Offering.CapacityType == v1.CapacityTypeSpot
 }
 
 // cellsOf are the cells of which the machine is, or may come to be; nil for one that is not on spot.
@@ -252,7 +265,7 @@ func (x *divider) cellsOf(h *inventory.Machine) bitset.Set {
 	if len(zones) == 0 {
 		return nil
 	}
-	out := bitset.New(2 * x.zones.Len())
+	out := bitset.New(cellsPerZone * x.zones.Len())
 	for _, zone := range zones {
 		for _, kind := range types {
 			if z, t := x.zones.Find(zone), x.types.Find(kind); z >= 0 && t >= 0 {
@@ -275,7 +288,7 @@ func (m *dividable) move(sign int) {
 // riskiest is the owner with pods on the machine of which the largest share can be lost at once, if that need not be.
 func (m *dividable) riskiest() (out *exposure) {
 	for _, l := range m.loads {
-		if l.risky() && (out == nil || slices.Max(l.at)*out.total > slices.Max(out.at)*l.total) {
+		if l.risky() && (out == nil || l.most*out.total > out.most*l.total) {
 			out = l.exposure
 		}
 	}
@@ -333,7 +346,7 @@ func (x *divider) partsOf(m *dividable, by axis, tolerance float64) []part {
 		if !known {
 			i = len(out)
 			at[by.of(cell)] = i
-			out = append(out, part{cells: bitset.New(2 * x.zones.Len()), price: options[o].Price})
+			out = append(out, part{cells: bitset.New(cellsPerZone * x.zones.Len()), price: options[o].Price})
 		}
 		out[i].cells.Add(cell)
 	}
@@ -376,13 +389,17 @@ func (m *dividable) weigh(c *part) {
 	}
 }
 
-// widen gives lists back what nobody's risk comes of: the more is listed, the less is sold out.
-func (x *divider) widen() {
+// look finds out how much of each owner can be lost at once.
+func (x *divider) look() {
 	for _, e := range x.owners {
 		if e != nil {
 			e.most = slices.Max(e.at)
 		}
 	}
+}
+
+// widen gives lists back what nobody's risk comes of: the more is listed, the less is sold out.
+func (x *divider) widen() {
 	for _, m := range x.machines {
 		for _, by := range []axis{byZone, byType} {
 			for c := m.all.Next(0); c >= 0; c = m.all.Next(c + 1) {
@@ -396,20 +413,21 @@ func (x *divider) widen() {
 
 // addIfFree adds a zone, or a half of the types, to what the machine may be, unless more of an owner can be lost at once then.
 func (m *dividable) addIfFree(by axis, where int) {
-	more := bitset.New(64 * len(m.all))
+	kept := map[int]bool{} // on the other axis
 	for c := m.cells.Next(0); c >= 0; c = m.cells.Next(c + 1) {
-		more.Add(by.to(c, where))
+		kept[(!by).of(c)] = true
 	}
-	more.AndNot(m.cells)
-	if !more.Within(m.all) {
-		return
-	}
-	for _, l := range m.loads {
-		for c := more.Next(0); c >= 0; c = more.Next(c + 1) {
+	more := bitset.New(64 * len(m.all))
+	for c := m.all.Next(0); c >= 0; c = m.all.Next(c + 1) {
+		if by.of(c) != where || !kept[(!by).of(c)] || m.cells.Has(c) {
+			continue
+		}
+		for _, l := range m.loads {
 			if l.at[c]+l.pods > l.most {
 				return
 			}
 		}
+		more.Add(c)
 	}
 	m.move(-1)
 	more.Or(m.cells)
