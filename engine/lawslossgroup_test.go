@@ -199,3 +199,14 @@ func TestLawNoMoreThanHalfOfAnOwnerIsLostAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// Machines that cost nothing are divided for nothing.
+func TestWhatCostsNothingIsNoDearer(t *testing.T) {
+	t.Parallel()
+	s := clusterOf(t, "pool general capacity in (spot)", "type small cpu=2 mem=4Gi zones=a,b spot=0", "pods web x2 cpu=1500m owner=Deployment")
+	plan := provisioning.Plan(s, engine.Options{}, nil)
+	text(t, plan) // which no number that is none survives
+	if n := len(plan.Launches); n != 2 || plan.Launches[0].Offerings[0].Zone == plan.Launches[1].Offerings[0].Zone || plan.Launches[1].Why.Division.Dearer != 0 {
+		t.Errorf("%s", scenario.Print(plan))
+	}
+}

@@ -456,7 +456,9 @@ func (x *divider) write(m *dividable) *engine.Division {
 	}
 	m.Chosen = m.Listed[0]
 	options := m.pool.Model.Options
-	out.Dearer = options[m.Chosen].Price/options[m.cheapest].Price - 1
+	if price := options[m.cheapest].Price; price > 0 {
+		out.Dearer = options[m.Chosen].Price/price - 1
+	}
 	if options[m.Chosen].Type != options[m.cheapest].Type {
 		i := slices.IndexFunc(m.Listed, func(o int) bool { return options[o].Type != options[m.Chosen].Type })
 		if m.RunnerUp = -1; i >= 0 {
