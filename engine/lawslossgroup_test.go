@@ -210,3 +210,41 @@ func TestWhatCostsNothingIsNoDearer(t *testing.T) {
 		t.Errorf("%s", scenario.Print(plan))
 	}
 }
+
+// What can be lost at once, and what that costs, in a catalog like EC2's: forty owners, five seeds.
+func TestWhatFewerLossesCost(t *testing.T) {
+	t.Parallel()
+	var clusters []*engine.Snapshot
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed+1, 1))
+		lines := []string{"catalog aws", "pool general karpenter.k8s.aws/instance-category in (c,m,r) arch in (amd64) karpenter.k8s.aws/instance-generation > 4 capacity in (spot,on-demand)"}
+		for o := range 40 {
+			lines = append(lines, fmt.Sprintf("pods w%d x%d cpu=%dm mem=%dMi owner=Deployment", o, 2+rng.IntN(20), 250*(1+rng.IntN(8)), 512*(1+rng.IntN(16))))
+		}
+		clusters = append(clusters, clusterOf(t, lines...))
+	}
+	measure := func(share float64) (cost, mean float64) {
+		owners, listed, machines := 0, 0, 0
+		for _, s := range clusters {
+			plan := provisioning.Plan(s, engine.Options{SpotSpreadShare: share}, nil)
+			cost += plan.Cost.LaunchesPerHour
+			most, total := lostAtOnce(s, plan)
+			for name, n := range total {
+				mean += float64(most[name]) / float64(n)
+				owners++
+			}
+			for _, l := range plan.Launches {
+				listed, machines = listed+len(l.Offerings), machines+1
+			}
+		}
+		mean /= float64(owners)
+		t.Logf("share %v: %.2f USD/h, %.0f %% of an owner can be lost at once, %.1f offerings for each of %d machines", share, cost, 100*mean, float64(listed)/float64(machines), machines)
+		return cost, mean
+	}
+	cost, mean := measure(-1)
+	for _, share := range []float64{0.02, 0.05, 0.15} {
+		if c, m := measure(share); c > cost*(1+share) || m > mean-0.1 {
+			t.Errorf("share %v: %v USD/h and %.2f of an owner, %v and %.2f without", share, c, m, cost, mean)
+		}
+	}
+}
