@@ -1,4 +1,6 @@
-package provisioning
+// Package lossgroup cuts what new spot machines list, so that not all pods of an owner are lost at once: the spot machines of a type in a zone
+// are taken away together.
+package lossgroup
 
 import (
 	"cmp"
@@ -13,6 +15,19 @@ import (
 	"tenon.sh/engine/offering"
 	"tenon.sh/engine/packing"
 )
+
+// Problem is what a plan's machines were chosen from.
+type Problem struct {
+	Pools   []*offering.Pool
+	Classes []packing.Class
+	// InGang reports whether the pods of the class start together or not at all.
+	InGang func(class int) bool
+	// Owners names the owners by the numbers that classes have of them.
+	Owners *capacity.Names
+	Cache  *inventory.Cache
+	// Machines are all that there are, Targets those that may take pods, as the solution has them.
+	Machines, Targets []*inventory.Machine
+}
 
 // divider has the spot machines of one owner bought from several loss groups: those of a type in a zone are taken away together.
 //
@@ -83,16 +98,13 @@ func (a axis) of(cell int) int {
 	return cell / cellsPerZone
 }
 
-// divide shortens the lists of new spot machines where more than half of an owner's pods could be lost at once, as far as other zones, or
-// other types, cost little more.
-//
-// It returns why, for the machines whose lists are shorter.
-func (p *Problem) divide(s *packing.Solution) map[*packing.Machine]*engine.Division {
-	tolerance := p.opt.EffectiveSpotSpreadShare()
+// Divide shortens the lists of new spot machines where more than half of an owner's pods could be lost at once, as far as other zones, or
+// other types, cost no more than that share more. It returns why, for the machines whose lists are shorter.
+func (p *Problem) Divide(s *packing.Solution, tolerance float64) map[*packing.Machine]*engine.Division {
 	if tolerance < 0 {
 		return nil
 	}
-	x := &divider{p: p, cellOf: make([][]int, len(p.Pools)), owners: make([]*exposure, p.owners.Len())}
+	x := &divider{p: p, cellOf: make([][]int, len(p.Pools)), owners: make([]*exposure, p.Owners.Len())}
 	x.read(s)
 	if len(x.machines) == 0 {
 		return nil
@@ -145,8 +157,8 @@ func (x *divider) read(s *packing.Solution) {
 // load adds up the pods of each owner on the machine.
 func (x *divider) load(m *dividable) {
 	for _, share := range m.Pods {
-		owners := x.p.Packing.Classes[share.Class].Owners
-		if owners == nil || x.p.Classes[share.Class].gang != nil {
+		owners := x.p.Classes[share.Class].Owners
+		if owners == nil || x.p.InGang(share.Class) {
 			continue
 		}
 		for _, n := range share.Pods {
@@ -175,7 +187,7 @@ func (x *divider) load(m *dividable) {
 		l := &m.loads[i]
 		e := x.owners[l.number]
 		if e == nil {
-			e = &exposure{name: x.p.owners.Name(l.number)}
+			e = &exposure{name: x.p.Owners.Name(l.number)}
 			x.owners[l.number] = e
 		} else {
 			e.several = true
@@ -224,10 +236,10 @@ func (x *divider) count(s *packing.Solution) {
 		}
 	}
 	for _, e := range x.owners {
-		if e == nil || x.p.Pods.Cache.Owned[e.name] == nil {
+		if e == nil || x.p.Cache.Owned[e.name] == nil {
 			continue
 		}
-		for _, f := range x.p.Pods.Cache.Owned[e.name].Infos {
+		for _, f := range x.p.Cache.Owned[e.name].Infos {
 			if h := nodes[f.Pod.Spec.NodeName]; h != nil && f.Active() {
 				on(e, h)
 			}
@@ -246,7 +258,7 @@ func (x *divider) count(s *packing.Solution) {
 // each calls do for each of the pods whose owner has others on new spot machines.
 func (x *divider) each(pods []packing.Share, do func(e *exposure)) {
 	for _, share := range pods {
-		owners := x.p.Packing.Classes[share.Class].Owners
+		owners := x.p.Classes[share.Class].Owners
 		for _, n := range share.Pods {
 			if owners != nil && owners[n] >= 0 && x.owners[owners[n]] != nil {
 				do(x.owners[owners[n]])
