@@ -18,8 +18,9 @@ type engineFlags struct {
 	PreferencePolicy string
 	PreferenceShare  float64
 	MinValuesPolicy  string
-	LargestCPU       int // -1 for any
-	MaxPodsPerNode   int // 0 for what a type takes
+	SpotSpreadShare  float64 // -1 for none
+	LargestCPU       int     // -1 for any
+	MaxPodsPerNode   int     // 0 for what a type takes
 	BufferLimits     string
 	SchedulerConfig  string
 	NominatePods     bool
@@ -30,7 +31,7 @@ type engineFlags struct {
 }
 
 func defaultEngineFlags() engineFlags {
-	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", LargestCPU: 96, NominatePods: true}
+	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", SpotSpreadShare: 0.02, LargestCPU: 96, NominatePods: true}
 }
 
 func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
@@ -39,6 +40,8 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.Float64Var(&o.PreferenceShare, "preference-share", o.PreferenceShare,
 		"with Weighted, what a soft constraint of weight 100 may cost: a share of what the pod itself costs")
 	flags.StringVar(&o.MinValuesPolicy, "min-values-policy", o.MinValuesPolicy, "what happens when minValues cannot be met: Strict or BestEffort")
+	flags.Float64Var(&o.SpotSpreadShare, "spot-spread-share", o.SpotSpreadShare,
+		"how much dearer a spot machine may be, as a share of its price, so that no more than half of an owner's pods are of one type in one zone; -1 to leave that to the cloud")
 	flags.IntVar(&o.LargestCPU, "largest-cpu", o.LargestCPU,
 		"machines with more cores are bought only for pods, or in pools, that smaller ones cannot serve; -1 for any size")
 	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
@@ -68,6 +71,8 @@ func (o engineFlags) check() error {
 	switch {
 	case !(o.PreferenceShare > 0) || math.IsInf(o.PreferenceShare, 0):
 		return fmt.Errorf("%s is %v: it must be more than 0", flagAndVariable("preference-share"), o.PreferenceShare)
+	case o.SpotSpreadShare != -1 && !(o.SpotSpreadShare > 0 && o.SpotSpreadShare <= 1):
+		return fmt.Errorf("%s is %v: it must be more than 0 and no more than 1, or -1 to leave to the cloud where spot machines are", flagAndVariable("spot-spread-share"), o.SpotSpreadShare)
 	case o.LargestCPU == 0 || o.LargestCPU < -1:
 		return fmt.Errorf("%s is %d: it must be a number of cores, or -1 for any", flagAndVariable("largest-cpu"), o.LargestCPU)
 	case o.MaxPodsPerNode < 0:
@@ -106,7 +111,7 @@ func readBufferLimits(text string) (corev1.ResourceList, error) {
 // options are what the engine is told. The flags must have passed check.
 func (o engineFlags) options() engine.Options {
 	opt := engine.Options{}
-	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "largest-cpu", "max-pods-per-node", "buffer-limits", "scheduler-config", "nominate-pods"} {
+	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "spot-spread-share", "largest-cpu", "max-pods-per-node", "buffer-limits", "scheduler-config", "nominate-pods"} {
 		o.apply(flag, &opt)
 	}
 	return opt
@@ -122,6 +127,8 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 		to.PreferenceShare = unless(o.PreferenceShare, standard.PreferenceShare)
 	case "min-values-policy":
 		to.MinValues = map[string]engine.MinValuesPolicy{"BestEffort": engine.BestEffort}[o.MinValuesPolicy]
+	case "spot-spread-share":
+		to.SpotSpreadShare = unless(o.SpotSpreadShare, standard.SpotSpreadShare)
 	case "largest-cpu":
 		to.LargestCPU = unless(o.LargestCPU, standard.LargestCPU)
 	case "max-pods-per-node":

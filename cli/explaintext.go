@@ -232,6 +232,9 @@ func launchFacts(l *explain.LaunchRecord) []fact {
 	if l.RunnerUp != nil {
 		facts = append(facts, fact{"instead of", engine.Choice{RunnerUp: *l.RunnerUp, PriceDifference: l.RunnerUpCostsMore}.RunnerUpSentence()})
 	}
+	if l.Division != nil {
+		facts = append(facts, fact{"listed", l.Division.Sentence()})
+	}
 	for i, o := range l.SoldOut {
 		if i == mostPodGroups {
 			facts = append(facts, fact{"", fmt.Sprintf("and %d more", len(l.SoldOut)-i)})

@@ -99,6 +99,9 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"absurd overhead":   {nil, map[string]string{"TENON_NODE_OVERHEAD_PRICE": "+Inf"}, `TENON_NODE_OVERHEAD_PRICE Inf 1000`},
 		"no share":          {[]string{"--preference-share=NaN"}, nil, `--preference-share more`},
 		"cores":             {nil, map[string]string{"TENON_LARGEST_CPU": "0"}, `--largest-cpu TENON_LARGEST_CPU -1`},
+		"spot share":        {[]string{"--spot-spread-share=0"}, nil, `--spot-spread-share TENON_SPOT_SPREAD_SHARE more`},
+		"spot share of two": {[]string{"--spot-spread-share=2"}, nil, `--spot-spread-share more`},
+		"no spot share":     {[]string{"--spot-spread-share=NaN"}, nil, `--spot-spread-share more`},
 		"pods per node":     {[]string{"--max-pods-per-node=-2"}, nil, `--max-pods-per-node negative`},
 		"buffer limits":     {[]string{"--buffer-limits=cpu=4,memory"}, nil, `--buffer-limits TENON_BUFFER_LIMITS "memory" limit`},
 		"limit twice":       {[]string{"--buffer-limits=cpu=4,cpu=5"}, nil, `--buffer-limits "cpu=5" once`},
@@ -131,12 +134,15 @@ func TestFlagsBecomeOptionsOfTheEngine(t *testing.T) {
 		args []string
 		want engine.Options
 	}{
-		"nothing":  {nil, engine.Options{}},
-		"defaults": {[]string{"--preference-policy=Respect", "--preference-share=0.1", "--largest-cpu=96", "--min-values-policy=Strict"}, engine.Options{}},
-		"weighted": {[]string{"--preference-policy=Weighted", "--preference-share=0.5"}, engine.Options{Preferences: engine.Weighted, PreferenceShare: 0.5}},
-		"ignore":   {[]string{"--preference-policy=Ignore"}, engine.Options{Preferences: engine.Ignore}},
-		"any size": {[]string{"--largest-cpu=-1"}, engine.Options{LargestCPU: -1}},
-		"few pods": {[]string{"--max-pods-per-node=30", "--largest-cpu=32"}, engine.Options{MaxPodsPerNode: 30, LargestCPU: 32}},
+		"nothing":   {nil, engine.Options{}},
+		"defaults":  {[]string{"--preference-policy=Respect", "--preference-share=0.1", "--largest-cpu=96", "--min-values-policy=Strict"}, engine.Options{}},
+		"weighted":  {[]string{"--preference-policy=Weighted", "--preference-share=0.5"}, engine.Options{Preferences: engine.Weighted, PreferenceShare: 0.5}},
+		"ignore":    {[]string{"--preference-policy=Ignore"}, engine.Options{Preferences: engine.Ignore}},
+		"any size":  {[]string{"--largest-cpu=-1"}, engine.Options{LargestCPU: -1}},
+		"spot":      {[]string{"--spot-spread-share=0.02"}, engine.Options{}},
+		"spot dear": {[]string{"--spot-spread-share=0.1"}, engine.Options{SpotSpreadShare: 0.1}},
+		"spot free": {[]string{"--spot-spread-share=-1"}, engine.Options{SpotSpreadShare: -1}},
+		"few pods":  {[]string{"--max-pods-per-node=30", "--largest-cpu=32"}, engine.Options{MaxPodsPerNode: 30, LargestCPU: 32}},
 		"buffers": {[]string{"--buffer-limits=cpu=100,memory=400Gi"}, engine.Options{BufferLimits: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("400Gi")}}},
 		"gate":      {[]string{"--feature-gates=TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true"}, engine.Options{TerminateFirstDrift: true}},

@@ -203,6 +203,9 @@ func outcome(r *simulator.Result) []fact {
 			count(r.Counts.Bound, "pod"), waited(r.Waited.Median), waited(r.Waited.P99), waited(r.Waited.Most), count(r.Counts.Jobs, "pod"))},
 		{"at the end", fmt.Sprintf("%s, %s running, %d waiting", count(r.AtEnd.Machines, "machine"), count(r.AtEnd.Pods, "pod"), r.AtEnd.Waiting)},
 	}
+	if r.MostLost > 0 {
+		facts = append(facts, fact{"lost at once", fmt.Sprintf("at most %.0f %% of the pods of one workload", 100*r.MostLost)})
+	}
 	kept := map[string]int{}
 	for code, n := range r.AtEnd.Kept {
 		kept[string(code)] = n

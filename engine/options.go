@@ -38,6 +38,9 @@ type Options struct {
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
 	// BufferLimits is what the pods that all CapacityBuffers stand for may request together; a resource that is not named has no limit.
 	BufferLimits corev1.ResourceList `json:"bufferLimits,omitempty"`
+	// SpotSpreadShare is how much dearer a spot machine may be, as a share of its price, so that no more than half of an owner's pods are
+	// lost at once. 0 means 0.02, below 0 that nothing is done for that.
+	SpotSpreadShare float64 `json:"spotSpreadShare,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
 	// TerminateFirstDrift lets machines that have drifted go before their replacement is there, where it has no room until then.
@@ -99,6 +102,14 @@ func (o Options) EffectivePreferenceShare() float64 {
 		return 0.1
 	}
 	return max(o.PreferenceShare, 0)
+}
+
+// EffectiveSpotSpreadShare is below 0 where nothing is done so that pods are not lost together.
+func (o Options) EffectiveSpotSpreadShare() float64 {
+	if o.SpotSpreadShare == 0 {
+		return 0.02
+	}
+	return o.SpotSpreadShare
 }
 
 // EffectiveLargestCPU is in thousandths of a core; 0 means any size.

@@ -131,6 +131,22 @@ type Choice struct {
 	// that resource.
 	Filled   float64
 	FilledBy corev1.ResourceName
+	// Division says why a launch of spot machines lists less than it could; nil where it lists all.
+	Division *Division `json:",omitempty"`
+}
+
+// Division is what a launch of spot machines lists, and does not, so that fewer pods of an owner can be lost at once: machines of one loss
+// group, a type in a zone, are taken away together.
+type Division struct {
+	// Owner is the controller that it is about, "ReplicaSet default/web".
+	Owner string `json:"owner"`
+	// Zones and Types are those that are listed, OtherZones and OtherTypes those that could be as well, cheapest first.
+	Zones      []string `json:"zones"`
+	OtherZones []string `json:"otherZones,omitempty"`
+	Types      []string `json:"types"`
+	OtherTypes []string `json:"otherTypes,omitempty"`
+	// Dearer is by what share of its price the cheapest offering is dearer for it.
+	Dearer float64 `json:"dearer"`
 }
 
 // Placement is one pod on one existing node, or on a machine that has been asked for and has no node yet.

@@ -24,6 +24,9 @@ func (r Reason) Sentence() string {
 // mostPoolNames is how many pools one part of a sentence names.
 const mostPoolNames = 5
 
+// mostTypeNames is how many instance types one does.
+const mostTypeNames = 3
+
 // Sentence says reasons in the order given; pools that refuse for the same reason share their words.
 func Sentence(reasons []Reason) string {
 	var messages []string
@@ -66,6 +69,25 @@ func (l *Launch) Sentence() string {
 	}
 	if next := l.Why.RunnerUpSentence(); next != "" {
 		text += "; " + next
+	}
+	if l.Why.Division != nil {
+		text += "; " + l.Why.Division.Sentence()
+	}
+	return text
+}
+
+// Sentence says what is listed, and why no more: "in b rather than a or c, so that not all of ReplicaSet default/web is lost at once: +0.4 %".
+func (d *Division) Sentence() string {
+	var parts []string
+	if len(d.OtherZones) > 0 {
+		parts = append(parts, "in "+strings.Join(d.Zones, " or ")+" rather than "+strings.Join(d.OtherZones, " or "))
+	}
+	if len(d.OtherTypes) > 0 {
+		parts = append(parts, "as "+AtMost(d.Types, mostTypeNames)+" rather than "+AtMost(d.OtherTypes, mostTypeNames))
+	}
+	text := strings.Join(parts, ", ") + ", so that not all of " + d.Owner + " is lost at once"
+	if d.Dearer > 0 {
+		return text + fmt.Sprintf(": +%.1f %%", 100*d.Dearer)
 	}
 	return text
 }

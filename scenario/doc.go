@@ -161,7 +161,7 @@
 //	check        checks every part of the last plan against the cluster as it is now
 //	life NAME    takes the steps of a claim's life (or of a node without a claim) until nothing is left to do now, and prints them
 //
-// Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= default-spread= (like
+// Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= spot-spread-share= (-1 for none) default-spread= (like
 // spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= buffer-limits=cpu:8 min-values=strict|besteffort effort= (0 for what a
 // controller spends, -1 for none) price-band= max-types= threads= spot-to-spot
 // terminate-first-drift no-nominations, and print more with cost and why. A simulation

@@ -215,7 +215,11 @@ func printWhy(plan *engine.Plan) string {
 		if l.Why.RunnerUp != (engine.OfferingID{}) {
 			fmt.Fprintf(&out, ", next %s for %s/h more", l.Why.RunnerUp, Price(l.Why.PriceDifference))
 		}
-		fmt.Fprintf(&out, ", %s %.0f %% full\n", l.Why.FilledBy, 100*l.Why.Filled)
+		fmt.Fprintf(&out, ", %s %.0f %% full", l.Why.FilledBy, 100*l.Why.Filled)
+		if l.Why.Division != nil {
+			fmt.Fprintf(&out, ", %s", l.Why.Division.Sentence())
+		}
+		out.WriteString("\n")
 	}
 	return out.String()
 }

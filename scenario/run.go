@@ -77,6 +77,10 @@ func (c *command) word(r *reader) (err error) {
 		var profile engine.SchedulerProfile
 		profile, err = w.schedulerProfile()
 		opt.Profiles = append(opt.Profiles, profile)
+	case "spot-spread-share":
+		if opt.SpotSpreadShare = -1; !strings.HasSuffix(w.text, "=-1") {
+			opt.SpotSpreadShare, err = w.share()
+		}
 	case "largest-cpu":
 		opt.LargestCPU, err = w.number()
 	case "max-pods-per-node":
@@ -107,7 +111,7 @@ func (c *command) word(r *reader) (err error) {
 	case "claims":
 		c.claims = true
 	default:
-		return r.unknown(w, "preferences= preference-share= default-spread= scheduler= largest-cpu= max-pods-per-node= buffer-limits= min-values= effort= "+
+		return r.unknown(w, "preferences= preference-share= spot-spread-share= default-spread= scheduler= largest-cpu= max-pods-per-node= buffer-limits= min-values= effort= "+
 			"max-types= price-band= threads= spot-to-spot terminate-first-drift no-nominations cost why; apply has claims; "+
 			"life has no-nominations machine-gone pod-left= brief-pod-left= unseen=")
 	}

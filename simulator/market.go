@@ -311,6 +311,9 @@ func (w *World) look(m *market) {
 		w.meter.Interrupted++
 		w.meter.ledger.lost++
 		if name, ok := w.claimByID[string(n.Machine)]; ok {
+			if s := w.seats[name]; s != nil {
+				w.meter.losses.add(s, now)
+			}
 			w.deleteClaim(name, "interrupted")
 		}
 	}

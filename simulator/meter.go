@@ -81,6 +81,8 @@ type Result struct {
 	PodDays               float64 `json:"podDays"`
 	EvictionsPerPodDay    float64 `json:"evictionsPerPodDay"`
 	AllEvictionsPerPodDay float64 `json:"allEvictionsPerPodDay"`
+	// MostLost is the largest share of a workload's pods that were on machines of one type and zone which the cloud took away together.
+	MostLost float64 `json:"mostLost"`
 	// Waited is how long pods waited for a node, in seconds: the half that waited least, 99 of 100, all.
 	Waited Waited `json:"waited"`
 	// AtEnd is the world when it ended.
@@ -120,16 +122,17 @@ type meter struct {
 	first          float64 // up to the beginning of the measurement
 	waits          []float64
 	ledger         ledger
+	losses         losses
 	planning       sync.WaitGroup // of what findBound has begun
 }
 
 func newMeter(w *World) *meter {
-	return &meter{Counts: newCounts(), world: w, ledger: ledger{world: w, accounts: map[string]*account{}, paid: map[CauseName]float64{}}}
+	return &meter{Counts: newCounts(), world: w, ledger: ledger{world: w, accounts: map[string]*account{}, paid: map[CauseName]float64{}}, losses: losses{begun: map[engine.OfferingID]*loss{}}}
 }
 
 // open begins to measure.
 func (m *meter) open(ctx context.Context, begin, end time.Time) {
-	m.Counts = newCounts()
+	m.Counts, m.losses.most = newCounts(), 0
 	m.opened, m.upTo, m.waits = begin, begin, nil
 	m.first = m.bill()
 	m.billed = m.first
@@ -334,6 +337,7 @@ func (w *World) result(ctx context.Context) *Result {
 	if r.PodDays = round(r.PodDays); r.PodDays > 0 {
 		r.EvictionsPerPodDay, r.AllEvictionsPerPodDay = round(float64(ours)/r.PodDays), round(float64(all)/r.PodDays)
 	}
+	r.MostLost = round(m.losses.most)
 	slices.Sort(m.waits)
 	if n := len(m.waits); n > 0 {
 		r.Waited = Waited{Median: m.waits[n/2], P99: m.waits[n*99/100], Most: m.waits[n-1]}

@@ -415,9 +415,12 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 			return r
 		}
 	}
-	price, cost := 0.0, 0.0
+	price, spot, cost := 0.0, 0.0, 0.0
 	for _, h := range p.Machines {
 		price += c.planner.price(h)
+		if len(p.Launches) > 0 && h.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
+			spot += c.planner.price(h)
+		}
 		cost += c.cost[c.index[h.Number]]
 	}
 	worst := 0.0
@@ -430,9 +433,11 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 		moving *= strictness
 	}
 	saving := price - worst - c.kept(p)
-	if saving-moving < c.least(price) {
+	// A spot machine may have been bought at a price that much higher, so that not all of an owner is lost at once.
+	least := max(c.least(price), c.opt.EffectiveSpotSpreadShare()*spot)
+	if saving-moving < least {
 		return engine.Reason{
-			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + c.least(price)), Have: dollars(max(saving, 0)),
+			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + least), Have: dollars(max(saving, 0)),
 			Key: replacementWord(p),
 		}
 	}
@@ -542,7 +547,11 @@ func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
 		if !c.opt.SpotToSpot {
 			return engine.Reason{Code: engine.SpotToSpot, NodePool: pool, Have: "replacing spot machines by spot machines is switched off"}
 		}
-		if n := len(l.InstanceTypes); len(p.Machines) == 1 && n < leastSpot {
+		n := len(l.InstanceTypes)
+		if l.Why.Division != nil { // the others are for machines beside it
+			n += len(l.Why.Division.OtherTypes)
+		}
+		if len(p.Machines) == 1 && n < leastSpot {
 			return engine.Reason{Code: engine.SpotToSpot, NodePool: pool, Have: fmt.Sprintf("a cheaper machine could be of %s only, and %d are needed", engine.Plural(n, "spot type"), leastSpot)}
 		}
 	}

@@ -26,6 +26,8 @@ type LaunchRecord struct {
 	// RunnerUp is the cheapest offering of another instance type, which costs RunnerUpCostsMore USD per hour more.
 	RunnerUp          *engine.OfferingID `json:"runnerUp,omitempty"`
 	RunnerUpCostsMore float64            `json:"runnerUpCostsMore"`
+	// Division is what is not listed so that fewer pods of an owner can be lost at once, nil where all is.
+	Division *engine.Division `json:"division,omitempty"`
 	// Filled is the largest share of any resource that is asked for, FilledBy that resource.
 	Filled   float64             `json:"filled"`
 	FilledBy corev1.ResourceName `json:"filledBy,omitempty"`
@@ -61,7 +63,7 @@ func (x *podExplainer) launched(l *engine.Launch) {
 	r := &LaunchRecord{
 		Name: l.Name, Commitment: l.Commitment, Considered: l.Why.Considered, Listed: len(l.Offerings), Filled: l.Why.Filled, FilledBy: l.Why.FilledBy,
 		RunnerUpCostsMore: l.Why.PriceDifference, Pods: podTexts(l.Pods), PodIDs: l.Pods, Requests: quantityTexts(l.Requests),
-		sentence: l.Sentence(),
+		Division: l.Why.Division, sentence: l.Sentence(),
 	}
 	if l.Why.RunnerUp != (engine.OfferingID{}) {
 		r.RunnerUp = &l.Why.RunnerUp

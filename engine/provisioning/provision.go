@@ -17,6 +17,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lossgroup"
 	"tenon.sh/engine/offering"
 	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
@@ -114,11 +115,13 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		plan.Sequence = append(plan.Sequence, kube.PodID(p.Classes[pod.Class].Pods[pod.Number]))
 	}
 	count := map[string]int{}
+	divided := p.lossGroups().Divide(s, p.opt.EffectiveSpotSpreadShare())
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.Pools[m.Pool]
 		count[pool.NodePool.Name]++
 		launch := p.launch(m, p.podsOf(m.Pods))
+		launch.Why.Division = divided[m]
 		launch.Name = fmt.Sprintf("%s-%d", pool.NodePool.Name, count[pool.NodePool.Name])
 		plan.Launches = append(plan.Launches, launch)
 		plan.Cost.LaunchesPerHour += launch.Price
@@ -145,6 +148,14 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 	}
 	plan.Cost.Prices = p.prices(s.Worth)
 	return plan
+}
+
+// lossGroups is the problem for those who cut the lists of its machines.
+func (p *Problem) lossGroups() *lossgroup.Problem {
+	return &lossgroup.Problem{
+		Pools: p.Pools, Classes: p.Packing.Classes, InGang: func(class int) bool { return p.Classes[class].gang != nil }, Owners: &p.owners,
+		Cache: p.Pods.Cache, Machines: p.Machines, Targets: p.Targets,
+	}
 }
 
 // noise is the share of a price below which a difference comes of the arithmetic alone.

@@ -1,0 +1,498 @@
+// Package lossgroup cuts what new spot machines list, so that not all pods of an owner are lost at once: the spot machines of a type in a zone
+// are taken away together.
+package lossgroup
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/offering"
+	"tenon.sh/engine/packing"
+)
+
+// Problem is what a plan's machines were chosen from.
+type Problem struct {
+	Pools   []*offering.Pool
+	Classes []packing.Class
+	// InGang reports whether the pods of the class start together or not at all.
+	InGang func(class int) bool
+	// Owners names the owners by the numbers that classes have of them.
+	Owners *capacity.Names
+	Cache  *inventory.Cache
+	// Machines are all that there are, Targets those that may take pods, as the solution has them.
+	Machines, Targets []*inventory.Machine
+}
+
+// divider has the spot machines of one owner bought from several loss groups: those of a type in a zone are taken away together.
+//
+// A machine lists what it would alone, so that machines alike list the same, and the cloud may start all of them in one zone. Here lists get
+// shorter, never longer: whatever is listed holds the machine's pods, with all rules between pods. So the plan stays right, and costs more
+// only by what a list's cheapest offering is dearer then.
+//
+// What is counted are cells, a zone with every sixteenth one of the types that are listed: that is a few numbers for each owner, and not one
+// for each type in each zone. Types that are listed together are hardly ever of one cell.
+type divider struct {
+	p        *Problem
+	zones    capacity.Names
+	types    capacity.Names // in the order in which lists name them
+	cellOf   [][]int        // of each pool's options: one more than its cell, 0 until it is asked for
+	owners   []*exposure    // by their numbers, nil for those without pods on new spot machines
+	machines []*dividable
+}
+
+// exposure is how much of an owner can be lost at once.
+type exposure struct {
+	name  string
+	total int   // of its pods that run, or will
+	at    []int // how many of them are on spot machines that may be of the cell
+	// several is true if it has pods on more than one spot machine.
+	several bool
+	most    int // in any cell, when it was last looked at
+}
+
+// risky reports whether more than half of the pods can be lost at once, and need not.
+func (e *exposure) risky() bool { return e.several && e.most > e.total/2 }
+
+// dividable is a new spot machine.
+type dividable struct {
+	*packing.Machine
+	pool       *offering.Pool
+	loads      []ownerLoad
+	all, cells bitset.Set // of what could be listed, and of what is
+	listed     []int      // what could be
+	cheapest   int        // of these
+	unpriced   bool       // some price stands in for one that nobody knows
+	why        *exposure  // nil for nobody
+}
+
+// ownerLoad is how many pods of an owner a machine has.
+type ownerLoad struct {
+	*exposure
+	number, pods int
+}
+
+// cellsPerZone is even, for the sake of every second type.
+const cellsPerZone = 16
+
+func cellOf(zone, kind int) int { return zone*cellsPerZone + kind%cellsPerZone }
+
+// axis is by what lists are cut: by zone, or by every second type.
+type axis bool
+
+const (
+	byZone axis = false
+	byType axis = true
+)
+
+// of is where the cell is on the axis.
+func (a axis) of(cell int) int {
+	if a == byType {
+		return cell % 2
+	}
+	return cell / cellsPerZone
+}
+
+// Divide shortens the lists of new spot machines where more than half of an owner's pods could be lost at once, as far as other zones, or
+// other types, cost no more than that share more. It returns why, for the machines whose lists are shorter.
+func (p *Problem) Divide(s *packing.Solution, tolerance float64) map[*packing.Machine]*engine.Division {
+	if tolerance < 0 {
+		return nil
+	}
+	x := &divider{p: p, cellOf: make([][]int, len(p.Pools)), owners: make([]*exposure, p.Owners.Len())}
+	x.read(s)
+	if len(x.machines) == 0 {
+		return nil
+	}
+	x.count(s)
+	x.look()
+	for _, m := range x.machines {
+		m.why = m.riskiest()
+	}
+	for _, by := range []axis{byZone, byType} {
+		x.narrow(by, tolerance)
+		x.look()
+	}
+	x.widen()
+	out := map[*packing.Machine]*engine.Division{}
+	for _, m := range x.machines {
+		out[m.Machine] = x.write(m)
+	}
+	return out
+}
+
+// read finds the new spot machines with pods that have owners. Pods that start together are as good as lost once some of them are: they are
+// left out.
+func (x *divider) read(s *packing.Solution) {
+	for i := range s.New {
+		m := &s.New[i]
+		pool := x.p.Pools[m.Pool]
+		if !x.p.isSpot(m) {
+			continue
+		}
+		d := &dividable{Machine: m, pool: pool, listed: m.Listed, cheapest: m.Chosen}
+		x.load(d)
+		if len(d.loads) == 0 {
+			continue
+		}
+		x.machines = append(x.machines, d)
+		if x.cellOf[m.Pool] == nil {
+			x.cellOf[m.Pool] = make([]int, len(pool.Options))
+		}
+		for _, o := range m.Listed {
+			option := &pool.Options[o]
+			d.unpriced = d.unpriced || option.Offering.PriceUnknown
+			if x.cellOf[m.Pool][o] == 0 {
+				x.cellOf[m.Pool][o] = 1 + cellOf(x.zones.Index(option.Offering.Zone), x.types.Index(option.Kind.Name))
+			}
+		}
+	}
+}
+
+// load adds up the pods of each owner on the machine.
+func (x *divider) load(m *dividable) {
+	for _, share := range m.Pods {
+		owners := x.p.Classes[share.Class].Owners
+		if owners == nil || x.p.InGang(share.Class) {
+			continue
+		}
+		for _, n := range share.Pods {
+			owner := owners[n]
+			if owner < 0 {
+				continue
+			}
+			if k := len(m.loads) - 1; k >= 0 && m.loads[k].number == owner {
+				m.loads[k].pods++
+				continue
+			}
+			m.loads = append(m.loads, ownerLoad{number: owner, pods: 1})
+		}
+	}
+	slices.SortStableFunc(m.loads, func(a, b ownerLoad) int { return cmp.Compare(a.number, b.number) })
+	sums := m.loads[:0]
+	for _, l := range m.loads {
+		if k := len(sums) - 1; k >= 0 && sums[k].number == l.number {
+			sums[k].pods += l.pods
+			continue
+		}
+		sums = append(sums, l)
+	}
+	m.loads = sums
+	for i := range m.loads {
+		l := &m.loads[i]
+		e := x.owners[l.number]
+		if e == nil {
+			e = &exposure{name: x.p.Owners.Name(l.number)}
+			x.owners[l.number] = e
+		} else {
+			e.several = true
+		}
+		e.total += l.pods
+		l.exposure = e
+	}
+}
+
+// count adds up where the owners' pods are, or may come to be.
+func (x *divider) count(s *packing.Solution) {
+	cells := cellsPerZone * x.zones.Len()
+	for _, e := range x.owners {
+		if e != nil {
+			e.at = make([]int, cells)
+		}
+	}
+	for _, m := range x.machines {
+		m.all = bitset.New(cells)
+		for _, o := range m.Listed {
+			m.all.Add(x.cellOf[m.Pool][o] - 1)
+		}
+		m.cells = m.all
+		m.move(1)
+	}
+	known := map[*inventory.Machine]bitset.Set{}
+	on := func(e *exposure, h *inventory.Machine) {
+		e.total++
+		at, seen := known[h]
+		if !seen {
+			at = x.cellsOf(h)
+			known[h] = at
+		}
+		if at == nil {
+			return
+		}
+		e.several = true // beside a new one
+		for c := at.Next(0); c >= 0; c = at.Next(c + 1) {
+			e.at[c]++
+		}
+	}
+	nodes := make(map[string]*inventory.Machine, len(x.p.Machines))
+	for _, h := range x.p.Machines {
+		if h.Node != nil && !h.Leaving {
+			nodes[h.Node.Name] = h
+		}
+	}
+	for _, e := range x.owners {
+		if e == nil || x.p.Cache.Owned[e.name] == nil {
+			continue
+		}
+		for _, f := range x.p.Cache.Owned[e.name].Infos {
+			if h := nodes[f.Pod.Spec.NodeName]; h != nil && f.Active() {
+				on(e, h)
+			}
+		}
+	}
+	for i, h := range x.p.Targets {
+		x.each(s.OnNodes[i], func(e *exposure) { on(e, h) })
+	}
+	for i := range s.New {
+		if m := &s.New[i]; !x.p.isSpot(m) {
+			x.each(m.Pods, func(e *exposure) { e.total++ })
+		}
+	}
+}
+
+// each calls do for each of the pods whose owner has others on new spot machines.
+func (x *divider) each(pods []packing.Share, do func(e *exposure)) {
+	for _, share := range pods {
+		owners := x.p.Classes[share.Class].Owners
+		for _, n := range share.Pods {
+			if owners != nil && owners[n] >= 0 && x.owners[owners[n]] != nil {
+				do(x.owners[owners[n]])
+			}
+		}
+	}
+}
+
+func (p *Problem) isSpot(m *packing.Machine) bool {
+	return p.Pools[m.Pool].Options[m.Chosen].Offering.CapacityType == v1.CapacityTypeSpot
+}
+
+// cellsOf are the cells of which the machine is, or may come to be; nil for one that is not on spot.
+func (x *divider) cellsOf(h *inventory.Machine) bitset.Set {
+	types, zones := h.LossGroups()
+	if len(zones) == 0 {
+		return nil
+	}
+	out := bitset.New(cellsPerZone * x.zones.Len())
+	for _, zone := range zones {
+		for _, kind := range types {
+			if z, t := x.zones.Find(zone), x.types.Find(kind); z >= 0 && t >= 0 {
+				out.Add(cellOf(z, t))
+			}
+		}
+	}
+	return out
+}
+
+// move counts the machine's pods where it may be; with -1 no longer.
+func (m *dividable) move(sign int) {
+	for _, l := range m.loads {
+		for c := m.cells.Next(0); c >= 0; c = m.cells.Next(c + 1) {
+			l.at[c] += sign * l.pods
+		}
+	}
+}
+
+// riskiest is the owner with pods on the machine of which the largest share can be lost at once, if that need not be.
+func (m *dividable) riskiest() (out *exposure) {
+	for _, l := range m.loads {
+		if l.risky() && (out == nil || l.most*out.total > out.most*l.total) {
+			out = l.exposure
+		}
+	}
+	return out
+}
+
+// part is one of the parts that a list may be cut down to.
+type part struct {
+	cells bitset.Set
+	price float64 // of its cheapest offering
+	// excess is by how much more than half of each owner could be lost at once, weight how much in all; both in thousandths of owners.
+	excess, weight int
+}
+
+// narrow cuts lists down to a zone, or to every second type, for each owner of which more than half can be lost at once. The cheapest part
+// comes first that is no more than half of any.
+func (x *divider) narrow(by axis, tolerance float64) {
+	var cut []*dividable
+	var parts [][]part
+	for _, m := range x.machines {
+		if m.why == nil || m.unpriced || m.riskiest() == nil {
+			continue
+		}
+		if can := x.partsOf(m, by, tolerance); len(can) > 0 {
+			cut, parts = append(cut, m), append(parts, can)
+		}
+	}
+	for _, m := range cut {
+		m.move(-1)
+	}
+	for i, m := range cut {
+		for j := range parts[i] {
+			m.weigh(&parts[i][j])
+		}
+		best := slices.MinFunc(parts[i], func(a, b part) int {
+			return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.price, b.price), cmp.Compare(a.weight, b.weight))
+		})
+		m.cells = best.cells
+		m.move(1)
+	}
+}
+
+// partsOf are the parts of what the machine lists that are not much dearer than the whole and keep the variety that the pool asks for;
+// the cheapest comes first.
+func (x *divider) partsOf(m *dividable, by axis, tolerance float64) []part {
+	var out []part
+	at := map[int]int{}
+	options := m.pool.Model.Options
+	for _, o := range m.listed {
+		cell := x.cellOf[m.Pool][o] - 1
+		if !m.cells.Has(cell) {
+			continue
+		}
+		i, known := at[by.of(cell)]
+		if !known {
+			i = len(out)
+			at[by.of(cell)] = i
+			out = append(out, part{cells: bitset.New(cellsPerZone * x.zones.Len()), price: options[o].Price})
+		}
+		out[i].cells.Add(cell)
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return slices.DeleteFunc(out, func(c part) bool {
+		return c.price > options[m.cheapest].Price*(1+tolerance) || !x.isVaried(m, c.cells)
+	})
+}
+
+// isVaried reports whether the part of the list keeps what the pool's minValues ask for, as far as the list does.
+func (x *divider) isVaried(m *dividable, cells bitset.Set) bool {
+	for _, v := range m.pool.Model.Variety {
+		all, kept := map[int]bool{}, map[int]bool{}
+		for _, o := range m.listed {
+			all[v.Value[o]] = true
+			if cells.Has(x.cellOf[m.Pool][o] - 1) {
+				kept[v.Value[o]] = true
+			}
+		}
+		if len(kept) < min(v.Min, len(all)) {
+			return false
+		}
+	}
+	return true
+}
+
+// weigh works out what it means to the owners if the machine is of the part.
+func (m *dividable) weigh(c *part) {
+	for _, l := range m.loads {
+		most := 0
+		for cell := c.cells.Next(0); cell >= 0; cell = c.cells.Next(cell + 1) {
+			most = max(most, l.at[cell])
+		}
+		if l.several {
+			c.excess += 1000 * max(0, most+l.pods-l.total/2) / l.total
+			c.weight += 1000 * l.pods * most / l.total / l.total
+		}
+	}
+}
+
+// look finds out how much of each owner can be lost at once.
+func (x *divider) look() {
+	for _, e := range x.owners {
+		if e != nil {
+			e.most = slices.Max(e.at)
+		}
+	}
+}
+
+// widen gives lists back what nobody's risk comes of: the more is listed, the less is sold out.
+func (x *divider) widen() {
+	for _, m := range x.machines {
+		for _, by := range []axis{byZone, byType} {
+			for c := m.all.Next(0); c >= 0; c = m.all.Next(c + 1) {
+				if !m.cells.Has(c) {
+					m.addIfFree(by, by.of(c))
+				}
+			}
+		}
+	}
+}
+
+// addIfFree adds a zone, or a half of the types, to what the machine may be, unless more of an owner can be lost at once then.
+func (m *dividable) addIfFree(by axis, where int) {
+	kept := map[int]bool{} // on the other axis
+	for c := m.cells.Next(0); c >= 0; c = m.cells.Next(c + 1) {
+		kept[(!by).of(c)] = true
+	}
+	more := bitset.New(64 * len(m.all))
+	for c := m.all.Next(0); c >= 0; c = m.all.Next(c + 1) {
+		if by.of(c) != where || !kept[(!by).of(c)] || m.cells.Has(c) {
+			continue
+		}
+		for _, l := range m.loads {
+			if l.at[c]+l.pods > l.most {
+				return
+			}
+		}
+		more.Add(c)
+	}
+	m.move(-1)
+	more.Or(m.cells)
+	m.cells = more
+	m.move(1)
+}
+
+// write shortens the machine's list to what it may be, and says why; nil where nothing is left out.
+func (x *divider) write(m *dividable) *engine.Division {
+	if m.all.Within(m.cells) {
+		return nil
+	}
+	m.Listed = nil
+	var zones, types, allZones, allTypes []string
+	for _, o := range m.listed {
+		option := &m.pool.Options[o]
+		allZones, allTypes = append(allZones, option.Offering.Zone), append(allTypes, option.Kind.Name)
+		if m.cells.Has(x.cellOf[m.Pool][o] - 1) {
+			m.Listed = append(m.Listed, o)
+			zones, types = append(zones, option.Offering.Zone), append(types, option.Kind.Name)
+		}
+	}
+	out := &engine.Division{Owner: m.why.words(), Zones: distinct(zones, nil), OtherZones: distinct(allZones, zones), Types: distinct(types, nil), OtherTypes: distinct(allTypes, types)}
+	if slices.Contains(m.Listed, m.cheapest) {
+		return out
+	}
+	m.Chosen = m.Listed[0]
+	options := m.pool.Model.Options
+	if price := options[m.cheapest].Price; price > 0 {
+		out.Dearer = options[m.Chosen].Price/price - 1
+	}
+	if options[m.Chosen].Type != options[m.cheapest].Type {
+		i := slices.IndexFunc(m.Listed, func(o int) bool { return options[o].Type != options[m.Chosen].Type })
+		if m.RunnerUp = -1; i >= 0 {
+			m.RunnerUp = m.Listed[i]
+		}
+	}
+	return out
+}
+
+// distinct are the names, each once, in their order, without some of them.
+func distinct(names, without []string) []string {
+	var out []string
+	for _, name := range names {
+		if !slices.Contains(without, name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// words name the owner: the kind, then the namespace and the name.
+func (e *exposure) words() string {
+	parts := strings.SplitN(e.name, "/", 3)
+	return parts[1] + " " + parts[0] + "/" + parts[2]
+}
