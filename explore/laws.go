@@ -193,6 +193,9 @@ func (l *laws) promising(claim *v1.NodeClaim) bool {
 	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
 		return false
 	}
+	if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Reason == "NodeNotFound" { // it had joined, and has no node any more
+		return false
+	}
 	if c := v1.GetCondition(claim, v1.ConditionLaunched); v1.IsTrue(claim, v1.ConditionLaunched) && l.w.clock.Since(c.LastTransitionTime.Time) > late {
 		return false
 	}
