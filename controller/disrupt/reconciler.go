@@ -112,7 +112,9 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 	r.reportKept(view, plan.Kept)
 	disruptions := r.patient(view, plan.Disruptions)
 	r.reportMoves(view, plan.Judgements, disruptions)
-	inProgress := r.goOn(ctx, view, replacement.Progress(snap, r.Options, &r.progress))
+	orders := replacement.Progress(snap, r.Options, &r.progress)
+	disruptions = replacement.Beside(snap, orders, disruptions)
+	inProgress := r.goOn(ctx, view, orders)
 	r.begun = nil
 	err := errors.Join(
 		inProgress, r.takeBack(ctx, view, plan), r.begin(ctx, view, disruptions), r.avoid(ctx, view, plan.Next),

@@ -1,8 +1,11 @@
 package replacement
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -103,5 +106,32 @@ func TestOrdersHaveTimeByTheNumberOfClaims(t *testing.T) {
 		if got := patienceFor(claims); got != want {
 			t.Errorf("%d claims: %v, want %v", claims, got, want)
 		}
+	}
+}
+
+// Replacements that are given up use up budgets that the plan of the same pass has counted on.
+func TestNothingBeginsInAPoolThatGivesUpNodes(t *testing.T) {
+	t.Parallel()
+	s := &engine.Snapshot{}
+	for _, name := range []string{"a-old", "a-ready", "a-empty", "b-starting", "b-empty"} {
+		c := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.NodePoolLabelKey: name[:1]}}}
+		if name != "b-starting" {
+			v1.SetCondition(c, v1.ConditionInitialized, metav1.ConditionTrue, "", "", time.Time{})
+		}
+		s.NodeClaims = append(s.NodeClaims, c)
+	}
+	wanted := []engine.Disruption{{Claims: []string{"a-empty"}}, {Claims: []string{"b-empty"}}}
+	of := func(names ...string) string {
+		var left []string
+		for _, d := range Beside(s, []Order{{Surrender: names}}, wanted) {
+			left = append(left, d.Claims...)
+		}
+		return strings.Join(left, " ")
+	}
+	if got := of("a-ready"); got != "b-empty" {
+		t.Errorf("beside a-ready, which is given up, %q go", got)
+	}
+	if got := of("b-starting"); got != "a-empty b-empty" { // it is no node yet
+		t.Errorf("beside b-starting, which is given up, %q go", got)
 	}
 }

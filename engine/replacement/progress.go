@@ -323,6 +323,29 @@ func (o *orders) affordable(order *Order, names []string) []string {
 	})
 }
 
+// Beside leaves out what is wanted of pools in which orders give up nodes now: whoever decided it did not know what they use up of the
+// budgets, and decides anew in the next pass.
+func Beside(s *engine.Snapshot, list []Order, wanted []engine.Disruption) []engine.Disruption {
+	var names []string
+	for i := range list {
+		names = append(names, list[i].Surrender...)
+	}
+	if len(names) == 0 {
+		return wanted
+	}
+	poolOf, busy := map[string]string{}, map[string]bool{}
+	for _, c := range s.NodeClaims {
+		pool := c.Labels[v1.NodePoolLabelKey]
+		poolOf[c.Name] = pool
+		if slices.Contains(names, c.Name) && v1.IsTrue(c, v1.ConditionInitialized) {
+			busy[pool] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(wanted), func(d engine.Disruption) bool {
+		return slices.ContainsFunc(d.Claims, func(name string) bool { return busy[poolOf[name]] })
+	})
+}
+
 func (o *orders) isNominated(node string) bool {
 	return slices.ContainsFunc(o.s.Pods, func(p *corev1.Pod) bool {
 		return p.Spec.NodeName == "" && p.Status.NominatedNodeName == node && kube.IsActive(p)
