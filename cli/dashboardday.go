@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,7 +95,7 @@ func (d *recordedDay) simulate(ctx context.Context, reading *scenario.Reading, t
 		return nil, nil, fmt.Errorf("start tenon simulate: %w", err)
 	}
 	defer change.Close()
-	said := &simulationSays{hours: hours}
+	said := &simulationSays{hours: hours, file: d.file}
 	command := exec.CommandContext(ctx, program, "simulate", "-f", "-", "--empty", "--trace", d.file, "--change", "/dev/fd/3", "--memory-limit", d.memory, "--progress", "-o", "json")
 	command.Args[0] = "tenon"
 	command.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.GOMAXPROCS(0)-1))) // one core is the page's
@@ -126,28 +128,42 @@ func (d *recordedDay) comparison(document []byte, notes []string) (*dashboard.Co
 	}
 	before, after := read.Results[0], read.Results[1]
 	difference := "the same"
-	switch {
+	switch less := fmt.Sprintf("%.2f", math.Abs(before.Cost-after.Cost)); {
+	case less == "0.00":
 	case after.Cost < before.Cost:
-		difference = fmt.Sprintf("$%.2f less", before.Cost-after.Cost)
-	case after.Cost > before.Cost:
-		difference = fmt.Sprintf("$%.2f more", after.Cost-before.Cost)
+		difference = "$" + less + " less"
+	default:
+		difference = "$" + less + " more"
 	}
+	// Pods that wait cost nothing, and are in no wait that has an end.
+	waiting := fmt.Sprintf("Pods that wait cost nothing: %.1f of them wait on average unchanged, and %.1f changed; at the end %d, and %d.",
+		meanWaiting(before), meanWaiting(after), before.AtEnd.Waiting, after.AtEnd.Waiting)
 	out := &dashboard.Comparison{
 		Document: document, Picture: []byte(drawSimulation(read.Results, d.days)), Notes: notes,
 		Headline: fmt.Sprintf("Over %s these pods cost $%.2f with the cluster unchanged, and $%.2f changed: %s.", dayWords(d.days), before.Cost, after.Cost, difference),
-		Parts:    []dashboard.Part{{Rows: comparisonRows(read.Results)}},
+		Parts:    []dashboard.Part{{Rows: comparisonRows(read.Results), Lines: []string{waiting}}},
 		Commands: "tenon snapshot -o cluster.yaml\ntenon simulate -f cluster.yaml --empty --change changed.yaml --trace " + filepath.Base(d.file),
 	}
 	if before.Bound > 0 {
-		out.Parts[0].Lines = []string{fmt.Sprintf("The bound, below which no plan for them can cost, is $%.2f unchanged and $%.2f changed.", before.Bound, after.Bound)}
+		out.Parts[0].Lines = append(out.Parts[0].Lines, fmt.Sprintf("The bound, below which no plan for them can cost, is $%.2f unchanged and $%.2f changed.", before.Bound, after.Bound))
 		out.Parts = append(out.Parts, dashboard.Part{Title: causesTitle, Rows: causeRows(read.Results)})
 	}
 	return out, nil
 }
 
+// meanWaiting is how many pods wait on average.
+func meanWaiting(r *simulator.Result) float64 {
+	sum := 0.0
+	for i := range r.Hours {
+		sum += r.Hours[i].Waiting
+	}
+	return sum / float64(max(1, len(r.Hours)))
+}
+
 // simulationSays reads what tenon simulate says on standard error.
 type simulationSays struct {
 	hours  func(done, all int)
+	file   string // the trace; where it is is not for the page
 	notes  []string
 	others []string // the first of them
 	begun  []byte   // a line that is not whole
@@ -172,6 +188,7 @@ func (s *simulationSays) Write(p []byte) (int, error) {
 
 func (s *simulationSays) line(line string) {
 	var done, all int
+	line = strings.ReplaceAll(line, s.file, filepath.Base(s.file))
 	note, isNote := strings.CutPrefix(line, "note: ")
 	n, _ := fmt.Sscanf(line, progressForm, &done, &all)
 	switch {
@@ -194,5 +211,6 @@ func (s *simulationSays) problem(err error, memory string) error {
 			return errors.New(said)
 		}
 	}
-	return fmt.Errorf("tenon simulate has ended without a result: %w: %s", err, strings.Join(s.others, " "))
+	log.Printf("tenon simulate has ended without a result: %v\n%s", err, strings.Join(s.others, "\n"))
+	return errors.New("tenon simulate has ended without a result, and the log of this page's server says why")
 }

@@ -91,6 +91,9 @@ func (o engineFlags) check() error {
 	return err
 }
 
+// plainResources are the resources without a domain in their names, but for huge pages.
+var plainResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
+
 // readBufferLimits reads name=amount,name=amount; nothing of an empty text.
 func readBufferLimits(text string) (corev1.ResourceList, error) {
 	if text == "" {
@@ -102,6 +105,9 @@ func readBufferLimits(text string) (corev1.ResourceList, error) {
 		q, err := resource.ParseQuantity(amount)
 		if _, twice := out[corev1.ResourceName(name)]; err != nil || name == "" || twice || q.Sign() < 0 {
 			return nil, fmt.Errorf("%q is no limit: write each resource once, with an amount: cpu=100,memory=400Gi", part)
+		}
+		if !strings.Contains(name, "/") && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) && !slices.Contains(plainResources, corev1.ResourceName(name)) {
+			return nil, fmt.Errorf("%q is no resource that pods request: cpu, memory, ephemeral-storage, pods, hugepages-2Mi, or one with a domain, like nvidia.com/gpu", name)
 		}
 		out[corev1.ResourceName(name)] = q
 	}

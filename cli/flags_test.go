@@ -105,6 +105,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"pods per node":     {[]string{"--max-pods-per-node=-2"}, nil, `--max-pods-per-node negative`},
 		"buffer limits":     {[]string{"--buffer-limits=cpu=4,memory"}, nil, `--buffer-limits TENON_BUFFER_LIMITS "memory" limit`},
 		"limit twice":       {[]string{"--buffer-limits=cpu=4,cpu=5"}, nil, `--buffer-limits "cpu=5" once`},
+		"limit of nothing":  {[]string{"--buffer-limits=mem=400Gi"}, nil, `--buffer-limits "mem" memory`},
 		"limit below 0":     {nil, map[string]string{"TENON_BUFFER_LIMITS": "cpu=-1"}, `--buffer-limits "cpu=-1"`},
 		"scheduler":         {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {unknown: 1}"}, `SCHEDULER_CONFIG unknown`},
 		"spread": {nil, map[string]string{"SCHEDULER_CONFIG": "podTopologySpread: {defaultConstraints: [{maxSkew: 0, topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}"},

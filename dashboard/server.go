@@ -82,6 +82,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 		if page.path == whatIfPath {
 			mux.HandleFunc("POST "+whatIfPath, s.tryPage(page))
 			mux.HandleFunc("POST "+dayPath, s.dayPage(page))
+			mux.Handle("GET "+dayPath, http.RedirectHandler(whatIfPath, http.StatusSeeOther)) // its answers to forms are looked at again
 		}
 	}
 	mux.HandleFunc("GET /assets/{name}", a.serve)

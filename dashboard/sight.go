@@ -29,8 +29,8 @@ const outOfSight = "a pod of another namespace"
 // added to a document later is not shown before somebody has thought of it.
 func (v *view) within(sight Sight) (*view, error) {
 	sees := func(pod string) bool {
-		namespace, _, _ := strings.Cut(pod, "/")
-		return slices.Contains(sight.Namespaces, namespace)
+		namespace, _, both := strings.Cut(pod, "/") // a name alone is one in the namespace default
+		return both && slices.Contains(sight.Namespaces, namespace)
 	}
 	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error(), NoDay: v.NoDay}
 	if v.Day != nil { // whoever asks sees what others have asked, and its pods are of all namespaces
@@ -53,8 +53,8 @@ func (v *view) within(sight Sight) (*view, error) {
 			return nil, errOutOfSight
 		}
 		e, err := v.Explain(kind, name)
-		if err != nil {
-			return nil, err
+		if err != nil { // what it says names others
+			return nil, fmt.Errorf("there is no %s %s that can be explained: see what the lists of this page name", kind, name)
 		}
 		return e.within(scrub)
 	}

@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,6 +45,27 @@ func TestGroupsAndRequestsAreSeenAsThePodsOfTheirNamespace(t *testing.T) {
 	for address, want := range map[string]int{"/why/podgroup/shop/train": 200, "/why/provisioningrequest/vault/nightly": 404, "/json/explain/provisioningrequest/vault/nightly": 404, "/why/pool/general": 404} {
 		if w := ask(handler, http.MethodGet, address); w.Code != want {
 			t.Errorf("%s: %d, want %d", address, w.Code, want)
+		}
+	}
+}
+
+// What cannot be explained is refused without a word of what there is elsewhere, and a name alone is one in the namespace default.
+func TestWhatIsNotFoundNamesNothingElsewhere(t *testing.T) {
+	t.Parallel()
+	p := picture(3)
+	p.Explain = func(_ dashboard.Kind, name string) (*dashboard.Explanation, error) {
+		return nil, fmt.Errorf("there is no pod %s, but one in namespace vault", name)
+	}
+	handler := seen(t, p, func(*http.Request, []string) (dashboard.Sight, error) {
+		return dashboard.Sight{Namespaces: []string{"shop"}}, nil
+	})
+	for _, address := range []string{"/json/explain/pod/shop/keys-1", "/why/pod/shop/keys-1", "/json/explain/pod/shop", "/why/pod/shop"} {
+		w := ask(handler, http.MethodGet, address)
+		if body := w.Body.String(); w.Code != http.StatusNotFound || strings.Contains(body, "vault") {
+			t.Errorf("%s: %d %s", address, w.Code, body)
+		}
+		if body := w.Body.String(); strings.HasSuffix(address, "/shop") && strings.Contains(body, "can be explained") {
+			t.Errorf("%s is looked for, in a namespace that is not seen", address)
 		}
 	}
 }

@@ -166,6 +166,11 @@ func TestQuotasBoundWhatRoomIsKeptFor(t *testing.T) {
 	if all[0].Size != 5 || all[1].Size != 2 {
 		t.Errorf("two buffers have room for %d and %d pods, and 7 can be made", all[0].Size, all[1].Size)
 	}
+	// Below the limit for all buffers the quota keeps nothing smaller.
+	all = buffer.Resolve(objects(t, buffered("{podTemplateRef: {name: web}, replicas: 5}"), template(oneCore), quota("{hard: {pods: '3'}}", "{}")), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")})
+	if all[0].Size != 2 || all[0].Limit != corev1.ResourceCPU || all[0].Quota != "" {
+		t.Errorf("room for %d pods, by limit %q and quota %q; the limit allows 2", all[0].Size, all[0].Limit, all[0].Quota)
+	}
 }
 
 // What all buffers may take together goes to the oldest first; of equal age, by name. A buffer that cannot be followed takes nothing.

@@ -85,7 +85,7 @@ func (b *Buffer) bound(left corev1.ResourceList) {
 	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		if most, binds := fits(corev1.ResourceList{name: left[name]}, requests); binds && most < b.Size {
-			b.Size, b.Limit = most, name
+			b.Size, b.Limit, b.Quota = most, name, ""
 		}
 	}
 	spend(left, requests, b.Size)
