@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -201,10 +202,14 @@ func (s *simulationSays) line(line string) {
 	}
 }
 
+// outOfMemory is how a program ends that gets no memory: it says so, or it gets no thread, or the runtime itself fails (that is goroutine 0),
+// as its collector of garbage does not look at whether it got any.
+var outOfMemory = []string{"out of memory", "cannot allocate memory", "failed to create new OS thread", "pthread_create failed", "goroutine 0 "}
+
 // problem is why there is no document, for people.
 func (s *simulationSays) problem(err error, memory string) error {
 	for _, line := range s.others {
-		if strings.Contains(line, "out of memory") || strings.Contains(line, "cannot allocate memory") {
+		if slices.ContainsFunc(outOfMemory, func(said string) bool { return strings.Contains(line, said) }) {
 			return fmt.Errorf("it took more than %s of memory, and was ended: tenon dashboard --compare-memory gives it more, a shorter trace needs less", memory)
 		}
 		if said, found := strings.CutPrefix(line, "tenon: "); found {

@@ -77,8 +77,9 @@ type ownerLoad struct {
 	number, pods int
 }
 
-// cellsPerZone is even, for the sake of every second type.
-const cellsPerZone = 16
+// cellsPerZone is for how many types of a zone there is a cell each; the types of a plan beyond these share them. It is even, for the sake of
+// every second type.
+const cellsPerZone = 128
 
 func cellOf(zone, kind int) int { return zone*cellsPerZone + kind%cellsPerZone }
 
@@ -414,9 +415,11 @@ func (x *divider) look() {
 func (x *divider) widen() {
 	for _, m := range x.machines {
 		for _, by := range []axis{byZone, byType} {
+			var asked []int
 			for c := m.all.Next(0); c >= 0; c = m.all.Next(c + 1) {
-				if !m.cells.Has(c) {
-					m.addIfFree(by, by.of(c))
+				if where := by.of(c); !m.cells.Has(c) && !slices.Contains(asked, where) {
+					asked = append(asked, where)
+					m.addIfFree(by, where)
 				}
 			}
 		}
@@ -471,11 +474,9 @@ func (x *divider) write(m *dividable) *engine.Division {
 	if price := options[m.cheapest].Price; price > 0 {
 		out.Dearer = options[m.Chosen].Price/price - 1
 	}
-	if options[m.Chosen].Type != options[m.cheapest].Type {
-		i := slices.IndexFunc(m.Listed, func(o int) bool { return options[o].Type != options[m.Chosen].Type })
-		if m.RunnerUp = -1; i >= 0 {
-			m.RunnerUp = m.Listed[i]
-		}
+	i := slices.IndexFunc(m.Listed, func(o int) bool { return options[o].Type != options[m.Chosen].Type })
+	if m.RunnerUp = -1; i >= 0 {
+		m.RunnerUp = m.Listed[i]
 	}
 	return out
 }
