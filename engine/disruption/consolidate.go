@@ -433,8 +433,8 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 		moving *= strictness
 	}
 	saving := price - worst - c.kept(p)
-	// A spot machine may have been bought at a price that much higher, so that not all of an owner is lost at once.
-	least := max(c.least(price), c.opt.EffectiveSpotSpreadShare()*spot)
+	// A spot machine may have been bought at a higher price, so that not all of an owner is lost at once.
+	least := max(c.least(price), min(c.opt.EffectiveSpotSpreadShare(), mostForSpread)*spot)
 	if saving-moving < least {
 		return engine.Reason{
 			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + least), Have: dollars(max(saving, 0)),
@@ -532,6 +532,10 @@ func (c *consolidator) value(h *inventory.Machine) float64 {
 const leastSpot = 15
 
 // spotRefusal keeps spot machines from being replaced by spot machines, unless that is asked for and there is a choice.
+// mostForSpread is the share of a spot machine's price that its replacement has to save at least, where new ones may be that much dearer
+// to be lost apart. What is allowed beyond is for new machines: cheaper ones are not refused for it.
+const mostForSpread = 0.02
+
 func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
 	for _, h := range p.Machines {
 		if h.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot {

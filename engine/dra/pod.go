@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -54,8 +55,8 @@ func Claims(list []*resourcev1.ResourceClaim, templates []*resourcev1.ResourceCl
 func IsDraft(c *resourcev1.ResourceClaim) bool { return strings.HasPrefix(c.Name, draftPrefix) }
 
 // ClaimsOf finds the claims that are counted where the pod is to find a place, or why it has to wait. In the place of those that were
-// made from a template for a pod that runs it is drafts: its successor gets claims of its own, of what the template says by then. So it is
-// for claims that are yet to be made.
+// made from a template for a pod that runs it is drafts: its successor gets claims of its own, of what the template says by then. A pod
+// that waits for its claims to be made is no reason to buy anything: a quota may forbid them.
 func ClaimsOf(pod *corev1.Pod, index *ClaimIndex) (PodClaims, *device.Reason) {
 	var out PodClaims
 	for i := range pod.Spec.ResourceClaims {
@@ -73,6 +74,9 @@ func ClaimsOf(pod *corev1.Pod, index *ClaimIndex) (PodClaims, *device.Reason) {
 			draft := index.drafts[[2]string{pod.Namespace, template}]
 			if draft == nil {
 				return refuse(TemplateMissing, template)
+			}
+			if pod.Spec.NodeName == "" {
+				return refuse(ClaimMissing, cmp.Or(name, template))
 			}
 			out.Open = append(out.Open, draft)
 			continue

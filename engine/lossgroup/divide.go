@@ -35,8 +35,7 @@ type Problem struct {
 // shorter, never longer: whatever is listed holds the machine's pods, with all rules between pods. So the plan stays right, and costs more
 // only by what a list's cheapest offering is dearer then.
 //
-// What is counted are cells, a zone with every sixteenth one of the types that are listed: that is a few numbers for each owner, and not one
-// for each type in each zone. Types that are listed together are hardly ever of one cell.
+// What is counted are cells, a zone with a type. Where more types are listed than there are cells for, some share one.
 type divider struct {
 	p        *Problem
 	zones    capacity.Names
