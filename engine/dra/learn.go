@@ -14,8 +14,7 @@ import (
 
 // Templates are what drivers have published for the node, as far as another machine of its kind will have the same: all pools of a driver, in
 // order, or none of them if one is not whole, or is more than a template can say (taints, conditions to be met after binding,
-// devices of several nodes). What tells single
-// devices apart is not known of another machine; which of its devices will agree in it is.
+// devices of several nodes). What tells single devices apart is not known of another machine; which of its devices will agree in it is.
 func (p *Published) Templates(node *corev1.Node) (out []device.Template) {
 	m := NewModel()
 	unfit := map[string]bool{} // drivers

@@ -6,7 +6,7 @@ import (
 )
 
 // mostPrices is how many larger machines are tried for pods that have to share one, absorbPart the part of the effort, one of so many, that
-// goes into it.
+// goes into it, whatever the search for the others has spent.
 const (
 	mostPrices = 24
 	absorbPart = 8
@@ -17,7 +17,9 @@ const (
 func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 	order := slices.Clone(others)
 	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
-	least := s.effort - s.p.Effort/absorbPart
+	held := s.effort
+	s.effort = s.p.Effort / absorbPart
+	defer func() { s.effort = held }()
 	for i, d := range company {
 		var prices []float64
 		for _, g := range m.offerings {
@@ -31,7 +33,7 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 		var kept []*openBin
 		saved := 0.0
 		for k := range min(len(prices), mostPrices) {
-			if s.effort <= max(least, 0) || s.p.stopped() {
+			if s.effort <= 0 || s.p.stopped() {
 				return others
 			}
 			grown, rest := s.takeIn(m, d, order, prices[k*len(prices)/min(len(prices), mostPrices)])
