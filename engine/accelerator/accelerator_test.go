@@ -35,6 +35,7 @@ func TestSharedGPUsAreShownAsThePluginDoes(t *testing.T) {
 		{"slices of another model", accelerator.Sharing{Profile: map[string]string{"a100.80gb": "1g.10gb"}}, 8, "no accelerators"},
 		{"a profile that the model lacks", accelerator.Sharing{Profile: map[string]string{"a100.40gb": "9g.5gb"}}, 8, "no accelerators"},
 		{"slices by turns", accelerator.Sharing{Strategy: "time-slicing", Replicas: 2, Profile: map[string]string{"a100.40gb": "1g.5gb"}}, 1, "14 nvidia.com/gpu"},
+		{"slices, and a setting that cannot be", accelerator.Sharing{Problem: "replicas is 0", Profile: map[string]string{"a100.40gb": "1g.5gb"}}, 8, "no accelerators"},
 		{"none", accelerator.Sharing{Strategy: "time-slicing", Replicas: 4}, 0, "no accelerators"},
 	} {
 		if got := accelerator.Words(c.sharing.Shows(a100, c.gpus)); got != c.want {

@@ -52,9 +52,9 @@ func (s Sharing) Words() string {
 	return text
 }
 
-// Shows is what a node with such GPUs shows; nil if that is nothing else than the GPUs.
+// Shows is what a node with such GPUs shows; nil if that is nothing else than the GPUs, as it is where a setting cannot be.
 func (s Sharing) Shows(model Model, gpus int) corev1.ResourceList {
-	if gpus <= 0 {
+	if gpus <= 0 || s.Problem != "" {
 		return nil
 	}
 	parts := gpus
