@@ -147,6 +147,9 @@ func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *termi
 	if !isScenario(o.files) {
 		return o.read(ctx, stdin, notes)
 	}
+	if o.instanceTypes != "" || o.region != "" {
+		return nil, fmt.Errorf("-f %s: a scenario says itself what types and zones there are: leave out --instance-types and --region", o.files[0])
+	}
 	file, err := readScenario(o.files[0])
 	if err != nil {
 		return nil, err
