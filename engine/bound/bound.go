@@ -31,6 +31,8 @@ type Demand struct {
 	User    int
 	Request capacity.Vector
 	Count   int
+	// Most is how many of the pods one machine takes, whatever room it has; 0 means any number. Only Fillings look at it.
+	Most int
 }
 
 // Supply is a kind of machine.
@@ -117,6 +119,50 @@ func Of(p *Problem) *Bound {
 
 // Kinds is how many demands there are.
 func (b *Bound) Kinds() int { return len(b.demands) }
+
+// Parts divides the demands into those that share supplies, directly or by way of others: what the machines for each part cost at least
+// adds up. Each has the prices of the whole.
+func (b *Bound) Parts() []*Bound {
+	var out []*Bound
+	var users []bitset.Set // of each part
+	for i := range b.blocks {
+		block := b.blocks[i].users.Clone()
+		var apart []bitset.Set
+		for _, part := range users {
+			if part.Meets(block) {
+				block.Or(part)
+			} else {
+				apart = append(apart, part)
+			}
+		}
+		users = append(apart, block)
+	}
+	for _, part := range users {
+		p := *b
+		p.Value, p.machines, p.demands, p.supplies = 0, 0, nil, nil
+		for i := range b.demands {
+			if w := &b.demands[i]; part.Has(w.User) {
+				p.demands = append(p.demands, *w)
+				p.Value += float64(float64(w.Count) * b.podWorth(w))
+			}
+		}
+		for i := range b.supplies {
+			if b.supplies[i].Users.Meets(part) {
+				p.supplies = append(p.supplies, b.supplies[i])
+			}
+		}
+		out = append(out, &p)
+	}
+	return out
+}
+
+// most is how many of n pods of the demand come to a machine of the size.
+func (w *Demand) most(size capacity.Vector, n int) int {
+	if w.Most > 0 {
+		n = min(n, w.Most)
+	}
+	return w.Request.Times(size, n)
+}
 
 // measure finds which resources matter and in which steps they are asked for: sums of requests are multiples of that, so
 // what a supply has beyond a multiple is never used.

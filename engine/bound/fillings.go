@@ -147,7 +147,7 @@ func (g *generation) alone(i int) (Filling, bool) {
 		if g.left[i] == 0 || !able(w, s) || !s.leads(i) {
 			continue
 		}
-		if n := w.Request.Times(s.size, g.left[i]); n > 0 && s.Price/float64(n) < least {
+		if n := w.most(s.size, g.left[i]); n > 0 && s.Price/float64(n) < least {
 			least = s.Price / float64(n)
 			out = Filling{Supply: s.index, Price: s.Price, Loads: []Load{{i, n}}, supply: s}
 		}

@@ -13,7 +13,7 @@ import (
 func TestFillingsPayForWhatNoPodFitsInto(t *testing.T) {
 	t.Parallel()
 	p := &Problem{
-		Demands:  []Demand{{0, capacity.Vector{3, 1}, 10}, {0, capacity.Vector{2, 1}, 2}},
+		Demands:  []Demand{{0, capacity.Vector{3, 1}, 10, 0}, {0, capacity.Vector{2, 1}, 2, 0}},
 		Supplies: []Supply{{capacity.Vector{4, 8}, 1, users(1, 0), nil}, {capacity.Vector{4, 16}, 2, users(1, 0), nil}},
 		Devices:  make([]bool, 2),
 	}
@@ -147,6 +147,9 @@ func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
 			room.Add(p.Demands[l.Demand].Request, -int64(l.Count))
 			left[l.Demand] -= l.Count * int(f.Machines)
 			led = led || s.Leads.Has(l.Demand)
+			if most := p.Demands[l.Demand].Most; most > 0 && l.Count > most {
+				t.Errorf("%d pods of demand %d are on one machine, which takes %d", l.Count, l.Demand, most)
+			}
 			if !s.Users.Has(p.Demands[l.Demand].User) {
 				t.Errorf("pods of demand %d are on supply %d, which is not for them", l.Demand, f.Supply)
 			}
@@ -176,7 +179,7 @@ func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply 
 	if !s.Users.Has(d.User) {
 		return most
 	}
-	for n := 1; n <= d.Request.Times(room, d.Count); n++ {
+	for n := 1; n <= d.most(room, d.Count); n++ {
 		left := room.Clone()
 		left.Add(d.Request, -int64(n))
 		most = max(most, float64(n)*worth[i]+mostWorth(p, worth, i+1, left, supply, led || s.Leads.Has(i)))
@@ -187,10 +190,10 @@ func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply 
 // Too many kinds of pods, pods that ask for nothing, and machines that cost nothing have no bound of this kind.
 func TestFillingsThatWouldSayNothingAreNone(t *testing.T) {
 	t.Parallel()
-	one := Problem{Demands: []Demand{{0, capacity.Vector{1, 1}, 3}}, Supplies: []Supply{{capacity.Vector{4, 4}, 1, users(1, 0), nil}}, Devices: make([]bool, 2)}
+	one := Problem{Demands: []Demand{{0, capacity.Vector{1, 1}, 3, 0}}, Supplies: []Supply{{capacity.Vector{4, 4}, 1, users(1, 0), nil}}, Devices: make([]bool, 2)}
 	many, nothing, free, nobody := one, one, one, one
 	many.Demands = slices.Repeat(one.Demands, MostKinds+1)
-	nothing.Demands = append(slices.Clone(one.Demands), Demand{0, capacity.Vector{0, 0}, 2})
+	nothing.Demands = append(slices.Clone(one.Demands), Demand{0, capacity.Vector{0, 0}, 2, 0})
 	free.Supplies = []Supply{{capacity.Vector{4, 4}, 0, users(1, 0), nil}}
 	nobody.Demands = nil
 	for name, p := range map[string]Problem{"many": many, "nothing": nothing, "free": free, "nobody": nobody} {
@@ -264,7 +267,7 @@ func TestLawTheSearchFindsTheBestFilling(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 27))
 		p := Problem{Devices: []bool{false, false, true}}
 		for range 6 {
-			p.Demands = append(p.Demands, Demand{0, capacity.Vector{500 + random.Int64N(9000), 500 + random.Int64N(9000), random.Int64N(3)}, 1 + random.IntN(6)})
+			p.Demands = append(p.Demands, Demand{0, capacity.Vector{500 + random.Int64N(9000), 500 + random.Int64N(9000), random.Int64N(3)}, 1 + random.IntN(6), max(0, random.IntN(7)-3)})
 		}
 		p.Supplies = []Supply{{capacity.Vector{20_000 + random.Int64N(9000), 20_000 + random.Int64N(9000), random.Int64N(5)}, 4 + 8*random.Float64(), users(1, 0), nil}}
 		worth := make([]float64, len(p.Demands))
@@ -311,7 +314,7 @@ func TestASearchForFillingsThatNobodyWaitsForEnds(t *testing.T) {
 	t.Parallel()
 	p := Problem{Devices: make([]bool, 2), Supplies: []Supply{{capacity.Vector{97, 89}, 1, users(1, 0), nil}}}
 	for i := range int64(12) {
-		p.Demands = append(p.Demands, Demand{0, capacity.Vector{7 + 3*i, 40 - 3*i}, 10})
+		p.Demands = append(p.Demands, Demand{0, capacity.Vector{7 + 3*i, 40 - 3*i}, 10, 0})
 	}
 	all := Of(&p).Fillings(1_000_000)
 	asked := 0

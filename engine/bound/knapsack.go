@@ -45,7 +45,7 @@ func (g *generation) newKnapsack(s *supply, worth []float64, limit int) *knapsac
 		if worth[i] <= 0 || !able(w, s) {
 			continue
 		}
-		if n := w.Request.Times(s.size, g.left[i]); n > 0 {
+		if n := w.most(s.size, g.left[i]); n > 0 {
 			it := item{demand: i, ask: make([]int64, len(g.dims)), worth: worth[i], count: n, leads: s.leads(i)}
 			for d, dim := range g.dims {
 				it.ask[d] = max(0, w.Request[dim])

@@ -213,13 +213,20 @@ func (s *solver) boundOf(m *supply) float64 {
 	if !all {
 		b = s.boundFor(m, counts)
 	}
-	if s.p.Effort == 0 || b.Value <= 0 || priceOf(s.bins) <= b.Value*nearBound || b.Kinds() > fewKinds {
+	if s.p.Effort == 0 || b.Value <= 0 || priceOf(s.bins) <= b.Value*nearBound {
 		return b.Value
 	}
-	if f := b.Fillings(boundSteps); f != nil {
-		return max(b.Value, f.Value-s.p.Relief)
+	sum := 0.0
+	for _, part := range b.Parts() {
+		value := part.Value
+		if part.Kinds() <= fewKinds {
+			if f := part.Fillings(boundSteps); f != nil {
+				value = max(value, f.Value)
+			}
+		}
+		sum += value
 	}
-	return b.Value
+	return max(b.Value, sum-s.p.Relief)
 }
 
 // hand gives the open bins the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each

@@ -43,10 +43,13 @@ func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
 // boundDemands lists what the pods ask for whatever was placed, and the ways that they may go: chosen domains are one way to do it among
 // others. Only what every plan has to put into a domain, because of a spread, is held to it.
 func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bound.Demand) {
-	type key struct{ way, shape int }
+	type key struct {
+		way, shape int
+		host       *hostRules // nil where a machine takes any number
+	}
 	index := map[key]int{}
 	ways := map[*Ways]int{}
-	add := func(w *Ways, class, n int) {
+	add := func(w *Ways, class, n int, host *hostRules) {
 		if n <= 0 {
 			return
 		}
@@ -54,17 +57,22 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 			ways[w] = len(known)
 			known = append(known, w)
 		}
-		k := key{ways[w], s.shapeOf[class]}
+		most := host.most()
+		if most == 0 {
+			host = nil
+		}
+		k := key{ways[w], s.shapeOf[class], host}
 		at, ok := index[k]
 		if !ok {
 			at = len(out)
 			index[k] = at
-			out = append(out, bound.Demand{User: ways[w], Request: s.own[class]})
+			out = append(out, bound.Demand{User: ways[w], Request: s.own[class], Most: most})
 		}
 		out[at].Count += n
 	}
 	type part struct{ class, level int }
 	count := map[part]int{}
+	hosts := map[part]*hostRules{}
 	var parts []part
 	for i, it := range m.demands {
 		p := part{it.class, it.level}
@@ -72,14 +80,15 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 			parts = append(parts, p)
 		}
 		count[p] += counts[i]
+		hosts[p] = it.host
 	}
 	for _, p := range parts {
 		n := count[p]
 		for _, fixed := range s.fixedShares(p.class, p.level, n) {
-			add(fixed.ways, p.class, fixed.n)
+			add(fixed.ways, p.class, fixed.n, hosts[p])
 			n -= fixed.n
 		}
-		add(s.p.Classes[p.class].Levels[p.level].Ways, p.class, n)
+		add(s.p.Classes[p.class].Levels[p.level].Ways, p.class, n, hosts[p])
 	}
 	return known, out
 }

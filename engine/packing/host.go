@@ -120,10 +120,13 @@ func (r *hostRules) none() bool {
 }
 
 // alone reports whether two pods with these rules cannot share a machine.
-func (r *hostRules) alone() bool { return meets(r.owns, r.rejects) || r.most() == 1 }
+func (r *hostRules) alone() bool { return r.most() == 1 }
 
 // most is how many pods with these rules a machine takes; 0 means any number.
 func (r *hostRules) most() int {
+	if meets(r.owns, r.rejects) {
+		return 1
+	}
 	most := 0
 	for _, s := range r.spread {
 		if s.self && (most == 0 || s.most < most) {

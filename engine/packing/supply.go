@@ -173,10 +173,7 @@ func (m *supply) sort() {
 	byGroup := map[int]bitset.Set{}
 	m.near = make([]bitset.Set, len(m.kinds))
 	for k := range m.kinds {
-		if m.kinds[k].most = m.kinds[k].host.most(); m.kinds[k].host.alone() {
-			m.kinds[k].most = 1
-		}
-		if m.kinds[k].most > 0 {
+		if m.kinds[k].most = m.kinds[k].host.most(); m.kinds[k].most > 0 {
 			m.capped = append(m.capped, k)
 		}
 		for _, g := range m.kinds[k].host.touched {
