@@ -139,7 +139,7 @@ func (b *Bound) Parts() []*Bound {
 	}
 	for _, part := range users {
 		p := *b
-		p.Value, p.machines, p.demands, p.supplies = 0, 0, nil, nil
+		p.Value, p.machines, p.demands, p.supplies, p.device = 0, 0, nil, nil, nil
 		for i := range b.demands {
 			if w := &b.demands[i]; part.Has(w.User) {
 				p.demands = append(p.demands, *w)
@@ -148,7 +148,7 @@ func (b *Bound) Parts() []*Bound {
 		}
 		for i := range b.supplies {
 			if b.supplies[i].Users.Meets(part) {
-				p.supplies = append(p.supplies, b.supplies[i])
+				p.supplies, p.device = append(p.supplies, b.supplies[i]), append(p.device, b.device[i])
 			}
 		}
 		out = append(out, &p)

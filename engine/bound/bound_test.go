@@ -158,7 +158,7 @@ func TestLawPartsAddUp(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 32))
 		one, two := drawProblem(random), drawProblem(random)
-		all := Problem{Devices: make([]bool, 3), Demands: one.Demands, Supplies: one.Supplies}
+		all := Problem{Devices: []bool{false, false, true}, Demands: one.Demands, Supplies: one.Supplies}
 		for _, d := range two.Demands {
 			d.User += 2
 			all.Demands = append(all.Demands, d)
