@@ -36,9 +36,10 @@ func SortedOfferings(kind *engine.InstanceType) []*engine.Offering {
 		out = append(out, &kind.Offerings[i])
 	}
 	slices.SortFunc(out, func(a, b *engine.Offering) int {
-		return cmp.Or(
-			cmp.Compare(a.NodePrice(0), b.NodePrice(0)), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
-			cmp.Compare(LabelText(a.Labels), LabelText(b.Labels)))
+		if n := cmp.Or(cmp.Compare(a.NodePrice(0), b.NodePrice(0)), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType)); n != 0 {
+			return n
+		}
+		return cmp.Compare(LabelText(a.Labels), LabelText(b.Labels))
 	})
 	return out
 }

@@ -110,7 +110,7 @@ func newCatalog(types []engine.InstanceType) *catalog {
 		}
 		c.types = append(c.types, sold)
 	}
-	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(a.InstanceType, b.InstanceType) })
+	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(&a, &b) })
 	return c
 }
 

@@ -9,34 +9,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
-	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 )
 
 // compareTypes orders types by size and price first, then by whatever else they are, and by name between equals.
-func compareTypes(a, b *engine.InstanceType) int {
-	least := func(t *engine.InstanceType) float64 {
-		p := 0.0
-		for i := range t.Offerings {
-			if usd := t.Offerings[i].NodePrice(0); i == 0 || usd < p {
-				p = usd
-			}
+func compareTypes(a, b *soldType) int {
+	least := func(t *soldType) float64 {
+		if len(t.offerings) == 0 {
+			return 0
 		}
-		return p
+		return t.offerings[0].NodePrice(0)
 	}
-	size := func(t *engine.InstanceType, r corev1.ResourceName) int64 { return kube.Amount(r, t.Capacity[r]) }
+	if n := cmp.Compare(least(a), least(b)); n != 0 {
+		return n
+	}
+	size := func(t *soldType, r corev1.ResourceName) int64 { return kube.Amount(r, t.Capacity[r]) }
 	if n := cmp.Or(
-		cmp.Compare(least(a), least(b)),
 		cmp.Compare(size(a, corev1.ResourceCPU), size(b, corev1.ResourceCPU)),
 		cmp.Compare(size(a, corev1.ResourceMemory), size(b, corev1.ResourceMemory)),
-		cmp.Compare(kube.OSRank(a), kube.OSRank(b)),
+		cmp.Compare(kube.OSRank(a.InstanceType), kube.OSRank(b.InstanceType)),
 	); n != 0 {
 		return n
 	}
-	return cmp.Or(cmp.Compare(typeStructure(a), typeStructure(b)), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.structure(), b.structure()), cmp.Compare(a.Name, b.Name))
 }
 
-func typeStructure(t *engine.InstanceType) string {
+// structure is all that a type is but its name.
+func (t *soldType) structure() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s", kube.ListText(t.Capacity), kube.ListText(t.Overhead))
 	for _, key := range kube.SortedKeys(t.Labels) {
@@ -51,7 +50,7 @@ func typeStructure(t *engine.InstanceType) string {
 			fmt.Fprintf(&b, " %s", t.Claimable[i].Devices[j].Shape.Key())
 		}
 	}
-	for _, o := range kube.SortedOfferings(t) {
+	for _, o := range t.offerings {
 		fmt.Fprintf(&b, "\n%g %s %s %t %d", o.NodePrice(0), o.Zone, o.CapacityType, o.SoldOut, o.Slots)
 		for _, u := range o.Quotas {
 			fmt.Fprintf(&b, " %d", u.Units)
