@@ -62,6 +62,36 @@ func TestClaimsAreSimulated(t *testing.T) {
 	}
 }
 
+// All pools of a driver come, and pods get the devices of each: nobody waits for a pool that does not come.
+func TestSeveralPoolsOfADriverArePublished(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault    string
+		waiting  int // after 10 minutes
+		launched int // after 30
+	}{
+		{"", 0, 2},
+		{"fault slices factor=1 parts=2 lag=7m", 6, 2},
+		{"fault slices factor=2", 0, 2},
+		{"fault slices count=1", 0, 3},
+		{"fault slices", 6, 4}, // of both types
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			w := worldOf(t, strings.ReplaceAll(claiming, "(driver=gpu.example.com count=2)", "(driver=gpu.example.com count=2) devices=(driver=gpu.example.com pool=b)")+
+				"deployment web x6 cpu=100m mem=1Gi devices=(class=gpu)\n"+c.fault+"\n", 1)
+			goOn(t, w, 10*time.Minute)
+			if n := len(w.waiting()); n != c.waiting {
+				t.Errorf("%d pods wait after 10 minutes, want %d", n, c.waiting)
+			}
+			goOn(t, w, 20*time.Minute)
+			if w.meter.Launched != c.launched {
+				t.Errorf("%d machines were started, want %d", w.meter.Launched, c.launched)
+			}
+		})
+	}
+}
+
 // On machines of EC2's catalog drivers publish what the AWS provider expects of them, where a fault says how; without one they run nowhere.
 func TestFaultsOfSlicesActOnTheCatalogOfEC2(t *testing.T) {
 	t.Parallel()
