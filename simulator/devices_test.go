@@ -92,6 +92,18 @@ func TestSeveralPoolsOfADriverArePublished(t *testing.T) {
 	}
 }
 
+// What is learned from nodes is published on new machines of their pool and type.
+func TestWhatIsLearnedIsPublished(t *testing.T) {
+	t.Parallel()
+	w := worldOf(t, "now 2026-03-02T00:00:00Z\ncloud fixed30\npool general budget=0\ntype some cpu=4 mem=8Gi zones=a price=1\ndeviceclass gpu driver=gpu.example.com\n"+
+		"node n pool=general type=some zone=a published=(driver=gpu.example.com pool=a count=2) published=(driver=gpu.example.com pool=b)\n"+
+		"deployment web x6 cpu=100m mem=1Gi devices=(class=gpu)\n", 1)
+	goOn(t, w, 10*time.Minute)
+	if n := len(w.waiting()); n > 0 || w.meter.Launched != 1 {
+		t.Errorf("%d pods wait, and %d machines were started, want 0 and 1: node n has three devices, and another would have as many", n, w.meter.Launched)
+	}
+}
+
 // On machines of EC2's catalog drivers publish what the AWS provider expects of them, where a fault says how; without one they run nowhere.
 func TestFaultsOfSlicesActOnTheCatalogOfEC2(t *testing.T) {
 	t.Parallel()

@@ -72,6 +72,9 @@ func (c *Cloud) foretellDevices(r *Record) {
 		return
 	}
 	pools := t.Claimable
+	if c.cfg.Devices != nil {
+		pools = c.cfg.Devices(r.Machine.Claim, t)
+	}
 	for i := range pools {
 		pool, f := pools[i], Fault{What: FaultSlices, Factor: 1}
 		for _, o := range r.Comes {
