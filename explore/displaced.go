@@ -53,6 +53,9 @@ func (l *laws) devicesElsewhere(claim *v1.NodeClaim, version uint64) bool {
 			}
 		}
 	}
+	if name == "" { // nothing runs on what has no node
+		return true
+	}
 	published := map[string]int{}
 	for _, slice := range asOf[*resourcev1.ResourceSlice](s, version) {
 		published[*slice.Spec.NodeName] += len(slice.Spec.Devices)
