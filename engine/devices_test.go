@@ -245,6 +245,39 @@ func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing
 	}
 }
 
+// What there is no room for on a pool is told, in each pass: of which types, what that means and what to do. Other types, and other pools, are
+// remembered.
+func TestWhatIsTooMuchToRememberIsTold(t *testing.T) {
+	t.Parallel()
+	lines := []string{"pool general", "pool other", "type few cpu=8 mem=16Gi price=1", "type many cpu=8 mem=16Gi price=2", "deviceclass gpu driver=gpu.example.com",
+		"pod p cpu=1 devices=(class=gpu) node=few-general"}
+	for _, pool := range []string{"general", "other"} {
+		lines = append(lines, "node few-"+pool+" pool="+pool+" type=few zone=a published=(driver=gpu.example.com count=2)")
+	}
+	s := clusterOf(t, append(lines, "node many pool=general type=many zone=a published=(driver=gpu.example.com count=128 serial=each note="+strings.Repeat("x", 600)+")")...)
+	for pass := range 2 {
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		if len(plan.Notes) != 1 || plan.Notes[0].Object != "NodePool general" || plan.Notes[0].Reason.Code != engine.DevicesForgotten {
+			t.Fatalf("pass %d: notes %v", pass, plan.Notes)
+		}
+		said := plan.Notes[0].Reason.Message()
+		for _, part := range []string{"nodes of many ", v1.LearnedDevicesAnnotationKey, "64 KiB", "only while", "a NodePool of their own"} {
+			if !strings.Contains(said, part) {
+				t.Errorf("%q does not say %q", said, part)
+			}
+		}
+		if want := 2 - 2*pass; len(plan.LearnedDevices) != want {
+			t.Errorf("pass %d: learned of %d pools, want %d", pass, len(plan.LearnedDevices), want)
+		}
+		for i, l := range plan.LearnedDevices {
+			s.NodePools[i].Annotations = map[string]string{v1.LearnedDevicesAnnotationKey: l.Text}
+			if !strings.Contains(l.Text, `"few"`) || strings.Contains(l.Text, `"many"`) {
+				t.Errorf("on pool %s is written %.200q", l.NodePool, l.Text)
+			}
+		}
+	}
+}
+
 // All pools of a driver are expected of the next machine, with what their devices share; while it starts, those that have not come are still
 // to come. A node that is not initialized teaches nothing: more may come.
 func TestSeveralPoolsAndSharedCountersAreLearned(t *testing.T) {

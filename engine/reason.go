@@ -104,6 +104,7 @@ const (
 
 // What cannot be read. It has the effect that does no harm.
 const (
+	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
 	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: what is expected
 	UnreadableSelector   Code = "UnreadableSelector"   // Have: what is wrong
 	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: what is wrong
@@ -258,6 +259,7 @@ var messages = map[Code]string{
 	DoNotRepair:           "the node carries the annotation karpenter.sh/do-not-repair",
 	TooManyUnhealthy:      "{have} nodes of the pool are unhealthy and at most {need} may be: what is wrong with so many is not mended by replacing them",
 
+	DevicesForgotten:     "what drivers publish on nodes of {need} does not fit into annotation {key}, which holds 64 KiB: it is expected of new machines only while an initialized node of the type is there, and without one none is started for claims. Keep one, or move types to a NodePool of their own",
 	UnreadableAnnotation: "annotation {key} is {have}, want {need}",
 	UnreadableSelector:   "its selector cannot be read, so it covers no pod: {have}",
 	UnreadablePolicy:     "the repair policy for {key} cannot be read and is left out: {have}",

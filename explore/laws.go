@@ -38,6 +38,7 @@ const (
 	lawPanic       = "no pass panics"
 	lawUndone      = "no write undoes what another has written"
 	lawDevice      = "no device is allocated twice"
+	lawDisplaced   = "an evicted pod's devices are elsewhere"
 	lawGhost       = "no pod is pointed at a node that is seen to leave"
 	disrupter      = "disruption" // the loop that removes nodes
 	provisioning   = "provisioner"
@@ -113,6 +114,7 @@ func (l *laws) claimChanged(actor string, c change) {
 		l.checkBudget(claim, claims)
 		l.checkEmpty(claim)
 		l.checkReplaced(claim)
+		l.checkDisplaced(claim)
 	}
 }
 

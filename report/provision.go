@@ -34,6 +34,11 @@ func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 	}
 }
 
+// DevicesForgotten tells a pool's owner that the devices of some machines are known only while there are such.
+func DevicesForgotten(pool *v1.NodePool, reason engine.Reason) Event {
+	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Need, Every: time.Hour, Message: reason.Message()}
+}
+
 // PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods and the pool are told how
 // it goes on: by the reason for which they wait, and by a condition.
 func PodsNotTaken(f engine.LaunchFinding) Event {

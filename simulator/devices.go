@@ -6,7 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/engine/dra"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/scenario"
@@ -46,6 +50,15 @@ func (w *World) published() *dra.Published {
 		w.devices.published = dra.Publish(w.base.ResourceSlices)
 	}
 	return w.devices.published
+}
+
+// expectedDevices are the pools of devices that drivers publish on a claim's machine, where no fault says otherwise.
+func (w *World) expectedDevices(claim string, t *engine.InstanceType) []device.Template {
+	c, _ := w.claims.get(claim)
+	if c == nil {
+		return t.Claimable
+	}
+	return inventory.ExpectedDevices(kube.FindPool(w.base, c.Labels[v1.NodePoolLabelKey]), t.Name, t)
 }
 
 // publish brings a slice into the world. What was published before stays as it is.

@@ -62,6 +62,48 @@ func TestClaimsAreSimulated(t *testing.T) {
 	}
 }
 
+// All pools of a driver come, and pods get the devices of each: nobody waits for a pool that does not come.
+func TestSeveralPoolsOfADriverArePublished(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault    string
+		waiting  int // after 10 minutes
+		launched int // after 30
+	}{
+		{"", 0, 2},
+		{"fault slices factor=1 parts=2 lag=7m", 6, 2},
+		{"fault slices factor=2", 0, 2},
+		{"fault slices count=1", 0, 3},
+		{"fault slices", 6, 4}, // of both types
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
+			w := worldOf(t, strings.ReplaceAll(claiming, "(driver=gpu.example.com count=2)", "(driver=gpu.example.com count=2) devices=(driver=gpu.example.com pool=b)")+
+				"deployment web x6 cpu=100m mem=1Gi devices=(class=gpu)\n"+c.fault+"\n", 1)
+			goOn(t, w, 10*time.Minute)
+			if n := len(w.waiting()); n != c.waiting {
+				t.Errorf("%d pods wait after 10 minutes, want %d", n, c.waiting)
+			}
+			goOn(t, w, 20*time.Minute)
+			if w.meter.Launched != c.launched {
+				t.Errorf("%d machines were started, want %d", w.meter.Launched, c.launched)
+			}
+		})
+	}
+}
+
+// What is learned from nodes is published on new machines of their pool and type.
+func TestWhatIsLearnedIsPublished(t *testing.T) {
+	t.Parallel()
+	w := worldOf(t, "now 2026-03-02T00:00:00Z\ncloud fixed30\npool general budget=0\ntype some cpu=4 mem=8Gi zones=a price=1\ndeviceclass gpu driver=gpu.example.com\n"+
+		"node n pool=general type=some zone=a published=(driver=gpu.example.com pool=a count=2) published=(driver=gpu.example.com pool=b)\n"+
+		"deployment web x6 cpu=100m mem=1Gi devices=(class=gpu)\n", 1)
+	goOn(t, w, 10*time.Minute)
+	if n := len(w.waiting()); n > 0 || w.meter.Launched != 1 {
+		t.Errorf("%d pods wait, and %d machines were started, want 0 and 1: node n has three devices, and another would have as many", n, w.meter.Launched)
+	}
+}
+
 // On machines of EC2's catalog drivers publish what the AWS provider expects of them, where a fault says how; without one they run nowhere.
 func TestFaultsOfSlicesActOnTheCatalogOfEC2(t *testing.T) {
 	t.Parallel()

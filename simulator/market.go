@@ -63,7 +63,7 @@ func (w *World) openMarket(class engine.Class) (*market, error) {
 		faults = append(faults, faultOf(f, w.cfg.WarmUp))
 	}
 	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmpText(a.Name, b.Name) })
-	m.cloud, err = simulated.NewCloud(simulated.Config{Seed: w.cfg.Seed, Clock: w.clock, Catalog: types, Profile: profile, Faults: faults})
+	m.cloud, err = simulated.NewCloud(simulated.Config{Seed: w.cfg.Seed, Clock: w.clock, Catalog: types, Profile: profile, Faults: faults, Devices: w.expectedDevices})
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", class.Ref.Name, err)
 	}

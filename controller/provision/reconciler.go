@@ -239,8 +239,12 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 	r.refusals.Tell(view.pods, plan.Unplaced)
 	for _, note := range plan.Notes {
 		pool := view.pools[strings.TrimPrefix(note.Object, poolOfObject)]
-		if pool != nil && note.Reason.Code == engine.NoInstanceTypes {
+		switch {
+		case pool == nil:
+		case note.Reason.Code == engine.NoInstanceTypes:
 			r.Recorder.Publish(report.PoolWithoutTypes(pool, note.Reason))
+		case note.Reason.Code == engine.DevicesForgotten:
+			r.Recorder.Publish(report.DevicesForgotten(pool, note.Reason))
 		}
 	}
 }

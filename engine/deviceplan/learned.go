@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 )
 
 // What a machine that is not there yet will publish is known from the catalog, or else from what nodes of its pool and type have published.
@@ -57,31 +58,35 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 	return out
 }
 
-// LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names; nothing where claims are
-// not acted on.
-func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.LearnedDevices) {
+// LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names, and what there is no room for;
+// nothing where claims are not acted on.
+func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.LearnedDevices, notes []engine.Note) {
 	if s.Selectors == nil || len(s.ResourceSlices) == 0 {
-		return nil
+		return nil, nil
 	}
 	learned := learnedOf(s, cache.PublishedIn(s))
-	for _, pool := range s.NodePools {
+	for _, pool := range kube.ByName(s.NodePools) {
 		known := learned[pool.Name]
 		if len(known) == 0 {
 			continue
 		}
-		size := 200 // what stands around the types
+		size, left := 200, []string(nil) // what stands around the types
 		for _, kind := range slices.Sorted(maps.Keys(known)) {
 			own := len(kind) + 4 + len(inventory.AsJSON(known[kind]))
 			if size += own; size > inventory.MostLearned { // there may be room for one that has fewer
 				size -= own
 				delete(known, kind)
+				left = append(left, kind)
 			}
+		}
+		if len(left) > 0 {
+			notes = append(notes, engine.Note{Object: "NodePool " + pool.Name, Reason: engine.Reason{
+				Code: engine.DevicesForgotten, NodePool: pool.Name, Need: engine.AtMost(left, 3), Key: v1.LearnedDevicesAnnotationKey}})
 		}
 		text := inventory.AsJSON(inventory.WrittenDevices{For: pool.Hash(), Types: known})
 		if text != pool.Annotations[v1.LearnedDevicesAnnotationKey] {
 			out = append(out, engine.LearnedDevices{NodePool: pool.Name, Text: text})
 		}
 	}
-	slices.SortFunc(out, func(a, b engine.LearnedDevices) int { return strings.Compare(a.NodePool, b.NodePool) })
-	return out
+	return out, notes
 }

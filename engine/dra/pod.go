@@ -101,6 +101,38 @@ func ClaimsOf(pod *corev1.Pod, index *ClaimIndex) (PodClaims, *device.Reason) {
 	return out, nil
 }
 
+// Unallocated are the claims as they would be if these pods, which run, had just been made: in the place of those that were made for them from
+// templates are claims of what the templates say now, with no devices yet, and none where the template is gone.
+func Unallocated(list []*resourcev1.ResourceClaim, templates []*resourcev1.ResourceClaimTemplate, pods []*corev1.Pod) []*resourcev1.ResourceClaim {
+	index, successors := Claims(list, templates), map[*resourcev1.ResourceClaim]*resourcev1.ResourceClaim{}
+	for _, pod := range pods {
+		for i := range pod.Spec.ResourceClaims {
+			ref := &pod.Spec.ResourceClaims[i]
+			name, _, owned := claimName(pod, ref)
+			c := index.claims[[2]string{pod.Namespace, name}]
+			if !owned || c == nil {
+				continue
+			}
+			successors[c] = nil
+			if draft := index.drafts[[2]string{pod.Namespace, text(ref.ResourceClaimTemplateName)}]; draft != nil {
+				successors[c] = &resourcev1.ResourceClaim{Spec: draft.Spec, ObjectMeta: metav1.ObjectMeta{
+					Namespace: c.Namespace, Name: c.Name, UID: c.UID, OwnerReferences: c.OwnerReferences}}
+			}
+		}
+	}
+	out := make([]*resourcev1.ResourceClaim, 0, len(list))
+	for _, c := range list {
+		successor, replaced := successors[c]
+		if !replaced {
+			successor = c
+		}
+		if successor != nil {
+			out = append(out, successor)
+		}
+	}
+	return out
+}
+
 // claimName is the name of a claim that a pod refers to: empty if it was decided that it needs none, unknown if it is yet to be made
 // from a template. Owned says that the claim is for the pod alone.
 func claimName(pod *corev1.Pod, ref *corev1.PodResourceClaim) (name string, known, owned bool) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -30,6 +31,9 @@ func PublishedDevices(list []device.Expected) []resourcev1.Device {
 		}
 		for name, c := range shape.Capacities {
 			d.Capacity[resourcev1.QualifiedName(name)] = publishedCapacity(c)
+		}
+		for _, set := range counterSets(list[i].Consumes) {
+			d.ConsumesCounters = append(d.ConsumesCounters, resourcev1.DeviceCounterConsumption{CounterSet: set.Name, Counters: set.Counters})
 		}
 		out = append(out, d)
 	}
@@ -80,22 +84,65 @@ func publishedCapacity(c device.Capacity) resourcev1.DeviceCapacity {
 	return out
 }
 
-// PublishedSlice is one of so many slices, counted from 0, in which a driver publishes the pool for the node. It goes with the node, and a
-// node that is made anew under the same name has others.
+// counterSets are the counters by their sets, in order.
+func counterSets(counters []device.Counter) (out []resourcev1.CounterSet) {
+	for _, c := range counters {
+		at := slices.IndexFunc(out, func(s resourcev1.CounterSet) bool { return s.Name == c.Set })
+		if at < 0 {
+			at = len(out)
+			out = append(out, resourcev1.CounterSet{Name: c.Set, Counters: map[string]resourcev1.Counter{}})
+		}
+		out[at].Counters[c.Name] = resourcev1.Counter{Value: *resource.NewMilliQuantity(c.Amount, resource.BinarySI)}
+	}
+	return out
+}
+
+// SlicesOf counts the slices in which a driver publishes the pool if it would like so many for the devices: it needs more where there are
+// more of them than slices hold, and others for counters.
+func SlicesOf(pool *device.Template, parts int) int {
+	most := resourcev1.ResourceSliceMaxDevices
+	if len(pool.Counters) > 0 {
+		most = resourcev1.ResourceSliceMaxDevicesWithAdvancedFeatures
+	}
+	return max(1, parts, divided(len(pool.Devices), most)) + slicesOfCounters(pool)
+}
+
+func slicesOfCounters(pool *device.Template) int {
+	return divided(len(counterSets(pool.Counters)), resourcev1.ResourceSliceMaxCounterSets)
+}
+
+// divided is how many times so many hold n.
+func divided(n, by int) int { return (n + by - 1) / by }
+
+// PublishedSlice is one of so many slices (SlicesOf), counted from 0, in which a driver publishes the pool for the node: those with its
+// counters come first. The pool has the name of the node, and after it its own if it has one. A slice goes with the node, and a node that is
+// made anew under the same name has others.
 func PublishedSlice(node *corev1.Node, pool *device.Template, part, parts int) *resourcev1.ResourceSlice {
-	name := node.Name + "-" + pool.Driver
+	name, poolName := node.Name+"-"+pool.Driver, node.Name
 	if uid := string(node.UID); uid != "" {
 		name += "-" + uid[:min(8, len(uid))]
 	}
-	if part > 0 {
-		name += "-" + strconv.Itoa(part)
+	switch number := strconv.Itoa(part); {
+	case pool.Pool != "":
+		name += "." + number + "." + strings.ReplaceAll(pool.Pool, "/", ".")
+		poolName += "/" + pool.Pool
+	case part > 0:
+		name += "-" + number
 	}
-	from, to := len(pool.Devices)*part/parts, len(pool.Devices)*(part+1)/parts
-	return &resourcev1.ResourceSlice{
+	out := &resourcev1.ResourceSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}}},
 		Spec: resourcev1.ResourceSliceSpec{Driver: pool.Driver, NodeName: new(node.Name),
-			Pool: resourcev1.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: int64(parts)}, Devices: PublishedDevices(pool.Devices[from:to])},
+			Pool: resourcev1.ResourcePool{Name: poolName, Generation: 1, ResourceSliceCount: int64(parts)}},
 	}
+	counting := slicesOfCounters(pool)
+	if part < counting {
+		sets := counterSets(pool.Counters)
+		out.Spec.SharedCounters = sets[len(sets)*part/counting : len(sets)*(part+1)/counting]
+		return out
+	}
+	part, parts = part-counting, parts-counting
+	out.Spec.Devices = PublishedDevices(pool.Devices[len(pool.Devices)*part/parts : len(pool.Devices)*(part+1)/parts])
+	return out
 }

@@ -2,6 +2,7 @@ package dra_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,52 @@ func TestATemplateIsPublishedAsItIsExpected(t *testing.T) {
 			if want := pool.Devices[i]; d.Name != want.Name || shapes[d.Shape].Key() != want.Shape.Key() {
 				t.Errorf("%d parts: device %s is %s, want %s", parts, d.Name, shapes[d.Shape].Key(), want.Shape.Key())
 			}
+		}
+	}
+}
+
+// All pools of a driver are published, and what their devices share; in as many slices as the API server asks for.
+func TestPoolsOfOneDriverArePublishedWithTheirCounters(t *testing.T) {
+	t.Parallel()
+	const driver = "gpu.example.com"
+	pools := []device.Template{{Driver: driver}, {Driver: driver, Pool: driver + "/2"}, {Driver: driver, Pool: "many"}}
+	for i := range pools {
+		for n := range []int{2, 70, 130}[i] {
+			pools[i].Devices = append(pools[i].Devices, device.Expected{Name: fmt.Sprintf("gpu-%d", n), Shape: device.Shape{Driver: driver}})
+		}
+	}
+	parted := &pools[1]
+	for i := range 9 {
+		set := fmt.Sprintf("gpu-%d", i)
+		parted.Counters = append(parted.Counters, device.Counter{Set: set, Name: "memory", Amount: 80_000}, device.Counter{Set: set, Name: "slices", Amount: 7_000})
+		parted.Devices[i].Consumes = []device.Counter{{Set: set, Name: "memory", Amount: 40_000}, {Set: set, Name: "slices", Amount: 3_000}}
+	}
+	node, names := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: thisNode, UID: "uid"}}, map[string]bool{}
+	var published []*resourcev1.ResourceSlice
+	for i := range pools {
+		parts := dra.SlicesOf(&pools[i], 1)
+		if want := []int{1, 4, 2}[i]; parts != want {
+			t.Errorf("pool %d comes in %d slices, want %d", i, parts, want)
+		}
+		for part := range parts {
+			s := dra.PublishedSlice(node, &pools[i], part, parts)
+			if len(s.Spec.SharedCounters) > 8 || len(s.Spec.SharedCounters) > 0 && len(s.Spec.Devices) > 0 || len(s.Spec.Devices) > 128 || i == 1 && len(s.Spec.Devices) > 64 || names[s.Name] {
+				t.Errorf("the API server does not take slice %s with %d devices and %d counter sets", s.Name, len(s.Spec.Devices), len(s.Spec.SharedCounters))
+			}
+			names[s.Name] = true
+			published = append(published, s)
+		}
+	}
+	read := dra.Publish(published).Pools(dra.NewModel(), thisNode, nil)
+	if n, devices := dra.Publish(published).Devices(node, driver); len(read) != 3 || n != 3 || devices != 202 {
+		t.Fatalf("%d pools are read, and %d of the node's own with %d devices, want 3 with 202", len(read), n, devices)
+	}
+	for i, p := range read {
+		want := &pools[i]
+		if p.Incomplete || p.Invalid != "" || !slices.Equal(p.Counters, want.Counters) || !slices.EqualFunc(p.Devices, want.Devices, func(d device.Device, e device.Expected) bool {
+			return d.Name == e.Name && slices.Equal(d.Consumes, e.Consumes)
+		}) {
+			t.Errorf("pool %s is read otherwise than it was published: %+v", p.Name, p)
 		}
 	}
 }

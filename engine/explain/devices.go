@@ -33,13 +33,7 @@ const inHardware = "what the machine has in hardware"
 func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 	var told bool
 	only := true
-	seen := map[string]bool{}
-	for _, o := range offering.Of(pool, class, 0) {
-		t := o.Kind
-		if seen[t.Name] {
-			continue
-		}
-		seen[t.Name] = true
+	for _, t := range offering.Types(pool, class, func(*engine.InstanceType) bool { return true }) {
 		if t.Devices == nil && accelerator.Of(t.Capacity) == nil {
 			only = false
 			continue
@@ -61,10 +55,10 @@ func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 // DeviceProblems says which sharing of accelerators the pool's class or template asks for that cannot be, each with the types that it is about.
 func DeviceProblems(pool *v1.NodePool, class *engine.Class) (out []string) {
 	of := map[string][]string{}
-	for _, o := range offering.Of(pool, class, 0) {
-		if d := o.Kind.Devices; d != nil && d.Problem != "" && d.Node == "" && !slices.Contains(of[d.Problem], o.Kind.Name) {
-			of[d.Problem] = append(of[d.Problem], o.Kind.Name)
-		}
+	for _, t := range offering.Types(pool, class, func(t *engine.InstanceType) bool {
+		return t.Devices != nil && t.Devices.Problem != "" && t.Devices.Node == ""
+	}) {
+		of[t.Devices.Problem] = append(of[t.Devices.Problem], t.Name)
 	}
 	for _, problem := range slices.Sorted(maps.Keys(of)) {
 		slices.SortFunc(of[problem], kube.CompareNaturally)

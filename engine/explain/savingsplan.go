@@ -6,9 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
@@ -26,7 +28,8 @@ type savingsPlan struct {
 	expected map[engine.PodID]string // pods that wait and fit compared nodes as they are: these nodes are not idle
 	staying  map[string]bool         // nodes that the plan cannot do without
 	pools    map[string]*PoolSavings
-	classes  []engine.Class // what they sell, with what the nodes say of it
+	learned  []engine.LearnedDevices // of nodes that the plan may do without
+	classes  []engine.Class          // what they sell, with what the nodes say of it
 	out      *Savings
 }
 
@@ -63,7 +66,9 @@ func (a *savingsPlan) priceNodes() {
 // expectPods finds the pods that wait and that the compared nodes have room for.
 func (a *savingsPlan) expectPods() {
 	a.expected = map[engine.PodID]string{}
-	for _, p := range provisioning.Plan(a.s, a.opt, nil).Placements {
+	now := provisioning.Plan(a.s, a.opt, nil)
+	a.learned = now.LearnedDevices
+	for _, p := range now.Placements {
 		if _, compared := a.price[p.Node]; compared {
 			a.expected[p.Pod] = p.Node
 		}
@@ -151,7 +156,10 @@ func (a *savingsPlan) without() *engine.Snapshot {
 			s.NodeClaims = append(s.NodeClaims, c)
 		}
 	}
-	s.Pods = a.podsWithout(gone)
+	var moved []*corev1.Pod
+	s.Pods, moved = a.podsWithout(gone)
+	s.ResourceClaims = dra.Unallocated(s.ResourceClaims, s.ResourceClaimTemplates, moved)
+	s.NodePools = a.knowing()
 	s.VolumeAttachments = slices.DeleteFunc(slices.Clone(s.VolumeAttachments), func(x *storagev1.VolumeAttachment) bool { return gone[x.Spec.NodeName] })
 	s.CSINodes = slices.DeleteFunc(slices.Clone(s.CSINodes), func(x *storagev1.CSINode) bool { return gone[x.Name] })
 	s.Classes = a.released(gone)
@@ -183,8 +191,19 @@ func (a *savingsPlan) released(gone map[string]bool) []engine.Class {
 	return classes
 }
 
-func (a *savingsPlan) podsWithout(gone map[string]bool) []*corev1.Pod {
-	var pods []*corev1.Pod
+// knowing are the pools with what the plan for the nodes as they are writes on them of devices.
+func (a *savingsPlan) knowing() []*v1.NodePool {
+	pools := slices.Clone(a.s.NodePools)
+	for _, l := range a.learned {
+		i := slices.IndexFunc(pools, func(p *v1.NodePool) bool { return p.Name == l.NodePool })
+		pools[i] = pools[i].DeepCopy()
+		metav1.SetMetaDataAnnotation(&pools[i].ObjectMeta, v1.LearnedDevicesAnnotationKey, l.Text)
+	}
+	return pools
+}
+
+// podsWithout are the pods, and those of them that wait though they run on nodes that are gone.
+func (a *savingsPlan) podsWithout(gone map[string]bool) (pods, moved []*corev1.Pod) {
 	for _, pod := range a.s.Pods {
 		switch {
 		case pod.Spec.NodeName == "" && a.expected[kube.PodID(pod)] != "":
@@ -196,10 +215,10 @@ func (a *savingsPlan) podsWithout(gone map[string]bool) []*corev1.Pod {
 		case !gone[pod.Spec.NodeName]:
 			pods = append(pods, pod)
 		case kube.IsReschedulable(pod):
-			pods = append(pods, unbound(pod))
+			pods, moved = append(pods, unbound(pod)), append(moved, pod)
 		}
 	}
-	return pods
+	return pods, moved
 }
 
 // closed is the node as one that takes no more pods.

@@ -8,6 +8,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/engine/dra"
 )
 
@@ -45,4 +46,22 @@ func LearnedDevices(pool *v1.NodePool, hash string) dra.Learned {
 		return nil
 	}
 	return w.Types
+}
+
+// ExpectedDevices are the pools of devices that drivers are expected to publish on a machine of the type that the NodePool starts: what the
+// catalog says of a driver, or else what is written on the pool of other nodes. Either of the pool and the type in the catalog may be nil.
+func ExpectedDevices(pool *v1.NodePool, kind string, sold *engine.InstanceType) (out []device.Template) {
+	if sold != nil {
+		out = slices.Clone(sold.Claimable)
+	}
+	if pool == nil {
+		return out
+	}
+	said := len(out)
+	for _, t := range LearnedDevices(pool, pool.Hash())[kind] {
+		if !slices.ContainsFunc(out[:said], func(o device.Template) bool { return o.Driver == t.Driver }) {
+			out = append(out, t)
+		}
+	}
+	return out
 }

@@ -13,7 +13,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/device"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
@@ -223,7 +222,14 @@ func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (pools, devi
 	if l.Published == nil {
 		return nil, nil
 	}
-	expected := expectedPools(l, node)
+	var sold *engine.InstanceType
+	kind := node.Labels[corev1.LabelInstanceTypeStable]
+	if l.Class != nil {
+		if at := slices.IndexFunc(l.Class.InstanceTypes, func(t engine.InstanceType) bool { return t.Name == kind }); at >= 0 {
+			sold = &l.Class.InstanceTypes[at]
+		}
+	}
+	expected := inventory.ExpectedDevices(l.Pool, kind, sold)
 	for _, driver := range kube.DriversAskedFor(claim) {
 		wantPools, want := 0, 0
 		for i := range expected {
@@ -240,26 +246,6 @@ func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (pools, devi
 		}
 	}
 	return pools, devices
-}
-
-// expectedPools are those that the node's type is expected to have: what the catalog says of a driver, or else what other nodes of the pool had.
-func expectedPools(l Life, node *corev1.Node) (out []device.Template) {
-	kind := node.Labels[corev1.LabelInstanceTypeStable]
-	if l.Class != nil {
-		if at := slices.IndexFunc(l.Class.InstanceTypes, func(t engine.InstanceType) bool { return t.Name == kind }); at >= 0 {
-			out = slices.Clone(l.Class.InstanceTypes[at].Claimable)
-		}
-	}
-	if l.Pool == nil {
-		return out
-	}
-	said := len(out)
-	for _, t := range inventory.LearnedDevices(l.Pool, l.Pool.Hash())[kind] {
-		if !slices.ContainsFunc(out[:said], func(o device.Template) bool { return o.Driver == t.Driver }) {
-			out = append(out, t)
-		}
-	}
-	return out
 }
 
 // checkConsistency compares what the node turned out to have with what the cloud said it would have.

@@ -25,14 +25,13 @@ func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 	if class == nil {
 		return nil
 	}
-	settled := settledBy(class.InstanceTypes)
-	asked, taints := poolAsks(pool), v1.CoreTaints(pool.Spec.Template.Spec.Taints)
+	settled, admits := settledBy(class.InstanceTypes), admission(pool)
 	var out []Admitted
 	for i := range class.InstanceTypes {
 		kind := &class.InstanceTypes[i]
 		for j := range kind.Offerings {
 			o := Admitted{Option{Kind: kind, Offering: &kind.Offerings[j]}, kind.Offerings[j].NodePrice(overhead), settled}
-			if o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) {
+			if admits(o) {
 				out = append(out, o)
 			}
 		}
@@ -41,6 +40,31 @@ func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.ID().String(), b.ID().String()))
 	})
 	return out
+}
+
+// Types lists, in the order of the catalog, the types that which picks and of which the pool may use some offering.
+func Types(pool *v1.NodePool, class *engine.Class, which func(*engine.InstanceType) bool) (out []*engine.InstanceType) {
+	if class == nil {
+		return nil
+	}
+	for i := range class.InstanceTypes {
+		if t := &class.InstanceTypes[i]; which(t) {
+			out = append(out, t)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	settled, admits := settledBy(class.InstanceTypes), admission(pool)
+	return slices.DeleteFunc(out, func(t *engine.InstanceType) bool {
+		return !slices.ContainsFunc(t.Offerings, func(o engine.Offering) bool { return admits(Admitted{Option{Kind: t, Offering: &o}, 0, settled}) })
+	})
+}
+
+// admission reports of an offering whether the pool's own requirements and labels admit it.
+func admission(pool *v1.NodePool) func(Admitted) bool {
+	asked, taints := poolAsks(pool), v1.CoreTaints(pool.Spec.Template.Spec.Taints)
+	return func(o Admitted) bool { return o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) }
 }
 
 // poolAsks is what the pool asks of its machines: its requirements, and the labels that it gives them.

@@ -42,8 +42,9 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 		plan, p = planWithBuffers(s, opt, cache)
 	}
 	p.sumUpGangs(plan, s)
-	plan.Notes = append(plan.Notes, notes...)
-	plan.LearnedDevices = deviceplan.LearnedChanges(s, cache)
+	learned, forgotten := deviceplan.LearnedChanges(s, cache)
+	plan.Notes = append(append(plan.Notes, notes...), forgotten...)
+	plan.LearnedDevices = learned
 	return plan
 }
 

@@ -50,7 +50,7 @@ func TestReservedOfferingsNameTheirReservationAndWhatItHasLeft(t *testing.T) {
 	t.Parallel()
 	content := `[{"name":"a.large","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"2","memory":"4Gi"},
  "attachLimits":{"ebs.csi.aws.com":25},
- "claimable":[{"driver":"gpu.example.com","count":2,"attributes":{"model":"L4"},"capacity":{"memory":"24Gi"}},{"driver":"nic.example.com","count":1}],
+ "claimable":[{"driver":"gpu.example.com","count":2,"attributes":{"model":"L4"},"capacity":{"memory":"24Gi"}},{"driver":"gpu.example.com","pool":"more","count":1},{"driver":"nic.example.com","count":1}],
  "offerings":[
   {"price":0.1,"zone":"z1","capacityType":"spot","reservationCapacity":0},
   {"price":0.01,"zone":"z1","capacityType":"reserved","reservationCapacity":3},
@@ -67,7 +67,7 @@ func TestReservedOfferingsNameTheirReservationAndWhatItHasLeft(t *testing.T) {
 	if types[0].AttachLimits["ebs.csi.aws.com"] != 25 {
 		t.Errorf("attach limits %v", types[0].AttachLimits)
 	}
-	if c := types[0].Claimable; len(c) != 2 || len(c[0].Devices) != 2 || c[0].Devices[1].Shape.Attributes["model"].Text != "L4" || c[0].Devices[1].Shape.Capacities["memory"].Amount != 24<<30*1000 {
+	if c := types[0].Claimable; len(c) != 3 || c[1].Driver != c[0].Driver || c[1].Pool != "more" || len(c[0].Devices) != 2 || c[0].Devices[1].Shape.Attributes["model"].Text != "L4" || c[0].Devices[1].Shape.Capacities["memory"].Amount != 24<<30*1000 {
 		t.Errorf("devices %+v", c)
 	}
 	for i, want := range []engine.Offering{{}, {Reservation: "a.large-z1", Slots: 3}, {Reservation: "r2", SoldOut: true}, {Reservation: "cr-1", Slots: 5}, {}} {
@@ -121,7 +121,8 @@ func TestReadNamesTheFileTheTypeAndTheFieldThatIsWrong(t *testing.T) {
 		{"no driver", edit(`"offerings"`, `"claimable":[{"count":1}],"offerings"`), `claimable[0].driver: "" is not the name of a driver`},
 		{"no devices", edit(`"offerings"`, `"claimable":[{"driver":"gpu.example.com"}],"offerings"`), "claimable[0].count: 0 is not from 1 to 128"},
 		{"bad capacity of a device", edit(`"offerings"`, `"claimable":[{"driver":"gpu.example.com","count":1,"capacity":{"memory":"lots"}}],"offerings"`), `claimable[0].capacity.memory: "lots" is not a quantity`},
-		{"a driver twice", edit(`"offerings"`, `"claimable":[{"driver":"a.example","count":1},{"driver":"a.example","count":1}],"offerings"`), "claimable[1].driver: a.example publishes another pool already"},
+		{"a driver twice", edit(`"offerings"`, `"claimable":[{"driver":"a.example","count":1},{"driver":"a.example","count":1}],"offerings"`), "claimable[1].pool: a.example publishes another pool devices already"},
+		{"a pool without a name", edit(`"offerings"`, `"claimable":[{"driver":"a.example","count":1,"pool":"A B"}],"offerings"`), `claimable[0].pool: "A B" is not the name of a pool`},
 		{"no offerings", edit(`"offerings"`, `"offered"`), "offerings: missing"},
 		{"no price", edit(`"Price":0.1,`, ``), "offerings[0].price: missing"},
 		{"negative price", edit(`0.1`, `-0.1`), "offerings[0].price: -0.1 is negative"},

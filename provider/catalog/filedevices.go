@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,13 +17,17 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// fileDevices is a pool of equal devices that a driver publishes on a machine.
+// fileDevices is a pool of equal devices that a driver publishes on a machine. Pools of one driver have names of their own.
 type fileDevices struct {
 	Driver     string                     `json:"driver"`
+	Pool       string                     `json:"pool,omitempty"`
 	Count      int                        `json:"count"`
 	Attributes map[string]string          `json:"attributes,omitempty"`
 	Capacity   map[string]json.RawMessage `json:"capacity,omitempty"`
 }
+
+// defaultPool is the name of a pool that has none.
+const defaultPool = "devices"
 
 // mostDevices is how many one ResourceSlice holds.
 const mostDevices = 128
@@ -33,8 +38,8 @@ func claimable(list []fileDevices) (out []device.Template, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("claimable[%d].%w", i, err)
 		}
-		if slices.ContainsFunc(out, func(o device.Template) bool { return o.Driver == t.Driver }) {
-			return nil, fmt.Errorf("claimable[%d].driver: %s publishes another pool already", i, t.Driver)
+		if slices.ContainsFunc(out, func(o device.Template) bool { return o.Driver == t.Driver && o.Pool == t.Pool }) {
+			return nil, fmt.Errorf("claimable[%d].pool: %s publishes another pool %s already", i, t.Driver, t.Pool)
 		}
 		out = append(out, t)
 	}
@@ -42,9 +47,12 @@ func claimable(list []fileDevices) (out []device.Template, err error) {
 }
 
 func (f *fileDevices) template() (device.Template, error) {
-	out := device.Template{Driver: f.Driver, Pool: "devices"}
+	out := device.Template{Driver: f.Driver, Pool: cmp.Or(f.Pool, defaultPool)}
 	if problems := validation.IsDNS1123Subdomain(f.Driver); len(problems) > 0 {
 		return out, fmt.Errorf("driver: %q is not the name of a driver: %s", f.Driver, problems[0])
+	}
+	if problems := validation.IsDNS1123Label(out.Pool); len(problems) > 0 {
+		return out, fmt.Errorf("pool: %q is not the name of a pool: %s", f.Pool, problems[0])
 	}
 	if f.Count < 1 || f.Count > mostDevices {
 		return out, fmt.Errorf("count: %d is not from 1 to %d", f.Count, mostDevices)
@@ -73,6 +81,9 @@ func newFileDevices(t *device.Template) (fileDevices, error) {
 	if len(t.Devices) == 0 {
 		return f, errors.New("a pool has no devices")
 	}
+	if t.Pool != defaultPool {
+		f.Pool = t.Pool
+	}
 	shape := &t.Devices[0].Shape
 	for name, v := range shape.Attributes {
 		f.Attributes[name] = v.Text
@@ -80,8 +91,8 @@ func newFileDevices(t *device.Template) (fileDevices, error) {
 	for _, name := range slices.Sorted(maps.Keys(shape.Capacities)) {
 		f.Capacity[name] = json.RawMessage(strconv.Quote(resource.NewMilliQuantity(shape.Capacities[name].Amount, resource.BinarySI).String()))
 	}
-	if again, err := f.template(); err != nil || !reflect.DeepEqual(again.Devices, t.Devices) {
-		return f, fmt.Errorf("the format can hold equal devices with texts and quantities, and those of driver %s are not such", t.Driver)
+	if again, err := f.template(); err != nil || !reflect.DeepEqual(again, *t) {
+		return f, fmt.Errorf("the format can hold equal devices with texts and quantities, and pool %s of driver %s has others, or counters", t.Pool, t.Driver)
 	}
 	return f, nil
 }

@@ -3,6 +3,7 @@ package kwok_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,26 +94,39 @@ func TestDriversPublishTheDevicesOfANode(t *testing.T) {
 		pool.Devices = append(pool.Devices, device.Expected{Name: fmt.Sprintf("gpu-%d", i), Shape: device.Shape{Driver: pool.Driver,
 			Attributes: map[string]device.Value{"cores": {Kind: device.Number, Text: "7"}}}})
 	}
-	for i := range types {
-		types[i].Claimable = []device.Template{pool}
-	}
+	second := pool
+	second.Pool, second.Devices, second.Counters = "more", slices.Clone(pool.Devices[:2]), []device.Counter{{Set: "gpu", Name: "memory", Amount: 80_000}}
+	second.Devices[0].Consumes = second.Counters
 	for _, c := range []struct {
 		name  string
 		fault *simulated.Fault
 		want  []string // slices after 0, 10 and 20 minutes, each with its number of devices
+		both  bool     // the type has the second pool too, which shares counters
 	}{
-		{"as expected", nil, []string{"3 of 1", "3 of 1", "3 of 1"}},
-		{"late", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "3 of 1", "3 of 1"}},
-		{"in parts", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Parts: 2, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "1 of 2", "1 of 2 2 of 2"}},
-		{"fewer", &simulated.Fault{What: simulated.FaultSlices, Count: 1, Driver: pool.Driver}, []string{"1 of 1", "1 of 1", "1 of 1"}},
-		{"more", &simulated.Fault{What: simulated.FaultSlices, Factor: 2}, []string{"6 of 1", "6 of 1", "6 of 1"}},
-		{"absurdly many", &simulated.Fault{What: simulated.FaultSlices, Factor: 1e300}, []string{"128 of 1", "128 of 1", "128 of 1"}},
-		{"of another driver", &simulated.Fault{What: simulated.FaultSlices, Driver: "nic.example.com"}, []string{"3 of 1", "3 of 1", "3 of 1"}},
-		{"never", &simulated.Fault{What: simulated.FaultSlices}, []string{"", "", ""}},
+		{"as expected", nil, []string{"3 of 1", "3 of 1", "3 of 1"}, false},
+		{"late", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "3 of 1", "3 of 1"}, false},
+		{"in parts", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Parts: 2, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "1 of 2", "1 of 2 2 of 2"}, false},
+		{"fewer", &simulated.Fault{What: simulated.FaultSlices, Count: 1, Driver: pool.Driver}, []string{"1 of 1", "1 of 1", "1 of 1"}, false},
+		{"more", &simulated.Fault{What: simulated.FaultSlices, Factor: 2}, []string{"6 of 1", "6 of 1", "6 of 1"}, false},
+		{"absurdly many", &simulated.Fault{What: simulated.FaultSlices, Factor: 1e300}, []string{"128 of 1", "128 of 1", "128 of 1"}, false},
+		{"of another driver", &simulated.Fault{What: simulated.FaultSlices, Driver: "nic.example.com"}, []string{"3 of 1", "3 of 1", "3 of 1"}, false},
+		{"never", &simulated.Fault{What: simulated.FaultSlices}, []string{"", "", ""}, false},
+		{"two pools", nil, []string{"3 of 1 0 of 2 2 of 2", "3 of 1 0 of 2 2 of 2", "3 of 1 0 of 2 2 of 2"}, true},
+		{"two pools late", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Lag: metav1.Duration{Duration: 10 * time.Minute}}, []string{"", "3 of 1 0 of 2", "3 of 1 0 of 2 2 of 2"}, true},
+		{"two pools in parts", &simulated.Fault{What: simulated.FaultSlices, Factor: 1, Parts: 2}, []string{"1 of 2 2 of 2 0 of 3 1 of 3 1 of 3", "1 of 2 2 of 2 0 of 3 1 of 3 1 of 3", "1 of 2 2 of 2 0 of 3 1 of 3 1 of 3"}, true},
+		{"two pools with fewer", &simulated.Fault{What: simulated.FaultSlices, Count: 1}, []string{"1 of 1 0 of 2 1 of 2", "1 of 1 0 of 2 1 of 2", "1 of 1 0 of 2 1 of 2"}, true},
+		{"two pools never", &simulated.Fault{What: simulated.FaultSlices}, []string{"", "", ""}, true},
 	} {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restarted %t", c.name, restarted), func(t *testing.T) {
 				w := newWorld(t, 0)
+				of := []device.Template{pool}
+				if c.both {
+					of = append(of, second)
+				}
+				for i := range types {
+					types[i].Claimable = of
+				}
 				begin := func() {
 					w.catalog = types
 					w.restart(t)
@@ -149,7 +163,7 @@ func (w *world) slices(t *testing.T) string {
 	}
 	var out []string
 	for _, s := range list.Items {
-		if s.OwnerReferences[0].UID != w.node(t, "a").UID || *s.Spec.NodeName != "a" || *s.Spec.Devices[0].Attributes["cores"].IntValue != 7 {
+		if s.OwnerReferences[0].UID != w.node(t, "a").UID || *s.Spec.NodeName != "a" || len(s.Spec.Devices) > 0 && *s.Spec.Devices[0].Attributes["cores"].IntValue != 7 || len(s.Spec.Devices) == 0 && len(s.Spec.SharedCounters) != 1 {
 			t.Errorf("slice %+v", s)
 		}
 		out = append(out, fmt.Sprintf("%d of %d", len(s.Spec.Devices), s.Spec.Pool.ResourceSliceCount))

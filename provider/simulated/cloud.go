@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 )
 
 // Config is what a Cloud is made from.
@@ -35,6 +36,8 @@ type Config struct {
 	Faults []Fault
 	// IDPrefix begins the ID of every machine, followed by the name of its claim; empty means "simulated://".
 	IDPrefix string
+	// Devices are the pools of devices that drivers publish on a claim's machine of the type; nil means what the catalog says of the type.
+	Devices func(claim string, t *engine.InstanceType) []device.Template
 }
 
 // A Cloud runs machines that exist in memory only. Its methods may be called from several goroutines.

@@ -36,7 +36,7 @@ const (
 	FaultLabel        = "label"         // their nodes have Label, or lack it, once they are registered
 	FaultDevices      = "devices"       // they show Count, or Factor times as much, of Resource from Lag after they register, and nothing before
 	FaultAttach       = "attach"        // they take Count volumes of Driver, which their CSINode says Lag after they register
-	FaultSlices       = "slices"        // Driver, or every driver, publishes Count devices, or Factor times as many as expected, in Parts slices, each Lag after the one before, the first Lag after they register
+	FaultSlices       = "slices"        // Driver, or every driver, publishes Count devices, or Factor times as many as expected, of each pool in Parts slices, each Lag after the one before, the first Lag after they register
 
 	// These hit the nodes of the selected machines that are there, or Share of them. The machines run on.
 	FaultGone   = "gone"   // they are deleted, whatever holds them

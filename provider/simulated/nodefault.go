@@ -26,10 +26,10 @@ type NodeFault struct {
 	Machine engine.MachineID
 	At      time.Time
 	Fault   Fault
-	// Pool is what a driver of devices publishes then, or part Part of Fault.Parts of it: in the kind slices, which everybody has whose
-	// type has such devices, whether anything goes wrong or not.
-	Pool *device.Template
-	Part int
+	// Pool is what a driver of devices publishes then, or part Part of Parts of it: in the kind slices, which everybody has whose
+	// type has such devices, whether anything goes wrong or not. The first pool of a driver has no name but the node's.
+	Pool        *device.Template
+	Part, Parts int
 }
 
 // SecondSuffix is what the name of a machine's second node has after that of the first.
@@ -71,20 +71,29 @@ func (c *Cloud) foretellDevices(r *Record) {
 	if t == nil || r.Registers.IsZero() {
 		return
 	}
-	for i := range t.Claimable {
-		pool, f := t.Claimable[i], Fault{What: FaultSlices, Factor: 1}
+	pools := t.Claimable
+	if c.cfg.Devices != nil {
+		pools = c.cfg.Devices(r.Machine.Claim, t)
+	}
+	for i := range pools {
+		pool, f := pools[i], Fault{What: FaultSlices, Factor: 1}
 		for _, o := range r.Comes {
 			if o.What == FaultSlices && (o.Driver == "" || o.Driver == pool.Driver) {
 				f = o
 			}
 		}
-		pool.Devices = resized(&pool, cmp.Or(f.Count, int(min(mostDevices, float64(len(pool.Devices))*f.Factor))))
-		f.Parts = max(1, f.Parts)
-		for part := range f.Parts {
-			if len(pool.Devices) > 0 {
-				id := nodeFaultID(r.Machine.ID, f) + "/" + pool.Driver + "/" + pool.Pool + "/" + strconv.Itoa(part)
-				c.nodeFaults[id] = NodeFault{ID: id, Machine: r.Machine.ID, At: r.Registers.Add(time.Duration(part+1) * f.Lag.Duration), Fault: f, Pool: &pool, Part: part}
-			}
+		if !slices.ContainsFunc(pools[:i], func(o device.Template) bool { return o.Driver == pool.Driver }) {
+			pool.Pool = ""
+		}
+		most := max(mostDevices, len(pool.Devices))
+		pool.Devices = resized(&pool, min(most, cmp.Or(f.Count, int(min(float64(most), float64(len(pool.Devices))*f.Factor)))))
+		if len(pool.Devices) == 0 {
+			continue
+		}
+		parts := dra.SlicesOf(&pool, f.Parts)
+		for part := range parts {
+			id := nodeFaultID(r.Machine.ID, f) + "/" + pool.Driver + "/" + pool.Pool + "/" + strconv.Itoa(part)
+			c.nodeFaults[id] = NodeFault{ID: id, Machine: r.Machine.ID, At: r.Registers.Add(time.Duration(part+1) * f.Lag.Duration), Fault: f, Pool: &pool, Part: part, Parts: parts}
 		}
 	}
 }
@@ -92,7 +101,7 @@ func (c *Cloud) foretellDevices(r *Record) {
 // resized are so many devices of the pool. Where it has fewer, more come that are like its last one.
 func resized(pool *device.Template, n int) []device.Expected {
 	out := slices.Clone(pool.Devices[:min(n, len(pool.Devices))])
-	for len(pool.Devices) > 0 && len(out) < min(n, mostDevices) {
+	for len(pool.Devices) > 0 && len(out) < n {
 		more := pool.Devices[len(pool.Devices)-1]
 		more.Name = "more-" + strconv.Itoa(len(out))
 		out = append(out, more)
@@ -102,7 +111,7 @@ func resized(pool *device.Template, n int) []device.Expected {
 
 // Slice is what a driver of devices publishes for the node, of the kind slices.
 func (m NodeFault) Slice(node *corev1.Node) *resourcev1.ResourceSlice {
-	return dra.PublishedSlice(node, m.Pool, m.Part, m.Fault.Parts)
+	return dra.PublishedSlice(node, m.Pool, m.Part, m.Parts)
 }
 
 func (c *Cloud) enter(r *Record, f Fault, at time.Time) {
