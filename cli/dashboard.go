@@ -27,6 +27,9 @@ import (
 // dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
 const dashboardEvery = 5 * time.Second
 
+// mostTryLimit is how long What if may plan at most: a page that is not sent after a minute is given up.
+const mostTryLimit = 50 * time.Second
+
 // dashboardOptions are the flags of dashboard.
 type dashboardOptions struct {
 	planOptions
@@ -38,6 +41,8 @@ type dashboardOptions struct {
 	trace   string
 	memory  string
 	day     *recordedDay // of trace, nil without one
+	// tryLimit is how long What if may plan a change.
+	tryLimit time.Duration
 }
 
 func newDashboard() *cobra.Command {
@@ -66,6 +71,7 @@ With --export the page is written to one HTML file, which needs no server: for a
 	flags.DurationVar(&o.every, "every", dashboardEvery, "how often a live cluster is read while somebody looks")
 	flags.StringArrayVar(&o.journal, "journal", nil, "folder or file that a controller keeps its journal in, instead of asking the one that leads; can be repeated, the oldest first")
 	flags.StringVar(&o.trace, "trace", "", "a recorded day, as tenon simulate --trace takes it, over which What if compares a change with the cluster as it is")
+	flags.DurationVar(&o.tryLimit, "what-if-limit", 2*time.Second, "how long What if may plan a change; what is found by then is shown")
 	flags.StringVar(&o.memory, "compare-memory", "2Gi", "how much memory such a comparison may take, in a process of its own")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
@@ -138,7 +144,7 @@ func (o *dashboardOptions) serve(ctx context.Context, listener net.Listener, sou
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	handler, err := dashboard.Handler(reader, dashboard.Options{Hosts: o.hosts})
+	handler, err := dashboard.Handler(reader, dashboard.Options{Hosts: o.hosts, TryLimit: o.tryLimit})
 	if err != nil {
 		return err
 	}
@@ -166,6 +172,9 @@ func (o *dashboardOptions) writeExport(ctx context.Context, source dashboard.Sou
 func (o *dashboardOptions) check() error {
 	if o.every < time.Second {
 		return fmt.Errorf("--every %s: it is at least 1s", o.every)
+	}
+	if o.tryLimit <= 0 || o.tryLimit > mostTryLimit {
+		return fmt.Errorf("--what-if-limit %s: it is more than 0 and at most %s, since browsers are not answered later", o.tryLimit, mostTryLimit)
 	}
 	host, _, err := net.SplitHostPort(o.address)
 	if err != nil {

@@ -235,6 +235,8 @@ func TestDashboardRefusesToBeOpenByOneFlagAlone(t *testing.T) {
 		{"--address example.com:80", "without a password"},
 		{"--address 127.0.0.1", "it is a host and a port"},
 		{"--every 1ms", "at least 1s"},
+		{"--what-if-limit 0s", "more than 0 and at most 50s"},
+		{"--what-if-limit 51s", "more than 0 and at most 50s"},
 		{"-f nothing.yaml --address 127.0.0.1:0", "no such file"},
 		{"-f nothing.txt --export x.html", "no such file"},
 		{"cluster.yaml", "name files with -f"},
@@ -253,20 +255,27 @@ func TestDashboardRefusesToBeOpenByOneFlagAlone(t *testing.T) {
 	}
 }
 
-func TestDashboardPrintsItsAddressAndEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
+// servedDashboard is where tenon dashboard says that it serves the page of a file until ctx ends, and what it ends with.
+func servedDashboard(ctx context.Context, t *testing.T, flags ...string) (address string, ended <-chan error) {
+	t.Helper()
 	out, in := io.Pipe()
 	command := New()
-	command.SetArgs([]string{"dashboard", "-f", "../dashboard/testdata/cluster.txt", "--address", "127.0.0.1:0"})
+	command.SetArgs(append([]string{"dashboard", "-f", "../dashboard/testdata/cluster.txt", "--address", "127.0.0.1:0"}, flags...))
 	command.SetOut(in)
-	ended := make(chan error, 1)
-	go func() { ended <- command.ExecuteContext(ctx) }()
+	result := make(chan error, 1)
+	go func() { result <- command.ExecuteContext(ctx) }()
 	line := make([]byte, 200)
 	n, err := out.Read(line)
 	must(t, err)
-	_, address, _ := strings.Cut(string(line[:n]), "The page is at ")
+	_, address, _ = strings.Cut(string(line[:n]), "The page is at ")
 	address, _, _ = strings.Cut(address, " ")
+	return address, result
+}
+
+func TestDashboardPrintsItsAddressAndEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	address, ended := servedDashboard(ctx, t)
 	answer, err := http.Get(address)
 	must(t, err)
 	answer.Body.Close()
@@ -277,6 +286,21 @@ func TestDashboardPrintsItsAddressAndEndsWithItsContext(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil || time.Since(stopped) > time.Second {
 		t.Errorf("ended after %s with %v", time.Since(stopped), err)
+	}
+}
+
+func TestDashboardPlansAChangeForAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	address, _ := servedDashboard(t.Context(), t, "--what-if-limit", "1us")
+	const wide = `{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "wide"}, "spec": {"template": {"spec": {"requirements": [],
+		"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}}`
+	answer, err := http.Post(address+"/json/whatif", "application/json", strings.NewReader(wide))
+	must(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	must(t, err)
+	if want := "There was no answer within 1e-06 s"; answer.StatusCode != http.StatusGatewayTimeout || !strings.HasPrefix(string(text), want) {
+		t.Errorf("%s: %s, want %s", answer.Status, text, want)
 	}
 }
 

@@ -63,7 +63,8 @@ func startDashboard(t testing.TB, file string, flags ...string) string {
 	if !slices.Contains(flags, "--journal") {
 		flags = append(flags, "--journal", "../testdata/journal.jsonl")
 	}
-	command := exec.CommandContext(t.Context(), binary, append([]string{"dashboard", "-f", file, "--address", "127.0.0.1:0"}, flags...)...)
+	// The usual limit of What if is little time on a computer that others use too.
+	command := exec.CommandContext(t.Context(), binary, append([]string{"dashboard", "-f", file, "--address", "127.0.0.1:0", "--what-if-limit", "50s"}, flags...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()

@@ -16,7 +16,7 @@ const compared = `document.querySelector("#day img")?.complete && document.query
 
 // patiently is a promise of something that a simulation has to come to an end for.
 func patiently(condition string) string {
-	return strings.Replace(waitUntil(condition), "20000", "300000", 1)
+	return strings.Replace(waitUntil(condition), "50000", "300000", 1)
 }
 
 // yearFile is a trace that takes long.

@@ -120,7 +120,7 @@ func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
 
 // waitUntil is a promise of something that comes about in the page.
 func waitUntil(condition string) string {
-	return `new Promise((done, fail) => { const end = Date.now() + 20000; const look = () => (` + condition + `) ? done(true) : Date.now() > end ? fail("in vain") : setTimeout(look, 20); look(); })`
+	return `new Promise((done, fail) => { const end = Date.now() + 50000; const look = () => (` + condition + `) ? done(true) : Date.now() > end ? fail("in vain") : setTimeout(look, 20); look(); })`
 }
 
 func (b *tab) waitForTitle(t *testing.T, begins string) {

@@ -50,6 +50,31 @@ func TestLaunchesCheckedTogetherStayWithinTheLimits(t *testing.T) {
 	}
 }
 
+// The next offering counts against the cloud's quotas in place of one that the catalog has no more.
+func TestALaunchIsCheckedWithoutTheOfferingsThatHaveGone(t *testing.T) {
+	t.Parallel()
+	s, _, _ := oneTypeWorld()
+	class := &s.Classes[0]
+	class.Quotas = []engine.Quota{{Name: "cores", Left: 4, Limit: 4}}
+	offerings := &class.InstanceTypes[0].Offerings
+	*offerings = append(*offerings, engine.Offering{Zone: "b", CapacityType: v1.CapacityTypeOnDemand, Price: 1})
+	for i := range *offerings {
+		(*offerings)[i].Quotas = []engine.QuotaUse{{Quota: "cores", Units: 4}}
+	}
+	launch := provisioning.Plan(s, engine.Options{}, nil).Launches[0]
+	if len(launch.Offerings) != 2 || launch.Offerings[0].Zone != "a" {
+		t.Fatalf("the launch lists %v", launch.Offerings)
+	}
+	*offerings = (*offerings)[1:]
+	checker := NewChecker(s)
+	if r := checker.Check(launch); !r.OK() {
+		t.Errorf("the first machine of 4 cores within 4: %s", r)
+	}
+	if r := checker.Check(launch); r.Code != engine.QuotaExceeded {
+		t.Errorf("the second machine of 4 cores within 4: %+v", r)
+	}
+}
+
 func TestPoolsOfFixedSizeTakeNoPodsByThemselves(t *testing.T) {
 	t.Parallel()
 	s, pool, _ := oneTypeWorld()

@@ -54,8 +54,27 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 	return others
 }
 
-// takeIn is the open bin with all pods of as many of the others as a machine of the price holds, and the rest of these.
+// takeIn is the open bin with all pods of as many of the others as a machine of the price holds, and the rest of these. One machine may
+// need all that the others use of limits, so it is looked for as if none of them stayed, and, if it does not fit beside those that do,
+// as if all of them did.
 func (s *solver) takeIn(m *supply, d *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+	s.chargeAll(others, -1)
+	grown, rest = s.takeInNow(m, d, others, most)
+	s.charge(d, -1)
+	s.chargeAll(rest, 1)
+	sh := &s.pools[grown.pool]
+	fits := (!sh.limited || within(s.billOf(grown), sh.left)) && s.quotasHold(s.drawsOf(grown))
+	s.chargeAll(rest, -1)
+	s.charge(d, 1)
+	s.chargeAll(others, 1)
+	if !fits {
+		return s.takeInNow(m, d, others, most)
+	}
+	return grown, rest
+}
+
+// takeInNow is takeIn within what limits leave now.
+func (s *solver) takeInNow(m *supply, d *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	v := &visit{s: s, m: m, bins: []*openBin{d}, guests: make([]*guests, 1)}
 	var undo []earlier
 	for _, other := range others {

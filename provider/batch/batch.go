@@ -10,7 +10,8 @@ import (
 
 // Window says how long callers wait for others.
 type Window struct {
-	// A group is closed when nobody has joined for Idle, Most after the first joined, or when it has Items.
+	// A group is closed when nobody has joined for Idle, Most after the first joined, or when it has Items. A time in which this
+	// process had to wait for a processor does not count as Idle: nobody could have joined.
 	Idle, Most time.Duration
 	Items      int
 }
@@ -50,6 +51,7 @@ type group[In, Out any] struct {
 	joined, preparing int
 	closed            bool
 	idle, most        *time.Timer
+	idleFrom          time.Time // since when idle runs
 	items             []*item[In, Out]
 }
 
@@ -109,16 +111,31 @@ func (b *Batcher[In, Out]) join(ctx context.Context, key string) *group[In, Out]
 			defer b.mu.Unlock()
 			b.close(key, g)
 		}
-		g.idle, g.most = time.AfterFunc(b.config.Window.Idle, shut), time.AfterFunc(b.config.Window.Most, shut)
+		quiet := func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if late := time.Since(g.idleFrom) > 2*b.config.Window.Idle; late && !g.closed {
+				b.await(g)
+				return
+			}
+			b.close(key, g)
+		}
+		g.idle, g.most = time.AfterFunc(b.config.Window.Idle, quiet), time.AfterFunc(b.config.Window.Most, shut)
 		b.open[key] = g
 	}
-	g.idle.Reset(b.config.Window.Idle)
+	b.await(g)
 	g.joined++
 	g.preparing++
 	if g.joined == b.config.Window.Items {
 		b.close(key, g)
 	}
 	return g
+}
+
+// await begins anew to wait for others. The lock is held.
+func (b *Batcher[In, Out]) await(g *group[In, Out]) {
+	g.idleFrom = time.Now()
+	g.idle.Reset(b.config.Window.Idle)
 }
 
 // close lets nobody else join. The lock is held.

@@ -1,10 +1,14 @@
 package batch_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,6 +82,66 @@ func TestAFullGroupIsClosed(t *testing.T) {
 	if len(e.calls) != 3 {
 		t.Errorf("%d calls of ten each", len(e.calls))
 	}
+}
+
+// A process that gets no processor for a while, as one at its CPU limit, asks no more often for that.
+func TestATimeInWhichTheProcessStoodStillIsNoSilence(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(stalledTest) != "" {
+		askTwice()
+		return
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env, child.Stderr = append(os.Environ(), stalledTest+"=1"), os.Stderr
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Wait() }() // what it prints counts
+	lines := bufio.NewScanner(out)
+	for _, step := range []func() error{
+		func() error { lines.Scan(); return child.Process.Signal(syscall.SIGSTOP) },
+		func() error { _, err := fmt.Fprintln(in, "the second may ask"); return err },
+		func() error { time.Sleep(4 * stalledIdle); return child.Process.Signal(syscall.SIGCONT) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines.Scan(); lines.Text() != "1 calls" {
+		t.Errorf("two who asked around the time in which nothing ran were answered by %s", lines.Text())
+	}
+}
+
+const (
+	stalledTest = "TENON_BATCH_STALLED"
+	stalledIdle = time.Second
+)
+
+// askTwice asks, says so, asks again when it is told to and whoever has waited in vain has had time to say so, and prints how many calls
+// that made.
+func askTwice() {
+	e := &echo{}
+	b := e.batcher(batch.Window{Idle: stalledIdle, Most: time.Hour, Items: 1000}, nil)
+	joined := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, _ = b.Do(context.Background(), "", 1, func(context.Context, string) error { close(joined); return nil })
+	})
+	<-joined
+	fmt.Println("joined")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	time.Sleep(stalledIdle / 10)
+	_, _ = b.Do(context.Background(), "", 2, nil)
+	group.Wait()
+	fmt.Println(len(e.calls), "calls")
 }
 
 func TestEachGetsItsOwnError(t *testing.T) {
