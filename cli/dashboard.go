@@ -22,6 +22,8 @@ import (
 
 	"tenon.sh/dashboard"
 	"tenon.sh/journal"
+	"tenon.sh/provider/simulated"
+	"tenon.sh/simulator"
 )
 
 // dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
@@ -37,6 +39,7 @@ type dashboardOptions struct {
 	journal []string
 	trace   string
 	memory  string
+	profile string
 	day     *recordedDay // of trace, nil without one
 }
 
@@ -67,6 +70,7 @@ With --export the page is written to one HTML file, which needs no server: for a
 	flags.StringArrayVar(&o.journal, "journal", nil, "folder or file that a controller keeps its journal in, instead of asking the one that leads; can be repeated, the oldest first")
 	flags.StringVar(&o.trace, "trace", "", "a recorded day, as tenon simulate --trace takes it, over which What if compares a change with the cluster as it is")
 	flags.StringVar(&o.memory, "compare-memory", "2Gi", "how much memory such a comparison may take, in a process of its own")
+	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves in such a comparison: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or "+simulator.UsualProfile+")")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -84,7 +88,7 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 	}
 	if o.trace != "" {
 		var err error
-		if o.day, err = readDay(o.trace, o.memory); err != nil {
+		if o.day, err = readDay(o.trace, o.memory, o.profile); err != nil {
 			return err
 		}
 	}
@@ -181,6 +185,9 @@ func (o *dashboardOptions) check() error {
 	if _, err := readMemoryLimit("--compare-memory", o.memory); err != nil {
 		return err
 	}
+	if err := checkProfile(o.profile); err != nil {
+		return err
+	}
 	return o.engineFlags.check()
 }
 
@@ -188,6 +195,7 @@ func (o *dashboardOptions) check() error {
 func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *terminal) dashboard.Source {
 	name := o.clusterName()
 	return func(ctx context.Context) (*dashboard.Picture, error) {
+		cluster := o.clusterOf(flags)
 		reading, err := o.readAny(ctx, stdin, notes)
 		if err != nil {
 			return nil, err
@@ -197,7 +205,8 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		if err == nil {
 			picture.Savings = savingsOf(o.planOptions, reading)
 			if picture.NoDay = noTrace; o.day != nil {
-				picture.Day, picture.NoDay = o.day.of(reading), ""
+				cluster.reading = reading
+				picture.Day, picture.NoDay = o.day.of(cluster), ""
 			}
 			err = o.addJournal(ctx, picture)
 		}
