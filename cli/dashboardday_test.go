@@ -277,6 +277,26 @@ metadata: {name: default}
 	}
 }
 
+// What tenon simulate says in a line without an end is let go of piece by piece; what it says after it counts.
+func TestALineWithoutAnEndTakesNoMemory(t *testing.T) {
+	t.Parallel()
+	done := 0
+	s := &simulationSays{hiding: strings.NewReplacer(), hours: func(n, _ int) { done = n }}
+	for range 5000 {
+		if n, err := s.Write([]byte(strings.Repeat("x", 1000))); n != 1000 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		if len(s.begun) >= 64<<10 {
+			t.Fatalf("%d bytes of the line are kept", len(s.begun))
+		}
+	}
+	_, _ = s.Write([]byte("\nnote: it "))
+	_, _ = s.Write([]byte("ends\nsimulated 3 of 4 hours\n"))
+	if len(s.others) != 20 || done != 3 || strings.Join(s.notes, "|") != "it ends" {
+		t.Errorf("%d other lines, %d hours, notes %q", len(s.others), done, s.notes)
+	}
+}
+
 // manyRecorded is a trace of so many pods that come in a year and stay.
 func manyRecorded(pods int) string {
 	var b strings.Builder

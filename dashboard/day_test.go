@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -181,6 +183,32 @@ func TestADayThatFailsOrIsCancelledSaysSo(t *testing.T) {
 	if w := sendTo(handler, "/whatif/day/cancel", ""); w.Code != http.StatusSeeOther {
 		t.Errorf("nothing to cancel: %d", w.Code)
 	}
+}
+
+// A comparison that computes for an hour is given up, and says so; another may begin then.
+func TestADayTakesAnHourAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		handler, day := comparing(t, t.Context(), dashboard.Options{})
+		sendTo(handler, "/whatif/day", "x")
+		<-day.begun
+		time.Sleep(time.Hour - time.Second)
+		synctest.Wait()
+		if page := get(t, handler, "/whatif?from=compared"); !strings.Contains(page, "<progress") {
+			t.Error("it was given up before the hour was over")
+		}
+		time.Sleep(time.Second)
+		if compared := <-day.ended; compared.Err() == nil {
+			t.Error("it was not told to end")
+		}
+		synctest.Wait()
+		if page := get(t, handler, "/whatif?from=compared"); !strings.Contains(page, "It was not done within 1h0m0s, so it was given up. tenon simulate takes the time that it needs.") || strings.Contains(page, "<progress") {
+			t.Error("the page does not say that it was given up")
+		}
+		if sendTo(handler, "/whatif/day", "x").Code != http.StatusSeeOther || <-day.begun != "x" {
+			t.Error("nothing can be compared after it")
+		}
+	})
 }
 
 // The page's server takes with it what it compares.
