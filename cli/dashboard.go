@@ -179,6 +179,9 @@ func (o *dashboardOptions) check() error {
 	if local := host == "localhost" || err == nil && address.IsLoopback(); !local && len(o.hosts) == 0 {
 		return fmt.Errorf("--address %s: whoever reaches this address sees the cluster, without a password; if that is meant, name with --allowed-host what browsers call it", o.address)
 	}
+	if o.trace != "" && o.export != "" {
+		return errors.New("--trace is for a page that is served: a file compares nothing, so leave out --export or --trace")
+	}
 	if o.trace == "-" {
 		return errors.New("--trace -: name a file: each comparison reads it anew")
 	}

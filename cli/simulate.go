@@ -108,6 +108,14 @@ func (o *simulateOptions) verify() error {
 			return err
 		}
 	}
+	switch {
+	case isScenario(o.files):
+		if err := o.checkCatalogFlags(); err != nil {
+			return err
+		}
+	case len(o.files) == 0 && (o.instanceTypes != "" || o.region != ""):
+		return errors.New("--instance-types and --region need -f: the built-in cluster says itself what types and zones there are")
+	}
 	if o.trace != "" && len(o.files) == 0 {
 		return errors.New("--trace needs -f with what machines can be bought: a NodePool and its node class, or a scenario")
 	}
