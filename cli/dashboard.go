@@ -22,6 +22,8 @@ import (
 
 	"tenon.sh/dashboard"
 	"tenon.sh/journal"
+	"tenon.sh/provider/simulated"
+	"tenon.sh/simulator"
 )
 
 // dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
@@ -40,6 +42,7 @@ type dashboardOptions struct {
 	journal []string
 	trace   string
 	memory  string
+	profile string
 	day     *recordedDay // of trace, nil without one
 	// tryLimit is how long What if may plan a change.
 	tryLimit time.Duration
@@ -73,6 +76,7 @@ With --export the page is written to one HTML file, which needs no server: for a
 	flags.StringVar(&o.trace, "trace", "", "a recorded day, as tenon simulate --trace takes it, over which What if compares a change with the cluster as it is")
 	flags.DurationVar(&o.tryLimit, "what-if-limit", 2*time.Second, "how long What if may plan a change; what is found by then is shown")
 	flags.StringVar(&o.memory, "compare-memory", "2Gi", "how much memory such a comparison may take, in a process of its own")
+	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves in such a comparison: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or "+simulator.UsualProfile+")")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -90,7 +94,7 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 	}
 	if o.trace != "" {
 		var err error
-		if o.day, err = readDay(o.trace, o.memory); err != nil {
+		if o.day, err = readDay(o.trace, o.memory, o.profile); err != nil {
 			return err
 		}
 	}
@@ -184,10 +188,16 @@ func (o *dashboardOptions) check() error {
 	if local := host == "localhost" || err == nil && address.IsLoopback(); !local && len(o.hosts) == 0 {
 		return fmt.Errorf("--address %s: whoever reaches this address sees the cluster, without a password; if that is meant, name with --allowed-host what browsers call it", o.address)
 	}
+	if o.trace != "" && o.export != "" {
+		return errors.New("--trace is for a page that is served: a file compares nothing, so leave out --export or --trace")
+	}
 	if o.trace == "-" {
 		return errors.New("--trace -: name a file: each comparison reads it anew")
 	}
 	if _, err := readMemoryLimit("--compare-memory", o.memory); err != nil {
+		return err
+	}
+	if err := checkProfile(o.profile); err != nil {
 		return err
 	}
 	return o.engineFlags.check()
@@ -197,6 +207,7 @@ func (o *dashboardOptions) check() error {
 func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *terminal) dashboard.Source {
 	name := o.clusterName()
 	return func(ctx context.Context) (*dashboard.Picture, error) {
+		cluster := o.clusterOf(flags)
 		reading, err := o.readAny(ctx, stdin, notes)
 		if err != nil {
 			return nil, err
@@ -206,7 +217,8 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		if err == nil {
 			picture.Savings = savingsOf(o.planOptions, reading)
 			if picture.NoDay = noTrace; o.day != nil {
-				picture.Day, picture.NoDay = o.day.of(reading), ""
+				cluster.reading = reading
+				picture.Day, picture.NoDay = o.day.of(cluster), ""
 			}
 			err = o.addJournal(ctx, picture)
 		}

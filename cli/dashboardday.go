@@ -16,6 +16,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"tenon.sh/dashboard"
 	"tenon.sh/scenario"
 	"tenon.sh/simulator"
@@ -34,31 +37,143 @@ const (
 // recordedDay is a trace that the page compares changes over. Each comparison is a process of its own with a limit of memory, so that
 // whatever comes of it the page goes on.
 type recordedDay struct {
-	file, name, memory string
-	days               float64
-	running            sync.WaitGroup // comparisons
+	file, memory, profile string
+	running               sync.WaitGroup // comparisons
+	mu                    sync.Mutex     // guards last
+	last                  dayFile
+}
+
+// dayFile is what a trace held when it was read.
+type dayFile struct {
+	info os.FileInfo
+	name string
+	days float64
 }
 
 // readDay reads the trace a first time, to say early what is wrong with it.
-func readDay(file, memory string) (*recordedDay, error) {
-	t, err := readTrace(file, nil, trace.Read)
+func readDay(file, memory, profile string) (*recordedDay, error) {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("--trace %s: name a file: each comparison reads it anew, and this can be read once only", file)
+	}
+	d := &recordedDay{file: file, memory: memory, profile: profile}
+	_, err := d.read()
+	return d, err
+}
+
+// read reads the trace unless it is as it was read last.
+func (d *recordedDay) read() (dayFile, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info, err := os.Stat(d.file)
+	if err == nil && sameFile(info, d.last.info) {
+		return d.last, nil
+	}
+	t, err := readTrace(d.file, nil, trace.Read)
 	if err != nil {
-		return nil, fmt.Errorf("--trace: %w", err)
+		return dayFile{}, fmt.Errorf("--trace: %w", err)
 	}
 	length := lengthOf(t)
 	if length.Hours() > mostDays*24 {
-		return nil, fmt.Errorf("--trace %s: it goes on for %.0f days, and %d can be simulated", file, length.Hours()/24, mostDays)
+		return dayFile{}, fmt.Errorf("--trace %s: it goes on for %.0f days, and %d can be simulated", d.file, length.Hours()/24, mostDays)
 	}
 	const form = "2006-01-02 15:04:05 UTC"
-	return &recordedDay{file: file, memory: memory, days: length.Hours() / 24,
-		name: fmt.Sprintf("%s: %s from %s to %s", filepath.Base(file), count(len(t.Pods), "pod"), t.Begin().Format(form), t.End().Format(form))}, nil
+	d.last = dayFile{info: info, days: length.Hours() / 24,
+		name: fmt.Sprintf("%s: %s from %s to %s", filepath.Base(d.file), count(len(t.Pods), "pod"), t.Begin().Format(form), t.End().Format(form))}
+	return d.last, nil
+}
+
+// sameFile reports whether a file is the one that it was, and has been left alone; of a file that was not there it is not.
+func sameFile(now, then os.FileInfo) bool {
+	return now != nil && then != nil && os.SameFile(now, then) && now.ModTime().Equal(then.ModTime()) && now.Size() == then.Size()
+}
+
+// pageCluster is the cluster of a page, for tenon simulate.
+type pageCluster struct {
+	reading *scenario.Reading
+	// scenario is the file that says as well how its cloud behaves, info what that was; empty for objects.
+	scenario string
+	info     os.FileInfo
+	flags    []string // of the page, which a scenario is read with
+	// Commands are what people type to have the cluster in files, Simulate the command that reads them.
+	commands []string
+	simulate string
+}
+
+// clusterOf says how tenon simulate reads the cluster of the page, which was started with these flags. An absolute path is not for those
+// who look at the page: a file's name stands for it.
+func (o *dashboardOptions) clusterOf(flags *pflag.FlagSet) pageCluster {
+	var c pageCluster
+	files := slices.Clone(o.files)
+	if len(files) == 0 {
+		c.commands = []string{"tenon snapshot" + shellWords(sharedFlags(flags, newSnapshot())) + " -o cluster.yaml"}
+		files = []string{"cluster.yaml"}
+	}
+	c.simulate, c.flags = "tenon simulate", sharedFlags(flags, newSimulate())
+	for _, name := range files {
+		if name == "-" {
+			name = "stdin.yaml"
+			c.commands = append(c.commands, "# "+name+" stands for what this page was given on standard input.")
+		}
+		c.simulate += shellWords([]string{"-f", name})
+	}
+	c.simulate += shellWords(c.flags)
+	if isScenario(o.files) {
+		c.scenario = o.files[0]
+		c.info, _ = os.Stat(c.scenario) // whoever reads it says what is wrong
+	}
+	return c
+}
+
+// sharedFlags are those that were given and that a command has too, but for files.
+func sharedFlags(flags *pflag.FlagSet, with *cobra.Command) []string {
+	var out []string
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Name != "filename" && f.Name != "trace" && with.Flags().Lookup(f.Name) != nil {
+			out = append(out, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	return out
+}
+
+// shellWords writes words as a shell reads them, each after a blank, and of absolute paths their files' names.
+func shellWords(words []string) string {
+	var b strings.Builder
+	for _, word := range words {
+		name, value, assigns := strings.Cut(word, "=")
+		switch {
+		case filepath.IsAbs(word):
+			word = filepath.Base(word)
+		case assigns && filepath.IsAbs(value):
+			word = name + "=" + filepath.Base(value)
+		}
+		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:,@%+") != "" {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		b.WriteString(" " + word)
+	}
+	return b.String()
+}
+
+// hereDocument has a shell write a file.
+func hereDocument(name, text string) string {
+	end := "END"
+	for strings.Contains(text, end) {
+		end += "_"
+	}
+	return fmt.Sprintf("cat > %s <<'%s'\n%s\n%[2]s", name, end, strings.TrimSuffix(text, "\n"))
 }
 
 // of is the day for the cluster that was read.
-func (d *recordedDay) of(reading *scenario.Reading) *dashboard.Day {
-	w := &whatIf{snapshot: reading.Snapshot, options: reading.Options, ignored: reading.Ignored}
+func (d *recordedDay) of(c pageCluster) *dashboard.Day {
+	w := &whatIf{snapshot: c.reading.Snapshot, options: c.reading.Options, ignored: c.reading.Ignored}
 	return &dashboard.Day{
-		Name: d.name,
+		Name: func() string {
+			day, err := d.read()
+			if err != nil {
+				return d.hiding(c).Replace(oneLine(err))
+			}
+			return day.name
+		},
 		Check: func(text []byte, _ func() bool) (*dashboard.Outcome, error) {
 			out, _ := w.read(text)
 			for _, o := range out.Objects {
@@ -71,33 +186,61 @@ func (d *recordedDay) of(reading *scenario.Reading) *dashboard.Day {
 		Compare: func(ctx context.Context, text []byte, hours func(done, all int)) (*dashboard.Comparison, error) {
 			d.running.Add(1)
 			defer d.running.Done()
-			document, notes, err := d.simulate(ctx, reading, text, hours)
+			day, err := d.read()
+			if err != nil {
+				return nil, errors.New(d.hiding(c).Replace(oneLine(err)))
+			}
+			document, notes, err := d.simulate(ctx, day, c, text, hours)
 			if err != nil {
 				return nil, err
 			}
-			return d.comparison(document, notes)
+			return d.comparison(document, notes, day, c, string(text))
 		},
 	}
 }
 
+// hiding keeps to itself where files are: that is not for the page.
+func (d *recordedDay) hiding(c pageCluster) *strings.Replacer {
+	words := []string{d.file, filepath.Base(d.file)}
+	if c.scenario != "" {
+		words = append(words, c.scenario, filepath.Base(c.scenario))
+	}
+	return strings.NewReplacer(words...)
+}
+
 // simulate runs tenon simulate, with the cluster and the change in pipes: there may be no place for files. It ends with ctx, and at the
 // latest when this process has gone, as it has nobody to say its next hour to.
-func (d *recordedDay) simulate(ctx context.Context, reading *scenario.Reading, text []byte, hours func(done, all int)) (document []byte, notes []string, err error) {
+func (d *recordedDay) simulate(ctx context.Context, day dayFile, c pageCluster, text []byte, hours func(done, all int)) (document []byte, notes []string, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find this program to start it again: %w", err)
 	}
 	var cluster, out bytes.Buffer
-	if err := scenario.Write(&cluster, emptied(reading.Snapshot), reading.Options); err != nil {
-		return nil, nil, err
+	args := []string{"simulate", "--empty", "--trace", d.file, "--change", "/dev/fd/3", "--memory-limit", d.memory, "--progress", "-o", "json"}
+	if c.scenario != "" {
+		if info, _ := os.Stat(c.scenario); !sameFile(info, c.info) {
+			return nil, nil, fmt.Errorf("the scenario %s has changed since this page read it: start tenon dashboard again", filepath.Base(c.scenario))
+		}
+		args = append(append(args, "-f", c.scenario), c.flags...)
+	} else {
+		args = append(args, "-f", "-", "--profile", d.profile)
+		if err := scenario.Write(&cluster, emptied(c.reading.Snapshot), c.reading.Options); err != nil {
+			return nil, nil, err
+		}
 	}
 	change, into, err := os.Pipe()
 	if err != nil {
 		return nil, nil, fmt.Errorf("start tenon simulate: %w", err)
 	}
 	defer change.Close()
-	said := &simulationSays{hours: hours, file: d.file}
-	command := exec.CommandContext(ctx, program, "simulate", "-f", "-", "--empty", "--trace", d.file, "--change", "/dev/fd/3", "--memory-limit", d.memory, "--progress", "-o", "json")
+	ofAnother := false
+	said := &simulationSays{hiding: d.hiding(c), hours: func(done, all int) { // the trace has been read
+		if info, _ := os.Stat(d.file); done == 1 && !sameFile(info, day.info) {
+			ofAnother = true
+		}
+		hours(done, all)
+	}}
+	command := exec.CommandContext(ctx, program, args...)
 	command.Args[0] = "tenon"
 	command.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.GOMAXPROCS(0)-1))) // one core is the page's
 	command.Stdin, command.Stdout, command.Stderr, command.ExtraFiles = &cluster, &out, said, []*os.File{change}
@@ -114,12 +257,14 @@ func (d *recordedDay) simulate(ctx context.Context, reading *scenario.Reading, t
 		return nil, nil, ctx.Err()
 	case err != nil:
 		return nil, nil, said.problem(err, d.memory)
+	case ofAnother:
+		return nil, nil, fmt.Errorf("the trace %s was replaced as the comparison began: compare once more", filepath.Base(d.file))
 	}
 	return out.Bytes(), said.notes, nil
 }
 
 // comparison is what the page shows of a document of tenon simulate --change.
-func (d *recordedDay) comparison(document []byte, notes []string) (*dashboard.Comparison, error) {
+func (d *recordedDay) comparison(document []byte, notes []string, day dayFile, c pageCluster, text string) (*dashboard.Comparison, error) {
 	var read struct{ Results []*simulator.Result }
 	if err := json.Unmarshal(document, &read); err != nil {
 		return nil, fmt.Errorf("read what tenon simulate has found: %w", err)
@@ -140,10 +285,10 @@ func (d *recordedDay) comparison(document []byte, notes []string) (*dashboard.Co
 	waiting := fmt.Sprintf("Pods that wait cost nothing: %.1f of them wait on average unchanged, and %.1f changed; at the end %d, and %d.",
 		meanWaiting(before), meanWaiting(after), before.AtEnd.Waiting, after.AtEnd.Waiting)
 	out := &dashboard.Comparison{
-		Document: document, Picture: []byte(drawSimulation(read.Results, d.days)), Notes: notes,
-		Headline: fmt.Sprintf("Over %s these pods cost $%.2f with the cluster unchanged, and $%.2f changed: %s.", dayWords(d.days), before.Cost, after.Cost, difference),
+		Document: document, Picture: []byte(drawSimulation(read.Results, day.days)), Notes: notes, Day: day.name,
+		Headline: fmt.Sprintf("Over %s these pods cost $%.2f with the cluster unchanged, and $%.2f changed: %s.", dayWords(day.days), before.Cost, after.Cost, difference),
 		Parts:    []dashboard.Part{{Rows: comparisonRows(read.Results), Lines: []string{waiting}}},
-		Commands: "tenon snapshot -o cluster.yaml\ntenon simulate -f cluster.yaml --empty --change changed.yaml --trace " + filepath.Base(d.file),
+		Commands: strings.Join(append(c.commands, hereDocument("changed.yaml", text), c.simulate+" --empty --change changed.yaml --trace"+shellWords([]string{d.file})), "\n"),
 	}
 	if before.Bound > 0 {
 		out.Parts[0].Lines = append(out.Parts[0].Lines, fmt.Sprintf("The bound, below which no plan for them can cost, is $%.2f unchanged and $%.2f changed.", before.Bound, after.Bound))
@@ -164,7 +309,7 @@ func meanWaiting(r *simulator.Result) float64 {
 // simulationSays reads what tenon simulate says on standard error.
 type simulationSays struct {
 	hours  func(done, all int)
-	file   string // the trace; where it is is not for the page
+	hiding *strings.Replacer // what is not for the page
 	notes  []string
 	others []string // the first of them
 	begun  []byte   // a line that is not whole
@@ -189,7 +334,7 @@ func (s *simulationSays) Write(p []byte) (int, error) {
 
 func (s *simulationSays) line(line string) {
 	var done, all int
-	line = strings.ReplaceAll(line, s.file, filepath.Base(s.file))
+	line = s.hiding.Replace(line)
 	note, isNote := strings.CutPrefix(line, "note: ")
 	n, _ := fmt.Sscanf(line, progressForm, &done, &all)
 	switch {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 const recordedHours = `namespace,pod,owner,arrival,departure,cpu,memory
@@ -39,7 +42,7 @@ func traceFile(t *testing.T, text string) string {
 // dayPage is the page of a file, on which changes are compared over a trace in processes with a limit of memory.
 func dayPage(t *testing.T, file, traceName, memory string) (http.Handler, *recordedDay) {
 	t.Helper()
-	day, err := readDay(traceName, memory)
+	day, err := readDay(traceName, memory, "")
 	must(t, err)
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: []string{file}}, day: day}
 	return handlerOf(t, o.source(newDashboard().Flags(), strings.NewReader(""), newTerminal(&strings.Builder{}))), day
@@ -160,6 +163,137 @@ func TestADayDoesNotSayWhereItsTraceIs(t *testing.T) {
 	page := compareOver(t, handler, manifestAt(t, handler, "NodePool/general"))
 	if words := pageWords(page); !strings.Contains(words, "day.csv: no such file") || strings.Contains(page, filepath.Dir(traceName)) {
 		t.Errorf("%s", words)
+	}
+}
+
+// A trace that takes the place of another counts from then on, and a result says of which it is. A replaced scenario is said.
+func TestADayIsThatOfTheFileAsItIsNow(t *testing.T) {
+	t.Parallel()
+	cluster, traceName := filepath.Join(t.TempDir(), "cluster.txt"), traceFile(t, recordedHours)
+	must(t, os.WriteFile(cluster, []byte(whatIfCluster), 0o600))
+	handler, _ := dayPage(t, cluster, traceName, "1Gi")
+	pool := manifestAt(t, handler, "NodePool/general")
+	if page := compareOver(t, handler, pool); !strings.Contains(page, "Over 0.125 days these pods cost") || strings.Contains(page, "has been replaced") {
+		t.Errorf("%s", pageWords(page))
+	}
+	other := strings.Replace(recordedHours, "T03:00:00Z,,500m", "T06:00:00Z,,500m", 1)
+	must(t, os.WriteFile(traceName+".new", []byte(other+"shop,web-5,,2026-03-02T01:00:00Z,,500m,1Gi\n"), 0o600))
+	must(t, os.Rename(traceName+".new", traceName))
+	const now, before = "day.csv: 6 pods from 2026-03-02 00:00:00 UTC to 2026-03-02 06:00:00 UTC", "is of the one before: day.csv: 5 pods"
+	if _, page := pageAt(t, handler, "/whatif"); !strings.Contains(page, now) || !strings.Contains(page, before) {
+		t.Errorf("%s", pageWords(page))
+	}
+	page := compareOver(t, handler, pool)
+	if !strings.Contains(page, "Over 0.25 days these pods cost") || strings.Contains(page, "one before") {
+		t.Errorf("%s", pageWords(page))
+	}
+	if _, drawn := pageAt(t, handler, "/whatif/day.svg"); !strings.Contains(drawn, "0.25 days from") {
+		t.Errorf("the picture is of another day: %s", drawn)
+	}
+	must(t, os.WriteFile(traceName, []byte("pod,arrival,cpu\n"), 0o600))
+	if page := compareOver(t, handler, pool); strings.Count(page, "day.csv:1: column memory is missing") != 3 || strings.Contains(page, filepath.Dir(traceName)) { // as the day, and twice as what came of it
+		t.Errorf("%s", pageWords(page))
+	}
+	must(t, os.WriteFile(traceName, []byte(recordedHours), 0o600))
+	must(t, os.WriteFile(cluster, []byte(whatIfCluster+"\n"), 0o600))
+	if page := compareOver(t, handler, pool); !strings.Contains(page, "The scenario cluster.txt has changed since this page read it: start tenon dashboard again") {
+		t.Errorf("%s", pageWords(page))
+	}
+}
+
+// The commands on the page, pasted into a shell, print what the page shows, whatever flags it was started with. What a scenario says of its
+// cloud counts, and its workloads do not run.
+func TestTheCommandsOfADayPrintTheSame(t *testing.T) {
+	t.Parallel()
+	const manifests = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+---
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+`
+	const types = `[{"name": "small", "architecture": "amd64", "operatingSystems": ["linux"], "resources": {"cpu": "4", "memory": "16Gi"},
+  "offerings": [{"zone": "a", "capacityType": "on-demand", "price": 0.05}]}]`
+	const engineWords = " --max-pods-per-node=2 --node-overhead-price=0.05"
+	for name, c := range map[string]struct {
+		file, text, stdin string
+		args, cloud, says string
+	}{
+		"manifests": {"it's a pool.yaml", manifests, "", "--instance-types=FOLDER/types.json --profile=fixed30" + engineWords, "fixed30",
+			`tenon simulate -f 'it'\''s a pool.yaml' --instance-types=types.json --max-pods-per-node=2 --node-overhead-price=0.05 --profile=fixed30 --empty`},
+		"a scenario": {"cluster.txt", whatIfCluster + "cloud fixed30\ndeployment api x5 cpu=500m mem=1Gi\nfault outage at=1h for=1h zone=a\nprovision effort=7\n", "", engineWords, "fixed30",
+			"tenon simulate -f cluster.txt --max-pods-per-node=2 --node-overhead-price=0.05 --empty"},
+		"a scenario and a cloud": {"cluster.txt", whatIfCluster + "cloud fixed30\n", "", "--profile=instant", "instant", "tenon simulate -f cluster.txt --profile=instant --empty"},
+		"standard input":         {"-", "", manifests, "", "aws-typical", "# stdin.yaml stands for what this page was given on standard input.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			file := c.file
+			if file == "-" {
+				must(t, os.WriteFile(filepath.Join(folder, "stdin.yaml"), []byte(c.stdin), 0o600))
+			} else {
+				file = filepath.Join(folder, c.file)
+				must(t, os.WriteFile(file, []byte(c.text), 0o600))
+			}
+			traceName := filepath.Join(folder, "day.csv")
+			must(t, os.WriteFile(traceName, []byte(recordedHours), 0o600))
+			o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			flags.StringVar(&o.profile, "profile", "", "")
+			o.addCatalogFlags(flags)
+			o.engineFlags.addFlags(flags)
+			must(t, os.WriteFile(filepath.Join(folder, "types.json"), []byte(types), 0o600))
+			must(t, flags.Parse(strings.Fields(strings.ReplaceAll(c.args, "FOLDER", folder))))
+			o.files = []string{file}
+			var err error
+			o.day, err = readDay(traceName, "1Gi", o.profile)
+			must(t, err)
+			handler := handlerOf(t, o.source(flags, strings.NewReader(c.stdin), newTerminal(&strings.Builder{})))
+			page := compareOver(t, handler, strings.Replace(manifestAt(t, handler, "NodePool/general"), "expireAfter: 720h0m0s", "expireAfter: 1h", 1))
+			_, commands, found := strings.Cut(page, `id="day-commands"`)
+			_, commands, _ = strings.Cut(commands, ">")
+			commands, _, _ = strings.Cut(commands, "</pre>")
+			if commands = html.UnescapeString(commands); !found || !strings.Contains(commands, c.says) || strings.Contains(commands, folder) {
+				t.Fatalf("%s", commands)
+			}
+			shell := exec.CommandContext(t.Context(), "sh", "-c", commands+" -o json")
+			shell.Dir = folder
+			printed, err := shell.Output()
+			must(t, err)
+			if code, got := pageAt(t, handler, "/json/day"); code != 200 || got != string(printed) || !strings.Contains(got, `"profile": "`+c.cloud+`"`) {
+				t.Errorf("%d, not what the commands print:\n%.500s\nbut\n%.500s", code, printed, got)
+			}
+			if strings.Contains(string(printed), `"pods": 8`) {
+				t.Error("the scenario's workloads run")
+			}
+		})
+	}
+}
+
+// What tenon simulate says in a line without an end is let go of piece by piece; what it says after it counts.
+func TestALineWithoutAnEndTakesNoMemory(t *testing.T) {
+	t.Parallel()
+	done := 0
+	s := &simulationSays{hiding: strings.NewReplacer(), hours: func(n, _ int) { done = n }}
+	for range 5000 {
+		if n, err := s.Write([]byte(strings.Repeat("x", 1000))); n != 1000 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		if len(s.begun) >= 64<<10 {
+			t.Fatalf("%d bytes of the line are kept", len(s.begun))
+		}
+	}
+	_, _ = s.Write([]byte("\nnote: it "))
+	_, _ = s.Write([]byte("ends\nsimulated 3 of 4 hours\n"))
+	if len(s.others) != 20 || done != 3 || strings.Join(s.notes, "|") != "it ends" {
+		t.Errorf("%d other lines, %d hours, notes %q", len(s.others), done, s.notes)
 	}
 }
 

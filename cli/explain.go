@@ -147,14 +147,22 @@ func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *termi
 	if !isScenario(o.files) {
 		return o.read(ctx, stdin, notes)
 	}
-	if o.instanceTypes != "" || o.region != "" {
-		return nil, fmt.Errorf("-f %s: a scenario says itself what types and zones there are: leave out --instance-types and --region", o.files[0])
+	if err := o.checkCatalogFlags(); err != nil {
+		return nil, err
 	}
 	file, err := readScenario(o.files[0])
 	if err != nil {
 		return nil, err
 	}
 	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
+}
+
+// checkCatalogFlags refuses what a scenario would not hear.
+func (o *planOptions) checkCatalogFlags() error {
+	if o.instanceTypes != "" || o.region != "" {
+		return fmt.Errorf("-f %s: a scenario says itself what types and zones there are: leave out --instance-types and --region", o.files[0])
+	}
+	return nil
 }
 
 // isScenario reports whether -f names a scenario: a file alone, by its name.

@@ -168,6 +168,7 @@ func journalOfLeader(ctx context.Context, config *rest.Config, address string, m
 func journalOfFiles(names []string, stdin io.Reader) (*journal.Document, error) {
 	var records []journal.Record
 	var notes []string
+	another := false // a file is that of something else
 	for _, name := range names {
 		more, said, err := readJournal(name, stdin)
 		if err != nil {
@@ -175,8 +176,12 @@ func journalOfFiles(names []string, stdin io.Reader) (*journal.Document, error) 
 		}
 		records = append(records, more...)
 		for _, note := range said {
-			notes = append(notes, name+": "+note)
+			notes = append(notes, title(name)+": "+note)
+			another = another || strings.HasPrefix(note, journal.WholeLines)
 		}
+	}
+	if len(records) == 0 && another {
+		return nil, fmt.Errorf("read the journal: there is none: %s", strings.Join(notes, "; "))
 	}
 	slices.SortStableFunc(records, func(a, b journal.Record) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
 	d := journal.NewDocument(records, journal.Last(records), journal.Filter{})

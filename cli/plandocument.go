@@ -78,9 +78,11 @@ type noteDocument struct {
 
 // costDocument has no bound and no gap while none was computed.
 type costDocument struct {
-	LaunchesPerHour float64  `json:"launchesPerHour"`
-	Bound           *float64 `json:"bound"`
-	Gap             *float64 `json:"gap"`
+	LaunchesPerHour float64 `json:"launchesPerHour"`
+	// Unpriced counts launches of which nobody knows the price: they are in no sum.
+	Unpriced int      `json:"unpriced,omitempty"`
+	Bound    *float64 `json:"bound"`
+	Gap      *float64 `json:"gap"`
 	// Expected and Unhinted are what kube-scheduler's scores make of it, with and without nominations; Worst adds up the
 	// dearest listed offerings.
 	Expected float64         `json:"expected"`
@@ -100,7 +102,7 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	d := planDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: "Plan", Launches: launchDocuments(plan.Launches),
 		Placements: []placementDocument{}, Unplaced: []unplacedDocument{}, Disruptions: []disruptionDocument{},
-		Cost: costDocument{LaunchesPerHour: plan.Cost.LaunchesPerHour}, Commitments: plan.Commitments,
+		Cost: costDocument{LaunchesPerHour: plan.Cost.LaunchesPerHour, Unpriced: plan.Cost.Unpriced}, Commitments: plan.Commitments,
 	}
 	for _, p := range plan.Placements {
 		d.Placements = append(d.Placements, placementDocument{p.Pod.String(), p.Node})

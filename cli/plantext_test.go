@@ -18,4 +18,11 @@ func TestPlansSayThatPricesAreUnknown(t *testing.T) {
 	if text := strings.Join(launchTable(newTerminal(io.Discard), "", plan.Launches), "\n"); !strings.Contains(text, "unknown") {
 		t.Errorf("the table is %q", text)
 	}
+	for unpriced, want := range map[int]bool{1: true, 0: false} {
+		plan.Cost.Unpriced = unpriced
+		var text strings.Builder
+		if err := newPlanDocument(plan).writeJSON(&text); err != nil || strings.Contains(text.String(), `"unpriced": 1`) != want {
+			t.Errorf("%d of unknown price: the document is %s, %v", unpriced, text.String(), err)
+		}
+	}
 }

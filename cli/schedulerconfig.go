@@ -34,6 +34,10 @@ type schedulerConfig struct {
 // with it.
 func readSchedulerConfig(text string) (out schedulerConfig, err error) {
 	var head struct{ APIVersion, Kind string }
+	var name string
+	if yaml.Unmarshal([]byte(text), &name) == nil && name != "" {
+		return out, fmt.Errorf("%s is a text, %.60q: give the YAML document itself; of a file, \"$(cat FILE)\"", flagAndVariable("scheduler-config"), name)
+	}
 	if err = yaml.Unmarshal([]byte(text), &head); err == nil {
 		if head.Kind != "" || head.APIVersion != "" {
 			out, err = readKubeSchedulerConfiguration(text, head.APIVersion, head.Kind)

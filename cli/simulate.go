@@ -73,11 +73,11 @@ with one that has the objects of a file in place of its own. The same input and 
 	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario's first command says how many; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "what to compare, a list of settings: a policy (Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced), payback=DURATION, after=DURATION (consolidateAfter), or several of them joined by +; curve stands for "+strings.Join(curve, ","))
-	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or aws-typical)")
+	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or "+simulator.UsualProfile+")")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	flags.StringVar(&o.picture, "picture", "", "draw to this SVG file what each setting cost hour by hour, and how many pods waited")
 	flags.StringVar(&o.change, "change", "", "compare with a cluster that has this file's objects in place of those of their names, or beside the others: NodePools, NodeOverlays, CapacityBuffers with their PodTemplates, Deployments; - for standard input")
-	flags.BoolVar(&o.empty, "empty", false, "leave out the pods, nodes and NodeClaims of -f: only the pods of --trace run, on machines that are bought for them")
+	flags.BoolVar(&o.empty, "empty", false, "leave out the pods, workloads, nodes and NodeClaims of -f: only the pods of --trace run, on machines that are bought for them")
 	flags.BoolVar(&o.progress, "progress", false, "say on standard error how many hours are simulated")
 	flags.StringVar(&o.memory, "memory-limit", "", "end, by an error of the Go runtime, rather than take more memory than this, such as 2Gi")
 	o.engineFlags.addFlags(flags)
@@ -100,13 +100,21 @@ func (o *simulateOptions) verify() error {
 	if o.lookEvery < simulator.Moment || o.lookEvery > 30*time.Minute {
 		return fmt.Errorf("--look-every %s: it is from %s to 30m", o.lookEvery, simulator.Moment)
 	}
-	if _, err := simulated.ProfileByName(o.profile); o.profile != "" && err != nil {
-		return fmt.Errorf("--profile: %w", err)
+	if err := checkProfile(o.profile); err != nil {
+		return err
 	}
 	for _, text := range o.compare {
 		if _, err := readSetting(text); err != nil {
 			return err
 		}
+	}
+	switch {
+	case isScenario(o.files):
+		if err := o.checkCatalogFlags(); err != nil {
+			return err
+		}
+	case len(o.files) == 0 && (o.instanceTypes != "" || o.region != ""):
+		return errors.New("--instance-types and --region need -f: the built-in cluster says itself what types and zones there are")
 	}
 	if o.trace != "" && len(o.files) == 0 {
 		return errors.New("--trace needs -f with what machines can be bought: a NodePool and its node class, or a scenario")
@@ -134,6 +142,14 @@ func (o *simulateOptions) verify() error {
 	return o.engineFlags.check()
 }
 
+// checkProfile says what is wrong with --profile; empty is the usual one.
+func checkProfile(name string) error {
+	if _, err := simulated.ProfileByName(name); name != "" && err != nil {
+		return fmt.Errorf("--profile: %w", err)
+	}
+	return nil
+}
+
 func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if err := o.verify(); err != nil {
 		return err
@@ -146,7 +162,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		return err
 	}
 	if o.empty {
-		config.Snapshot = emptied(config.Snapshot)
+		config.Snapshot, config.Course.Workloads = emptied(config.Snapshot), nil
 	}
 	if err := o.addTrace(&config, command.Flags().Changed("days"), command.InOrStdin(), newTerminal(command.ErrOrStderr())); err != nil {
 		return err

@@ -203,6 +203,9 @@ func outcome(r *simulator.Result) []fact {
 			count(r.Counts.Bound, "pod"), waited(r.Waited.Median), waited(r.Waited.P99), waited(r.Waited.Most), count(r.Counts.Jobs, "pod"))},
 		{"at the end", fmt.Sprintf("%s, %s running, %d waiting", count(r.AtEnd.Machines, "machine"), count(r.AtEnd.Pods, "pod"), r.AtEnd.Waiting)},
 	}
+	if r.Counts.Unserved > 0 {
+		facts = append(facts, fact{"left waiting", count(r.Counts.Unserved, "pod") + " in vain, for a quarter of an hour at least"})
+	}
 	if r.MostLost > 0 {
 		facts = append(facts, fact{"lost at once", fmt.Sprintf("at most %.0f %% of the pods of one workload", 100*r.MostLost)})
 	}
@@ -264,6 +267,10 @@ func writeComparison(t *terminal, results []*simulator.Result) {
 func comparisonRows(results []*simulator.Result) [][]string {
 	of := "OF " + strings.ToUpper(settingName(results[0])) + "'S"
 	rows := [][]string{{"SETTING", "USD", of, "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT", "BEATEN BY"}}
+	unserved := slices.ContainsFunc(results, func(r *simulator.Result) bool { return r.Counts.Unserved > 0 })
+	if unserved {
+		rows[0] = slices.Insert(rows[0], len(rows[0])-1, "LEFT WAITING")
+	}
 	for _, r := range results {
 		machines, moves := 0.0, 0
 		for _, h := range r.Hours {
@@ -272,19 +279,23 @@ func comparisonRows(results []*simulator.Result) [][]string {
 		for _, n := range r.Counts.Moves {
 			moves += n
 		}
-		rows = append(rows, []string{settingName(r), fmt.Sprintf("%.2f", r.Cost), ratioWords(r.Cost, results[0].Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
+		row := []string{settingName(r), fmt.Sprintf("%.2f", r.Cost), ratioWords(r.Cost, results[0].Cost), fmt.Sprintf("%.1f %%", 100*r.Gap),
 			numberWords(math.Round(machines / float64(len(r.Hours)))), fmt.Sprint(r.Counts.Launched), fmt.Sprint(moves),
-			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99), beatenBy(r, results)})
+			fmt.Sprintf("%.3f", r.EvictionsPerPodDay), fmt.Sprintf("%.0fs", r.Waited.P99)}
+		if unserved {
+			row = append(row, count(r.Counts.Unserved, "pod"))
+		}
+		rows = append(rows, append(row, beatenBy(r, results)))
 	}
 	return rows
 }
 
-// beatenBy names the cheapest of the others that costs less and evicts no more: without one, the result is a point of the curve of
-// what can be saved for how much disturbance.
+// beatenBy names the cheapest of the others that costs less, evicts no more and leaves no more pods waiting, which cost nothing: without
+// one, the result is a point of the curve of what can be saved for how much disturbance.
 func beatenBy(r *simulator.Result, results []*simulator.Result) string {
 	name, least := "", r.Cost
 	for _, other := range results {
-		if other.Cost < least && other.EvictionsPerPodDay <= r.EvictionsPerPodDay {
+		if other.Cost < least && other.EvictionsPerPodDay <= r.EvictionsPerPodDay && other.Counts.Unserved <= r.Counts.Unserved {
 			name, least = settingName(other), other.Cost
 		}
 	}

@@ -28,8 +28,8 @@ const (
 
 // A Day is pods that were recorded, with which the cluster as it is can be compared with a changed one.
 type Day struct {
-	// Name says which pods of when.
-	Name string
+	// Name says which pods of when there are now, or why there are none.
+	Name func() string
 	// Check answers the objects of a text and what is wrong with them, and nothing else.
 	Check func(text []byte, stop func() bool) (*Outcome, error)
 	// Compare lets the pods come and go on both clusters, and says after each simulated hour how many of all are done. It has ended,
@@ -46,6 +46,8 @@ type Comparison struct {
 	Notes             []string
 	// Commands print the same.
 	Commands string
+	// Day is the Name of what was compared over.
+	Day string
 }
 
 // A dayRun is a comparison that runs, or ran last.

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -16,6 +18,7 @@ import (
 
 // A fakeDay is a day whose comparisons wait until they are told how to go on.
 type fakeDay struct {
+	name  string
 	begun chan string // the text of one that has begun
 	hour  chan int    // so many hours are done
 	end   chan error  // with this problem, or well
@@ -25,8 +28,9 @@ type fakeDay struct {
 const comparedNames = `<img src=x onerror=alert(1)>`
 
 func (d *fakeDay) day() *dashboard.Day {
+	name := d.name
 	return &dashboard.Day{
-		Name: "day.csv: 3 pods " + comparedNames,
+		Name: func() string { return d.name },
 		Check: func(text []byte, _ func() bool) (*dashboard.Outcome, error) {
 			out := &dashboard.Outcome{Objects: []dashboard.Tried{{Kind: "NodePool", Name: "general"}}}
 			if string(text) == "wrong" {
@@ -48,7 +52,7 @@ func (d *fakeDay) day() *dashboard.Day {
 				case err := <-d.end:
 					return &dashboard.Comparison{
 						Document: []byte(`{"kind":"Simulation"}`), Picture: []byte("<svg><style>p { }</style></svg>"), Headline: "It costs $1.00 less.",
-						Parts: []dashboard.Part{{Rows: [][]string{{"SETTING", "USD"}, {comparedNames, "5.00"}}}}, Notes: []string{comparedNames}, Commands: "tenon simulate",
+						Parts: []dashboard.Part{{Rows: [][]string{{"SETTING", "USD"}, {comparedNames, "5.00"}}}}, Notes: []string{comparedNames}, Commands: "tenon simulate", Day: name,
 					}, err
 				case <-ctx.Done():
 					return nil, ctx.Err()
@@ -61,7 +65,7 @@ func (d *fakeDay) day() *dashboard.Day {
 // comparing is the page of a picture with such a day, until ctx ends.
 func comparing(t *testing.T, ctx context.Context, opt dashboard.Options) (http.Handler, *fakeDay) {
 	t.Helper()
-	d := &fakeDay{begun: make(chan string, 1), hour: make(chan int), end: make(chan error), ended: make(chan context.Context, 1)}
+	d := &fakeDay{name: "day.csv: 3 pods " + comparedNames, begun: make(chan string, 1), hour: make(chan int), end: make(chan error), ended: make(chan context.Context, 1)}
 	p := few()
 	p.Day = d.day()
 	reader, err := dashboard.NewReader(ctx, func(context.Context) (*dashboard.Picture, error) { return p, nil }, 0, clock.RealClock{})
@@ -135,6 +139,14 @@ func TestADayIsFollowedFromItsBeginningToItsEnd(t *testing.T) {
 	if strings.Contains(page, comparedNames) || get(t, handler, "/json/day") != `{"kind":"Simulation"}` {
 		t.Error("a name is markup, or the document is another one")
 	}
+	if strings.Contains(page, "has been replaced") {
+		t.Error("the day is as it was")
+	}
+	tag = ask(handler, http.MethodGet, "/whatif").Header().Get("ETag")
+	day.name = "day.csv: 4 pods"
+	if w := ask(handler, http.MethodGet, "/whatif", "If-None-Match", tag); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), ">day.csv: 4 pods<") || !strings.Contains(w.Body.String(), "replaced since. What follows is of the one before: day.csv: 3 pods &lt;img") {
+		t.Errorf("%d: the page does not say that its result is of another day", w.Code)
+	}
 	svg := ask(handler, http.MethodGet, "/whatif/day.svg")
 	if policy := svg.Header().Get("Content-Security-Policy"); svg.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") {
 		t.Errorf("the picture: %v", svg.Header())
@@ -171,6 +183,32 @@ func TestADayThatFailsOrIsCancelledSaysSo(t *testing.T) {
 	if w := sendTo(handler, "/whatif/day/cancel", ""); w.Code != http.StatusSeeOther {
 		t.Errorf("nothing to cancel: %d", w.Code)
 	}
+}
+
+// A comparison that computes for an hour is given up, and says so; another may begin then.
+func TestADayTakesAnHourAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		handler, day := comparing(t, t.Context(), dashboard.Options{})
+		sendTo(handler, "/whatif/day", "x")
+		<-day.begun
+		time.Sleep(time.Hour - time.Second)
+		synctest.Wait()
+		if page := get(t, handler, "/whatif?from=compared"); !strings.Contains(page, "<progress") {
+			t.Error("it was given up before the hour was over")
+		}
+		time.Sleep(time.Second)
+		if compared := <-day.ended; compared.Err() == nil {
+			t.Error("it was not told to end")
+		}
+		synctest.Wait()
+		if page := get(t, handler, "/whatif?from=compared"); !strings.Contains(page, "It was not done within 1h0m0s, so it was given up. tenon simulate takes the time that it needs.") || strings.Contains(page, "<progress") {
+			t.Error("the page does not say that it was given up")
+		}
+		if sendTo(handler, "/whatif/day", "x").Code != http.StatusSeeOther || <-day.begun != "x" {
+			t.Error("nothing can be compared after it")
+		}
+	})
 }
 
 // The page's server takes with it what it compares.

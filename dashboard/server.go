@@ -178,6 +178,9 @@ func (s *server) tag(v *view, problem string, r *http.Request) string {
 	if r.URL.Path == whatIfPath {
 		_, changes := s.days.newest()
 		fmt.Fprint(sum, changes)
+		if v.Day != nil {
+			fmt.Fprint(sum, v.Day.Name())
+		}
 	}
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())
 }

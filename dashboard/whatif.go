@@ -145,7 +145,8 @@ type whatIfData struct {
 	Leaving     []leavingRow
 	Commands    string
 	Day         *Day   // nil where nothing can be compared
-	NoDay       string // says why
+	DayName     string // what there is to compare over
+	NoDay       string // says why there is no Day
 	Run         *dayRun
 }
 
@@ -205,6 +206,7 @@ func (s *server) fillWhatIf(r *http.Request, v *view) (content, error) {
 func (s *server) newWhatIfData(v *view, from string) *whatIfData {
 	d := &whatIfData{From: from, Outcome: &Outcome{}, Day: v.Day, NoDay: v.NoDay}
 	if d.Day != nil {
+		d.DayName = d.Day.Name()
 		d.Run, _ = s.days.newest()
 	}
 	for _, m := range v.Manifests {

@@ -13,6 +13,8 @@ const (
 	version = 1
 	// longestLine is a record of 20,000 machines; no longer one is read.
 	longestLine = 16 << 20
+	// WholeLines begins a note of lines that were skipped, but for a last one that is half-written.
+	WholeLines = "lines that"
 )
 
 // A line is one line of a file: a whole record, which takes the place of what was said of it before, or steps of one.
@@ -87,7 +89,7 @@ func (r *reading) read(from io.Reader) error {
 		{huge, fmt.Sprintf("are longer than %d MiB", longestLine>>20)},
 	} {
 		if x.count > 0 {
-			r.notes = append(r.notes, fmt.Sprintf("lines that %s were skipped: %d, the first is line %d", x.says, x.count, x.first))
+			r.notes = append(r.notes, fmt.Sprintf(WholeLines+" %s were skipped: %d, the first is line %d", x.says, x.count, x.first))
 		}
 	}
 	return nil

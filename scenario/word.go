@@ -16,8 +16,15 @@ func (e *SyntaxError) Error() string {
 	if e.Word == "" {
 		return fmt.Sprintf("line %d: %s", e.Line, e.Problem)
 	}
-	return fmt.Sprintf("line %d: %s: %s", e.Line, e.Word, e.Problem)
+	word := e.Word
+	if len(word) > mostWord { // what is no scenario may be one long line
+		word = strings.ToValidUTF8(word[:mostWord], "") + "…"
+	}
+	return fmt.Sprintf("line %d: %s: %s", e.Line, word, e.Problem)
 }
+
+// mostWord is how many bytes of a word an error shows.
+const mostWord = 200
 
 // word is a word of a statement: text without blanks, or with blanks between parentheses or quotes.
 type word struct {

@@ -34,6 +34,8 @@ type Counts struct {
 	Jobs   int `json:"jobs"`
 	Bound  int `json:"bound"`
 	Passes int `json:"passes"`
+	// Unserved counts pods that had waited for a node longer than any machine takes to boot when they went, or when the world ended.
+	Unserved int `json:"unserved"`
 }
 
 func newCounts() Counts {
@@ -215,6 +217,13 @@ func (m *meter) bound(waited time.Duration) {
 	m.waits = append(m.waits, waited.Seconds())
 }
 
+// unserved is told of a pod that goes, or stays, without a node.
+func (m *meter) unserved(u *unit) {
+	if m.world.clock.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
+		m.Unserved++
+	}
+}
+
 func (m *meter) evicted(cause string) {
 	m.Evictions[cause]++
 	if m.hours != nil {
@@ -309,6 +318,9 @@ func (w *World) result(ctx context.Context) *Result {
 	m := w.meter
 	m.planning.Wait()
 	m.closeHour()
+	for _, u := range w.unbound.list {
+		m.unserved(u)
+	}
 	r := &Result{
 		Setting: w.cfg.Setting, Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
 		Cost: round(m.bill() - m.first),

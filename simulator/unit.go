@@ -243,7 +243,9 @@ func (w *World) drop(u *unit) {
 	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest || u.stay != nil) {
 		w.forgetShape(u)
 	}
-	if u.seat != nil {
+	if u.seat == nil {
+		w.meter.unserved(u)
+	} else {
 		u.seat.rise(u)
 		u.seat.left = w.clock.now
 		w.meter.pods--

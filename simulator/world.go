@@ -57,7 +57,7 @@ func (c *Config) profile() string {
 	case c.Course.Cloud != "":
 		return c.Course.Cloud
 	}
-	return "aws-typical"
+	return UsualProfile
 }
 
 const (
@@ -65,6 +65,8 @@ const (
 	UsualDisruptEvery = 5 * time.Minute
 	// UsualEffort is the effort for each plan that is enough for a world: more hardly changes its bill, and takes longer.
 	UsualEffort = 10_000
+	// UsualProfile is how the cloud behaves unless a Config or its Course says otherwise.
+	UsualProfile = "aws-typical"
 )
 
 func (c *Config) disruptEvery() time.Duration {

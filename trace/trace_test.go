@@ -131,6 +131,27 @@ func TestBadInputIsSaidWithItsLine(t *testing.T) {
 	}
 }
 
+// A line may be longer than what is read at a time, up to 1 MiB; the pods around it are read all the same.
+func TestLongLinesAreReadWhole(t *testing.T) {
+	t.Parallel()
+	const pod = "x,%s,,2026-03-02T00:00:00Z,,1,1Gi,%s\n"
+	for _, length := range []int{64<<10 - 1, 64 << 10, 64<<10 + 1, 300 << 10, 1<<20 - 1} {
+		line := fmt.Sprintf(pod, "long", "")
+		var labels strings.Builder
+		for i := 0; len(line)+labels.Len() < length-40; i++ {
+			fmt.Fprintf(&labels, "label-%07d=some-value;", i)
+		}
+		text := labels.String() + "z=" + strings.Repeat("v", max(1, length-len(line)-labels.Len()-2))
+		whole := strings.TrimSuffix(header, "\n") + ",labels\n" + fmt.Sprintf(pod, "a", "") + fmt.Sprintf(pod, "long", text) + fmt.Sprintf(pod, "z", "k=v")
+		for _, written := range []string{whole, zip(t, whole)} {
+			x := read(t, written)
+			if got := csvOf(t, x); got != whole || len(x.Notes) > 0 {
+				t.Errorf("a line of %d bytes: %d bytes are read as %d, notes %q", length, len(whole), len(got), x.Notes)
+			}
+		}
+	}
+}
+
 func TestWhatMayBeRightIsNoted(t *testing.T) {
 	t.Parallel()
 	x := read(t, header+"x,b,,2026-03-02T01:00:00Z,,1,1Gi\nx,a,,2026-03-02T00:00:00Z,2026-03-02T01:00:00Z,1,1Gi\n"+

@@ -47,6 +47,10 @@
 ) -}}
 {{- end -}}
 {{- end -}}
+{{- $bufferLimits := list -}}
+{{- range $name, $amount := .Values.settings.bufferLimits -}}
+{{- $bufferLimits = append $bufferLimits (printf "%s=%s" $name (toString $amount)) -}}
+{{- end -}}
 {{- with .Values.settings -}}
 {{- $values = concat $values (list
   (list "BATCH_MAX_DURATION" .batchMaxDuration)
@@ -55,6 +59,7 @@
   (list "MIN_VALUES_POLICY" .minValuesPolicy)
   (list "SCHEDULER_CONFIG" .schedulerConfig)
   (list "TENON_NODE_OVERHEAD_PRICE" (.nodeOverheadPrice | toString | eq "0" | ternary "" (.nodeOverheadPrice | toString)))
+  (list "TENON_BUFFER_LIMITS" (join "," $bufferLimits))
   (list "TENON_COMMITMENTS_FILE" (empty .commitments | ternary "" "/etc/karpenter/commitments/commitments.yaml"))
   (list "TENON_NOMINATE_PODS" (.nominatePods | toString | eq "true" | ternary "" "false"))
   (list "TENON_CLUSTER_AUTOSCALER_GRACE" (has (.clusterAutoscalerGrace | toString) (list "0" "0s") | ternary "" .clusterAutoscalerGrace))
