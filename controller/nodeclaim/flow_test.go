@@ -19,6 +19,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
+	"tenon.sh/provider/kwok"
 )
 
 func TestClaimBecomesAnInitializedNode(t *testing.T) {
@@ -352,6 +353,27 @@ func TestMachineWithoutClaimIsStopped(t *testing.T) {
 	}
 	if len(w.machines()) != 0 {
 		t.Error("the machine that nobody owns still runs")
+	}
+}
+
+// A machine that nobody lived to write down may have a node that pods run on already, if that came without the unregistered taint: they
+// leave before it stops.
+func TestAMachineThatIsNotWrittenDownIsDrainedBeforeItStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClaim("general-1"))
+	w.nodesStay, w.crashAt = true, 3 // after the finalizer: launched, but not written down
+	if !w.until("crash", w.initialized) || len(w.machines()) != 1 {
+		t.Fatalf("no crash, or %d machines", len(w.machines()))
+	}
+	w.restart()
+	id := string(w.machines()[0].ID)
+	node := strings.TrimPrefix(id, kwok.IDPrefix)
+	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node"}, Spec: corev1.NodeSpec{ProviderID: id}})
+	w.create(newPod("a", node))
+	w.remove(w.claims()[0])
+	w.until("gone", func() bool { return w.empty() && len(w.machines()) == 0 })
+	if !w.events.has("Evicted") {
+		t.Error("no event tells of the eviction")
 	}
 }
 

@@ -267,6 +267,9 @@ func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *lifecycle
 		if id, err = r.unrecorded(ctx, life.Claim); err != nil {
 			return err
 		}
+		if id != "" {
+			return r.record(ctx, mem, life, id)
+		}
 	}
 	if id == "" {
 		life.Machine = lifecycle.MachineGone
@@ -287,6 +290,17 @@ func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *lifecycle
 		mem.terminated = true
 	}
 	return nil
+}
+
+// record writes down which machine the claim has, and reads the rest again: its node may run pods already, which leave before it stops.
+func (r *Reconciler) record(ctx context.Context, mem *memory, life *lifecycle.Life, id engine.MachineID) error {
+	claim, err := r.Cluster.PatchClaimStatus(ctx, life.Claim, func(c *v1.NodeClaim) { c.Status.ProviderID = string(id) })
+	if err != nil {
+		return err
+	}
+	mem.wrote(claim)
+	*life, err = r.read(ctx, mem, claim, "")
+	return err
 }
 
 // unrecorded finds the machine of a claim that does not name one: it may have been started by somebody who did not live
