@@ -215,14 +215,15 @@ func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
 func shuffle(s *engine.Snapshot, seed uint64) *engine.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 1))
 	out := *s
-	out.Pods = shuffled(r, s.Pods)
-	out.Nodes = shuffled(r, s.Nodes)
-	out.DaemonSets = shuffled(r, s.DaemonSets)
-	out.PodDisruptionBudgets = shuffled(r, s.PodDisruptionBudgets)
-	out.LimitRanges = shuffled(r, s.LimitRanges)
-	out.NodePools = shuffled(r, s.NodePools)
-	out.NodeClaims = shuffled(r, s.NodeClaims)
-	out.Classes = shuffled(r, s.Classes)
+	fields := reflect.ValueOf(&out).Elem()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Kind() == reflect.Slice {
+			list := reflect.MakeSlice(f.Type(), f.Len(), f.Len())
+			reflect.Copy(list, f)
+			r.Shuffle(f.Len(), reflect.Swapper(list.Interface()))
+			f.Set(list)
+		}
+	}
 	for i := range out.Classes {
 		types := shuffled(r, out.Classes[i].InstanceTypes)
 		for j := range types {
