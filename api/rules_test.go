@@ -195,7 +195,6 @@ func containsAll(message, want string) bool {
 
 // checkCounts covers the bounds on lengths, which would be long to write out.
 func checkCounts(t *testing.T, s server) {
-	file := readRules(t)["nodepool"]
 	newName := namer("count")
 	list := func(n int, item func(i int) any) any {
 		out := []any{}
@@ -220,22 +219,24 @@ func checkCounts(t *testing.T, s server) {
 		return []any{map[string]any{"key": strings.Repeat("a", n), "operator": "Exists"}}
 	}
 	tests := []struct {
-		name, at string
-		value    any
-		valid    bool
+		kind, name, at string
+		value          any
+		valid          bool
 	}{
-		{"100 requirements", "spec.template.spec.requirements", list(100, requirement), true},
-		{"101 requirements", "spec.template.spec.requirements", list(101, requirement), false},
-		{"more than 50 values", "spec.template.spec.requirements", []any{map[string]any{"key": "team", "operator": "In", "values": list(60, value)}}, true},
-		{"50 budgets", "spec.disruption.budgets", list(50, budget), true},
-		{"51 budgets", "spec.disruption.budgets", list(51, budget), false},
-		{"100 labels", "spec.template.metadata.labels", labels(100), true},
-		{"101 labels", "spec.template.metadata.labels", labels(101), false},
-		{"key of 316", "spec.template.spec.requirements", key(316), true},
-		{"key of 317", "spec.template.spec.requirements", key(317), false},
+		{"nodeoverlay", "100 requirements", "spec.requirements", list(100, requirement), true},
+		{"nodeoverlay", "101 requirements", "spec.requirements", list(101, requirement), false},
+		{"nodepool", "100 requirements", "spec.template.spec.requirements", list(100, requirement), true},
+		{"nodepool", "101 requirements", "spec.template.spec.requirements", list(101, requirement), false},
+		{"nodepool", "more than 50 values", "spec.template.spec.requirements", []any{map[string]any{"key": "team", "operator": "In", "values": list(60, value)}}, true},
+		{"nodepool", "50 budgets", "spec.disruption.budgets", list(50, budget), true},
+		{"nodepool", "51 budgets", "spec.disruption.budgets", list(51, budget), false},
+		{"nodepool", "100 labels", "spec.template.metadata.labels", labels(100), true},
+		{"nodepool", "101 labels", "spec.template.metadata.labels", labels(101), false},
+		{"nodepool", "key of 316", "spec.template.spec.requirements", key(316), true},
+		{"nodepool", "key of 317", "spec.template.spec.requirements", key(317), false},
 	}
 	for _, test := range tests {
-		err := s.create(file.object(t, ruleCase{Rule: test.name, At: test.at}, newName(), test.value, false))
+		err := s.create(readRules(t)[test.kind].object(t, ruleCase{Rule: test.name, At: test.at}, newName(), test.value, false))
 		if test.valid && err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		}
