@@ -116,6 +116,56 @@ func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 	}
 }
 
+// A machine that goes because it has not joined the cluster took no pod either.
+func TestAMachineThatNeverJoinedIsNotStartedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		claim string
+		known bool
+	}{
+		{"launched=20m", false}, // it is late, and may come yet
+		{"launched=5m deleting", false},
+		{"launched=11m", false},
+		{"launched=15m deleting", true},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			t.Parallel()
+			s := clusterOf(t,
+				"pool general",
+				"type two   cpu=2 mem=4Gi zones=a price=0.05",
+				"type three cpu=3 mem=6Gi zones=a price=0.09",
+				"claim m pool=general type=two zone=a age=20m planned=web "+c.claim,
+				"pod web cpu=1",
+			)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
+			if !c.known {
+				if len(plan.Backoffs) > 0 {
+					t.Errorf("what is written down: %+v", plan.Backoffs)
+				}
+				return
+			}
+			if got := bought(plan); !slices.Equal(got, []string{"three"}) || len(plan.Backoffs) != 1 || !strings.Contains(plan.Backoffs[0].Found[0].Why, "has not joined the cluster after 15m") {
+				t.Errorf("machines of types %v are started, written down: %+v", got, plan.Backoffs)
+			}
+			early := clusterOf(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "claim m pool=general type=two zone=a age=20m planned=web launched=13m", "pod web cpu=1")
+			if plan := provisioning.Plan(early, engine.Options{}, nil); len(plan.Backoffs) != 1 || len(plan.Placements) != 1 {
+				t.Errorf("two minutes before: written down %+v, placements %v; the machine may come yet", plan.Backoffs, plan.Placements)
+			}
+			carryOut(s, plan)
+			if more := provisioning.Plan(s, engine.Options{}, nil).Backoffs; len(more) > 0 {
+				t.Errorf("written down once more: %+v", more)
+			}
+			next := s.NodeClaims[0] // of another type, half an hour later
+			next.CreationTimestamp, next.Labels[corev1.LabelInstanceTypeStable] = metav1.NewTime(s.Now.Add(time.Minute)), "three"
+			s.Now = s.Now.Add(30 * time.Minute)
+			plan = provisioning.Plan(s, engine.Options{}, nil)
+			if len(plan.Launches) > 0 || len(plan.Unplaced) != 1 || plan.Unplaced[0].Reasons[0].Code != engine.LaunchesBackedOff {
+				t.Errorf("the second time: launches %v, unplaced %v", plan.Launches, plan.Unplaced)
+			}
+		})
+	}
+}
+
 // The machine stays until its pool remembers what it showed: else the next one would be the same.
 func TestAMachineThatDoesNotTakeItsPodStaysUntilItsPoolRemembersThat(t *testing.T) {
 	t.Parallel()

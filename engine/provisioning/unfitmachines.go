@@ -43,7 +43,8 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 	found, published := map[string][]engine.LaunchFinding{}, p.published()
 	for _, h := range p.Machines {
 		b := pools[h.Pool()]
-		if b == nil || !shows(h, s.Now) {
+		absent := neverJoined(h, s.Now)
+		if b == nil || !absent && !shows(h, s.Now) {
 			continue
 		}
 		b.Correct(h, cache)
@@ -55,9 +56,14 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 				continue
 			}
 			f := cache.InfoOf(pod)
-			why, shape := p.unfit(h, f), constraints.ShapeOf(cache, f)
-			if driver := p.silent(h, f, published); driver != "" {
+			shape, why := constraints.ShapeOf(cache, f), ""
+			if absent {
+				why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster after %s: its log, user data, image, role and network tell why",
+					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], s.Now.Sub(kube.TrueSince(h.Claim, v1.ConditionLaunched)).Truncate(time.Minute))
+			} else if driver := p.silent(h, f, published); driver != "" {
 				why, shape = driverless(h, driver, published), constraints.DriverShape(driver)
+			} else {
+				why = p.unfit(h, f)
 			}
 			if why == "" && p.Pods.Held(pod) {
 				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", h.Claim.Name, p.Gangs.Of(pod).Name())
@@ -88,6 +94,19 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 	}
 	slices.SortFunc(out.Changes, func(a, b engine.BackoffChange) int { return strings.Compare(a.NodePool, b.NodePool) })
 	return out
+}
+
+// joinNoted is how long before its time is over it is written down that a machine has not joined the cluster: clouds may end it at once,
+// and some pass comes by before that.
+const joinNoted = 3 * time.Minute
+
+// neverJoined reports whether the machine goes because it has not joined the cluster in time, or is about to.
+func neverJoined(h *inventory.Machine, now time.Time) bool {
+	if len(h.Planned) == 0 || !v1.IsTrue(h.Claim, v1.ConditionLaunched) || kube.HasJoined(h.Claim) {
+		return false
+	}
+	left := inventory.RegistrationTimeout - now.Sub(kube.TrueSince(h.Claim, v1.ConditionLaunched))
+	return left <= 0 && h.Goes || left > 0 && left <= joinNoted
 }
 
 // shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
