@@ -293,6 +293,23 @@ fault never-register at=89m count=1
 	checkEnd(t, "never-register", r)
 }
 
+// The room of a buffer moves to where it costs less once, and then nothing happens for two days.
+func TestRoomOnAnIdleClusterMovesOnceAtMost(t *testing.T) {
+	t.Parallel()
+	c := config(t, `now 2026-03-02T00:00:00Z
+catalog kwok
+cloud fixed30
+pool general consolidate-after=1m capacity in (spot,on-demand)
+node dear pool=general type=m-48x-amd64-linux zone=test-zone-a capacity=on-demand quiet=10m
+buffer room replicas=6 cpu=900m mem=1Gi
+`)
+	c.WarmUp, c.For = 0, 48*time.Hour
+	r := run(t, c)
+	if n := r.Counts.Moves["Underutilized"]; n != 1 || len(r.Counts.Moves) != 1 || r.Counts.Launched > 2 {
+		t.Errorf("%d machines were started, and there were these disruptions: %v; want one", r.Counts.Launched, r.Counts.Moves)
+	}
+}
+
 // Where no machine joins the cluster, ever fewer are started: after half a day one an hour, not one every quarter of an hour.
 func TestMachinesThatNeverRegisterAreNotBoughtForEver(t *testing.T) {
 	t.Parallel()
