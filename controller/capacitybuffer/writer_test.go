@@ -1,6 +1,8 @@
 package capacitybuffer_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -38,11 +40,16 @@ func templateOf(cpu string) *corev1.PodTemplate {
 func newWorld(t *testing.T, objects ...client.Object) (*clustertest.World, *provision.Reconciler) {
 	t.Helper()
 	w := clustertest.New(t, interceptor.Funcs{}, append(objects, clustertest.Pool("general"))...)
+	return w, newProcess(w)
+}
+
+// newProcess is a provisioner that remembers nothing.
+func newProcess(w *clustertest.World) *provision.Reconciler {
 	config := w.Cluster.Config
 	config.Buffers = true
 	w.Cluster = cluster.New(config)
 	metrics := report.NewMetrics(prometheus.NewRegistry(), "test")
-	return w, provision.New(provision.Config{
+	return provision.New(provision.Config{
 		Cluster: w.Cluster, Recorder: w.Recorder, Metrics: metrics,
 		Buffers: &capacitybuffer.Writer{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: metrics},
 	})
@@ -81,6 +88,35 @@ func TestABufferIsFilledByMachinesOnce(t *testing.T) {
 	}
 	if len(status.Conditions) != 2 {
 		t.Errorf("what was said before is still there: %+v", status.Conditions)
+	}
+}
+
+// A process that ends between the purchase and the status of a buffer has bought: the next one buys nothing more, and says so.
+func TestABufferIsFilledOnceThoughItsStatusCouldNotBeWritten(t *testing.T) {
+	t.Parallel()
+	down := true
+	w := clustertest.New(t, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if _, ok := o.(*autoscalingv1beta1.CapacityBuffer); ok && down {
+				return errors.New("the process ends here")
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}, bufferOf("shape", 2), templateOf("900m"), clustertest.Pool("general"))
+	_ = newProcess(w).Reconcile(w)
+	bought := func() int {
+		var claims v1.NodeClaimList
+		w.Must(w.Client.List(w, &claims))
+		return len(claims.Items)
+	}
+	first := bought()
+	if status := statusOf(w); first == 0 || len(status.Conditions) > 0 {
+		t.Fatalf("%d machines were asked for, and the status is %+v", first, status)
+	}
+	down = false
+	w.Must(newProcess(w).Reconcile(w))
+	if n := bought(); n != first || len(statusOf(w).Conditions) == 0 {
+		t.Errorf("%d machines were asked for, and then %d; the status is %+v", first, n, statusOf(w))
 	}
 }
 
