@@ -156,6 +156,22 @@ func TestTheReasonNamesTheSelectorThatATypeFailsBy(t *testing.T) {
 	}
 }
 
+// What a program was compiled for decides which GPUs run it: L4 are 8.9, H100 are 9.0.
+func TestClaimsSelectByComputeCapability(t *testing.T) {
+	t.Parallel()
+	at := func(least string) string {
+		return `device.attributes["gpu.nvidia.com"].cudaComputeCapability.compareTo(semver("` + least + `")) >= 0`
+	}
+	for _, c := range []struct {
+		kind, least string
+		want        int
+	}{{"g6.xlarge", "8.9.0", 1}, {"g6.xlarge", "9.0.0", 0}, {"p5.48xlarge", "9.0.0", 8}, {"p5.48xlarge", "9.1.0", 0}} {
+		if n, _ := fitting(t, c.kind, "", claim("", request("gpu", "gpu.nvidia.com", 1, at(c.least)))); n != c.want {
+			t.Errorf("on %s %d claims for at least %s fit, want %d", c.kind, n, c.least, c.want)
+		}
+	}
+}
+
 func TestGPUsAreSharedAsTheClassSays(t *testing.T) {
 	t.Parallel()
 	asking := func(name, amount string) *resourcev1.ResourceClaim {
