@@ -121,7 +121,7 @@ func Of(p *Problem) *Bound {
 func (b *Bound) Kinds() int { return len(b.demands) }
 
 // Parts divides the demands into those that share supplies, directly or by way of others: what the machines for each part cost at least
-// adds up. Each has the prices of the whole.
+// adds up. Each has the prices of the whole, and demands numbered anew: it is for problems without Leads.
 func (b *Bound) Parts() []*Bound {
 	var out []*Bound
 	var users []bitset.Set // of each part

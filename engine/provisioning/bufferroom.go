@@ -44,69 +44,21 @@ func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache)
 		return s, nil
 	}
 	p.Model()
-	p.yieldRoom(s, opt)
 	var bound []*corev1.Pod
 	p.eachWithRoom(p.fewestMachines(), func(pod *corev1.Pod, h *inventory.Machine) { bound = append(bound, made.Bind(pod, h.Name())) })
 	made.Forget(bound)
 	return withPods(s, bound), roomOf(bound)
 }
 
-// idle lists the targets without pods, the cheapest first.
-func (p *Problem) idle() []int {
-	var idle []int
+// fewestMachines places the pods on nodes such that as many machines as possible, the dearest first, have neither pods nor room.
+func (p *Problem) fewestMachines() *packing.Solution {
+	var idle []int // targets, cheapest first
 	for i, h := range p.Targets {
 		if h.Claim != nil && len(h.Expected) == 0 && !slices.ContainsFunc(h.Bound, kube.IsReschedulable) {
 			idle = append(idle, i)
 		}
 	}
 	slices.SortStableFunc(idle, func(a, b int) int { return cmp.Compare(p.Targets[a].Price, p.Targets[b].Price) })
-	return idle
-}
-
-// yieldRoom keeps room from machines of pools with limits that are idle beside it, the dearest first, if pods which wait for the limits get
-// machines in the place of these: a limit hits room before pods, also where the room came first.
-func (p *Problem) yieldRoom(s *engine.Snapshot, opt engine.Options) {
-	limited := map[string]bool{}
-	for _, pool := range s.NodePools {
-		limited[pool.Name] = len(pool.Spec.Limits) > 0
-	}
-	idle := slices.DeleteFunc(p.idle(), func(i int) bool { return !limited[p.Targets[i].Pool()] })
-	if len(idle) == 0 || !slices.ContainsFunc(p.Classes, func(c *podClass) bool { return !kube.IsBufferPod(c.Pods[0]) }) {
-		return
-	}
-	unplaced := func(gone []int) []engine.Unplaced {
-		leaves := map[string]bool{}
-		for _, i := range gone {
-			leaves[p.Targets[i].Claim.Name] = true
-		}
-		next := *s
-		next.CapacityBuffers = nil
-		next.NodeClaims = slices.DeleteFunc(slices.Clone(s.NodeClaims), func(c *v1.NodeClaim) bool { return leaves[c.Name] })
-		next.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n *corev1.Node) bool {
-			return slices.ContainsFunc(gone, func(i int) bool { return p.Targets[i].Node != nil && p.Targets[i].Node.Name == n.Name })
-		})
-		plan, _ := planPods(&next, opt, nil)
-		return plan.Unplaced
-	}
-	now := unplaced(nil)
-	if !slices.ContainsFunc(now, func(u engine.Unplaced) bool {
-		return slices.ContainsFunc(u.Reasons, func(r engine.Reason) bool { return r.Code == engine.LimitReached })
-	}) {
-		return
-	}
-	least := len(unplaced(idle))
-	if least >= len(now) {
-		return
-	}
-	gone := sort.Search(len(idle), func(gone int) bool { return len(unplaced(idle[len(idle)-gone:])) <= least })
-	for _, i := range idle[len(idle)-gone:] {
-		p.Packing.Nodes[i].Free = make(capacity.Vector, p.Names.Len())
-	}
-}
-
-// fewestMachines places the pods on nodes such that as many machines as possible, the dearest first, have neither pods nor room.
-func (p *Problem) fewestMachines() *packing.Solution {
-	idle := p.idle()
 	on := func(used int) (*packing.Solution, int) {
 		problem := *p.Packing
 		problem.Pools, problem.Nodes = nil, slices.Clone(p.Packing.Nodes)

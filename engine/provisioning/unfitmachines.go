@@ -58,8 +58,8 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 			f := cache.InfoOf(pod)
 			shape, why := constraints.ShapeOf(cache, f), ""
 			if absent {
-				why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster after %s: its log, user data, image, role and network tell why",
-					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], s.Now.Sub(kube.TrueSince(h.Claim, v1.ConditionLaunched)).Truncate(time.Minute))
+				why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster within %s: its log, user data, image, role and network tell why",
+					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], inventory.RegistrationTimeout)
 			} else if driver := p.silent(h, f, published); driver != "" {
 				why, shape = driverless(h, driver, published), constraints.DriverShape(driver)
 			} else {
@@ -96,17 +96,10 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 	return out
 }
 
-// joinNoted is how long before its time is over it is written down that a machine has not joined the cluster: clouds may end it at once,
-// and some pass comes by before that.
-const joinNoted = 3 * time.Minute
-
-// neverJoined reports whether the machine goes because it has not joined the cluster in time, or is about to.
+// neverJoined reports whether the machine goes because it has not joined the cluster in time.
 func neverJoined(h *inventory.Machine, now time.Time) bool {
-	if len(h.Planned) == 0 || !v1.IsTrue(h.Claim, v1.ConditionLaunched) || kube.HasJoined(h.Claim) {
-		return false
-	}
-	left := inventory.RegistrationTimeout - now.Sub(kube.TrueSince(h.Claim, v1.ConditionLaunched))
-	return left <= 0 && h.Goes || left > 0 && left <= joinNoted
+	return h.Goes && h.Node == nil && len(h.Planned) > 0 && v1.IsTrue(h.Claim, v1.ConditionLaunched) && !kube.HasJoined(h.Claim) &&
+		now.Sub(inventory.WaitingSince(h.Claim, v1.ConditionRegistered)) >= inventory.RegistrationTimeout
 }
 
 // shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
