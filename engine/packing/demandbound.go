@@ -57,22 +57,17 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 			ways[w] = len(known)
 			known = append(known, w)
 		}
-		most := host.most()
-		if most == 0 {
-			host = nil
-		}
 		k := key{ways[w], s.shapeOf[class], host}
 		at, ok := index[k]
 		if !ok {
 			at = len(out)
 			index[k] = at
-			out = append(out, bound.Demand{User: ways[w], Request: s.own[class], Most: most})
+			out = append(out, bound.Demand{User: ways[w], Request: s.own[class], Most: host.most()})
 		}
 		out[at].Count += n
 	}
 	type part struct{ class, level int }
 	count := map[part]int{}
-	hosts := map[part]*hostRules{}
 	var parts []part
 	for i, it := range m.demands {
 		p := part{it.class, it.level}
@@ -80,17 +75,30 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 			parts = append(parts, p)
 		}
 		count[p] += counts[i]
-		hosts[p] = it.host
 	}
 	for _, p := range parts {
-		n := count[p]
+		n, host := count[p], s.loosest(p.class, p.level)
 		for _, fixed := range s.fixedShares(p.class, p.level, n) {
-			add(fixed.ways, p.class, fixed.n, hosts[p])
+			add(fixed.ways, p.class, fixed.n, host)
 			n -= fixed.n
 		}
-		add(s.p.Classes[p.class].Levels[p.level].Ways, p.class, n, hosts[p])
+		add(s.p.Classes[p.class].Levels[p.level].Ways, p.class, n, host)
 	}
 	return known, out
+}
+
+// loosest are the rules where a machine takes most of the class's pods, nil where it takes any number: what others have on every machine of a
+// domain may leave less elsewhere.
+func (s *solver) loosest(class, level int) (loosest *hostRules) {
+	for _, choice := range s.choicesOf(class, level) {
+		switch most := choice.host.most(); {
+		case most == 0:
+			return nil
+		case loosest == nil || most > loosest.most():
+			loosest = choice.host
+		}
+	}
+	return loosest
 }
 
 type fixedShare struct {

@@ -122,8 +122,11 @@ func (r *hostRules) none() bool {
 // alone reports whether two pods with these rules cannot share a machine.
 func (r *hostRules) alone() bool { return r.most() == 1 }
 
-// most is how many pods with these rules a machine takes; 0 means any number.
+// most is how many pods with these rules a machine takes; 0 means any number, as it does without rules.
 func (r *hostRules) most() int {
+	if r == nil {
+		return 0
+	}
 	if meets(r.owns, r.rejects) {
 		return 1
 	}
