@@ -2,6 +2,7 @@ package packing_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"tenon.sh/engine/enginetest"
@@ -40,6 +41,42 @@ func TestPlanIsNotBelowItsBound(t *testing.T) {
 			t.Errorf("seed %d: costs %.6f, the bound is %.6f", seed, price(p, s), s.Bound)
 		}
 	}
+}
+
+// Whatever effort found them, plans that buy for the same pods cost no less than what each says that they cost at least: where no weight and
+// no preference has a say, which decide what is bought whatever it costs.
+func TestNoPlanIsBelowTheBoundOfAnother(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for seed := range enginetest.Draws(drawnProblems) {
+		var plans []*packing.Solution
+		var prices []float64
+		for _, effort := range []int{0, 10, 100_000} {
+			p, _ := drawProblem(seed)
+			if slices.ContainsFunc(p.Pools, func(pool packing.Pool) bool { return pool.Weight != p.Pools[0].Weight }) ||
+				slices.ContainsFunc(p.Classes, func(c packing.Class) bool { return len(c.Levels) > 1 }) {
+				break
+			}
+			p.Effort = effort
+			s := packing.Solve(p)
+			plans, prices = append(plans, s), append(prices, price(p, s))
+		}
+		for i, a := range plans {
+			for j, b := range plans {
+				if i == j || !reflect.DeepEqual(a.OnNodes, b.OnNodes) || !reflect.DeepEqual(a.Left, b.Left) {
+					continue
+				}
+				compared++
+				if a.Bound > prices[j]*(1+1e-9) {
+					t.Errorf("seed %d: plan %d costs %.6f, the bound of plan %d is %.6f", seed, j, prices[j], i, a.Bound)
+				}
+			}
+		}
+	}
+	if compared == 0 {
+		t.Error("no plans are compared")
+	}
+	t.Logf("%d plans are compared", compared)
 }
 
 func TestNeitherThreadsNorTimeShow(t *testing.T) {
