@@ -55,7 +55,8 @@ func pageAt(t testing.TB, handler http.Handler, address string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-const dashboardManifests = `apiVersion: karpenter.sh/v1
+// poolManifests are a NodePool and its node class.
+const poolManifests = `apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: general}
 spec:
@@ -67,7 +68,9 @@ spec:
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
 metadata: {name: default}
----
+`
+
+const dashboardManifests = poolManifests + `---
 apiVersion: v1
 kind: Node
 metadata: {name: own}

@@ -205,19 +205,6 @@ func TestADayIsThatOfTheFileAsItIsNow(t *testing.T) {
 // cloud counts, and its workloads do not run.
 func TestTheCommandsOfADayPrintTheSame(t *testing.T) {
 	t.Parallel()
-	const manifests = `apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: general}
-spec:
-  template:
-    spec:
-      requirements: []
-      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
----
-apiVersion: karpenter.kwok.sh/v1alpha1
-kind: KWOKNodeClass
-metadata: {name: default}
-`
 	const types = `[{"name": "small", "architecture": "amd64", "operatingSystems": ["linux"], "resources": {"cpu": "4", "memory": "16Gi"},
   "offerings": [{"zone": "a", "capacityType": "on-demand", "price": 0.05}]}]`
 	const engineWords = " --max-pods-per-node=2 --node-overhead-price=0.05"
@@ -225,12 +212,12 @@ metadata: {name: default}
 		file, text, stdin string
 		args, cloud, says string
 	}{
-		"manifests": {"it's a pool.yaml", manifests, "", "--instance-types=FOLDER/types.json --profile=fixed30" + engineWords, "fixed30",
+		"manifests": {"it's a pool.yaml", poolManifests, "", "--instance-types=FOLDER/types.json --profile=fixed30" + engineWords, "fixed30",
 			`tenon simulate -f 'it'\''s a pool.yaml' --instance-types=types.json --max-pods-per-node=2 --node-overhead-price=0.05 --profile=fixed30 --empty`},
 		"a scenario": {"cluster.txt", whatIfCluster + "cloud fixed30\ndeployment api x5 cpu=500m mem=1Gi\nfault outage at=1h for=1h zone=a\nprovision effort=7\n", "", engineWords, "fixed30",
 			"tenon simulate -f cluster.txt --max-pods-per-node=2 --node-overhead-price=0.05 --empty"},
 		"a scenario and a cloud": {"cluster.txt", whatIfCluster + "cloud fixed30\n", "", "--profile=instant", "instant", "tenon simulate -f cluster.txt --profile=instant --empty"},
-		"standard input":         {"-", "", manifests, "", "aws-typical", "# stdin.yaml stands for what this page was given on standard input.\n"},
+		"standard input":         {"-", "", poolManifests, "", "aws-typical", "# stdin.yaml stands for what this page was given on standard input.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
