@@ -189,6 +189,9 @@ type Disruption struct {
 	// TerminateFirst says why what replaces the nodes has no room until they are gone; empty if nothing replaces them, or
 	// Replacements do.
 	TerminateFirst TerminateFirstCause `json:",omitempty"`
+	// YieldsTo lists the pods for which the nodes make way that only keep room of CapacityBuffers: the limits of their pool leave too
+	// little for the machine of these.
+	YieldsTo []PodID `json:",omitempty"`
 	// NewOwners counts the pods that consolidation moves of new owners; RecordMoves is about them.
 	NewOwners map[string]int `json:"-"`
 }

@@ -138,6 +138,13 @@ func SavingWords(perHour float64) string {
 // Sentence says why the nodes go.
 func (d *Disruption) Sentence() string {
 	text := string(d.Reason) + SavingWords(d.SavingPerHour)
+	switch n := len(d.YieldsTo); n {
+	case 0:
+	case 1:
+		text += fmt.Sprintf(", its room yields to pod %s at the pool's limits", d.YieldsTo[0])
+	default:
+		text += fmt.Sprintf(", its room yields to %d pods at the pool's limits", n)
+	}
 	if len(d.Pods) > 0 {
 		text += ", moves " + Plural(len(d.Pods), "pod")
 	}

@@ -170,6 +170,9 @@ func printDisruption(out *strings.Builder, d engine.Disruption) {
 	if d.TerminateFirst != "" {
 		fmt.Fprintf(out, "  terminate first: %s\n", d.TerminateFirst)
 	}
+	if len(d.YieldsTo) > 0 {
+		fmt.Fprintf(out, "  yields to %s\n", PodNames(d.YieldsTo))
+	}
 	if len(d.Pods) > 0 {
 		fmt.Fprintf(out, "  move %s\n", PodNames(d.Pods))
 	}

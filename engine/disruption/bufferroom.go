@@ -35,9 +35,15 @@ func (d *planner) occupants(h *inventory.Machine) string {
 	return engine.Plural(pods, "pod") + " and " + room
 }
 
+// keepsOnlyRoom reports whether room would have to move if the machine went, and nothing else.
+func (d *planner) keepsOnlyRoom(h *inventory.Machine) bool {
+	moving := d.moving(h)
+	return len(moving) > 0 && !slices.ContainsFunc(moving, func(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) })
+}
+
 // roomOnly is the reason of a machine that nobody has pods on and that stays for the room that is kept there.
 func (d *planner) roomOnly(h *inventory.Machine) engine.Reason {
-	if len(d.room) == 0 || slices.ContainsFunc(d.moving(h), func(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }) {
+	if !d.keepsOnlyRoom(h) {
 		return engine.Reason{}
 	}
 	return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h)}

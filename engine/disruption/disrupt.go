@@ -28,7 +28,7 @@ import (
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	d := newPlanner(s, opt, cache)
 	d.judge()
-	for _, method := range []func(){d.repair, d.driftStatic, d.removeEmpty, d.drift, d.expire, d.consolidate} {
+	for _, method := range []func(){d.repair, d.driftStatic, d.removeEmpty, d.yieldRoom, d.drift, d.expire, d.consolidate} {
 		if !opt.Stopped() {
 			method()
 		}
@@ -39,6 +39,7 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 // planner is the state of one Plan.
 type planner struct {
 	s        *engine.Snapshot
+	given    *engine.Snapshot // s before anything was added to it
 	opt      engine.Options
 	cache    *inventory.Cache
 	passes   *engine.EarlierPasses
@@ -73,6 +74,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	if cache == nil {
 		cache = &inventory.Cache{} // trials of one pass share it
 	}
+	given := s
 	s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
 	s, _ = ondemand.Marked(s, inventory.KeptBy[ondemand.Copies](cache))
 	s, booked := provisioning.WithRequests(s, opt, cache)
@@ -86,7 +88,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
-		s: s, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
+		s: s, given: given, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
 		guards: budget.NewGuards(s, p.Pods), moves: budget.NewOwnerMoves(s, cache), rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{}, moved: map[*inventory.Machine]*corev1.Pod{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
 		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangs: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, awaited: map[string]engine.PodID{}, plan: &engine.Plan{},

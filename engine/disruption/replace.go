@@ -307,6 +307,11 @@ func (b *poolBudget) take(now time.Time, reason v1.DisruptionReason) engine.Reas
 	return engine.Reason{}
 }
 
+// left is how many nodes may go yet without a replacement.
+func (b *poolBudget) left(now time.Time, reason v1.DisruptionReason) int {
+	return min(b.rules.Allowance(now, reason, b.counts).Left()-b.used, b.rules.VerbAllowance(now, reason, b.counts, false).Left()-b.deleting)
+}
+
 // opening says when the budgets open next, if time alone opens them.
 func (b *poolBudget) opening(now time.Time, reason v1.DisruptionReason, a budget.Allowance) string {
 	if a.Left() > 0 {
