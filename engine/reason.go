@@ -95,7 +95,7 @@ const (
 	RepairedElsewhere     Code = "RepairedElsewhere"     // the cloud's own health checks see to the machine
 	TooManyUnhealthy      Code = "TooManyUnhealthy"      // Have: how many of the pool's nodes; Need: how many may be
 	SavesTooLittle        Code = "SavesTooLittle"        // Have: what moving the pods saves; Need: what it has to; Key: what they would move to
-	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: what at most could be saved
+	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: what at most could be saved; Key: the room that counts beside the pods
 	WouldStrand           Code = "WouldStrand"           // Key: a pod that kube-scheduler would find no room for
 	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
 	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may within an hour
@@ -236,7 +236,7 @@ var messages = map[Code]string{
 	SavesTooLittle:        "moving its pods saves {have}, and has to save {need}",
 	WouldStrand:           "kube-scheduler spreads pods, and would find no room for pod {key}",
 	SpotToSpot:            "{have}",
-	NoCheaperPlace:        "no cheaper place was found for its pods: at most {have} is to be had here",
+	NoCheaperPlace:        "no cheaper place was found for its pods{key}: at most {have} is to be had here",
 	OwnerMoved:            "of {key} at most {have} may move within an hour, and {need} would move with the node",
 	OnDemandShareLost:     "kube-scheduler would put pod {key} on a spot machine, and it has to run on demand for its owner's share (" + v1.OnDemandShareAnnotationKey + ")",
 	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now: {have}",

@@ -152,7 +152,7 @@ func (w *World) anyToMove() bool {
 // there is little to gain.
 func (w *World) noteChange() {
 	pause := w.cfg.disruptEvery()
-	if !w.pressing && float64(w.departed) < enough*float64(len(w.units.list)) {
+	if !w.pressing && !w.mayYield() && float64(w.departed) < enough*float64(len(w.units.list)) {
 		pause *= quietTimes
 	}
 	if w.cfg.Policy == Baseline {
@@ -200,7 +200,13 @@ func (w *World) disrupt(ctx context.Context) {
 			return
 		}
 	}
+	if w.mayYield() { // once what is sold out is to be had
+		w.noteChange()
+	}
 }
+
+// mayYield reports whether room of buffers may be all that keeps pods waiting.
+func (w *World) mayYield() bool { return w.unplaced && len(w.base.CapacityBuffers) > 0 }
 
 // observe has claims write down that pods came or went, and that nodes have been quiet for long enough, where a decision
 // could depend on it: of pods that are still there the engine sees for itself when they came.

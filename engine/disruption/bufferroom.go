@@ -14,9 +14,21 @@ import (
 
 // occupants says what would have to move if the machine went: its pods, and the room of CapacityBuffers and ProvisioningRequests.
 func (d *planner) occupants(h *inventory.Machine) string {
-	pods, kept, first := 0, 0, ""
+	pods, room := d.roomOn(h)
+	switch {
+	case room == "":
+		return engine.Plural(pods, "pod")
+	case pods == 0:
+		return room
+	}
+	return engine.Plural(pods, "pod") + " and " + room
+}
+
+// roomOn says what room is kept on the machine, nothing if there is none, and counts the pods beside.
+func (d *planner) roomOn(h *inventory.Machine) (pods int, room string) {
+	kept, first := 0, ""
 	for _, pod := range d.moving(h) {
-		if !kube.IsBufferPod(pod) {
+		if isPod(pod) {
 			pods++
 			continue
 		}
@@ -25,21 +37,31 @@ func (d *planner) occupants(h *inventory.Machine) string {
 			first = name
 		}
 	}
-	if kept == 0 {
-		return engine.Plural(pods, "pod")
+	if kept > 0 {
+		room = fmt.Sprintf("the room for %s that %s keeps", engine.Plural(kept, "pod"), first)
 	}
-	room := fmt.Sprintf("the room for %s that %s keeps", engine.Plural(kept, "pod"), first)
-	if pods == 0 {
-		return room
+	return pods, room
+}
+
+// besideRoom continues "for its pods" of a machine: room has to have a place as well.
+func (d *planner) besideRoom(h *inventory.Machine) string {
+	if len(d.room) == 0 {
+		return ""
 	}
-	return engine.Plural(pods, "pod") + " and " + room
+	if _, room := d.roomOn(h); room != "" {
+		return " and " + room
+	}
+	return " beside the room that is kept elsewhere"
 }
 
 // keepsOnlyRoom reports whether room would have to move if the machine went, and nothing else.
 func (d *planner) keepsOnlyRoom(h *inventory.Machine) bool {
 	moving := d.moving(h)
-	return len(moving) > 0 && !slices.ContainsFunc(moving, func(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) })
+	return len(moving) > 0 && !slices.ContainsFunc(moving, isPod)
 }
+
+// isPod reports whether the pod is one, and stands for no room.
+func isPod(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }
 
 // roomOnly is the reason of a machine that nobody has pods on and that stays for the room that is kept there.
 func (d *planner) roomOnly(h *inventory.Machine) engine.Reason {

@@ -583,9 +583,9 @@ func (c *consolidator) explain(found []provisioning.Group) {
 		}
 		waste := max(0, c.planner.price(h)-c.value(h))
 		need := c.settled[j]/usualPayback.Hours() + c.least(c.planner.price(h))
-		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: h.Pool(), Have: dollars(waste)}
+		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: h.Pool(), Have: dollars(waste), Key: c.besideRoom(h)}
 		if waste <= need {
-			r.Code, r.Have, r.Need = engine.SavesTooLittle, dollars(waste)+" at most", dollars(need)
+			r.Code, r.Have, r.Need, r.Key = engine.SavesTooLittle, dollars(waste)+" at most", dollars(need), ""
 		}
 		c.setReason(h, r)
 	}

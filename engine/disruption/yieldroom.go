@@ -3,6 +3,7 @@ package disruption
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,7 +20,8 @@ import (
 // hit room before pods, also where the room came first. For each machine that the pods would get, as few go as it takes, or none: what does not
 // help pods would be bought again for the room.
 func (d *planner) yieldRoom() {
-	pools := d.roomAtLimits()
+	waiting := d.waiting()
+	pools := d.roomAtLimits(len(waiting))
 	var all, gone []*inventory.Machine
 	for _, p := range pools {
 		for _, y := range p.idle {
@@ -39,7 +41,7 @@ func (d *planner) yieldRoom() {
 	}
 	parts := make([]provisioning.Group, len(plan.Launches))
 	for i, l := range plan.Launches {
-		if p := pools[l.NodePool]; p != nil {
+		if p := pools[l.NodePool]; p != nil && len(l.Pods) > 0 && !d.s.Now.Before(p.yieldsFrom(l, waiting)) {
 			parts[i].Machines = d.yieldTo(l, p)
 			gone = append(gone, parts[i].Machines...)
 		}
@@ -92,6 +94,7 @@ type roomAtLimit struct {
 	pool *v1.NodePool
 	idle []yieldingMachine // those that may go and do not yet, the dearest first
 	left capacity.Vector   // of the limits
+	last time.Time         // when the newest machine was asked for that runs no pods
 	may  int               // as many may go yet
 }
 
@@ -117,9 +120,25 @@ func (y yieldingMachine) help(left, need capacity.Vector) float64 {
 	return 1 + lacks/all
 }
 
-// roomAtLimits lists the pools, by name, with limits that may leave too little for the pods that wait, if any do.
-func (d *planner) roomAtLimits() map[string]*roomAtLimit {
-	out, waiting := map[string]*roomAtLimit{}, d.waiting()
+// mostYieldPause bounds how long a pool's room stays that was bought while a pod waited.
+const mostYieldPause = time.Hour
+
+// yieldsFrom is when the pool's machines may go for the launch. Pods come before room: where room was bought while one of them waited, what the
+// pod needs was not to be had, although there was place for it within the limits. Then the room stays for as long as the pod had waited before,
+// up to an hour, so that ever fewer machines are given up in vain.
+func (p *roomAtLimit) yieldsFrom(l engine.Launch, waiting map[engine.PodID]time.Time) time.Time {
+	at := time.Time{}
+	for _, id := range l.Pods {
+		if since, ok := waiting[id]; ok {
+			at = kube.Latest(at, p.last.Add(min(p.last.Sub(since), mostYieldPause)))
+		}
+	}
+	return at
+}
+
+// roomAtLimits lists the pools, by name, with limits that may leave too little for so many pods that wait.
+func (d *planner) roomAtLimits(waiting int) map[string]*roomAtLimit {
+	out := map[string]*roomAtLimit{}
 	if len(d.room) == 0 || waiting == 0 {
 		return out
 	}
@@ -137,23 +156,28 @@ func (d *planner) roomAtLimits() map[string]*roomAtLimit {
 		switch _, barred := d.verdicts[h]; {
 		case h.Leaving || d.taken[h]:
 			p.left.Add(counts, 1)
+			continue
 		case !barred && d.mayYield(h):
 			p.idle = append(p.idle, yieldingMachine{h, counts})
+		}
+		if len(h.Expected) == 0 && !slices.ContainsFunc(d.moving(h), isPod) {
+			p.last = kube.Latest(p.last, h.Claim.CreationTimestamp.Time)
 		}
 	}
 	return out
 }
 
-// waiting counts the pods that wait and for which there is no place yet.
-func (d *planner) waiting() (n int) {
+// waiting lists the pods that wait and for which there is no place yet, and since when they exist.
+func (d *planner) waiting() map[engine.PodID]time.Time {
+	out := map[engine.PodID]time.Time{}
 	for _, c := range d.p.Classes {
 		for _, pod := range c.Pods {
-			if _, placed := d.assigned[pod]; !placed && !kube.IsBufferPod(pod) && d.rollouts.Owner(pod) == "" {
-				n++
+			if _, placed := d.assigned[pod]; !placed && isPod(pod) {
+				out[kube.PodID(pod)] = pod.CreationTimestamp.Time
 			}
 		}
 	}
-	return n
+	return out
 }
 
 // mayLack reports whether so many pods could need more than the pool's limits leave, if each had a machine to itself.
@@ -173,9 +197,9 @@ func (d *planner) mayYield(h *inventory.Machine) bool {
 // planWithout says where the pods go that wait, once the machines are being deleted with all that go anyway. Room is left out: it comes after
 // the pods.
 func (d *planner) planWithout(gone []*inventory.Machine) *engine.Plan {
-	leaves := map[*v1.NodeClaim]bool{}
+	goes, leaves := inventory.MachineSetOf(len(d.p.Machines), gone), map[*v1.NodeClaim]bool{}
 	for _, h := range d.p.Machines {
-		leaves[h.Claim] = leaves[h.Claim] || h.Leaving || d.taken[h] || slices.Contains(gone, h)
+		leaves[h.Claim] = leaves[h.Claim] || h.Leaving || d.taken[h] || goes.Has(h)
 	}
 	next := *d.given
 	next.CapacityBuffers = nil
