@@ -143,7 +143,9 @@ func (d *planner) roomAtLimits(waiting int) map[string]*roomAtLimit {
 		return out
 	}
 	for i, pool := range d.p.Pools {
-		if model := &d.p.Packing.Pools[i]; mayLack(model, waiting) {
+		// Where each pod could have a machine to itself, the limits keep none waiting.
+		model := &d.p.Packing.Pools[i]
+		if slices.ContainsFunc(model.Options, func(o packing.Option) bool { return o.Charge.Times(model.Left, waiting) < waiting }) {
 			out[pool.NodePool.Name] = &roomAtLimit{pool: pool.NodePool, left: model.Left.Clone(), may: d.budgets[pool.NodePool.Name].left(d.s.Now, v1.Empty)}
 		}
 	}
@@ -178,15 +180,6 @@ func (d *planner) waiting() map[engine.PodID]time.Time {
 		}
 	}
 	return out
-}
-
-// mayLack reports whether so many pods could need more than the pool's limits leave, if each had a machine to itself.
-func mayLack(pool *packing.Pool, pods int) bool {
-	return slices.ContainsFunc(pool.Options, func(o packing.Option) bool {
-		all := make(capacity.Vector, len(o.Charge))
-		all.Add(o.Charge, int64(pods))
-		return !all.Fits(pool.Left)
-	})
 }
 
 // mayYield reports whether the machine keeps nothing but room and could go if it were empty, budgets aside.
