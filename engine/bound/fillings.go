@@ -70,10 +70,18 @@ func (b *Bound) Fillings(effort int) *Fillings {
 		}
 	}
 	calm := calmly
+	seen, price, value := effort, math.Inf(1), 0.0 // the last time that it was asked whether there is progress
 search:
 	for range mostRounds {
 		if g.effort <= 0 || b.stop != nil && b.stop() {
 			break
+		}
+		if seen-g.effort > effort/tail {
+			now := g.master.value()
+			if price-now < little*now && out.Value-value < little*out.Value {
+				break
+			}
+			seen, price, value = g.effort, now, out.Value
 		}
 		found, open := g.round(out, calm)
 		switch {
@@ -94,6 +102,13 @@ search:
 	out.Value *= 1 - 1e-12
 	return out
 }
+
+// What the fractions cost falls ever more slowly (the tailing off of column generation, M. E. Lübbecke and J. Desrosiers, 2005): where a part of the
+// effort, one of so many, has neither made it less by this share nor the bound more, the rest would not either.
+const (
+	tail   = 32
+	little = 1e-3
+)
 
 // calmly is how much the prices that gave the best bound so far count beside the latest ones, which jump about (P. Wentges,
 // Weighted Dantzig–Wolfe decomposition for linear mixed-integer programming, 1997). If nothing is found the latest count more.
