@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -39,8 +40,12 @@ type watched struct {
 }
 
 func newWatched(t *testing.T) *watched {
+	t.Helper()
 	rest := playgroundtest.Get(t).RESTConfig()
 	rest.QPS = -1
+	if err := cluster.ApplyCRDs(t.Context(), rest); err != nil {
+		t.Fatal(err)
+	}
 	w := &watched{World: clustertest.NewOn(t, rest, interceptor.Funcs{}), changed: make(chan struct{}, 1)}
 	options := cluster.CacheOptions()
 	options.Scheme = cluster.Scheme()
@@ -56,12 +61,7 @@ func newWatched(t *testing.T) *watched {
 	w.Must(w.Cluster.Watch(w))
 	buffers, err := informers.GetInformer(w, &autoscalingv1beta1.CapacityBuffer{})
 	w.Must(err)
-	_, err = buffers.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) {
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
-	}})
+	_, err = buffers.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { w.hear() }, UpdateFunc: func(any, any) { w.hear() }})
 	w.Must(err)
 	loop := &controller.Loop{Name: "provisioner", Every: time.Hour, Clock: clock.RealClock{}, Pass: func(ctx context.Context) error {
 		err := r.Reconcile(ctx)
@@ -86,13 +86,20 @@ func newWatched(t *testing.T) *watched {
 	return w
 }
 
+func (w *watched) hear() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
 // says waits until the buffer says, for that reason, that room is kept for so many pods.
 func (w *watched) says(when, buffer, reason string, size int32) {
 	w.Helper()
 	patience := time.After(30 * time.Second)
 	for {
 		var b autoscalingv1beta1.CapacityBuffer
-		w.Must(w.cached.Get(w, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: buffer}, &b))
+		w.Must(client.IgnoreNotFound(w.cached.Get(w, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: buffer}, &b)))
 		c := apimeta.FindStatusCondition(b.Status.Conditions, autoscalingv1beta1.ConditionReadyForProvisioning)
 		got := int32(0)
 		if b.Status.Replicas != nil {
@@ -148,5 +155,28 @@ func TestBuffersFollowWhatTheyNameAtOnce(t *testing.T) {
 			w.says("what it names has gone", b.Name, missing, 0)
 			w.Must(w.Client.Delete(w, b))
 		})
+	}
+}
+
+// A rollout scales ReplicaSets that no buffer follows.
+func TestReplicaSetsOfDeploymentsWakeNobody(t *testing.T) {
+	t.Parallel()
+	informers := &informertest.FakeInformers{Scheme: cluster.Scheme()}
+	heard := 0
+	if err := capacitybuffer.Watch(t.Context(), informers, func(string) { heard++ }); err != nil {
+		t.Fatal(err)
+	}
+	sets, err := informers.FakeInformerFor(t.Context(), &appsv1.ReplicaSet{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Generation: 1, OwnerReferences: []metav1.OwnerReference{{Kind: "Deployment", Name: "web"}}}}
+	after := before.DeepCopy()
+	after.Generation = 2
+	sets.Add(before)
+	sets.Update(before, after)
+	sets.Delete(after)
+	if heard > 0 {
+		t.Errorf("a ReplicaSet of a Deployment woke the plan %d times", heard)
 	}
 }
