@@ -26,6 +26,7 @@ import (
 	"tenon.sh/controller/capacitybuffer"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/controller/provision"
+	"tenon.sh/journal"
 	"tenon.sh/report"
 )
 
@@ -38,6 +39,7 @@ type overheard struct {
 	provisioner *provision.Reconciler
 	disruptor   *disrupt.Reconciler
 	pods        *report.PodObserver
+	journal     *journal.Journal
 	said        []string
 }
 
@@ -75,13 +77,13 @@ func newOverheard(t *testing.T, objects ...client.Object) *overheard {
 	config := w.Cluster.Config
 	config.Buffers = true
 	w.Cluster = cluster.New(config)
-	w.pods = report.NewPodObserver(w.Registry, w.Clock)
+	w.pods, w.journal = report.NewPodObserver(w.Registry, w.Clock), journal.New(w.Clock)
 	w.Registry.MustRegister(report.NewStateCollector(w.Cluster.Snapshot))
 	w.provisioner = provision.New(provision.Config{
-		Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics, Pods: w.pods,
+		Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics, Pods: w.pods, Begun: w.journal.Planned,
 		Buffers: &capacitybuffer.Writer{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics},
 	})
-	w.disruptor = disrupt.New(disrupt.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics})
+	w.disruptor = disrupt.New(disrupt.Config{Cluster: w.Cluster, Recorder: w.Recorder, Metrics: w.Metrics, Begun: w.journal.Passed})
 	return w
 }
 
@@ -95,6 +97,9 @@ func (w *overheard) check() {
 			w.Errorf("%T says it: %s (%v)", list, text, err)
 		}
 	}
+	if text, err := json.Marshal(w.records()); err != nil || strings.Contains(string(text), standIn) {
+		w.Errorf("the journal says it: %s (%v)", text, err)
+	}
 	if text := w.exposition(nil); strings.Contains(text, standIn) {
 		w.Errorf("metrics say it: %s", text)
 	}
@@ -102,6 +107,9 @@ func (w *overheard) check() {
 		w.Errorf("said: %q", w.said)
 	}
 }
+
+// records are what the journal keeps.
+func (w *overheard) records() []journal.Record { return w.journal.Document(journal.Filter{}).Records }
 
 // exposition is what a scrape gets, but for some families.
 func (w *overheard) exposition(without map[string]bool) string {
@@ -118,7 +126,7 @@ func (w *overheard) exposition(without map[string]bool) string {
 	return out.String()
 }
 
-// told are the events of pods and of what makes pods, and where pods are pointed at.
+// told are the events of pods and of what makes pods, where pods are pointed at, and the records that are about pods.
 func (w *overheard) told() []string {
 	w.Helper()
 	w.Recorder.Flush(w)
@@ -135,6 +143,11 @@ func (w *overheard) told() []string {
 	w.Must(w.Client.List(w, &pods))
 	for _, p := range pods.Items {
 		out = append(out, fmt.Sprintf("pod %s is nominated to %q", p.Name, p.Status.NominatedNodeName))
+	}
+	for _, r := range w.records() {
+		if r.Pods > 0 {
+			out = append(out, fmt.Sprintf("%s %s of %d pods: %q", r.Kind, r.Reason, r.Pods, r.PodNames))
+		}
 	}
 	slices.Sort(out)
 	return out
@@ -181,34 +194,23 @@ func TestRoomIsInNoMetricEventOrRecordOfPods(t *testing.T) {
 	}
 }
 
-// Room on a node that has drifted finds another place, and is no pod that has to move.
+// Room that moves to a cheaper machine, with a pod, is no pod that moves.
 func TestRoomThatMovesIsInNoMetricEventOrRecordOfPods(t *testing.T) {
 	t.Parallel()
 	pool := clustertest.Pool("general")
-	objects := []client.Object{pool, bufferOf("shape", 3), templateOf("1")}
-	for _, name := range []string{"a", "b"} {
-		claim, node := clustertest.Machine(pool, name, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
-		if name == "a" { // the cheaper one, which has the room
-			claim.Labels[v1.CapacityTypeLabelKey], node.Labels[v1.CapacityTypeLabelKey] = v1.CapacityTypeSpot, v1.CapacityTypeSpot
-			v1.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, "", "", node.CreationTimestamp.Time)
-		}
-		pod := clustertest.Bound("on-"+name, "500m", name)
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: new(true)}}
-		objects = append(objects, claim, node, pod)
-	}
-	w := newOverheard(t, objects...)
-	for range 2 {
-		w.Must(w.provisioner.Reconcile(w))
-		w.Must(w.disruptor.Reconcile(w))
+	pool.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
+	claim, node := clustertest.Machine(pool, "a", time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
+	w := newOverheard(t, pool, bufferOf("shape", 3), templateOf("1"), claim, node, clustertest.Bound("runs", "500m", "a"))
+	w.Must(w.provisioner.Reconcile(w))
+	w.Must(w.disruptor.Reconcile(w))
+	if told, want := w.told(), `Disruption Underutilized of 1 pods: ["default/runs"]`; !slices.Contains(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 	for _, c := range w.Claims() {
-		if gone := c.DeletionTimestamp != nil; gone != (c.Name == "a") {
-			t.Errorf("%s goes: %t", c.Name, gone)
+		cpu := c.Spec.Resources.Requests[corev1.ResourceCPU]
+		if pods := c.Annotations[v1.PlannedPodsAnnotationKey]; c.Name != "a" && (cpu.MilliValue() != 3500 || pods != "pod-runs") {
+			t.Errorf("the replacement has room for %s cpu, for the pods %q", cpu.String(), pods)
 		}
-	}
-	const moves = `karpenter_pods_disruption_initiated_total{capacity_type="spot",consolidation_policy="",nodepool="general",reason="drifted",termination_mode="graceful"} 1`
-	if text := w.exposition(nil); !strings.Contains(text, moves+"\n") {
-		t.Errorf("one pod has to move: %s", text)
 	}
 	w.check()
 }
