@@ -24,6 +24,8 @@ type Options struct {
 	Skip map[int]bool
 	// Only, if set, is the one law that counts.
 	Only string
+	// Buffers has users make and delete a CapacityBuffer again and again.
+	Buffers bool
 	// Traced keeps the story of the run.
 	Traced bool
 	// Switches put faults into the autoscaler itself, to see that they are found.
