@@ -3,6 +3,7 @@ package explore
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,18 @@ func (w *world) deleteBuffer() {
 	if b := w.buffer(); b != nil {
 		_ = w.api.remove(w.api.shelfOf(b), keyOf(b), deletion{uid: b.UID})
 		w.scene.unbuffered = w.clock.Now()
+	}
+}
+
+// wantNothing has users take everything away that machines are needed for.
+func (w *world) wantNothing() {
+	w.deleteBuffer()
+	none := int32(0)
+	for _, o := range all[*appsv1.ReplicaSet](w.api) {
+		update(w.api, o, func(o *appsv1.ReplicaSet) { o.Spec.Replicas = &none })
+	}
+	for _, o := range all[*appsv1.StatefulSet](w.api) {
+		update(w.api, o, func(o *appsv1.StatefulSet) { o.Spec.Replicas = &none })
 	}
 }
 

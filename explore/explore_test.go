@@ -120,7 +120,9 @@ func TestNoInterleavingBreaksALaw(t *testing.T) {
 func TestABufferThatComesAndGoesLeavesNoMachine(t *testing.T) {
 	t.Parallel()
 	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_BUFFER_RUNS", 40)
-	s := explorers(first, runs, explore.Options{Buffers: true, Steps: 1500}, func(r explore.Result) bool {
+	// A cloud without machines, and a class that nobody can use, would have most of such long runs start none.
+	opt := explore.Options{Buffers: true, Steps: 1500, Without: map[string]bool{"cloud short": true, "cloud outage": true, "user breaks or mends the node class": true}}
+	s := explorers(first, runs, opt, func(r explore.Result) bool {
 		n := 0
 		for _, kind := range r.Kinds {
 			if kind == "user makes or deletes a buffer" {

@@ -201,7 +201,7 @@ func (l *laws) loops() (string, string) {
 	return "", ""
 }
 
-// idle: nodes on which nothing would have to move are removed. Pools with nodes that are not ready, or that leave, may
+// idle: nodes on which nothing would have to move are removed; where buffers come and go, nothing is a reason against that in the end. Pools with nodes that are not ready, or that leave, may
 // have used up their budgets.
 func (l *laws) idle() (string, string) {
 	stuck, busy := map[string]bool{}, map[string]bool{}
@@ -223,7 +223,7 @@ func (l *laws) idle() (string, string) {
 		if pool == fixedPool {
 			continue
 		}
-		if c.DeletionTimestamp == nil && v1.IsTrue(c, v1.ConditionInitialized) && !busy[c.Status.NodeName] && !stuck[pool] && find[*v1.NodePool](l.w.api, "/"+pool) != nil && !l.told(c.UID, report.DisruptionBlocked) {
+		if c.DeletionTimestamp == nil && v1.IsTrue(c, v1.ConditionInitialized) && !busy[c.Status.NodeName] && !stuck[pool] && find[*v1.NodePool](l.w.api, "/"+pool) != nil && (l.w.opt.Buffers || !l.told(c.UID, report.DisruptionBlocked)) {
 			return lawIdle, fmt.Sprintf("node %s runs nothing", c.Status.NodeName)
 		}
 	}

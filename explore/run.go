@@ -220,6 +220,7 @@ func (w *world) pass(next, limit time.Time) {
 	if to.After(limit) {
 		to = limit
 	}
+	w.trace.moves(to)
 	w.clock.SetTime(to)
 }
 
@@ -250,6 +251,7 @@ func (w *world) proceedCalmly() {
 	if next.IsZero() || next.Sub(now) > time.Minute {
 		next = now.Add(time.Minute)
 	}
+	w.trace.moves(next)
 	w.clock.SetTime(next)
 }
 

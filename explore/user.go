@@ -188,7 +188,9 @@ func (w *world) lasts(f simulated.Fault) {
 func (k *kubernetes) quieten() {
 	k.w.setClass(true)
 	k.w.mendTemplates()
-	k.w.deleteBuffer()
+	if k.w.opt.Buffers {
+		k.w.wantNothing()
+	}
 	for _, node := range all[*corev1.Node](k.w.api) {
 		if node.Spec.Unschedulable {
 			update(k.w.api, node, func(n *corev1.Node) { n.Spec.Unschedulable = false })
