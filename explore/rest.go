@@ -201,8 +201,8 @@ func (l *laws) loops() (string, string) {
 	return "", ""
 }
 
-// idle: nodes on which nothing would have to move are removed; where buffers come and go, nothing is a reason against that in the end. Pools with nodes that are not ready, or that leave, may
-// have used up their budgets.
+// idle: nodes on which nothing would have to move are removed. Pools with nodes that are not ready, or that leave, may
+// have used up their budgets. Where buffers come and go, nothing is wanted in the end, and no reason to keep a node counts.
 func (l *laws) idle() (string, string) {
 	stuck, busy := map[string]bool{}, map[string]bool{}
 	for _, n := range all[*corev1.Node](l.w.api) {

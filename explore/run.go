@@ -24,7 +24,7 @@ type Options struct {
 	Skip map[int]bool
 	// Only, if set, is the one law that counts.
 	Only string
-	// Buffers has users make and delete a CapacityBuffer again and again.
+	// Buffers has users make and delete a CapacityBuffer again and again, and want nothing in the end.
 	Buffers bool
 	// Traced keeps the story of the run.
 	Traced bool
