@@ -6,6 +6,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/controller"
+	"tenon.sh/controller/capacitybuffer"
 	"tenon.sh/controller/disrupt"
 	"tenon.sh/controller/interruption"
 	"tenon.sh/controller/nodeclaim"
@@ -19,11 +20,18 @@ import (
 // that watches is two.
 func (p *process) controllers() {
 	ctx, metrics, options := context.Background(), p.w.shared.metrics, engine.Options{Effort: 2000}
-	provisioner := provision.New(provision.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1})
+	provisions := provision.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1}
+	if p.w.opt.Buffers {
+		provisions.Buffers = &capacitybuffer.Writer{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics}
+	}
+	provisioner := provision.New(provisions)
 	disruptor := disrupt.New(disrupt.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1})
 	provisioning := p.loop("provisioner", provisioner.Reconcile, time.Second, 10*time.Second, 10*time.Second)
 	disrupting := p.loop("disruption", disruptor.Reconcile, time.Second, 5*time.Second, 10*time.Second)
 	p.watch(provision.Watch(ctx, p.views, provisioning.Trigger, provisioning.Join))
+	if p.w.opt.Buffers {
+		p.watch(capacitybuffer.Watch(ctx, p.views, provisioning.Trigger))
+	}
 	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) }))
 
 	var leaving *controller.Loop

@@ -115,6 +115,31 @@ func TestNoInterleavingBreaksALaw(t *testing.T) {
 	}
 }
 
+// A buffer that is made and deleted fifty times and more, quickly, leaves no machine in the end, and none is started for it once it is gone:
+// whatever goes wrong meanwhile, and however late what is seen.
+func TestABufferThatComesAndGoesLeavesNoMachine(t *testing.T) {
+	t.Parallel()
+	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_BUFFER_RUNS", 40)
+	// A cloud without machines, and a class that nobody can use, would have most of such long runs start none.
+	opt := explore.Options{Buffers: true, Steps: 1500, Without: map[string]bool{"cloud short": true, "cloud outage": true, "user breaks or mends the node class": true}}
+	s := explorers(first, runs, opt, func(r explore.Result) bool {
+		n := 0
+		for _, kind := range r.Kinds {
+			if kind == "user makes or deletes a buffer" {
+				n++
+			}
+		}
+		if n < 100 && r.Violation == nil {
+			t.Errorf("seed %d: the buffer is made %d times only", r.Seed, n/2)
+		}
+		return false
+	})
+	t.Logf("%d runs, %d machines started", runs, s.launches)
+	for law, results := range s.broken {
+		t.Errorf("%d runs broke the law %q\n%s", len(results), law, tell(explore.New().Shrink(results[0])))
+	}
+}
+
 // tell is the story of a run that broke a law.
 func tell(r explore.Result) string {
 	return fmt.Sprintf("seed %d, made smaller (%d of %d steps with trouble, troubles %v):\n%s", r.Seed, r.Wrong, r.Taken, r.Kinds, r.Story)

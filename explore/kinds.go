@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"tenon.sh/api/autoscalingv1beta1"
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
@@ -55,6 +56,10 @@ func kinds() []kind {
 		{name: "ResourceClaimTemplate", group: "resource.k8s.io", prototype: &resourcev1.ResourceClaimTemplate{}},
 		{name: "ResourceSlice", group: "resource.k8s.io", prototype: &resourcev1.ResourceSlice{}},
 		{name: "Event", prototype: &corev1.Event{}},
+		{name: "CapacityBuffer", group: autoscalingv1beta1.GroupVersion.Group, prototype: &autoscalingv1beta1.CapacityBuffer{}, status: true},
+		{name: "PodTemplate", prototype: &corev1.PodTemplate{}},
+		{name: "Deployment", group: "apps", prototype: &appsv1.Deployment{}},
+		{name: "ResourceQuota", prototype: &corev1.ResourceQuota{}},
 	}
 	for i, k := range list {
 		list[i].parts, list[i].indexes = partsOf(k.prototype), map[string]client.IndexerFunc{}

@@ -39,6 +39,7 @@ const (
 	lawUndone      = "no write undoes what another has written"
 	lawDevice      = "no device is allocated twice"
 	lawDisplaced   = "an evicted pod's devices are elsewhere"
+	lawRoom        = "nothing is started for room that nobody wants"
 	lawGhost       = "no pod is pointed at a node that is seen to leave"
 	disrupter      = "disruption" // the loop that removes nodes
 	provisioning   = "provisioner"
@@ -96,6 +97,7 @@ func (l *laws) claimChanged(actor string, c change) {
 		l.most[pool] = max(l.most[pool], n)
 		if actor != "scene" {
 			l.claimCreated(claim, claims)
+			l.checkRoom(actor, claim)
 		}
 		return
 	}

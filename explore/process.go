@@ -75,6 +75,7 @@ func (w *world) start(lag int) {
 	if w.scene.claims {
 		config.Selectors = w.shared.selectors.Ask
 	}
+	config.Buffers = w.opt.Buffers
 	p.cluster = cluster.New(config)
 	if err := p.cluster.Watch(context.Background()); err != nil {
 		panic(err) // every kind is served

@@ -202,7 +202,7 @@ func (l *laws) loops() (string, string) {
 }
 
 // idle: nodes on which nothing would have to move are removed. Pools with nodes that are not ready, or that leave, may
-// have used up their budgets.
+// have used up their budgets. Where buffers come and go, nothing is wanted in the end, and no reason to keep a node counts.
 func (l *laws) idle() (string, string) {
 	stuck, busy := map[string]bool{}, map[string]bool{}
 	for _, n := range all[*corev1.Node](l.w.api) {
@@ -223,7 +223,7 @@ func (l *laws) idle() (string, string) {
 		if pool == fixedPool {
 			continue
 		}
-		if c.DeletionTimestamp == nil && v1.IsTrue(c, v1.ConditionInitialized) && !busy[c.Status.NodeName] && !stuck[pool] && find[*v1.NodePool](l.w.api, "/"+pool) != nil && !l.told(c.UID, report.DisruptionBlocked) {
+		if c.DeletionTimestamp == nil && v1.IsTrue(c, v1.ConditionInitialized) && !busy[c.Status.NodeName] && !stuck[pool] && find[*v1.NodePool](l.w.api, "/"+pool) != nil && (l.w.opt.Buffers || !l.told(c.UID, report.DisruptionBlocked)) {
 			return lawIdle, fmt.Sprintf("node %s runs nothing", c.Status.NodeName)
 		}
 	}

@@ -24,6 +24,8 @@ type Options struct {
 	Skip map[int]bool
 	// Only, if set, is the one law that counts.
 	Only string
+	// Buffers has users make and delete a CapacityBuffer again and again, and want nothing in the end.
+	Buffers bool
 	// Traced keeps the story of the run.
 	Traced bool
 	// Switches put faults into the autoscaler itself, to see that they are found.
@@ -218,6 +220,7 @@ func (w *world) pass(next, limit time.Time) {
 	if to.After(limit) {
 		to = limit
 	}
+	w.trace.moves(to)
 	w.clock.SetTime(to)
 }
 
@@ -248,6 +251,7 @@ func (w *world) proceedCalmly() {
 	if next.IsZero() || next.Sub(now) > time.Minute {
 		next = now.Add(time.Minute)
 	}
+	w.trace.moves(next)
 	w.clock.SetTime(next)
 }
 

@@ -44,6 +44,8 @@ type scene struct {
 	// claims says that pods claim devices, templates are those of claims that somebody has deleted.
 	claims    bool
 	templates []*resourcev1.ResourceClaimTemplate
+	// unbuffered is when the CapacityBuffer was last deleted.
+	unbuffered time.Time
 }
 
 // taste is how the run likes an action; ordinary ones count eight times.
@@ -83,6 +85,10 @@ func (w *world) stage() {
 	if w.scene.claims = claimsAct(w.seed); w.scene.claims {
 		w.catalog = w.shared.claimable
 		w.stageDevices()
+	}
+	if w.opt.Buffers {
+		w.scene.trouble = max(w.scene.trouble, 1)
+		w.stageBuffer()
 	}
 	cloud, err := simulated.NewCloud(simulated.Config{Seed: w.seed, Clock: w.clock, Catalog: w.catalog, Profile: w.profile()})
 	if err != nil {

@@ -11,17 +11,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 
 	v1 "tenon.sh/api/v1"
 )
 
 // trace tells a run step by step. A nil trace tells nothing.
 type trace struct {
-	clock clock.PassiveClock
 	began time.Time
 
-	mu    sync.Mutex // guards lines: a pass may log while the run has gone on
+	mu    sync.Mutex // guards what follows: a pass may log while the run has gone on
+	now   time.Time  // of its own: what the run's clock calls while it moves cannot ask it
 	lines []string
 }
 
@@ -31,7 +30,17 @@ func (t *trace) add(format string, args ...any) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lines = append(t.lines, fmt.Sprintf("%9.3fs ", t.clock.Now().Sub(t.began).Seconds())+fmt.Sprintf(format, args...))
+	t.lines = append(t.lines, fmt.Sprintf("%9.3fs ", t.now.Sub(t.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// moves says what the time is from now on.
+func (t *trace) moves(to time.Time) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now = to
 }
 
 func (t *trace) text() string {

@@ -66,6 +66,9 @@ func users(w *world, add func(action)) {
 			update(w.api, pool, func(p *v1.NodePool) { p.Spec.Template.Labels = map[string]string{"team": "c"}; p.Generation++ })
 		}
 	})
+	if w.opt.Buffers {
+		act("makes or deletes a buffer", 60, w.toggleBuffer)
+	}
 	if pool := find[*v1.NodePool](w.api, "/"+fixedPool); pool != nil {
 		act("changes the replicas of a pool", 2, func() {
 			n := int64(w.draw(4))
@@ -185,6 +188,9 @@ func (w *world) lasts(f simulated.Fault) {
 func (k *kubernetes) quieten() {
 	k.w.setClass(true)
 	k.w.mendTemplates()
+	if k.w.opt.Buffers {
+		k.w.wantNothing()
+	}
 	for _, node := range all[*corev1.Node](k.w.api) {
 		if node.Spec.Unschedulable {
 			update(k.w.api, node, func(n *corev1.Node) { n.Spec.Unschedulable = false })

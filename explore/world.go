@@ -149,7 +149,7 @@ func newWorld(s *shared, seed uint64, opt Options) *world {
 	}
 	w.rng = rand.New(w.source)
 	if opt.Traced {
-		w.trace = &trace{clock: w.clock, began: began}
+		w.trace = &trace{now: began, began: began}
 	}
 	w.fresh(-1)
 	w.api = newStore(w.clock, s.kinds)

@@ -154,6 +154,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 		matters func(before, after client.Object) bool
 	}{
 		{&autoscalingv1beta1.CapacityBuffer{}, changed}, {&corev1.PodTemplate{}, anyhow}, {&appsv1.Deployment{}, changed}, {&appsv1.StatefulSet{}, changed},
+		{&appsv1.ReplicaSet{}, changed},
 	} {
 		informer, err := informers.GetInformer(ctx, kind.Object)
 		if apimeta.IsNoMatchError(err) {
@@ -162,7 +163,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind.Object, err)
 		}
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		_, err = informer.AddEventHandler(toolscache.FilteringResourceEventHandler{FilterFunc: followed, Handler: toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { trigger("buffer") },
 			DeleteFunc: func(any) { trigger("buffer") },
 			UpdateFunc: func(before, after any) {
@@ -170,10 +171,16 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 					trigger("buffer")
 				}
 			},
-		})
+		}})
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind.Object, err)
 		}
 	}
 	return nil
+}
+
+// followed leaves out ReplicaSets that belong to something, which no buffer follows: each rollout of a Deployment scales two.
+func followed(o any) bool {
+	r, is := o.(*appsv1.ReplicaSet)
+	return !is || len(r.OwnerReferences) == 0
 }

@@ -31,7 +31,7 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	// told is what was said of nodes that show other amounts than an overlay says, by overlay: it is said once.
+	// told is what differs, as was said, between an overlay and what nodes show, by overlay: it is said once.
 	told map[string]string
 }
 
@@ -48,16 +48,14 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	for _, v := range verdicts {
 		errs = append(errs, r.write(ctx, v))
 	}
-	differ := overlay.Differing(s)
-	for _, d := range differ {
-		if r.told[d.Overlay.Name] != d.Message {
-			r.Recorder.Publish(report.Event{Object: d.Overlay, Warning: true, Reason: report.NodesDiffer, Message: d.Message, Key: d.Message})
+	told := map[string]string{}
+	for _, d := range overlay.Differing(s) {
+		e := report.Event{Object: d.Overlay, Warning: true, Reason: report.NodesDiffer, Message: d.Message, Key: d.Key}
+		if r.told[d.Overlay.Name] == d.Key || r.Recorder.Offer(e) {
+			told[d.Overlay.Name] = d.Key
 		}
 	}
-	clear(r.told)
-	for _, d := range differ {
-		r.told[d.Overlay.Name] = d.Message
-	}
+	r.told = told
 	return errors.Join(errs...)
 }
 

@@ -2,21 +2,26 @@ package nodeoverlay_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/api/v1alpha1"
 	"tenon.sh/cluster"
 	"tenon.sh/cluster/clustertest"
+	"tenon.sh/controller/nodeclass"
 	"tenon.sh/controller/nodeoverlay"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
@@ -179,4 +184,116 @@ func TestWithoutTheGateOverlaysAreNotRead(t *testing.T) {
 	if listed := s.Classes[0].InstanceTypes; !reflect.DeepEqual(correct(listed), listed) {
 		t.Error("launches are corrected")
 	}
+}
+
+// What nodes show against an overlay is said once, however often anybody looks and whichever node shows it, and again once it is
+// something else. Machines are planned with what the nodes show.
+func TestNodesThatShowSomethingElseAreToldOnce(t *testing.T) {
+	t.Parallel()
+	const gpu = "nvidia.com/gpu"
+	o := overlayNamed("shared", "")
+	o.Spec.Capacity = corev1.ResourceList{gpu: resource.MustParse("4")}
+	w, r := newWorld(t, o)
+	pool := clustertest.Pool("general")
+	show := func(name, amount string) {
+		claim, node := clustertest.Machine(pool, name, w.Clock.Now())
+		claim.Status.Capacity, node.Status.Capacity = claim.Status.Capacity.DeepCopy(), node.Status.Capacity.DeepCopy()
+		claim.Status.Capacity[gpu], node.Status.Capacity[gpu] = resource.MustParse("4"), resource.MustParse(amount)
+		if err := w.Client.Create(w, node); apierrors.IsAlreadyExists(err) {
+			w.Must(w.Client.Status().Update(w, node))
+			return
+		}
+		w.Must(w.Client.Create(w, claim))
+	}
+	for _, step := range []struct {
+		does, node, shows string
+		told              int // times in all
+		planned           string
+	}{
+		{"a node shows what the overlay says", "m", "4", 0, "4"},
+		{"it shows less", "m", "1", 1, "1"},
+		{"another one, which comes first by name, shows the same", "a", "1", 1, "1"},
+		{"it shows something else", "a", "2", 2, "2"},
+	} {
+		show(step.node, step.shows)
+		for range 4 {
+			w.Must(r.Reconcile(w))
+			w.Clock.Step(time.Hour)
+		}
+		if told := w.Events()["NodeOverlay NodesDiffer"]; told != step.told {
+			t.Errorf("%s: told %d times, want %d", step.does, told, step.told)
+		}
+		s, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		types := kube.ClassOf(s, s.NodePools[0]).InstanceTypes
+		planned := types[slices.IndexFunc(types, func(t engine.InstanceType) bool { return t.Name == "c-4x-amd64-linux" })].Capacity[gpu]
+		if planned.String() != step.planned {
+			t.Errorf("%s: machines are planned with %s, want %s", step.does, planned.String(), step.planned)
+		}
+	}
+}
+
+// A class whose catalog cannot be had takes no overlay from the pools of others. Overlays are laid over what it sells as soon as
+// whoever looks after classes gets it.
+func TestOverlaysActBesideAClassThatFails(t *testing.T) {
+	t.Parallel()
+	other := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}}
+	v1.SetCondition(other, v1.ConditionReady, metav1.ConditionTrue, "", "", time.Time{})
+	lost := clustertest.Pool("lost")
+	lost.Spec.Template.Spec.NodeClassRef.Name = "other"
+	w, _ := newWorld(t, overlayNamed("all", "7"), other, lost)
+	fails := true
+	config := w.Cluster.Config
+	config.Provider = failing{config.Provider, &fails}
+	w.Cluster = cluster.New(config)
+	r, classes := nodeoverlay.New(nodeoverlay.Config{Cluster: w.Cluster, Recorder: w.Recorder}), &nodeclass.Reconciler{Cluster: w.Cluster}
+	woken := 0
+	w.Cluster.OnCatalogChange(func() { woken++ })
+
+	look := func(says string, sells map[string]bool) {
+		t.Helper()
+		w.Must(r.Reconcile(w))
+		var o v1alpha1.NodeOverlay
+		w.Must(w.Client.Get(w, client.ObjectKey{Name: "all"}, &o))
+		if valid := v1.GetCondition(&o, v1.ConditionValidationSucceeded); valid.Status != metav1.ConditionTrue || !strings.Contains(valid.Message, says) {
+			t.Errorf("the overlay says %+v, want %q", valid, says)
+		}
+		s, err := w.Cluster.Snapshot(w)
+		w.Must(err)
+		for _, p := range s.NodePools {
+			class := kube.ClassOf(s, p)
+			if sells[p.Name] != (len(class.InstanceTypes) > 0) || sells[p.Name] != (class.Problem == "") {
+				t.Errorf("pool %s: %d types, problem %q", p.Name, len(class.InstanceTypes), class.Problem)
+			}
+			for _, kind := range class.InstanceTypes {
+				if price := kind.Offerings[0].Price; price != 7 {
+					t.Errorf("pool %s: %s costs %v", p.Name, kind.Name, price)
+				}
+			}
+		}
+	}
+	look("in 1 NodePool: general", map[string]bool{"general": true})
+	if err := classes.Reconcile(w); err != nil && !strings.Contains(err.Error(), "no subnets") {
+		t.Fatal(err)
+	}
+	fails, woken = false, 0
+	w.Clock.Step(time.Minute)
+	w.Must(classes.Reconcile(w))
+	if woken == 0 {
+		t.Error("nobody is told that the class sells now")
+	}
+	look("in 2 NodePools: general, lost", map[string]bool{"general": true, "lost": true})
+}
+
+// failing cannot say what the class "other" sells.
+type failing struct {
+	provider.Provider
+	fails *bool
+}
+
+func (f failing) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
+	if class.Ref.Name == "other" && *f.fails {
+		return nil, errors.New("no subnets")
+	}
+	return f.Provider.Catalog(ctx, class)
 }

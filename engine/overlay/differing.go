@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,6 +20,8 @@ import (
 type Difference struct {
 	Overlay *v1alpha1.NodeOverlay
 	Message string
+	// Key says what differs and not where: as long as it stays, there is nothing new, whichever node the message names.
+	Key string
 }
 
 // PoolDifference is a pool of which nodes show other accelerators than they were planned with.
@@ -47,13 +50,16 @@ func DifferingPools(s *engine.Snapshot) []PoolDifference {
 	return out
 }
 
+// mostDifferences bounds what is listed of one overlay.
+const mostDifferences = 3
+
 // Differing lists, in order of name, the overlays of a corrected snapshot that initialised nodes contradict, each with the first
-// resource and node. Plans go by what the nodes show.
+// resources, types and amounts and, of each, the first node. Plans go by what the nodes show.
 func Differing(s *engine.Snapshot) []Difference {
 	if len(s.NodeOverlays) == 0 {
 		return nil
 	}
-	types, pools, first := kube.NewTypeIndex(s), kube.PoolsByName(s), map[string]string{}
+	types, pools, first := kube.NewTypeIndex(s), kube.PoolsByName(s), map[string]map[string]string{} // by overlay and by what differs
 	for _, n := range kube.ByName(s.Nodes) {
 		pool := pools[n.Labels[v1.NodePoolLabelKey]]
 		if pool == nil || n.Labels[v1.InitializedLabelKey] != "true" || n.DeletionTimestamp != nil {
@@ -68,17 +74,34 @@ func Differing(s *engine.Snapshot) []Difference {
 			if t.Devices != nil && t.Devices.Node != "" && accelerator.Maker(name) != "" {
 				said = t.Devices.Said[name]
 			}
-			if overlay := t.Added[name]; first[overlay] == "" && said.Cmp(shown) != 0 {
-				first[overlay] = fmt.Sprintf("it says %s of %s for %s, and node %s shows %s: correct the overlay, or find out why the node shows another amount. Pods are placed by what nodes show",
-					said.String(), name, t.Name, n.Name, shown.String())
+			if said.Cmp(shown) == 0 {
+				continue
+			}
+			kinds := first[t.Added[name]]
+			if kinds == nil {
+				kinds = map[string]string{}
+				first[t.Added[name]] = kinds
+			}
+			what := fmt.Sprintf("%s of %s for %s, %s", said.String(), name, t.Name, shown.String())
+			if kinds[what] == "" {
+				kinds[what] = fmt.Sprintf("it says %s of %s for %s, and node %s shows %s", said.String(), name, t.Name, n.Name, shown.String())
 			}
 		}
 	}
 	var out []Difference
 	for _, o := range kube.ByName(s.NodeOverlays) {
-		if message := first[o.Name]; message != "" {
-			out = append(out, Difference{o, message})
+		kinds := slices.Sorted(maps.Keys(first[o.Name]))
+		if len(kinds) == 0 {
+			continue
 		}
+		var said []string
+		for _, what := range kinds[:min(len(kinds), mostDifferences)] {
+			said = append(said, first[o.Name][what])
+		}
+		if more := len(kinds) - len(said); more > 0 {
+			said = append(said, fmt.Sprintf("and %d more", more))
+		}
+		out = append(out, Difference{o, strings.Join(said, "; ") + ": correct the overlay, or find out why the nodes show another amount. Pods are placed by what nodes show", strings.Join(kinds, "; ")})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -268,6 +269,20 @@ func TestNodesThatShowSomethingElseAreNamed(t *testing.T) {
 	got := overlay.Differing(s)
 	if len(got) != 1 || got[0].Overlay.Name != "o" || !strings.Contains(got[0].Message, "it says 4 of nvidia.com/gpu for gpu, and node n shows 8") {
 		t.Errorf("%+v", got)
+	}
+	key := got[0].Key
+	for i := range 4 {
+		n := s.Nodes[0].DeepCopy()
+		n.Name, n.Status.Capacity["nvidia.com/gpu"] = "a"+strconv.Itoa(i), resource.MustParse(strconv.Itoa(8+i))
+		s.Nodes = append(s.Nodes, n)
+		got = overlay.Differing(s)
+		if len(got) != 1 || (got[0].Key == key) != (i == 0) || !strings.Contains(got[0].Message, "node a0 shows 8") {
+			t.Errorf("%d other nodes differ: %+v, it was %q", i+1, got, key)
+		}
+		key = got[0].Key
+	}
+	if !strings.Contains(got[0].Message, "; and 1 more: correct the overlay") {
+		t.Error(got[0].Message)
 	}
 }
 
