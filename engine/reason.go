@@ -68,7 +68,7 @@ const (
 	PodsExpected          Code = "PodsExpected"          // Need: a pod that is to run there
 	DoNotDisrupt          Code = "DoNotDisrupt"          // Key: the annotation's owner
 	NodePoolNotFound      Code = "NodePoolNotFound"      // Need: the pool that the node names
-	NotEmpty              Code = "NotEmpty"              // Have: how many pods
+	NotEmpty              Code = "NotEmpty"              // Have: how many pods; Need: from when on room makes way, if that is known
 	ConsolidationDisabled Code = "ConsolidationDisabled" // consolidateAfter is Never
 	ConsolidateAfter      Code = "ConsolidateAfter"      // Need: when the quiet time ends
 	Unsettled             Code = "Unsettled"             // Have: how many nodes pods leave; Need: until when that is waited for
@@ -226,7 +226,7 @@ var messages = map[Code]string{
 	PodsExpected:          "pod {need} is to run on the node",
 	DoNotDisrupt:          "{key} carries the annotation karpenter.sh/do-not-disrupt{have}",
 	NodePoolNotFound:      "the node's NodePool {need} does not exist",
-	NotEmpty:              "{have} would have to move",
+	NotEmpty:              "{have} would have to move{need}",
 	ConsolidationDisabled: "the pool's consolidateAfter is Never",
 	ConsolidateAfter:      "consolidateAfter has not passed; it ends at {need}",
 	Unsettled:             "pods leave {have} of the pool: its pods are moved once that is over, or from {need} on",

@@ -166,11 +166,11 @@ func Disruptions(s *engine.Snapshot, plan *engine.Plan, begun []engine.Disruptio
 		r.SavingPerHour, r.Says = d.SavingPerHour, d.Sentence()
 		r.addPods(d.Pods)
 		key := r.Reason + "/" + strings.Join(r.NodePools, "/")
-		if at, known := index[key]; known && len(d.Replacements) == 0 {
-			out[at].join(&r)
-			continue
-		}
-		if len(d.Replacements) == 0 {
+		if len(d.Replacements)+len(d.YieldsTo) == 0 {
+			if at, known := index[key]; known {
+				out[at].join(&r)
+				continue
+			}
 			index[key] = len(out)
 		}
 		out = append(out, r)

@@ -199,8 +199,14 @@ func (c *Checker) spendLimits(l engine.Launch, pool *v1.NodePool) engine.Reason 
 	if !ok {
 		used = inventory.PoolUsage(c.problem.Machines, pool.Name)
 	}
+	most := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
+	for _, name := range l.InstanceTypes {
+		if t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, name); t != nil {
+			kube.MaxList(most, t.Capacity)
+		}
+	}
 	with := used.DeepCopy()
-	kube.AddList(with, largest(c.types, pool, l))
+	kube.AddList(with, most)
 	for _, name := range LimitNames(pool) {
 		limit, sum := pool.Spec.Limits[name], with[name]
 		if sum.Cmp(limit) > 0 {
@@ -212,17 +218,6 @@ func (c *Checker) spendLimits(l engine.Launch, pool *v1.NodePool) engine.Reason 
 	}
 	c.used[pool.Name] = with
 	return engine.Reason{}
-}
-
-// largest is what a machine of the launch counts against the limits of its pool, of each resource the most that a listed type has.
-func largest(types kube.TypeIndex, pool *v1.NodePool, l engine.Launch) corev1.ResourceList {
-	most := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
-	for _, name := range l.InstanceTypes {
-		if t := types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, name); t != nil {
-			kube.MaxList(most, t.Capacity)
-		}
-	}
-	return most
 }
 
 func LimitNames(pool *v1.NodePool) []corev1.ResourceName {

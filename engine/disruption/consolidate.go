@@ -574,7 +574,7 @@ func (c *consolidator) explain(found []provisioning.Group) {
 		if going[h] {
 			continue
 		}
-		if old, known := c.why[h]; known && old.Code != engine.NotEmpty {
+		if old, known := c.why[h]; known && (old.Code != engine.NotEmpty || old.Need != "") {
 			continue
 		}
 		if r := c.roomOnly(h); !r.OK() {

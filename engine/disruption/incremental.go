@@ -194,7 +194,7 @@ func hashOfPools(s *engine.Snapshot) string {
 	for _, p := range kube.ByName(s.NodePools) {
 		annotations := maps.Clone(p.Annotations)
 		delete(annotations, corev1.LastAppliedConfigAnnotation) // what a file of the cluster does not have
-		d = withMap(d.Text(p.Name).Number(int(p.Generation)), annotations, kube.Digest.Text)
+		d = kube.DigestMap(d.Text(p.Name).Number(int(p.Generation)), annotations, kube.Digest.Text)
 		if p.DeletionTimestamp != nil {
 			d = d.Text("deleting")
 		}
@@ -207,9 +207,9 @@ func (c *consolidator) offers() []engine.ClassOffers {
 	if c.s.EarlierPasses == nil {
 		return nil
 	}
-	offers := inventory.KeptBy[offersRead](c.cache).of(c.s.Classes)
+	offers := inventory.OffersOf(c.s.Classes, c.cache)
 	if len(c.s.Commitments) > 0 {
-		offers = append(slices.Clip(offers), offersOfCommitments(inventory.BillOf(c.s, c.cache, c.p.Machines)))
+		offers = append(slices.Clip(offers), inventory.OffersOfCommitments(inventory.BillOf(c.s, c.cache, c.p.Machines)))
 	}
 	return offers
 }
@@ -219,10 +219,10 @@ func (c *consolidator) offers() []engine.ClassOffers {
 // again, those machines are looked at again that were looked at meanwhile.
 func (c *consolidator) offersHold(l *engine.ConsolidationLook) bool {
 	now := c.offers()
-	if !noMore(l.Offers, now) {
+	if !inventory.SellNoMore(l.Offers, now) {
 		return false
 	}
-	if !noMore(l.LastOffers, now) {
+	if !inventory.SellNoMore(l.LastOffers, now) {
 		maps.DeleteFunc(l.Machines, func(_ string, m engine.LookedMachine) bool { return m.Later })
 	}
 	l.LastOffers = now

@@ -197,7 +197,7 @@ func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 }
 
 // add begins the disruption of machines.
-func (d *planner) add(p provisioning.Group, m method) {
+func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: slices.Clone(p.Moves)}
 	for _, h := range p.Machines {
 		x.Nodes, x.Claims = append(x.Nodes, h.Node.Name), append(x.Claims, h.Claim.Name)
@@ -223,6 +223,7 @@ func (d *planner) add(p provisioning.Group, m method) {
 		x.Moves[i].Node = cmp.Or(names[x.Moves[i].Node], x.Moves[i].Node)
 	}
 	d.plan.Disruptions = append(d.plan.Disruptions, x)
+	return &d.plan.Disruptions[len(d.plan.Disruptions)-1]
 }
 
 // heldBack lists the pods of the part's machines that do not move though they are no less movable than others.

@@ -183,8 +183,7 @@ func (d *planner) addFirst(h *inventory.Machine, m method, cause engine.Terminat
 	if len(t.on) == 0 {
 		parts[0].Pods = d.movingIDs(h)
 	}
-	d.add(parts[0], m)
-	x := &d.plan.Disruptions[len(d.plan.Disruptions)-1]
+	x := d.add(parts[0], m)
 	x.TerminateFirst = cause
 	x.SavingPerHour -= price
 	d.remember(parts[0].Machines, t.moved())

@@ -2,9 +2,11 @@ package disruption
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -14,131 +16,138 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/yield"
 )
 
 // yieldRoom removes machines that only keep room of CapacityBuffers where their pool's limits leave too little for pods that wait: a limit is to
 // hit room before pods, also where the room came first. For each machine that the pods would get, as few go as it takes, or none: what does not
 // help pods would be bought again for the room.
 func (d *planner) yieldRoom() {
-	waiting := d.waiting()
-	pools := d.roomAtLimits(len(waiting))
-	var all, gone []*inventory.Machine
-	for _, p := range pools {
-		for _, y := range p.idle {
-			all = append(all, y.Machine)
+	pools := d.roomAtLimits()
+	if len(pools) == 0 {
+		return
+	}
+	refused := d.planWithout(nil).Unplaced
+	if !slices.ContainsFunc(refused, func(u engine.Unplaced) bool {
+		return slices.ContainsFunc(u.Reasons, func(r engine.Reason) bool { return r.Code == engine.LimitReached && pools[r.NodePool] != nil })
+	}) {
+		return
+	}
+	// With more machines than budgets allow, the plan might put pods together on one that the limits have no place for.
+	plan := d.planWithout(d.mayGo(pools, false))
+	if len(plan.Unplaced) >= len(refused) {
+		if plan = d.planWithout(d.mayGo(pools, true)); len(plan.Unplaced) >= len(refused) {
+			return
 		}
 	}
-	if len(all) == 0 {
-		return
-	}
-	refused := len(d.planWithout(nil).Unplaced)
-	if refused == 0 {
-		return
-	}
-	plan := d.planWithout(all)
-	if len(plan.Unplaced) >= refused {
-		return
-	}
-	parts := make([]provisioning.Group, len(plan.Launches))
-	for i, l := range plan.Launches {
-		if p := pools[l.NodePool]; p != nil && len(l.Pods) > 0 && !d.s.Now.Before(p.yieldsFrom(l, waiting)) {
-			parts[i].Machines = d.yieldTo(l, p)
-			gone = append(gone, parts[i].Machines...)
-		}
-	}
-	if len(gone) == 0 || len(d.planWithout(gone).Unplaced) >= refused {
-		return
-	}
-	for i, part := range parts {
-		for _, h := range part.Machines {
+	for _, y := range d.helping(d.yields(plan, pools), refused) {
+		for _, h := range y.machines {
 			d.spend(h)
 		}
-		if len(part.Machines) > 0 {
-			d.add(part, method{reason: v1.Empty})
-			d.plan.Disruptions[len(d.plan.Disruptions)-1].YieldsTo = plan.Launches[i].Pods
-		}
+		d.add(provisioning.Group{Machines: y.machines}, method{reason: v1.Empty}).YieldsTo = y.pods
 	}
 }
 
-// yieldTo takes of the pool's machines as few as its limits need for the launch; none if they would not do, or budgets keep one of them.
-func (d *planner) yieldTo(l engine.Launch, p *roomAtLimit) (out []*inventory.Machine) {
-	need := d.p.Names.Vector(largest(d.cache.TypesOf(d.s), p.pool, l))
-	left, idle := p.left.Clone(), slices.Clone(p.idle)
-	left.Add(need, -1)
-	for left.Overdrawn(need) {
-		best, most := -1, 0.0
-		for i, y := range idle {
-			if help := y.help(left, need); help > most {
-				best, most = i, help
+// yielding is machines that make way at their pool's limits for one with these pods.
+type yielding struct {
+	machines []*inventory.Machine
+	pods     []engine.PodID
+}
+
+// yields chooses the machines for those of the plan's launches that the pools' limits have no place for.
+func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out []yielding) {
+	waiting := d.waiting()
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		p := pools[l.NodePool]
+		if p == nil || len(l.Pods) == 0 {
+			continue
+		}
+		c := p.For(d.counts(l), waitingSince(l, plan.Launches, waiting), d.s.Now)
+		var machines []*inventory.Machine
+		for _, number := range c.Gone {
+			machines = append(machines, d.p.Machines[number])
+		}
+		if c.Made && len(machines) > 0 {
+			out = append(out, yielding{machines, l.Pods})
+			continue
+		}
+		for _, h := range machines {
+			switch {
+			case c.TooMany:
+				d.setReason(h, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("%s now, and pod %s needs the place of %d", engine.Plural(p.Most, "more node"), l.Pods[0], len(machines))})
+			case d.s.Now.Before(c.From):
+				d.setReason(h, engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h), Need: fmt.Sprintf("; from %s on it makes way for pod %s, which was not to be had when it was bought", engine.ClockText(c.From), l.Pods[0])})
 			}
 		}
-		if best < 0 {
-			return nil
-		}
-		out = append(out, idle[best].Machine)
-		left.Add(idle[best].counts, 1)
-		idle = slices.Delete(idle, best, best+1)
 	}
-	if len(out) > p.may {
-		for _, h := range out {
-			d.setReason(h, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("%s now, and pod %s needs the place of %d", engine.Plural(p.may, "more node"), l.Pods[0], len(out))})
-		}
-		return nil
-	}
-	p.left, p.idle, p.may = left, idle, p.may-len(out)
 	return out
 }
 
-// roomAtLimit is a pool with limits, some of whose machines only keep room.
-type roomAtLimit struct {
-	pool *v1.NodePool
-	idle []yieldingMachine // those that may go and do not yet, the dearest first
-	left capacity.Vector   // of the limits
-	last time.Time         // when the newest machine was asked for that runs no pods
-	may  int               // as many may go yet
-}
-
-// yieldingMachine is a machine and what it counts against the pool's limits.
-type yieldingMachine struct {
-	*inventory.Machine
-	counts capacity.Vector
-}
-
-// help says how far the machine brings limits that have too little left for what is needed: from 0 to 1 how much of that it gives back, and
-// above 1 the nearer to 2 the less it gives beyond.
-func (y yieldingMachine) help(left, need capacity.Vector) float64 {
-	gives, lacks, all := 0.0, 0.0, 0.0
-	for i, n := range need {
-		if lack := -left[i]; n > 0 && lack > 0 {
-			share := float64(y.counts[i]) / float64(lack)
-			gives, all, lacks = gives+min(share, 1), all+share, lacks+1
+// counts is what a machine of the launch counts against the limits of its pool, as each of the types that it lists.
+func (d *planner) counts(l *engine.Launch) (out []capacity.Vector) {
+	types, class := d.cache.TypesOf(d.s), d.budgets[l.NodePool].rules.Pool.Spec.Template.Spec.NodeClassRef
+	for _, name := range l.InstanceTypes {
+		if t := types.Find(class, l.NodePool, name); t != nil {
+			list := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
+			kube.AddList(list, t.Capacity)
+			out = append(out, d.p.Names.Vector(list))
 		}
 	}
-	if gives < lacks {
-		return gives / lacks
-	}
-	return 1 + lacks/all
+	return out
 }
 
-// mostYieldPause bounds how long a pool's room stays that was bought while a pod waited.
-const mostYieldPause = time.Hour
+// helping leaves out what no pod that was refused gains by.
+func (d *planner) helping(yields []yielding, refused []engine.Unplaced) []yielding {
+	for range mostAims {
+		var gone []*inventory.Machine
+		for _, y := range yields {
+			gone = append(gone, y.machines...)
+		}
+		if len(gone) == 0 {
+			return nil
+		}
+		waits := d.planWithout(gone).Unplaced
+		if len(refused)-len(waits) >= len(yields) {
+			return yields
+		}
+		was, is := unplacedIn(refused), unplacedIn(waits)
+		yields = slices.DeleteFunc(yields, func(y yielding) bool {
+			return !slices.ContainsFunc(y.pods, func(id engine.PodID) bool { return was[id] && !is[id] })
+		})
+	}
+	return nil
+}
 
-// yieldsFrom is when the pool's machines may go for the launch. Pods come before room: where room was bought while one of them waited, what the
-// pod needs was not to be had, although there was place for it within the limits. Then the room stays for as long as the pod had waited before,
-// up to an hour, so that ever fewer machines are given up in vain.
-func (p *roomAtLimit) yieldsFrom(l engine.Launch, waiting map[engine.PodID]time.Time) time.Time {
-	at := time.Time{}
-	for _, id := range l.Pods {
-		if since, ok := waiting[id]; ok {
-			at = kube.Latest(at, p.last.Add(min(p.last.Sub(since), mostYieldPause)))
+func unplacedIn(list []engine.Unplaced) map[engine.PodID]bool {
+	out := make(map[engine.PodID]bool, len(list))
+	for _, u := range list {
+		out[u.Pod] = true
+	}
+	return out
+}
+
+// waitingSince is when the first of the pods was made that wait for such a machine: for one that the launch lists, in its pool.
+func waitingSince(l *engine.Launch, launches []engine.Launch, waiting map[engine.PodID]time.Time) time.Time {
+	var first time.Time
+	for i := range launches {
+		other := &launches[i]
+		if other.NodePool != l.NodePool || !slices.ContainsFunc(other.InstanceTypes, func(t string) bool { return slices.Contains(l.InstanceTypes, t) }) {
+			continue
+		}
+		for _, id := range other.Pods {
+			if at, ok := waiting[id]; ok && (first.IsZero() || at.Before(first)) {
+				first = at
+			}
 		}
 	}
-	return at
+	return first
 }
 
-// roomAtLimits lists the pools, by name, with limits that may leave too little for so many pods that wait.
-func (d *planner) roomAtLimits(waiting int) map[string]*roomAtLimit {
-	out := map[string]*roomAtLimit{}
+// roomAtLimits lists the pools, by name, that have machines which only keep room and may go, and limits that may leave too little for the pods that
+// wait, if any do.
+func (d *planner) roomAtLimits() map[string]*yield.Pool {
+	out, waiting := map[string]*yield.Pool{}, len(d.waiting())
 	if len(d.room) == 0 || waiting == 0 {
 		return out
 	}
@@ -146,7 +155,8 @@ func (d *planner) roomAtLimits(waiting int) map[string]*roomAtLimit {
 		// Where each pod could have a machine to itself, the limits keep none waiting.
 		model := &d.p.Packing.Pools[i]
 		if slices.ContainsFunc(model.Options, func(o packing.Option) bool { return o.Charge.Times(model.Left, waiting) < waiting }) {
-			out[pool.NodePool.Name] = &roomAtLimit{pool: pool.NodePool, left: model.Left.Clone(), may: d.budgets[pool.NodePool.Name].left(d.s.Now, v1.Empty)}
+			name := pool.NodePool.Name
+			out[name] = &yield.Pool{Left: model.Left.Clone(), Most: d.budgets[name].left(d.s.Now, v1.Empty)}
 		}
 	}
 	for _, h := range d.ranked() {
@@ -154,16 +164,38 @@ func (d *planner) roomAtLimits(waiting int) map[string]*roomAtLimit {
 		if p == nil {
 			continue
 		}
-		counts := d.p.Names.Vector(inventory.PoolUsage([]*inventory.Machine{h}, h.Pool()))
-		switch _, barred := d.verdicts[h]; {
-		case h.Leaving || d.taken[h]:
-			p.left.Add(counts, 1)
-			continue
-		case !barred && d.mayYield(h):
-			p.idle = append(p.idle, yieldingMachine{h, counts})
+		m := yield.Machine{Number: h.Number, Counts: d.p.Names.Vector(inventory.PoolUsage([]*inventory.Machine{h}, h.Pool())), Created: h.Claim.CreationTimestamp.Time}
+		if h.Leaving || d.taken[h] {
+			p.Left.Add(m.Counts, 1)
+			m.Counts = make(capacity.Vector, len(m.Counts))
+		} else {
+			m.Yields = d.mayYield(h)
 		}
 		if len(h.Expected) == 0 && !slices.ContainsFunc(d.moving(h), isPod) {
-			p.last = kube.Latest(p.last, h.Claim.CreationTimestamp.Time)
+			p.Unused = append(p.Unused, m)
+		}
+	}
+	maps.DeleteFunc(out, func(_ string, p *yield.Pool) bool {
+		return !slices.ContainsFunc(p.Unused, func(m yield.Machine) bool { return m.Yields })
+	})
+	return out
+}
+
+// mayYield reports whether the machine keeps nothing but room and could go if it were empty, budgets aside.
+func (d *planner) mayYield(h *inventory.Machine) bool {
+	_, barred := d.verdicts[h]
+	return !barred && d.keepsOnlyRoom(h) && d.expected[h] == nil && d.halted(h).OK() && d.held(h).OK() && d.consolidatable(h, true).OK() && d.blocked(h).OK()
+}
+
+// mayGo lists the machines that may go: as many of each pool as budgets allow, those first that are likely to be the largest, or all.
+func (d *planner) mayGo(pools map[string]*yield.Pool, all bool) (out []*inventory.Machine) {
+	for _, p := range pools {
+		n := 0
+		for _, m := range p.Unused {
+			if m.Yields && (all || n < p.Most) {
+				n++
+				out = append(out, d.p.Machines[m.Number])
+			}
 		}
 	}
 	return out
@@ -180,11 +212,6 @@ func (d *planner) waiting() map[engine.PodID]time.Time {
 		}
 	}
 	return out
-}
-
-// mayYield reports whether the machine keeps nothing but room and could go if it were empty, budgets aside.
-func (d *planner) mayYield(h *inventory.Machine) bool {
-	return d.keepsOnlyRoom(h) && d.expected[h] == nil && d.held(h).OK() && d.consolidatable(h, true).OK() && d.blocked(h).OK()
 }
 
 // planWithout says where the pods go that wait, once the machines are being deleted with all that go anyway. Room is left out: it comes after

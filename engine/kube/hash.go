@@ -1,6 +1,10 @@
 package kube
 
-import "strconv"
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
 
 // Mixed spreads the bits of n (the finalizer of splitmix64): the fixed order in which equal nodes are taken, in place of
 // kube-scheduler's dice.
@@ -38,3 +42,11 @@ func (d Digest) Number(n int) Digest {
 }
 
 func (d Digest) String() string { return strconv.FormatUint(uint64(d), 36) }
+
+// DigestMap is the digest with the map, in order of its keys.
+func DigestMap[K ~string, V any](d Digest, m map[K]V, with func(Digest, V) Digest) Digest {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		d = with(d.Text(string(key)), m[key])
+	}
+	return d.Number(len(m))
+}

@@ -1,8 +1,7 @@
-package disruption
+package inventory
 
 import (
 	"fmt"
-	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
-	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
 
@@ -20,7 +18,11 @@ type offersRead struct {
 	offers  []engine.ClassOffers
 }
 
-// of is what the classes sell, in their order.
+// OffersOf is what the classes sell, in their order. Of what they have sold when it was last asked with the cache nothing is read again.
+func OffersOf(classes []engine.Class, cache *Cache) []engine.ClassOffers {
+	return KeptBy[offersRead](cache).of(classes)
+}
+
 func (r *offersRead) of(classes []engine.Class) []engine.ClassOffers {
 	out := make([]engine.ClassOffers, len(classes))
 	for i := range classes {
@@ -48,13 +50,13 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	d := kube.NewDigest()
 	n := 0
 	for _, t := range types {
-		d = withMap(d.Text(t.Name), t.Labels, withTexts)
-		d = withMap(withMap(d, t.Capacity, withAmount), t.Overhead, withAmount)
-		d = withMap(withMap(d, t.AttachLimits, kube.Digest.Number), t.AttachShared, kube.Digest.Number)
+		d = kube.DigestMap(d.Text(t.Name), t.Labels, withTexts)
+		d = kube.DigestMap(kube.DigestMap(d, t.Capacity, withAmount), t.Overhead, withAmount)
+		d = kube.DigestMap(kube.DigestMap(d, t.AttachLimits, kube.Digest.Number), t.AttachShared, kube.Digest.Number)
 		d = d.Number(len(t.Offerings))
 		for _, o := range t.Offerings {
 			d = d.Text(o.Zone).Text(o.CapacityType).Text(o.Reservation).Text(strconv.FormatFloat(o.NodePrice(0), 'g', -1, 64))
-			d = withMap(d, o.Labels, kube.Digest.Text)
+			d = kube.DigestMap(d, o.Labels, kube.Digest.Text)
 			if o.SoldOut {
 				out.SoldOut = append(out.SoldOut, n)
 			}
@@ -68,9 +70,9 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	return out
 }
 
-// offersOfCommitments is what commitments pay, as if a class sold it, with how often what is left of each has doubled: a machine that goes
+// OffersOfCommitments is what commitments pay, as if a class sold it, with how often what is left of each has doubled: a machine that goes
 // gives back little of much.
-func offersOfCommitments(bill *inventory.Bill) engine.ClassOffers {
+func OffersOfCommitments(bill *Bill) engine.ClassOffers {
 	d := kube.NewDigest()
 	for _, c := range bill.Commitments {
 		d = d.Text(fmt.Sprintf("%+v", *c.Commitment))
@@ -82,8 +84,8 @@ func offersOfCommitments(bill *inventory.Bill) engine.ClassOffers {
 	return out
 }
 
-// noMore reports whether the classes sell what they sold before or less, at the same prices.
-func noMore(before, after []engine.ClassOffers) bool {
+// SellNoMore reports whether the classes sell what they sold before or less, at the same prices.
+func SellNoMore(before, after []engine.ClassOffers) bool {
 	return slices.EqualFunc(before, after, func(a, b engine.ClassOffers) bool {
 		return a.Ref == b.Ref && (a.Usable || !b.Usable) && a.Types == b.Types &&
 			!slices.ContainsFunc(a.SoldOut, func(n int) bool { _, still := slices.BinarySearch(b.SoldOut, n); return !still }) &&
@@ -99,11 +101,3 @@ func withTexts(d kube.Digest, values []string) kube.Digest {
 }
 
 func withAmount(d kube.Digest, q resource.Quantity) kube.Digest { return d.Text(q.String()) }
-
-// withMap is the digest with the map, in order of its keys.
-func withMap[K ~string, V any](d kube.Digest, m map[K]V, with func(kube.Digest, V) kube.Digest) kube.Digest {
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		d = with(d.Text(string(key)), m[key])
-	}
-	return d.Number(len(m))
-}
