@@ -64,6 +64,7 @@ type disruptionDocument struct {
 	Replacements  []launchDocument `json:"replacements"`
 	SavingPerHour float64          `json:"savingPerHour"`
 	Pods          []string         `json:"pods"`
+	YieldsTo      []string         `json:"yieldsTo,omitempty"`
 }
 
 type keptDocument struct {
@@ -116,7 +117,7 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	}
 	for _, x := range plan.Disruptions {
 		d.Disruptions = append(d.Disruptions, disruptionDocument{
-			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods),
+			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo),
 		})
 	}
 	for _, k := range plan.Kept {

@@ -162,7 +162,7 @@ func (d *planner) free() []*inventory.Machine {
 
 // refuse writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
 func (d *planner) refuse(h *inventory.Machine, r engine.Reason) {
-	if old, known := d.why[h]; !known || old.Code == engine.NotEmpty {
+	if old, known := d.why[h]; !known || old.Code == engine.NotEmpty && old.Need == "" {
 		d.why[h] = r
 	}
 }

@@ -77,7 +77,7 @@ func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out [
 			case c.TooMany:
 				d.setReason(h, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("%s now, and pod %s needs the place of %d", engine.Plural(p.Most, "more node"), l.Pods[0], len(machines))})
 			case d.s.Now.Before(c.From):
-				d.setReason(h, engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h), Need: fmt.Sprintf("; from %s on it makes way for pod %s, which was not to be had when it was bought", engine.ClockText(c.From), l.Pods[0])})
+				d.setReason(h, engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h), Need: fmt.Sprintf("; from %s on it makes way for pod %s, whose machine was not to be had when this one was bought", engine.ClockText(c.From), l.Pods[0])})
 			}
 		}
 	}
