@@ -60,9 +60,9 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 	return life, r.readVolumes(ctx, &life)
 }
 
-// readPublished reads what drivers of devices have published, if the claim's node waits for that.
+// readPublished reads what drivers of devices have published, if the claim's machine was started for some.
 func (r *Reconciler) readPublished(ctx context.Context, claim *v1.NodeClaim) (*dra.Published, error) {
-	if !r.Cluster.DeviceClaims() || len(kube.DriversAskedFor(claim)) == 0 || v1.IsTrue(claim, v1.ConditionInitialized) {
+	if !r.Cluster.DeviceClaims() || len(kube.DriversAskedFor(claim)) == 0 {
 		return nil, nil
 	}
 	list, err := r.Cluster.ResourceSlices(ctx)

@@ -182,12 +182,8 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 		kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
 		return
 	}
-	pools, devices := fewerPublished(l, claim, node)
-	if awaitsDevices(l, claim, node, pools, step) {
+	if pools, _ := fewerPublished(l, claim, node); awaitsDevices(l, claim, node, pools, step) {
 		return
-	}
-	for _, message := range devices {
-		step.Events = append(step.Events, engine.Event{Object: l.Claim, Warning: true, Reason: eventInconsistent, Message: message, Key: message})
 	}
 	node.Labels = kube.With(node.Labels, v1.InitializedLabelKey, "true")
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
@@ -261,6 +257,8 @@ func checkConsistency(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step
 				expected.String(), name, found.String(), share*100))
 		}
 	}
+	_, devices := fewerPublished(l, claim, node)
+	problems = append(problems, devices...)
 	if len(problems) == 0 {
 		kube.SetCondition(claim, v1.ConditionConsistentStateFound, metav1.ConditionTrue, "", "", l.Now)
 		return
