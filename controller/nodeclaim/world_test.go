@@ -31,6 +31,7 @@ import (
 	"tenon.sh/cluster"
 	"tenon.sh/controller/nodeclaim"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/engine/kube"
 	"tenon.sh/provider"
 	"tenon.sh/provider/catalog"
@@ -49,6 +50,8 @@ type world struct {
 	client client.WithWatch
 	cloud  *simulated.Cloud
 	events *heard
+	// selectors has claims for devices act.
+	selectors func([]string, *device.Shape) []device.Answer
 
 	lines    []string             // of the log
 	registry *prometheus.Registry // of the process that runs now
@@ -147,7 +150,7 @@ func (w *world) restart() {
 	}
 	w.provider, w.registry = &watchedProvider{Provider: kwoked, w: w}, prometheus.NewRegistry()
 	w.reconciler = nodeclaim.New(nodeclaim.Config{
-		Cluster:  cluster.New(cluster.Config{Client: w.client, API: w.client, Provider: w.provider, Clock: w.clock}),
+		Cluster:  cluster.New(cluster.Config{Client: w.client, API: w.client, Provider: w.provider, Clock: w.clock, Selectors: w.selectors}),
 		Recorder: w.events, Metrics: report.NewMetrics(w.registry, "test"),
 		Pause: func(_ context.Context, d time.Duration) bool {
 			w.clock.Step(d)
