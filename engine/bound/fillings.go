@@ -76,7 +76,7 @@ search:
 		if g.effort <= 0 || b.stop != nil && b.stop() {
 			break
 		}
-		if seen-g.effort > effort/tail {
+		if seen-g.effort > max(effort/tail, leastTail) {
 			now := g.master.value()
 			if price-now < little*now && out.Value-value < little*out.Value {
 				break
@@ -104,10 +104,11 @@ search:
 }
 
 // What the fractions cost falls ever more slowly (the tailing off of column generation, M. E. Lübbecke and J. Desrosiers, 2005): where a part of the
-// effort, one of so many, has neither made it less by this share nor the bound more, the rest would not either.
+// effort, one of so many, but no less than some steps, has neither made it less by this share nor the bound more, the rest would not either.
 const (
-	tail   = 32
-	little = 1e-3
+	tail      = 32
+	leastTail = 200_000
+	little    = 1e-3
 )
 
 // calmly is how much the prices that gave the best bound so far count beside the latest ones, which jump about (P. Wentges,
