@@ -138,12 +138,12 @@ func SavingWords(perHour float64) string {
 // Sentence says why the nodes go.
 func (d *Disruption) Sentence() string {
 	text := string(d.Reason) + SavingWords(d.SavingPerHour)
-	switch n := len(d.YieldsTo); n {
-	case 0:
-	case 1:
-		text += fmt.Sprintf(", its room yields to pod %s at the pool's limits", d.YieldsTo[0])
-	default:
-		text += fmt.Sprintf(", its room yields to %d pods at the pool's limits", n)
+	if n := len(d.YieldsTo); n > 0 {
+		text += fmt.Sprintf(", its room yields to pod %s", d.YieldsTo[0])
+		if n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+		text += " at the pool's limits"
 	}
 	if len(d.Pods) > 0 {
 		text += ", moves " + Plural(len(d.Pods), "pod")

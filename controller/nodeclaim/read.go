@@ -69,7 +69,9 @@ func (r *Reconciler) readPublished(ctx context.Context, claim *v1.NodeClaim) (*d
 	if err != nil {
 		return nil, fmt.Errorf("list the ResourceSlices for NodeClaim %s: %w", claim.Name, err)
 	}
-	return dra.Publish(list), nil
+	r.slices.Lock()
+	defer r.slices.Unlock()
+	return r.slices.read.PublishedIn(&engine.Snapshot{ResourceSlices: list}), nil
 }
 
 // readBudgets reads the PodDisruptionBudgets that may hold pods.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/cluster"
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/report"
@@ -68,6 +70,11 @@ type Reconciler struct {
 	Config
 	memories memories
 	openings openings
+	// slices are read once for all claims, as long as they are the same.
+	slices struct {
+		sync.Mutex
+		read inventory.Cache
+	}
 }
 
 // New returns a Reconciler.

@@ -77,7 +77,7 @@ search:
 			break
 		}
 		if seen-g.effort > max(effort/tail, leastTail) {
-			now := g.master.value()
+			now := g.price()
 			if price-now < little*now && out.Value-value < little*out.Value {
 				break
 			}
@@ -104,7 +104,7 @@ search:
 }
 
 // What the fractions cost falls ever more slowly (the tailing off of column generation, M. E. Lübbecke and J. Desrosiers, 2005): where a part of the
-// effort, one of so many, but no less than some steps, has neither made it less by this share nor the bound more, the rest would not either.
+// effort, one of so many, but no less than some steps, has neither made it less by this share nor the bound more, the rest is not worth the time.
 const (
 	tail      = 32
 	leastTail = 200_000
@@ -152,6 +152,17 @@ func (g *generation) begin() {
 func (g *generation) onExisting(i int, loads []Load) Filling {
 	s := &g.b.existing[i]
 	return Filling{Supply: s.index, Price: g.b.supplies[0].Price, Loads: append(slices.Clone(loads), Load{len(g.b.demands) + i, 1}), supply: s}
+}
+
+// price is what the machines of the basis cost that are not there already.
+func (g *generation) price() float64 {
+	sum := 0.0
+	for _, f := range g.master.basis {
+		if !slices.ContainsFunc(f.Loads, func(l Load) bool { return l.Demand >= len(g.b.demands) }) {
+			sum += float64(f.Machines * f.Price)
+		}
+	}
+	return sum
 }
 
 // alone is the filling that holds pods of one demand at the least price for each; it answers false if no supply takes any.

@@ -67,15 +67,6 @@ func (m *master) buy(pool []Filling) (steps int) {
 	return steps
 }
 
-// value is what the fillings of the basis cost.
-func (m *master) value() float64 {
-	sum := 0.0
-	for _, f := range m.basis {
-		sum += float64(f.Machines * f.Price)
-	}
-	return sum
-}
-
 // leastShare is of a filling to divide by, anew after how many exchanges the inverse is worked out from the basis: each adds its
 // rounding.
 const (

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -41,21 +40,22 @@ func (d *planner) yieldRoom() {
 		}
 	}
 	for _, y := range d.helping(d.yields(plan, pools), refused) {
-		for _, h := range y.machines {
+		var evictees []*inventory.PodInfo
+		for _, h := range y.Machines {
+			evictees = append(evictees, d.evictees(h)...)
+		}
+		if !d.guards.Allow(evictees).OK() {
+			continue // PodDisruptionBudgets allow one of them and not all
+		}
+		for _, h := range y.Machines {
 			d.spend(h)
 		}
-		d.add(provisioning.Group{Machines: y.machines}, method{reason: v1.Empty}).YieldsTo = y.pods
+		d.add(provisioning.Group{Machines: y.Machines}, method{reason: v1.Empty}).YieldsTo = y.Pods
 	}
 }
 
-// yielding is machines that make way at their pool's limits for one with these pods.
-type yielding struct {
-	machines []*inventory.Machine
-	pods     []engine.PodID
-}
-
-// yields chooses the machines for those of the plan's launches that the pools' limits have no place for.
-func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out []yielding) {
+// yields chooses the machines for those of the plan's launches that the pools' limits have no place for, with the pods of these.
+func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out []provisioning.Group) {
 	waiting := d.waiting()
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
@@ -63,13 +63,13 @@ func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out [
 		if p == nil || len(l.Pods) == 0 {
 			continue
 		}
-		c := p.For(d.counts(l), waitingSince(l, plan.Launches, waiting), d.s.Now)
+		c := p.For(append(l.Gangs, l.Name)[0], d.counts(l), waitingSince(l, plan.Launches, waiting), d.s.Now)
 		var machines []*inventory.Machine
 		for _, number := range c.Gone {
 			machines = append(machines, d.p.Machines[number])
 		}
 		if c.Made && len(machines) > 0 {
-			out = append(out, yielding{machines, l.Pods})
+			out = append(out, provisioning.Group{Machines: machines, Pods: l.Pods})
 			continue
 		}
 		for _, h := range machines {
@@ -98,23 +98,28 @@ func (d *planner) counts(l *engine.Launch) (out []capacity.Vector) {
 }
 
 // helping leaves out what no pod that was refused gains by.
-func (d *planner) helping(yields []yielding, refused []engine.Unplaced) []yielding {
+func (d *planner) helping(yields []provisioning.Group, refused []engine.Unplaced) []provisioning.Group {
 	for range mostAims {
 		var gone []*inventory.Machine
 		for _, y := range yields {
-			gone = append(gone, y.machines...)
+			gone = append(gone, y.Machines...)
 		}
 		if len(gone) == 0 {
 			return nil
 		}
 		waits := d.planWithout(gone).Unplaced
-		if len(refused)-len(waits) >= len(yields) {
-			return yields
+		if len(waits) >= len(refused) {
+			return nil
 		}
 		was, is := unplacedIn(refused), unplacedIn(waits)
-		yields = slices.DeleteFunc(yields, func(y yielding) bool {
-			return !slices.ContainsFunc(y.pods, func(id engine.PodID) bool { return was[id] && !is[id] })
+		kept := slices.DeleteFunc(slices.Clone(yields), func(y provisioning.Group) bool {
+			return !slices.ContainsFunc(y.Pods, func(id engine.PodID) bool { return was[id] && !is[id] })
 		})
+		// The place may be another pod's in the end, which asks for the same.
+		if len(kept) == len(yields) || len(kept) == 0 && len(refused)-len(waits) >= len(yields) {
+			return yields
+		}
+		yields = kept
 	}
 	return nil
 }
@@ -164,7 +169,7 @@ func (d *planner) roomAtLimits() map[string]*yield.Pool {
 		if p == nil {
 			continue
 		}
-		m := yield.Machine{Number: h.Number, Counts: d.p.Names.Vector(inventory.PoolUsage([]*inventory.Machine{h}, h.Pool())), Created: h.Claim.CreationTimestamp.Time}
+		m := yield.Machine{Number: h.Number, Counts: d.p.Names.Vector(inventory.PoolUsage([]*inventory.Machine{h}, h.Pool())), Created: h.Claim.CreationTimestamp.Time, ForRoom: len(kube.PlannedPods(h.Claim)) == 0}
 		if h.Leaving || d.taken[h] {
 			p.Left.Add(m.Counts, 1)
 			m.Counts = make(capacity.Vector, len(m.Counts))
@@ -221,15 +226,7 @@ func (d *planner) planWithout(gone []*inventory.Machine) *engine.Plan {
 	for _, h := range d.p.Machines {
 		leaves[h.Claim] = leaves[h.Claim] || h.Leaving || d.taken[h] || goes.Has(h)
 	}
-	next := *d.given
+	next := *provisioning.WithDeleted(d.given, leaves)
 	next.CapacityBuffers = nil
-	next.NodeClaims = slices.Clone(next.NodeClaims)
-	for i, claim := range next.NodeClaims {
-		if leaves[claim] && claim.DeletionTimestamp == nil {
-			claim = claim.DeepCopy()
-			claim.DeletionTimestamp = &metav1.Time{Time: d.s.Now}
-			next.NodeClaims[i] = claim
-		}
-	}
 	return provisioning.Plan(&next, d.opt, nil)
 }

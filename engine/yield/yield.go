@@ -17,7 +17,7 @@ type Pool struct {
 	// Most is how many of them may go.
 	Most int
 
-	tried bool // one goes to see whether another machine can be had now
+	tried string // for whom machines go to see whether others can be had now
 }
 
 // Machine is a machine that nobody uses.
@@ -26,6 +26,7 @@ type Machine struct {
 	Counts  capacity.Vector // against the limits
 	Created time.Time
 	Yields  bool // it may go
+	ForRoom bool // it was bought for nobody
 }
 
 // Choice is what the limits have to say of one more machine.
@@ -39,8 +40,8 @@ type Choice struct {
 }
 
 // For chooses, for a machine that counts as one of the needs, as few machines as it takes, or none. It is for pods of which the first has waited
-// since a time. Each choice counts on those before.
-func (p *Pool) For(needs []capacity.Vector, since, now time.Time) Choice {
+// since a time; those start together that have the same name. Each choice counts on those before.
+func (p *Pool) For(name string, needs []capacity.Vector, since, now time.Time) Choice {
 	var c Choice
 	var need capacity.Vector
 	for _, n := range needs {
@@ -51,12 +52,19 @@ func (p *Pool) For(needs []capacity.Vector, since, now time.Time) Choice {
 	if need == nil {
 		return c
 	}
-	c.From, c.TooMany = p.pausedUntil(need, since), len(c.Gone) > p.Most
-	doubtful := !c.From.IsZero()
-	if c.TooMany || now.Before(c.From) || doubtful && p.tried {
+	if len(c.Gone) == 0 {
+		p.Left.Add(need, -1)
+		c.Made = true
 		return c
 	}
-	c.Made, p.tried = true, p.tried || doubtful
+	c.From, c.TooMany = p.pausedUntil(need, since), len(c.Gone) > p.Most
+	doubtful := !c.From.IsZero()
+	if c.TooMany || now.Before(c.From) || doubtful && p.tried != "" && p.tried != name {
+		return c
+	}
+	if c.Made = true; doubtful {
+		p.tried = name
+	}
 	p.Left.Add(need, -1)
 	p.Most -= len(c.Gone)
 	p.Unused = slices.DeleteFunc(p.Unused, func(m Machine) bool {
@@ -110,16 +118,22 @@ func (m *Machine) shareOf(left, need capacity.Vector) float64 {
 // longestPause bounds for how long machines stay that were bought while a pod waited.
 const longestPause = time.Hour
 
+// together is how far apart machines are asked for at most that one plan has bought.
+const together = time.Minute
+
 // pausedUntil is when machines may go for pods that have waited since a time; the zero time if nothing says that it would be in vain. Pods come
-// first: where machines that were bought meanwhile took the place of theirs, it could not be had, being sold out for example. Then these
-// stay for as long as the pods had waited, so that ever fewer are given up in vain.
+// first: where machines that were bought meanwhile, and at one time, took the place of theirs, it could not be had, being sold out for example.
+// Then these stay for as long as the pods had waited, so that ever fewer are given up in vain.
 func (p *Pool) pausedUntil(need capacity.Vector, since time.Time) time.Time {
-	had, last := p.Left.Clone(), time.Time{}
+	last := time.Time{}
 	for _, m := range p.Unused {
-		if m.Created.After(since) {
-			if m.Created.After(last) {
-				last = m.Created
-			}
+		if m.ForRoom && m.Created.After(since) && m.Created.After(last) {
+			last = m.Created
+		}
+	}
+	had := p.Left.Clone()
+	for _, m := range p.Unused {
+		if m.ForRoom && last.Sub(m.Created) <= together {
 			had.Add(m.Counts, 1)
 		}
 	}
