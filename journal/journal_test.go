@@ -232,6 +232,27 @@ func TestFiftyInterruptedMachinesAreOneRecord(t *testing.T) {
 	}
 }
 
+// Empty nodes of a pool that go in one pass are one record, and one whose room yields to a pod is another, which names the pod.
+func TestWhoseRoomYieldedIsRecorded(t *testing.T) {
+	t.Parallel()
+	w, plan := newWorld(t), &engine.Plan{}
+	for _, name := range []string{"one", "two", "room"} {
+		w.claim(name, "large", v1.ConditionLaunched, v1.ConditionRegistered, v1.ConditionInitialized)
+		plan.Disruptions = append(plan.Disruptions, engine.Disruption{Nodes: []string{"node-" + name}, Claims: []string{name}, Reason: v1.Empty, SavingPerHour: 1})
+	}
+	plan.Disruptions[2].YieldsTo = []engine.PodID{{Namespace: "shop", Name: "web-1"}, {Namespace: "shop", Name: "web-2"}}
+	w.pass(plan)
+	var says []string
+	for _, r := range w.journal.Document(journal.Filter{}).Records {
+		says = append(says, r.Says)
+	}
+	slices.Sort(says)
+	want := []string{"Empty, saves $1.0000/h, its room yields to pod shop/web-1 and 1 more at the pool's limits", "Empty: 2 nodes, saves $2.0000/h"}
+	if !slices.Equal(says, want) {
+		t.Errorf("%q, want %q", says, want)
+	}
+}
+
 func TestSavingsEndWhereThePoolBuysAgain(t *testing.T) {
 	t.Parallel()
 	at := func(hours float64) time.Time {
