@@ -16,12 +16,19 @@ import (
 	"tenon.sh/scenario"
 )
 
-// crowded is a cluster of n pods that wait, of which every tenth claims devices in one of ten ways, and 60 types with devices.
-func crowded(b *testing.B, n int, claims bool) *claimedCluster {
+// crowded is a cluster of n pods that wait, and 60 types with devices. Every tenth pod asks for one in one of ten ways: it claims it, or for a resource of
+// a device plugin, of which all have some that have such devices, or not at all.
+func crowded(b *testing.B, n int, asks string) *claimedCluster {
 	b.Helper()
 	text := "pool general\n"
 	for i := range 60 {
-		text += fmt.Sprintf("type d%02d cpu=%d mem=%dGi price=%d\n", i, 8+4*(i%12), 32+16*(i%12), 2+i)
+		text += fmt.Sprintf("type d%02d cpu=%d mem=%dGi price=%d", i, 8+4*(i%12), 32+16*(i%12), 2+i)
+		for way := range 10 {
+			if asks == "resources" && (way < 5 && i%10 == way || way >= 5 && 16+8*(i%10) >= 8*way) {
+				text += fmt.Sprintf(" example.com/gpu-%d=%d", way, 1+i%8)
+			}
+		}
+		text += "\n"
 		text += fmt.Sprintf("type c%02d cpu=%d mem=%dGi price=%g\n", i, 4+4*(i%12), 8+16*(i%12), 0.2+0.1*float64(i))
 	}
 	file, err := scenario.Parse(text)
@@ -59,18 +66,22 @@ func crowded(b *testing.B, n int, claims bool) *claimedCluster {
 		c.addPod(fmt.Sprintf("pod-%d", i), specs[i/10%10])
 		pod := c.Pods[i]
 		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(fmt.Sprintf("%dGi", 1+i/10%7))
-		if i%10 != 0 || !claims {
+		if i%10 == 0 && asks == "resources" {
+			pod.Spec.Containers[0].Resources.Requests[corev1.ResourceName(fmt.Sprintf("example.com/gpu-%d", i/10%10))] = resource.MustParse("1")
+		}
+		if i%10 != 0 || asks != "claims" {
 			pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses = nil, nil
 		}
 	}
 	return c
 }
 
-// BenchmarkPlan plans for 10,000 pods of which 1,000 claim devices; without claims for comparison.
+// BenchmarkPlan plans for 10,000 pods of 7 kinds; and where 1,000 of them ask for devices, so that there are 77, by claims and by resources of
+// device plugins.
 func BenchmarkPlan(b *testing.B) {
-	for _, claims := range []bool{false, true} {
-		b.Run(fmt.Sprintf("claims=%t", claims), func(b *testing.B) {
-			c := crowded(b, 10_000, claims)
+	for _, asks := range []string{"nothing", "resources", "claims"} {
+		b.Run("asks-for="+asks, func(b *testing.B) {
+			c := crowded(b, 10_000, asks)
 			for b.Loop() {
 				plan := provisioning.Plan(c.Snapshot, engine.Options{Threads: 1}, nil)
 				if len(plan.Unplaced) > 0 {
