@@ -5,6 +5,7 @@ package deviceselector
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -71,14 +72,11 @@ func (e *Evaluator) evaluate(expression string, shape *device.Shape) device.Answ
 	return device.No
 }
 
-// Explain says why an expression fails for a shape; empty if it does not.
-func (e *Evaluator) Explain(expression string, shape *device.Shape) string {
-	program := e.compiled.GetOrCompile(expression)
-	if program.Error != nil {
-		return program.Error.Error()
-	}
-	if _, _, err := program.DeviceMatches(context.Background(), deviceOf(shape)); err != nil {
-		return err.Error()
+// Problem says why an expression cannot be read, in one line; empty if it can.
+func (e *Evaluator) Problem(expression string) string {
+	if program := e.compiled.GetOrCompile(expression); program.Error != nil {
+		first, _, _ := strings.Cut(program.Error.Error(), "\n")
+		return first
 	}
 	return ""
 }

@@ -38,12 +38,15 @@ func TestSelectorsSeeDevicesAsKubernetesShowsThem(t *testing.T) {
 				t.Errorf("%s: %d, want %d", expression, got, want)
 			}
 		}
-		if text := e.Explain(expression, &l4); (text != "") != (want == device.Failed) {
-			t.Errorf("%s: explained as %q", expression, text)
-		}
 	}
-	if text := e.Explain(`device.attributes["gpu.example.com"].nothing == "L4"`, &l4); !strings.Contains(text, "no such key: nothing") {
-		t.Errorf("the text %q does not name the attribute", text)
+	for expression, want := range map[string]string{
+		`device.attributes["gpu.example.com"].model == "L4"`: "",
+		`device.nothing`:   "undefined field 'nothing'",
+		`device.driver ==`: "Syntax error",
+	} {
+		if text := e.Problem(expression); (text == "") != (want == "") || !strings.Contains(text, want) || strings.Contains(text, "\n") {
+			t.Errorf("%s: %q, want %q", expression, text, want)
+		}
 	}
 }
 

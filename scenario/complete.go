@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/deviceselector"
 	"tenon.sh/engine/kube"
 )
 
@@ -144,6 +146,7 @@ func (m *manifest) completePod(p *corev1.Pod) {
 		p.CreationTimestamp = metav1.NewTime(m.snapshot.Now)
 	}
 	setPodStatus(p, &podLine{gated: len(p.Spec.SchedulingGates) > 0})
+	m.makeClaims(p)
 	if node := p.Spec.NodeName; node != "" && !slices.ContainsFunc(m.snapshot.Nodes, func(n *corev1.Node) bool { return n.Name == node }) {
 		m.note("Pod %s/%s: its node %s is not in the files", p.Namespace, p.Name, node)
 	}
@@ -241,5 +244,51 @@ func (m *manifest) applyPriority(p *corev1.Pod) {
 	}
 	if name != "" && !strings.HasPrefix(name, "system-") {
 		m.note("Pod %s/%s: its priority class %s is not in the files", p.Namespace, p.Name, name)
+	}
+}
+
+// makeClaims makes the claims of a pod that waits from their templates.
+func (m *manifest) makeClaims(p *corev1.Pod) {
+	for i := range p.Spec.ResourceClaims {
+		ref := &p.Spec.ResourceClaims[i]
+		if ref.ResourceClaimTemplateName == nil || p.Spec.NodeName != "" {
+			continue
+		}
+		at := slices.IndexFunc(m.snapshot.ResourceClaimTemplates, func(t *resourcev1.ResourceClaimTemplate) bool {
+			return t.Namespace == p.Namespace && t.Name == *ref.ResourceClaimTemplateName
+		})
+		if at < 0 {
+			m.note("%s: its ResourceClaimTemplate %s is not in the files", m.makerOf(p), *ref.ResourceClaimTemplateName)
+			continue
+		}
+		m.snapshot.ResourceClaims = append(m.snapshot.ResourceClaims, ClaimFor(p, ref.Name, &m.snapshot.ResourceClaimTemplates[at].Spec.Spec))
+	}
+}
+
+// noteSelectors says of DeviceClasses and ResourceClaimTemplates which of their expressions an API server would not take.
+func (m *manifest) noteSelectors() {
+	read := deviceselector.New()
+	check := func(what, name string, selectors []resourcev1.DeviceSelector) {
+		for i := range selectors {
+			if selectors[i].CEL == nil {
+				continue
+			}
+			if problem := read.Problem(selectors[i].CEL.Expression); problem != "" {
+				m.note("%s %s: no device meets its selector %q, which cannot be read: %s", what, name, selectors[i].CEL.Expression, problem)
+			}
+		}
+	}
+	for _, c := range m.snapshot.DeviceClasses {
+		check("DeviceClass", c.Name, c.Spec.Selectors)
+	}
+	for _, t := range m.snapshot.ResourceClaimTemplates {
+		for _, r := range t.Spec.Spec.Devices.Requests {
+			if r.Exactly != nil {
+				check("ResourceClaimTemplate", t.Namespace+"/"+t.Name, r.Exactly.Selectors)
+			}
+			for i := range r.FirstAvailable {
+				check("ResourceClaimTemplate", t.Namespace+"/"+t.Name, r.FirstAvailable[i].Selectors)
+			}
+		}
 	}
 }

@@ -402,6 +402,7 @@ func (m *manifest) finish() engine.Snapshot {
 	for _, p := range m.snapshot.Pods {
 		m.completePod(p)
 	}
+	m.noteSelectors()
 	m.admit()
 	m.completeAges()
 	m.completeVolumes()
