@@ -247,11 +247,11 @@ func (m *manifest) applyPriority(p *corev1.Pod) {
 	}
 }
 
-// makeClaims makes the claims of a pod that waits from their templates.
+// makeClaims makes the pod's claims from their templates.
 func (m *manifest) makeClaims(p *corev1.Pod) {
 	for i := range p.Spec.ResourceClaims {
 		ref := &p.Spec.ResourceClaims[i]
-		if ref.ResourceClaimTemplateName == nil || p.Spec.NodeName != "" {
+		if ref.ResourceClaimTemplateName == nil {
 			continue
 		}
 		at := slices.IndexFunc(m.snapshot.ResourceClaimTemplates, func(t *resourcev1.ResourceClaimTemplate) bool {
