@@ -121,7 +121,8 @@ var importRules = []importRule{
 	{packages: "provider/azure/price"},
 	{packages: "provider/azure/assortment", ours: []string{"provider/azure/price", "provider/azure/size", "engine", "api/..."}},
 	{packages: "provider/azure/sku", ours: []string{"provider/azure/size"}, also: []string{azureSDK}},
-	{packages: "provider/azure/cloud", also: []string{azureSDK, "k8s.io/utils", "golang.org/x/time"}},
+	{packages: "provider/azure/network"},
+	{packages: "provider/azure/cloud", ours: []string{"provider/azure/network"}, also: []string{azureSDK, "k8s.io/utils", "golang.org/x/time"}},
 	{packages: "provider/azure/userdata", ours: []string{"api/..."}},
 	{packages: "provider/azure/bootstrap", ours: []string{"api/...", "provider/azure/userdata"}, pure: true},
 	{packages: "provider/azure/azuretest", also: []string{azureSDK + "/azcore", "k8s.io/utils"}}, // an Azure is no client of Azure

@@ -12,7 +12,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -82,12 +81,8 @@ func (p *Provider) nics(ctx context.Context) (map[string]nic, error) {
 	}
 	out := map[string]nic{}
 	for _, n := range list {
-		tags := map[string]string{}
-		for key, value := range n.Tags {
-			tags[key] = ptr.Deref(value, "")
-		}
-		if tagged := (&machine.Machine{Tags: tags}); p.machines.Ours(tagged) && !tagged.MadeByAKS() {
-			out[strings.ToLower(ptr.Deref(n.Name, ""))] = nic{tags, n.Properties != nil && n.Properties.VirtualMachine != nil}
+		if tagged := (&machine.Machine{Tags: n.Tags}); p.machines.Ours(tagged) && !tagged.MadeByAKS() {
+			out[strings.ToLower(n.Name)] = nic{n.Tags, n.Properties.VirtualMachine != nil}
 		}
 	}
 	return out, nil

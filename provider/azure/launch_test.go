@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -340,11 +341,28 @@ func TestLongNamesAreCutSoThatTheyStayApart(t *testing.T) {
 	}
 }
 
+// knowsQuotas waits for the answer about quotas, which launches do without if it takes longer than the clock says: this one does not wait.
+func (w *world) knowsQuotas(c *azurev1beta1.AKSNodeClass) {
+	w.Helper()
+	_, err := w.provider.Catalog(w.Context(), seen(c)) // asks
+	w.must(err)
+	for {
+		quotas, err := w.provider.Quotas(w.Context(), provider.Class{})
+		w.must(err)
+		if len(quotas) > 0 {
+			return
+		}
+		w.must(w.Context().Err())
+		runtime.Gosched()
+	}
+}
+
 func TestQuotaIsKnownBeforehandAndSpotHasItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.SetQuota("standardDSv5Family", 2)
 	c := w.resolved("general", nil)
+	w.knowsQuotas(c)
 	family := in("karpenter.azure.com/sku-family", "D")
 	_, err := w.launch(w.claim("a", []v1.Requirement{family, in(v1.CapacityTypeLabelKey, "on-demand"), in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5", "Standard_D4s_v5")}, nil), c)
 	w.must(err)

@@ -182,7 +182,7 @@ func (p *Provider) findSubnet(ctx context.Context, c *azurev1beta1.AKSNodeClass)
 	case err != nil:
 		return verdict{err: err}
 	}
-	if all, used := cloud.Addresses(subnet); all > 0 && used >= all {
+	if all, used := subnet.Addresses(); all > 0 && used >= all {
 		return wrong(azurev1beta1.ReasonSubnetFull, "all %d addresses of subnet %s are in use: enlarge it, or name another in spec.vnetSubnetID", all, id)
 	}
 	return verdict{}

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/network"
 	"tenon.sh/provider/fresh"
 )
 
@@ -115,8 +115,8 @@ func (c *Cluster) securityGroup(ctx context.Context) (securityGroup, error) {
 		var found []securityGroup
 		var names []string
 		for _, g := range list {
-			if match := securityGroupName.FindStringSubmatch(of(g.Name)); match != nil {
-				found, names = append(found, securityGroup{of(g.ID), match[1]}), append(names, of(g.Name))
+			if match := securityGroupName.FindStringSubmatch(g.Name); match != nil {
+				found, names = append(found, securityGroup{g.ID, match[1]}), append(names, g.Name)
 			}
 		}
 		slices.Sort(names)
@@ -137,14 +137,14 @@ func (c *Cluster) NetworkGUID(ctx context.Context, subnet string) (string, error
 		return c.config.NetworkGUID, nil
 	}
 	return c.networks.Get(ctx, strings.ToLower(subnet), func(ctx context.Context) (string, error) {
-		network, err := c.config.Cloud.NetworkOf(ctx, subnet)
+		found, err := c.config.Cloud.NetworkOf(ctx, subnet)
 		if err != nil {
 			return "", fmt.Errorf("find the GUID of the virtual network: %w (VNET_GUID tells it without asking)", err)
 		}
-		if network.Properties == nil || of(network.Properties.ResourceGUID) == "" {
-			return "", fmt.Errorf("find the GUID of the virtual network: Azure says none for %s: set VNET_GUID", of(network.ID))
+		if found.Properties.ResourceGUID == "" {
+			return "", fmt.Errorf("find the GUID of the virtual network: Azure says none for %s: set VNET_GUID", found.ID)
 		}
-		return *network.Properties.ResourceGUID, nil
+		return found.Properties.ResourceGUID, nil
 	})
 }
 
@@ -182,15 +182,15 @@ func (c *Cluster) Stale(generation int) {
 
 // poolsOf are the pools that AKS keeps nodes in by their network interfaces. Pools of IPv6 take no IPv4, and those that hold addresses
 // take no network interfaces.
-func poolsOf(balancers []*armnetwork.LoadBalancer) (ids []string) {
+func poolsOf(balancers []network.LoadBalancer) (ids []string) {
 	for _, b := range balancers {
-		if name := strings.ToLower(of(b.Name)); name != "kubernetes" && name != "kubernetes-internal" || b.Properties == nil {
+		if name := strings.ToLower(b.Name); name != "kubernetes" && name != "kubernetes-internal" {
 			continue
 		}
 		for _, pool := range b.Properties.BackendAddressPools {
-			name := strings.ToLower(of(pool.Name))
-			if of(pool.ID) != "" && name != "aksoutboundbackendpool-ipv6" && name != "kubernetes-ipv6" && !holdsAddresses(pool) {
-				ids = append(ids, of(pool.ID))
+			name := strings.ToLower(pool.Name)
+			if pool.ID != "" && name != "aksoutboundbackendpool-ipv6" && name != "kubernetes-ipv6" && !holdsAddresses(pool) {
+				ids = append(ids, pool.ID)
 			}
 		}
 	}
@@ -200,10 +200,13 @@ func poolsOf(balancers []*armnetwork.LoadBalancer) (ids []string) {
 	return ids
 }
 
-func holdsAddresses(pool *armnetwork.BackendAddressPool) bool {
-	return pool.Properties != nil && slices.ContainsFunc(pool.Properties.LoadBalancerBackendAddresses, func(a *armnetwork.LoadBalancerBackendAddress) bool {
-		return a.Properties != nil && of(a.Properties.IPAddress) != ""
-	})
+func holdsAddresses(pool network.BackendAddressPool) bool {
+	for _, a := range pool.Properties.LoadBalancerBackendAddresses {
+		if a.Properties.IPAddress != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func of[T any](p *T) (value T) {

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 
 	"tenon.sh/provider/azure/azuretest"
 	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/network"
 )
 
 func TestAMachineComesIsListedAndGoesWithAllThatItHas(t *testing.T) {
@@ -252,32 +252,32 @@ func TestNetworkInterfacesNeedWhatTheyNameAndAddresses(t *testing.T) {
 	w := newWorld(t)
 	small := w.AddSubnet(azuretest.Group, "network", "small", "10.2.0.0/29") // three are free
 	nic := w.nic()
-	nic.Properties.IPConfigurations[0].Properties.Subnet.ID = &small
+	nic.Properties.IPConfigurations[0].Properties.Subnet.ID = small
 	for _, name := range []string{"a", "b", "c", "c"} {
 		w.must(w.cloud.PutNIC(t.Context(), azuretest.Group, name, nic))
 	}
 	w.fails(w.cloud.PutNIC(t.Context(), azuretest.Group, "d", nic), "SubnetIsFull", "10.2.0.0/29")
 	subnet, err := w.cloud.Subnet(t.Context(), small)
 	w.must(err)
-	if len(subnet.Properties.IPConfigurations) != 3 || *subnet.Properties.AddressPrefix != "10.2.0.0/29" {
+	if len(subnet.Properties.IPConfigurations) != 3 || subnet.Properties.AddressPrefix != "10.2.0.0/29" {
 		t.Errorf("subnet: %+v", subnet.Properties)
 	}
 	if _, err := w.cloud.Subnet(t.Context(), small+"-not"); !cloud.NotFound(err) {
 		t.Errorf("no subnet: %v", err)
 	}
 	nic = w.nic()
-	nic.Properties.IPConfigurations[0].Properties.LoadBalancerBackendAddressPools = []*armnetwork.BackendAddressPool{{ID: new(w.nicID("x"))}}
+	nic.Properties.IPConfigurations[0].Properties.LoadBalancerBackendAddressPools = []network.Reference{{ID: w.nicID("x")}}
 	w.fails(w.cloud.PutNIC(t.Context(), azuretest.Group, "e", nic), "InvalidResourceReference", "")
 	pools := w.AddBalancer(azuretest.Group, "kubernetes", "kubernetes", "outbound")
-	nic.Properties.IPConfigurations[0].Properties.LoadBalancerBackendAddressPools[0].ID = &pools[1]
+	nic.Properties.IPConfigurations[0].Properties.LoadBalancerBackendAddressPools[0].ID = pools[1]
 	group := w.Put(azuretest.Group, "Microsoft.Network/networkSecurityGroups", "nodes", map[string]any{})
-	nic.Properties.NetworkSecurityGroup = &armnetwork.SecurityGroup{ID: &group}
+	nic.Properties.NetworkSecurityGroup = &network.Reference{ID: group}
 	w.must(w.cloud.PutNIC(t.Context(), azuretest.Group, "e", nic))
 	balancers, err := w.cloud.LoadBalancers(t.Context(), azuretest.Group)
 	w.must(err)
 	groups, err := w.cloud.SecurityGroups(t.Context(), azuretest.Group)
 	w.must(err)
-	if len(balancers) != 1 || len(balancers[0].Properties.BackendAddressPools) != 2 || len(groups) != 1 || *groups[0].ID != group {
+	if len(balancers) != 1 || len(balancers[0].Properties.BackendAddressPools) != 2 || len(groups) != 1 || groups[0].ID != group {
 		t.Errorf("balancers %v, groups %v", balancers, groups)
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"tenon.sh/provider/azure/azuretest"
 	"tenon.sh/provider/azure/cloud"
+	"tenon.sh/provider/azure/network"
 )
 
 // eager is a clock that what waits for it moves on. Nobody waits for as long as for an answer.
@@ -71,11 +71,11 @@ func (w *world) nicID(name string) string {
 	return "/subscriptions/" + w.ID + "/resourceGroups/" + azuretest.Group + "/providers/Microsoft.Network/networkInterfaces/" + name
 }
 
-func (w *world) nic() armnetwork.Interface {
-	return armnetwork.Interface{
-		Location: new(azuretest.Location), Tags: tags("cluster", "demo"),
-		Properties: &armnetwork.InterfacePropertiesFormat{IPConfigurations: []*armnetwork.InterfaceIPConfiguration{{
-			Name: new("main"), Properties: &armnetwork.InterfaceIPConfigurationPropertiesFormat{Primary: new(true), Subnet: &armnetwork.Subnet{ID: &w.subnet}},
+func (w *world) nic() network.Interface {
+	return network.Interface{
+		Location: azuretest.Location, Tags: map[string]string{"cluster": "demo"},
+		Properties: network.InterfaceProperties{IPConfigurations: []network.IPConfiguration{{
+			Name: "main", Properties: network.IPConfigurationProperties{Primary: true, Subnet: network.Reference{ID: w.subnet}},
 		}}},
 	}
 }

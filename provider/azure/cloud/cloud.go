@@ -11,7 +11,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
 	azcloud "github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resourcegraph/armresourcegraph"
 	"k8s.io/utils/clock"
 )
@@ -43,10 +42,8 @@ type Cloud struct {
 	community   *armcompute.CommunityGalleryImagesClient
 	versions    *armcompute.CommunityGalleryImageVersionsClient
 	marketplace *armcompute.VirtualMachineImagesClient
-	interfaces  *armnetwork.InterfacesClient
-	balancers   *armnetwork.LoadBalancersClient
-	security    *armnetwork.SecurityGroupsClient
 	graph       *armresourcegraph.Client
+	network     *arm.Client
 }
 
 // New makes the clients. It calls nothing.
@@ -65,8 +62,7 @@ func New(config Config) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to Azure: %w", err)
 	}
-	network, err := armnetwork.NewClientFactory(config.Subscription, config.Credential, options)
-	if err != nil {
+	if c.network, err = arm.NewClient("network", "v1.0.0", config.Credential, options); err != nil {
 		return nil, fmt.Errorf("connect to Azure: %w", err)
 	}
 	if c.graph, err = armresourcegraph.NewClient(config.Credential, options); err != nil {
@@ -76,7 +72,6 @@ func New(config Config) (*Cloud, error) {
 	c.skus, c.usage = compute.NewResourceSKUsClient(), compute.NewUsageClient()
 	c.community, c.versions = compute.NewCommunityGalleryImagesClient(), compute.NewCommunityGalleryImageVersionsClient()
 	c.marketplace = compute.NewVirtualMachineImagesClient()
-	c.interfaces, c.balancers, c.security = network.NewInterfacesClient(), network.NewLoadBalancersClient(), network.NewSecurityGroupsClient()
 	return c, nil
 }
 

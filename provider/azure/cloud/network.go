@@ -3,141 +3,199 @@ package cloud
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"slices"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/arm"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+
+	"tenon.sh/provider/azure/network"
+)
+
+const (
+	kindInterfaces     = "Microsoft.Network/networkInterfaces"
+	kindSubnets        = "Microsoft.Network/virtualNetworks/subnets"
+	kindBalancers      = "Microsoft.Network/loadBalancers"
+	kindSecurityGroups = "Microsoft.Network/networkSecurityGroups"
 )
 
 // PutNIC makes a network interface, or changes one.
-func (c *Cloud) PutNIC(ctx context.Context, group, name string, nic armnetwork.Interface) error {
-	return done(ctx, c, "NetworkInterfaces_CreateOrUpdate", name, func(ctx context.Context) (*runtime.Poller[armnetwork.InterfacesClientCreateOrUpdateResponse], error) {
-		return c.interfaces.BeginCreateOrUpdate(ctx, group, name, nic, nil)
-	})
+func (c *Cloud) PutNIC(ctx context.Context, group, name string, nic network.Interface) error {
+	return c.change(ctx, "NetworkInterfaces_CreateOrUpdate", http.MethodPut, c.inGroup(group, kindInterfaces, name), name, nic)
 }
 
 // NICTags are the tags of a network interface.
 func (c *Cloud) NICTags(ctx context.Context, group, name string) (map[string]string, error) {
-	answer, err := c.interfaces.Get(ctx, group, name, nil)
-	if err != nil {
-		return nil, decode("NetworkInterfaces_Get", name, false, err)
-	}
-	tags := map[string]string{}
-	for key, value := range answer.Tags {
-		if value != nil {
-			tags[key] = *value
-		}
-	}
-	return tags, nil
+	nic, err := get[network.Interface](ctx, c, "NetworkInterfaces_Get", c.inGroup(group, kindInterfaces, name), name)
+	return nic.Tags, err
 }
 
 // NICs are the network interfaces of a group, whoever made them.
-func (c *Cloud) NICs(ctx context.Context, group string) ([]*armnetwork.Interface, error) {
-	return all(ctx, "NetworkInterfaces_List", group, c.interfaces.NewListPager(group, nil), func(page armnetwork.InterfacesClientListResponse) []*armnetwork.Interface { return page.Value })
+func (c *Cloud) NICs(ctx context.Context, group string) ([]network.Interface, error) {
+	return list[network.Interface](ctx, c, "NetworkInterfaces_List", c.inGroup(group, kindInterfaces, ""), group)
 }
 
 // TagNIC replaces the tags of a network interface, all of them.
 func (c *Cloud) TagNIC(ctx context.Context, group, name string, tags map[string]*string) error {
-	_, err := c.interfaces.UpdateTags(ctx, group, name, armnetwork.TagsObject{Tags: tags}, nil)
+	_, err := c.call(ctx, http.MethodPatch, c.inGroup(group, kindInterfaces, name), map[string]any{"tags": tags}, http.StatusOK)
 	return decode("NetworkInterfaces_UpdateTags", name, false, err)
 }
 
 // DeleteNIC deletes a network interface. That there is none is no error.
 func (c *Cloud) DeleteNIC(ctx context.Context, group, name string) error {
-	return done(ctx, c, "NetworkInterfaces_Delete", name, func(ctx context.Context) (*runtime.Poller[armnetwork.InterfacesClientDeleteResponse], error) {
-		return c.interfaces.BeginDelete(ctx, group, name, nil)
-	})
+	return c.change(ctx, "NetworkInterfaces_Delete", http.MethodDelete, c.inGroup(group, kindInterfaces, name), name, nil)
 }
 
 // Subnet is a subnet by its ID, in whichever subscription, with what has addresses in it.
-func (c *Cloud) Subnet(ctx context.Context, id string) (*armnetwork.Subnet, error) {
-	parsed, err := arm.ParseResourceID(id)
-	if err != nil || parsed.Parent == nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/virtualNetworks/subnets") {
-		return nil, fmt.Errorf("read subnet: %q is not the ID of one", id)
-	}
-	client, err := armnetwork.NewSubnetsClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+func (c *Cloud) Subnet(ctx context.Context, id string) (*network.Subnet, error) {
+	parsed, err := parse(id, kindSubnets, "subnet")
 	if err != nil {
-		return nil, fmt.Errorf("read subnet %s: %w", id, err)
+		return nil, err
 	}
-	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Parent.Name, parsed.Name, nil)
-	if err != nil {
-		return nil, decode("Subnets_Get", parsed.Name, false, err)
-	}
-	return &answer.Subnet, nil
-}
-
-// Addresses are how many addresses of a subnet's IPv4 ranges are for others than Azure, which keeps five of each range, and how many of
-// them are in use. None at all means that it has no such range.
-func Addresses(subnet *armnetwork.Subnet) (all, used int) {
-	s := subnet.Properties
-	if s == nil {
-		return 0, 0
-	}
-	for _, text := range append(slices.Clip(s.AddressPrefixes), s.AddressPrefix) {
-		if text == nil {
-			continue
-		}
-		if prefix, err := netip.ParsePrefix(*text); err == nil && prefix.Addr().Is4() {
-			all += max(0, 1<<(32-prefix.Bits())-5)
-		}
-	}
-	return all, len(s.IPConfigurations)
+	subnet, err := get[network.Subnet](ctx, c, "Subnets_Get", id, parsed.Name)
+	return &subnet, err
 }
 
 // LoadBalancer is a load balancer by its ID, in whichever subscription.
-func (c *Cloud) LoadBalancer(ctx context.Context, id string) (*armnetwork.LoadBalancer, error) {
-	parsed, err := arm.ParseResourceID(id)
-	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/loadBalancers") {
-		return nil, fmt.Errorf("read load balancer: %q is not the ID of one", id)
-	}
-	client, err := armnetwork.NewLoadBalancersClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+func (c *Cloud) LoadBalancer(ctx context.Context, id string) (*network.LoadBalancer, error) {
+	parsed, err := parse(id, kindBalancers, "load balancer")
 	if err != nil {
-		return nil, fmt.Errorf("read load balancer %s: %w", id, err)
+		return nil, err
 	}
-	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Name, nil)
-	return &answer.LoadBalancer, decode("LoadBalancers_Get", parsed.Name, false, err)
+	balancer, err := get[network.LoadBalancer](ctx, c, "LoadBalancers_Get", id, parsed.Name)
+	return &balancer, err
 }
 
 // SecurityGroup is a network security group by its ID, in whichever subscription.
-func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*armnetwork.SecurityGroup, error) {
-	parsed, err := arm.ParseResourceID(id)
-	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/networkSecurityGroups") {
-		return nil, fmt.Errorf("read network security group: %q is not the ID of one", id)
-	}
-	client, err := armnetwork.NewSecurityGroupsClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*network.SecurityGroup, error) {
+	parsed, err := parse(id, kindSecurityGroups, "network security group")
 	if err != nil {
-		return nil, fmt.Errorf("read network security group %s: %w", id, err)
+		return nil, err
 	}
-	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Name, nil)
-	return &answer.SecurityGroup, decode("NetworkSecurityGroups_Get", parsed.Name, false, err)
+	group, err := get[network.SecurityGroup](ctx, c, "NetworkSecurityGroups_Get", id, parsed.Name)
+	return &group, err
 }
 
 // NetworkOf is the virtual network that a subnet is in, by the subnet's ID, in whichever subscription.
-func (c *Cloud) NetworkOf(ctx context.Context, subnet string) (*armnetwork.VirtualNetwork, error) {
-	parsed, err := arm.ParseResourceID(subnet)
-	if err != nil || parsed.Parent == nil || !strings.EqualFold(parsed.ResourceType.String(), "Microsoft.Network/virtualNetworks/subnets") {
-		return nil, fmt.Errorf("read the virtual network of a subnet: %q is not the ID of one", subnet)
-	}
-	client, err := armnetwork.NewVirtualNetworksClient(parsed.SubscriptionID, c.config.Credential, &c.config.Options)
+func (c *Cloud) NetworkOf(ctx context.Context, subnet string) (*network.VirtualNetwork, error) {
+	parsed, err := parse(subnet, kindSubnets, "the virtual network of subnet")
 	if err != nil {
-		return nil, fmt.Errorf("read the virtual network of subnet %s: %w", subnet, err)
+		return nil, err
 	}
-	answer, err := client.Get(ctx, parsed.ResourceGroupName, parsed.Parent.Name, nil)
-	if err != nil {
-		return nil, decode("VirtualNetworks_Get", parsed.Parent.Name, false, err)
-	}
-	return &answer.VirtualNetwork, nil
+	found, err := get[network.VirtualNetwork](ctx, c, "VirtualNetworks_Get", parsed.Parent.String(), parsed.Parent.Name)
+	return &found, err
 }
 
 // LoadBalancers are those of a group.
-func (c *Cloud) LoadBalancers(ctx context.Context, group string) ([]*armnetwork.LoadBalancer, error) {
-	return all(ctx, "LoadBalancers_List", group, c.balancers.NewListPager(group, nil), func(page armnetwork.LoadBalancersClientListResponse) []*armnetwork.LoadBalancer { return page.Value })
+func (c *Cloud) LoadBalancers(ctx context.Context, group string) ([]network.LoadBalancer, error) {
+	return list[network.LoadBalancer](ctx, c, "LoadBalancers_List", c.inGroup(group, kindBalancers, ""), group)
 }
 
 // SecurityGroups are the network security groups of a group.
-func (c *Cloud) SecurityGroups(ctx context.Context, group string) ([]*armnetwork.SecurityGroup, error) {
-	return all(ctx, "NetworkSecurityGroups_List", group, c.security.NewListPager(group, nil), func(page armnetwork.SecurityGroupsClientListResponse) []*armnetwork.SecurityGroup { return page.Value })
+func (c *Cloud) SecurityGroups(ctx context.Context, group string) ([]network.SecurityGroup, error) {
+	return list[network.SecurityGroup](ctx, c, "NetworkSecurityGroups_List", c.inGroup(group, kindSecurityGroups, ""), group)
+}
+
+// parse reads the ID of a resource of a kind; what names it in the error.
+func parse(id, kind, what string) (*arm.ResourceID, error) {
+	parsed, err := arm.ParseResourceID(id)
+	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), kind) {
+		return nil, fmt.Errorf("read %s: %q is not the ID of one", what, id)
+	}
+	return parsed, nil
+}
+
+// inGroup is the ID of the resource of a kind and name in a group of the subscription, that of all of the kind for the name "".
+func (c *Cloud) inGroup(group, kind, name string) string {
+	id := "/subscriptions/" + c.Subscription + "/resourceGroups/" + group + "/providers/" + kind
+	if name == "" {
+		return id
+	}
+	return id + "/" + name
+}
+
+// get reads one resource by its ID.
+func get[T any](ctx context.Context, c *Cloud, call, id, about string) (out T, err error) {
+	answer, err := c.call(ctx, http.MethodGet, id, nil, http.StatusOK)
+	if err == nil {
+		err = runtime.UnmarshalAsJSON(answer, &out)
+	}
+	return out, decode(call, about, false, err)
+}
+
+// list reads all pages of a list of resources.
+func list[T any](ctx context.Context, c *Cloud, call, id, about string) (out []T, err error) {
+	type page struct {
+		Value    []T    `json:"value"`
+		NextLink string `json:"nextLink"`
+	}
+	pages := runtime.NewPager(runtime.PagingHandler[page]{
+		More: func(p page) bool { return p.NextLink != "" },
+		Fetcher: func(ctx context.Context, last *page) (p page, err error) {
+			next := ""
+			if last != nil {
+				next = last.NextLink
+			}
+			answer, err := runtime.FetcherForNextLink(ctx, c.network.Pipeline(), next, func(ctx context.Context) (*policy.Request, error) {
+				return c.request(ctx, http.MethodGet, id, nil)
+			}, nil)
+			if err != nil {
+				return p, err
+			}
+			return p, runtime.UnmarshalAsJSON(answer, &p)
+		},
+	})
+	for pages.More() {
+		p, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, decode(call, about, false, err)
+		}
+		out = append(out, p.Value...)
+	}
+	return out, nil
+}
+
+// change makes, changes or deletes a resource, and waits until that is done.
+func (c *Cloud) change(ctx context.Context, call, method, id, about string, body any) error {
+	return done(ctx, c, call, about, func(ctx context.Context) (*runtime.Poller[struct{}], error) {
+		answer, err := c.call(ctx, method, id, body, http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent)
+		if err != nil {
+			return nil, err
+		}
+		return runtime.NewPoller[struct{}](answer, c.network.Pipeline(), nil)
+	})
+}
+
+// call makes a call and returns its answer. An answer of another status than those that are expected is an error.
+func (c *Cloud) call(ctx context.Context, method, id string, body any, expected ...int) (*http.Response, error) {
+	request, err := c.request(ctx, method, id, body)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.network.Pipeline().Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if !runtime.HasStatusCode(answer, expected...) {
+		return nil, runtime.NewResponseError(answer)
+	}
+	return answer, nil
+}
+
+// request is a request to Microsoft.Network about the resource of an ID.
+func (c *Cloud) request(ctx context.Context, method, id string, body any) (*policy.Request, error) {
+	request, err := runtime.NewRequest(ctx, method, runtime.JoinPaths(c.network.Endpoint(), (&url.URL{Path: id}).EscapedPath()))
+	if err != nil {
+		return nil, err
+	}
+	query := request.Raw().URL.Query()
+	query.Set("api-version", network.APIVersion)
+	request.Raw().URL.RawQuery = query.Encode()
+	request.Raw().Header.Set("Accept", "application/json")
+	if body == nil {
+		return request, nil
+	}
+	return request, runtime.MarshalAsJSON(request, body)
 }

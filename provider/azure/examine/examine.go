@@ -15,6 +15,7 @@ import (
 	"tenon.sh/provider"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/image"
+	"tenon.sh/provider/azure/network"
 )
 
 // Config is what an Examiner is made from: settings of the provider, as package azure has them.
@@ -197,7 +198,7 @@ func (x *Examiner) pools(ctx context.Context, object string, ids []string) (out 
 		}
 		balancer, err := x.Cloud.LoadBalancer(ctx, id[:of])
 		found := named(checkNetwork, about, id[:of], setting, err)
-		if err == nil && (balancer.Properties == nil || !slices.ContainsFunc(balancer.Properties.BackendAddressPools, func(p *backendPool) bool { return p != nil && strings.EqualFold(ptr.Deref(p.Name, ""), last(id)) })) {
+		if err == nil && !slices.ContainsFunc(balancer.Properties.BackendAddressPools, func(p network.BackendAddressPool) bool { return strings.EqualFold(p.Name, last(id)) }) {
 			found = problem(checkNetwork, about, "load balancer "+last(id[:of])+" has no such pool", "make it, or correct "+setting)
 		}
 		out = append(out, x.joined(ctx, found, id[:of], "Microsoft.Network/loadBalancers/")...)

@@ -14,7 +14,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -23,6 +22,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/examine"
+	"tenon.sh/provider/azure/network"
 )
 
 // credential is that of somebody whom the token names, or none.
@@ -102,10 +102,10 @@ func (w *world) examine() []provider.Finding {
 func (w *world) launch(name, size string, spot bool, addresses int) {
 	w.Helper()
 	c := w.cloud()
-	nic := armnetwork.Interface{Location: new(azuretest.Location), Properties: &armnetwork.InterfacePropertiesFormat{}}
+	nic := network.Interface{Location: azuretest.Location}
 	for i := range addresses {
-		nic.Properties.IPConfigurations = append(nic.Properties.IPConfigurations, &armnetwork.InterfaceIPConfiguration{Name: new(fmt.Sprint("a", i)),
-			Properties: &armnetwork.InterfaceIPConfigurationPropertiesFormat{Primary: new(i == 0), Subnet: &armnetwork.Subnet{ID: &w.config.SubnetID}}})
+		nic.Properties.IPConfigurations = append(nic.Properties.IPConfigurations, network.IPConfiguration{Name: fmt.Sprint("a", i),
+			Properties: network.IPConfigurationProperties{Primary: i == 0, Subnet: network.Reference{ID: w.config.SubnetID}}})
 	}
 	w.must(c.PutNIC(w.Context(), azuretest.Group, name, nic))
 	vm := armcompute.VirtualMachine{Location: new(azuretest.Location), Properties: &armcompute.VirtualMachineProperties{

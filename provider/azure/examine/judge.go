@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
 	"k8s.io/utils/ptr"
 
 	"tenon.sh/provider"
 	"tenon.sh/provider/azure/cloud"
 	"tenon.sh/provider/azure/image"
+	"tenon.sh/provider/azure/network"
 )
 
 const (
@@ -29,8 +29,6 @@ const (
 
 // fewAddresses is how few free addresses are worth a warning.
 const fewAddresses = 32
-
-type backendPool = armnetwork.BackendAddressPool
 
 func ok(check, object, format string, args ...any) provider.Finding {
 	return provider.Finding{Level: provider.OK, Check: check, Object: object, Says: fmt.Sprintf(format, args...)}
@@ -188,9 +186,9 @@ func judgeQuota(u *armcompute.Usage, name string) provider.Finding {
 }
 
 // judgeSubnet counts the addresses that are free.
-func judgeSubnet(object string, subnet *armnetwork.Subnet) provider.Finding {
+func judgeSubnet(object string, subnet *network.Subnet) provider.Finding {
 	const do = "enlarge it, or name another in spec.vnetSubnetID"
-	all, used := cloud.Addresses(subnet)
+	all, used := subnet.Addresses()
 	free := all - used
 	switch {
 	case all == 0:

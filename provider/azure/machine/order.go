@@ -5,7 +5,8 @@ import (
 	"path"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
-	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/network/armnetwork/v9"
+
+	"tenon.sh/provider/azure/network"
 
 	"tenon.sh/api/azurev1beta1"
 )
@@ -52,34 +53,31 @@ type Network struct {
 }
 
 // NIC is the machine's network interface.
-func (o *Order) NIC() armnetwork.Interface {
+func (o *Order) NIC() network.Interface {
 	n := &o.Network
-	primary := &armnetwork.InterfaceIPConfigurationPropertiesFormat{
-		Primary: new(true), PrivateIPAllocationMethod: new(armnetwork.IPAllocationMethodDynamic), Subnet: &armnetwork.Subnet{ID: &n.Subnet},
+	groups := references(n.ApplicationGroups)
+	address := func(name string, primary bool) network.IPConfiguration {
+		return network.IPConfiguration{Name: name, Properties: network.IPConfigurationProperties{
+			Primary: primary, PrivateIPAllocationMethod: network.Dynamic, Subnet: network.Reference{ID: n.Subnet},
+			ApplicationSecurityGroups: groups, // Azure wants the same on all
+		}}
 	}
-	for _, id := range n.BackendPools {
-		primary.LoadBalancerBackendAddressPools = append(primary.LoadBalancerBackendAddressPools, &armnetwork.BackendAddressPool{ID: &id})
-	}
-	groups := make([]*armnetwork.ApplicationSecurityGroup, 0, len(n.ApplicationGroups))
-	for _, id := range n.ApplicationGroups {
-		groups = append(groups, &armnetwork.ApplicationSecurityGroup{ID: &id})
-	}
-	primary.ApplicationSecurityGroups = groups
-	configurations := []*armnetwork.InterfaceIPConfiguration{{Name: &o.Name, Properties: primary}}
+	out := network.Interface{Location: o.Location, Tags: o.Tags, Properties: network.InterfaceProperties{EnableAcceleratedNetworking: n.Accelerated}}
+	first := address(o.Name, true)
+	first.Properties.LoadBalancerBackendAddressPools = references(n.BackendPools)
+	out.Properties.IPConfigurations = append(out.Properties.IPConfigurations, first)
 	for i := range n.Addresses {
-		configurations = append(configurations, &armnetwork.InterfaceIPConfiguration{
-			Name: new(fmt.Sprintf("ipconfig%d", i+1)),
-			Properties: &armnetwork.InterfaceIPConfigurationPropertiesFormat{
-				Primary: new(false), PrivateIPAllocationMethod: new(armnetwork.IPAllocationMethodDynamic), Subnet: &armnetwork.Subnet{ID: &n.Subnet},
-				ApplicationSecurityGroups: groups, // Azure wants the same on all
-			},
-		})
+		out.Properties.IPConfigurations = append(out.Properties.IPConfigurations, address(fmt.Sprintf("ipconfig%d", i+1), false))
 	}
-	out := armnetwork.Interface{Location: &o.Location, Tags: pointers(o.Tags), Properties: &armnetwork.InterfacePropertiesFormat{
-		IPConfigurations: configurations, EnableAcceleratedNetworking: &n.Accelerated, EnableIPForwarding: new(false),
-	}}
 	if n.SecurityGroup != "" {
-		out.Properties.NetworkSecurityGroup = &armnetwork.SecurityGroup{ID: &n.SecurityGroup}
+		out.Properties.NetworkSecurityGroup = &network.Reference{ID: n.SecurityGroup}
+	}
+	return out
+}
+
+func references(ids []string) (out []network.Reference) {
+	for _, id := range ids {
+		out = append(out, network.Reference{ID: id})
 	}
 	return out
 }

@@ -1,0 +1,112 @@
+// Package network holds the resources of Azure's resource provider Microsoft.Network, as far as they are read and written: the fields
+// of its REST API, by their names there. Azure's SDK has a package of 700,000 lines for all of them, of which eleven calls would be used
+// and which takes longer to compile than everything else in the program.
+package network
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// APIVersion is the version of the REST API that has these fields.
+const APIVersion = "2025-05-01"
+
+// Reference names another resource.
+type Reference struct {
+	ID string `json:"id,omitempty"`
+}
+
+// An Interface is a network interface.
+type Interface struct {
+	ID         string              `json:"id,omitempty"`
+	Name       string              `json:"name,omitempty"`
+	Location   string              `json:"location,omitempty"`
+	Tags       map[string]string   `json:"tags,omitempty"`
+	Properties InterfaceProperties `json:"properties"`
+}
+
+// InterfaceProperties are what an Interface is connected to.
+type InterfaceProperties struct {
+	IPConfigurations            []IPConfiguration `json:"ipConfigurations,omitempty"`
+	EnableAcceleratedNetworking bool              `json:"enableAcceleratedNetworking"`
+	EnableIPForwarding          bool              `json:"enableIPForwarding"`
+	NetworkSecurityGroup        *Reference        `json:"networkSecurityGroup,omitempty"`
+	// VirtualMachine is set by Azure once a machine has the interface.
+	VirtualMachine *Reference `json:"virtualMachine,omitempty"`
+}
+
+// An IPConfiguration is an address of an Interface.
+type IPConfiguration struct {
+	Name       string                    `json:"name,omitempty"`
+	Properties IPConfigurationProperties `json:"properties"`
+}
+
+// Dynamic is the PrivateIPAllocationMethod by which Azure chooses the address.
+const Dynamic = "Dynamic"
+
+// IPConfigurationProperties say where an address comes from, and what uses it.
+type IPConfigurationProperties struct {
+	Primary                         bool        `json:"primary"`
+	PrivateIPAllocationMethod       string      `json:"privateIPAllocationMethod,omitempty"`
+	Subnet                          Reference   `json:"subnet"`
+	LoadBalancerBackendAddressPools []Reference `json:"loadBalancerBackendAddressPools,omitempty"`
+	ApplicationSecurityGroups       []Reference `json:"applicationSecurityGroups,omitempty"`
+}
+
+// A Subnet is a range of addresses, or several.
+type Subnet struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	Properties struct {
+		AddressPrefix    string      `json:"addressPrefix"`
+		AddressPrefixes  []string    `json:"addressPrefixes"`
+		IPConfigurations []Reference `json:"ipConfigurations"` // what has an address of it
+	} `json:"properties"`
+}
+
+// Addresses are how many addresses of the subnet's IPv4 ranges are for others than Azure, which keeps five of each range, and how many
+// of them are in use. None at all means that it has no such range.
+func (s *Subnet) Addresses() (all, used int) {
+	for _, text := range append(slices.Clip(s.Properties.AddressPrefixes), s.Properties.AddressPrefix) {
+		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4() {
+			all += max(0, 1<<(32-prefix.Bits())-5)
+		}
+	}
+	return all, len(s.Properties.IPConfigurations)
+}
+
+// A LoadBalancer spreads connections over the addresses in its pools.
+type LoadBalancer struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	Properties struct {
+		BackendAddressPools []BackendAddressPool `json:"backendAddressPools"`
+	} `json:"properties"`
+}
+
+// A BackendAddressPool is what a LoadBalancer spreads connections over: addresses that it holds, or network interfaces that name it.
+type BackendAddressPool struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	Properties struct {
+		LoadBalancerBackendAddresses []struct {
+			Properties struct {
+				IPAddress string `json:"ipAddress"`
+			} `json:"properties"`
+		} `json:"loadBalancerBackendAddresses"`
+	} `json:"properties"`
+}
+
+// A SecurityGroup is a network security group.
+type SecurityGroup struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// A VirtualNetwork holds subnets.
+type VirtualNetwork struct {
+	ID         string `json:"id"`
+	Properties struct {
+		ResourceGUID string `json:"resourceGuid"`
+	} `json:"properties"`
+}
