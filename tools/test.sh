@@ -1,44 +1,53 @@
 #!/bin/sh
-# Runs the tests of all modules, $1 packages at a time, none for longer than $2. The other modules, and what waits for machines most
-# of its time, run beside those of the root, one after the other; what they say is printed when they have ended. Those with
-# Prometheus have a minute of its rules in a second, and run first and alone: a controller that has to wait for the machine misses alerts.
+# Runs all tests but those that need a neighbour's program: the packages of the root module, $1 at a time, and beside them what waits for
+# machines most of its time: the tests of the whole, in three parts with a control plane each, and the other modules. None may take longer
+# than $2. The tests of the whole whose names match $3 are left out. What runs beside is printed when it has ended.
 set -eu
-log=$(mktemp)
+packages_at_a_time=$1 timeout=$2 neighbours=$3
+logs=$(mktemp -d)
 beside=
 finish() {
 	status=$?
-	if [ -n "$beside" ]; then kill "$beside" 2>/dev/null || true; fi
-	rm -f "$log"
+	for process in $beside; do kill "$process" 2>/dev/null || true; done
+	rm -rf "$logs"
 	exit $status
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# one runs the tests of packages of a module, in the background so that a signal ends them.
-one() {
-	(cd "$1" && shift && exec go test "$@") &
-	running=$!
-	wait "$running"
-}
-others() {
-	trap 'kill "$running" 2>/dev/null; exit 130' INT TERM
-	failed=0
-	one endtoend/clusterapi -timeout "$1" ./... || failed=1
-	one . -timeout "$1" ./endtoend/aws || failed=1
-	for module in controlplane deploy/test deploy/image; do
-		one "$module" -timeout "$1" ./... || failed=1
-	done
-	tools/browser.sh || true # without one the tests say what is missing
-	one dashboard/browsertest -timeout "$1" ./... || failed=1
-	exit "$failed"
+# vet has looked at everything in make check.
+tests() { go test -vet=off -timeout "$timeout" "$@"; }
+
+# whole runs every third of the tests of the whole, beginning with the $1th: none of them needs to know of the others.
+whole() {
+	tests ./endtoend -run "^($(tests ./endtoend -list . | grep '^Test' | grep -vE "$neighbours" | awk -v part="$1" 'NR % 3 == part' | paste -sd '|' -))\$"
 }
 
+# others runs what has machines that come as slowly as a cloud's, and the other modules.
+others() {
+	failed=0
+	tests -p 2 ./endtoend/azure ./endtoend/clusterautoscaler || failed=1
+	(cd controlplane && GOFLAGS=$CONTROLPLANE_GOFLAGS tests ./...) || failed=1
+	for module in deploy/test deploy/image; do
+		(cd "$module" && tests ./...) || failed=1
+	done
+	return "$failed"
+}
+
+# start runs something in the background.
+start() {
+	log=$logs/$1
+	shift
+	"$@" >"$log" 2>&1 &
+	beside="$beside $!"
+}
+
+tests -run '^$' ./endtoend # compiles it once, not three times side by side
+for part in 0 1 2; do start "whole$part" whole "$part"; done
+start others others
 failed=0
-go test -timeout "$2" ./endtoend/prometheus || failed=$?
-others "$2" >"$log" 2>&1 &
-beside=$!
-go list ./... | grep -v -e '/endtoend/prometheus$' -e '/endtoend/aws$' | xargs go test -p "$1" -timeout "$2" || failed=$?
-wait "$beside" || failed=$?
+go list ./... | grep -v '^tenon.sh/endtoend' | xargs go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" || failed=$?
+for process in $beside; do wait "$process" || failed=$?; done
 beside=
-cat "$log"
+cat "$logs"/*
 exit "$failed"

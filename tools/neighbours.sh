@@ -1,0 +1,36 @@
+#!/bin/sh
+# Prints which groups of tests with a neighbour's program a change has to pass, for `make test-GROUP`: one of four sets by turns, by the
+# number of commits, and the groups whose files the commits of the last four hours have changed, two at most: the others' turn will come.
+set -eu
+cd "$(dirname "$0")/.."
+commits=$(git rev-list --count HEAD)
+case $((commits % 4)) in
+0) turn="clusterapi" ;;
+1) turn="keda vpa" ;;
+2) turn="prometheus kueue descheduler" ;;
+3) turn="argo browser aws" ;;
+esac
+
+folders() {
+	case $1 in
+	argo) echo 'endtoend/argo' ;;
+	aws) echo 'endtoend/aws|provider/aws/' ;;
+	browser) echo 'dashboard/' ;;
+	clusterapi) echo 'endtoend/clusterapi|provider/clusterapi/' ;;
+	descheduler) echo 'endtoend/descheduler' ;;
+	keda) echo 'endtoend/keda' ;;
+	kueue) echo 'endtoend/kueue' ;;
+	prometheus) echo 'endtoend/prometheus|deploy/monitoring/' ;;
+	vpa) echo 'endtoend/vpa' ;;
+	esac
+}
+
+files=$(git log --since="$(($(git log -1 --format=%ct) - 14400))" --format= --name-only)
+changed=0
+for group in argo aws browser clusterapi descheduler keda kueue prometheus vpa; do
+	case " $turn " in *" $group "*) continue ;; esac
+	if [ "$changed" -lt 2 ] && echo "$files" | grep -qE "^($(folders "$group"))"; then
+		turn="$turn $group" changed=$((changed + 1))
+	fi
+done
+echo "$turn"
