@@ -108,10 +108,10 @@ test-aws: bin/controlplane # moto is installed with pip if it is not there
 
 test-browser:
 	@tools/browser.sh || true # without one the tests say what is missing
-	@cd dashboard/browsertest && $(go_test) ./...
+	@cd dashboard/browsertest && go vet ./... && $(go_test) ./...
 
 test-clusterapi: bin/controlplane bin/clusterapi
-	@cd endtoend/clusterapi && $(go_test) ./...
+	@cd endtoend/clusterapi && go vet ./... && $(go_test) ./...
 
 test-descheduler: bin/controlplane bin/descheduler
 	@$(go_test) ./endtoend -run Descheduler
@@ -151,7 +151,7 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd dashboard/browsertest && go vet ./...) && (cd endtoend/clusterapi && go vet ./...) && (cd tools && go vet ./mutate)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd tools && go vet ./mutate)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh
