@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"fmt"
 	"testing"
 
 	"tenon.sh/engine"
@@ -19,11 +18,5 @@ func TestPlansForFleetsWithGPUsAreNearTheirBound(t *testing.T) {
 		if len(plan.Unplaced) > 0 || plan.Cost.Gap > 0.03 || plan.Cost.Gap < 0 {
 			t.Errorf("seed %d: %d pods are left, and the plan is %.2f %% above the bound", seed, len(plan.Unplaced), 100*plan.Cost.Gap)
 		}
-	}
-}
-
-func BenchmarkFleet(b *testing.B) {
-	for _, pods := range []int{500, 2_000, 8_000} {
-		benchmark(b, fmt.Sprint(pods), engine.Options{}, func() *engine.Snapshot { return workload.Fleet(pods, 1) })
 	}
 }

@@ -2,11 +2,8 @@ package engine_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,45 +16,12 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 )
-
-// The laws hold on every cluster: they are tried on random ones. A law that does not hold reports its seed; the cluster
-// is scenario.RandomText(seed, scenario.Size{Topology: seed%2 == 1}): every other one has rules between pods.
-const seeds = 100
-
-// eachRandom calls law with the random snapshots of the seeds.
-func eachRandom(t *testing.T, law func(t *testing.T, seed uint64, s *engine.Snapshot)) {
-	t.Helper()
-	for seed := range enginetest.Draws(seeds) {
-		law(t, seed, scenario.Random(seed, scenario.Size{Topology: seed%2 == 1}))
-	}
-}
-
-func text(t *testing.T, plan *engine.Plan) string {
-	t.Helper()
-	out, err := json.MarshalIndent(plan, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
-// firstDifference shows the lines around the first one in which two texts differ.
-func firstDifference(got, want string) string {
-	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
-	}
-	part := func(lines []string) string {
-		return strings.Join(lines[min(max(0, i-6), len(lines)):min(len(lines), i+6)], "\n")
-	}
-	return part(a) + "\nnot\n" + part(b)
-}
 
 func TestEveryPlacementFits(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for _, fault := range faults(s, plan) {
 			t.Errorf("seed %d: %s", seed, fault)
@@ -67,7 +31,7 @@ func TestEveryPlacementFits(t *testing.T) {
 
 func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		answers := map[engine.PodID]int{}
 		for _, l := range plan.Launches {
@@ -95,7 +59,7 @@ func TestEveryPendingPodIsAnsweredOnce(t *testing.T) {
 
 func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		again := provisioning.Plan(scenario.CarryOut(s, plan), engine.Options{}, nil)
 		if len(again.Launches)+len(again.Placements) > 0 {
@@ -106,7 +70,7 @@ func TestPlanningAgainAfterApplyingGivesNothing(t *testing.T) {
 
 func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		// kube-scheduler binds what fits existing nodes at once; the machines take a while.
 		bound := scenario.CarryOut(s, &engine.Plan{Placements: plan.Placements})
@@ -114,7 +78,7 @@ func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 		// Pods that kube-scheduler has not tried are planned for once others have taken the room that there was for them.
 		untried := map[engine.PodID]bool{}
 		for _, p := range s.Pods {
-			untried[idOf(p)] = kube.IsUntried(p)
+			untried[scenariotest.ID(p)] = kube.IsUntried(p)
 		}
 		again.Launches = slices.DeleteFunc(again.Launches, func(l engine.Launch) bool {
 			return !slices.ContainsFunc(l.Pods, func(id engine.PodID) bool { return !untried[id] })
@@ -128,22 +92,22 @@ func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 func TestInputOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	check := func(name any, s *engine.Snapshot) {
-		want := text(t, provisioning.Plan(s, engine.Options{}, nil))
-		wantDisrupt := text(t, disruption.Plan(s, engine.Options{}, nil))
+		want := scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil))
+		wantDisrupt := scenariotest.Text(t, disruption.Plan(s, engine.Options{}, nil))
 		for seed := range uint64(4) {
-			other := shuffle(s, seed)
-			if got := text(t, provisioning.Plan(other, engine.Options{}, nil)); got != want {
-				t.Fatalf("%v: another plan with order %d:\n%s", name, seed, firstDifference(got, want))
+			other := scenariotest.Shuffle(s, seed)
+			if got := scenariotest.Text(t, provisioning.Plan(other, engine.Options{}, nil)); got != want {
+				t.Fatalf("%v: another plan with order %d:\n%s", name, seed, scenariotest.FirstDifference(got, want))
 			}
-			if got := text(t, disruption.Plan(other, engine.Options{}, nil)); got != wantDisrupt {
-				t.Fatalf("%v: another disruption with order %d:\n%s", name, seed, firstDifference(got, wantDisrupt))
+			if got := scenariotest.Text(t, disruption.Plan(other, engine.Options{}, nil)); got != wantDisrupt {
+				t.Fatalf("%v: another disruption with order %d:\n%s", name, seed, scenariotest.FirstDifference(got, wantDisrupt))
 			}
 		}
 	}
 	for _, file := range drawnFiles(t) {
-		check(file, loadScenario(t, file).Snapshot)
+		check(file, scenariotest.Load(t, file).Snapshot)
 	}
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) { check(seed, s) })
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) { check(seed, s) })
 }
 
 func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
@@ -161,15 +125,15 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", name, err)
 		}
-		if want, got := text(t, provisioning.Plan(s, engine.Options{}, nil)), text(t, provisioning.Plan(r.Snapshot, r.Options, nil)); got != want {
+		if want, got := scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil)), scenariotest.Text(t, provisioning.Plan(r.Snapshot, r.Options, nil)); got != want {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
-		if want, got := text(t, disruption.Plan(s, engine.Options{}, nil)), text(t, disruption.Plan(r.Snapshot, r.Options, nil)); got != want {
+		if want, got := scenariotest.Text(t, disruption.Plan(s, engine.Options{}, nil)), scenariotest.Text(t, disruption.Plan(r.Snapshot, r.Options, nil)); got != want {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
 	}
 	for _, file := range drawnFiles(t) {
-		check(file, loadScenario(t, file).Snapshot)
+		check(file, scenariotest.Load(t, file).Snapshot)
 	}
 	for seed := range enginetest.Draws(20) {
 		check(seed, scenario.Random(seed, scenario.Size{}))
@@ -179,11 +143,11 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 // Powers of two change no digit of a price, so the plan must be the same to the last bit.
 func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		want := provisioning.Plan(s, engine.Options{}, nil)
 		got := provisioning.Plan(scaled(s, 8), engine.Options{}, nil)
 		scalePlan(want, 8)
-		if text(t, got) != text(t, want) {
+		if scenariotest.Text(t, got) != scenariotest.Text(t, want) {
 			t.Errorf("seed %d: eight times the prices give\n%snot\n%s", seed, scenario.Print(got), scenario.Print(want))
 		}
 	})
@@ -191,7 +155,7 @@ func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 
 func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for _, l := range plan.Launches {
 			if r := disruption.Check(l, s); !r.OK() {
@@ -209,35 +173,6 @@ func TestPodsOfAPlanPassTheCheckOfTheSameSnapshot(t *testing.T) {
 			}
 		}
 	})
-}
-
-// shuffle is the same cluster with all its lists in another order.
-func shuffle(s *engine.Snapshot, seed uint64) *engine.Snapshot {
-	r := rand.New(rand.NewPCG(seed, 1))
-	out := *s
-	fields := reflect.ValueOf(&out).Elem()
-	for i := range fields.NumField() {
-		if f := fields.Field(i); f.Kind() == reflect.Slice {
-			list := reflect.MakeSlice(f.Type(), f.Len(), f.Len())
-			reflect.Copy(list, f)
-			r.Shuffle(f.Len(), reflect.Swapper(list.Interface()))
-			f.Set(list)
-		}
-	}
-	for i := range out.Classes {
-		types := shuffled(r, out.Classes[i].InstanceTypes)
-		for j := range types {
-			types[j].Offerings = shuffled(r, types[j].Offerings)
-		}
-		out.Classes[i].InstanceTypes = types
-	}
-	return &out
-}
-
-func shuffled[T any](r *rand.Rand, list []T) []T {
-	list = slices.Clone(list)
-	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	return list
 }
 
 func scaled(s *engine.Snapshot, factor float64) *engine.Snapshot {
@@ -277,7 +212,7 @@ func scalePlan(p *engine.Plan, factor float64) {
 func TestAtRestPoolsAreToldOfAsEver(t *testing.T) {
 	t.Parallel()
 	notes := 0
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		resting := *s
 		resting.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName == "" })
 		for _, pool := range []*v1.NodePool{nil, impossible()} {

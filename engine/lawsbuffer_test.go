@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/provisioning"
-	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // withBuffer is the snapshot with a buffer of pods that ask for very little.
@@ -30,18 +30,11 @@ func withBuffer(s *engine.Snapshot, replicas int32, cpu string) *engine.Snapshot
 	return &out
 }
 
-// said is the plan without what it says of buffers.
-func said(plan *engine.Plan) string {
-	out := *plan
-	out.Buffers = nil
-	return scenario.Print(&out)
-}
-
 // TestBuffersOfNothingChangeNoPlan adds, to every scenario, a buffer of size 0, and one whose strategy is another program's.
 func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenarioFiles(t) {
-		f := loadScenario(t, path)
+	for _, path := range scenariotest.Files(t, ".") {
+		f := scenariotest.Load(t, path)
 		foreign := withBuffer(f.Snapshot, 5, "1")
 		foreign.CapacityBuffers[len(foreign.CapacityBuffers)-1].Spec.ProvisioningStrategy = new("example.com/other")
 		for _, with := range []*engine.Snapshot{withBuffer(f.Snapshot, 0, "1"), foreign} {
@@ -49,7 +42,7 @@ func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 				"provision": func(s *engine.Snapshot) *engine.Plan { return provisioning.Plan(s, f.Options, nil) },
 				"disrupt":   func(s *engine.Snapshot) *engine.Plan { return disruption.Plan(s, f.Options, nil) },
 			} {
-				if want, got := said(plan(f.Snapshot)), said(plan(with)); got != want {
+				if want, got := scenariotest.Said(plan(f.Snapshot)), scenariotest.Said(plan(with)); got != want {
 					t.Errorf("%s, %s: got\n%swant\n%s", filepath.Base(path), name, got, want)
 				}
 			}
@@ -61,8 +54,8 @@ func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 // room is accounted for.
 func TestRoomIsNobodysPod(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenarioFiles(t) {
-		f := loadScenario(t, path)
+	for _, path := range scenariotest.Files(t, ".") {
+		f := scenariotest.Load(t, path)
 		with := withBuffer(f.Snapshot, 3, "100m")
 		plain, plan := provisioning.Plan(f.Snapshot, f.Options, nil), provisioning.Plan(with, f.Options, nil)
 		if len(plan.Unplaced) > len(plain.Unplaced) {
@@ -88,8 +81,8 @@ func TestRoomIsNobodysPod(t *testing.T) {
 			t.Errorf("%s: launches have room for %d pods, %d are said to come", filepath.Base(path), launched, room.Coming)
 		}
 		for name, plan := range map[string]*engine.Plan{"provision": plan, "disrupt": disruption.Plan(with, f.Options, nil)} {
-			if said(plan) != "" && strings.Contains(said(plan), "capacity-buffer-law") {
-				t.Errorf("%s, %s names pods that do not exist:\n%s", filepath.Base(path), name, said(plan))
+			if scenariotest.Said(plan) != "" && strings.Contains(scenariotest.Said(plan), "capacity-buffer-law") {
+				t.Errorf("%s, %s names pods that do not exist:\n%s", filepath.Base(path), name, scenariotest.Said(plan))
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // withoutWords is the plan without what says of commitments that they are there.
@@ -38,15 +39,15 @@ func withoutWords(plan *engine.Plan) *engine.Plan {
 // What has ended, is used elsewhere or covers nothing that is sold changes no plan.
 func TestLawCommitmentsWithNothingLeftChangeNothing(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		with := *s
 		with.Commitments = []engine.Commitment{
 			{Name: "b", Machines: 7, PricePerHour: 0.01, UsedElsewhere: 7}, {Name: "a", AmountPerHour: 5, Discount: 0.5, UsedElsewhere: 5},
 			{Name: "ended", AmountPerHour: 1000, End: s.Now}, {Name: "none", Machines: 5, Requirements: in(corev1.LabelInstanceTypeStable, "no-such")},
 		}
 		for name, plan := range map[string]func(s *engine.Snapshot) *engine.Plan{"provision": provisionOf, "disrupt": disruptOf} {
-			if got, want := text(t, withoutWords(plan(&with))), text(t, plan(s)); got != want {
-				t.Errorf("seed %d, %s: %s", seed, name, firstDifference(got, want))
+			if got, want := scenariotest.Text(t, withoutWords(plan(&with))), scenariotest.Text(t, plan(s)); got != want {
+				t.Errorf("seed %d, %s: %s", seed, name, scenariotest.FirstDifference(got, want))
 			}
 		}
 		if got, want := explain.NewSavings(&with, engine.Options{}).NowPerHour, explain.NewSavings(s, engine.Options{}).NowPerHour; got != want {
@@ -58,20 +59,20 @@ func TestLawCommitmentsWithNothingLeftChangeNothing(t *testing.T) {
 // A commitment that cannot run out decides as if every machine on demand cost next to nothing.
 func TestLawACommitmentWithoutAnEndIsAsGoodAsCheapMachines(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		with := paysAnyPrice(onDemandOnly(s))
 		cheap := *with
-		cheap.Classes = pricedAt(with.Classes, func(usd float64) float64 { return usd * engine.CoveredPart })
+		cheap.Classes = scenariotest.PricedAt(with.Classes, func(usd float64) float64 { return usd * engine.CoveredPart })
 		with.Commitments = []engine.Commitment{{Name: "all", Machines: 1_000_000, PricePerHour: 0.01}}
-		if got, want := text(t, withoutWords(provisionOf(with))), text(t, provisionOf(&cheap)); got != want {
-			t.Errorf("seed %d: %s", seed, firstDifference(got, want))
+		if got, want := scenariotest.Text(t, withoutWords(provisionOf(with))), scenariotest.Text(t, provisionOf(&cheap)); got != want {
+			t.Errorf("seed %d: %s", seed, scenariotest.FirstDifference(got, want))
 		}
 		got, want := explain.NewSavings(with, engine.Options{}), explain.NewSavings(&cheap, engine.Options{})
 		for _, x := range []*explain.Savings{got, want} { // what it costs to move pods follows from full prices
 			*x = explain.Savings{NowPerHour: x.NowPerHour, PlannedPerHour: x.PlannedPerHour, Planned: x.Planned, Staying: x.Staying}
 		}
 		if a, b := strings.ReplaceAll(jsonOf(t, got), " beside commitment all, which is paid anyway", ""), jsonOf(t, want); a != b {
-			t.Errorf("seed %d, savings: %s", seed, firstDifference(a, b))
+			t.Errorf("seed %d, savings: %s", seed, scenariotest.FirstDifference(a, b))
 		}
 	})
 }
@@ -80,7 +81,7 @@ func TestLawACommitmentWithoutAnEndIsAsGoodAsCheapMachines(t *testing.T) {
 func TestLawCommitmentsMakeNoPlanDearer(t *testing.T) {
 	t.Parallel()
 	covered, saved := 0, 0
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		with := *s
 		with.Commitments = someCommitments(seed, s)
 		plan, plain := provisionOf(&with), provisionOf(s)
@@ -112,8 +113,8 @@ func TestLawCommitmentsMakeNoPlanDearer(t *testing.T) {
 			}
 		}
 		slices.Reverse(with.Commitments)
-		if got, want := text(t, provisionOf(&with)), text(t, plan); got != want {
-			t.Errorf("seed %d: another order of commitments makes another plan: %s", seed, firstDifference(got, want))
+		if got, want := scenariotest.Text(t, provisionOf(&with)), scenariotest.Text(t, plan); got != want {
+			t.Errorf("seed %d: another order of commitments makes another plan: %s", seed, scenariotest.FirstDifference(got, want))
 		}
 	})
 	if covered == 0 || saved == 0 {
@@ -139,7 +140,7 @@ func TestLawSavingsOfDisruptionsAreOnTheBill(t *testing.T) {
 				lines = append(lines, fmt.Sprintf("pod p%d-%d cpu=%dm node=n%d owner=Deployment age=5h", i, j, (1+random.IntN(6))*100*(kind+1), i))
 			}
 		}
-		with := clusterOf(t, lines...)
+		with := scenariotest.Cluster(t, lines...)
 		n := 1 + random.IntN(4)
 		with.Commitments = []engine.Commitment{{Name: "some", Machines: n, PricePerHour: 0.01}}
 		before := listPrices(with)
@@ -174,7 +175,7 @@ func TestLawSavingsOfDisruptionsAreOnTheBill(t *testing.T) {
 // A cache that has seen other commitments gives no other plan.
 func TestLawCachesKnowCommitments(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		cache := &inventory.Cache{}
 		some := someCommitments(seed, s)
 		more := slices.Clone(some)
@@ -182,11 +183,11 @@ func TestLawCachesKnowCommitments(t *testing.T) {
 		for i, list := range [][]engine.Commitment{nil, some, more, {{Name: "all", AmountPerHour: 1e6, Discount: 0.1}}, nil} {
 			with := *s
 			with.Commitments = list
-			if got, want := text(t, provisioning.Plan(&with, engine.Options{}, cache)), text(t, provisionOf(&with)); got != want {
-				t.Errorf("seed %d, list %d: %s", seed, i, firstDifference(got, want))
+			if got, want := scenariotest.Text(t, provisioning.Plan(&with, engine.Options{}, cache)), scenariotest.Text(t, provisionOf(&with)); got != want {
+				t.Errorf("seed %d, list %d: %s", seed, i, scenariotest.FirstDifference(got, want))
 			}
-			if got, want := text(t, disruption.Plan(&with, engine.Options{}, cache)), text(t, disruptOf(&with)); got != want {
-				t.Errorf("seed %d, list %d, disrupt: %s", seed, i, firstDifference(got, want))
+			if got, want := scenariotest.Text(t, disruption.Plan(&with, engine.Options{}, cache)), scenariotest.Text(t, disruptOf(&with)); got != want {
+				t.Errorf("seed %d, list %d, disrupt: %s", seed, i, scenariotest.FirstDifference(got, want))
 			}
 		}
 	})
@@ -290,35 +291,6 @@ func onDemandOnly(s *engine.Snapshot) *engine.Snapshot {
 		out.Classes[i].InstanceTypes = types
 	}
 	return &out
-}
-
-// pricedAt are the classes at other prices.
-func pricedAt(classes []engine.Class, price func(usd float64) float64) []engine.Class {
-	out := slices.Clone(classes)
-	for i := range out {
-		types := slices.Clone(out[i].InstanceTypes)
-		for j := range types {
-			types[j].Offerings = slices.Clone(types[j].Offerings)
-			for k := range types[j].Offerings {
-				types[j].Offerings[k].Price = price(types[j].Offerings[k].Price)
-			}
-		}
-		out[i].InstanceTypes = types
-	}
-	return out
-}
-
-// What paid for a machine that goes is there for one that stays: savings are of two bills, each made for its machines.
-func TestSavingsBillTheMachinesOfEachSide(t *testing.T) {
-	t.Parallel()
-	s := clusterOf(t, "pool general", "type two cpu=2 mem=8Gi price=0.10", "type four cpu=4 mem=16Gi price=0.20",
-		"node n1 pool=general type=four zone=a", "pod a cpu=3 node=n1",
-		"node n2 pool=general type=two zone=a", "pod b cpu=1 node=n2 select=kubernetes.io/hostname:n2",
-		"commitment reserved machines=1 price=0.05")
-	got := explain.NewSavings(s, engine.Options{})
-	if math.Abs(got.NowPerHour-0.10) > 1e-6 || math.Abs(got.PlannedPerHour-0.20) > 1e-6 || got.BoundPerHour != nil {
-		t.Errorf("%v now, %v planned, at least %v; want 0.10 beside what pays for n1, then 0.20 beside what pays for n2", got.NowPerHour, got.PlannedPerHour, got.BoundPerHour)
-	}
 }
 
 func TestCommitmentsThatMakeNoSenseAreRefused(t *testing.T) {

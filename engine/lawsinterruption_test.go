@@ -11,6 +11,7 @@ import (
 	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // risky is the snapshot in which spot machines of zone a, or of every other type, are expected to lose so much by interruptions: as such,
@@ -43,7 +44,7 @@ func risky(s *engine.Snapshot, usd float64, priced bool) *engine.Snapshot {
 func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 	t.Parallel()
 	different := 0
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		s = paysAnyPrice(s)
 		cache := &inventory.Cache{}
 		for _, usd := range []float64{0.03125, 0, 0.25} {
@@ -52,10 +53,10 @@ func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 			for i := range got.Launches {
 				got.Launches[i].PriceOverlaid = false
 			}
-			if a, b := text(t, got), text(t, provisioning.Plan(dear, engine.Options{}, nil)); a != b {
-				t.Errorf("seed %d, %v: %s", seed, usd, firstDifference(a, b))
+			if a, b := scenariotest.Text(t, got), scenariotest.Text(t, provisioning.Plan(dear, engine.Options{}, nil)); a != b {
+				t.Errorf("seed %d, %v: %s", seed, usd, scenariotest.FirstDifference(a, b))
 			}
-			if usd > 0 && text(t, got) != text(t, provisioning.Plan(s, engine.Options{}, nil)) {
+			if usd > 0 && scenariotest.Text(t, got) != scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil)) {
 				different++
 			}
 			moves := disruption.Plan(with, engine.Options{}, cache)
@@ -64,8 +65,8 @@ func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 					moves.Disruptions[i].Replacements[j].PriceOverlaid = false
 				}
 			}
-			if a, b := text(t, moves), text(t, disruption.Plan(dear, engine.Options{}, nil)); a != b {
-				t.Errorf("seed %d, %v, disrupt: %s", seed, usd, firstDifference(a, b))
+			if a, b := scenariotest.Text(t, moves), scenariotest.Text(t, disruption.Plan(dear, engine.Options{}, nil)); a != b {
+				t.Errorf("seed %d, %v, disrupt: %s", seed, usd, scenariotest.FirstDifference(a, b))
 			}
 		}
 	})
@@ -78,7 +79,7 @@ func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 func TestOnlyLossesThatDifferMakeAnOrderOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for other, want := range map[float64]bool{0.01: false, 0.011: true} {
-		s := clusterOf(t, "pool p capacity in (spot)", "type one cpu=2 mem=4Gi zones=a,b price=0.20 spot=0.06", "pod web cpu=1")
+		s := scenariotest.Cluster(t, "pool p capacity in (spot)", "type one cpu=2 mem=4Gi zones=a,b price=0.20 spot=0.06", "pod web cpu=1")
 		for i := range s.Classes[0].InstanceTypes[0].Offerings {
 			o := &s.Classes[0].InstanceTypes[0].Offerings[i]
 			if o.InterruptionLoss = 0.01; o.Zone == "b" {
@@ -95,7 +96,7 @@ func TestOnlyLossesThatDifferMakeAnOrderOfTheirOwn(t *testing.T) {
 // What is shown of a node is what is billed for it; comparisons with plans are of what decides, on both sides.
 func TestBillsAreWithoutWhatInterruptionsCost(t *testing.T) {
 	t.Parallel()
-	s := risky(clusterOf(t, "pool p capacity in (spot)", "node-overhead-price 0.01", "type one cpu=2 mem=4Gi zones=a price=0.20 spot=0.06",
+	s := risky(scenariotest.Cluster(t, "pool p capacity in (spot)", "node-overhead-price 0.01", "type one cpu=2 mem=4Gi zones=a price=0.20 spot=0.06",
 		"node n pool=p type=one zone=a capacity=spot", "pod web cpu=1500m node=n"), 0.03, false)
 	labels := s.Nodes[0].Labels
 	if usd, known := inventory.NewPriceBook(s).Price(labels, nil); !known || math.Abs(usd-0.07) > 1e-9 {

@@ -19,6 +19,7 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 	"tenon.sh/scenario/workload"
 )
 
@@ -104,7 +105,7 @@ func launched(plan *engine.Plan) []string {
 func TestMoreToChooseFromNeverRaisesTheBound(t *testing.T) {
 	t.Parallel()
 	compared := 0
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		s = unlimited(s)
 		before := provisioning.Plan(s, engine.Options{}, nil)
 		for _, name := range slices.Sorted(mapKeys(offers())) {
@@ -198,8 +199,8 @@ func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 // Nothing selects the label that tells the two halves apart, so that they are as much alike as before.
 func TestSplittingADeploymentChangesNothing(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
-		want := text(t, provisioning.Plan(s, engine.Options{}, nil))
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+		want := scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil))
 		out := *s
 		out.Pods = slices.Clone(s.Pods)
 		for i, pod := range out.Pods {
@@ -212,8 +213,8 @@ func TestSplittingADeploymentChangesNothing(t *testing.T) {
 				out.Pods[i] = pod
 			}
 		}
-		if got := text(t, provisioning.Plan(&out, engine.Options{}, nil)); got != want {
-			t.Errorf("seed %d: the halves are planned otherwise:\n%s", seed, firstDifference(got, want))
+		if got := scenariotest.Text(t, provisioning.Plan(&out, engine.Options{}, nil)); got != want {
+			t.Errorf("seed %d: the halves are planned otherwise:\n%s", seed, scenariotest.FirstDifference(got, want))
 		}
 	})
 }
@@ -221,10 +222,10 @@ func TestSplittingADeploymentChangesNothing(t *testing.T) {
 func TestThreadsDoNotShow(t *testing.T) {
 	t.Parallel()
 	check := func(name string, s *engine.Snapshot) {
-		want := text(t, provisioning.Plan(s, engine.Options{}, nil))
+		want := scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil))
 		for _, threads := range []int{1, 2, 8} {
-			if got := text(t, provisioning.Plan(s, engine.Options{Threads: threads}, nil)); got != want {
-				t.Errorf("%s: another plan with %d threads:\n%s", name, threads, firstDifference(got, want))
+			if got := scenariotest.Text(t, provisioning.Plan(s, engine.Options{Threads: threads}, nil)); got != want {
+				t.Errorf("%s: another plan with %d threads:\n%s", name, threads, scenariotest.FirstDifference(got, want))
 			}
 		}
 	}
@@ -238,7 +239,7 @@ func TestThreadsDoNotShow(t *testing.T) {
 
 func TestEveryEffortGivesAValidPlan(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		for _, effort := range []int{-1, 100, 100_000} {
 			plan := provisioning.Plan(s, engine.Options{Effort: effort}, nil)
 			for _, fault := range append(faults(s, plan), sequenceFaults(s, plan, func(int) int { return 0 }, map[string]int{})...) {
@@ -253,16 +254,16 @@ func TestEveryEffortGivesAValidPlan(t *testing.T) {
 
 func TestACacheNeverShows(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		r := rand.New(rand.NewPCG(seed, 8))
 		cache := &inventory.Cache{}
 		for step := range 4 {
-			if want, got := text(t, provisioning.Plan(s, engine.Options{}, nil)), text(t, provisioning.Plan(s, engine.Options{}, cache)); got != want {
-				t.Fatalf("seed %d, step %d: with a cache another plan:\n%s", seed, step, firstDifference(got, want))
+			if want, got := scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil)), scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, cache)); got != want {
+				t.Fatalf("seed %d, step %d: with a cache another plan:\n%s", seed, step, scenariotest.FirstDifference(got, want))
 			}
 			if step%2 == 1 {
-				if want, got := text(t, disruption.Plan(s, engine.Options{}, nil)), text(t, disruption.Plan(s, engine.Options{}, cache)); got != want {
-					t.Fatalf("seed %d, step %d: with a cache another disruption:\n%s", seed, step, firstDifference(got, want))
+				if want, got := scenariotest.Text(t, disruption.Plan(s, engine.Options{}, nil)), scenariotest.Text(t, disruption.Plan(s, engine.Options{}, cache)); got != want {
+					t.Fatalf("seed %d, step %d: with a cache another disruption:\n%s", seed, step, scenariotest.FirstDifference(got, want))
 				}
 			}
 			s = changed(s, r, step)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -16,13 +15,14 @@ import (
 	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // What every node costs beside its machine decides and shows as if each machine were dearer by that: in launches with their bound, in
 // disruption, in savings, in what is said of pools, pods and nodes.
 func TestLawWhatEveryNodeCostsIsAsGoodAsDearerMachines(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		with := paysAnyPrice(s)
 		with.NodeOverheadPrice = 0.0625
 		dear := dearer(with, with.NodeOverheadPrice)
@@ -47,7 +47,7 @@ func TestLawWhatEveryNodeCostsIsAsGoodAsDearerMachines(t *testing.T) {
 			},
 		} {
 			if got, want := jsonOf(t, of(with)), jsonOf(t, of(dear)); got != want {
-				t.Errorf("seed %d, %s: %s", seed, name, firstDifference(got, want))
+				t.Errorf("seed %d, %s: %s", seed, name, scenariotest.FirstDifference(got, want))
 			}
 		}
 	})
@@ -56,16 +56,16 @@ func TestLawWhatEveryNodeCostsIsAsGoodAsDearerMachines(t *testing.T) {
 // A cache that has seen other prices gives no other plan.
 func TestLawCachesKnowWhatNodesCost(t *testing.T) {
 	t.Parallel()
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		cache := &inventory.Cache{}
 		for _, usd := range []float64{0, 0.5, 0.01, 0} {
 			with := *s
 			with.NodeOverheadPrice = usd
-			if got, want := text(t, provisioning.Plan(&with, engine.Options{}, cache)), text(t, provisioning.Plan(&with, engine.Options{}, nil)); got != want {
-				t.Errorf("seed %d, %v: %s", seed, usd, firstDifference(got, want))
+			if got, want := scenariotest.Text(t, provisioning.Plan(&with, engine.Options{}, cache)), scenariotest.Text(t, provisioning.Plan(&with, engine.Options{}, nil)); got != want {
+				t.Errorf("seed %d, %v: %s", seed, usd, scenariotest.FirstDifference(got, want))
 			}
-			if got, want := text(t, disruption.Plan(&with, engine.Options{}, cache)), text(t, disruption.Plan(&with, engine.Options{}, nil)); got != want {
-				t.Errorf("seed %d, %v, disrupt: %s", seed, usd, firstDifference(got, want))
+			if got, want := scenariotest.Text(t, disruption.Plan(&with, engine.Options{}, cache)), scenariotest.Text(t, disruption.Plan(&with, engine.Options{}, nil)); got != want {
+				t.Errorf("seed %d, %v, disrupt: %s", seed, usd, scenariotest.FirstDifference(got, want))
 			}
 		}
 	})
@@ -119,10 +119,10 @@ func TestOverlaysAndWhatNodesCostAddUp(t *testing.T) {
 		{"overlay o adjust=+0.5", 1 + 0.25},
 		{"overlay o adjust=-100%", 0.5*1e-7 + 0.25},
 	} {
-		s := clusterOf(t, "node-overhead-price 0.25", "pool p", "type t cpu=4 mem=8Gi price=0.5", c.overlay, "node n pool=p type=t", "pod big cpu=3", "pod bound cpu=3 node=n")
+		s := scenariotest.Cluster(t, "node-overhead-price 0.25", "pool p", "type t cpu=4 mem=8Gi price=0.5", c.overlay, "node n pool=p type=t", "pod big cpu=3", "pod bound cpu=3 node=n")
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		if len(plan.Launches) != 1 || plan.Launches[0].Price != c.want || plan.Launches[0].Offerings[0].Price != c.want || plan.Cost.LaunchesPerHour != c.want {
-			t.Errorf("%q: %s, want one launch for %v", c.overlay, text(t, plan), c.want)
+			t.Errorf("%q: %s, want one launch for %v", c.overlay, scenariotest.Text(t, plan), c.want)
 		}
 		book := inventory.NewPriceBook(s)
 		if got, known := book.Price(s.Nodes[0].Labels, nil); c.overlay == "" && (!known || got != c.want) {
@@ -137,34 +137,16 @@ func TestOverlaysAndWhatNodesCostAddUp(t *testing.T) {
 	}
 }
 
-// What nodes cost beside their machines changes for nobody how many times the usual price pods wait for.
-func TestPodsWaitForTheUsualPriceWhateverNodesCost(t *testing.T) {
-	t.Parallel()
-	lines := []string{"pool p", "type usual cpu=2 mem=4Gi price=0.01 sold-out", "type rather cpu=2 mem=4Gi price=0.03", "pod web cpu=1"}
-	if plan := provisioning.Plan(clusterOf(t, append(lines, "node-overhead-price 1")...), engine.Options{}, nil); len(plan.Launches) != 1 {
-		t.Errorf("three times the usual price is paid at once, whatever nodes cost: %s", text(t, plan))
-	}
-	lines[2] = "type dear cpu=2 mem=4Gi price=0.05"
-	plain, with := clusterOf(t, lines...), clusterOf(t, append(lines, "node-overhead-price 1")...)
-	a, b := provisioning.Plan(plain, engine.Options{}, nil), provisioning.Plan(with, engine.Options{}, nil)
-	if len(a.Unplaced) != 1 || !reflect.DeepEqual(a.Unplaced, b.Unplaced) {
-		t.Errorf("without: %v\nwith: %v", a.Unplaced, b.Unplaced)
-	}
-	if r := a.Unplaced[0].Reasons[0]; r.Code != engine.CheaperSoldOut {
-		t.Errorf("it waits for another reason: %v", r)
-	}
-}
-
 // DaemonSets' requests are room that each machine lacks: they count without any price.
 func TestDaemonSetsMakeFewLargeMachinesWorthTheirPrice(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p", "type small cpu=2 mem=8Gi price=0.10", "type large cpu=8 mem=32Gi price=0.405", "pods web x4 cpu=1500m"}
-	if n := len(provisioning.Plan(clusterOf(t, lines...), engine.Options{}, nil).Launches); n != 4 {
+	if n := len(provisioning.Plan(scenariotest.Cluster(t, lines...), engine.Options{}, nil).Launches); n != 4 {
 		t.Errorf("%d machines without DaemonSets, want 4 small ones", n)
 	}
-	plan := provisioning.Plan(clusterOf(t, append(lines, "daemonset agent cpu=600m")...), engine.Options{}, nil)
+	plan := provisioning.Plan(scenariotest.Cluster(t, append(lines, "daemonset agent cpu=600m")...), engine.Options{}, nil)
 	if len(plan.Launches) != 1 || plan.Launches[0].InstanceTypes[0] != "large" {
-		t.Errorf("with a DaemonSet: %s", text(t, plan))
+		t.Errorf("with a DaemonSet: %s", scenariotest.Text(t, plan))
 	}
 	if got := plan.Launches[0].Requests[corev1.ResourceCPU]; got.MilliValue() != 6600 {
 		t.Errorf("the machine is asked for %s", got.String())
@@ -183,7 +165,7 @@ func jsonOf(t *testing.T, x any) string {
 // An offering whose price nobody knows has none, also while it is sold out, which takes the mark away that says so.
 func TestAnUnknownPriceIsNotWhatNodesCostBeside(t *testing.T) {
 	t.Parallel()
-	s := clusterOf(t, "node-overhead-price 0.02", "pool p", "type one cpu=2 mem=8Gi price=0.10", "node n pool=p type=one zone=a")
+	s := scenariotest.Cluster(t, "node-overhead-price 0.02", "pool p", "type one cpu=2 mem=8Gi price=0.10", "node n pool=p type=one zone=a")
 	for _, c := range []struct {
 		offering engine.Offering
 		want     float64

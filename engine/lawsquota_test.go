@@ -9,6 +9,7 @@ import (
 	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 )
 
 const quotaSeeds = 300
@@ -78,7 +79,7 @@ func TestReplacementsStayWithinQuotas(t *testing.T) {
 	t.Parallel()
 	replaced := 0
 	rationedClusters(t, func(seed uint64, s *engine.Snapshot) {
-		s = drifting(s)
+		s = scenariotest.Drifting(s)
 		var launches []engine.Launch
 		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			launches = append(launches, d.Replacements...)
@@ -108,8 +109,8 @@ func TestQuotasThatCannotRunOutChangeNothing(t *testing.T) {
 			}
 		}
 		want, got := provisioning.Plan(&free, engine.Options{}, nil), provisioning.Plan(s, engine.Options{}, nil)
-		if text(t, got) != text(t, want) {
-			t.Errorf("seed %d: another plan with quotas that have no end:\n%s", seed, firstDifference(text(t, got), text(t, want)))
+		if scenariotest.Text(t, got) != scenariotest.Text(t, want) {
+			t.Errorf("seed %d: another plan with quotas that have no end:\n%s", seed, scenariotest.FirstDifference(scenariotest.Text(t, got), scenariotest.Text(t, want)))
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // renamed turns the order of the names of types, pools, nodes, groups of pods, disks and DaemonSets around.
@@ -41,7 +42,7 @@ func shapes(plan *engine.Plan, rename func(string) string) []string {
 
 func TestRenamingGivesTheSamePlanUnderOtherNames(t *testing.T) {
 	t.Parallel()
-	for seed := range enginetest.Draws(seeds) {
+	for seed := range enginetest.Draws(scenariotest.Seeds) {
 		words := scenario.RandomText(seed, scenario.Size{Topology: seed%2 == 1})
 		plain, err := scenario.Parse(words)
 		if err != nil {

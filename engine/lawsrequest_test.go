@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // withRequest is the snapshot with a ProvisioningRequest of the class for so many small pods.
@@ -32,8 +33,8 @@ func withRequest(s *engine.Snapshot, class string, count int32) *engine.Snapshot
 // that only checks has nothing started, and the pods that stand for it are named nowhere.
 func TestRoomIsForAllPodsOfARequestOrForNone(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenarioFiles(t) {
-		f := loadScenario(t, path)
+	for _, path := range scenariotest.Files(t, ".") {
+		f := scenariotest.Load(t, path)
 		for _, class := range []string{autoscalingv1.CheckCapacity, autoscalingv1.BestEffortAtomic} {
 			s := withRequest(f.Snapshot, class, 7)
 			plan := provisioning.Plan(s, f.Options, nil)
@@ -58,7 +59,7 @@ func TestRoomIsForAllPodsOfARequestOrForNone(t *testing.T) {
 				}
 			}
 			for _, plan := range []*engine.Plan{plan, disruption.Plan(s, f.Options, nil)} {
-				if text := said(plan); strings.Contains(text, "provisioning-request-law") {
+				if text := scenariotest.Said(plan); strings.Contains(text, "provisioning-request-law") {
 					t.Errorf("%s, %s: pods that do not exist are named:\n%s", filepath.Base(path), class, text)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // crewLabel tells pods of DaemonSets from others, and from those of each other.
@@ -22,7 +23,7 @@ func withCrews(seed uint64, s *engine.Snapshot) {
 	r := rand.New(rand.NewPCG(seed, 53))
 	apps := map[string][]*corev1.Pod{}
 	var names []string
-	for _, p := range waiting(s) {
+	for _, p := range scenariotest.Waiting(s) {
 		if apps[p.Labels["app"]] == nil {
 			names = append(names, p.Labels["app"])
 		}
@@ -99,7 +100,7 @@ func withCrews(seed uint64, s *engine.Snapshot) {
 func TestPodsOfDaemonSetsAreThereFirstOnEveryNewNode(t *testing.T) {
 	t.Parallel()
 	tried, beside := map[string]int{}, 0
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		withCrews(seed, s)
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		backwards := slices.Clone(s.DaemonSets)

@@ -15,6 +15,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/scenario/scenariotest"
 )
 
 // This file binds the pods of a plan one after the other, in the plan's sequence, in a cluster in which all planned machines
@@ -582,7 +583,7 @@ func (b *bench) driverOf(c plainClaim) string {
 func TestEveryPlacementKeepsTheRulesBetweenPodsInSequence(t *testing.T) {
 	t.Parallel()
 	tried := map[string]int{}
-	eachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
+	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
 		for name, pick := range map[string]func(int) int{
 			"cheapest": func(int) int { return 0 }, "dearest": func(n int) int { return n - 1 }, "middle": func(n int) int { return n / 2 },

@@ -17,6 +17,7 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 )
 
 func snapshotOf(t *testing.T, text string) *engine.Snapshot {
@@ -104,7 +105,7 @@ func TestClaimsWithOneProviderIDGiveOnePlan(t *testing.T) {
 		if turned {
 			slices.Reverse(s.NodeClaims)
 		}
-		plans = append(plans, text(t, provisioning.Plan(s, engine.Options{}, nil))+text(t, disruption.Plan(s, engine.Options{}, nil)))
+		plans = append(plans, scenariotest.Text(t, provisioning.Plan(s, engine.Options{}, nil))+scenariotest.Text(t, disruption.Plan(s, engine.Options{}, nil)))
 	}
 	if plans[0] != plans[1] {
 		t.Errorf("the order of the claims decides:\n%s\n%s", plans[0], plans[1])
@@ -303,7 +304,8 @@ func answers(plan *engine.Plan) map[engine.PodID]bool {
 }
 
 func running(s *engine.Snapshot) *corev1.Pod { return s.Pods[0] }
-func oddPod(s *engine.Snapshot) *corev1.Pod  { return s.Pods[1] }
+
+func oddPod(s *engine.Snapshot) *corev1.Pod { return s.Pods[1] }
 
 func addType(s *engine.Snapshot, t engine.InstanceType) {
 	s.Classes[0].InstanceTypes = append(s.Classes[0].InstanceTypes, t)
