@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"tenon.sh/engine/enginetest"
 	"tenon.sh/scenario/scenariotest"
 )
 
@@ -31,16 +30,4 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-}
-
-// drawnFiles are some scenarios for a law, spread over all.
-func drawnFiles(t *testing.T) []string {
-	t.Helper()
-	all := scenariotest.Files(t, ".")
-	var out []string
-	n := int(enginetest.Draws(len(all)))
-	for i := range n {
-		out = append(out, all[i*len(all)/n])
-	}
-	return out
 }

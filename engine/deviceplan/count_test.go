@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/deviceplan"
@@ -67,6 +68,13 @@ func TestANodeHasWhatNobodyTook(t *testing.T) {
 	} {
 		s := scenariotest.Cluster(t, append(c.pods, "pool general", "type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com count=2)", "deviceclass gpu driver=gpu.example.com",
 			"node n pool=general type=one zone=a "+c.node, "pod p cpu=1 devices=(class=gpu)")...)
+		for i, claim := range s.ResourceClaims {
+			if i < len(s.ResourceClaims)-1 { // those of pods that run
+				slice := s.ResourceSlices[0].Spec
+				claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
+					{Driver: slice.Driver, Pool: slice.Pool.Name, Device: slice.Devices[i].Name}}}}
+			}
+		}
 		plan := planOf(s)
 		room := plan.OnNode(s.Nodes[0], !strings.Contains(c.node, "uninitialized"), &s.Classes[0].InstanceTypes[0])
 		if got := holds(room, plan.Of(s.Pods[len(s.Pods)-1])); got != c.want {

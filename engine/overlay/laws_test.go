@@ -18,7 +18,7 @@ import (
 // TestOverlaysThatChangeNothingChangeNoPlan lays an overlay over every scenario that leaves all prices as they are.
 func TestOverlaysThatChangeNothingChangeNoPlan(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenariotest.Files(t, "..") {
+	for _, path := range scenariotest.Drawn(t, "..") {
 		f := scenariotest.Load(t, path)
 		if len(f.Snapshot.NodeOverlays) > 0 {
 			continue

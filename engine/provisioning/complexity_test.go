@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario/workload"
 )
@@ -50,7 +51,7 @@ func numberedValues(prefix string, n int) []string {
 // they ask for, nor as an alternative.
 func TestWhatNoMachineHasMakesNoDifference(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range enginetest.Few(4) {
 		s := workload.Flexible(40, seed, 0)
 		zones := []string{"us-east-1a", "us-east-1b", "us-east-1c"}
 		plain := withAsk(s, func(_ int, pod *corev1.Pod) {

@@ -54,7 +54,7 @@ func TestWithoutWhatARefusalNamesTheRestOfItIsLeft(t *testing.T) {
 	for seed := range enginetest.Draws(250) {
 		law(seed, scenario.Random(seed, scenario.Size{Topology: true}))
 	}
-	for seed := range enginetest.Draws(8) {
+	for seed := range enginetest.Few(8) {
 		law(seed, workload.Flexible(30, seed, 4))
 	}
 	t.Logf("reasons tried: %v", tried)

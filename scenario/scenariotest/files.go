@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/scenario"
 )
 
@@ -20,6 +21,18 @@ func Files(t *testing.T, folder string) []string {
 		all = append(all, files...)
 	}
 	return all
+}
+
+// Drawn are some of the files for a law, spread over all; see enginetest.Draws.
+func Drawn(t *testing.T, folder string) []string {
+	t.Helper()
+	all := Files(t, folder)
+	var out []string
+	n := int(enginetest.Draws(len(all)))
+	for i := range n {
+		out = append(out, all[i*len(all)/n])
+	}
+	return out
 }
 
 // Load reads a scenario file.

@@ -33,7 +33,7 @@ func withBuffer(s *engine.Snapshot, replicas int32, cpu string) *engine.Snapshot
 // TestBuffersOfNothingChangeNoPlan adds, to every scenario, a buffer of size 0, and one whose strategy is another program's.
 func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenariotest.Files(t, ".") {
+	for _, path := range scenariotest.Drawn(t, ".") {
 		f := scenariotest.Load(t, path)
 		foreign := withBuffer(f.Snapshot, 5, "1")
 		foreign.CapacityBuffers[len(foreign.CapacityBuffers)-1].Spec.ProvisioningStrategy = new("example.com/other")
@@ -54,7 +54,7 @@ func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 // room is accounted for.
 func TestRoomIsNobodysPod(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenariotest.Files(t, ".") {
+	for _, path := range scenariotest.Drawn(t, ".") {
 		f := scenariotest.Load(t, path)
 		with := withBuffer(f.Snapshot, 3, "100m")
 		plain, plan := provisioning.Plan(f.Snapshot, f.Options, nil), provisioning.Plan(with, f.Options, nil)

@@ -104,7 +104,7 @@ func TestInputOrderDoesNotMatter(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range drawnFiles(t) {
+	for _, file := range scenariotest.Drawn(t, ".") {
 		check(file, scenariotest.Load(t, file).Snapshot)
 	}
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) { check(seed, s) })
@@ -132,7 +132,7 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 			t.Errorf("%v: the file gives\n%s\nnot\n%s", name, got, want)
 		}
 	}
-	for _, file := range drawnFiles(t) {
+	for _, file := range scenariotest.Drawn(t, ".") {
 		check(file, scenariotest.Load(t, file).Snapshot)
 	}
 	for seed := range enginetest.Draws(20) {

@@ -1,4 +1,4 @@
-package provisioning_test
+package engine_test
 
 import (
 	"fmt"
@@ -6,16 +6,49 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/provider/catalog"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/workload"
 )
 
+// This file holds what plans of whole workloads may cost.
+
+// Machines for many shapes of pods with GPUs, of which each holds few, cost hardly more than they have to, and the bound says so.
+func TestPlansForFleetsWithGPUsAreNearTheirBound(t *testing.T) {
+	t.Parallel()
+	for seed := range enginetest.Few(4) {
+		plan := provisioning.Plan(workload.Fleet(2000, seed), engine.Options{}, nil)
+		t.Logf("seed %d: %.2f USD/h, %.2f %% above the bound", seed, plan.Cost.LaunchesPerHour, 100*plan.Cost.Gap)
+		if len(plan.Unplaced) > 0 || plan.Cost.Gap > 0.03 || plan.Cost.Gap < 0 {
+			t.Errorf("seed %d: %d pods are left, and the plan is %.2f %% above the bound", seed, len(plan.Unplaced), 100*plan.Cost.Gap)
+		}
+	}
+}
+
+// Azure's offerings carry labels, and its sizes can turn out in several ways: its catalog is held to what holds for others.
+func TestPlansOnAzureAreValidAndNearTheirBound(t *testing.T) {
+	t.Parallel()
+	for kind, gap := range map[string]float64{workload.Mix: 0.1, workload.Spread: 0.25, workload.GPU: 0.1} { // few pods, some alone on their machine
+		s := workload.OnAzure(workload.Cost(kind, 200, 1, v1.CapacityTypeOnDemand, v1.CapacityTypeSpot), kind)
+		s.Classes[0].InstanceTypes = catalog.Azure(catalog.AzureRegion, kind == workload.Spread)
+		plan := provisioning.Plan(s, engine.Options{}, nil)
+		for _, fault := range faults(s, plan) {
+			t.Errorf("%s: %s", kind, fault)
+		}
+		if len(plan.Unplaced) > 0 || plan.Cost.Bound > plan.Cost.LaunchesPerHour*(1+1e-9) || plan.Cost.Gap > gap {
+			t.Errorf("%s: %d pods refused, %+v", kind, len(plan.Unplaced), plan.Cost)
+		}
+	}
+}
+
 // Replicas are kept apart by exchanging pods between machines. However many exchanges that takes, every pod has one place.
 func TestReplicasAreKeptApartWithoutLosingAny(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	for seed := range enginetest.Draws(8) {
 		s := workload.Cost(workload.Web, 1000, seed, "on-demand")
 		for _, pod := range s.Pods {
 			controller := true

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 	"tenon.sh/scenario/scenariotest"
@@ -73,7 +74,7 @@ func TestLawWhatIsLostTogetherIsNeverMore(t *testing.T) {
 func TestWhatFewerLossesCost(t *testing.T) {
 	t.Parallel()
 	var clusters []*engine.Snapshot
-	for seed := range uint64(5) {
+	for seed := range enginetest.Few(5) {
 		rng := rand.New(rand.NewPCG(seed+1, 1))
 		lines := []string{"catalog aws", "pool general karpenter.k8s.aws/instance-category in (c,m,r) arch in (amd64) karpenter.k8s.aws/instance-generation > 4 capacity in (spot,on-demand)"}
 		for o := range 40 {

@@ -33,7 +33,7 @@ func withRequest(s *engine.Snapshot, class string, count int32) *engine.Snapshot
 // that only checks has nothing started, and the pods that stand for it are named nowhere.
 func TestRoomIsForAllPodsOfARequestOrForNone(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenariotest.Files(t, ".") {
+	for _, path := range scenariotest.Drawn(t, ".") {
 		f := scenariotest.Load(t, path)
 		for _, class := range []string{autoscalingv1.CheckCapacity, autoscalingv1.BestEffortAtomic} {
 			s := withRequest(f.Snapshot, class, 7)
