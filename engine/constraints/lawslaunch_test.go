@@ -17,6 +17,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
@@ -66,8 +67,9 @@ func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.
 	const hours = 6
 	// In row: one each for the first failure and the second, then one after 1, 2, 4, ... 32 minutes, and one an hour.
 	most := 2 + int(math.Ceil(math.Log2(60))) + hours
-	for _, d := range differences() {
-		for seed := range uint64(6) {
+	for i, d := range differences() {
+		for k := range enginetest.Few(6) {
+			seed := (uint64(i) + k) % 6
 			t.Run(fmt.Sprintf("%s/%d", d.name, seed), func(t *testing.T) {
 				t.Parallel()
 				random := rand.New(rand.NewPCG(seed, 33))
