@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/inventory"
@@ -134,6 +135,26 @@ func TestHowLongFailuresLast(t *testing.T) {
 		}
 		if until := f.Until().Sub(last); until != c.until || closed != c.closed {
 			t.Errorf("%s, %d in a row: until %v, closed %v; want %v and %v", c.shape, c.count, until, closed, c.until, c.closed)
+		}
+	}
+}
+
+// What is written on a pool counts for a day, for machines of its template, and only if it can be read. A clock may be wrong by an hour.
+func TestWhatAPoolRemembersHasAnEnd(t *testing.T) {
+	t.Parallel()
+	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=4Gi price=0.1")
+	pool := s.NodePools[0]
+	begin := s.Now
+	text := (&constraints.LaunchBackoff{Failures: []constraints.LaunchFailure{{Shape: "s", InstanceTypes: []string{"two"}, Count: 3, Last: begin}}}).Text(s, pool)
+	for _, c := range []struct {
+		later time.Duration
+		text  string
+		want  int
+	}{{0, text, 1}, {24*time.Hour - time.Second, text, 1}, {24 * time.Hour, text, 0}, {-time.Hour, text, 1}, {-2 * time.Hour, text, 0}, {0, "{", 0}, {0, "", 0},
+		{0, strings.Replace(text, `"for":"`, `"for":"other`, 1), 0}} {
+		s.Now, pool.Annotations = begin.Add(c.later), map[string]string{v1.LaunchBackoffAnnotationKey: c.text}
+		if got := constraints.LaunchFailures(s, pool); len(got) != c.want {
+			t.Errorf("%v later, %.40q: %+v, want %d", c.later, c.text, got, c.want)
 		}
 	}
 }

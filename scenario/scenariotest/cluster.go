@@ -1,6 +1,3 @@
-// Package scenariotest gives tests clusters: those that a few lines of the scenario notation describe, those that are drawn by chance, and
-// those of the engine's scenario files. It is for tests of packages below and above package scenario; package enginetest, which does
-// without the notation, is for tests inside the packages that scenario imports.
 package scenariotest
 
 import (
@@ -86,4 +83,33 @@ func WriteBackoffs(s *engine.Snapshot, plan *engine.Plan) {
 			}
 		}
 	}
+}
+
+// Unfit is a machine that was started for a pod, is ready for a few seconds, and is not what was planned.
+func Unfit(t *testing.T, differs func(*engine.Snapshot), more ...string) *engine.Snapshot {
+	t.Helper()
+	s := Cluster(t, append([]string{
+		"pool general",
+		"type two cpu=2 mem=4Gi ephemeral-storage=20Gi zones=a price=0.05",
+		"node n pool=general type=two zone=a age=2m planned=web-1",
+	}, more...)...)
+	ReadyFor(s, 5*time.Second)
+	differs(s)
+	return s
+}
+
+// Tainted puts a taint on the first node.
+func Tainted(key string) func(*engine.Snapshot) {
+	return func(s *engine.Snapshot) {
+		s.Nodes[0].Spec.Taints = append(s.Nodes[0].Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+// Bought lists the types of the machines that the plan starts.
+func Bought(plan *engine.Plan) []string {
+	var out []string
+	for _, l := range plan.Launches {
+		out = append(out, l.InstanceTypes...)
+	}
+	return out
 }
