@@ -144,7 +144,7 @@ explore: ## Run 100,000 interleavings of the reconcilers (half an hour of 2 core
 	@EXPLORE_STARS=10000 go test -count 1 -v -timeout 2h -run '^TestFailuresThatArePutInAreFound$$' ./explore
 
 mutate: ## Change 100 places of the engine drawn by chance, one at a time, and say what no test notices (an hour or two). SEED=n, COUNT=n, FOLDERS=a,b.
-	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./oracle,./engine/packing+all,./engine+all,./cli
+	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./engine/...,./oracle,./engine/...+all,./cli
 
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 8h $(or $(PKG),./...)

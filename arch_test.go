@@ -173,7 +173,7 @@ const mostLines = 5000
 var longPackages = []string{"engine/packing"}
 
 // testOnly lists packages that hold tests for others to run. They may import "testing", and only test files may import them.
-var testOnly = []string{"cluster/clustertest", "engine/enginetest", "playground/playgroundtest", "provider/aws/awstest", "provider/azure/azuretest", "provider/providertest"}
+var testOnly = []string{"cluster/clustertest", "engine/enginetest", "playground/playgroundtest", "provider/aws/awstest", "provider/azure/azuretest", "provider/providertest", "scenario/scenariotest"}
 
 // bannedNames say nothing about what they name. bannedEndings say no more at the end of a type's name.
 var (

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"tenon.sh/engine/enginetest"
-	"tenon.sh/scenario"
+	"tenon.sh/scenario/scenariotest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the engine answers into the scenarios of testdata")
@@ -16,10 +15,10 @@ var rewrite = flag.Bool("rewrite", false, "write what the engine answers into th
 // TestScenarios runs every scenario, of plans and of claims' lives. A file's name is the rule that it protects.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	for _, path := range scenarioFiles(t) {
+	for _, path := range scenariotest.Files(t, ".") {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			t.Parallel()
-			f := loadScenario(t, path)
+			f := scenariotest.Load(t, path)
 			if *rewrite {
 				if err := os.WriteFile(path, []byte(f.Run()), 0o644); err != nil {
 					t.Fatal(err)
@@ -31,42 +30,4 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
-}
-
-func scenarioFiles(t *testing.T) []string {
-	t.Helper()
-	var all []string
-	for _, pattern := range []string{"testdata/*.txt", "lifecycle/testdata/*.txt"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no scenarios in %s: %v", pattern, err)
-		}
-		all = append(all, files...)
-	}
-	return all
-}
-
-// drawnFiles are some scenarios for a law, spread over all.
-func drawnFiles(t *testing.T) []string {
-	t.Helper()
-	all := scenarioFiles(t)
-	var out []string
-	n := int(enginetest.Draws(len(all)))
-	for i := range n {
-		out = append(out, all[i*len(all)/n])
-	}
-	return out
-}
-
-func loadScenario(t *testing.T, path string) *scenario.File {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := scenario.Parse(string(text))
-	if err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-	return f
 }

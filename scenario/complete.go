@@ -83,8 +83,8 @@ func (m *manifest) addClass(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// completeAges gives claims of which nobody has written how long they live what their pool says of that. A claim of a cluster has it
-// written down, so that the default would be a guess.
+// completeAges sets expireAfter from the NodePool if the NodeClaim has none. Claims of a cluster have one, so that the default of the
+// API would be a guess.
 func (m *manifest) completeAges() {
 	for _, c := range m.ageless {
 		c.Spec.ExpireAfter = v1.NillableDuration{}

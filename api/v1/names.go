@@ -53,7 +53,6 @@ const (
 const (
 	UnregisteredTaintKey    = "karpenter.sh/unregistered"
 	DisruptedTaintKey       = "karpenter.sh/disrupted"
-	RebootingTaintKey       = "karpenter.sh/rebooting"
 	LeavingSoonTaintKey     = "tenon.sh/leaving-soon"
 	ReadinessTaintPrefix    = "readiness.k8s.io/" // every taint that begins so is temporary
 	CloudProviderTaintKey   = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -80,9 +79,4 @@ func DisruptedTaint() corev1.Taint {
 // LeavingSoonTaint sends pods elsewhere, if there is room, from a node that goes as soon as budgets allow.
 func LeavingSoonTaint() corev1.Taint {
 	return corev1.Taint{Key: LeavingSoonTaintKey, Effect: corev1.TaintEffectPreferNoSchedule}
-}
-
-// RebootingTaint keeps pods off a node that is being rebooted.
-func RebootingTaint() corev1.Taint {
-	return corev1.Taint{Key: RebootingTaintKey, Effect: corev1.TaintEffectNoSchedule}
 }

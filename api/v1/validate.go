@@ -36,16 +36,6 @@ func (p *NodePool) RuntimeValidate() error {
 	return errors.New(strings.Join(violations, "; "))
 }
 
-// ValidateRequirement checks one requirement of a pool or a pod: its key, its
-// operator and its values. The error lists every violation.
-func ValidateRequirement(r Requirement) error {
-	violations := requirementViolations(r)
-	if len(violations) == 0 {
-		return nil
-	}
-	return fmt.Errorf("requirement on %q: %s", r.Key, strings.Join(violations, "; "))
-}
-
 func labelViolations(labels map[string]string) (out []string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		field := fmt.Sprintf("spec.template.metadata.labels[%s]", key)

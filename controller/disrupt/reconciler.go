@@ -48,7 +48,7 @@ type Config struct {
 	Record func(context.Context, *engine.Snapshot, *engine.Plan)
 	// Begun, unless nil, is told after each pass which of the plan's disruptions have begun.
 	Begun func(*engine.Snapshot, *engine.Plan, []engine.Disruption)
-	// AtOnce is how many disruptions are carried out at the same time; 0 means 8.
+	// AtOnce is how many disruptions are carried out at the same time; 0 means atOnce.
 	AtOnce int
 }
 

@@ -83,7 +83,6 @@ func TestANodeInUseStays(t *testing.T) {
 	}
 }
 
-// The watch lags: it shows no pod on the node, but the API server has one.
 // unseenPods lists pods node by node alone: the watch does not show them yet.
 func unseenPods(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	asked := client.ListOptions{}
@@ -97,6 +96,7 @@ func unseenPods(ctx context.Context, c client.WithWatch, list client.ObjectList,
 	return c.List(ctx, list, opts...)
 }
 
+// The watch lags: it shows no pod on the node, but the API server has one.
 func TestAPodThatArrivedUnseenKeepsItsNode(t *testing.T) {
 	pool := clustertest.Pool("general")
 	claim, node := clustertest.Machine(pool, "general-a", old)

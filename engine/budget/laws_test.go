@@ -46,7 +46,7 @@ func TestBudgetsOpenWhenTheySay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 8 {
+		for range enginetest.Draws(8) {
 			pool := &v1.NodePool{}
 			pool.Annotations = map[string]string{v1.BudgetTimeZoneAnnotationKey: name}
 			pool.Spec.Disruption.Budgets = someBudgets(r)

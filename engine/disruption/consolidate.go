@@ -531,11 +531,11 @@ func (c *consolidator) value(h *inventory.Machine) float64 {
 // it would soon end up with the type that is interrupted most.
 const leastSpot = 15
 
-// spotRefusal keeps spot machines from being replaced by spot machines, unless that is asked for and there is a choice.
 // mostForSpread is the share of a spot machine's price that its replacement has to save at least, where new ones may be that much dearer
 // to be lost apart. What is allowed beyond is for new machines: cheaper ones are not refused for it.
 const mostForSpread = 0.02
 
+// spotRefusal keeps spot machines from being replaced by spot machines, unless that is asked for and there is a choice.
 func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
 	for _, h := range p.Machines {
 		if h.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot {

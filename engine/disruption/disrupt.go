@@ -167,7 +167,7 @@ func (d *planner) refuse(h *inventory.Machine, r engine.Reason) {
 	}
 }
 
-// setReason is keep for a reason that says more than why the machine is not removed to save money.
+// setReason is refuse for a reason that says more than why the machine is not removed to save money.
 func (d *planner) setReason(h *inventory.Machine, r engine.Reason) {
 	if d.verdicts[h].OK() || slices.Contains([]engine.Code{engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere}, r.Code) {
 		d.why[h] = r

@@ -17,6 +17,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/device"
 	"tenon.sh/engine/dra"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/scenario"
 )
@@ -139,7 +140,7 @@ func TestPlansAreServedByKubeSchedulersAllocator(t *testing.T) {
 	compiled := cel.NewCache(1000, cel.Features{EnableConsumableCapacity: true})
 	found := map[string]int{}
 	first := uint64(numberFrom(t, "ORACLE_SEED", 1))
-	for seed := first; seed < first+uint64(numberFrom(t, "ORACLE_PLANS", 400)); seed++ {
+	for seed := first; seed < first+uint64(numberFrom(t, "ORACLE_PLANS", 100+int(enginetest.Draws(300)))); seed++ {
 		c := drawCluster(t, seed)
 		plan := provisioning.Plan(c.Snapshot, engine.Options{Threads: 1}, nil)
 		check := func(where string, published []*resourcev1.ResourceSlice, pods []string) {

@@ -1,4 +1,5 @@
-// Package enginetest builds the objects that tests of the engine start from.
+// Package enginetest builds the objects that tests of the engine start from, and says how many random inputs they draw. It knows no
+// package above engine, so that all may use it inside; package scenario/scenariotest reads the notation of scenarios.
 package enginetest
 
 import (

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/requirement"
 )
 
@@ -14,7 +15,7 @@ func TestFoldingKeepsTheMeaning(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	texts := map[string]string{} // meaning → text, for expressions of values that the meaning shows in full
-	for range 20000 {
+	for range enginetest.Draws(20000) {
 		all := make([]requirement.Expression, r.IntN(4))
 		for i := range all {
 			all[i] = drawRule(r)

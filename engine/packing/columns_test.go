@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/packing"
 )
 
@@ -13,7 +14,7 @@ import (
 // leave is for the pods that are left: these are no more than without a search.
 func TestASearchBelowALimitLeavesNoMorePods(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
+	for seed := range enginetest.Draws(40) {
 		r := rand.New(rand.NewPCG(seed, 23))
 		var pods []packing.Class
 		for range 12 {

@@ -114,8 +114,7 @@ type Node struct {
 	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0. Doubtful are those of the
 	// groups' pods that may not come.
 	Groups, Sets, Doubtful []Tally
-	// Ending counts, for sets of all keys, pods that end to make room for those that have their home here. They are company
-	// only if none of these comes.
+	// Ending counts, for sets of all keys, victims of preemption; they count for affinity only if the preemptor does not come.
 	Ending []Tally
 }
 

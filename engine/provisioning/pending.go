@@ -13,13 +13,13 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// pendingClass is pods to plan for that ask for the same. Home is the machine that they are expected on, nil for none.
+// pendingClass is pods to plan for that ask for the same. Assigned is the machine that they are expected on, nil for none.
 type pendingClass struct {
 	Pods        []*corev1.Pod
 	info        *inventory.PodInfo // of one that is like them
 	constraints *constraints.PodConstraints
 	assigned    *inventory.Machine
-	// proposed is true where the home is only a proposal: room has to be there.
+	// proposed is true if the assigned machine is only a proposal: room has to be there.
 	proposed bool
 	batch    int
 	From     *inventory.Machine // in a trial that only counts pods, the machine on which they run; nil for pods that wait

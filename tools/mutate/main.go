@@ -88,7 +88,7 @@ const (
 // A tester runs the tests of the module at root against changed sources.
 type tester struct {
 	root    string
-	then    []string // packages as ./engine or ./engine+all
+	then    []string // packages as ./engine, ./engine/... or ./engine+all
 	timeout time.Duration
 }
 

@@ -122,11 +122,7 @@ func (s *Subscription) list(c *Call) answer {
 		if !inGroup || !inParent {
 			continue
 		}
-		body := s.shown(r)
-		if c.Query.Get("statusOnly") == "true" {
-			body = s.statusOf(r)
-		}
-		values = append(values, body)
+		values = append(values, s.shown(r))
 	}
 	return s.page(c, values, pageSize)
 }

@@ -139,12 +139,6 @@ func (s *Subscription) viewed(vm *resource) object {
 	return out
 }
 
-// statusOf is a machine's state and no more.
-func (s *Subscription) statusOf(vm *resource) object {
-	return object{"id": vm.id, "name": vm.name(), "type": vm.body["type"], "location": vm.body["location"],
-		"properties": object{"instanceView": at(s.viewed(vm), "properties.instanceView")}}
-}
-
 // patchVM changes tags, and adds identities.
 func (s *Subscription) patchVM(c *Call) answer {
 	vm := s.resources[c.id()]

@@ -31,15 +31,6 @@ func (c *Cloud) VMs(ctx context.Context, group string) ([]*armcompute.VirtualMac
 	})
 }
 
-// VMStates are all machines of the subscription with their IDs and states, and nothing else.
-func (c *Cloud) VMStates(ctx context.Context) ([]*armcompute.VirtualMachine, error) {
-	only := "true"
-	return all(ctx, "VirtualMachines_ListAll", "", c.machines.NewListAllPager(&armcompute.VirtualMachinesClientListAllOptions{StatusOnly: &only}),
-		func(page armcompute.VirtualMachinesClientListAllResponse) []*armcompute.VirtualMachine {
-			return page.Value
-		})
-}
-
 // UpdateVM changes tags, all of them, or adds identities.
 func (c *Cloud) UpdateVM(ctx context.Context, group, name string, update armcompute.VirtualMachineUpdate) error {
 	return done(ctx, c, "VirtualMachines_Update", name, func(ctx context.Context) (*runtime.Poller[armcompute.VirtualMachinesClientUpdateResponse], error) {
@@ -76,11 +67,4 @@ func (c *Cloud) DiskEncryptionSet(ctx context.Context, id string) error {
 // Disks are the disks of a group.
 func (c *Cloud) Disks(ctx context.Context, group string) ([]*armcompute.Disk, error) {
 	return all(ctx, "Disks_ListByResourceGroup", group, c.disks.NewListByResourceGroupPager(group, nil), func(page armcompute.DisksClientListByResourceGroupResponse) []*armcompute.Disk { return page.Value })
-}
-
-// DeleteDisk deletes a disk. That there is none is no error.
-func (c *Cloud) DeleteDisk(ctx context.Context, group, name string) error {
-	return done(ctx, c, "Disks_Delete", name, func(ctx context.Context) (*runtime.Poller[armcompute.DisksClientDeleteResponse], error) {
-		return c.disks.BeginDelete(ctx, group, name, nil)
-	})
 }

@@ -151,17 +151,3 @@ func meets(values []string, r corev1.NodeSelectorRequirement) bool {
 	}
 	return false
 }
-
-// Labels are those of the machines that each image is for, with the values that will do.
-func Labels(images []azurev1beta1.NodeImage) (out []map[string][]string) {
-	for _, image := range images {
-		labels := map[string][]string{}
-		for _, r := range image.Requirements {
-			if r.Operator == corev1.NodeSelectorOpIn {
-				labels[r.Key] = slices.Clone(r.Values)
-			}
-		}
-		out = append(out, labels)
-	}
-	return out
-}

@@ -212,12 +212,4 @@ func (m *Market) Size(name string) (size.Figures, bool) {
 	return s.sizes[i], true
 }
 
-// PricesNote says what is to be known of where prices are from, "" if they are Azure's and up to date.
-func (m *Market) PricesNote() string {
-	problem := m.retail.problem()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.prices.note(problem)
-}
-
 var errNotAsked = errors.New("no answer of Azure yet")

@@ -1,7 +1,6 @@
 package market
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
@@ -71,21 +70,4 @@ func (p *prices) of(sizes []size.Figures) map[string]price.Price {
 func seriesOf(name string) string {
 	parsed, _ := size.ParseName(name)
 	return parsed.Series
-}
-
-// note says what is to be known of the prices, given what the last call for them ended in.
-func (p *prices) note(problem error) string {
-	builtIn := "prices are built in, those of " + catalog.AzureRegion
-	if p.region != catalog.AzureRegion {
-		builtIn += " and not of " + p.region
-	}
-	switch {
-	case p.none:
-		return builtIn + ": this cloud has no retail prices"
-	case p.retail == nil:
-		return fmt.Sprintf("%s: %v", builtIn, problem)
-	case problem != nil:
-		return fmt.Sprintf("prices are of %s: %v", p.asked.UTC().Format(time.RFC3339), problem)
-	}
-	return ""
 }
