@@ -69,9 +69,11 @@ func (w *world) replacedBeforeItsEnd(life time.Duration) bool {
 	w.goes(claim, time.Minute)
 	w.running(2, time.Minute)
 	w.quiet(time.Second, time.Minute)
+	if mark, marked := inventory.MarkOf(was); !marked || mark.Reason != v1.Expired {
+		return false
+	}
 	claims.check(w.TB)
-	mark, marked := inventory.MarkOf(was)
-	return marked && mark.Reason == v1.Expired
+	return true
 }
 
 // forcefulExpiry lets a node reach its end though its pod may not be disrupted. Its grace period is what the pod gets.

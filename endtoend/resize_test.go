@@ -99,7 +99,7 @@ func (w *world) tryResize(name, cpu string) error {
 // resizeIs waits until the pod has been given so many cores, and waits for more for the reason; empty for none.
 func (w *world) resizeIs(name, reason, cpu string) {
 	w.Helper()
-	w.until(30*time.Second, func() (bool, string) {
+	w.until(time.Minute, func() (bool, string) {
 		pod := &corev1.Pod{}
 		w.must(w.Get(w, client.ObjectKey{Namespace: "default", Name: name}, pod))
 		why := ""

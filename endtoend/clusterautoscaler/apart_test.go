@@ -70,7 +70,7 @@ func TestEachKeepsToItsOwnNodes(t *testing.T) {
 	// A group without a taint is for the same pods as the pool.
 	mixed.boot()
 	legacy.mark(stuck, candidateTaint, time.Now())
-	w.until(30*time.Second, func() (bool, string) {
+	w.until(time.Minute, func() (bool, string) {
 		text := w.tenon("doctor", "--cloud=false")
 		return strings.Contains(text, "NodePool general") && strings.Contains(text, "node group mixed are for the same pods, such as default/web"), text
 	})

@@ -39,7 +39,7 @@ func TestNobodyBuysTwiceForAPodThatBothCouldServe(t *testing.T) {
 	if len(served) != 1 {
 		t.Fatalf("the group grows for %v", served)
 	}
-	w.until(10*time.Second, func() (bool, string) {
+	w.until(time.Minute, func() (bool, string) {
 		text := w.tenon("explain", "pod", served[0])
 		return strings.Contains(text, "it waits for another autoscaler") && strings.Contains(text, "it scales up group gpu-group for the pod"), text
 	})
