@@ -29,8 +29,9 @@ PLATFORMS ?= linux/amd64 linux/arm64
 # compiled as usual, and so is what the root module shares with it, which is compiled only once for both.
 controlplane_goflags := $(GOFLAGS) -gcflags=k8s.io/kubernetes/...=-l -gcflags=k8s.io/kubernetes/pkg/scheduler/...= -gcflags=go.etcd.io/...=-l
 
-# Tests with a neighbour's program: a target test-NAME for each. In package endtoend these are the tests with the neighbour's name.
-neighbours := argo aws browser clusterapi descheduler keda kueue prometheus vpa
+# What make test leaves out: a target test-NAME for each group. Tests with a neighbour's program, which in package endtoend are the tests
+# with the neighbour's name; the charts and what else users deploy, read with Helm's and Prometheus' own libraries; all random inputs.
+neighbours := draws deploy argo aws browser clusterapi descheduler keda kueue prometheus vpa
 neighbour_tests := Argo|Kueue|Descheduler|VerticalPodAutoscaler
 go_test := go test -vet=off -timeout $(TEST_TIMEOUT)
 
@@ -84,19 +85,19 @@ demo-capi: bin/controlplane bin/clusterapi ## The same with Cluster API's own co
 playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
 	@exec bin/tenon playground $(ARGS)
 
-quick: ## While you edit: format, vet, the architecture, all packages whose tests need no control plane, one draw in ten.
+quick: export EXPLORE_RUNS = 100
+quick: ## While you edit: format, vet, the architecture, all packages whose tests need neither a control plane nor moto.
 	@echo '==> gofmt' && tools/gofmt.sh
 	@echo '==> go vet' && go vet ./...
-	@echo '==> tests' && go list -f '{{ .ImportPath }} {{ .TestImports }} {{ .XTestImports }}' ./... | grep -v -e playgroundtest -e awstest -e '^tenon.sh/endtoend' -e '^tenon.sh/oracle ' | \
-		awk '$$2 != "[]" || $$3 != "[]" { print $$1 }' | xargs go test -vet=off
+	@echo '==> tests' && packages=$$(go list -f '{{ .ImportPath }} {{ .TestImports }} {{ .XTestImports }}' ./...) && go test -vet=off $$(echo "$$packages" | \
+		grep -v -e playgroundtest -e awstest -e '^tenon.sh/endtoend' -e '^tenon.sh/oracle ' -e '^tenon.sh ' | awk '$$2 != "[]" || $$3 != "[]" { print $$1 }')
 	@echo '==> architecture' && go test -vet=off -run Architecture .
 
-test: export TENON_DRAWS = all
 test: export CONTROLPLANE_GOFLAGS = $(controlplane_goflags)
-test: bin/controlplane ## Run all tests but those with a neighbour's program.
+test: bin/controlplane ## Run the tests that need no neighbour's program: all of the root module, one random input in ten.
 	@tools/test.sh $(PACKAGES_AT_A_TIME) $(TEST_TIMEOUT) '$(neighbour_tests)'
 
-test-neighbours: $(addprefix test-,$(neighbours)) ## Run the tests with neighbours' programs, of which there is a target each: test-argo, test-keda …
+test-neighbours: $(addprefix test-,$(neighbours)) ## Run the tests that make test leaves out. There is a target for each group: test-deploy, test-keda …
 
 test-all: test test-neighbours ## Run all tests of all modules.
 
@@ -113,8 +114,15 @@ test-browser:
 test-clusterapi: bin/controlplane bin/clusterapi
 	@cd endtoend/clusterapi && go vet ./... && $(go_test) ./...
 
+test-deploy: bin/controlplane
+	@cd deploy/test && go vet ./... && $(go_test) ./...
+
 test-descheduler: bin/controlplane bin/descheduler
 	@$(go_test) ./endtoend -run Descheduler
+
+test-draws: export TENON_DRAWS = all
+test-draws:
+	@$(go_test) -p $(PACKAGES_AT_A_TIME) ./engine/...
 
 test-keda: bin/controlplane bin/keda
 	@$(go_test) ./endtoend/keda
@@ -131,8 +139,9 @@ test-vpa: bin/controlplane bin/vpa
 
 race: export CGO_ENABLED = 1
 race: export TENON_DRAWS = all
-race: bin/controlplane ## Run the tests of the root module under the race detector (this one needs a C compiler).
-	@go list ./... | grep -v -e /endtoend/keda -e /endtoend/prometheus | xargs go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) -skip '$(neighbour_tests)'
+race: bin/controlplane ## Run the tests of the root module that need no neighbour's program under the race detector (this one needs a C compiler).
+	@packages=$$(go list ./...) && go test -race -p $(PACKAGES_AT_A_TIME) -timeout $(TEST_TIMEOUT) -skip '$(neighbour_tests)' \
+		$$(echo "$$packages" | grep -v -e /endtoend/keda -e /endtoend/prometheus)
 
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
 	@ORACLE_PLACEMENTS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestPlansOfDrawnClustersPassKubeScheduler$$' ./oracle
@@ -151,7 +160,7 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/test && go vet ./...) && (cd deploy/image && go vet ./...) && (cd tools && go vet ./mutate)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/image && go vet ./...) && (cd tools && go vet ./mutate)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> generated files' && tools/check-generated.sh

@@ -19,6 +19,9 @@ func TestScenarios(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
 			t.Parallel()
 			f := scenariotest.Load(t, path)
+			if !strings.Contains(f.Run(), "\n----\n") {
+				t.Fatalf("%s asks nothing: it has to end with a command, such as provision, and a line ----", path)
+			}
 			if *rewrite {
 				if err := os.WriteFile(path, []byte(f.Run()), 0o644); err != nil {
 					t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 // This file reads what statements say about disruption, beyond the fields of the kinds themselves.
 
-const poolAnnotationWords = "pause= pause-reason= retire drift= time-zone= replace-budget= delete-budget= payback= halted="
+const poolAnnotationWords = "pause= pause-reason= retire drift= time-zone= replace-budget= delete-budget= payback= price-patience= halted="
 
 // annotationWord reads the words that are a pool's own annotations.
 func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err error) {

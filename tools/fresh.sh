@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs commands as on a fresh machine, one after the other, and says how long each took: in a clone of the last commit, with an empty
-# build cache and an empty module cache that are theirs alone. Without arguments: make demo, make test, and .ci/run, which finds the caches
+# build cache and an empty module cache that are theirs alone. Without arguments: make demo ARGS=--exit, make test, and .ci/run, which finds the caches
 # warm by then. FRESH_DIR is where all of that is, and stays: a second call with the same folder shows the same commands with warm caches.
 #
 #	tools/fresh.sh 'make demo ARGS=--exit' 'make test'
@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 dir=${FRESH_DIR:-$(mktemp -d)}
 if [ -z "${FRESH_DIR:-}" ]; then trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT; fi
 mkdir -p "$dir/cache" "$dir/modules"
+dir=$(cd "$dir" && pwd)
 export GOCACHE=$dir/cache GOMODCACHE=$dir/modules
 if [ -d "$dir/tree" ]; then
 	git -C "$dir/tree" pull -q --ff-only

@@ -1,67 +1,52 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Runs all tests but those that need a neighbour's program: the packages of the root module, $1 at a time, and beside them what waits for
 # machines most of its time: the tests of the whole, in three parts with a control plane each, and the other modules. None may take longer
 # than $2. The tests of the whole whose names match $3 are left out. What runs beside is printed when it has ended. What computes yields to
 # what waits for machines (nice), because that has limits of time. There is no vet: make check does that.
-set -eu
+set -euo pipefail
 packages_at_a_time=$1 timeout=$2 neighbours=$3
 logs=$(mktemp -d)
-beside=
+running=()
 finish() {
 	status=$?
-	for process in $beside; do kill "$process" 2>/dev/null || true; done
+	for group in ${running[@]+"${running[@]}"}; do kill -TERM -- "-$group" 2>/dev/null || true; done
 	rm -rf "$logs"
 	exit $status
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# whole runs every third of the tests of the whole, beginning with the $1th: none of them needs to know of the others.
-whole() {
-	names=$(go test -vet=off ./endtoend -list . | grep '^Test' | grep -vE "$neighbours" | awk -v part="$1" 'NR % 3 == part' | paste -sd '|' -)
-	if [ -z "$names" ]; then
-		echo "tools/test.sh: go test ./endtoend -list . names no tests" >&2
-		exit 1
-	fi
-	exec go test -vet=off -timeout "$timeout" ./endtoend -run "^($names)\$"
+# start runs something in the background, in a process group of its own, so that all of it ends with this script.
+start() {
+	set -m
+	"$@" &
+	set +m
+	running+=($!)
 }
+
+# tests runs the tests of a module's packages.
+tests() { (cd "$1" && shift && go test -vet=off -timeout "$timeout" "$@"); }
 
 # others runs what has machines that come as slowly as a cloud's, and the other modules.
 others() {
-	trap 'kill "$running" 2>/dev/null; exit 130' INT TERM
-	failed=0 goflags=$GOFLAGS
-	one . -p 2 ./endtoend/azure ./endtoend/clusterautoscaler || failed=1
-	goflags=$CONTROLPLANE_GOFLAGS
-	one controlplane ./... || failed=1
-	goflags=$GOFLAGS
-	for module in deploy/test deploy/image; do
-		one "$module" ./... || failed=1
-	done
-	exit "$failed"
-}
-
-# one runs the tests of packages of a module, in the background so that a signal ends them.
-one() {
-	(cd "$1" && shift && GOFLAGS=$goflags exec go test -vet=off -timeout "$timeout" "$@") &
-	running=$!
-	wait "$running"
-}
-
-# start runs something in the background.
-start() {
-	log=$logs/$1
-	shift
-	"$@" >"$log" 2>&1 &
-	beside="$beside $!"
+	local failed=0
+	tests . -p 2 ./endtoend/azure ./endtoend/clusterautoscaler || failed=1
+	GOFLAGS=$CONTROLPLANE_GOFLAGS tests controlplane ./... || failed=1
+	tests deploy/image ./... || failed=1
+	return "$failed"
 }
 
 packages=$(go list ./... | grep -v '^tenon.sh/endtoend')
-go test -vet=off -run '^$' ./endtoend # compiles it once, not three times side by side
-for part in 0 1 2; do start "whole$part" whole "$part"; done
-start others others
+go test -vet=off ./endtoend -list . >"$logs/all" # compiles it once, not three times side by side
+grep '^Test' "$logs/all" | grep -vE "$neighbours" >"$logs/names"
+for part in 0 1 2; do # every third of the tests of the whole: none of them needs to know of the others
+	names=$(awk -v part="$part" 'NR % 3 == part' "$logs/names" | paste -sd '|' -)
+	start tests . ./endtoend -run "^($names)\$" >"$logs/part$part" 2>&1
+done
+start others >"$logs/part3" 2>&1
+start nice -n 5 go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" $packages
 failed=0
-nice -n 5 go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" $packages || failed=$?
-for process in $beside; do wait "$process" || failed=$?; done
-beside=
-cat "$logs"/*
+for process in "${running[@]}"; do wait "$process" || failed=1; done
+running=()
+cat "$logs"/part*
 exit "$failed"

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Draws is how many of so many random inputs a law is tried on: all where TENON_DRAWS says so, as make test does, else one in ten
+// Draws is how many of so many random inputs a law is tried on: all where TENON_DRAWS says so, as make test-draws does, else one in ten
 // and four at least, so that the tests of a package take seconds while it is edited.
 func Draws(all int) uint64 {
 	if drawsAll() {
