@@ -208,10 +208,3 @@ func holdsAddresses(pool network.BackendAddressPool) bool {
 	}
 	return false
 }
-
-func of[T any](p *T) (value T) {
-	if p != nil {
-		value = *p
-	}
-	return value
-}
