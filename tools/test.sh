@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs all tests but those that need a neighbour's program: the packages of the root module, $1 at a time, and beside them what waits for
-# machines most of its time: the tests of the whole, in three parts with a control plane each, and the other modules. None may take longer
+# machines most of its time: the tests of the whole, in two parts with a control plane each, and the other modules. None may take longer
 # than $2. The tests of the whole whose names match $3 are left out. What runs beside is printed when it has ended. What computes yields to
 # what waits for machines (nice), because that has limits of time. There is no vet: make check does that.
 set -euo pipefail
@@ -30,21 +30,21 @@ tests() { (cd "$1" && shift && go test -vet=off -timeout "$timeout" "$@"); }
 # others runs what has machines that come as slowly as a cloud's, and the other modules.
 others() {
 	local failed=0
-	tests . -p 2 ./endtoend/azure ./endtoend/clusterautoscaler || failed=1
+	tests . -p 1 ./endtoend/azure ./endtoend/clusterautoscaler || failed=1
 	GOFLAGS=$CONTROLPLANE_GOFLAGS tests controlplane ./... || failed=1
 	tests deploy/image ./... || failed=1
 	return "$failed"
 }
 
 packages=$(go list ./... | grep -v '^tenon.sh/endtoend')
-go test -vet=off ./endtoend -list . >"$logs/all" # compiles it once, not three times side by side
+go test -vet=off ./endtoend -list . >"$logs/all" # compiles it once, not twice side by side
 grep '^Test' "$logs/all" | grep -vE "$neighbours" >"$logs/names"
-for part in 0 1 2; do # every third of the tests of the whole: none of them needs to know of the others
-	names=$(awk -v part="$part" 'NR % 3 == part' "$logs/names" | paste -sd '|' -)
+for part in 0 1; do # every second of the tests of the whole: none of them needs to know of the others
+	names=$(awk -v part="$part" 'NR % 2 == part' "$logs/names" | paste -sd '|' -)
 	start tests . ./endtoend -run "^($names)\$" >"$logs/part$part" 2>&1
 done
-start others >"$logs/part3" 2>&1
-start nice -n 5 go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" $packages
+start others >"$logs/part2" 2>&1
+start nice -n 10 go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" $packages
 failed=0
 for process in "${running[@]}"; do wait "$process" || failed=1; done
 running=()

@@ -81,7 +81,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	p := playgroundtest.Get(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
 	if err := cluster.ApplyCRDs(ctx, p.RESTConfig()); err != nil {
 		t.Fatal(err)
