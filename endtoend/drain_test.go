@@ -71,7 +71,7 @@ func terminationGracePeriod(w *world) {
 		pods.atLeast(w.TB, 1)
 		return false, "the period is not over yet"
 	})
-	w.goes(claim, time.Minute)
+	w.goes(claim, time.Until(ends)+20*time.Second)
 	w.running(1, time.Minute)
 	w.quiet(time.Second, time.Minute)
 	w.whole()
