@@ -32,7 +32,7 @@
 // Numbers, sets and graphs are left to packages that know nothing of Kubernetes: bitset, capacity, parallel, device (which devices serve a
 // claim), requirement, topology, packing (which machines hold a set of pods at the least price), bound (what these cost at least) and
 // consolidation (which machines are not worth theirs).
-// Package enginetest builds what their tests start from.
+// Package enginetest builds the objects that the tests of all these packages start from.
 //
 // Every entry point is a function of values: it does no I/O, reads no clock, logs nothing, and the same input always gives the same
 // output, on any machine. Reading the cluster, writing to it and telling the user belong to the packages that call the engine.

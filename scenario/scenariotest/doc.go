@@ -1,4 +1,4 @@
-// Package scenariotest gives tests clusters: those that a few lines of the scenario notation describe, those that are drawn by chance, and
-// those of the engine's scenario files. It is for test packages outside the packages that they test; package enginetest, which
-// does without the notation, is for tests inside the packages that package scenario imports.
+// Package scenariotest gives clusters to tests: from a few lines of the scenario notation, drawn by chance, or from the engine's scenario
+// files. Only tests in packages named _test can import it, because package scenario imports most of the engine; package enginetest serves
+// the others.
 package scenariotest
