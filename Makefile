@@ -85,7 +85,6 @@ demo-capi: bin/controlplane bin/clusterapi ## The same with Cluster API's own co
 playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
 	@exec bin/tenon playground $(ARGS)
 
-quick: export EXPLORE_RUNS = 100
 quick: ## While you edit: format, vet, the architecture, all packages whose tests need neither a control plane nor moto.
 	@echo '==> gofmt' && tools/gofmt.sh
 	@echo '==> go vet' && go vet ./...
@@ -121,8 +120,8 @@ test-descheduler: bin/controlplane bin/descheduler
 	@$(go_test) ./endtoend -run Descheduler
 
 test-draws: export TENON_DRAWS = all
-test-draws:
-	@$(go_test) -p $(PACKAGES_AT_A_TIME) ./engine/...
+test-draws: bin/controlplane
+	@$(go_test) -p $(PACKAGES_AT_A_TIME) ./engine/... ./explore ./oracle
 
 test-keda: bin/controlplane bin/keda
 	@$(go_test) ./endtoend/keda

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/explore"
 )
 
@@ -94,10 +95,11 @@ func explorers(first, runs uint64, opt explore.Options, stop func(explore.Result
 	return s
 }
 
-// Many interleavings of the real reconcilers break no law. EXPLORE_RUNS says how many, EXPLORE_SEED where to begin.
+// Many interleavings of the real reconcilers break no law. EXPLORE_RUNS says how many instead of 2,000, of which make test
+// draws one in ten, EXPLORE_SEED where to begin.
 func TestNoInterleavingBreaksALaw(t *testing.T) {
 	t.Parallel()
-	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_RUNS", 2000)
+	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_RUNS", enginetest.Draws(2000))
 	began := time.Now()
 	s := explorers(first, runs, explore.Options{}, func(explore.Result) bool { return false })
 	t.Logf("%d runs from seed %d, %d steps (at least %d in a run), %d troubles, %d machines started, %s",
@@ -119,7 +121,7 @@ func TestNoInterleavingBreaksALaw(t *testing.T) {
 // whatever goes wrong meanwhile, and however late what is seen.
 func TestABufferThatComesAndGoesLeavesNoMachine(t *testing.T) {
 	t.Parallel()
-	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_BUFFER_RUNS", 40)
+	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_BUFFER_RUNS", enginetest.Draws(40))
 	// A cloud without machines, and a class that nobody can use, would have most of such long runs start none.
 	opt := explore.Options{Buffers: true, Steps: 1500, Without: map[string]bool{"cloud short": true, "cloud outage": true, "user breaks or mends the node class": true}}
 	s := explorers(first, runs, opt, func(r explore.Result) bool {

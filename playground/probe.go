@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// readyPatience is for a slow machine; usually a component takes a second or two.
-	readyPatience = 90 * time.Second
+	// readyPatience is for a machine whose cores others use; usually a component takes a second or two. One that ends is not waited for.
+	readyPatience = 5 * time.Minute
 	probeInterval = 25 * time.Millisecond
 	probeTimeout  = 5 * time.Second
 )

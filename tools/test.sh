@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs all tests but those that need a neighbour's program: the packages of the root module, $1 at a time, and beside them what waits for
-# machines most of its time: the tests of the whole, in two parts with a control plane each, and the other modules. None may take longer
-# than $2. The tests of the whole whose names match $3 are left out. What runs beside is printed when it has ended. What computes yields to
-# what waits for machines (nice), because that has limits of time. There is no vet: make check does that.
+# Runs all tests but those that need a neighbour's program. What waits for machines or for an API server most of its time has limits of
+# time, so it runs side by side: the tests of the whole, in two parts with a control plane each; the other modules; the packages whose tests
+# start a control plane of their own, $1 at a time. The packages that only compute yield to all of these (nice). None may take longer than
+# $2. The tests of the whole whose names match $3 are left out. What runs beside is printed when it has ended. There is no vet: make check
+# does that.
 set -euo pipefail
 packages_at_a_time=$1 timeout=$2 neighbours=$3
 logs=$(mktemp -d)
@@ -36,7 +37,9 @@ others() {
 	return "$failed"
 }
 
-packages=$(go list ./... | grep -v '^tenon.sh/endtoend')
+packages=$(go list -f '{{ .ImportPath }} {{ .TestImports }} {{ .XTestImports }}' ./... | grep -v '^tenon.sh/endtoend')
+with_server=$(echo "$packages" | grep -e playgroundtest -e '^tenon.sh ' | cut -d ' ' -f 1)
+computing=$(echo "$packages" | grep -v -e playgroundtest -e '^tenon.sh ' | cut -d ' ' -f 1)
 go test -vet=off ./endtoend -list . >"$logs/all" # compiles it once, not twice side by side
 grep '^Test' "$logs/all" | grep -vE "$neighbours" >"$logs/names"
 for part in 0 1; do # every second of the tests of the whole: none of them needs to know of the others
@@ -44,7 +47,8 @@ for part in 0 1; do # every second of the tests of the whole: none of them needs
 	start tests . ./endtoend -run "^($names)\$" >"$logs/part$part" 2>&1
 done
 start others >"$logs/part2" 2>&1
-start nice -n 10 go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" $packages
+start tests . -p "$packages_at_a_time" $with_server >"$logs/part3" 2>&1
+start nice -n 10 go test -vet=off -p "$packages_at_a_time" -timeout "$timeout" $computing
 failed=0
 for process in "${running[@]}"; do wait "$process" || failed=1; done
 running=()

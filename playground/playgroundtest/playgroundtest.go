@@ -20,7 +20,7 @@ import (
 	"tenon.sh/playground"
 )
 
-const startPatience = 3 * time.Minute
+const startPatience = 10 * time.Minute
 
 // shared is the control plane of this test binary. It is a package variable because testing offers no other way from TestMain
 // to the tests.
