@@ -145,14 +145,14 @@ race: bin/controlplane ## Run the tests of the root module that need no neighbou
 oracle: bin/controlplane ## Ask kube-scheduler itself about 100,000 placements of random plans. ORACLE_SEED=n begins elsewhere.
 	@ORACLE_PLACEMENTS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestPlansOfDrawnClustersPassKubeScheduler$$' ./oracle
 	@ORACLE_CLAIMS=$(or $(ORACLE_PLACEMENTS),100000) go test -count 1 -v -timeout 60m -run '^TestTheAllocatorAgreesWithKubeScheduler$$' ./engine/dra
-	@ORACLE_FORGOTTEN=5000 go test -count 1 -v -timeout 60m -run '^TestAnyRuleThatTheEngineForgetsIsFound$$' ./oracle
+	@TENON_DRAWS=all ORACLE_FORGOTTEN=5000 go test -count 1 -v -timeout 60m -run '^TestAnyRuleThatTheEngineForgetsIsFound$$' ./oracle
 
 explore: ## Run 100,000 interleavings of the reconcilers (half an hour of 2 cores). EXPLORE_RUNS=n, EXPLORE_SEED=n begins elsewhere.
 	@EXPLORE_RUNS=$(or $(EXPLORE_RUNS),100000) go test -count 1 -v -timeout 4h -run '^TestNoInterleavingBreaksALaw$$' ./explore
 	@EXPLORE_STARS=10000 go test -count 1 -v -timeout 2h -run '^TestFailuresThatArePutInAreFound$$' ./explore
 
 mutate: ## Change 100 places of the engine drawn by chance, one at a time, and say what no test notices (an hour or two). SEED=n, COUNT=n, FOLDERS=a,b.
-	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./engine/...,./oracle,./engine/...+all,./cli
+	@go -C tools run ./mutate -seed $(or $(SEED),1) -count $(or $(COUNT),100) -folders $(or $(FOLDERS),engine) -then ./engine,./engine/...,./oracle,./engine/...+all,./oracle+all,./cli
 
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 8h $(or $(PKG),./...)

@@ -95,8 +95,8 @@ func explorers(first, runs uint64, opt explore.Options, stop func(explore.Result
 	return s
 }
 
-// Many interleavings of the real reconcilers break no law. EXPLORE_RUNS says how many instead of 2,000, of which make test
-// draws one in ten, EXPLORE_SEED where to begin.
+// Many interleavings of the real reconcilers break no law: 2,000 with make test-draws, 200 with make test. The environment variable
+// EXPLORE_RUNS sets another number, EXPLORE_SEED the first seed.
 func TestNoInterleavingBreaksALaw(t *testing.T) {
 	t.Parallel()
 	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_RUNS", enginetest.Draws(2000))

@@ -12,7 +12,8 @@ import (
 // An engine that does not know a rule plans what kube-scheduler does not accept, or refuses what it would. The judge finds
 // that within 5,000 placements, whichever rule it is: the engine plans for a cluster from which the rule has been taken out,
 // and the judge looks at the plan in the cluster as it is. ORACLE_FORGOTTEN says how many placements to look at, ORACLE_SEED
-// where to begin; with fewer than 5,000 most rules, not all, have to be found.
+// where to begin; with fewer than 5,000 most rules, not all, have to be found. make test tries one rule in ten, make test-draws and make
+// oracle try all.
 func TestAnyRuleThatTheEngineForgetsIsFound(t *testing.T) {
 	t.Parallel()
 	most, first := number(t, "ORACLE_FORGOTTEN", 500), number(t, "ORACLE_SEED", 1)

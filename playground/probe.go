@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// readyPatience is for a machine whose cores others use; usually a component takes a second or two. One that ends is not waited for.
+	// readyPatience is how long a component of the control plane may take until it is healthy. A second or two is usual; minutes are
+	// possible if other processes keep all cores busy. If the component's process ends, the wait ends at once.
 	readyPatience = 5 * time.Minute
 	probeInterval = 25 * time.Millisecond
 	probeTimeout  = 5 * time.Second

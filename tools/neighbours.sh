@@ -23,7 +23,7 @@ folders() {
 	clusterapi) echo 'endtoend/clusterapi|provider/clusterapi/' ;;
 	deploy) echo 'deploy/|api/' ;;
 	descheduler) echo 'endtoend/descheduler' ;;
-	draws) echo 'engine/' ;;
+	draws) echo 'engine/|explore/|oracle/' ;;
 	keda) echo 'endtoend/keda' ;;
 	kueue) echo 'endtoend/kueue' ;;
 	prometheus) echo 'endtoend/prometheus|deploy/monitoring/' ;;

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs all tests but those that need a neighbour's program. What waits for machines or for an API server most of its time has limits of
-# time, so it runs side by side: the tests of the whole, in two parts with a control plane each; the other modules; the packages whose tests
-# start a control plane of their own, $1 at a time. The packages that only compute yield to all of these (nice). None may take longer than
-# $2. The tests of the whole whose names match $3 are left out. What runs beside is printed when it has ended. There is no vet: make check
-# does that.
+# Runs all tests but those that need a neighbour's program. Four groups run side by side:
+# - the end-to-end tests, in two halves with a control plane each, without those whose names match $3;
+# - the end-to-end tests of Azure and of Cluster Autoscaler's objects, and the other Go modules;
+# - the packages whose tests start a control plane of their own, $1 at a time;
+# - all other packages, $1 at a time. They only compute, so they run with a lower priority (nice): the tests of the other groups have time
+#   limits, and fail if a control plane gets no processor.
+# A package's tests may take $2. The script prints the output of the first three groups at the end. It does not vet, because make check does.
 set -euo pipefail
 packages_at_a_time=$1 timeout=$2 neighbours=$3
 logs=$(mktemp -d)
