@@ -260,6 +260,9 @@ func showJournal(picture *dashboard.Picture, document *journal.Document) error {
 	var text bytes.Buffer
 	err := writeJournal(&text, document, "json")
 	picture.Journal = text.Bytes()
+	for _, c := range journal.Costs(document.Records) {
+		picture.Costs = append(picture.Costs, dashboard.Cost(c))
+	}
 	picture.Decision = func(id string) (*dashboard.Explanation, error) { return pageDecision(document, id) }
 	return err
 }

@@ -40,11 +40,7 @@ type decision struct {
 	Says          string    `json:"says"`
 	SavingPerHour float64   `json:"savingPerHour"`
 	Saved         float64   `json:"savedSoFar"`
-	Seen          struct {
-		At           time.Time `json:"at"`
-		PricePerHour float64   `json:"pricePerHour"`
-	} `json:"seen"`
-	Outcome string `json:"outcome"`
+	Outcome       string    `json:"outcome"`
 }
 
 // Pools names its pools.
@@ -245,6 +241,7 @@ type timeline struct {
 	Width, Height, Left int
 	From, To            time.Time
 	Lanes               []lane
+	Times               []timeTick
 }
 
 type lane struct {
@@ -276,11 +273,14 @@ func newTimeline(shown []*decision, from, to time.Time) *timeline {
 		pool, kind string
 		x          int
 	}
+	place := func(at time.Time) int {
+		along := float64(at.Sub(from)) / float64(span) * float64(t.Width-laneLeft-2*bucket)
+		return laneLeft + bucket + int(math.Round(min(along, float64(t.Width-laneLeft-2*bucket))/bucket))*bucket
+	}
 	marks := map[key]*mark{}
 	lanes := map[string][]*mark{}
 	for _, x := range shown {
-		at := float64(x.Time.Sub(from)) / float64(span) * float64(t.Width-laneLeft-2*bucket)
-		place := laneLeft + bucket + int(math.Round(min(at, float64(t.Width-laneLeft-2*bucket))/bucket))*bucket
+		place := place(x.Time)
 		for _, pool := range append(x.NodePools[:len(x.NodePools):len(x.NodePools)], slices.Repeat([]string{"no pool"}, max(0, 1-len(x.NodePools)))...) {
 			k := key{pool, x.Kind, place}
 			m := marks[k]
@@ -308,7 +308,7 @@ func newTimeline(shown []*decision, from, to time.Time) *timeline {
 		}
 		t.Lanes = append(t.Lanes, l)
 	}
-	t.Height = len(t.Lanes)*laneHeight + 20
+	t.Height, t.Times = len(t.Lanes)*laneHeight+20, timeTicks(from, to, place)
 	return t
 }
 

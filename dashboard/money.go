@@ -216,14 +216,15 @@ func moneyWithin(p *Picture, from *Picture, sees func(namespace string) bool) {
 	}
 }
 
-// A chart is what the nodes cost over time, in steps: from one decision of the journal to the next it is what the former has seen.
+// A chart is what the machines cost over time, in steps.
 type chart struct {
 	Width, Height, Left int
 	Line, Area          string
 	Ticks               []tick
+	Times               []timeTick
 	From, To            time.Time
 	Least, Most, Last   float64
-	Points              []point // the newest, for the table
+	Points              []Cost // the newest, for the table
 }
 
 type tick struct {
@@ -231,37 +232,26 @@ type tick struct {
 	Says string
 }
 
-type point struct {
-	Time  time.Time
-	Price float64
-}
-
 const (
 	chartTop    = 12
-	chartBottom = 8
+	chartBottom = 28 // the times are below the axis
 	mostPoints  = 12
 )
 
-// newChart draws the journal's prices; nil if there are none to draw.
+// newChart draws what the machines cost; nil if nothing is known of it.
 func newChart(v *view) *chart {
-	var points []point
-	for i := range v.journal.Records {
-		if x := &v.journal.Records[i]; !x.Seen.At.IsZero() {
-			points = append(points, point{x.Seen.At, x.Seen.PricePerHour})
-		}
-	}
-	slices.SortStableFunc(points, func(a, b point) int { return a.Time.Compare(b.Time) })
+	points := slices.Clone(v.Costs)
 	if len(points) == 0 {
 		return nil
 	}
 	to := v.journal.AsOf
 	if newer := v.At.Sub(to); newer > -time.Minute && newer < time.Hour { // the picture is of the same hour as the journal
-		points = append(points, point{v.At, v.nodes.PricePerHour})
+		points = append(points, Cost{v.At, v.nodes.PricePerHour})
 		to = v.At
 	}
-	c := &chart{Width: 1280, Height: 200, Left: 84, From: points[0].Time, To: to, Least: points[0].Price, Most: points[0].Price, Last: points[len(points)-1].Price}
+	c := &chart{Width: 1280, Height: 220, Left: 84, From: points[0].Time, To: to, Least: points[0].PricePerHour, Most: points[0].PricePerHour, Last: points[len(points)-1].PricePerHour}
 	for _, p := range points {
-		c.Least, c.Most = min(c.Least, p.Price), max(c.Most, p.Price)
+		c.Least, c.Most = min(c.Least, p.PricePerHour), max(c.Most, p.PricePerHour)
 	}
 	span, top := max(to.Sub(c.From).Seconds(), 1), max(c.Most, 1e-9)
 	x := func(at time.Time) int {
@@ -271,10 +261,10 @@ func newChart(v *view) *chart {
 		return c.Height - chartBottom - int(math.Round(price/top*float64(c.Height-chartTop-chartBottom)))
 	}
 	var line strings.Builder
-	fmt.Fprintf(&line, "M%d %d", c.Left, y(points[0].Price))
-	drawnX, drawnY := c.Left, y(points[0].Price)
+	fmt.Fprintf(&line, "M%d %d", c.Left, y(points[0].PricePerHour))
+	drawnX, drawnY := c.Left, y(points[0].PricePerHour)
 	for _, p := range points {
-		atX, atY := x(p.Time), y(p.Price)
+		atX, atY := x(p.Time), y(p.PricePerHour)
 		if atY == drawnY && atX < c.Width { // a step of no height is no step
 			continue
 		}
@@ -285,9 +275,14 @@ func newChart(v *view) *chart {
 	c.Line = line.String()
 	c.Area = fmt.Sprintf("%sV%dH%dz", c.Line, y(0), c.Left)
 	for _, price := range []float64{0, top / 2, top} {
-		c.Ticks = append(c.Ticks, tick{y(price), dollars(price) + "/h"})
+		says := dollars(price)
+		if top >= 0.1 {
+			says = fmt.Sprintf("$%.2f", price)
+		}
+		c.Ticks = append(c.Ticks, tick{y(price), says + "/h"})
 	}
-	points = slices.CompactFunc(points, func(a, b point) bool { return a.Price == b.Price })
+	c.Times = timeTicks(c.From, c.To, x)
+	points = slices.CompactFunc(points, func(a, b Cost) bool { return a.PricePerHour == b.PricePerHour })
 	c.Points = points[max(0, len(points)-mostPoints):]
 	slices.Reverse(c.Points)
 	return c

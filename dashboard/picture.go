@@ -18,6 +18,8 @@ type Picture struct {
 	// Journal is the document of tenon journal -o json, nil without one; NoJournal says why there is none.
 	Journal   []byte
 	NoJournal string
+	// Costs are what the machines cost from each time on, as far as the journal tells, the oldest first.
+	Costs []Cost
 	// Decision tells of one of its decisions as tenon journal ID does. An error says that there is no such decision.
 	Decision func(id string) (*Explanation, error)
 	// Savings is the document of tenon savings -o json, made when it is asked for first. An error says why nothing can be compared.
@@ -39,6 +41,12 @@ type Picture struct {
 	// Day is what a change can be compared over, nil without one; NoDay says why there is none.
 	Day   *Day
 	NoDay string
+}
+
+// A Cost is what the machines cost from a time on, in USD per hour.
+type Cost struct {
+	Time         time.Time
+	PricePerHour float64
 }
 
 // A Pod is where a pod is, or what becomes of one that waits.
