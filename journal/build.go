@@ -283,11 +283,32 @@ func Refusals(s *engine.Snapshot, plan *engine.Plan, told func(key string) bool,
 		return nil
 	}
 	slices.Sort(r.NodePools)
-	r.Says = "nothing can run " + engine.Plural(r.Pods, "pod")
-	if len(r.Rejected) > 0 && r.Rejected[0].Says != "" {
-		r.Says += ": " + r.Rejected[0].Says
-	}
+	r.sayRefused()
 	return new(r.named())
+}
+
+// mostRefusals is how many refusals the sentence of a record has; the record itself has more.
+const mostRefusals = 3
+
+// sayRefused says for which reason nothing can run the pods. Pods that are refused for different reasons are counted apart: none of them asks
+// for all of it.
+func (r *Record) sayRefused() {
+	r.Says = "nothing can run " + engine.Plural(r.Pods, "pod")
+	if len(r.Rejected) == 1 && r.Rejected[0].Count == r.Pods {
+		if r.Rejected[0].Says != "" {
+			r.Says += ": " + r.Rejected[0].Says
+		}
+		return
+	}
+	said := 0
+	for i := range r.Rejected[:min(len(r.Rejected), mostRefusals)] {
+		x := &r.Rejected[i]
+		r.Says += fmt.Sprintf("; %d of them: %s", x.Count, cmp.Or(x.Says, x.Code))
+		said += x.Count
+	}
+	if more := r.Pods - said; more > 0 {
+		r.Says += fmt.Sprintf("; %d for other reasons", more)
+	}
 }
 
 // Removals are the records of machines that are told to go and that no record explains, one for each reason.

@@ -30,12 +30,13 @@ func (f Filter) matches(r *Record) bool {
 		(f.Node == "" || slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Node == f.Node || m.Claim == f.Node }))
 }
 
-// NewDocument works out what the records have saved by now, and shows those that the filter takes.
+// NewDocument works out what the records have saved by now, and shows those that the filter takes, with their steps in order of time.
 func NewDocument(records []Record, now time.Time, f Filter) *Document {
 	saved := Savings(records, now)
 	d := &Document{AsOf: now.UTC(), Records: []Record{}}
 	for i := range records {
 		records[i].Saved = saved[records[i].ID]
+		slices.SortStableFunc(records[i].Steps, func(a, b Step) int { return a.Time.Compare(b.Time) }) // they were learnt machine by machine
 		if f.matches(&records[i]) {
 			d.Records = append(d.Records, records[i])
 		}

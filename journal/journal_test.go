@@ -303,6 +303,31 @@ func TestPodsThatNothingCanRunAreToldOnceAnHour(t *testing.T) {
 	}
 }
 
+// Pods that are refused for different reasons are told apart: none of them asks for all of it.
+func TestARefusalCountsPodsByTheirReasons(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var unplaced []engine.Unplaced
+	for i, reason := range []engine.Reason{{Code: engine.NoNodePools}, {Code: engine.NoNodePools}, {Code: engine.LimitReached, NodePool: "gpu", Key: "nvidia.com/gpu", Need: "1", Have: "0"}} {
+		unplaced = append(unplaced, engine.Unplaced{Pod: engine.PodID{Namespace: "ml", Name: fmt.Sprintf("train-%d", i), UID: types.UID(fmt.Sprint(i))}, Reasons: []engine.Reason{reason}})
+	}
+	w.journal.Planned(w.snapshot(), &engine.Plan{Unplaced: unplaced}, nil)
+	first, second := engine.Sentence(unplaced[0].Reasons), engine.Sentence(unplaced[2].Reasons)
+	if got, want := w.only().Says, "nothing can run 3 pods; 2 of them: "+first+"; 1 of them: "+second; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Steps are in order of time, whichever machine they were learnt of first.
+func TestStepsAreInOrderOfTime(t *testing.T) {
+	t.Parallel()
+	r := decided(0, 0, []journal.Machine{coming("a", 1), coming("b", 2)}, "5 a launched", "20 a registered", "6 b launched")
+	d := journal.NewDocument([]journal.Record{r}, morning.Add(time.Hour), journal.Filter{})
+	if got := steps(d.Records[0]); got != "a launched, b launched, a registered" {
+		t.Error(got)
+	}
+}
+
 func TestTheRingIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
