@@ -21,9 +21,9 @@ const (
 	dayDocument = "/json/day"
 	// comparedText is what the editor begins with for the change that was compared last.
 	comparedText = "compared"
-	// longestDay is for how long a comparison may compute, lookAtDay how often a page looks how far it is.
+	// longestDay is for how long a comparison may compute, lookSoon how often a page looks that waits for something.
 	longestDay = time.Hour
-	lookAtDay  = time.Second
+	lookSoon   = time.Second
 )
 
 // A Day is pods that were recorded, with which the cluster as it is can be compared with a changed one.

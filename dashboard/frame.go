@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"net/url"
 	"time"
 )
@@ -10,7 +11,8 @@ type frame struct {
 	Title, Cluster, Problem, Tag, Build string
 	Every                               int64 // milliseconds between two looks, 0 for a picture that stays
 	Screens                             []frameLink
-	Read                                time.Time
+	Read, Now                           time.Time
+	Stale                               time.Duration // how old a picture is that is older than it should be, else 0
 	Notes                               []string
 
 	Price           float64
@@ -42,6 +44,19 @@ func newFrame(v *view) *frame {
 		f.Saving += d.SavingPerHour
 	}
 	return f
+}
+
+// asOf is when the picture was made: with the date unless that is today's.
+func (f *frame) asOf() string {
+	if read, now := f.Read.UTC(), f.Now.UTC(); read.YearDay() == now.YearDay() && read.Year() == now.Year() {
+		return read.Format("15:04:05 UTC")
+	}
+	return exact(f.Read)
+}
+
+// stale says how old the picture is.
+func (f *frame) stale() string {
+	return fmt.Sprintf("All of this is of %s, %s ago. It is being read anew.", f.asOf(), ageWords(f.Stale))
 }
 
 // tag is the number beside the name of a screen, 0 for none.

@@ -61,6 +61,26 @@ func (r *Reader) read() error {
 	return nil
 }
 
+// interval is how often the cluster is read while somebody looks. The caller holds mu.
+func (r *Reader) interval() time.Duration { return max(r.every, 9*r.took) }
+
+// isStale reports whether the newest picture is older than one can be while somebody looks: nobody did, or the cluster cannot be read. The
+// caller holds mu.
+func (r *Reader) isStale(now time.Time) bool {
+	return r.every > 0 && now.Sub(r.newest.At) > 2*r.interval()+r.took
+}
+
+// age is how old the newest picture is if it is stale, 0 if it is not.
+func (r *Reader) age() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	if !r.isStale(now) {
+		return 0
+	}
+	return now.Sub(r.newest.At)
+}
+
 // patienceForNew is how long a look waits for a picture when the one that there is was taken long ago.
 const patienceForNew = 2 * time.Second
 
@@ -69,7 +89,7 @@ const patienceForNew = 2 * time.Second
 func (r *Reader) look(ctx context.Context) (*view, string) {
 	r.mu.Lock()
 	now := r.clock.Now()
-	if r.every > 0 && r.reading == nil && now.Sub(r.ended) >= max(r.every, 9*r.took) {
+	if r.every > 0 && r.reading == nil && now.Sub(r.ended) >= r.interval() {
 		done := make(chan struct{})
 		r.reading = done
 		go func() {
@@ -80,7 +100,7 @@ func (r *Reader) look(ctx context.Context) (*view, string) {
 			r.mu.Unlock()
 		}()
 	}
-	wait, old := r.reading, now.Sub(r.newest.At) > 10*r.every
+	wait, old := r.reading, now.Sub(r.newest.At) > 2*r.every
 	r.mu.Unlock()
 	if wait != nil && old {
 		ctx, stop := context.WithTimeout(ctx, patienceForNew)

@@ -145,7 +145,8 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 		http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
 		return
 	}
-	tag := s.tag(v, problem, r)
+	stale := s.reader.age()
+	tag := s.tag(v, problem, stale, r)
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Vary", "Accept-Encoding")
@@ -157,7 +158,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	if done == nil {
 		return
 	}
-	text, status, err := s.render(r, v, problem, tag, page)
+	text, status, err := s.render(r, v, problem, tag, stale, page)
 	done()
 	if err != nil {
 		w.Header().Del("ETag")
@@ -168,10 +169,10 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	send(w, r, status, text)
 }
 
-// tag names what an address shows now. Ages are shown, so it changes every minute.
-func (s *server) tag(v *view, problem string, r *http.Request) string {
+// tag names what an address shows now. Ages are shown, so it changes every minute, and every second while the picture is stale.
+func (s *server) tag(v *view, problem string, stale time.Duration, r *http.Request) string {
 	sum := fnv.New64a()
-	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, r.URL.RequestURI())
+	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, stale.Truncate(time.Second), r.URL.RequestURI())
 	if strings.HasPrefix(r.URL.Path, decisionsPath) || r.URL.Path == moneyPath {
 		fmt.Fprint(sum, v.journalVersion)
 	}
@@ -185,16 +186,16 @@ func (s *server) tag(v *view, problem string, r *http.Request) string {
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())
 }
 
-func (s *server) render(r *http.Request, v *view, problem, tag string, page *screen) ([]byte, int, error) {
+func (s *server) render(r *http.Request, v *view, problem, tag string, stale time.Duration, page *screen) ([]byte, int, error) {
 	c, err := page.fill(r, v)
 	if err != nil {
 		return nil, 0, err
 	}
 	f := newFrame(v)
 	f.Title, f.Problem, f.Tag, f.Build, f.assets = c.title, problem, tag, s.assets.build, s.assets
-	f.Every = s.reader.every.Milliseconds()
-	if c.soon {
-		f.Every = lookAtDay.Milliseconds()
+	f.Now, f.Stale, f.Every = s.reader.clock.Now(), stale, s.reader.every.Milliseconds()
+	if c.soon || stale > 0 {
+		f.Every = lookSoon.Milliseconds()
 	}
 	for _, other := range s.screens {
 		if other.name != "" {

@@ -196,6 +196,47 @@ func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
 	waitFor(t, handler, "reading-4")
 }
 
+// Whoever comes back late sees that the picture is old, and how old, until the new one is there; times of another day have their date.
+func TestAnOldPictureIsMarkedUntilTheNewOneIsThere(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 23, 59, 0, 0, time.UTC)
+	clock := clocktesting.NewFakePassiveClock(now)
+	release, first := make(chan struct{}), true
+	source := func(context.Context) (*dashboard.Picture, error) {
+		if !first {
+			<-release
+		}
+		first = false
+		p := few()
+		p.At = clock.Now()
+		return p, nil
+	}
+	reader, err := dashboard.NewReader(t.Context(), source, 5*time.Second, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := func(page string) bool {
+		return strings.Contains(page, " data-stale") && strings.Contains(page, `data-every="1000"`)
+	}
+	clock.SetTime(now.Add(10 * time.Second))
+	if page := get(t, handler, "/"); stale(page) || !strings.Contains(page, ">23:59:00 UTC<") {
+		t.Error("a picture of 10 s ago is marked as old")
+	}
+	clock.SetTime(now.Add(8 * time.Minute))
+	page := get(t, handler, "/")
+	if !stale(page) || !strings.Contains(page, "All of this is of 2026-01-01 23:59:00 UTC, 8m0s ago. It is being read anew.") {
+		t.Errorf("a picture of 8 minutes ago is not marked: %v", between(page, "<html", ">"))
+	}
+	close(release)
+	if page = waitFor(t, handler, ">00:07:00 UTC<"); stale(page) || strings.Contains(page, "All of this is of") {
+		t.Error("the new picture is marked as old")
+	}
+}
+
 // A cluster that takes long to read is read in a tenth of the time at most, however often somebody looks.
 func TestALargeClusterIsReadInATenthOfTheTime(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (s *server) answerTry(w http.ResponseWriter, r *http.Request, page *screen,
 		}
 		return c, d.answer(out)
 	}
-	answer, status, err := s.render(r, v, problem, "", &asked)
+	answer, status, err := s.render(r, v, problem, "", s.reader.age(), &asked)
 	if err != nil {
 		http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
 		return

@@ -28,7 +28,10 @@ function replaceLive(newer) {
 
 async function look() {
   const answer = await fetch(location.href, { cache: "no-store", headers: { "If-None-Match": root.dataset.tag } });
-  if (answer.status === 304) return;
+  if (answer.status === 304) {
+    root.toggleAttribute("data-stale", false);
+    return;
+  }
   const newer = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (!newer.documentElement.dataset.tag) throw new Error(answer.status); // not a page of ours, such as one that says to come later
   if (newer.documentElement.dataset.build !== root.dataset.build) {
@@ -37,23 +40,36 @@ async function look() {
   }
   root.dataset.tag = newer.documentElement.dataset.tag;
   every = Number(newer.documentElement.dataset.every);
+  root.toggleAttribute("data-stale", newer.documentElement.hasAttribute("data-stale"));
   replaceLive(newer);
 }
 
 let every = Number(root.dataset.every);
+let timer, looked = Date.now();
 async function keepLooking() {
   if (!document.hidden && document.getElementById("stale").hidden) {
     const gone = document.getElementById("gone");
     try {
       await look();
+      looked = Date.now();
       gone.hidden = true;
     } catch { // the next look may succeed
       gone.hidden = false;
+      root.toggleAttribute("data-stale", true);
     }
   }
-  if (every > 0) setTimeout(keepLooking, every);
+  lookLater();
 }
-if (every > 0) setTimeout(keepLooking, every);
+function lookLater() {
+  clearTimeout(timer);
+  if (every > 0) timer = setTimeout(keepLooking, every);
+}
+lookLater();
+document.addEventListener("visibilitychange", () => { // a tab that was hidden shows what was then
+  if (document.hidden || every <= 0) return;
+  if (Date.now() - looked > 2 * every) root.toggleAttribute("data-stale", true);
+  keepLooking();
+});
 
 document.getElementById("theme").addEventListener("click", switchLook);
 const keys = document.getElementById("keys");

@@ -144,9 +144,9 @@ func TestAPageWhoseServerHasGoneSaysSo(t *testing.T) {
 	b.lookOften(t, `if (window.says === 0) throw new Error("down"); return new Response(window.says === 304 ? null : "who are you?", { status: window.says });`)
 	for _, refusal := range []int{0, 401, 403, 503} { // no answer; a token that has ended; a right that was taken away; nobody who leads
 		evaluate[bool](t, b, fmt.Sprintf(`window.says = %d; true`, refusal))
-		evaluate[bool](t, b, waitUntil(`document.getElementById("gone").checkVisibility()`))
+		evaluate[bool](t, b, waitUntil(`document.getElementById("gone").checkVisibility() && document.documentElement.hasAttribute("data-stale")`))
 		evaluate[bool](t, b, `window.says = 304; true`)
-		evaluate[bool](t, b, waitUntil(`!document.getElementById("gone").checkVisibility()`))
+		evaluate[bool](t, b, waitUntil(`!document.getElementById("gone").checkVisibility() && !document.documentElement.hasAttribute("data-stale")`))
 	}
 	b.checkQuiet(t, "a server that has gone")
 }
