@@ -142,8 +142,19 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	return nil
 }
 
-// readAny reads objects, or a scenario.
+// readAny reads objects, or a scenario, with the objects of --change if there are.
 func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
+	if o.change == "-" && slices.Contains(o.files, "-") {
+		return nil, errors.New("--change - cannot be standard input when -f is")
+	}
+	reading, err := o.readUnchanged(ctx, stdin, notes)
+	if err != nil || o.change == "" {
+		return reading, err
+	}
+	return reading, o.apply(reading, stdin)
+}
+
+func (o *planOptions) readUnchanged(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
 	if !isScenario(o.files) {
 		return o.read(ctx, stdin, notes)
 	}

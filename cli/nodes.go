@@ -41,6 +41,7 @@ something other than ages has changed.`,
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
+	o.addChangeFlag(flags)
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to take prices from, as JSON")
 	flags.StringVar(&o.sort, "sort", "pool", "what comes first: pool, name, price (dearest), cpu or memory (emptiest), age (oldest)")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "keep the list up to date until Ctrl-C")
@@ -57,7 +58,7 @@ func (o *nodesOptions) run(command *cobra.Command) error {
 		return fmt.Errorf("--output %s: it is text or json", o.output)
 	case o.watch && o.output != "text":
 		return fmt.Errorf("--watch shows text: leave out --output %s", o.output)
-	case o.watch && slices.Contains(o.files, "-"):
+	case o.watch && (o.change == "-" || slices.Contains(o.files, "-")):
 		return fmt.Errorf("--watch: standard input can be read only once; name a file")
 	case o.every < 100*time.Millisecond:
 		return fmt.Errorf("--every %s: it is at least 100ms", o.every)

@@ -32,6 +32,7 @@ type planOptions struct {
 	files         []string
 	instanceTypes string
 	region        string
+	change        string // a file of changed objects, "" for none
 	disrupt       bool
 	advice        bool
 	output        string
@@ -55,12 +56,14 @@ the kind of node class, or what the MachineDeployments of Cluster API in the fil
 The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the input cannot be read.`,
 		Example: `  tenon plan -f pool.yaml -f deployment.yaml
   tenon snapshot > s.yaml; tenon plan -f s.yaml -o json
+  tenon plan --disrupt --change pool.yaml
   kubectl get pods,nodes,nodepools,nodeclaims,daemonsets -A -o yaml | tenon plan -f -`,
 		Args: noFileArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
+	o.addChangeFlag(flags)
 	o.addCatalogFlags(flags)
 	flags.BoolVar(&o.disrupt, "disrupt", false, "say as well which nodes would be removed, and why the others stay")
 	flags.BoolVar(&o.advice, "advice", false, fmt.Sprintf("say as well why these machines, and what would make them cheaper; takes up to %d times as long", advice.MostTries+2))

@@ -47,6 +47,7 @@ it makes.`,
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
+	o.addChangeFlag(flags)
 	o.addCatalogFlags(flags)
 	flags.StringVar(&o.catalog, "catalog", "", "built-in catalog to plan with: "+strings.Join(catalog.Names(), ", ")+"; without NodePools that of the nodes' cloud, azure or else aws")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")

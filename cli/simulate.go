@@ -76,7 +76,7 @@ with one that has the objects of a file in place of its own. The same input and 
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or "+simulator.UsualProfile+")")
 	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
 	flags.StringVar(&o.picture, "picture", "", "draw to this SVG file what each setting cost hour by hour, and how many pods waited")
-	flags.StringVar(&o.change, "change", "", "compare with a cluster that has this file's objects in place of those of their names, or beside the others: NodePools, NodeOverlays, CapacityBuffers with their PodTemplates, Deployments; - for standard input")
+	flags.StringVar(&o.change, "change", "", "compare with a cluster that "+changedObjects)
 	flags.BoolVar(&o.empty, "empty", false, "leave out the pods, workloads, nodes and NodeClaims of -f: only the pods of --trace run, on machines that are bought for them")
 	flags.BoolVar(&o.progress, "progress", false, "say on standard error how many hours are simulated")
 	flags.StringVar(&o.memory, "memory-limit", "", "end, by an error of the Go runtime, rather than take more memory than this, such as 2Gi")

@@ -1,15 +1,11 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"tenon.sh/engine"
-	"tenon.sh/scenario"
 )
 
 // What the two worlds of --change are called.
@@ -20,30 +16,9 @@ const (
 
 // changed are the settings of --change: the cluster as it is, and with the objects of the file.
 func (o *simulateOptions) changed(s *engine.Snapshot, stdin io.Reader, notes *terminal) ([]setting, error) {
-	var text []byte
-	var err error
-	if o.change == "-" {
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(o.change)
-	}
+	change, err := readChange(o.change, s, nil, stdin)
 	if err != nil {
-		return nil, fmt.Errorf("--change: %w", err)
-	}
-	change := scenario.Change(s, text)
-	var mistakes []error
-	for _, m := range change.Mistakes {
-		where := title(o.change)
-		if m.Line > 0 {
-			where = fmt.Sprintf("%s, line %d", where, m.Line)
-		}
-		if m.Field != "" {
-			where += ", " + m.Field
-		}
-		mistakes = append(mistakes, fmt.Errorf("--change: %s: %s", where, m.Text))
-	}
-	if len(mistakes) > 0 {
-		return nil, errors.Join(mistakes...)
+		return nil, err
 	}
 	notes.notes(change.Notes)
 	return []setting{{name: unchangedSetting, cluster: s}, {name: changedSetting, cluster: change.Snapshot}}, nil

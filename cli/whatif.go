@@ -12,11 +12,11 @@ import (
 	"tenon.sh/dashboard"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/explain"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/provisioning"
-	"tenon.sh/scenario"
 )
 
 // whatIf plans a cluster with changed objects, as tenon plan --disrupt would if they were in its files.
@@ -28,8 +28,8 @@ type whatIf struct {
 	before   *engine.Plan
 }
 
-// try answers a text: what would be started first, and which nodes would go as the rest. Once stop says so either ends soon, with an answer
-// that is of no use.
+// try answers a text: what would be started first, which nodes would go as the rest, and the bills of the complete change as the rest of
+// that. Once stop says so each ends soon, with an answer that is of no use.
 func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
 	out, s := w.read(text)
 	if s == nil {
@@ -52,21 +52,34 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 		if !stop() {
 			nomination.Foresee(s, opt, &whole)
 		}
-		whole.Disruptions, whole.Kept, all.Rest = disrupts.Disruptions, disrupts.Kept, nil
+		whole.Disruptions, whole.Kept = disrupts.Disruptions, disrupts.Kept
+		all.Disrupts, all.Rest = true, func() (*dashboard.Outcome, error) {
+			complete := all
+			complete.Rest = nil
+			complete.After.Complete = completeBill(s, opt, &complete.After)
+			unchanged := w.options
+			unchanged.Stop = stop
+			complete.Before.Complete = completeBill(w.snapshot, unchanged, &complete.Before)
+			return &complete, nil
+		}
 		return &all, w.compare(&all, s, w.before, &whole)
 	}
 	return out, nil
 }
 
+// completeBill is what the nodes cost once all pods are where tenon savings would plan them, were they free to move, beside the machines that
+// waiting pods need and what that comparison leaves out.
+func completeBill(s *engine.Snapshot, opt engine.Options, f *dashboard.Figures) *float64 {
+	bills := explain.NewBills(s, opt)
+	return new(f.Now - bills.NowPerHour + bills.PlannedPerHour + f.LaunchesPerHour)
+}
+
 // read finds the objects of a text, and either the cluster that has them or what is wrong with them.
 func (w *whatIf) read(text []byte) (*dashboard.Outcome, *engine.Snapshot) {
-	changed := scenario.Change(w.snapshot, text)
+	changed := changeOf(w.snapshot, w.ignored, text)
 	out := &dashboard.Outcome{Notes: changed.Notes}
 	for _, o := range changed.Objects {
 		out.Objects = append(out.Objects, dashboard.Tried(o))
-		if w.ignored[o.Kind] {
-			out.Mistakes = append(out.Mistakes, dashboard.Mistake{Text: fmt.Sprintf("the controller runs without the feature gate %s: it would do nothing with %s", o.Kind, o.Name)})
-		}
 	}
 	for _, m := range changed.Mistakes {
 		out.Mistakes = append(out.Mistakes, dashboard.Mistake(m))
@@ -238,7 +251,7 @@ func nodeDifferences(before, after *engine.Plan) []dashboard.Difference {
 		out := map[string]string{}
 		for _, d := range p.Disruptions {
 			for _, n := range d.Nodes {
-				out[n] = fmt.Sprintf("%s, saves %s/h", d.Reason, engine.Dollars(d.SavingPerHour))
+				out[n] = string(d.Reason) + engine.SavingWords(d.SavingPerHour)
 				if len(d.Nodes) > 1 {
 					out[n] += fmt.Sprintf(" together with %s", count(len(d.Nodes)-1, "other"))
 				}

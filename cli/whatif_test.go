@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"tenon.sh/engine"
 	"tenon.sh/scenario"
 )
 
@@ -108,6 +111,11 @@ func TestWhatIfIsWhatPlanSaysOfTheChangedFile(t *testing.T) {
 		if code != 200 || got != want {
 			t.Errorf("%s: %d, not what tenon plan says:\n%s\nwant\n%s", name, code, got, want)
 		}
+		change := filepath.Join(t.TempDir(), "changed.yaml")
+		must(t, os.WriteFile(change, []byte(c.change), 0o600))
+		if got, _, err := run(t, "plan", "--disrupt", "-f", before, "--change", change, "-o", "json"); err != nil && err != errUnplaced || got != want {
+			t.Errorf("%s: --change says something else: %v\n%s", name, err, got)
+		}
 	}
 }
 
@@ -117,7 +125,7 @@ func TestWhatIfSaysInWordsWhatAChangeDoes(t *testing.T) {
 	text := manifestAt(t, handler, "NodePool/general")
 	raised := whatIfPage(t, handler, strings.Replace(text, `cpu: "8"`, `cpu: "40"`, 1))
 	for _, want := range []string{
-		"the bill goes from $0.7800/h now to", "pods that nothing can run 6 0", "machines to start 0", "6 pods less that nothing can run",
+		"the first pass, within budgets, takes the bill from $0.7800/h now to", "once the change is complete, with all pods placed anew, the bill is $", "pods that nothing can run 6 0", "machines to start 0", "6 pods less that nothing can run",
 		"more to start in pool general", "kubectl diff -f changed.yaml kubectl apply -f changed.yaml", "to be started launch pool type",
 	} {
 		if !strings.Contains(raised, want) {
@@ -145,6 +153,32 @@ func TestWhatIfSaysInWordsWhatAChangeDoes(t *testing.T) {
 	wrong := whatIfPage(t, handler, strings.Replace(text, "limits:", "limit:", 1))
 	if !strings.Contains(wrong, `unknown field "spec.limit": did you mean spec.limits?`) || !strings.Contains(wrong, "1 mistake. nothing was planned") || strings.Contains(wrong, "to be started") {
 		t.Errorf("a mistake: %s", wrong)
+	}
+}
+
+// The bill of the complete change is that of tenon savings --change, beside machines for pods that wait.
+func TestWhatIfSaysWhatTheCompleteChangeCosts(t *testing.T) {
+	t.Parallel()
+	const cluster = "type m cpu=4 mem=16Gi zones=a,b price=0.20 spot=0.06\npool general budget=1\n" +
+		"node n1 pool=general type=m zone=a age=5h quiet=2h capacity=spot\nnode n2 pool=general type=m zone=b age=5h quiet=2h capacity=spot\n" +
+		"pods web x3 ns=shop cpu=1 mem=1Gi node=n1 owner=ReplicaSet/web\npods api x3 ns=shop cpu=1 mem=1Gi node=n2 owner=ReplicaSet/api\n"
+	before := snapshotFile(t, cluster)
+	handler := pageOf(t, before)
+	change := strings.Replace(manifestAt(t, handler, "NodePool/general"), "requirements: []", "requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]", 1)
+	name := filepath.Join(t.TempDir(), "changed.yaml")
+	must(t, os.WriteFile(name, []byte(change), 0o600))
+	text, _, err := run(t, "savings", "-f", before, "--change", name, "-o", "json")
+	must(t, err)
+	var d struct{ PlannedPerHour float64 }
+	must(t, json.Unmarshal([]byte(text), &d))
+	first, complete := "takes the bill from", fmt.Sprintf("with all pods placed anew, the bill is %s/h", engine.Dollars(d.PlannedPerHour))
+	if page := whatIfPage(t, handler, change); !strings.Contains(page, first) || !strings.Contains(page, complete) {
+		t.Errorf("the page lacks %q: %s", complete, page)
+	}
+	list, _, err := run(t, "nodes", "-f", before, "--change", name)
+	must(t, err)
+	if !strings.Contains(list, "Drifted") {
+		t.Errorf("tenon nodes --change: %s", list)
 	}
 }
 
@@ -186,8 +220,8 @@ type large cpu=8 mem=32Gi price=0.30
 pods web x8 cpu=900m mem=1Gi
 `))
 	for question, want := range map[string]string{
-		"allow spot":                         "the bill goes from $0.0000/h now to $0.1200/h; without the change it would go to $0.4000/h",
-		"no requirement about instance-type": "to $0.3000/h; without the change it would go to $0.4000/h",
+		"allow spot":                         "takes the bill from $0.0000/h now to $0.1200/h; without the change to $0.4000/h",
+		"no requirement about instance-type": "to $0.3000/h; without the change to $0.4000/h",
 		"no limits":                          "the plan is the same as without the change",
 		"consolidateAfter 1h":                "the plan is the same as without the change",
 		"consolidationPolicy WhenEmpty":      "the plan is the same as without the change",

@@ -157,7 +157,7 @@ func (s *server) dayPage(page *screen) http.HandlerFunc {
 			http.Error(w, v.NoDay, http.StatusNotFound)
 			return
 		}
-		out, refusal, status := s.try(r.Context(), v.Day.Check, text)
+		out, refusal, status := s.try(r.Context(), v.Day.Check, text, isComplete)
 		switch {
 		case out == nil:
 			refuseTry(w, refusal, status)

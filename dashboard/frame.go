@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+
+	"tenon.sh/engine"
 )
 
 // A frame is what every page has around its screen.
@@ -76,15 +78,12 @@ func (f *frame) month() string {
 	return words
 }
 
-// leave says that nodes go, and what that saves.
+// leave says that nodes go, and what becomes of the bill.
 func (f *frame) leave() string {
-	switch f.Leaving {
-	case 0:
-		return "nodes go"
-	case 1:
-		return "node goes, saves " + dollars(f.Saving) + "/h"
+	if f.Leaving == 1 {
+		return "node goes" + engine.SavingWords(f.Saving)
 	}
-	return "nodes go, saves " + dollars(f.Saving) + "/h"
+	return "nodes go" + engine.SavingWords(f.Saving)
 }
 
 // start says that machines have to be started, and how near their price is to the least that there could be.

@@ -88,7 +88,7 @@ func (s *server) tryPage(page *screen) http.HandlerFunc {
 		if v == nil {
 			return
 		}
-		out, refusal, status := s.try(r.Context(), v.Try, text)
+		out, refusal, status := s.try(r.Context(), v.Try, text, isComplete)
 		if out == nil && status != http.StatusGatewayTimeout {
 			refuseTry(w, refusal, status)
 			return
@@ -133,7 +133,7 @@ func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
 	if v == nil {
 		return
 	}
-	out, refusal, status := s.try(r.Context(), v.Try, text)
+	out, refusal, status := s.try(r.Context(), v.Try, text, hasPlan)
 	if refusal != "" {
 		refuseTry(w, refusal, status)
 		return
@@ -169,10 +169,14 @@ func refuseTry(w http.ResponseWriter, problem string, status int) {
 	http.Error(w, problem, status)
 }
 
+// isComplete reports whether nothing more is found out of a change, hasPlan whether the document of its plan is complete.
+func isComplete(o *Outcome) bool { return o.Rest == nil }
+func hasPlan(o *Outcome) bool    { return o.Disrupts || o.Rest == nil }
+
 // try waits for its turn and asks the picture. What takes too long, or is not waited for any more, is told to stop; it keeps its turn
-// until it has, so that there are never more of them than turns. Without an answer out is nil,
+// until it has, so that there are never more of them than turns. It ends at the first part that is enough. Without an answer out is nil,
 // or a part of it where that took too long.
-func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool) (*Outcome, error), text []byte) (out *Outcome, problem string, status int) {
+func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool) (*Outcome, error), text []byte, enough func(*Outcome) bool) (out *Outcome, problem string, status int) {
 	if ask == nil {
 		return nil, "Nothing can be tried on this picture.", http.StatusNotFound
 	}
@@ -190,7 +194,7 @@ func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool
 		err error
 	}
 	var stop atomic.Bool
-	done := make(chan answer, 3) // two parts, or a failure
+	done := make(chan answer, 4) // three parts, or a failure
 	go func() {
 		defer func() { <-s.tries }()
 		defer func() {
@@ -200,7 +204,7 @@ func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool
 			}
 		}()
 		out, err := ask(text, stop.Load)
-		for err == nil && out.Rest != nil && !stop.Load() {
+		for err == nil && !enough(out) && !stop.Load() {
 			done <- answer{out, nil}
 			out, err = out.Rest()
 		}
@@ -214,16 +218,20 @@ func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool
 			if a.err != nil {
 				return nil, capital(a.err.Error()) + ".", http.StatusInternalServerError
 			}
-			if out = a.out; out.Rest == nil {
+			if out = a.out; enough(out) {
 				return out, "", 0
 			}
 		case <-limit.C:
 			stop.Store(true)
-			what := "There was no answer"
-			if out != nil {
+			what, command := "There was no answer", "plan --disrupt"
+			switch {
+			case out == nil:
+			case out.Disrupts:
+				what, command = "The bill of the complete change could not be found out", "savings"
+			default:
 				what = "Which nodes would go could not be found out"
 			}
-			return out, fmt.Sprintf("%s within %g s, so it was given up. tenon plan --disrupt -f, with a snapshot of the cluster and the change, takes the time that it needs.", what, s.tryLimit.Seconds()), http.StatusGatewayTimeout
+			return out, fmt.Sprintf("%s within %g s, so it was given up. tenon %s -f snapshot.yaml --change changed.yaml takes the time that it needs.", what, s.tryLimit.Seconds(), command), http.StatusGatewayTimeout
 		case <-ctx.Done():
 			stop.Store(true)
 			return nil, "Nobody waits for the answer.", http.StatusServiceUnavailable

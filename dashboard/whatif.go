@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"tenon.sh/engine"
 )
 
 const (
@@ -42,7 +44,9 @@ type Outcome struct {
 	// Before and After are the figures of the plan without the change and with it.
 	Before, After Figures
 	Differences   []Difference
-	// Rest, unless it is nil, finds out which nodes would go as well, and answers anew. Until then neither plan says so.
+	// Disrupts says that it is known which nodes would go. Until then neither plan says so.
+	Disrupts bool
+	// Rest, unless it is nil, finds out more and answers anew: first which nodes would go, then the bills of the complete change.
 	Rest func() (*Outcome, error)
 }
 
@@ -69,6 +73,8 @@ type Figures struct {
 	Refused         int         // pods
 	Drifted         int         // nodes
 	Kept            []KeptCount // the most first
+	// Complete is what the nodes cost once all pods are where a plan for all of them has them, nil while that is not known.
+	Complete *float64
 }
 
 // A KeptCount is how many nodes stay for a reason.
@@ -77,7 +83,7 @@ type KeptCount struct {
 	Count int
 }
 
-// After is what the nodes cost once the plan has been carried out.
+// After is what the nodes cost once the plan has been carried out, which is one pass within budgets.
 func (f *Figures) After() float64 { return f.Now + f.LaunchesPerHour - f.Saving }
 
 // A Difference between the two plans. Names are of what is in namespaces, and Detail may hold such names; Text holds none.
@@ -88,7 +94,7 @@ type Difference struct {
 
 // within is the outcome as it is shown to somebody who sees what is in some namespaces only.
 func (o *Outcome) within(sees func(namespace string) bool) (*Outcome, error) {
-	out := &Outcome{Objects: o.Objects, Before: o.Before, After: o.After}
+	out := &Outcome{Objects: o.Objects, Before: o.Before, After: o.After, Disrupts: o.Disrupts}
 	for _, x := range o.Objects {
 		if x.Namespace != "" && !sees(x.Namespace) {
 			out.Mistakes = []Mistake{{Text: fmt.Sprintf("what is in namespace %s can be tried by those who may list pods there", x.Namespace)}}
@@ -168,6 +174,11 @@ type figureRow struct {
 	Differs             bool
 }
 
+// Bill says what becomes of the bill.
+func (l *leavingRow) Bill() string {
+	return cmp.Or(strings.TrimPrefix(engine.SavingWords(l.Saving), ", "), "-")
+}
+
 // leavingRow is a node that would go.
 type leavingRow struct {
 	Nodes  []string
@@ -231,11 +242,8 @@ func (d *whatIfData) answer(o *Outcome) error {
 		d.Headline = count(len(o.Mistakes), "mistake") + ". Nothing was planned."
 		return nil
 	}
-	d.Headline = fmt.Sprintf("The bill goes from %s/h now to %s/h; without the change it would go to %s/h.", dollars(o.Before.Now), dollars(o.After.After()), dollars(o.Before.After()))
-	if len(o.Differences) == 0 {
-		d.Headline = "The plan is the same as without the change. " + d.Headline // as far as it is known
-	}
-	d.Rows = figureRows(&o.Before, &o.After, o.Rest == nil)
+	d.Headline = o.headline()
+	d.Rows = figureRows(&o.Before, &o.After, o.Disrupts)
 	d.Differs = o.Differences[:min(len(o.Differences), mostDifferences)]
 	d.DiffersMore = len(o.Differences) - len(d.Differs)
 	var plan planDocument
@@ -251,6 +259,25 @@ func (d *whatIfData) answer(o *Outcome) error {
 		d.Leaving = append(d.Leaving, leavingRow{x.Nodes, x.Reason, x.SavingPerHour})
 	}
 	return nil
+}
+
+// headline names both bills, that of the next pass and that of the complete change, as far as they are known.
+func (o *Outcome) headline() string {
+	b, a := &o.Before, &o.After
+	if !o.Disrupts {
+		return fmt.Sprintf("Machines for pods that wait take the bill from %s/h now to %s/h; without the change to %s/h. It is not known which nodes go.",
+			dollars(b.Now), dollars(a.After()), dollars(b.After()))
+	}
+	words := fmt.Sprintf("The first pass, within budgets, takes the bill from %s/h now to %s/h; without the change to %s/h.", dollars(b.Now), dollars(a.After()), dollars(b.After()))
+	same := len(o.Differences) == 0
+	if b.Complete != nil && a.Complete != nil {
+		words += fmt.Sprintf(" Once the change is complete, with all pods placed anew, the bill is %s/h; without the change it would be %s/h.", dollars(*a.Complete), dollars(*b.Complete))
+		same = same && dollars(*a.Complete) == dollars(*b.Complete)
+	}
+	if same {
+		words = "The plan is the same as without the change. " + words
+	}
+	return words
 }
 
 // figureRows are the two plans beside each other.
@@ -278,7 +305,11 @@ func figureRows(before, after *Figures, whole bool) []figureRow {
 	if whole {
 		row("Nodes that go", goWords)
 	}
-	row("Nodes cost after that", func(f *Figures) string { return dollars(f.After()) + "/h, " + monthly(f.After()) + " a month" })
+	bill := func(usd float64) string { return dollars(usd) + "/h, " + monthly(usd) + " a month" }
+	row("Nodes cost after the first pass", func(f *Figures) string { return bill(f.After()) })
+	if before.Complete != nil && after.Complete != nil {
+		row("Nodes cost once complete, with all pods placed anew", func(f *Figures) string { return bill(*f.Complete) })
+	}
 	row("Pods that nothing can run", func(f *Figures) string { return fmt.Sprint(f.Refused) })
 	row("Nodes that have drifted", func(f *Figures) string { return fmt.Sprint(f.Drifted) })
 	if whole {
@@ -291,7 +322,7 @@ func goWords(f *Figures) string {
 	if f.Leaving == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%d, saves %s/h", f.Leaving, dollars(f.Saving))
+	return fmt.Sprint(f.Leaving) + engine.SavingWords(f.Saving)
 }
 
 func stayWords(f *Figures) string {

@@ -1007,7 +1007,7 @@ func answerPart(d *whatIfData) templ.Component {
 			}
 		}
 		if len(d.Leaving) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 97, "<h2>To go</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Nodes that would go\"><table class=\"auto\"><thead><tr><th scope=\"col\">Nodes</th><th scope=\"col\">Because</th><th scope=\"col\" class=\"num\">Saves USD/hour</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 97, "<h2>To go</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Nodes that would go\"><table class=\"auto\"><thead><tr><th scope=\"col\">Nodes</th><th scope=\"col\">Because</th><th scope=\"col\">Bill</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1072,14 +1072,14 @@ func answerPart(d *whatIfData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 103, "</td><td class=\"num\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 103, "</td><td>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var50 string
-				templ_7745c5c3_Var50, templ_7745c5c3_Err = templ.JoinStringErrs(price(l.Saving))
+				templ_7745c5c3_Var50, templ_7745c5c3_Err = templ.JoinStringErrs(l.Bill())
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `whatif.templ`, Line: 216, Col: 40}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `whatif.templ`, Line: 216, Col: 21}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var50))
 				if templ_7745c5c3_Err != nil {

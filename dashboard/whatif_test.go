@@ -50,6 +50,7 @@ func post(handler http.Handler, address, body string, headers ...string) *httpte
 
 func planned([]byte, func() bool) (*dashboard.Outcome, error) {
 	return &dashboard.Outcome{
+		Disrupts:    true,
 		Objects:     []dashboard.Tried{{Kind: "NodePool", Name: "general"}},
 		Plan:        []byte(`{"launches":[{"name":"general-1","nodePool":"general","price":0.5,"pods":["vault/keys-1","shop/web-1"]}],"disruptions":[{"nodes":["n9"],"reason":"Empty","savingPerHour":0.25}]}`),
 		Before:      dashboard.Figures{Now: 1, Refused: 2},
@@ -174,13 +175,14 @@ func TestWhatIfGivesUpWhatTakesTooLong(t *testing.T) {
 	handler := trying(t, dashboard.Options{TryLimit: 500 * time.Millisecond}, func(text []byte, stop func() bool) (*dashboard.Outcome, error) {
 		if string(text) == "rest" {
 			out, err := planned(text, stop)
-			out.Rest = func() (*dashboard.Outcome, error) { wait(stop); return out, nil }
+			out.Disrupts, out.Rest = false, func() (*dashboard.Outcome, error) { wait(stop); return out, nil }
 			return out, err
 		}
 		wait(stop)
 		return planned(text, stop)
 	})
-	for text, want := range map[string]string{"all": "There was no answer within 0.5 s, so it was given up.", "rest": "Which nodes would go could not be found out within 0.5 s, so it was given up."} {
+	const advice = " within 0.5 s, so it was given up. tenon plan --disrupt -f snapshot.yaml --change changed.yaml takes the time that it needs."
+	for text, want := range map[string]string{"all": "There was no answer" + advice, "rest": "Which nodes would go could not be found out" + advice} {
 		page := send(handler, text).Body.String()
 		<-ended
 		if !strings.Contains(page, want) || strings.Contains(page, "general-1") != (text == "rest") {
@@ -190,6 +192,59 @@ func TestWhatIfGivesUpWhatTakesTooLong(t *testing.T) {
 			t.Errorf("%s: %d: %s", text, w.Code, w.Body)
 		}
 		<-ended
+	}
+}
+
+// The bill of the next pass and that of the complete change are two figures, each with its name. That nothing is different is said once it is
+// known.
+func TestWhatIfSaysWhichBillItMeans(t *testing.T) {
+	t.Parallel()
+	parts := map[string]func(*dashboard.Outcome){
+		"first":    func(o *dashboard.Outcome) { o.Disrupts = false },
+		"pass":     func(*dashboard.Outcome) {},
+		"complete": func(o *dashboard.Outcome) { o.Before.Complete, o.After.Complete = new(1.0), new(1.5310) },
+		"same":     func(o *dashboard.Outcome) { o.Before.Complete, o.After.Complete = new(1.0), new(1.0) },
+	}
+	handler := trying(t, dashboard.Options{}, func(text []byte, stop func() bool) (*dashboard.Outcome, error) {
+		out, err := planned(text, stop)
+		out.Differences = nil
+		parts[string(text)](out)
+		return out, err
+	})
+	const pass = "The first pass, within budgets, takes the bill from $1.0000/h now to $1.2500/h; without the change to $1.0000/h."
+	for text, want := range map[string]string{
+		"first":    "Machines for pods that wait take the bill from $1.0000/h now to $1.2500/h; without the change to $1.0000/h. It is not known which nodes go.",
+		"pass":     "The plan is the same as without the change. " + pass,
+		"complete": pass + " Once the change is complete, with all pods placed anew, the bill is $1.5310/h; without the change it would be $1.0000/h.",
+		"same":     "The plan is the same as without the change. " + pass + " Once the change is complete, with all pods placed anew, the bill is $1.0000/h; without the change it would be $1.0000/h.",
+	} {
+		page := send(handler, text).Body.String()
+		if got := between(page, `<p class="headline" data-says>`, "</p>"); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+		if (text == "first") == strings.Contains(page, "Nodes that go") || (text == "complete") != strings.Contains(page, "$1.5310/h, $1117.63 a month") {
+			t.Errorf("%s: the rows are not those that are known", text)
+		}
+	}
+}
+
+// A bill that rises is said to cost more, and not to save less than nothing.
+func TestWhatIfSaysWhatCostsMore(t *testing.T) {
+	t.Parallel()
+	handler := trying(t, dashboard.Options{}, func(text []byte, stop func() bool) (*dashboard.Outcome, error) {
+		out, err := planned(text, stop)
+		out.After.Saving = -0.2883
+		out.Plan = []byte(`{"disruptions":[{"nodes":["n9"],"reason":"Drifted","savingPerHour":-0.2883}]}`)
+		return out, err
+	})
+	page := send(handler, "x").Body.String()
+	if strings.Contains(page, "-$") || strings.Contains(page, "-0.2883") || !strings.Contains(page, "1, costs $0.2883/h more") || !strings.Contains(page, "<td>costs $0.2883/h more</td>") {
+		t.Errorf("%v", between(page, "<tbody>", "</tbody>"))
+	}
+	p := few()
+	p.Plan = document(map[string]any{"disruptions": []any{map[string]any{"nodes": []string{"n9"}, "reason": "Drifted", "savingPerHour": -0.2883}}})
+	if page := get(t, serve(t, p), "/"); !strings.Contains(page, "node goes, costs $0.2883/h more") {
+		t.Error("the head says something else")
 	}
 }
 
@@ -289,7 +344,7 @@ func TestWhatIfNamesOnlyWhatMayBeSeen(t *testing.T) {
 			out.Mistakes = []dashboard.Mistake{{Text: "Deployment has 3 pods: vault/keys-1"}}
 		case "rest":
 			whole := *out
-			out.Rest = func() (*dashboard.Outcome, error) { return &whole, nil }
+			out.Disrupts, out.Rest = false, func() (*dashboard.Outcome, error) { return &whole, nil }
 		}
 		return out, err
 	})

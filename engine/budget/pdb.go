@@ -189,7 +189,7 @@ func (g *Guards) Allow(pods []*inventory.PodInfo) engine.Reason {
 		if need := min(x.N, max(x.Most, 1)); need > x.Left {
 			return engine.Reason{
 				Code: engine.EvictionBlocked, Key: kube.PodID(x.First).String(),
-				Have: fmt.Sprintf("%s allows %d now, %d needed", x.Name(), x.Left, need),
+				Have: fmt.Sprintf("%s allows %d now, %d needed", x.Name(), max(x.Left, 0), need),
 			}
 		}
 	}

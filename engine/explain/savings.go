@@ -85,15 +85,23 @@ type KeptRecord struct {
 // NewSavings makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
 // once, but it says how far the bill is from what it could be.
 func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
+	a := newSavingsPlan(s, opt)
+	a.setIdle()
+	whole := *s
+	whole.EarlierPasses = nil
+	a.setChanges(disruption.Plan(&whole, opt, nil))
+	return a.out
+}
+
+// NewBills is the comparison without what would go first, what is idle and why nodes stay.
+func NewBills(s *engine.Snapshot, opt engine.Options) *Savings { return newSavingsPlan(s, opt).out }
+
+func newSavingsPlan(s *engine.Snapshot, opt engine.Options) *savingsPlan {
 	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, full: map[string]float64{}, staying: map[string]bool{}}
 	a.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
 		Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
 	a.priceNodes()
 	a.expectPods()
 	a.setPlanned(a.plan())
-	a.setIdle()
-	whole := *s
-	whole.EarlierPasses = nil
-	a.setChanges(disruption.Plan(&whole, opt, nil))
-	return a.out
+	return a
 }
