@@ -72,7 +72,7 @@ func namespaceCosts(s *engine.Snapshot, t *nodeTable) []dashboard.NamespaceCost 
 		}
 		most, requests := 0.0, kube.PodRequests(pod)
 		for resource := range requests {
-			if has := amountOf(allocatable[node], resource); has > 0 {
+			if has := amountOf(allocatable[node], resource); has > 0 && resource != corev1.ResourcePods { // as tenon savings counts
 				share := amountOf(requests, resource) / has
 				used[node][resource] += share
 				most = max(most, share)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -47,12 +48,33 @@ func TestTheMoneyScreenShowsWhatSavingsSays(t *testing.T) {
 	text, _, err := run(t, "savings", "-f", cluster, "-o", "json")
 	must(t, err)
 	var d struct {
-		NowPerHour, PlannedPerHour float64
-		Idle                       []struct{ Node string }
+		NowPerHour, PlannedPerHour, StartingPerHour float64
+		Starting                                    int
+		Idle                                        []struct {
+			Node        string
+			IdlePerHour float64
+		}
+		Causes []struct{ PerHour float64 }
 	}
 	must(t, json.Unmarshal([]byte(text), &d))
 	_, page := pageAt(t, pageOf(t, cluster), "/money")
-	page = pageWords(page)
+	page = strings.Join(strings.Fields(pageWords(page)), " ")
+	idle := 0.0
+	for _, n := range d.Idle {
+		idle += n.IdlePerHour
+	}
+	for _, want := range []string{
+		"what could be saved " + engine.Dollars(d.NowPerHour-d.PlannedPerHour) + " /h", fmt.Sprintf("spot instead of on-demand %.4f", d.Causes[0].PerHour), "for the same requests costs 0.2498 more costs $182.39 more", "33 nodes: consolidateafter",
+		fmt.Sprintf("not compared: %d machines without a node yet (%s/h), 2 nodes outside pools.", d.Starting, engine.Dollars(d.StartingPerHour)), // which is what the head has more
+		"requested by nobody, " + engine.Dollars(idle) + "/h", fmt.Sprintf("not compared %.4f $467.13 requested by nobody %.4f", d.StartingPerHour, idle),
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the screen lacks %q:\n%s", want, page)
+		}
+	}
+	if first := strings.Index(page, "what could be saved"); first > strings.Index(page, "what the nodes cost over time") {
+		t.Error("what could be saved does not come first")
+	}
 	for _, want := range []string{engine.Dollars(d.NowPerHour) + "/h" + " now", "would cost " + engine.Dollars(d.PlannedPerHour), d.Idle[0].Node, "requested by nobody", "no capacitybuffer keeps room", "a file of a cluster has no journal"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the screen lacks %q", want)

@@ -39,10 +39,63 @@ type savingsDocument struct {
 	NowPerHour     float64      `json:"nowPerHour"`
 	PlannedPerHour float64      `json:"plannedPerHour"`
 	BoundPerHour   *float64     `json:"boundPerHour"`
+	Causes         []cause      `json:"causes"`
 	Pools          []moneyPool  `json:"pools"`
 	Idle           []idleRecord `json:"idle"`
 	Unpriced       []string     `json:"unpriced"`
+	Starting       int          `json:"starting"`
+	StartingPrice  float64      `json:"startingPerHour"`
 	Outside        int          `json:"outside"`
+	OutsidePrice   float64      `json:"outsidePerHour"`
+	Kept           []keptRecord `json:"kept"`
+}
+
+// A cause is a part of what could be saved, in USD per hour, below zero where the plan costs more.
+type cause struct {
+	Cause   string  `json:"cause"`
+	PerHour float64 `json:"perHour"`
+}
+
+// Name is the cause for people.
+func (c *cause) Name() string {
+	switch c.Cause {
+	case "Spot":
+		return "Spot instead of on-demand"
+	case "TighterPacking":
+		return "Tighter packing: less room that no pod requests"
+	case "CheaperMachines":
+		return "Cheaper machines for the same requests"
+	}
+	return c.Cause
+}
+
+// Amount is what it saves, as words of an amount have it, or what it costs more.
+func (c *cause) Amount(words func(float64) string) string {
+	if c.PerHour < 0 {
+		return "costs " + words(-c.PerHour) + " more"
+	}
+	return words(c.PerHour)
+}
+
+// Setting is the setting of a NodePool that decides on it.
+func (c *cause) Setting() string {
+	switch c.Cause {
+	case "Spot":
+		return "requirements: karpenter.sh/capacity-type In [spot, on-demand]"
+	case "TighterPacking":
+		return "disruption: consolidationPolicy: WhenEmptyOrUnderutilized"
+	case "CheaperMachines":
+		return "requirements: more instance types and sizes"
+	}
+	return "-"
+}
+
+// keptRecord is how many nodes stay for a reason, with one of them.
+type keptRecord struct {
+	Code     string `json:"code"`
+	NodePool string `json:"nodePool"`
+	Nodes    int    `json:"nodes"`
+	Message  string `json:"message"`
 }
 
 type moneyPool struct {
@@ -62,26 +115,29 @@ type idleRecord struct {
 	IdlePerHour  float64 `json:"idlePerHour"`
 }
 
-// mostIdle is how many nodes are shown of those with idle money.
-const mostIdle = 20
+const (
+	mostIdle = 20 // nodes that are shown of those with room that no pod requests
+	mostHeld = 4  // reasons that are shown of those that hold a saving back
+)
 
 // moneyData is what the template of the money takes.
 type moneyData struct {
-	NoSavings                string // why there is no comparison
-	Compared                 *savingsDocument
-	Gap                      *float64 // what is paid now above the bound, of the bound
-	Idle                     []idleRecord
-	IdleMore                 int
-	IdleNodes                float64 // what is idle of all compared nodes
-	Reasons                  []reasonRow
-	Saved                    float64
-	NoJournal                string
-	Chart                    *chart
-	Namespaces               []NamespaceCost
-	Requested, Unused, Total float64 // USD an hour: of pods, of nobody, and of all nodes
-	Buffers                  []Buffer
-	BuffersPrice             float64
-	Export                   bool // without links
+	NoSavings  string // why there is no comparison
+	Compared   *savingsDocument
+	Gap        *float64 // what is paid now above the bound, of the bound
+	Idle       []idleRecord
+	IdleMore   int
+	Held       []keptRecord
+	Reasons    []reasonRow
+	Saved      float64
+	NoJournal  string
+	Chart      *chart
+	Namespaces []NamespaceCost
+	// USD an hour: what pods request of the nodes, what nobody does, what the comparison leaves out, and all nodes.
+	Requested, Unused, LeftOut, Total float64
+	Buffers                           []Buffer
+	BuffersPrice                      float64
+	Export                            bool // without links
 }
 
 func fillMoney(_ *http.Request, v *view) (content, error) {
@@ -106,6 +162,16 @@ func newMoneyData(v *view) *moneyData {
 		d.Requested += n.PricePerHour
 	}
 	d.Unused = max(0, d.Total-d.Requested)
+	if d.Compared != nil {
+		idle := 0.0
+		for _, n := range d.Compared.Idle {
+			idle += n.IdlePerHour
+		}
+		if d.LeftOut = d.Unused - idle; d.LeftOut < 0.00005 { // nothing, or prices that commitments change
+			d.LeftOut = 0
+		}
+		d.Unused -= d.LeftOut
+	}
 	for _, b := range d.Buffers {
 		d.BuffersPrice += b.PricePerHour
 	}
@@ -128,13 +194,17 @@ func (d *moneyData) compare(v *view) error {
 	if b := d.Compared.BoundPerHour; b != nil && *b > 0 {
 		d.Gap = new(d.Compared.NowPerHour / *b - 1)
 	}
-	for _, n := range d.Compared.Idle {
-		d.IdleNodes += n.IdlePerHour
-	}
+	d.Held = d.Compared.Kept[:min(len(d.Compared.Kept), mostHeld)]
 	d.Idle = d.Compared.Idle[:min(len(d.Compared.Idle), mostIdle)]
 	d.IdleMore = len(d.Compared.Idle) - len(d.Idle)
 	return nil
 }
+
+// saving is what a plan would save, in USD an hour, or below zero.
+func (c *savingsDocument) saving() float64 { return c.NowPerHour - c.PlannedPerHour }
+
+// saves reports whether there is something to save.
+func (c *savingsDocument) saves() bool { return c.saving() > 0.00005 }
 
 // compared says what is paid now, what a plan would cost, and the least that there could be.
 func (d *moneyData) compared() string {
@@ -145,19 +215,25 @@ func (d *moneyData) compared() string {
 	}
 	words += "."
 	if d.Gap != nil {
-		words += " What is paid now is " + gap(*d.Gap) + " above that."
+		words += " The nodes cost " + gap(*d.Gap) + " more now than that."
 	}
-	leftOut := func(n int, what string) {
-		verb := "are"
-		if n == 1 {
-			verb = "is"
+	var out []string
+	leftOut := func(n int, of, what string, usd float64) {
+		if n == 0 {
+			return
 		}
-		if n > 0 {
-			words += " " + count(n, "node") + " " + what + " " + verb + " left out."
+		text := count(n, of) + " " + what
+		if usd > 0 {
+			text += " (" + dollars(usd) + "/h)"
 		}
+		out = append(out, text)
 	}
-	leftOut(len(c.Unpriced), "of unknown price")
-	leftOut(c.Outside, "outside pools")
+	leftOut(c.Starting, "machine", "without a node yet", c.StartingPrice)
+	leftOut(c.Outside, "node", "outside pools", c.OutsidePrice)
+	leftOut(len(c.Unpriced), "node", "of unknown price", 0)
+	if len(out) > 0 {
+		words += " Not compared: " + strings.Join(out, ", ") + "."
+	}
 	return words
 }
 

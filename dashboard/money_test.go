@@ -27,3 +27,18 @@ func TestTheChartStepsWhenMachinesStart(t *testing.T) {
 		t.Error("the timeline has no axis of time")
 	}
 }
+
+// A plan that costs more saves nothing, and is not shown as a saving below zero.
+func TestThereMayBeNothingToSave(t *testing.T) {
+	t.Parallel()
+	for planned, want := range map[float64]string{0.5: "$1.5000<small>/h, $1095.00 a month, 75 % of the bill", 2: "Nothing<small>", 3: "Nothing<small>"} {
+		p := few()
+		p.Savings = func() ([]byte, error) {
+			return document(map[string]any{"nowPerHour": 2.0, "plannedPerHour": planned, "starting": 1, "startingPerHour": 0.25}), nil
+		}
+		page := get(t, serve(t, p), "/money")
+		if !strings.Contains(page, `<p class="saving">`+want) || !strings.Contains(page, "Not compared: 1 machine without a node yet ($0.2500/h).") {
+			t.Errorf("%v planned: %v", planned, between(page, `<p class="saving">`, "</p>"))
+		}
+	}
+}

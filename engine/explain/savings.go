@@ -11,6 +11,8 @@ type Savings struct {
 	Pools          []PoolSavings `json:"pools"`
 	NowPerHour     float64       `json:"nowPerHour"`
 	PlannedPerHour float64       `json:"plannedPerHour"`
+	// Causes split NowPerHour less PlannedPerHour.
+	Causes []SavingCause `json:"causes"`
 	// BoundPerHour is what no plan can cost less than, null if it is not known.
 	BoundPerHour *float64 `json:"boundPerHour"`
 	// Commitments says what becomes of each commitment now, PlannedCommitments in the plan. Both sides of the comparison are what machines
@@ -22,12 +24,15 @@ type Savings struct {
 	Pods      int `json:"pods"`
 	OnStaying int `json:"onStaying"`
 	// Pending counts pods that wait for more machines, and Starting machines without a node: neither side counts them.
-	Pending  int `json:"pending"`
-	Starting int `json:"starting"`
+	Pending         int     `json:"pending"`
+	Starting        int     `json:"starting"`
+	StartingPerHour float64 `json:"startingPerHour"`
 	// Unpriced names nodes whose price no catalog tells, Outside counts nodes that belong to no pool: both stay as they are,
 	// take no more pods, and neither side counts them.
 	Unpriced []string `json:"unpriced"`
 	Outside  int      `json:"outside"`
+	// OutsidePerHour is what the nodes outside pools cost, as far as that is known.
+	OutsidePerHour float64 `json:"outsidePerHour"`
 	// Staying are nodes that the plan keeps, because nothing else can run some pod of theirs.
 	Staying []StayingRecord `json:"staying"`
 	Planned []MachineCount  `json:"planned"`
@@ -87,6 +92,8 @@ type KeptRecord struct {
 func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
 	a := newSavingsPlan(s, opt)
 	a.setIdle()
+	a.setCauses(a.planned)
+	a.setLeftOut()
 	whole := *s
 	whole.EarlierPasses = nil
 	a.setChanges(disruption.Plan(&whole, opt, nil))
@@ -99,9 +106,10 @@ func NewBills(s *engine.Snapshot, opt engine.Options) *Savings { return newSavin
 func newSavingsPlan(s *engine.Snapshot, opt engine.Options) *savingsPlan {
 	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, full: map[string]float64{}, staying: map[string]bool{}}
 	a.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
-		Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
+		Causes: []SavingCause{}, Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
 	a.priceNodes()
 	a.expectPods()
-	a.setPlanned(a.plan())
+	a.planned = a.plan()
+	a.setPlanned(a.planned)
 	return a
 }

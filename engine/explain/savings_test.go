@@ -38,3 +38,41 @@ func TestSavingsPlanNothingOfUnknownPrice(t *testing.T) {
 		t.Errorf("%v now, %v planned, %v stay; want n1 at its price on both sides", got.NowPerHour, got.PlannedPerHour, got.Staying)
 	}
 }
+
+// The saving is split by its causes, which come to the whole of it.
+func TestSavingsAreSplitByTheirCauses(t *testing.T) {
+	t.Parallel()
+	types := []string{"pool general", "type two cpu=2 mem=8Gi price=0.10 spot=0.03", "type four cpu=4 mem=16Gi price=0.20 spot=0.06"}
+	for name, c := range map[string]struct {
+		cluster                 []string
+		spot, packing, machines float64
+	}{
+		"spot":             {[]string{"node n1 pool=general type=two zone=a", "pod a cpu=1900m mem=1Mi node=n1"}, 0.07, 0, 0},
+		"tighter":          {[]string{"node n1 pool=general type=two zone=a capacity=spot", "pod a cpu=950m mem=1Mi node=n1", "node n2 pool=general type=two zone=a capacity=spot", "pod b cpu=950m mem=1Mi node=n2"}, 0, 0.03, 0},
+		"nothing to save":  {[]string{"node n1 pool=general type=two zone=a capacity=spot", "pod a cpu=1900m mem=1Mi node=n1"}, 0, 0, 0},
+		"cheaper machines": {[]string{"type old cpu=2 mem=8Gi price=0.15", "node n1 pool=general type=old zone=a", "pod a cpu=1900m mem=1Mi node=n1"}, 0.07, 0, 0.05},
+		"smaller machines": {[]string{"node n1 pool=general type=four zone=a capacity=spot", "pod a cpu=1900m mem=1Mi node=n1"}, 0, 0.03, 0},
+	} {
+		got := explain.NewSavings(scenariotest.Cluster(t, append(types, c.cluster...)...), engine.Options{})
+		want := map[string]float64{explain.CauseSpot: c.spot, explain.CausePacking: c.packing, explain.CauseMachines: c.machines}
+		sum := 0.0
+		for _, x := range got.Causes {
+			if sum += x.PerHour; math.Abs(x.PerHour-want[x.Cause]) > 0.006 {
+				t.Errorf("%s: %s saves %.4f, want %.4f", name, x.Cause, x.PerHour, want[x.Cause])
+			}
+		}
+		if len(got.Causes) != 3 || math.Abs(sum-(got.NowPerHour-got.PlannedPerHour)) > 1e-9 {
+			t.Errorf("%s: the causes come to %f of %f", name, sum, got.NowPerHour-got.PlannedPerHour)
+		}
+	}
+}
+
+// What is on neither side has its price, so that the bill of all nodes can be explained.
+func TestSavingsSayWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	got := explain.NewSavings(scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=8Gi price=0.10", "node n1 pool=general type=two zone=a", "pod a cpu=1 node=n1",
+		"claim c1 pool=general type=two zone=a", "node old type=two zone=a"), engine.Options{})
+	if got.Starting != 1 || math.Abs(got.StartingPerHour-0.10) > 1e-9 || got.Outside != 1 || math.Abs(got.OutsidePerHour-0.10) > 1e-9 || math.Abs(got.NowPerHour-0.10) > 1e-9 {
+		t.Errorf("%d starting for %f, %d outside for %f", got.Starting, got.StartingPerHour, got.Outside, got.OutsidePerHour)
+	}
+}

@@ -29,6 +29,7 @@ type savingsPlan struct {
 	staying  map[string]bool         // nodes that the plan cannot do without
 	pools    map[string]*PoolSavings
 	learned  []engine.LearnedDevices // of nodes that the plan may do without
+	planned  *engine.Plan            // for the pods of the compared nodes
 	classes  []engine.Class          // what they sell, with what the nodes say of it
 	out      *Savings
 }
@@ -310,16 +311,7 @@ func sortedPools(pools map[string]*PoolSavings) []string {
 
 // setIdle ranks the compared nodes by what is paid for nothing.
 func (a *savingsPlan) setIdle() {
-	used := map[string]corev1.ResourceList{}
-	for _, pod := range a.s.Pods {
-		if _, compared := a.price[pod.Spec.NodeName]; !compared || kube.IsTerminal(pod) {
-			continue
-		}
-		if used[pod.Spec.NodeName] == nil {
-			used[pod.Spec.NodeName] = corev1.ResourceList{}
-		}
-		kube.AddList(used[pod.Spec.NodeName], kube.PodRequests(pod))
-	}
+	used := a.requested()
 	for _, n := range a.nodes {
 		share, _ := largestShare(used[n.Name], n.Status.Allocatable)
 		a.out.Idle = append(a.out.Idle, IdleRecord{

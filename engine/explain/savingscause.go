@@ -1,0 +1,144 @@
+package explain
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// A SavingCause is a part of NowPerHour less PlannedPerHour, in USD per hour. It is negative where the plan costs more. All parts come to the
+// whole saving.
+type SavingCause struct {
+	Cause   string  `json:"cause"`
+	PerHour float64 `json:"perHour"`
+}
+
+// The causes of a saving. A bill is what its machines cost on demand times the part of that which is paid. Packing and machines are less on
+// demand, for room that no pod requests and for requests, at the part that is paid now. Spot is that a smaller part is paid of what the plan has.
+const (
+	CauseSpot     = "Spot"
+	CausePacking  = "TighterPacking"
+	CauseMachines = "CheaperMachines"
+)
+
+// bill sums up the machines of one side of the comparison, in USD per hour.
+type bill struct {
+	price    float64 // as paid
+	onDemand float64 // the same machines on demand
+	idle     float64 // the part of onDemand that no pod requests
+}
+
+func (b *bill) add(price, onDemand, used float64) {
+	b.price, b.onDemand, b.idle = b.price+price, b.onDemand+onDemand, b.idle+onDemand*max(0, 1-used)
+}
+
+// causes says by what planned is less than now.
+func causes(now, planned *bill) []SavingCause {
+	paid := now.paid()
+	return []SavingCause{
+		{CauseSpot, planned.onDemand*paid - planned.price},
+		{CausePacking, (now.idle - planned.idle) * paid},
+		{CauseMachines, ((now.onDemand - now.idle) - (planned.onDemand - planned.idle)) * paid},
+	}
+}
+
+// paid is the part of what the machines cost on demand that is paid.
+func (b *bill) paid() float64 {
+	if b.onDemand == 0 {
+		return 1
+	}
+	return b.price / b.onDemand
+}
+
+// setCauses splits the saving.
+func (a *savingsPlan) setCauses(plan *engine.Plan) {
+	types := map[string]*engine.InstanceType{}
+	for i := range a.s.Classes {
+		for j := range a.s.Classes[i].InstanceTypes {
+			if t := &a.s.Classes[i].InstanceTypes[j]; types[t.Name] == nil {
+				types[t.Name] = t
+			}
+		}
+	}
+	usedNow, usedPlanned := a.requested(), a.requested()
+	requests := map[engine.PodID]corev1.ResourceList{}
+	for _, pod := range a.s.Pods {
+		requests[kube.PodID(pod)] = kube.PodRequests(pod)
+	}
+	for _, p := range plan.Placements {
+		if usedPlanned[p.Node] == nil {
+			usedPlanned[p.Node] = corev1.ResourceList{}
+		}
+		kube.AddList(usedPlanned[p.Node], requests[p.Pod])
+	}
+	var now, planned bill
+	staying := inventory.BillOfSnapshot(a.without())
+	for _, n := range a.nodes {
+		id := inventory.MachineOffering(n.Labels)
+		share, _ := largestShare(usedNow[n.Name], n.Status.Allocatable)
+		now.add(a.price[n.Name], a.onDemandPrice(types[id.InstanceType], id, a.price[n.Name]), share)
+		if a.staying[n.Name] {
+			price := staying.Price(n.Name, a.full[n.Name], a.s.NodeOverheadPrice)
+			share, _ := largestShare(usedPlanned[n.Name], n.Status.Allocatable)
+			planned.add(price, a.onDemandPrice(types[id.InstanceType], id, price), share)
+		}
+	}
+	for i := range plan.Launches {
+		l := &plan.Launches[i]
+		id, share := l.Offerings[0].OfferingID, 1.0
+		if t := types[id.InstanceType]; t != nil {
+			share, _ = largestShare(l.Requests, t.Allocatable())
+		}
+		planned.add(l.Price, a.onDemandPrice(types[id.InstanceType], id, l.Price), share)
+	}
+	a.out.Causes = causes(&now, &planned)
+}
+
+// requested is what pods request of each compared node.
+func (a *savingsPlan) requested() map[string]corev1.ResourceList {
+	used := map[string]corev1.ResourceList{}
+	for _, pod := range a.s.Pods {
+		if _, compared := a.price[pod.Spec.NodeName]; !compared || kube.IsTerminal(pod) {
+			continue
+		}
+		if used[pod.Spec.NodeName] == nil {
+			used[pod.Spec.NodeName] = corev1.ResourceList{}
+		}
+		kube.AddList(used[pod.Spec.NodeName], kube.PodRequests(pod))
+	}
+	return used
+}
+
+// onDemandPrice is what a spot machine would cost on demand in its zone, or its price if nobody sells that for more.
+func (a *savingsPlan) onDemandPrice(t *engine.InstanceType, id engine.OfferingID, price float64) float64 {
+	if t == nil || id.CapacityType != v1.CapacityTypeSpot {
+		return price
+	}
+	for i := range t.Offerings {
+		if o := &t.Offerings[i]; o.Zone == id.Zone && o.CapacityType == v1.CapacityTypeOnDemand && !o.PriceUnknown {
+			return max(price, o.Price+a.s.NodeOverheadPrice)
+		}
+	}
+	return price
+}
+
+// setLeftOut adds up what the nodes and machines cost that are on neither side.
+func (a *savingsPlan) setLeftOut() {
+	prices, pools, joined := inventory.NewPriceBook(a.s), kube.PoolsByName(a.s), map[string]bool{}
+	for _, n := range a.s.Nodes {
+		joined[n.Spec.ProviderID] = true
+		if pools[n.Labels[v1.NodePoolLabelKey]] == nil {
+			usd, _ := prices.Price(n.Labels, nil)
+			a.out.OutsidePerHour += usd
+		}
+	}
+	for _, c := range a.s.NodeClaims {
+		if c.Status.ProviderID == "" || !joined[c.Status.ProviderID] {
+			usd, _ := prices.Price(c.Labels, c.Spec.NodeClassRef)
+			a.out.StartingPerHour += usd
+		}
+	}
+}
