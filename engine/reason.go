@@ -105,6 +105,7 @@ const (
 // What cannot be read. It has the effect that does no harm.
 const (
 	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
+	UnknownLimit         Code = "UnknownLimit"         // Key: the resource of spec.limits that no machine has; Need: which may be meant; Have: those that machines have
 	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: what is expected
 	UnreadableSelector   Code = "UnreadableSelector"   // Have: what is wrong
 	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: what is wrong
@@ -260,6 +261,7 @@ var messages = map[Code]string{
 	TooManyUnhealthy:      "{have} nodes of the pool are unhealthy and at most {need} may be: what is wrong with so many is not mended by replacing them",
 
 	DevicesForgotten:     "what drivers publish on nodes of {need} does not fit into annotation {key}, which holds 64 KiB: it is expected of new machines only while an initialized node of the type is there, and without one none is started for claims. Keep one, or move types to a NodePool of their own",
+	UnknownLimit:         "spec.limits: {key} limits nothing, because no instance type of its node class has that resource; limits can be of {have}{need}",
 	UnreadableAnnotation: "annotation {key} is {have}, want {need}",
 	UnreadableSelector:   "its selector cannot be read, so it covers no pod: {have}",
 	UnreadablePolicy:     "the repair policy for {key} cannot be read and is left out: {have}",

@@ -39,6 +39,11 @@ func DevicesForgotten(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Need, Every: time.Hour, Message: reason.Message()}
 }
 
+// UnknownLimit tells a pool's owner that one of its limits bounds nothing.
+func UnknownLimit(pool *v1.NodePool, reason engine.Reason) Event {
+	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
+}
+
 // PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods and the pool are told how
 // it goes on: by the reason for which they wait, and by a condition.
 func PodsNotTaken(f engine.LaunchFinding) Event {

@@ -245,6 +245,8 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 			r.Recorder.Publish(report.PoolWithoutTypes(pool, note.Reason))
 		case note.Reason.Code == engine.DevicesForgotten:
 			r.Recorder.Publish(report.DevicesForgotten(pool, note.Reason))
+		case note.Reason.Code == engine.UnknownLimit:
+			r.Recorder.Publish(report.UnknownLimit(pool, note.Reason))
 		}
 	}
 }

@@ -212,8 +212,8 @@ func stem(name string) string {
 	return name[:n]
 }
 
-func SortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
+func SortedKeys[K cmp.Ordered, V any, M ~map[K]V](m M) []K {
+	keys := make([]K, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
 	}

@@ -206,12 +206,13 @@ func (p *Problem) prices(worth []float64) []engine.ResourcePrice {
 func (p *Problem) notes() []engine.Note {
 	notes := slices.Clone(p.broken)
 	for _, pool := range p.Pools {
+		notes = append(notes, pool.UnknownLimits()...)
 		if len(pool.Options) == 0 {
 			name := pool.NodePool.Name
 			notes = append(notes, engine.Note{Object: "NodePool " + name, Reason: pool.Emptiness()})
 		}
 	}
-	slices.SortFunc(notes, func(a, b engine.Note) int { return cmp.Compare(a.Object, b.Object) })
+	slices.SortStableFunc(notes, func(a, b engine.Note) int { return cmp.Compare(a.Object, b.Object) })
 	return notes
 }
 
