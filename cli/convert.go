@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,10 @@ What is older in objects of today, such as the policy WhenUnderutilized, is mend
 nothing changes keep every byte.
 
 What is to be filled in, what could not be mapped and what will behave otherwise is said on standard error. Name files
-that belong together in one call: what a pool says about its kubelets moves to its node class.`,
+that belong together in one call: what a pool says about its kubelets moves to its node class.
+
+The exit status is 0 if the manifests are complete, 3 if something is to be filled in, and 1 if they could not be converted.
+The converted manifests are written with status 3 too.`,
 		Example: `  tenon convert -f provisioner.yaml -f nodetemplate.yaml > karpenter.yaml
   tenon convert -f manifests/ --in-place --role KarpenterNodeRole-my-cluster
   kubectl get nodepools,ec2nodeclasses -o yaml | tenon convert -f -`,
@@ -74,6 +78,17 @@ func (o *convertOptions) run(command *cobra.Command) error {
 		}
 		return out
 	}
+	o.Unknown = func(object map[string]any) []string {
+		written := &unstructured.Unstructured{Object: object}
+		if !schemas.Knows(written) {
+			return nil
+		}
+		fields, err := schemas.UnknownFields(written)
+		if err != nil {
+			return nil // the rules say what is wrong with it
+		}
+		return fields
+	}
 	result, err := convert.Files(files, o.Options)
 	if err != nil {
 		return err
@@ -87,6 +102,9 @@ func (o *convertOptions) run(command *cobra.Command) error {
 		return err
 	}
 	writeConversion(newTerminal(command.ErrOrStderr()), result)
+	if slices.ContainsFunc(result.Notes, func(n convert.Note) bool { return n.Kind == convert.ToDo }) {
+		return errToBeFilledIn
+	}
 	return nil
 }
 

@@ -21,12 +21,16 @@ const (
 	statusFailed      = 1   // with one line that says what failed
 	statusUnplaced    = 2   // of plan: some pods cannot be placed
 	statusUnexamined  = 2   // of doctor: the cluster cannot be looked at
+	statusToFillIn    = 3   // of convert: something is left to be filled in
 	statusInterrupted = 130 // by Ctrl-C
 	statusTerminated  = 143 // by SIGTERM
 )
 
 // errUnplaced ends plan when it has already said which pods cannot be placed.
 var errUnplaced = errors.New("some pods cannot be placed")
+
+// errToBeFilledIn ends convert when it has already said what is to be filled in.
+var errToBeFilledIn = errors.New("something is to be filled in")
 
 // New returns the command tenon with all its subcommands.
 func New() *cobra.Command {
@@ -98,6 +102,8 @@ func exitStatus(err error, out io.Writer) int {
 		return statusOK
 	case errors.Is(err, errUnplaced):
 		return statusUnplaced
+	case errors.Is(err, errToBeFilledIn):
+		return statusToFillIn
 	case errors.Is(err, errProblems):
 		return statusFailed
 	case errors.Is(err, errInterrupted):

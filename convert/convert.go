@@ -26,6 +26,9 @@ type Options struct {
 	// Rules, unless it is nil, says why the API server would refuse an object, and which field is meant. What it says of what
 	// is written becomes something to be filled in.
 	Rules func(object map[string]any) []Refusal
+	// Unknown, unless it is nil, lists the fields of an object that its kind does not have, by path. Each becomes something to be
+	// filled in, because the API server drops the field.
+	Unknown func(object map[string]any) []string
 }
 
 // A Refusal is a rule that an object breaks.
@@ -160,6 +163,7 @@ func (c *conversion) applyRules(o *object) {
 		if c.options.Rules == nil || node.Decode(&content) != nil {
 			continue // a key of the object itself is no text
 		}
+		c.nameUnknown(o, content)
 		for _, r := range c.options.Rules(content) {
 			asked := func(n Note) bool {
 				return n.Kind == ToDo && n.Object == o.String() && r.Field != "" && strings.HasPrefix(n.Text, r.Field)
@@ -167,6 +171,18 @@ func (c *conversion) applyRules(o *object) {
 			if !slices.ContainsFunc(c.notes, asked) {
 				c.note(ToDo, o, "%s", r.Text)
 			}
+		}
+	}
+}
+
+// nameUnknown names the fields that the object has and its kind does not. Nobody applies a status.
+func (c *conversion) nameUnknown(o *object, content map[string]any) {
+	if c.options.Unknown == nil {
+		return
+	}
+	for _, path := range c.options.Unknown(content) {
+		if !strings.HasPrefix(path, "status.") {
+			c.note(ToDo, o, "%s: the kind has no such field, and the API server would drop it: correct its name, or take it out", path)
 		}
 	}
 }
