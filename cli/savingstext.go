@@ -62,7 +62,7 @@ func accountHead(a *explain.Savings) []string {
 	case saving > 0.00005:
 		lines = append(lines, fmt.Sprintf("That is %s/h, %.1f %%, less: $%.2f a month.", engine.Dollars(saving), 100*saving/now, engine.HoursPerMonth*saving))
 	case saving < -0.00005:
-		lines = append(lines, "That is more: the pods are packed tighter now than the plan would pack them.")
+		lines = append(lines, "That is more: "+dearerBecause(a.NotSold))
 	default:
 		lines = append(lines, "That is the same.")
 	}
@@ -77,6 +77,26 @@ func accountHead(a *explain.Savings) []string {
 		lines = append(lines, fmt.Sprintf("No plan costs less than %s/h.", engine.Dollars(*a.BoundPerHour)))
 	}
 	return lines
+}
+
+// dearerBecause says why the plan costs more than the nodes do now.
+func dearerBecause(notSold []explain.NotSoldRecord) string {
+	if len(notSold) == 0 {
+		return "every pool would buy its nodes again, but the plan does not pack the pods as tightly as they run now."
+	}
+	var parts []string
+	for _, r := range notSold {
+		nodes := fmt.Sprintf("%s of pool %s for %s/h", count(r.Nodes, "node"), r.NodePool, engine.Dollars(r.PricePerHour))
+		switch r.Cause {
+		case explain.CapacityTypeNotAllowed:
+			parts = append(parts, fmt.Sprintf("%s, %s: the pool does not allow %[2]s", nodes, r.CapacityType))
+		case explain.OfferingSoldOut:
+			parts = append(parts, fmt.Sprintf("%s: the offering is sold out, for example %s", nodes, r.Example))
+		default:
+			parts = append(parts, fmt.Sprintf("%s: the pool does not allow the instance type or the zone, for example %s", nodes, r.Example))
+		}
+	}
+	return "the plan cannot buy some nodes again. " + strings.Join(parts, "; ") + "."
 }
 
 // writeFirstChanges says what would go first: what the controller would remove now, or else where most money is idle.

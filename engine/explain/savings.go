@@ -36,6 +36,8 @@ type Savings struct {
 	// Staying are nodes that the plan keeps, because nothing else can run some pod of theirs.
 	Staying []StayingRecord `json:"staying"`
 	Planned []MachineCount  `json:"planned"`
+	// NotSold are compared nodes of offerings that their pool would not buy now: without these the plan could not be dearer.
+	NotSold []NotSoldRecord `json:"notSold,omitempty"`
 	// Changes is what would be removed first, Idle the nodes with the most unused money, Kept why nodes are not removed now.
 	Changes []DisruptionRecord `json:"changes"`
 	Idle    []IdleRecord       `json:"idle"`
@@ -67,6 +69,26 @@ type StayingRecord struct {
 	Reasons []engine.ReasonRecord `json:"reasons"`
 }
 
+// NotSoldRecord is a number of nodes of a pool whose offering it would not buy now, for one cause.
+type NotSoldRecord struct {
+	NodePool     string       `json:"nodePool"`
+	Cause        NotSoldCause `json:"cause"`
+	CapacityType string       `json:"capacityType"`
+	Nodes        int          `json:"nodes"`
+	PricePerHour float64      `json:"pricePerHour"`
+	// Example is the offering of one of them.
+	Example string `json:"example"`
+}
+
+// NotSoldCause says why a pool would not buy an offering.
+type NotSoldCause string
+
+const (
+	CapacityTypeNotAllowed NotSoldCause = "CapacityTypeNotAllowed" // the pool allows nothing of the capacity type
+	OfferingNotAllowed     NotSoldCause = "OfferingNotAllowed"     // the pool allows the capacity type, not the instance type or the zone
+	OfferingSoldOut        NotSoldCause = "OfferingSoldOut"        // the pool allows the offering, and it is sold out
+)
+
 // IdleRecord is a node with what is paid for nothing.
 type IdleRecord struct {
 	Node         string  `json:"node"`
@@ -94,6 +116,7 @@ func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
 	a.setIdle()
 	a.setCauses(a.planned)
 	a.setLeftOut()
+	a.setNotSold()
 	whole := *s
 	whole.EarlierPasses = nil
 	a.setChanges(disruption.Plan(&whole, opt, nil))

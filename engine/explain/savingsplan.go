@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/volume"
 )
@@ -322,6 +323,54 @@ func (a *savingsPlan) setIdle() {
 	slices.SortFunc(a.out.Idle, func(x, y IdleRecord) int {
 		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), kube.CompareNaturally(x.Node, y.Node))
 	})
+}
+
+// setNotSold finds the nodes that their pools would not buy again.
+func (a *savingsPlan) setNotSold() {
+	pools, records := kube.PoolsByName(a.s), map[NotSoldRecord]*NotSoldRecord{}
+	offers := map[string][]offering.Admitted{}
+	for name, pool := range pools {
+		offers[name] = offering.Of(pool, kube.ClassOf(a.s, pool), a.s.NodeOverheadPrice)
+	}
+	for _, n := range a.nodes {
+		pool, id := n.Labels[v1.NodePoolLabelKey], inventory.MachineOffering(n.Labels)
+		cause := notSold(offers[pool], id)
+		if cause == "" {
+			continue
+		}
+		key := NotSoldRecord{NodePool: pool, Cause: cause, CapacityType: id.CapacityType}
+		if records[key] == nil {
+			records[key] = &NotSoldRecord{NodePool: pool, Cause: cause, CapacityType: id.CapacityType, Example: id.String()}
+		}
+		records[key].Nodes++
+		records[key].PricePerHour += a.price[n.Name]
+	}
+	for _, r := range records {
+		a.out.NotSold = append(a.out.NotSold, *r)
+	}
+	slices.SortFunc(a.out.NotSold, func(x, y NotSoldRecord) int {
+		return cmp.Or(cmp.Compare(y.PricePerHour, x.PricePerHour), cmp.Compare(x.NodePool, y.NodePool), cmp.Compare(x.Cause, y.Cause), cmp.Compare(x.CapacityType, y.CapacityType))
+	})
+}
+
+// notSold says why the offering is none that can be bought; "" if it can be. Places in reservations are told apart by nobody here.
+func notSold(offers []offering.Admitted, id engine.OfferingID) NotSoldCause {
+	cause := CapacityTypeNotAllowed
+	for _, o := range offers {
+		other := o.ID()
+		switch {
+		case other.CapacityType != id.CapacityType:
+		case other.InstanceType != id.InstanceType || other.Zone != id.Zone:
+			if cause == CapacityTypeNotAllowed {
+				cause = OfferingNotAllowed
+			}
+		case o.Offering.SoldOut:
+			cause = OfferingSoldOut
+		default:
+			return ""
+		}
+	}
+	return cause
 }
 
 // setChanges says what would go first, and brings those that stay together by their reasons.
