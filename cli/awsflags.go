@@ -43,6 +43,7 @@ func awsFlagNames() []string {
 }
 
 func (o *awsFlags) addFlags(flags *pflag.FlagSet) {
+	defer heading(flags, "Flags of AWS")()
 	flags.StringVar(&o.ClusterName, "cluster-name", o.ClusterName, "name of the cluster in AWS; everything that is made is tagged with it")
 	flags.StringVar(&o.ClusterEndpoint, "cluster-endpoint", o.ClusterEndpoint, "URL of the API server as machines see it; EKS is asked if empty")
 	flags.StringVar(&o.ClusterCABundle, "cluster-ca-bundle", o.ClusterCABundle, "certificate authorities of the API server in base64; the controller's own if empty")

@@ -57,6 +57,7 @@ func azureUnusedFlags() []string {
 }
 
 func (o *azureFlags) addFlags(flags *pflag.FlagSet) {
+	defer heading(flags, "Flags of Azure")()
 	flags.StringVar(&o.NodeResourceGroup, "node-resource-group", o.NodeResourceGroup, "resource group of Azure that machines are made in")
 	flags.StringVar(&o.VNETSubnetID, "vnet-subnet-id", o.VNETSubnetID, "resource ID of the subnet of machines whose class names none")
 	flags.StringVar(&o.ProvisionMode, "provision-mode", o.ProvisionMode, "how machines of Azure are told what to do: "+azure.ModeScriptless+" as images of AKS want it; "+azure.ModeUserData+" as their class says, for clusters that are not AKS")
@@ -76,11 +77,11 @@ func (o *azureFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.UseSIG, "use-sig", o.UseSIG, "take AKS's images from its shared galleries")
 	flags.StringVar(&o.SIGSubscriptionID, "sig-subscription-id", o.SIGSubscriptionID, "subscription of these galleries")
 	flags.BoolVar(&o.JoinTokens, "join-tokens", o.JoinTokens, "make a token with which it may join the cluster for every NodeClaim whose user data asks for one; needs rights in kube-system")
-	flags.BoolVar(&o.enableAzureSDKLogging, "enable-azure-sdk-logging", o.enableAzureSDKLogging, "accepted, not needed: bodies of requests are never logged")
-	flags.BoolVar(&o.manageExistingAKS, "manage-existing-aks-machines", o.manageExistingAKS, "accepted, not needed: machines are virtual machines and none of AKS's own, so there are none to take over")
+	flags.BoolVar(&o.enableAzureSDKLogging, "enable-azure-sdk-logging", o.enableAzureSDKLogging, notNeeded+"bodies of requests are never logged")
+	flags.BoolVar(&o.manageExistingAKS, "manage-existing-aks-machines", o.manageExistingAKS, notNeeded+"machines are virtual machines and none of AKS's own, so there are none to take over")
 	o.azureUnused = map[string]*string{}
 	for _, name := range azureUnusedFlags() {
-		o.azureUnused[name] = flags.String(name, "", "accepted, not needed: it is of a way to start machines that is not this program's, or of what is found out")
+		o.azureUnused[name] = flags.String(name, "", notNeeded+"it is of a way to start machines that is not this program's, or of what is found out")
 	}
 }
 

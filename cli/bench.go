@@ -39,14 +39,17 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet, workloads string) {
 	flags.StringSliceVar(&o.workloads, "workload", nil, workloads)
 	flags.IntVar(&o.effort, "effort", 0, "units of work to spend on each plan; 0 for the default, below 0 for none")
 	flags.IntVar(&o.threads, "threads", 0, "how many goroutines may work at a time; 0 for one")
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	addOutputFlag(flags, &o.output)
 }
+
+// measuring is what the progress of a benchmark says.
+const measuring = "measuring %s, workload %d of %d"
 
 func (o *benchOptions) check() error {
 	if err := sensible("threads", o.threads, 0); err != nil {
 		return err
 	}
-	return oneOf("output", o.output, "text", "json")
+	return checkOutput(o.output)
 }
 
 func (o *benchOptions) engineOptions() engine.Options {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"time"
@@ -70,15 +71,19 @@ func (o *benchConsolidateOptions) run(command *cobra.Command) error {
 		return err
 	}
 	var results []consolidationMeasurement
-	for _, c := range cases {
+	shown := newProgress(command.ErrOrStderr())
+	defer shown.end()
+	for i, c := range cases {
+		shown.say(measuring, c.Name(), i+1, len(cases))
 		m, err := o.measure(command, c)
 		if err != nil {
 			return err
 		}
 		results = append(results, m)
 	}
-	if o.output == "json" {
-		return writeBenchJSON(command.OutOrStdout(), "ConsolidationBenchmark", o.seed, results)
+	shown.end()
+	if o.output != outputText {
+		return writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeBenchJSON(out, "ConsolidationBenchmark", o.seed, results) })
 	}
 	headings := []string{"WORKLOAD", "NODES", "PODS", "AT FIRST", "IN THE END", "NODES", "EVICTIONS/POD", "PASSES", "LONGEST"}
 	writeBenchTable(newTerminal(command.OutOrStdout()), headings, nil, results)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,14 +78,18 @@ func (o *benchCostOptions) run(command *cobra.Command) error {
 		return err
 	}
 	var results []costMeasurement
-	for _, c := range cases {
+	shown := newProgress(command.ErrOrStderr())
+	defer shown.end()
+	for i, c := range cases {
 		if err := command.Context().Err(); err != nil {
 			return errInterrupted
 		}
+		shown.say(measuring, c.Name(), i+1, len(cases))
 		results = append(results, o.measure(c)...)
 	}
-	if o.output == "json" {
-		return writeBenchJSON(command.OutOrStdout(), "CostBenchmark", o.seed, results)
+	shown.end()
+	if o.output != outputText {
+		return writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeBenchJSON(out, "CostBenchmark", o.seed, results) })
 	}
 	headings := []string{"WORKLOAD", "CHEAPEST", "DEAREST", "BOUND", "CHEAPEST/BOUND", "DEAREST/BOUND", "EXPECTED/BOUND", "UNHINTED/BOUND",
 		"NODES", "LARGEST", "UNPLACED", "TIME"}

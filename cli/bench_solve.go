@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"runtime"
 	"runtime/metrics"
@@ -64,16 +65,20 @@ func (o *benchSolveOptions) run(command *cobra.Command) error {
 		workloads = solveWorkloads()
 	}
 	var results []solveMeasurement
-	for _, name := range workloads {
+	shown := newProgress(command.ErrOrStderr())
+	defer shown.end()
+	for i, name := range workloads {
 		for _, pods := range o.counts(name) {
 			if err := command.Context().Err(); err != nil {
 				return errInterrupted
 			}
+			shown.say(measuring, fmt.Sprintf("%s-%d", name, pods), i+1, len(workloads))
 			results = append(results, o.measure(name, pods))
 		}
 	}
-	if o.output == "json" {
-		return writeBenchJSON(command.OutOrStdout(), "SolveBenchmark", o.seed, results)
+	shown.end()
+	if o.output != outputText {
+		return writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeBenchJSON(out, "SolveBenchmark", o.seed, results) })
 	}
 	headings := []string{"WORKLOAD", "TIME", "PODS/S", "NODES", "PLACED ON EXISTING", "UNPLACED", "ALLOCATED", "PEAK HEAP", "CLUSTER"}
 	writeBenchTable(newTerminal(command.OutOrStdout()), headings, []string{"PLACED ON EXISTING", "UNPLACED"}, results)

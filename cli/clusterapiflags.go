@@ -32,6 +32,7 @@ func clusterAPIFlagNames() []string {
 }
 
 func (o *clusterAPIFlags) addFlags(flags *pflag.FlagSet) {
+	defer heading(flags, "Flags of Cluster API")()
 	flags.StringVar(&o.ClusterAPIKubeconfig, "cluster-api-kubeconfig", o.ClusterAPIKubeconfig, "a kubeconfig of the management cluster of Cluster API; without it and --cluster-api-url, it is this cluster")
 	flags.StringVar(&o.ClusterAPIURL, "cluster-api-url", o.ClusterAPIURL, "URL of the management cluster's API server")
 	flags.StringVar(&o.ClusterAPIToken, "cluster-api-token", o.ClusterAPIToken, "token for that URL; it is never renewed, so better name a file")

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,7 +38,7 @@ of the kubeconfig. Every flag can be given by an environment variable as well; a
 			if err := opt.readOptions(command.Flags()); err != nil {
 				return err
 			}
-			config, err := restConfig(kubeconfig)
+			config, err := restConfig(kubeconfig, "")
 			if err != nil {
 				return err
 			}
@@ -52,7 +55,10 @@ of the kubeconfig. Every flag can be given by an environment variable as well; a
 	return command
 }
 
-func restConfig(kubeconfig string) (*rest.Config, error) {
+func restConfig(kubeconfig, inContext string) (*rest.Config, error) {
+	if inContext != "" {
+		return contextConfig(kubeconfig, inContext)
+	}
 	if kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if clientcmd.IsEmptyConfig(err) {
@@ -69,6 +75,28 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("find out how to reach the API server: %w", err)
+	}
+	return config, nil
+}
+
+// contextConfig is that of a context by its name, as kubectl --context reads it.
+func contextConfig(kubeconfig, name string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loaded, err := rules.Load()
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	if loaded.Contexts[name] == nil {
+		known := slices.Sorted(maps.Keys(loaded.Contexts))
+		if len(known) == 0 {
+			return nil, fmt.Errorf("--context %s: the kubeconfig has no context: set KUBECONFIG or --kubeconfig", name)
+		}
+		return nil, fmt.Errorf("--context %s: the kubeconfig has no such context, only %s", name, strings.Join(known, ", "))
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*loaded, name, &clientcmd.ConfigOverrides{}, rules).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--context %s: %w", name, err)
 	}
 	return config, nil
 }

@@ -50,7 +50,7 @@ func printCRDs(out io.Writer) error {
 }
 
 func applyCRDs(ctx context.Context, kubeconfig string, t *terminal) error {
-	config, err := restConfig(kubeconfig)
+	config, err := restConfig(kubeconfig, "")
 	if err != nil {
 		return err
 	}

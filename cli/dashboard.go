@@ -288,6 +288,9 @@ func (o *dashboardOptions) clusterName() string {
 		}
 		return strings.Join(slices.Compact(names), ", ")
 	}
+	if o.context != "" {
+		return o.context
+	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	if config, err := rules.Load(); err == nil && config.CurrentContext != "" {

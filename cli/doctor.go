@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,7 @@ The exit status is 0 if there is no problem, 1 if there is one, and 2 if the clu
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	addOutputFlag(flags, &o.output)
 	flags.BoolVar(&o.all, "all", false, "say as well what is as it should be")
 	flags.BoolVar(&o.cloud, "cloud", true, "look at the cloud as well")
 	o.liveOptions.addFlags(flags)
@@ -66,20 +67,22 @@ The exit status is 0 if there is no problem, 1 if there is one, and 2 if the clu
 }
 
 func (o *doctorOptions) run(command *cobra.Command) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %s: it is text or json", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return err
 	}
 	quietLibraries()
-	findings, err := o.examine(command)
+	shown := newProgress(command.ErrOrStderr())
+	findings, err := o.examine(command, shown)
+	shown.end()
 	if err != nil {
 		return interruptedOr(command.Context(), &unexaminedError{err})
 	}
-	if o.output == "json" {
+	if o.output != outputText {
 		record := struct {
 			Worst    provider.Level     `json:"worst"`
 			Findings []provider.Finding `json:"findings"`
 		}{doctor.Worst(findings), findings}
-		if err := writeRecord(command.OutOrStdout(), "Examination", record); err != nil {
+		if err := writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeRecord(out, "Examination", record) }); err != nil {
 			return err
 		}
 	} else {
@@ -92,7 +95,7 @@ func (o *doctorOptions) run(command *cobra.Command) error {
 }
 
 // examine looks at the cluster and at its cloud.
-func (o *doctorOptions) examine(command *cobra.Command) ([]provider.Finding, error) {
+func (o *doctorOptions) examine(command *cobra.Command, shown *progress) ([]provider.Finding, error) {
 	ctx := command.Context()
 	config, err := o.config()
 	if err != nil {
@@ -102,11 +105,15 @@ func (o *doctorOptions) examine(command *cobra.Command) ([]provider.Finding, err
 	if err != nil {
 		return nil, err
 	}
-	picture, err := g.gather(ctx, o, command)
+	picture, err := g.gather(ctx, o, command, shown)
 	if err != nil {
 		return nil, err
 	}
+	shown.say("planning for the pods that wait, and judging what was read")
 	findings := doctor.Examine(picture)
+	if o.cloud && o.controller.CloudProvider != cloudKWOK {
+		shown.say("asking the cloud (%s)", o.controller.CloudProvider)
+	}
 	if o.cloud && o.controller.CloudProvider == cloudAWS {
 		findings = append(findings, o.examineAWS(ctx, picture.Classes)...)
 	}

@@ -66,9 +66,10 @@ func (g *gatherer) gap(what string, err error) {
 }
 
 // gather takes the picture. An error means that there is none worth looking at.
-func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.Command) (*doctor.Picture, error) {
+func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.Command, shown *progress) (*doctor.Picture, error) {
 	p := g.picture
-	documents, err := o.documents(ctx, newTerminal(command.ErrOrStderr()))
+	shown.say("reading the objects of the cluster")
+	documents, err := o.documents(ctx, newTerminal(shown.beside(command.ErrOrStderr())))
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +77,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	if err != nil {
 		return nil, err
 	}
+	shown.say("looking for the controller")
 	p.Answers = o.answered(ctx, g.config, documents)
 	p.Snapshot, p.Options = reading.Snapshot, reading.Options
 	for _, pool := range p.Snapshot.NodePools {
@@ -97,9 +99,11 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	} else {
 		p.Classes = inv.Classes
 	}
+	shown.say("reading definitions, Deployments and webhooks")
 	g.definitions(ctx, classKindsOf(o.controller.CloudProvider)[0])
 	g.controllers(ctx)
 	g.hooks(ctx)
+	shown.say("asking which rights the controller has")
 	off, _ := in.lookup(environment()["nominate-pods"])
 	g.rights(ctx, in, &o.controller, p.Options.NoNominations || off == "false")
 	return p, nil

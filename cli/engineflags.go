@@ -35,6 +35,7 @@ func defaultEngineFlags() engineFlags {
 }
 
 func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
+	defer heading(flags, "Flags of planning")()
 	flags.StringVar(&o.PreferencePolicy, "preference-policy", o.PreferencePolicy,
 		"what soft constraints of pods are worth: Respect (met where possible), Ignore, or Weighted (met where they cost little)")
 	flags.Float64Var(&o.PreferenceShare, "preference-share", o.PreferenceShare,

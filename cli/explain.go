@@ -62,7 +62,7 @@ Nothing is changed. The words are those of the events that the controller writes
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of objects, - for standard input; can be repeated")
 	o.addCatalogFlags(flags)
 	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the pod, request or group, unless NAME says it: NAMESPACE/NAME")
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	addOutputFlag(flags, &o.output)
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
 	return command
@@ -118,8 +118,8 @@ func explainArgs(_ *cobra.Command, args []string) error {
 }
 
 func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %s: it is text or json", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return err
 	}
 	if err := o.engineFlags.check(); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
-		return writeRecord(command.OutOrStdout(), e.kind, e.record)
+	if o.output != outputText {
+		return writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeRecord(out, e.kind, e.record) })
 	}
 	e.story.write(newTerminal(command.OutOrStdout()))
 	return nil

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/explain"
@@ -317,22 +318,10 @@ func nodePods(s *explain.NodeExplanation) []part {
 	return parts
 }
 
-// ageSince says the age of something that was created then, or a dash: objects that people write do not say when.
+// ageSince says the age of something that was created then, as kubectl writes it, or a dash: objects that people write do not say when.
 func ageSince(created metav1.Time, age time.Duration) string {
 	if created.IsZero() {
 		return "-"
 	}
-	return ageWords(age)
-}
-
-// ageWords says an age in its two largest units.
-func ageWords(age time.Duration) string {
-	days, hours, minutes := int(age.Hours())/24, int(age.Hours())%24, int(age.Minutes())%60
-	switch {
-	case days > 0:
-		return fmt.Sprintf("%dd%dh", days, hours)
-	case hours > 0:
-		return fmt.Sprintf("%dh%dm", hours, minutes)
-	}
-	return fmt.Sprintf("%dm%ds", minutes, int(age.Seconds())%60)
+	return duration.HumanDuration(max(age, 0))
 }

@@ -161,11 +161,11 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	o.azureFlags.addFlags(flags)
 	o.clusterAPIFlags.addFlags(flags)
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
-	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, "accepted, not needed: the controller has no webhooks that would have to be found by its Service")
-	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, "accepted, not needed: followers always keep their caches warm, so that a new leader acts at once")
-	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, "accepted, not needed: how much is done at a time is bounded by what the API server and the cloud take, not by the controller's CPU")
+	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, notNeeded+"the controller has no webhooks that would have to be found by its Service")
+	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, notNeeded+"followers always keep their caches warm, so that a new leader acts at once")
+	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, notNeeded+"how much is done at a time is bounded by what the API server and the cloud take, not by the controller's CPU")
 	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "refuse pods with resource claims; if false, machines are planned for the devices that they claim")
-	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, "accepted, not needed: with the feature gate NodeRepair a node goes at once in either case where its repair policy gives no grace period")
+	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, notNeeded+"with the feature gate NodeRepair a node goes at once in either case where its repair policy gives no grace period")
 }
 
 // readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"tenon.sh/journal"
 )
@@ -56,14 +55,14 @@ what is in such a folder or file without a cluster. Nothing is changed.`,
 	flags.StringVar(&o.filter.NodePool, "pool", "", "show decisions about this pool")
 	flags.StringVar(&o.filter.Node, "node", "", "show decisions about this node or claim")
 	flags.StringVar(&o.filter.Reason, "reason", "", "show decisions for this reason, such as Underutilized, Empty, Drifted, Pending or Interrupted")
-	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	addOutputFlag(flags, &o.output)
 	o.liveOptions.addFlags(flags)
 	return command
 }
 
 func (o *journalOptions) run(command *cobra.Command, args []string) error {
-	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
-		return fmt.Errorf("--output %s: it is text, json or yaml", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return err
 	}
 	if o.since < 0 {
 		return fmt.Errorf("--since %s: it is not below 0", o.since)
@@ -93,24 +92,12 @@ func (o *journalOptions) run(command *cobra.Command, args []string) error {
 }
 
 func writeJournal(out io.Writer, d *journal.Document, output string) error {
-	if output == "text" {
+	if output == outputText {
 		screen := newTerminal(out)
 		screen.lines(journalLines(screen, d))
 		return nil
 	}
-	var text strings.Builder
-	if err := writeRecord(&text, journalKind, d); err != nil {
-		return err
-	}
-	shown := []byte(text.String())
-	if output == "yaml" {
-		var err error
-		if shown, err = yaml.JSONToYAML(shown); err != nil {
-			return fmt.Errorf("print the journal: %w", err)
-		}
-	}
-	_, err := out.Write(shown)
-	return err
+	return writeAs(out, output, func(out io.Writer) error { return writeRecord(out, journalKind, d) })
 }
 
 // recordsCalled is the one record whose ID begins so.

@@ -27,7 +27,7 @@ func journalLines(screen *terminal, d *journal.Document) []string {
 		rows = append(rows, []string{r.Time.UTC().Format(journalTime), r.ID, string(r.Kind), orDash(strings.Join(r.NodePools, ",")), r.Reason,
 			r.Outcome.Words(), saving, saved, r.Says})
 	}
-	lines := table(screen, "", rows)
+	lines := table(screen, "", fit(rows, screen.columns))
 	for _, s := range d.Savings {
 		lines = append(lines, fmt.Sprintf("%s: %s, %s/h less expected, $%.2f saved so far", s.Reason, count(s.Decisions, "decision"), engine.Dollars(s.SavingPerHour), s.Saved))
 	}

@@ -29,6 +29,7 @@ import (
 // liveOptions say how to read a live cluster.
 type liveOptions struct {
 	kubeconfig string
+	context    string // of the kubeconfig; its current one if empty
 	catalogURL string
 	// management is where MachineDeployments of Cluster API are read, nil for a command that has no flags for that: it reads those that
 	// are in the cluster, if there are classes that may select them.
@@ -39,7 +40,9 @@ type liveOptions struct {
 const catalogNone = "none"
 
 func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
+	defer heading(flags, "Flags of the cluster")()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty for the usual places")
+	flags.StringVar(&o.context, "context", "", "context of the kubeconfig to use; empty for its current one")
 	flags.StringVar(&o.catalogURL, "catalog-url", "", "where the controller serves its catalog, "+
 		"https://host:port/snapshot/catalog; empty to look for the leader, none to do without")
 }
@@ -117,7 +120,7 @@ const patience = 30 * time.Second
 
 // config says how to reach the cluster, patiently.
 func (o *liveOptions) config() (*rest.Config, error) {
-	config, err := restConfig(o.kubeconfig)
+	config, err := restConfig(o.kubeconfig, o.context)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
@@ -46,16 +47,17 @@ something other than ages has changed.`,
 	flags.StringVar(&o.sort, "sort", "pool", "what comes first: pool, name, price (dearest), cpu or memory (emptiest), age (oldest)")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "keep the list up to date until Ctrl-C")
 	flags.DurationVar(&o.every, "every", 3*time.Second, "how often --watch looks")
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	addOutputFlag(flags, &o.output)
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
 	return command
 }
 
 func (o *nodesOptions) run(command *cobra.Command) error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
 	switch {
-	case o.output != "text" && o.output != "json":
-		return fmt.Errorf("--output %s: it is text or json", o.output)
 	case o.watch && o.output != "text":
 		return fmt.Errorf("--watch shows text: leave out --output %s", o.output)
 	case o.watch && (o.change == "-" || slices.Contains(o.files, "-")):
@@ -78,8 +80,8 @@ func (o *nodesOptions) run(command *cobra.Command) error {
 		w := nodeWatch{screen: newScreen(out), look: look, wait: func(ctx context.Context) bool { return pauseFor(ctx, o.every) }}
 		return w.run(ctx, list)
 	}
-	if o.output == "json" {
-		return writeRecord(out, "Nodes", list)
+	if o.output != outputText {
+		return writeAs(out, o.output, func(out io.Writer) error { return writeRecord(out, "Nodes", list) })
 	}
 	screen := newTerminal(out)
 	screen.lines(list.lines(screen))

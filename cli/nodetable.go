@@ -248,6 +248,15 @@ func (t *nodeTable) lines(screen *terminal) []string {
 	if len(t.Nodes) == 0 {
 		return lines
 	}
+	rows := t.rows(bar)
+	if screen.columns > 0 && leastWidth(rows) > screen.columns {
+		rows = t.rows(shareWords)
+	}
+	return append(append(lines, ""), table(screen, "", fit(rows, screen.columns))...)
+}
+
+// rows are the table's header and its nodes, with shares written by share.
+func (t *nodeTable) rows(share func(float64) string) [][]string {
 	rows := [][]string{{"NODE", "POOL", "MACHINE", "CPU", "MEMORY", "PODS", "USD/HOUR", "AGE", "STATE", "BECAUSE"}}
 	for i := range t.Nodes {
 		r := &t.Nodes[i]
@@ -263,11 +272,10 @@ func (t *nodeTable) lines(screen *terminal) []string {
 		if r.InstanceType != "" {
 			machine = strings.Join(strings.Fields(r.InstanceType+" "+r.Zone+" "+r.CapacityType), " ")
 		}
-		rows = append(rows, []string{r.Node, orDash(r.NodePool), machine, bar(r.CPU.Of()), bar(r.Memory.Of()), fmt.Sprint(r.Pods),
+		rows = append(rows, []string{r.Node, orDash(r.NodePool), machine, share(r.CPU.Of()), share(r.Memory.Of()), fmt.Sprint(r.Pods),
 			price, ageSince(r.Created, r.age), r.state(), because})
 	}
-	lines = append(lines, "")
-	return append(lines, table(screen, "", rows)...)
+	return rows
 }
 
 func (r *nodeRow) state() string {
@@ -280,6 +288,8 @@ func (r *nodeRow) state() string {
 func gib(bytes float64) string {
 	return fmt.Sprintf("%s GiB", numberWords(math.Round(bytes/(1<<30)*10)/10))
 }
+
+func shareWords(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
 
 // bar draws a share as ten blocks and a number.
 func bar(of float64) string {

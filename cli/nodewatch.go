@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
@@ -24,6 +23,7 @@ func (w *nodeWatch) run(ctx context.Context, list *nodeTable) error {
 	defer w.screen.close()
 	var notes bytes.Buffer
 	for {
+		w.screen.measure()
 		lines := list.lines(w.screen.terminal)
 		if text := strings.Join(strings.Fields(notes.String()), " "); text != "" {
 			lines = append(lines, "", w.screen.paint(faint, text))
@@ -64,12 +64,7 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) *screen {
-	s := &screen{terminal: newTerminal(out)}
-	if file, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		info, err := file.Stat()
-		s.live = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return s
+	return &screen{terminal: newTerminal(out), live: isTerminal(out)}
 }
 
 // open switches to a screen of its own, so that what was there before comes back at the end, hides the cursor, and has

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +66,7 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 	o.addCatalogFlags(flags)
 	flags.BoolVar(&o.disrupt, "disrupt", false, "say as well which nodes would be removed, and why the others stay")
 	flags.BoolVar(&o.advice, "advice", false, fmt.Sprintf("say as well why these machines, and what would make them cheaper; takes up to %d times as long", advice.MostTries+2))
-	flags.StringVarP(&o.output, "output", "o", "text", "text, json or yaml")
+	addOutputFlag(flags, &o.output)
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
 	return command
@@ -96,8 +95,8 @@ func noArgs(command *cobra.Command, args []string) error {
 }
 
 func (o *planOptions) run(command *cobra.Command) error {
-	if !slices.Contains([]string{"text", "json", "yaml"}, o.output) {
-		return fmt.Errorf("--output %s: it is text, json or yaml", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return err
 	}
 	if err := o.engineFlags.check(); err != nil {
 		return err

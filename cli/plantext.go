@@ -309,12 +309,7 @@ func suggestions(t *terminal, said *advice.Advice) []string {
 
 // table aligns columns; the first row is the heading.
 func table(t *terminal, indent string, rows [][]string) []string {
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
+	width := columnWidths(rows)
 	var lines []string
 	for n, row := range rows {
 		var b strings.Builder

@@ -47,7 +47,8 @@ machines that are no longer worth their price. It speaks Karpenter's API.`,
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, command.CommandPath())
 	})
-	root.AddCommand(newController(), newPlan(), newExplain(), newSavings(), newNodes(), newJournal(), newDashboard(), newConvert(), newDoctor(), newUninstall(), newSimulate(), newTrace(), newSnapshot(), newCRDs(), newPlayground(), newDemo(), newBench(), newVersion())
+	addCommands(root)
+	root.SetUsageFunc(writeUsage)
 	return root
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -50,7 +51,7 @@ it makes.`,
 	o.addChangeFlag(flags)
 	o.addCatalogFlags(flags)
 	flags.StringVar(&o.catalog, "catalog", "", "built-in catalog to plan with: "+strings.Join(catalog.Names(), ", ")+"; without NodePools that of the nodes' cloud, azure or else aws")
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	addOutputFlag(flags, &o.output)
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
 	o.clusterAPI.addFlags(flags)
@@ -59,8 +60,8 @@ it makes.`,
 }
 
 func (o *savingsOptions) run(command *cobra.Command) error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %s: it is text or json", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return err
 	}
 	if o.catalog != "" && o.instanceTypes != "" {
 		return errors.New("--catalog and --instance-types say the same thing twice: name one of them")
@@ -83,8 +84,8 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 		reading.Notes = append(reading.Notes, "no node belongs to a NodePool: leave NodePools out of the files to compare what the nodes cost as they are")
 	}
 	notes.notes(reading.Notes)
-	if o.output == "json" {
-		return writeRecord(command.OutOrStdout(), "Savings", account)
+	if o.output != outputText {
+		return writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeRecord(out, "Savings", account) })
 	}
 	writeAccount(newTerminal(command.OutOrStdout()), account)
 	return nil

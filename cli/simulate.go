@@ -74,11 +74,11 @@ with one that has the objects of a file in place of its own. The same input and 
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "what to compare, a list of settings: a policy (Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced), payback=DURATION, after=DURATION (consolidateAfter), or several of them joined by +; curve stands for "+strings.Join(curve, ","))
 	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or "+simulator.UsualProfile+")")
-	flags.StringVarP(&o.output, "output", "o", "text", "text or json")
+	addOutputFlag(flags, &o.output)
 	flags.StringVar(&o.picture, "picture", "", "draw to this SVG file what each setting cost hour by hour, and how many pods waited")
 	flags.StringVar(&o.change, "change", "", "compare with a cluster that "+changedObjects)
 	flags.BoolVar(&o.empty, "empty", false, "leave out the pods, workloads, nodes and NodeClaims of -f: only the pods of --trace run, on machines that are bought for them")
-	flags.BoolVar(&o.progress, "progress", false, "say on standard error how many hours are simulated")
+	flags.BoolVar(&o.progress, "progress", false, "say on standard error how many hours are simulated, one line for each; a terminal shows it without this flag")
 	flags.StringVar(&o.memory, "memory-limit", "", "end, by an error of the Go runtime, rather than take more memory than this, such as 2Gi")
 	o.engineFlags.addFlags(flags)
 	return command
@@ -88,8 +88,8 @@ with one that has the objects of a file in place of its own. The same input and 
 const mostDays = 366
 
 func (o *simulateOptions) verify() error {
-	if o.output != "text" && o.output != "json" {
-		return fmt.Errorf("--output %s: it is text or json", o.output)
+	if err := checkOutput(o.output); err != nil {
+		return err
 	}
 	if !(o.days > 0 && o.days <= mostDays) {
 		return fmt.Errorf("--days %v: it is a number above 0, %d at most", o.days, mostDays)
@@ -182,15 +182,20 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 			return err
 		}
 	}
+	shown := newProgress(command.ErrOrStderr())
+	if shown != nil && !o.progress {
+		config.Watched = showHours(shown, len(settings)*hoursOf(config.For))
+	}
 	if o.progress {
 		config.Watched = sayProgress(newTerminal(command.ErrOrStderr()), len(settings)*hoursOf(config.For))
 	}
 	results, err := simulateAll(command.Context(), config, settings)
+	shown.end()
 	if err != nil {
 		return interruptedOr(command.Context(), err)
 	}
-	if o.output == "json" {
-		err = writeSimulationJSON(command.OutOrStdout(), results)
+	if o.output != outputText {
+		err = writeAs(command.OutOrStdout(), o.output, func(out io.Writer) error { return writeSimulationJSON(out, results) })
 	} else {
 		writeSimulation(newTerminal(command.OutOrStdout()), results, o.days)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tenon.sh/engine"
@@ -39,6 +40,13 @@ func hoursOf(length time.Duration) int { return int((length + time.Hour - 1) / t
 
 // progressForm is a line that says how far a simulation is, which programs may read.
 const progressForm = "simulated %d of %d hours"
+
+// showHours is called after each simulated hour, by several at once, and shows it.
+func showHours(p *progress, all int) func() {
+	var done atomic.Int64
+	p.say(progressForm, 0, all)
+	return func() { p.say(progressForm, done.Add(1), all) }
+}
 
 // sayProgress is called after each simulated hour, by several at once, and says so.
 func sayProgress(t *terminal, all int) func() {

@@ -8,12 +8,16 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // A terminal is where a command writes for people; nothing else writes for them. Colours are used only where somebody sees them.
 type terminal struct {
 	out     io.Writer
 	colours bool
+	// columns is how many characters a line of the terminal has; 0, for no terminal, bounds no line.
+	columns int
 }
 
 type colour string
@@ -34,12 +38,25 @@ func (c colour) mark() string { return brush + "[" + string(c) + "m" }
 
 // newTerminal writes to out, in colours if it is a terminal and the user has not set NO_COLOR.
 func newTerminal(out io.Writer) *terminal {
-	file, isFile := out.(*os.File)
-	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return &terminal{out: out}
+	t := &terminal{out: out}
+	t.measure()
+	t.colours = os.Getenv("NO_COLOR") == "" && isTerminal(out)
+	return t
+}
+
+// measure reads the width of the terminal, which its user may change.
+func (t *terminal) measure() {
+	if file, isFile := t.out.(*os.File); isFile {
+		if columns, _, err := term.GetSize(int(file.Fd())); err == nil {
+			t.columns = columns
+		}
 	}
-	info, err := file.Stat()
-	return &terminal{out: out, colours: err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+// isTerminal reports whether out is a terminal that understands control sequences.
+func isTerminal(out io.Writer) bool {
+	file, isFile := out.(*os.File)
+	return isFile && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }
 
 // paint gives a text of a line its colour.

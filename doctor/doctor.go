@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider"
 )
 
@@ -39,6 +40,8 @@ type Picture struct {
 	Account string
 	Denied  []string
 	Hooks   []Hook
+	// plan is what the engine decides for the pods that wait, made once.
+	plan *engine.Plan
 	// Gaps are what could not be seen, and why.
 	Gaps []Gap
 }
@@ -62,8 +65,11 @@ type Gap struct{ What, Why string }
 // Examine makes every check. Findings are in the order of checks, then worst first, then by object.
 func Examine(p *Picture) []provider.Finding {
 	var out []provider.Finding
+	if p.Snapshot != nil {
+		p.plan = provisioning.Plan(p.Snapshot, p.Options, nil)
+	}
 	for _, check := range []func(*Picture) []provider.Finding{
-		definitions, controllers, clusterAutoscaler, scheduler, rights, hooks, classes, pools, claims, nodes, daemonSets, budgets, oldNames, gaps,
+		definitions, controllers, clusterAutoscaler, scheduler, rights, hooks, classes, pools, pods, claims, nodes, daemonSets, budgets, oldNames, gaps,
 	} {
 		found := check(p)
 		slices.SortStableFunc(found, func(a, b provider.Finding) int {

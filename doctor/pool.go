@@ -8,7 +8,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/explain"
-	"tenon.sh/engine/provisioning"
 	"tenon.sh/provider"
 )
 
@@ -52,12 +51,11 @@ func pools(p *Picture) []provider.Finding {
 	if p.Snapshot == nil {
 		return nil
 	}
-	plan := provisioning.Plan(p.Snapshot, p.Options, nil)
 	for _, pool := range p.Snapshot.NodePools {
 		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Group == "eks.amazonaws.com" {
 			continue // Auto Mode's
 		}
-		l.pool(p, pool, explain.ExplainPool(p.Snapshot, plan, pool))
+		l.pool(p, pool, explain.ExplainPool(p.Snapshot, p.plan, pool))
 	}
 	if len(p.Snapshot.NodePools) == 0 {
 		l.warning("", "there is no NodePool: no machine is ever started", "make one: see examples/")
