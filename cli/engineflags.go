@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ type engineFlags struct {
 	SpotSpreadShare  float64 // -1 for none
 	LargestCPU       int     // -1 for any
 	MaxPodsPerNode   int     // 0 for what a type takes
+	MinMemoryForPods string
 	BufferLimits     string
 	SchedulerConfig  string
 	NominatePods     bool
@@ -31,7 +33,7 @@ type engineFlags struct {
 }
 
 func defaultEngineFlags() engineFlags {
-	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", SpotSpreadShare: 0.02, LargestCPU: 96, NominatePods: true}
+	return engineFlags{PreferencePolicy: "Respect", PreferenceShare: 0.1, MinValuesPolicy: "Strict", SpotSpreadShare: 0.02, LargestCPU: 96, MinMemoryForPods: "256Mi", NominatePods: true}
 }
 
 func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
@@ -46,6 +48,8 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.LargestCPU, "largest-cpu", o.LargestCPU,
 		"machines with more cores are bought only for pods, or in pools, that smaller ones cannot serve; -1 for any size")
 	flags.IntVar(&o.MaxPodsPerNode, "max-pods-per-node", o.MaxPodsPerNode, "the most pods on one new node; 0 for what its type takes")
+	flags.StringVar(&o.MinMemoryForPods, "min-memory-for-pods", o.MinMemoryForPods,
+		"the least memory that a new machine leaves to pods, beside those of DaemonSets, if it is started for a pod that requests no memory; 0 for none")
 	flags.StringVar(&o.BufferLimits, "buffer-limits", o.BufferLimits,
 		"what the room of all CapacityBuffers may take together, as a NodePool's limits: cpu=100,memory=400Gi,pods=500; no limit unless said")
 	flags.Float64Var(&o.NodeOverheadPrice, "node-overhead-price", o.NodeOverheadPrice,
@@ -82,6 +86,9 @@ func (o engineFlags) check() error {
 	if err := engine.CheckNodeOverheadPrice(o.NodeOverheadPrice); err != nil {
 		return fmt.Errorf("%s is %v: %w", flagAndVariable("node-overhead-price"), o.NodeOverheadPrice, err)
 	}
+	if _, err := readMinMemory(o.MinMemoryForPods); err != nil {
+		return fmt.Errorf("%s is %q: %w", flagAndVariable("min-memory-for-pods"), o.MinMemoryForPods, err)
+	}
 	if _, err := readBufferLimits(o.BufferLimits); err != nil {
 		return fmt.Errorf("%s: %w", flagAndVariable("buffer-limits"), err)
 	}
@@ -90,6 +97,18 @@ func (o engineFlags) check() error {
 	}
 	_, err := readCommitmentsFile(o.CommitmentsFile)
 	return err
+}
+
+// readMinMemory reads an amount of memory, in bytes; below 0 is none, 0 the engine's own default.
+func readMinMemory(text string) (int64, error) {
+	q, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil || q.Sign() < 0:
+		return 0, errors.New("it must be an amount of memory such as 256Mi, or 0 for none")
+	case q.IsZero():
+		return -1, nil
+	}
+	return unless(q.Value(), engine.UsualMinMemoryForPods), nil
 }
 
 // plainResources are the resources without a domain in their names, but for huge pages.
@@ -118,7 +137,7 @@ func readBufferLimits(text string) (corev1.ResourceList, error) {
 // options are what the engine is told. The flags must have passed check.
 func (o engineFlags) options() engine.Options {
 	opt := engine.Options{}
-	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "spot-spread-share", "largest-cpu", "max-pods-per-node", "buffer-limits", "scheduler-config", "nominate-pods"} {
+	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "spot-spread-share", "largest-cpu", "max-pods-per-node", "min-memory-for-pods", "buffer-limits", "scheduler-config", "nominate-pods"} {
 		o.apply(flag, &opt)
 	}
 	return opt
@@ -140,6 +159,8 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 		to.LargestCPU = unless(o.LargestCPU, standard.LargestCPU)
 	case "max-pods-per-node":
 		to.MaxPodsPerNode = o.MaxPodsPerNode
+	case "min-memory-for-pods":
+		to.MinMemoryForPods, _ = readMinMemory(o.MinMemoryForPods) // check has said what is wrong
 	case "buffer-limits":
 		to.BufferLimits, _ = readBufferLimits(o.BufferLimits) // check has said what is wrong
 	case "scheduler-config":

@@ -121,7 +121,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "spot-spread-share", "node-overhead-price", "commitments-file", "largest-cpu", "max-pods-per-node", "buffer-limits", "instance-status-dry-run", "record-disruptions", "journal", "dashboard-port", "dashboard-tls-cert-file", "dashboard-tls-private-key-file", "cluster-autoscaler-grace"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "spot-spread-share", "node-overhead-price", "commitments-file", "largest-cpu", "max-pods-per-node", "min-memory-for-pods", "buffer-limits", "instance-status-dry-run", "record-disruptions", "journal", "dashboard-port", "dashboard-tls-cert-file", "dashboard-tls-private-key-file", "cluster-autoscaler-grace"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out

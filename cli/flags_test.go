@@ -103,6 +103,8 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		"spot share of two": {[]string{"--spot-spread-share=2"}, nil, `--spot-spread-share more`},
 		"no spot share":     {[]string{"--spot-spread-share=NaN"}, nil, `--spot-spread-share more`},
 		"pods per node":     {[]string{"--max-pods-per-node=-2"}, nil, `--max-pods-per-node negative`},
+		"memory for pods":   {nil, map[string]string{"TENON_MIN_MEMORY_FOR_PODS": "much"}, `--min-memory-for-pods TENON_MIN_MEMORY_FOR_PODS "much" 256Mi`},
+		"memory below 0":    {[]string{"--min-memory-for-pods=-1Mi"}, nil, `--min-memory-for-pods "-1Mi" amount`},
 		"buffer limits":     {[]string{"--buffer-limits=cpu=4,memory"}, nil, `--buffer-limits TENON_BUFFER_LIMITS "memory" limit`},
 		"limit twice":       {[]string{"--buffer-limits=cpu=4,cpu=5"}, nil, `--buffer-limits "cpu=5" once`},
 		"limit of nothing":  {[]string{"--buffer-limits=mem=400Gi"}, nil, `--buffer-limits "mem" memory`},
@@ -190,5 +192,19 @@ func TestACatalogFileThatCannotBeReadEndsTheController(t *testing.T) {
 	err := RunController(context.Background(), &rest.Config{Host: "http://127.0.0.1:1"}, opt, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "missing.json") || !strings.Contains(err.Error(), "INSTANCE_TYPES_FILE_PATH") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The flag's default is the engine's own, and 0 is a floor of nothing.
+func TestTheLeastMemoryForPodsReachesTheEngine(t *testing.T) {
+	for text, want := range map[string]int64{"256Mi": 0, "0": -1, "1Gi": 1 << 30} {
+		opt, err := read([]string{"--min-memory-for-pods=" + text}, nil)
+		if got := opt.engineOptions().MinMemoryForPods; err != nil || got != want {
+			t.Errorf("%s: %d, %v; want %d", text, got, err, want)
+		}
+	}
+	opt, err := read(nil, nil)
+	if got := opt.engineOptions(); err != nil || got.MinMemoryForPods != 0 || got.EffectiveMinMemoryForPods() != 256<<20 {
+		t.Errorf("default: %d, %v", got.MinMemoryForPods, err)
 	}
 }

@@ -36,6 +36,10 @@ type Options struct {
 	LargestCPU int `json:"largestCPU,omitempty"`
 	// MaxPodsPerNode bounds the pods of a new machine; 0 means what its type takes.
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
+	// MinMemoryForPods is how many bytes of memory a new machine leaves to pods, beside those of DaemonSets, at least, if it is started for a pod
+	// that requests no memory. It does not hold for a pod that nothing else can run, nor where pods or pools name the instance type.
+	// 0 means 256Mi, below 0 none.
+	MinMemoryForPods int64 `json:"minMemoryForPods,omitempty"`
 	// BufferLimits is what the pods that all CapacityBuffers stand for may request together; a resource that is not named has no limit.
 	BufferLimits corev1.ResourceList `json:"bufferLimits,omitempty"`
 	// SpotSpreadShare is how much dearer a spot machine may be, as a share of its price, so that no more than half of an owner's pods are
@@ -121,6 +125,17 @@ func (o Options) EffectiveLargestCPU() int64 {
 		return 96_000
 	}
 	return int64(o.LargestCPU) * 1000
+}
+
+// UsualMinMemoryForPods is the floor, in bytes, where nobody says another one.
+const UsualMinMemoryForPods = 256 << 20
+
+// EffectiveMinMemoryForPods is in bytes; 0 means none.
+func (o Options) EffectiveMinMemoryForPods() int64 {
+	if o.MinMemoryForPods == 0 {
+		return UsualMinMemoryForPods
+	}
+	return max(o.MinMemoryForPods, 0)
 }
 
 // Parallel does the work, all parts at a time where the options allow several goroutines; see parallel.Run.

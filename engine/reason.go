@@ -106,6 +106,7 @@ const (
 const (
 	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
 	UnknownLimit         Code = "UnknownLimit"         // Key: the resource of spec.limits that no machine has; Need: which may be meant; Have: those that machines have
+	LittleMemory         Code = "LittleMemory"         // Key: the instance type; Need: pods that request no memory; Have: the memory that it leaves to them
 	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: what is expected
 	UnreadableSelector   Code = "UnreadableSelector"   // Have: what is wrong
 	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: what is wrong
@@ -262,6 +263,7 @@ var messages = map[Code]string{
 
 	DevicesForgotten:     "what drivers publish on nodes of {need} does not fit into annotation {key}, which holds 64 KiB: it is expected of new machines only while an initialized node of the type is there, and without one none is started for claims. Keep one, or move types to a NodePool of their own",
 	UnknownLimit:         "spec.limits: {key} limits nothing, because no instance type of its node class has that resource; limits can be of {have}{need}",
+	LittleMemory:         "{key} is started for {need} without a memory request, and leaves {have} of memory to pods: set the pods' memory requests",
 	UnreadableAnnotation: "annotation {key} is {have}, want {need}",
 	UnreadableSelector:   "its selector cannot be read, so it covers no pod: {have}",
 	UnreadablePolicy:     "the repair policy for {key} cannot be read and is left out: {have}",

@@ -44,6 +44,11 @@ func UnknownLimit(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
 }
 
+// LittleMemory tells a pool's owner that pods without a memory request get little memory.
+func LittleMemory(pool *v1.NodePool, reason engine.Reason) Event {
+	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
+}
+
 // PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods and the pool are told how
 // it goes on: by the reason for which they wait, and by a condition.
 func PodsNotTaken(f engine.LaunchFinding) Event {

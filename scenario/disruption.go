@@ -18,7 +18,7 @@ import (
 
 // This file reads what statements say about disruption, beyond the fields of the kinds themselves.
 
-const poolAnnotationWords = "pause= pause-reason= retire drift= time-zone= replace-budget= delete-budget= payback= price-patience= halted="
+const poolAnnotationWords = "pause= pause-reason= retire drift= time-zone= replace-budget= delete-budget= payback= price-patience= min-memory-for-pods= halted="
 
 // annotationWord reads the words that are a pool's own annotations.
 func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err error) {
@@ -45,6 +45,8 @@ func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err erro
 		addLabel(&p.Annotations, v1.PaybackAnnotationKey, value)
 	case "price-patience":
 		addLabel(&p.Annotations, v1.PricePatienceAnnotationKey, value)
+	case "min-memory-for-pods":
+		addLabel(&p.Annotations, v1.MinMemoryAnnotationKey, value)
 	case "halted":
 		v1.SetCondition(p, v1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "", value, b.snapshot.Now)
 	default:

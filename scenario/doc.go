@@ -39,7 +39,7 @@
 //	                               consolidate-after= (a duration or Never) consolidation= (the policy) budget=10%
 //	                               budget=(nodes=0 reasons=Empty,Drifted schedule="0 9 * * *" duration=8h) expire-after= grace=
 //	                               replicas= not-ready not-ready="why" deleting pause= pause-reason= retire drift=observe time-zone=
-//	                               payback= price-patience= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
+//	                               payback= price-patience= min-memory-for-pods= replace-budget= delete-budget= (as budget=) halted="why its machines do not join", and requirements, each with min=N for
 //	                               minValues; what is not said has the API server's defaults
 //	class NAME                     a node class: problem="why it cannot be used" repair=(Ready False after=30m reason=Kernel grace=5m
 //	                               priority=50) tended=n1,n2 trait=(imageID a,b types=two,four reason=ImageDrift); Kind/NAME for kinds other than KWOKNodeClass
@@ -162,8 +162,8 @@
 //	life NAME    takes the steps of a claim's life (or of a node without a claim) until nothing is left to do now, and prints them
 //
 // Provision and disrupt take the engine's options, preferences=respect|ignore|weighted preference-share= spot-spread-share= (-1 for none) default-spread= (like
-// spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= buffer-limits=cpu:8 min-values=strict|besteffort effort= (0 for what a
-// controller spends, -1 for none) price-band= max-types= threads= spot-to-spot
+// spread=, without what pods it counts) scheduler=(...) (below) largest-cpu= max-pods-per-node= min-memory-for-pods=256Mi (0 for none)
+// buffer-limits=cpu:8 min-values=strict|besteffort effort= (0 for what a controller spends, -1 for none) price-band= max-types= threads= spot-to-spot
 // terminate-first-drift no-nominations, and print more with cost and why. A simulation
 // takes those of the first command; where that says no effort, it spends less than a controller.
 //

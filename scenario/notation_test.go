@@ -182,9 +182,9 @@ pod web-1 owner=ReplicaSet/web ns=blue
 func TestCommandsTakeTheOptionsOfTheEngine(t *testing.T) {
 	t.Parallel()
 	got := parse(t, "pool p\nprovision preferences=weighted preference-share=0.5 spot-spread-share=-1 default-spread=(zone skew=2 soft) default-spread=hostname largest-cpu=-1 "+
-		"max-pods-per-node=30 min-values=BestEffort threads=2\n").Options
+		"max-pods-per-node=30 min-memory-for-pods=1Ki min-values=BestEffort threads=2\n").Options
 	if got.Preferences != engine.Weighted || got.PreferenceShare != 0.5 || got.SpotSpreadShare != -1 || len(got.DefaultConstraints) != 2 || got.DefaultConstraints[0].MaxSkew != 2 ||
-		got.DefaultConstraints[0].LabelSelector != nil || got.LargestCPU != -1 || got.MaxPodsPerNode != 30 || got.MinValues != engine.BestEffort || got.Threads != 2 {
+		got.DefaultConstraints[0].LabelSelector != nil || got.LargestCPU != -1 || got.MaxPodsPerNode != 30 || got.MinMemoryForPods != 1024 || got.MinValues != engine.BestEffort || got.Threads != 2 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -87,6 +87,11 @@ func (c *command) word(r *reader) (err error) {
 		opt.MaxPodsPerNode, err = w.number()
 	case "buffer-limits":
 		opt.BufferLimits, err = w.resources()
+	case "min-memory-for-pods":
+		opt.MinMemoryForPods, err = w.bytes()
+		if err == nil && opt.MinMemoryForPods == 0 {
+			opt.MinMemoryForPods = -1 // zero would be the default
+		}
 	case "threads":
 		opt.Threads, err = w.number()
 	case "min-values":
@@ -111,7 +116,7 @@ func (c *command) word(r *reader) (err error) {
 	case "claims":
 		c.claims = true
 	default:
-		return r.unknown(w, "preferences= preference-share= spot-spread-share= default-spread= scheduler= largest-cpu= max-pods-per-node= buffer-limits= min-values= effort= "+
+		return r.unknown(w, "preferences= preference-share= spot-spread-share= default-spread= scheduler= largest-cpu= max-pods-per-node= min-memory-for-pods= buffer-limits= min-values= effort= "+
 			"max-types= price-band= threads= spot-to-spot terminate-first-drift no-nominations cost why; apply has claims; "+
 			"life has no-nominations machine-gone pod-left= brief-pod-left= unseen=")
 	}

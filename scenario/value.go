@@ -201,6 +201,16 @@ func (w word) price() (float64, error) {
 	return p, nil
 }
 
+// bytes reads an amount of memory.
+func (w word) bytes() (int64, error) {
+	_, value := w.cut()
+	q, err := resource.ParseQuantity(value)
+	if err != nil || q.Sign() < 0 {
+		return 0, w.errorf("%q is not an amount of memory such as 256Mi", value)
+	}
+	return q.Value(), nil
+}
+
 func (w word) share() (float64, error) {
 	_, value := w.cut()
 	s, err := strconv.ParseFloat(value, 64)

@@ -12,6 +12,7 @@ const (
 	DeleteBudgetsAnnotationKey  = "tenon.sh/delete-budgets"
 	PaybackAnnotationKey        = "tenon.sh/payback"
 	PricePatienceAnnotationKey  = "tenon.sh/price-patience"
+	MinMemoryAnnotationKey      = "tenon.sh/min-memory-for-pods"
 	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff"  // written by this program
 	LearnedDevicesAnnotationKey = "tenon.sh/learned-devices" // written by this program
 	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"      // written by this program
@@ -162,6 +163,11 @@ func Annotations() []Annotation {
 		{
 			Key: PricePatienceAnnotationKey, On: "NodePool", Values: "a duration such as `5m`, which is the default, or `0s`",
 			Meaning:    "where everything cheap is sold out, pods pay up to four times the usual price of a machine at once, and twice as much after each such time, and what has drifted is not replaced at more than four times it; `0s` pays any price at once",
+			Unreadable: "as if it were not there",
+		},
+		{
+			Key: MinMemoryAnnotationKey, On: "NodePool", Values: "an amount of memory such as `512Mi`, or `0`; the controller's `--min-memory-for-pods`, 256Mi, unless said",
+			Meaning:    "the pool starts no machine that leaves less memory to pods, beside those of DaemonSets, for a pod that requests no memory. It does not hold for a pod that nothing else can run, nor if the pod or the pool names the instance type; `0` allows every machine",
 			Unreadable: "as if it were not there",
 		},
 		{

@@ -39,10 +39,11 @@ func TestAPauseOfTheClusterShowsOnItsPools(t *testing.T) {
 func TestAnnotationsThatCannotBeReadAreNamed(t *testing.T) {
 	t.Parallel()
 	pool := bare("general")
-	pool.Annotations = map[string]string{v1.BudgetTimeZoneAnnotationKey: "Europe/Atlantis", v1.PaybackAnnotationKey: "soon"}
+	pool.Annotations = map[string]string{v1.BudgetTimeZoneAnnotationKey: "Europe/Atlantis", v1.PaybackAnnotationKey: "soon", v1.MinMemoryAnnotationKey: "much"}
 	pool = newWorld(t, pool).pass()
 	c := v1.GetCondition(pool, v1.ConditionAnnotationsRead)
-	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "Europe/Atlantis") || !strings.Contains(c.Message, v1.PaybackAnnotationKey) {
+	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "Europe/Atlantis") || !strings.Contains(c.Message, v1.PaybackAnnotationKey) ||
+		!strings.Contains(c.Message, v1.MinMemoryAnnotationKey+` is "much", want an amount of memory`) {
 		t.Errorf("condition %+v", c)
 	}
 	if !v1.IsTrue(pool, v1.ConditionReady) {

@@ -25,3 +25,14 @@ func TestAPoolIsToldOfALimitThatBoundsNothing(t *testing.T) {
 		t.Errorf("told %d times in half an hour, want once: %v", n, w.Events())
 	}
 }
+
+// A machine that leaves little memory to pods which request none is started if nothing else will do: the pool is told.
+func TestAPoolIsToldOfPodsThatGetLittleMemory(t *testing.T) {
+	pool := clustertest.Pool("general")
+	pool.Annotations = map[string]string{v1.MinMemoryAnnotationKey: "1Pi"}
+	w := clustertest.New(t, interceptor.Funcs{}, pool, clustertest.Pending("web", "1"))
+	w.Must(newReconciler(w).Reconcile(w))
+	if n := w.Events()["NodePool LittleMemory"]; n != 1 {
+		t.Errorf("told %d times, want once: %v", n, w.Events())
+	}
+}

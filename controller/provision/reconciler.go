@@ -247,6 +247,8 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 			r.Recorder.Publish(report.DevicesForgotten(pool, note.Reason))
 		case note.Reason.Code == engine.UnknownLimit:
 			r.Recorder.Publish(report.UnknownLimit(pool, note.Reason))
+		case note.Reason.Code == engine.LittleMemory:
+			r.Recorder.Publish(report.LittleMemory(pool, note.Reason))
 		}
 	}
 }

@@ -188,6 +188,7 @@ func TestEveryValueOfKarpentersChartHasItsEffect(t *testing.T) {
 		{"settings.schedulerConfig=x", "Deployment", "karpenter", `{"name":"SCHEDULER_CONFIG","value":"x"}`},
 		{"settings.nodeOverheadPrice=0.0125", "Deployment", "karpenter", `{"name":"TENON_NODE_OVERHEAD_PRICE","value":"0.0125"}`},
 		{`settings.bufferLimits.memory=400Gi,settings.bufferLimits.cpu=2000000,settings.bufferLimits.nvidia\.com/gpu=8`, "Deployment", "karpenter", `{"name":"TENON_BUFFER_LIMITS","value":"cpu=2000000,memory=400Gi,nvidia.com/gpu=8"}`},
+		{"settings.minMemoryForPods=1Gi", "Deployment", "karpenter", `{"name":"TENON_MIN_MEMORY_FOR_PODS","value":"1Gi"}`},
 		{"settings.nominatePods=false", "Deployment", "karpenter", `{"name":"TENON_NOMINATE_PODS","value":"false"}`},
 		{"settings.clusterAutoscalerGrace=15m", "Deployment", "karpenter", `{"name":"TENON_CLUSTER_AUTOSCALER_GRACE","value":"15m"}`},
 		{"settings.ignoreDRARequests=false", "Deployment", "karpenter", `{"name":"IGNORE_DRA_REQUESTS","value":"false"}`},

@@ -59,6 +59,9 @@ func RulesOf(s *engine.Snapshot, pool *v1.NodePool) *PoolRules {
 	if _, ok := PricePatience(pool); !ok {
 		r.wrong(v1.PricePatienceAnnotationKey, "a duration such as 5m, or 0s for any price at once")
 	}
+	if _, ok := kube.MinMemoryForPods(pool, 0); !ok {
+		r.wrong(v1.MinMemoryAnnotationKey, "an amount of memory such as 512Mi, or 0 for any machine")
+	}
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -99,4 +100,18 @@ func WeightOf(pool *v1.NodePool) int32 {
 		return 0
 	}
 	return *pool.Spec.Weight
+}
+
+// MinMemoryForPods is how many bytes of memory a new machine of the pool leaves at least to pods that request none: what the pool says, else
+// the usual floor. ok is false if what the pool says cannot be read, and does not count.
+func MinMemoryForPods(pool *v1.NodePool, usual int64) (floor int64, ok bool) {
+	text, said := pool.Annotations[v1.MinMemoryAnnotationKey]
+	if !said {
+		return usual, true
+	}
+	q, err := resource.ParseQuantity(strings.TrimSpace(text))
+	if err != nil || q.Sign() < 0 {
+		return usual, false
+	}
+	return q.Value(), true
 }

@@ -68,6 +68,9 @@ type Pool struct {
 	// absent and certain hold, for each DaemonSet that matters to waiting pods, the options on which others keep its pod off, and
 	// those on which it surely runs.
 	absent, certain []bitset.Set
+	// cramped is what Cramped has found.
+	cramped      bitset.Set
+	crampedKnown bool
 }
 
 // PoolsOf lists the pools that can be used, in an order that depends on weight first and on names last, and says what

@@ -78,6 +78,22 @@ func (m *Pool) Ways(d *kube.NodeConstraints) []packing.Way {
 	return m.TolerantWays(d)
 }
 
+// Without takes options out of ways; nil takes out none.
+func Without(ways []packing.Way, options bitset.Set) []packing.Way {
+	if options == nil {
+		return ways
+	}
+	var out []packing.Way
+	for _, way := range ways {
+		left := way.Options.Clone()
+		left.AndNot(options)
+		if !left.Empty() {
+			out = append(out, packing.Way{Options: left, Free: way.Free})
+		}
+	}
+	return out
+}
+
 // TolerantWays is Ways whatever the pool's taints are.
 func (m *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
 	var out []packing.Way

@@ -72,6 +72,7 @@ type Problem struct {
 type relaxationKey struct {
 	constraints *constraints.PodConstraints
 	matched     string
+	roomy       bool
 }
 
 // CompileProblem reads everything that the packing needs out of the snapshot.
@@ -372,12 +373,15 @@ func (p *Problem) ownersOf(c *podClass) []int {
 	return out
 }
 
-// sharedRelaxations are the levels of the class's constraints; classes that differ in requests only share them.
+// sharedRelaxations are the levels of the class's constraints; classes that differ in requests only, and request memory or not, share them.
 func (p *Problem) sharedRelaxations(c *podClass) []packing.Level {
-	key := relaxationKey{c.PodConstraints, fmt.Sprint(c.matched)}
+	key := relaxationKey{c.PodConstraints, fmt.Sprint(c.matched), c.wantsRoom()}
 	levels, ok := p.levels[key]
 	if !ok {
 		levels = p.relaxationsOf(c.PodConstraints, c.matched)
+		if key.roomy {
+			levels = p.roomy(levels)
+		}
 		p.levels[key] = levels
 	}
 	return levels

@@ -125,6 +125,7 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		launch.Why.Division = divided[m]
 		launch.Name = fmt.Sprintf("%s-%d", pool.NodePool.Name, count[pool.NodePool.Name])
 		plan.Launches = append(plan.Launches, launch)
+		plan.Notes = append(plan.Notes, p.littleMemory(m)...)
 		plan.Cost.LaunchesPerHour += launch.Price
 		if pool.Options[m.Chosen].Offering.PriceUnknown {
 			plan.Cost.Unpriced++

@@ -341,26 +341,10 @@ func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff 
 		}
 	}
 	for _, pool := range p.Pools {
-		ways := without(pool.Ways(d), p.collisions(pool, ports))
-		out.ways.Pools = append(out.ways.Pools, without(ways, optionsOf(backoff, pool, p.Snapshot.Now, retry)))
+		ways := offering.Without(pool.Ways(d), p.collisions(pool, ports))
+		out.ways.Pools = append(out.ways.Pools, offering.Without(ways, optionsOf(backoff, pool, p.Snapshot.Now, retry)))
 	}
 	p.places[key] = out
-	return out
-}
-
-// without takes options out of ways; nil takes out none.
-func without(ways []packing.Way, options bitset.Set) []packing.Way {
-	if options == nil {
-		return ways
-	}
-	var out []packing.Way
-	for _, way := range ways {
-		left := way.Options.Clone()
-		left.AndNot(options)
-		if !left.Empty() {
-			out = append(out, packing.Way{Options: left, Free: way.Free})
-		}
-	}
 	return out
 }
 

@@ -80,7 +80,7 @@ func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology
 		return append(out, pool.Emptiness())
 	}
 	var able bitset.Set
-	for _, way := range without(pool.TolerantWays(&c.NodeConstraints), p.collisions(pool, c.Ports)) {
+	for _, way := range offering.Without(pool.TolerantWays(&c.NodeConstraints), p.collisions(pool, c.Ports)) {
 		if able == nil {
 			able = bitset.New(len(pool.Options))
 		}

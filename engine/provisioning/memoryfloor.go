@@ -1,0 +1,55 @@
+package provisioning
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/offering"
+	"tenon.sh/engine/packing"
+)
+
+func (c *podClass) requestsMemory() bool {
+	q := c.requests[corev1.ResourceMemory]
+	return !q.IsZero()
+}
+
+// wantsRoom reports whether the pods get machines that leave memory to them: they request none, and name no instance type.
+func (c *podClass) wantsRoom() bool {
+	return !c.requestsMemory() && !slices.ContainsFunc(c.Terms, offering.NamesTypes)
+}
+
+// roomy are the levels without options that leave too little memory to pods which request none. At a last one these may be bought:
+// such a machine is better than none.
+func (p *Problem) roomy(levels []packing.Level) []packing.Level {
+	out, any := slices.Clone(levels), false
+	for i := range out {
+		ways, fewer := offering.Roomy(p.Pools, out[i].Ways)
+		out[i].Ways, any = ways, any || fewer
+	}
+	if !any {
+		return levels
+	}
+	return append(out, levels[len(levels)-1])
+}
+
+// littleMemory says of a new machine that pods which request no memory are to share less of it than the floor; nothing if they are not.
+func (p *Problem) littleMemory(m *packing.Machine) []engine.Note {
+	var first engine.PodID
+	n := 0
+	for _, share := range m.Pods {
+		if c := p.Classes[share.Class]; !c.requestsMemory() {
+			if n == 0 {
+				first = kube.PodID(c.Pods[share.Pods[0]])
+			}
+			n += len(share.Pods)
+		}
+	}
+	pool := p.Pools[m.Pool]
+	if r := pool.LittleMemory(m.Chosen, n, first); !r.OK() {
+		return []engine.Note{{Object: "NodePool " + pool.NodePool.Name, Reason: r}}
+	}
+	return nil
+}
