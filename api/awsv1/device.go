@@ -99,3 +99,16 @@ type CPUOptions struct {
 	// +optional
 	NestedVirtualization *string `json:"nestedVirtualization,omitempty"`
 }
+
+// EnclaveOptions have machines run Nitro Enclaves.
+type EnclaveOptions struct {
+	// Enabled starts only instance types that support Nitro Enclaves, with enclaves turned on. Without it they are turned on for machines of
+	// pods that request eks.amazonaws.com/nitro-sandbox.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// Enclaves reports whether the class has its machines run Nitro Enclaves.
+func (s *EC2NodeClassSpec) Enclaves() bool {
+	return s.EnclaveOptions != nil && s.EnclaveOptions.Enabled != nil && *s.EnclaveOptions.Enabled
+}

@@ -164,4 +164,8 @@ type EC2NodeClassSpec struct {
 	// CPUOptions turn features of the processors on or off.
 	// +optional
 	CPUOptions *CPUOptions `json:"cpuOptions,omitempty"`
+
+	// EnclaveOptions have machines run Nitro Enclaves.
+	// +optional
+	EnclaveOptions *EnclaveOptions `json:"enclaveOptions,omitempty"`
 }

@@ -26,6 +26,9 @@ func (c *EC2NodeClass) Hash(caBundle string) string {
 	if spec.DetailedMonitoring != nil && !*spec.DetailedMonitoring {
 		spec.DetailedMonitoring = nil // both mean that there is none
 	}
+	if !spec.Enclaves() {
+		spec.EnclaveOptions = nil // likewise
+	}
 	slices.SortFunc(spec.BlockDeviceMappings, byText[BlockDeviceMapping])
 	slices.SortFunc(spec.NetworkInterfaces, byText[NetworkInterface])
 	return v1.Fingerprint(text(spec), []byte(c.Family()), []byte(caBundle), kubelet)

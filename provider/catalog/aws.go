@@ -58,7 +58,7 @@ func DefaultClass() *awsv1.EC2NodeClass {
 
 // EC2 lists what can be bought with a class in these zones, as the AWS provider would, from the figures of AWS: whatever the
 // region, types and prices are those of us-east-1, also of machines that run Windows. What the figures do not tell, whether a
-// type has enclaves for example, is taken to be as the class wants it. The error says what is wrong with the class.
+// type nests virtualization for example, is taken to be as the class wants it. The error says what is wrong with the class.
 func EC2(class *awsv1.EC2NodeClass, zones []Zone) ([]engine.InstanceType, error) {
 	managed, err := kubelet.Read(class.Spec.Kubelet)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
 )
 
 // Demands are what a class asks of its machines that not every type can do.
@@ -13,6 +14,7 @@ type Demands struct {
 	Interfaces           []awsv1.NetworkInterface
 	NestedVirtualization bool
 	ConnectionTracking   bool
+	Enclaves             bool
 	// PlacementStrategy is that of the class's placement group, "" without one.
 	PlacementStrategy string
 }
@@ -25,6 +27,7 @@ func DemandsOf(class *awsv1.EC2NodeClass, strategy string) Demands {
 		Interfaces:           class.Spec.NetworkInterfaces,
 		NestedVirtualization: cpu != nil && cpu.NestedVirtualization != nil && *cpu.NestedVirtualization == "enabled",
 		ConnectionTracking:   class.Spec.ConnectionTracking != nil,
+		Enclaves:             class.Spec.Enclaves(),
 		PlacementStrategy:    strategy,
 	}
 }
@@ -38,12 +41,29 @@ func (f *Figures) Meets(d *Demands) bool {
 		return false
 	case d.NestedVirtualization && !f.Untold && !f.NestedVirtualization:
 		return false
+	case d.Enclaves && !f.hasEnclaves():
+		return false
 	case d.PlacementStrategy != "" && !f.Untold && !slices.Contains(f.Strategies, d.PlacementStrategy):
 		return false
 	case d.ConnectionTracking && f.Hypervisor != "nitro":
 		return false
 	}
 	return true
+}
+
+// hasEnclaves reports whether the type supports Nitro Enclaves: what EC2 says, and if nobody has asked EC2, AWS's rule. It needs the Nitro
+// hypervisor, which metal has not, and 4 vCPU, or 2 of Graviton; burstable types are excluded.
+// https://docs.aws.amazon.com/enclaves/latest/user/nitro-enclave.html
+func (f *Figures) hasEnclaves() bool {
+	if !f.Untold {
+		return f.Enclaves
+	}
+	least := 4
+	if f.Architecture == v1.ArchitectureARM64 {
+		least = 2
+	}
+	burstable := len(f.Name) > 1 && f.Name[0] == 't' && f.Name[1] >= '0' && f.Name[1] <= '9'
+	return f.Hypervisor == "nitro" && f.VCPUs >= least && !burstable && !strings.HasPrefix(f.Name, "a1.")
 }
 
 // takes reports whether there is a place for every interface.

@@ -21,7 +21,7 @@ type Figures struct {
 	// Strategies are those of the placement groups that take the type.
 	Strategies []string
 	// Untold means that nobody said whether the type has Enclaves and NestedVirtualization, and which Strategies: no label
-	// tells then, and a class that needs them may use the type.
+	// tells then, and a class that needs them may use the type, of enclaves by AWS's rule.
 	Untold bool
 
 	// StoreGB is the size of the disks that are in the machine, NVMeGB the same unless they are older than NVMe.

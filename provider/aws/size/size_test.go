@@ -355,7 +355,7 @@ func TestLabelsOfATypeAreThoseOfTheReference(t *testing.T) {
 
 func TestWhichTypesAClassCanUse(t *testing.T) {
 	t.Parallel()
-	types := figures(t, "a1.large", "t3.large", "t2.large", "m5.metal", "m6idn.32xlarge", "m5.large", "p5.48xlarge", "c1.medium")
+	types := figures(t, "a1.large", "t3.large", "t2.large", "m5.metal", "m6idn.32xlarge", "m5.large", "m5.xlarge", "p5.48xlarge", "c1.medium")
 	efa := func(card, device int32) awsv1.NetworkInterface {
 		return awsv1.NetworkInterface{NetworkCardIndex: card, DeviceIndex: device, InterfaceType: "efa-only"}
 	}
@@ -382,11 +382,48 @@ func TestWhichTypesAClassCanUse(t *testing.T) {
 		{"a cluster group", "m5.large", size.Demands{PlacementStrategy: "cluster"}, true},
 		{"a cluster group for a small type", "t3.large", size.Demands{PlacementStrategy: "cluster"}, false},
 		{"a spread group", "t3.large", size.Demands{PlacementStrategy: "spread"}, true},
+		{"enclaves", "m5.xlarge", size.Demands{Enclaves: true}, true},
+		{"enclaves on 2 vCPU", "m5.large", size.Demands{Enclaves: true}, false},
+		{"enclaves on bare metal", "m5.metal", size.Demands{Enclaves: true}, false},
+		{"enclaves on a burstable type", "t3.large", size.Demands{Enclaves: true}, false},
+		{"enclaves on xen", "t2.large", size.Demands{Enclaves: true}, false},
 		{"nested virtualization", "t2.large", size.Demands{NestedVirtualization: true}, false},
 	} {
 		f := types[test.kind]
 		if got := f.Meets(&test.demands); got != test.want {
 			t.Errorf("%s: %s, got %v", test.rule, test.kind, got)
+		}
+	}
+}
+
+// Where nobody has asked EC2 which types support enclaves, AWS's rule stands in.
+func TestEnclavesOfTypesThatNobodyHasAskedAbout(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		figures size.Figures
+		want    bool
+	}{
+		{size.Figures{Name: "m5.xlarge", Architecture: "amd64", VCPUs: 4, Hypervisor: "nitro"}, true},
+		{size.Figures{Name: "m5.large", Architecture: "amd64", VCPUs: 2, Hypervisor: "nitro"}, false},
+		{size.Figures{Name: "m6g.large", Architecture: "arm64", VCPUs: 2, Hypervisor: "nitro"}, true},
+		{size.Figures{Name: "m6g.medium", Architecture: "arm64", VCPUs: 1, Hypervisor: "nitro"}, false},
+		{size.Figures{Name: "t3.2xlarge", Architecture: "amd64", VCPUs: 8, Hypervisor: "nitro"}, false},
+		{size.Figures{Name: "t4g.2xlarge", Architecture: "arm64", VCPUs: 8, Hypervisor: "nitro"}, false},
+		{size.Figures{Name: "trn1.2xlarge", Architecture: "amd64", VCPUs: 8, Hypervisor: "nitro"}, true},
+		{size.Figures{Name: "a1.xlarge", Architecture: "arm64", VCPUs: 4, Hypervisor: "nitro"}, false},
+		{size.Figures{Name: "m5.metal", Architecture: "amd64", VCPUs: 96}, false},
+		{size.Figures{Name: "m4.2xlarge", Architecture: "amd64", VCPUs: 8, Hypervisor: "xen"}, false},
+	} {
+		test.figures.Untold = true
+		if got := test.figures.Meets(&size.Demands{Enclaves: true}); got != test.want {
+			t.Errorf("%s: %v", test.figures.Name, got)
+		}
+		test.figures.Untold, test.figures.Enclaves = false, !test.want
+		if got := test.figures.Meets(&size.Demands{Enclaves: true}); got == test.want {
+			t.Errorf("%s: what EC2 says does not count", test.figures.Name)
+		}
+		if !test.figures.Meets(&size.Demands{}) {
+			t.Errorf("%s: excluded though nobody asks for enclaves", test.figures.Name)
 		}
 	}
 }

@@ -37,7 +37,7 @@ type Blueprint struct {
 	Image string
 	// UserData is as a machine reads it.
 	UserData string
-	// EFA is the number of EFA interfaces that are asked for as a resource, Enclave the same of enclaves.
+	// EFA is the number of EFA interfaces that are asked for as a resource, Enclave the same of enclaves; the class may turn them on too.
 	EFA     int
 	Enclave bool
 	Tenancy string
@@ -87,7 +87,7 @@ func (b *Blueprint) data() *ec2types.RequestLaunchTemplateData {
 			{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: Tags(b.Tags)},
 		},
 		Placement:      b.placement(),
-		EnclaveOptions: &ec2types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(b.Enclave)},
+		EnclaveOptions: &ec2types.LaunchTemplateEnclaveOptionsRequest{Enabled: aws.Bool(b.Enclave || spec.Enclaves())},
 	}
 	if b.UserData != "" {
 		data.UserData = aws.String(base64.StdEncoding.EncodeToString([]byte(b.UserData)))

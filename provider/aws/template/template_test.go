@@ -162,3 +162,24 @@ func TestReservationsAreMeantExactly(t *testing.T) {
 		}
 	}
 }
+
+// Enclaves are turned on by a pod's request or by the class.
+func TestEnclavesAreTurnedOnByPodsOrByTheClass(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*template.Blueprint){
+		"a pod": func(b *template.Blueprint) { b.Enclave = true },
+		"the class": func(b *template.Blueprint) {
+			b.Class.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: aws.Bool(true)}
+		},
+	} {
+		if d := made(t, change).Data; !*d.EnclaveOptions.Enabled {
+			t.Errorf("asked for by %s: enclaves are off", name)
+		}
+	}
+	off := func(b *template.Blueprint) {
+		b.Class.Spec.EnclaveOptions = &awsv1.EnclaveOptions{Enabled: aws.Bool(false)}
+	}
+	if d := made(t, off).Data; *d.EnclaveOptions.Enabled {
+		t.Error("turned off by the class: enclaves are on")
+	}
+}
