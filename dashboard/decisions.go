@@ -49,6 +49,21 @@ func (d *decision) Pools() string { return cmp.Or(strings.Join(d.NodePools, ", "
 // Saves reports whether it is of a kind that saves something.
 func (d *decision) Saves() bool { return d.Kind == "Disruption" }
 
+// Less is by how much the bill falls, SavedWords what has been saved: a dash for a kind that saves nothing.
+func (d *decision) Less() string {
+	if !d.Saves() {
+		return "-"
+	}
+	return price(d.SavingPerHour)
+}
+
+func (d *decision) SavedWords() string {
+	if !d.Saves() {
+		return "-"
+	}
+	return cents(d.Saved)
+}
+
 // State is the outcome in words.
 func (d *decision) State() string {
 	return cmp.Or(map[string]string{"InProgress": "in progress", "Done": "done", "DoneInPart": "done in part", "Failed": "failed", "TakenBack": "taken back"}[d.Outcome], d.Outcome)

@@ -61,7 +61,7 @@ func TestDecisionsAreChosenByTheAddress(t *testing.T) {
 		}
 	}
 	page := get(t, handler, "/decisions?kind=Disruption")
-	if !strings.Contains(page, `<td class="num">60</td><td class="num">30.0000</td><td class="num">120.00</td>`) {
+	if !strings.Contains(page, `<td data-name="Decisions" class="num">60</td><td data-name="USD/hour less, expected" class="num">30.0000</td><td data-name="USD saved so far" class="num">120.00</td>`) {
 		t.Errorf("sums by reason: %v", between(page, "Savings by reason", "</table>"))
 	}
 	if page := get(t, handler, "/decisions?pool=none"); !strings.Contains(page, "No decision is such, of 240") {

@@ -29,7 +29,7 @@ func few() *dashboard.Picture {
 }
 
 func names(page string) string {
-	_, rows, _ := strings.Cut(page, `<table class="nodes">`)
+	_, rows, _ := strings.Cut(page, `<table class="cards nodes">`)
 	var out []string
 	for _, cell := range between(rows, `<th scope="row">`, "</th>") {
 		_, name, _ := strings.Cut(cell, ">")

@@ -238,7 +238,7 @@ func TestWhatIfSaysWhatCostsMore(t *testing.T) {
 		return out, err
 	})
 	page := send(handler, "x").Body.String()
-	if strings.Contains(page, "-$") || strings.Contains(page, "-0.2883") || !strings.Contains(page, "1, costs $0.2883/h more") || !strings.Contains(page, "<td>costs $0.2883/h more</td>") {
+	if strings.Contains(page, "-$") || strings.Contains(page, "-0.2883") || !strings.Contains(page, "1, costs $0.2883/h more") || !strings.Contains(page, ">costs $0.2883/h more</td>") {
 		t.Errorf("%v", between(page, "<tbody>", "</tbody>"))
 	}
 	p := few()

@@ -57,6 +57,25 @@ func TestScreensAreQuietAndForEverybody(t *testing.T) {
 	}
 }
 
+// On a phone every column of every table is in the picture: price, state and reason of nodes, outcome and saving of decisions, what is nearest to
+// fit a pod.
+func TestOnAPhoneNoColumnIsOutOfThePicture(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster, "--trace", day))
+	b.do(t, chromedp.EmulateViewport(390, 900))
+	names := map[string]string{"nodes": "USD/hour, State, Because", "waiting": "Nearest there is", "decisions": "Outcome, USD saved, Decision", "money": "USD/hour of nobody", "decision": "USD/HOUR"}
+	for name, address := range screens() {
+		b.open(t, address)
+		if address == changed {
+			evaluate[bool](t, b, answered)
+		}
+		isTrue(t, b, name+", no table scrolls sideways", `[...document.querySelectorAll(".scroll:has(table)")].every((x) => x.scrollWidth <= x.clientWidth)`)
+		for _, column := range strings.Split(names[name], ", ") {
+			isTrue(t, b, name+", "+column, fmt.Sprintf(`%q === "" || [...document.querySelectorAll("td")].some((x) => x.dataset.name === %[1]q && x.checkVisibility() && x.getBoundingClientRect().right <= innerWidth)`, column))
+		}
+	}
+	b.checkQuiet(t, "a phone")
+}
+
 // runAxe fails for what axe objects to.
 func (b *tab) runAxe(t *testing.T, where string) {
 	t.Helper()
