@@ -376,7 +376,7 @@ func (p *Problem) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []
 		}
 		if least > n {
 			out = append(out, engine.Reason{
-				Code: engine.LimitReached, Key: string(name), Need: kube.Text(name, least),
+				Code: engine.LimitReached, Key: string(name), Need: kube.Text(name, least) + " for the smallest machine",
 				Have: fmt.Sprintf("%s of %s is left", kube.Text(name, max(0, n)), limit.String()),
 			})
 		}
