@@ -59,7 +59,7 @@
   (list "MIN_VALUES_POLICY" .minValuesPolicy)
   (list "SCHEDULER_CONFIG" .schedulerConfig)
   (list "TENON_NODE_OVERHEAD_PRICE" (.nodeOverheadPrice | toString | eq "0" | ternary "" (.nodeOverheadPrice | toString)))
-  (list "TENON_MIN_MEMORY_FOR_PODS" (toString .minMemoryForPods))
+  (list "TENON_MIN_MEMORY_FOR_PODS" (.minMemoryForPods | toString | eq "256Mi" | ternary "" (toString .minMemoryForPods)))
   (list "TENON_BUFFER_LIMITS" (join "," $bufferLimits))
   (list "TENON_COMMITMENTS_FILE" (empty .commitments | ternary "" "/etc/karpenter/commitments/commitments.yaml"))
   (list "TENON_NOMINATE_PODS" (.nominatePods | toString | eq "true" | ternary "" "false"))
