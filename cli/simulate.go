@@ -69,7 +69,7 @@ with one that has the objects of a file in place of its own. The same input and 
 	flags.StringVar(&o.trace, "trace", "", "pods that come and go: CSV or lines of JSON, also as gzip, - for standard input; needs -f with a NodePool")
 	flags.Float64Var(&o.days, "days", 7, "how many days pass (default with --trace: until its last pod comes or goes)")
 	flags.DurationVar(&o.warmUp, "warm-up", time.Hour, "how long the cluster runs before anything is measured")
-	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes: less is nearer to a real controller, more is computed faster")
+	flags.DurationVar(&o.lookEvery, "look-every", simulator.UsualDisruptEvery, "the least time between two looks at the nodes for disruption, in full steps of "+simulator.Moment.String()+", three times as much while few pods leave nodes; unless it is set, a cluster of up to 50 nodes is looked at each minute: less is nearer to a real controller, more is computed faster")
 	flags.IntVar(&o.effort, "effort", simulator.UsualEffort, "units of work to spend on each plan, unless the scenario's first command says how many; 0 for as much as a controller spends, below 0 for none")
 	flags.Uint64Var(&o.seed, "seed", 1, "what chance follows from")
 	flags.StringSliceVar(&o.compare, "compare", nil, "what to compare, a list of settings: a policy (Baseline, WhenEmpty, WhenEmptyOrUnderutilized, Balanced), payback=DURATION, after=DURATION (consolidateAfter), or several of them joined by +; curve stands for "+strings.Join(curve, ","))
@@ -161,6 +161,9 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if command.Flags().Changed("look-every") {
+		config.DisruptEvery = o.lookEvery
+	}
 	if o.empty {
 		config.Snapshot, config.Course.Workloads = emptied(config.Snapshot), nil
 	}
@@ -209,7 +212,6 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *terminal) (simulator.Config, error) {
 	config := simulator.Config{
 		Seed: o.seed, WarmUp: o.warmUp, For: time.Duration(o.days * float64(24*time.Hour)).Truncate(time.Second), Profile: o.profile,
-		DisruptEvery: o.lookEvery,
 	}
 	if len(o.files) > 0 && !isScenario(o.files) {
 		reading, err := o.read(ctx, stdin, notes)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
 )
 
 // The fields by which cached objects can be listed, for use with client.MatchingFields. Their names are those of the
@@ -16,6 +17,7 @@ import (
 const (
 	PodsByNode              = "spec.nodeName"            // Pods; "" lists those that no node runs
 	PodsByUID               = "metadata.uid"             // Pods
+	PodsByWorkload          = "metadata.controller"      // Pods, by the UID of their controller; those of DaemonSets and of none have none
 	NodesByProviderID       = "spec.providerID"          // Nodes
 	ClaimsByProviderID      = "status.providerID"        // NodeClaims; "" lists those that are not launched
 	ClaimsByNodePool        = "metadata.labels.nodepool" // NodeClaims; "" lists those without a pool
@@ -37,6 +39,12 @@ func Indexes() []Index {
 		}},
 		{&corev1.Pod{}, PodsByUID, func(o client.Object) []string {
 			return []string{string(o.GetUID())}
+		}},
+		{&corev1.Pod{}, PodsByWorkload, func(o client.Object) []string {
+			if uid := kube.WorkloadOf(o.(*corev1.Pod)); uid != "" {
+				return []string{string(uid)}
+			}
+			return nil
 		}},
 		{&corev1.Node{}, NodesByProviderID, func(o client.Object) []string {
 			return []string{o.(*corev1.Node).Spec.ProviderID}

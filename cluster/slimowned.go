@@ -48,7 +48,8 @@ func slimReplicaSet(r *appsv1.ReplicaSet) {
 	}
 	*r = appsv1.ReplicaSet{
 		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
-		Spec: appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: template},
+		Spec:   appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: template},
+		Status: appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}, // few have any: that pods cannot be made
 	}
 }
 

@@ -164,7 +164,7 @@ type Unplaced struct {
 	Reasons []Reason
 }
 
-// Disruption is a set of nodes to remove together, with what replaces them and why. NewOwners are written down first, because nobody
+// Disruption is a set of nodes to remove together, with what replaces them and why. OwnersMoved are written down first, because nobody
 // could count them afterwards. Then each claim says that it goes, and then its node is closed: a closed node whose claim says nothing
 // is opened again. With Replacements, these are asked for next, and replacement.Progress says how it goes on. Without, each node is
 // looked at once more for pods that have just come, DrainWithin is written on its claim, and the claim is deleted.
@@ -192,8 +192,8 @@ type Disruption struct {
 	// YieldsTo lists the pods for which the nodes make way that only keep room of CapacityBuffers: the limits of their pool leave too
 	// little for the machine of these.
 	YieldsTo []PodID `json:",omitempty"`
-	// NewOwners counts the pods that consolidation moves of new owners; RecordMoves is about them.
-	NewOwners map[string]int `json:"-"`
+	// OwnersMoved is how many pods of each owner consolidation moves, as its limit counts them; RecordMoves writes them down.
+	OwnersMoved map[string]int `json:"-"`
 }
 
 // TerminateFirstCause is why nodes go before what replaces them is there.

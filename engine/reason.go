@@ -239,7 +239,7 @@ var messages = map[Code]string{
 	WouldStrand:           "kube-scheduler spreads pods, and would find no room for pod {key}",
 	SpotToSpot:            "{have}",
 	NoCheaperPlace:        "no cheaper place was found for its pods{key}: at most {have} is to be had here",
-	OwnerMoved:            "of {key} at most {have} may move within an hour, and {need} would move with the node",
+	OwnerMoved:            "of {key} at most {have} may move within an hour, and {need} would move",
 	OnDemandShareLost:     "kube-scheduler would put pod {key} on a spot machine, and it has to run on demand for its owner's share (" + v1.OnDemandShareAnnotationKey + ")",
 	EvictionBlocked:       "PodDisruptionBudgets keep pod {key} from being evicted now: {have}",
 	Rebooting:             "the machine is being rebooted",

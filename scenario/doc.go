@@ -96,7 +96,8 @@
 //	limitrange NAME                of containers: default= request= max= min= ns=
 //	namespace NAME                 labels=team:a pause= pause-reason=
 //	service NAME                   select= (app:NAME unless said) ns=; in the same way replicaset, statefulset and
-//	                               replicationcontroller, which pods with owner=ReplicaSet/NAME and so on belong to
+//	                               replicationcontroller, which pods with owner=ReplicaSet/NAME and so on belong to: replicas=4 (1 unless
+//	                               said)
 //	storageclass NAME              driver= wait (volumes are made where the first pod is; else at once) zones=a,b (only there)
 //	volume NAME                    a PersistentVolume of 1Gi: zone=a,b driver= class= labels= claim=NAME (makes the disk of that
 //	                               name, bound to it) ns= (the disk's) attached=NODE attaching=NODE detaching=NODE, and

@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -108,9 +109,31 @@ func (x *lifeRun) read() bool {
 		l.Budgets = slices.DeleteFunc(slices.Clone(x.s.PodDisruptionBudgets), func(b *policyv1.PodDisruptionBudget) bool {
 			return !slices.ContainsFunc(l.Pods, func(p *corev1.Pod) bool { return p.Namespace == b.Namespace })
 		})
+		l.Workloads = x.workloads(l.Pods)
 	}
 	x.life = l
 	return l.Claim != nil || len(l.Nodes) > 0
+}
+
+// workloads are those that pods belong to whose controllers the cluster has.
+func (x *lifeRun) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload {
+	var controllers []metav1.Object
+	for _, r := range x.s.ReplicaSets {
+		controllers = append(controllers, r)
+	}
+	for _, r := range x.s.StatefulSets {
+		controllers = append(controllers, r)
+	}
+	out := map[types.UID]*lifecycle.Workload{}
+	for _, pod := range pods {
+		uid := kube.WorkloadOf(pod)
+		i := slices.IndexFunc(controllers, func(o metav1.Object) bool { return o.GetUID() == uid })
+		if i >= 0 && out[uid] == nil {
+			out[uid] = lifecycle.NewWorkload(*metav1.GetControllerOf(pod), controllers[i],
+				slices.DeleteFunc(slices.Clone(x.s.Pods), func(p *corev1.Pod) bool { return kube.WorkloadOf(p) != uid }))
+		}
+	}
+	return out
 }
 
 func onAny(nodes []*corev1.Node, name string) bool {

@@ -44,10 +44,11 @@ func completeNamespace(n *corev1.Namespace) {
 type ownerLine struct {
 	meta     metav1.ObjectMeta
 	selector map[string]string // app:NAME unless said
+	replicas int32
 }
 
 func (b *builder) readOwner(name word, r *reader) (ownerLine, error) {
-	o := ownerLine{b.meta(metav1.NamespaceDefault, name.text), map[string]string{"app": name.text}}
+	o := ownerLine{b.meta(metav1.NamespaceDefault, name.text), map[string]string{"app": name.text}, 1}
 	for r.more() {
 		w := r.next()
 		key, value := w.cut()
@@ -57,8 +58,14 @@ func (b *builder) readOwner(name word, r *reader) (ownerLine, error) {
 		case "select":
 			o.selector = nil
 			w.addLabels(&o.selector)
+		case "replicas":
+			n, err := w.number32()
+			if err != nil {
+				return o, err
+			}
+			o.replicas = n
 		default:
-			return o, r.unknown(w, "ns= select=")
+			return o, r.unknown(w, "ns= select= replicas=")
 		}
 	}
 	o.meta.CreationTimestamp = b.ago(0)
@@ -81,11 +88,11 @@ func (b *builder) owner(kind string, name word, r *reader) error {
 	s := &b.snapshot
 	switch kind {
 	case "ReplicaSet":
-		s.ReplicaSets = append(s.ReplicaSets, newReplicaSet(o.meta, selector, ptr.To(int32(1))))
+		s.ReplicaSets = append(s.ReplicaSets, newReplicaSet(o.meta, selector, &o.replicas))
 	case "StatefulSet":
-		s.StatefulSets = append(s.StatefulSets, newStatefulSet(o.meta, selector, ptr.To(int32(1))))
+		s.StatefulSets = append(s.StatefulSets, newStatefulSet(o.meta, selector, &o.replicas))
 	default:
-		s.ReplicationControllers = append(s.ReplicationControllers, newReplicationController(o.meta, o.selector, ptr.To(int32(1))))
+		s.ReplicationControllers = append(s.ReplicationControllers, newReplicationController(o.meta, o.selector, &o.replicas))
 	}
 	return err
 }

@@ -109,6 +109,7 @@ func (w *World) evict(u *unit, cause string) bool {
 	case len(covering) == 1 && !u.ready && covering[0].budget.Status.DisruptionsAllowed <= 0 && !covering[0].lenient():
 		return false
 	}
+	w.auditAway(u, cause)
 	w.meter.evicted(cause)
 	w.end(u, u.grace())
 	return true

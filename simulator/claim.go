@@ -172,6 +172,9 @@ func (w *World) read(life *lifecycle.Life, name string) bool {
 			life.Nodes, life.Pods = append(life.Nodes, second.node), append(life.Pods, second.pods()...)
 		}
 	}
+	if life.Workloads = nil; life.Claim == nil || life.Claim.DeletionTimestamp != nil {
+		life.Workloads = w.workloads(life.Pods)
+	}
 	return true
 }
 

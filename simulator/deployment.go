@@ -80,6 +80,7 @@ func (w *World) resize(l *load) {
 	}
 	slices.SortStableFunc(pods, w.goesFirst(l))
 	for _, u := range pods[:extra] {
+		l.back()
 		w.end(u, u.grace())
 	}
 }

@@ -40,6 +40,7 @@ type load struct {
 	newest int
 	// staying counts the pods that have not been told to end, current those of them that are of the newest version.
 	staying, current  int
+	away              int            // pods that were evicted by choice and have no successor yet that is ready
 	again             map[*unit]bool // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
 	// Of pods of a trace: whether a Job owns them, their labels, those that have to be made anew, and what is done once none is left.

@@ -13,6 +13,7 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/budget"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lifecycle"
 )
@@ -58,6 +59,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 		return
 	}
 	w.meter.decided(d)
+	w.recordMoves(d)
 	w.uids++
 	o := &order{id: fmt.Sprintf("order-%d", w.uids), reason: d.Reason, claims: slices.Clone(d.Claims), within: d.DrainWithin}
 	for _, l := range d.Replacements {
@@ -77,6 +79,15 @@ func (w *World) beginOrder(d engine.Disruption) {
 	if o.reason == v1.Unhealthy && o.within != nil {
 		o.due = w.clock.now.Add(*o.within)
 		w.at(o.due, func() { w.ordersToWatch = true })
+	}
+}
+
+// recordMoves writes on the pool how many pods of each owner consolidation moves.
+func (w *World) recordMoves(d engine.Disruption) {
+	if claim, ok := w.claims.get(d.Claims[0]); ok && len(d.OwnersMoved) > 0 {
+		if pool := w.pool(claim.Labels[v1.NodePoolLabelKey]); pool != nil {
+			w.annotatePool(pool.Name, v1.MovedPodsAnnotationKey, budget.RecordMoves(pool, d, w.clock.now))
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ const (
 	// enough is the share of all pods that have to leave nodes until it is worth looking at the nodes again soon: room that may
 	// be saved. Otherwise a look is quietTimes as far behind the one before.
 	enough, quietTimes = 0.015, 3
+	// smallWorld is the number of nodes up to which nodes are looked at each minute, as the controllers do: a look costs nothing.
+	smallWorld = 50
 	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
@@ -155,7 +157,7 @@ func (w *World) noteChange() {
 	if !w.pressing && !w.mayYield() && float64(w.departed) < enough*float64(len(w.units.list)) {
 		pause *= quietTimes
 	}
-	if w.cfg.Policy == Baseline {
+	if w.cfg.Policy == Baseline || w.cfg.DisruptEvery == 0 && len(w.seatList) <= smallWorld {
 		pause = min(pause, baselineLook)
 	}
 	at := later(w.clock.now.Add(batchIdle), w.disrupted.Add(pause))

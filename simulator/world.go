@@ -37,8 +37,8 @@ type Config struct {
 	// Payback and ConsolidateAfter are those of all pools (tenon.sh/payback, consolidateAfter); 0 and nil leave each its own.
 	Payback          time.Duration
 	ConsolidateAfter *time.Duration
-	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery. It is three
-	// times as much while few pods have left nodes, and nodes go for their price alone.
+	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery, or a minute while there
+	// are few nodes. It is three times as much while few pods have left nodes, and nodes go for their price alone.
 	DisruptEvery time.Duration
 	// BoundEvery is how often the least possible cost is worked out, each time at an instant that is drawn; 0 means every hour.
 	BoundEvery time.Duration

@@ -182,7 +182,7 @@ func Annotations() []Annotation {
 		},
 		{
 			Key: MovedPodsAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: a list of owner, count, last",
-			Meaning:    "how many pods of new owners consolidation has moved within the last hour; no more are moved than the owner has",
+			Meaning:    "how many pods of each owner consolidation has moved within the last hour, by the minute; no more than half of them are",
 			Unreadable: "as if it were not there",
 		},
 		{

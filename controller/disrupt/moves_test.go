@@ -146,15 +146,15 @@ func TestRepairsAreCountedByCondition(t *testing.T) {
 	}
 }
 
-// Which pods of a new owner move is written on the pool before their nodes go; where that fails they stay for now.
-func TestMovesOfNewOwnersAreWrittenDownFirst(t *testing.T) {
+// How many pods of an owner move is written on the pool before their nodes go; if that fails, the nodes stay for now.
+func TestMovesAreWrittenDownFirst(t *testing.T) {
 	t.Parallel()
 	w := newOrderWorld(t)
 	d := w.plan.Disruptions[0]
 	w.plan.Disruptions = nil
 	for i := range d.Nodes {
 		w.plan.Disruptions = append(w.plan.Disruptions, engine.Disruption{
-			Reason: v1.Underutilized, Nodes: d.Nodes[i : i+1], Claims: d.Claims[i : i+1], Pods: d.Pods, NewOwners: map[string]int{"default/ReplicaSet/web": 1},
+			Reason: v1.Underutilized, Nodes: d.Nodes[i : i+1], Claims: d.Claims[i : i+1], Pods: d.Pods, OwnersMoved: map[string]int{"default/ReplicaSet/web": 1},
 		})
 	}
 	snap, err := w.Cluster.Snapshot(w)

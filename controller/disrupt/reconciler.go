@@ -131,9 +131,9 @@ func (r *Reconciler) hasBegun(d engine.Disruption) {
 	r.begun = append(r.begun, d)
 }
 
-// recordMoves writes down which pods the disruption moves that nobody could count afterwards.
+// recordMoves writes down how many pods of each owner consolidation moves: nobody could count them afterwards.
 func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disruption) error {
-	if len(d.NewOwners) == 0 {
+	if len(d.OwnersMoved) == 0 {
 		return nil
 	}
 	view.recording.Lock() // several disruptions may be about one pool

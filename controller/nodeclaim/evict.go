@@ -54,6 +54,9 @@ func (a *application) evict(ctx context.Context) {
 			a.mem.evictions[key] = pace
 		}
 		if wait := pace.wait(now); wait > 0 {
+			if pace.failures > 0 {
+				a.evictions.refused(e.Pod.UID)
+			}
 			a.after = earlier(a.after, wait)
 			continue
 		}
@@ -65,6 +68,7 @@ func (a *application) evict(ctx context.Context) {
 				*pace = pacing{next: now.Add(evicted)}
 				return nil
 			}
+			a.evictions.refused(e.Pod.UID)
 			a.after = earlier(a.after, pace.failed(now, evictRetryFirst, evictRetryMost))
 			return nil
 		})

@@ -57,6 +57,9 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 	if err := r.readBudgets(ctx, &life); err != nil {
 		return life, err
 	}
+	if err := r.readWorkloads(ctx, &life); err != nil {
+		return life, err
+	}
 	return life, r.readVolumes(ctx, &life)
 }
 

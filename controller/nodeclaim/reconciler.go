@@ -68,8 +68,9 @@ type Config struct {
 // another was cut short.
 type Reconciler struct {
 	Config
-	memories memories
-	openings openings
+	memories  memories
+	openings  openings
+	evictions evictions
 	// slices are read once for all claims, as long as they are the same.
 	slices struct {
 		sync.Mutex
@@ -82,7 +83,7 @@ func New(config Config) *Reconciler {
 	if config.Pause == nil {
 		config.Pause = pause
 	}
-	return &Reconciler{Config: config, memories: memories{byName: map[string]*memory{}}}
+	return &Reconciler{Config: config, memories: memories{byName: map[string]*memory{}}, evictions: evictions{at: map[types.UID]time.Time{}}}
 }
 
 // Reconcile takes the next steps of one claim.
@@ -165,7 +166,7 @@ func (r *Reconciler) run(ctx context.Context, mem *memory, claim *v1.NodeClaim, 
 func (r *Reconciler) steps(ctx context.Context, mem *memory, life lifecycle.Life) (after time.Duration, err error) {
 	for range stepsAtOnce {
 		life.Now = r.Cluster.Clock.Now()
-		step := lifecycle.Next(life)
+		step := r.next(&life)
 		for _, e := range step.Events {
 			r.Recorder.Publish(report.Engine(e))
 		}

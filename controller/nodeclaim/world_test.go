@@ -72,6 +72,8 @@ type world struct {
 	blind      bool   // the cache shows no nodes yet
 	overtake   func() // what happens before an eviction or the deletion of a pod arrives
 	stop       func() // tells the process to end, while it reconciles
+	unseen     bool   // the cache does not show yet that pods were evicted
+	evicted    []string
 }
 
 // heard keeps what people were told.
@@ -216,7 +218,13 @@ func (w *world) interceptors() interceptor.Funcs {
 					return err
 				}
 			}
-			return write(func() error { return c.SubResource(sub).Create(ctx, o, s, opts...) })
+			return write(func() error {
+				w.evicted = append(w.evicted, o.GetName())
+				if w.unseen {
+					return nil
+				}
+				return c.SubResource(sub).Create(ctx, o, s, opts...)
+			})
 		},
 	}
 }

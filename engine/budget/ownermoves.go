@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,16 +11,19 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OwnerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up. What was
-// moved in the last hour shows in the pods themselves: those that replaced others are younger than that, and younger than
-// their owner. Where that cannot be told yet it is written down: RecordMoves.
+// OwnerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up, so that no pod is
+// moved again and again. A node with more than half of them goes all the same and counts as half, because its drain sends away half of
+// them at a time (package lifecycle). The pools remember what was moved (RecordMoves). Where they remember too little, the pods
+// themselves tell: those that came in the place of others are younger than an hour, and younger than their owner.
 type OwnerMoves struct {
 	s     *engine.Snapshot
 	cache *inventory.Cache
 	made  map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
 	left  map[string]int       // of owners that were asked for
-	// recorded is how many pods of owners were moved as far as pools remember; nil until it is asked.
+	// recorded is how many pods of owners were moved as far as pools remember; nil until it is asked. cut says that they may have
+	// forgotten some.
 	recorded map[string]int
+	cut      bool
 }
 
 // NewOwnerMoves is for one pass over the snapshot.
@@ -35,30 +37,54 @@ const (
 	firstPods = 10 * time.Minute
 )
 
-// Left is how many pods of the owner may move.
+// Left is how many pods of the owner may move, as Charge counts them.
 func (m *OwnerMoves) Left(owner string) int {
 	n, known := m.left[owner]
 	if known {
 		return n
 	}
 	if o := m.cache.Owned[owner]; o != nil && o.Count > 0 {
-		n = max(0, (o.Active()+1)/2-m.moved(o))
+		n = max(0, half(o.Active())-max(m.moved(o), m.away(o)))
 	}
 	m.left[owner] = n
 	return n
 }
 
-// moved counts the owner's pods that were moved within the last hour: as far as it is remembered, and as others replaced them.
+// half is how many of n pods may be away at a time.
+func half(n int) int { return (n + 1) / 2 }
+
+// Charge is what n pods of the owner that move together count. While the first pods of an owner come its cluster is being filled, and
+// much is worth moving: each pod may move once.
+func (m *OwnerMoves) Charge(owner string, n int) int {
+	o := m.cache.Owned[owner]
+	switch {
+	case o == nil:
+		return n
+	case m.isNew(o):
+		return half(n)
+	}
+	return min(n, half(o.Active()))
+}
+
+// Charges is Charge for the pods of each owner.
+func (m *OwnerMoves) Charges(owners map[string]int) map[string]int {
+	out := make(map[string]int, len(owners))
+	for owner, n := range owners {
+		out[owner] = m.Charge(owner, n)
+	}
+	return out
+}
+
+// moved counts the owner's pods that were moved within the last hour.
 func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
 	if m.recorded == nil {
-		m.recorded = recordedMoves(m.s)
+		m.recorded, m.cut = recordedMoves(m.s)
 	}
-	// While the first pods of an owner come its cluster is being filled, and much is worth moving: each pod may move once.
-	recorded := (m.recorded[o.Name] + 1) / 2
+	recorded := m.recorded[o.Name]
 	young := func(f *inventory.PodInfo) bool {
 		return kube.IsActive(f.Pod) && m.s.Now.Sub(f.Pod.CreationTimestamp.Time) < moveHour
 	}
-	if !slices.ContainsFunc(o.Infos, young) {
+	if !m.cut || !slices.ContainsFunc(o.Infos, young) {
 		return recorded
 	}
 	since := m.firstPods(o)
@@ -69,6 +95,19 @@ func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
 		}
 	}
 	return max(n, recorded)
+}
+
+// away counts the owner's pods that serve nobody now and were not ill before: a drain would wait for them. Pods of which no node has said
+// whether they are ready, as files may have them, are taken to be.
+func (m *OwnerMoves) away(o *inventory.OwnerInfo) int {
+	n := 0
+	for _, f := range o.Infos {
+		said, _ := readiness(f.Pod)
+		if kube.IsActive(f.Pod) && (said != "" || f.Pod.Spec.NodeName == "") && IsAway(f.Pod, m.s.Now) {
+			n++
+		}
+	}
+	return n
 }
 
 // firstPods is when the first pods of the owner began to come.
@@ -83,8 +122,8 @@ func (m *OwnerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
 	return since
 }
 
-// IsNew reports whether more of the owner's first pods may come, so that nobody could tell what comes in the place of those that are moved.
-func (m *OwnerMoves) IsNew(o *inventory.OwnerInfo) bool {
+// isNew reports whether more of the owner's first pods may come.
+func (m *OwnerMoves) isNew(o *inventory.OwnerInfo) bool {
 	return m.s.Now.Sub(m.firstPods(o)) <= firstPods
 }
 
@@ -109,36 +148,19 @@ func (m *OwnerMoves) madeAt(owner string) (time.Time, bool) {
 	return at, known
 }
 
-// Allow says whether so many pods of each owner may move now.
-func (m *OwnerMoves) Allow(owners map[string]int) engine.Reason {
-	worst := ""
+// Allow says whether so many pods of each owner may move now; if not, of which owner too many would.
+func (m *OwnerMoves) Allow(owners map[string]int) (worst string, ok bool) {
 	for owner, n := range owners {
-		if n > m.Left(owner) && (worst == "" || owner < worst) {
+		if m.Charge(owner, n) > m.Left(owner) && (worst == "" || owner < worst) {
 			worst = owner
 		}
 	}
-	if worst == "" {
-		return engine.Reason{}
-	}
-	return m.Refusal(worst, owners[worst])
-}
-
-// Refusal says that n pods of the owner are more than may move now, or at any time, or that those of other nodes come first.
-func (m *OwnerMoves) Refusal(owner string, n int) engine.Reason {
-	have := engine.Plural(m.Left(owner), "more pod")
-	if o := m.cache.Owned[owner]; o != nil && n > (o.Active()+1)/2 {
-		have = fmt.Sprintf("half, %s,", engine.Plural((o.Active()+1)/2, "pod"))
-	}
-	need := engine.Plural(n, "pod")
-	if n <= m.Left(owner) {
-		need += ", beside those that go first,"
-	}
-	return engine.Reason{Code: engine.OwnerMoved, Key: owner, Need: need, Have: have}
+	return worst, worst == ""
 }
 
 // Use counts pods of owners that this pass moves.
 func (m *OwnerMoves) Use(owners map[string]int) {
 	for owner, n := range owners {
-		m.left[owner] = m.Left(owner) - n
+		m.left[owner] = m.Left(owner) - m.Charge(owner, n)
 	}
 }

@@ -32,12 +32,8 @@ func EvictsUnready(b *policyBudget) bool {
 }
 
 func IsReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	ready, _ := readiness(pod)
+	return ready == corev1.ConditionTrue
 }
 
 // Guard is a PodDisruptionBudget with what it still allows.

@@ -91,6 +91,13 @@ func (d *planner) consolidate() {
 	}
 }
 
+// setReason leaves a machine that is to be replaced for another reason than its price the reason for which that cannot be done.
+func (c *consolidator) setReason(h *inventory.Machine, r engine.Reason) {
+	if _, known := c.why[h]; !known || !isDrifted(h) {
+		c.planner.setReason(h, r)
+	}
+}
+
 // giveUp notes that the machine was found in vain, unless time alone changes that, or the options say how often all are looked at.
 func (c *consolidator) giveUp(h *inventory.Machine) {
 	switch code := c.why[h].Code; {

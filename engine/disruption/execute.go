@@ -49,11 +49,10 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 
 // reserveAll takes the places of all machines of a part in all budgets, or of none.
 func (c *consolidator) reserveAll(p provisioning.Group, m method) bool {
-	owners := c.ownersOf(p)
-	if r := c.moves.Allow(owners); !r.OK() {
+	owners := c.ownersOf(p.Machines)
+	if owner, ok := c.moves.Allow(owners); !ok {
 		for _, h := range p.Machines {
-			r.NodePool = h.Pool()
-			c.setReason(h, r)
+			c.setReason(h, c.ownerMoved(owner, h))
 		}
 		return false
 	}

@@ -1,7 +1,6 @@
 package disruption
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"tenon.sh/engine/consolidation"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
 )
 
 // caps tells the search what may go at a time: of each pool as many nodes as its budgets allow, of each PodDisruptionBudget's
@@ -35,19 +33,19 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 		b := c.budgets[h.Pool()]
 		a := b.rules.Allowance(c.s.Now, v1.Underutilized, b.counts)
 		uses := []consolidation.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *inventory.Machine) engine.Reason {
-			return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)}
+			have := "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)
+			if left := a.Left() - b.used; left > 0 && left > c.foundOf(b.rules.Pool.Name) {
+				have = fmt.Sprintf("%s now, and more would go together for one cheaper machine", engine.Plural(left, "node"))
+			}
+			return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: have}
 		}), N: 1}}
 		needs, _ := c.guards.Needs(c.evictees(h))
 		for _, x := range needs {
 			uses = append(uses, consolidation.Lot{Of: cap(x.Guard, x.Left, func(h *inventory.Machine) engine.Reason { return c.guardedBy(x, h) }), N: min(x.N, max(x.Most, 1))})
 		}
-		owners := c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})
+		owners := c.ownersOf([]*inventory.Machine{h})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
-			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(h *inventory.Machine) engine.Reason {
-				r := c.moves.Refusal(owner, cmp.Or(c.ownersOf(provisioning.Group{Machines: []*inventory.Machine{h}})[owner], owners[owner]))
-				r.NodePool = h.Pool()
-				return r
-			}), N: owners[owner]})
+			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(h *inventory.Machine) engine.Reason { return c.ownerMoved(owner, h) }), N: c.moves.Charge(owner, owners[owner])})
 		}
 		p.Machines[machineOf[h.Number]].Uses = uses
 	}
@@ -62,4 +60,28 @@ func (c *consolidator) guardedBy(x budget.GuardNeed, h *inventory.Machine) engin
 		x = needs[i]
 	}
 	return engine.Reason{Code: engine.EvictionBlocked, NodePool: h.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
+}
+
+// foundOf counts the machines of the pool that the search has found to go.
+func (c *consolidator) foundOf(pool string) int {
+	n := 0
+	for _, h := range c.found {
+		if h.Pool() == pool {
+			n++
+		}
+	}
+	return n
+}
+
+// ownerMoved says that more pods of the owner would move with the machine, or with others that would go together with it, than may.
+func (c *consolidator) ownerMoved(owner string, h *inventory.Machine) engine.Reason {
+	n := c.ownersOf([]*inventory.Machine{h})[owner]
+	need := engine.Plural(n, "pod") + " of this node"
+	switch {
+	case n == 0:
+		need = "more pods of nodes that would go together with this one"
+	case c.moves.Charge(owner, n) <= c.moves.Left(owner):
+		need += ", beside those that go first,"
+	}
+	return engine.Reason{Code: engine.OwnerMoved, NodePool: h.Pool(), Key: owner, Need: need, Have: engine.Plural(c.moves.Left(owner), "more pod")}
 }

@@ -208,7 +208,7 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 		}
 	}
 	if m.reason == v1.Underutilized {
-		x.NewOwners = d.newOwners(p.Machines)
+		x.OwnersMoved = d.moves.Charges(d.ownersOf(p.Machines))
 	}
 	x.Held = d.heldBack(p)
 	names := map[string]string{} // each trial has numbered its launches from one

@@ -167,6 +167,9 @@ func (n *NodeExplanation) judge(node *corev1.Node, disrupt *engine.Plan) {
 	}
 	record := reason.Record()
 	n.Kept, n.Summary = &record, "it stays: "+reason.Message()
+	if reason.Code == engine.AlreadyLeaving {
+		n.Summary = "it is being removed already"
+	}
 }
 
 func disruptionRecord(d *engine.Disruption) DisruptionRecord {

@@ -46,7 +46,7 @@ func inGangs(s *engine.Snapshot, gangs int) *engine.Snapshot {
 func TestGangsSayHowFarTheyHaveCome(t *testing.T) {
 	t.Parallel()
 	met := map[engine.GangProgress]int{}
-	for _, path := range scenariotest.Drawn(t, "..") {
+	for _, path := range scenariotest.Files(t, "..") {
 		f := scenariotest.Load(t, path)
 		for _, s := range []*engine.Snapshot{f.Snapshot, inGangs(f.Snapshot, 1), inGangs(f.Snapshot, 3)} {
 			gangs := gang.Read(s)
@@ -82,7 +82,7 @@ func TestGangsSayHowFarTheyHaveCome(t *testing.T) {
 func TestGangsStartWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	whole, none := 0, 0
-	for _, path := range scenariotest.Drawn(t, "..") {
+	for _, path := range scenariotest.Files(t, "..") {
 		f := scenariotest.Load(t, path)
 		for _, gangs := range []int{1, 3} {
 			s := inGangs(f.Snapshot, gangs)

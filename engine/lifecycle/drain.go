@@ -81,7 +81,7 @@ func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 }
 
 // evict chooses the pods to send away now: those that the deadline leaves no more time, and the first tier of the rest
-// that still has pods. Pods that are protected or already ending keep their tier occupied.
+// that still has pods. Pods that are protected, already ending, or waiting for others of their workload keep their tier occupied.
 func (x *termination) evict(waiting []*corev1.Pod) {
 	x.step.by(drainCheck)
 	var patient []*corev1.Pod
@@ -109,6 +109,7 @@ func (x *termination) evict(waiting []*corev1.Pod) {
 				x.step.by(protection.Until.Sub(x.Now))
 				x.step.Events = append(x.step.Events, engine.ProtectedUntil(p, protection.Until))
 			}
+		case !x.mayGo(p):
 		default:
 			if !protection.Until.IsZero() {
 				x.tell(p, false, eventProtectionEnded, fmt.Sprintf("annotation %s protected the pod until %s", v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until)))

@@ -95,6 +95,9 @@ func (x *termination) blockerOf(p *corev1.Pod) string {
 	case protection.Active:
 		return fmt.Sprintf("pod %s carries the annotation %s until %s", name, v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until))
 	}
+	if text := x.waitsFor(p); text != "" {
+		return text
+	}
 	var covering []string
 	evictable := true
 	for _, b := range x.Budgets {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -39,6 +40,11 @@ type Life struct {
 	// Budgets are the PodDisruptionBudgets of the pods' namespaces. They are read only when the nodes are leaving, and only say
 	// what a drain waits for: whether a pod may go, the eviction API decides.
 	Budgets []*policyv1.PodDisruptionBudget
+	// Workloads are those that Pods belong to, by the controllers' UIDs. They are read only when the nodes are leaving; a workload that
+	// is missing lets all of its pods go at once.
+	Workloads map[types.UID]*Workload
+	// Sent are the pods that were evicted a moment ago, from whatever node, and may not look so yet.
+	Sent    map[types.UID]bool
 	Machine Presence
 	// Published is what drivers of devices have published for Nodes; nil where claims for devices are not acted on.
 	Published *dra.Published

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -25,7 +26,9 @@ type termination struct {
 	claim    *v1.NodeClaim // as it should be; nil if there is none
 	nodes    []*corev1.Node
 	deadline time.Time // when pods have to be gone, zero for never
-	step     Step
+	// mayBeAway is how many more pods of each workload may be evicted, as far as it was asked.
+	mayBeAway map[types.UID]int
+	step      Step
 }
 
 // terminate is the step of a claim, or of a node without one, that is being removed: close the node, send its pods away, let

@@ -1,0 +1,159 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/budget"
+	"tenon.sh/engine/kube"
+)
+
+// Workload is a controller of pods that run on a node that leaves: a ReplicaSet, a StatefulSet, a Job, or one that only the pods' owner
+// references tell of. DaemonSets are none: their pods go with the node.
+type Workload struct {
+	// Kind and Name are those of the controller.
+	Kind, Name string
+	// Replicas is how many pods the controller wants, below zero if that is not known.
+	Replicas int
+	// Stuck says that the controller has tried to make pods and failed: those that are missing do not come.
+	Stuck bool
+	// Pods are all pods of the controller, wherever they run.
+	Pods []*corev1.Pod
+}
+
+// NewWorkload is the workload that the owner reference of a pod names. Object is the controller itself, nil or another object if it is not
+// known; pods are those that name it.
+func NewWorkload(owner metav1.OwnerReference, object metav1.Object, pods []*corev1.Pod) *Workload {
+	w := &Workload{Kind: owner.Kind, Name: owner.Name, Replicas: -1, Pods: pods}
+	if object == nil || object.GetUID() != owner.UID {
+		return w
+	}
+	replicas := func(n *int32) int {
+		if n == nil {
+			return 1
+		}
+		return int(*n)
+	}
+	switch o := object.(type) {
+	case *appsv1.ReplicaSet:
+		w.Replicas = replicas(o.Spec.Replicas)
+		w.Stuck = slices.ContainsFunc(o.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+			return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+		})
+	case *corev1.ReplicationController:
+		w.Replicas = replicas(o.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		w.Replicas = replicas(o.Spec.Replicas)
+	}
+	return w
+}
+
+const (
+	// workloadCheck is how soon a drain that waits for a workload's other pods looks again.
+	workloadCheck = 2 * time.Second
+	// longestWait is how long a pod without a node holds a drain that has to get on: only consolidation, which does no more than save
+	// money, waits for as long as it takes.
+	longestWait = 10 * time.Minute
+)
+
+// ByChoice reports whether the claim's nodes leave because Tenon finds that better, rather than because they have to or somebody has
+// deleted them: their drain heeds workloads.
+func ByChoice(claim *v1.NodeClaim, nodes []*corev1.Node) bool {
+	taken := func(n *corev1.Node) bool { return n.Annotations[v1.NoticeAnnotationKey] != "" } // the cloud waits for nobody
+	switch causeOf(claim) {
+	case v1.Underutilized, v1.Empty, v1.Drifted, v1.Expired:
+		return !slices.ContainsFunc(nodes, taken)
+	}
+	return false
+}
+
+// causeOf is why the claim's nodes leave, "" if nobody has written that down.
+func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
+	if claim == nil || !v1.IsTrue(claim, v1.ConditionDisruptionReason) {
+		return ""
+	}
+	return v1.DisruptionReason(v1.GetCondition(claim, v1.ConditionDisruptionReason).Reason)
+}
+
+// mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others
+// are ready, also where no PodDisruptionBudget asks for it. It counts a pod that may.
+func (x *termination) mayGo(pod *corev1.Pod) bool {
+	w := x.workloadOf(pod)
+	if w == nil || !x.isThere(pod) {
+		return true
+	}
+	uid := kube.WorkloadOf(pod)
+	left, known := x.mayBeAway[uid]
+	if !known {
+		wanted, away := x.countAway(w)
+		left = (wanted+1)/2 - away
+	}
+	if x.mayBeAway == nil {
+		x.mayBeAway = map[types.UID]int{}
+	}
+	if left <= 0 {
+		x.mayBeAway[uid] = left
+		x.step.by(workloadCheck)
+		return false
+	}
+	x.mayBeAway[uid] = left - 1
+	return true
+}
+
+// workloadOf is the workload for whose other pods the pod may have to wait, nil if there is none.
+func (x *termination) workloadOf(pod *corev1.Pod) *Workload {
+	if !ByChoice(x.claim, x.nodes) {
+		return nil
+	}
+	return x.Workloads[kube.WorkloadOf(pod)]
+}
+
+// countAway is how many pods the workload wants, and how many of those are away.
+func (x *termination) countAway(w *Workload) (wanted, away int) {
+	there, listed := 0, 0
+	for _, p := range w.Pods {
+		if kube.IsTerminal(p) {
+			continue
+		}
+		listed++
+		if x.isThere(p) {
+			there++
+		}
+	}
+	wanted = w.Replicas
+	if wanted < 0 || w.Stuck {
+		wanted = listed
+	}
+	return wanted, max(0, wanted-there)
+}
+
+// isThere reports whether the pod serves, or is away by no fault of a drain.
+func (x *termination) isThere(p *corev1.Pod) bool {
+	switch {
+	case x.Sent[p.UID] || kube.IsTerminating(p):
+		return false
+	case p.Spec.NodeName == "":
+		return causeOf(x.claim) != v1.Underutilized && x.Now.Sub(p.CreationTimestamp.Time) >= longestWait
+	}
+	return !budget.IsAway(p, x.Now)
+}
+
+// waitsFor says for which pods of the pod's workload the pod waits, "" if for none.
+func (x *termination) waitsFor(pod *corev1.Pod) string {
+	w := x.workloadOf(pod)
+	if w == nil || !x.isThere(pod) {
+		return ""
+	}
+	wanted, away := x.countAway(w)
+	if away < (wanted+1)/2 {
+		return ""
+	}
+	return fmt.Sprintf("pod %s waits until more pods of %s %s are ready: %d of %d are away, and no more than half may be", kube.PodID(pod), w.Kind, w.Name, away, wanted)
+}

@@ -1,0 +1,58 @@
+package simulator
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
+	"tenon.sh/scenario"
+)
+
+// workloads are those that the pods of a node that leaves belong to. Baseline knows none: it sends all pods of a node away at once, as
+// far as PodDisruptionBudgets let it.
+func (w *World) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload {
+	if w.cfg.Policy == Baseline {
+		return nil
+	}
+	out := map[types.UID]*lifecycle.Workload{}
+	for _, pod := range pods {
+		u, known := w.units.get(string(pod.UID))
+		uid := kube.WorkloadOf(pod)
+		if !known || u.load == nil || uid == "" || out[uid] != nil {
+			continue
+		}
+		x := &lifecycle.Workload{Kind: pod.OwnerReferences[0].Kind, Name: pod.OwnerReferences[0].Name, Replicas: u.load.replicas()}
+		for _, other := range u.load.units.list {
+			if kube.WorkloadOf(other.pod) == uid {
+				x.Pods = append(x.Pods, other.pod)
+			}
+		}
+		out[uid] = x
+	}
+	return out
+}
+
+// replicas is how many pods the controller of the load's newest version wants, below zero if that cannot be told.
+func (l *load) replicas() int {
+	if l.Kind == statefulKind || l.Kind == scenario.Deployment && l.staying == l.current {
+		return l.want
+	}
+	return -1
+}
+
+// auditAway counts a pod that serves and that is evicted by choice. No more than half of a workload's pods, rounded up, may be away for
+// that at a time; a pod is back once another of the workload has become ready, or nobody wants it any more.
+func (w *World) auditAway(u *unit, cause string) {
+	if !w.cfg.Audit || w.cfg.Policy == Baseline || u.load == nil || !u.ready || cause != "underutilized" && cause != "drifted" {
+		return
+	}
+	l := u.load
+	l.away++
+	if most := (len(l.units.list) + 1) / 2; l.away > most {
+		w.violate("%d of %d pods of %s are away because they were evicted by choice", l.away, len(l.units.list), l.key)
+	}
+}
+
+// back says that a pod of the load has become ready, or is not wanted any more.
+func (l *load) back() { l.away = max(0, l.away-1) }
