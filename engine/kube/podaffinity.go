@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/requirement"
 )
 
@@ -57,7 +58,7 @@ func (s *Selectors) terms(pod *corev1.Pod, required []corev1.PodAffinityTerm, pr
 // term reads the selector and the namespaces of a term. The API server merges matchLabelKeys and mismatchLabelKeys into the
 // selector when the pod is made, and kube-scheduler relies on it; for pods that no API server has seen they are merged here.
 func (s *Selectors) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) AffinityTerm {
-	return AffinityTerm{s.selectorOf(pod, t), t.TopologyKey}
+	return AffinityTerm{s.selectorOf(pod, t), v1.NormalizeLabel(t.TopologyKey)}
 }
 
 func (s *Selectors) selectorOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) *PodSelector {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 )
@@ -94,7 +95,7 @@ func mayJoin(nominated map[nominees]int, pod *corev1.Pod, node string) bool {
 func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
 		for i, c := range pod.Spec.TopologySpreadConstraints {
-			if c.WhenUnsatisfiable == corev1.DoNotSchedule && c.TopologyKey == key {
+			if c.WhenUnsatisfiable == corev1.DoNotSchedule && v1.NormalizeLabel(c.TopologyKey) == key {
 				return &pod.Spec.TopologySpreadConstraints[i]
 			}
 		}
@@ -215,7 +216,7 @@ func (p *podGroup) inTurn(rooms []room) []room {
 		return rooms
 	}
 	rooms = inTurn(rooms, func(r room) string { return r.node })
-	if p.spread.TopologyKey == corev1.LabelTopologyZone {
+	if v1.NormalizeLabel(p.spread.TopologyKey) == corev1.LabelTopologyZone {
 		rooms = inTurn(rooms, func(r room) string { return r.zone })
 	}
 	return rooms
