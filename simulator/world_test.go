@@ -353,13 +353,15 @@ fault kill at=10s machine=lost
 func TestNodesAreLookedAtMoreOftenTheMorePodsLeave(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ leave, least, most int }{{1, 90, 110}, {5, 270, 300}} {
-		r := run(t, config(t, fmt.Sprintf(`now 2026-03-02T00:00:00Z
+		world := config(t, fmt.Sprintf(`now 2026-03-02T00:00:00Z
 pool general
 type big cpu=64 mem=128Gi price=3
 node only pool=general type=big zone=a
 deployment web x298 cpu=100m mem=100Mi
 cronjob tick x%d schedule="*/5 * * * *" runs=2m cpu=100m mem=100Mi
-`, c.leave)))
+`, c.leave))
+		world.DisruptEvery = simulator.UsualDisruptEvery
+		r := run(t, world)
 		if r.Counts.Passes < c.least || r.Counts.Passes > c.most {
 			t.Errorf("%d of 300 pods leave in five minutes: %d passes in a day, want %d to %d", c.leave, r.Counts.Passes, c.least, c.most)
 		}

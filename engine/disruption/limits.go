@@ -34,7 +34,8 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 		a := b.rules.Allowance(c.s.Now, v1.Underutilized, b.counts)
 		uses := []consolidation.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *inventory.Machine) engine.Reason {
 			have := "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)
-			if left := a.Left() - b.used; left > 0 && left > c.foundOf(b.rules.Pool.Name) {
+			going := slices.DeleteFunc(slices.Clone(c.found), func(other *inventory.Machine) bool { return other.Pool() != h.Pool() })
+			if left := a.Left() - b.used; left > len(going) {
 				have = fmt.Sprintf("%s now, and more would go together for one cheaper machine", engine.Plural(left, "node"))
 			}
 			return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: have}
@@ -60,17 +61,6 @@ func (c *consolidator) guardedBy(x budget.GuardNeed, h *inventory.Machine) engin
 		x = needs[i]
 	}
 	return engine.Reason{Code: engine.EvictionBlocked, NodePool: h.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
-}
-
-// foundOf counts the machines of the pool that the search has found to go.
-func (c *consolidator) foundOf(pool string) int {
-	n := 0
-	for _, h := range c.found {
-		if h.Pool() == pool {
-			n++
-		}
-	}
-	return n
 }
 
 // ownerMoved says that more pods of the owner would move with the machine, or with others that would go together with it, than may.
