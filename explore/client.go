@@ -128,7 +128,7 @@ func selector(shelf *shelf, options client.ListOptions) func(client.Object) bool
 		if options.LabelSelector != nil && !options.LabelSelector.Matches(labels.Set(o.GetLabels())) {
 			return false
 		}
-		return !slices.ContainsFunc(wanted, func(f field) bool { return f.of(o)[0] != f.value })
+		return !slices.ContainsFunc(wanted, func(f field) bool { return !slices.Contains(f.of(o), f.value) })
 	}
 }
 
