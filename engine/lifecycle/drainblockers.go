@@ -95,8 +95,10 @@ func (x *termination) blockerOf(p *corev1.Pod) string {
 	case protection.Active:
 		return fmt.Sprintf("pod %s carries the annotation %s until %s", name, v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until))
 	}
-	if text := x.waitsFor(p); text != "" {
-		return text
+	if x.Now.Sub(x.drainingSince()) >= quietDrain { // most workloads are ready again before that
+		if text := x.waitsFor(p); text != "" {
+			return text
+		}
 	}
 	var covering []string
 	evictable := true
