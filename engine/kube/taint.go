@@ -75,7 +75,9 @@ func Unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	return false
 }
 
-// IsEphemeralTaint reports whether the taint is one that every starting node carries for a while.
+// IsEphemeralTaint reports whether the taint is one that every starting node carries for a while: of the kubelet, the cloud controller, this
+// program, or a node agent. Cilium and the CSI drivers of EBS, EFS, FSx and Azure's disks call theirs agent-not-ready, Istio's CNI not-ready;
+// each takes its taint off once it runs on the node.
 func IsEphemeralTaint(t corev1.Taint) bool {
 	switch t.Key {
 	case corev1.TaintNodeNotReady:
@@ -84,8 +86,8 @@ func IsEphemeralTaint(t corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule
 	case v1.UnregisteredTaintKey:
 		return t.Effect == corev1.TaintEffectNoExecute
-	case OpeningTaint().Key:
+	case OpeningTaint().Key, "cni.istio.io/not-ready":
 		return true
 	}
-	return strings.HasPrefix(t.Key, "readiness.k8s.io/")
+	return strings.HasPrefix(t.Key, "readiness.k8s.io/") || strings.HasSuffix(t.Key, "/agent-not-ready")
 }
