@@ -15,7 +15,7 @@ import (
 )
 
 // agentTaint is one that something puts on new nodes, and that their pool does not know of.
-const agentTaint = "tenon.test/agent-not-ready"
+const agentTaint = "tenon.test/starting"
 
 // TestAMachineThatDoesNotTakeItsPodIsNotStartedForEver has every node of the pool come with a taint, until the pool changes.
 func TestAMachineThatDoesNotTakeItsPodIsNotStartedForEver(t *testing.T) {

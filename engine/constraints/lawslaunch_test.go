@@ -36,7 +36,7 @@ func differences() []difference {
 	}
 	return []difference{
 		{"a taint", "cpu=500m", func(_ *engine.Snapshot, n *corev1.Node) {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "net.example.com/agent-not-ready", Effect: corev1.TaintEffectNoSchedule})
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "net.example.com/starting", Effect: corev1.TaintEffectNoSchedule})
 		}},
 		{"less cpu", "cpu=500m", less(corev1.ResourceCPU, "400m")},
 		{"less memory", "mem=1Gi", less(corev1.ResourceMemory, "1000Mi")},

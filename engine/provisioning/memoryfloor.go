@@ -40,12 +40,14 @@ func (p *Problem) littleMemory(m *packing.Machine) []engine.Note {
 	var first engine.PodID
 	n := 0
 	for _, share := range m.Pods {
-		if c := p.Classes[share.Class]; !c.requestsMemory() {
-			if n == 0 {
-				first = kube.PodID(c.Pods[share.Pods[0]])
-			}
-			n += len(share.Pods)
+		c := p.Classes[share.Class]
+		if c.requestsMemory() || kube.IsBufferPod(c.Pods[share.Pods[0]]) { // pods that only stand for room need no memory
+			continue
 		}
+		if n == 0 {
+			first = kube.PodID(c.Pods[share.Pods[0]])
+		}
+		n += len(share.Pods)
 	}
 	pool := p.Pools[m.Pool]
 	if r := pool.LittleMemory(m.Chosen, n, first); !r.OK() {

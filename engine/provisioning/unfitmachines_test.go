@@ -27,7 +27,7 @@ func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 		pod     string
 		why     string
 	}{
-		{"taint", scenariotest.Tainted("net.example.com/agent-not-ready"), "pods web x1 cpu=1", "taint net.example.com/agent-not-ready"},
+		{"taint", scenariotest.Tainted("net.example.com/starting"), "pods web x1 cpu=1", "taint net.example.com/starting"},
 		{"memory", func(s *engine.Snapshot) {
 			s.Nodes[0].Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("3Gi")
 		}, "pods web x1 mem=3500Mi", "3Gi memory"},
