@@ -318,7 +318,7 @@ func nodePods(s *explain.NodeExplanation) []part {
 	return parts
 }
 
-// ageSince says the age of something that was created then, as kubectl writes it, or a dash: objects that people write do not say when.
+// ageSince is the age of an object as kubectl writes it, or a dash if the object has no creation time, as in a manifest.
 func ageSince(created metav1.Time, age time.Duration) string {
 	if created.IsZero() {
 		return "-"

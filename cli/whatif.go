@@ -28,8 +28,8 @@ type whatIf struct {
 	before   *engine.Plan
 }
 
-// try answers a text: what would be started first, which nodes would go as the rest, and the bills of the complete change as the rest of
-// that. Once stop says so each ends soon, with an answer that is of no use.
+// try answers a text in three parts: the machines that would start, then the nodes that would go, then the bills of the complete change. Each
+// later part is the Rest of the part before. After stop reports true, a part ends soon and its answer is incomplete.
 func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
 	out, s := w.read(text)
 	if s == nil {
@@ -67,8 +67,8 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	return out, nil
 }
 
-// completeBill is what the nodes cost once all pods are where tenon savings would plan them, were they free to move, beside the machines that
-// waiting pods need and what that comparison leaves out.
+// completeBill is the bill if all pods ran where tenon savings plans them, in USD per hour, with the machines for waiting pods and the nodes
+// that tenon savings does not compare.
 func completeBill(s *engine.Snapshot, opt engine.Options, f *dashboard.Figures) *float64 {
 	bills := explain.NewBills(s, opt)
 	return new(f.Now - bills.NowPerHour + bills.PlannedPerHour + f.LaunchesPerHour)

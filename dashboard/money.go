@@ -69,7 +69,7 @@ func (c *cause) Name() string {
 	return c.Cause
 }
 
-// Amount is what it saves, as words of an amount have it, or what it costs more.
+// Amount is the saving as text, written by words, or "costs … more" if the saving is negative.
 func (c *cause) Amount(words func(float64) string) string {
 	if c.PerHour < 0 {
 		return "costs " + words(-c.PerHour) + " more"

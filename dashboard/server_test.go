@@ -196,7 +196,7 @@ func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
 	waitFor(t, handler, "reading-4")
 }
 
-// Whoever comes back late sees that the picture is old, and how old, until the new one is there; times of another day have their date.
+// A page that is opened again late shows that its picture is old, and the age, until the new picture is there. A time of another day has its date.
 func TestAnOldPictureIsMarkedUntilTheNewOneIsThere(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 23, 59, 0, 0, time.UTC)

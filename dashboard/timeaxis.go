@@ -6,7 +6,7 @@ import "time"
 type timeTick struct {
 	X    int
 	Says string
-	End  string // of the axis that it is at, and from which its text is written
+	End  string // the end of the axis that the text is aligned with: "start" or "end", "" for neither
 }
 
 // mostTimes is how many times an axis has at most.

@@ -69,7 +69,7 @@ func (w *world) replacedBeforeItsEnd(life time.Duration) bool {
 	w.goes(claim, time.Minute)
 	w.running(2, time.Minute)
 	w.quiet(time.Second, time.Minute)
-	// At its end a node goes without a replacement, whether or not one is on its way.
+	// A node that reaches its expireAfter is removed even if its replacement is not ready.
 	atItsEnd := !was.DeletionTimestamp.Time.Before(was.CreationTimestamp.Add(life))
 	if mark, marked := inventory.MarkOf(was); !marked || mark.Reason != v1.Expired || atItsEnd {
 		return false

@@ -41,19 +41,18 @@ func (l *load) replicas() int {
 	return -1
 }
 
-// auditAway counts a ready pod that is evicted by choice. At most half of the pods that the workload wants, rounded up, may be away for that
-// reason at a time. A pod is back once another pod of the workload has become ready, or the workload wants one pod less.
+// auditAway counts a pod that serves and that is evicted by choice. No more than half of a workload's pods, rounded up, may be away for
+// that at a time; a pod is back once another of the workload has become ready, or nobody wants it any more.
 func (w *World) auditAway(u *unit, cause string) {
 	if !w.cfg.Audit || w.cfg.Policy == Baseline || u.load == nil || !u.ready || cause != "underutilized" && cause != "drifted" {
 		return
 	}
 	l := u.load
 	l.away++
-	wanted := max(l.want, l.staying)
-	if l.away > (wanted+1)/2 {
-		w.violate("%d of %d pods of %s are away because they were evicted by choice", l.away, wanted, l.key)
+	if most := (len(l.units.list) + 1) / 2; l.away > most {
+		w.violate("%d of %d pods of %s are away because they were evicted by choice", l.away, len(l.units.list), l.key)
 	}
 }
 
-// back says that a pod of the load has become ready, or that the load wants one pod less.
+// back says that a pod of the load has become ready, or is not wanted any more.
 func (l *load) back() { l.away = max(0, l.away-1) }

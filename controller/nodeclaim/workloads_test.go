@@ -14,8 +14,8 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// leavingHalves is a cluster in which two nodes with two of a ReplicaSet's four pods each, and one with a Job's two, leave because that is
-// cheaper.
+// leavingHalves is a cluster whose three nodes are removed by consolidation. Two of them run two of a ReplicaSet's four pods each, the third runs
+// a Job's two pods.
 func leavingHalves(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, newClaim("general-1"), newClaim("general-2"), newClaim("general-3"))
@@ -40,7 +40,7 @@ func leavingHalves(t *testing.T) *world {
 	return w
 }
 
-// owned makes a pod one of the controller's, ready for as long as the world is old or not at all.
+// owned gives the pod a controller, and makes it ready for long if it is to be ready.
 func (w *world) owned(kind, name string, ready bool) func(p *corev1.Pod) {
 	apiVersion := map[string]string{"ReplicaSet": "apps/v1", "Job": "batch/v1"}[kind]
 	return func(p *corev1.Pod) {

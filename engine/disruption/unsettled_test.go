@@ -108,8 +108,7 @@ func TestEmptyNodesGoWhilePodsLeaveEverywhere(t *testing.T) {
 	}
 }
 
-// Where a pool remembers as many moves as it can, others may have been forgotten: then pods that are younger than their owner count as
-// moved too.
+// A pool's record of moves that is full may have lost some. Then pods that are younger than their owner count as moved too.
 func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

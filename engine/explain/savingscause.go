@@ -9,15 +9,16 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A SavingCause is a part of NowPerHour less PlannedPerHour, in USD per hour. It is negative where the plan costs more. All parts come to the
-// whole saving.
+// A SavingCause is a part of the saving, NowPerHour less PlannedPerHour, in USD per hour. It is negative if the plan costs more for this cause. The
+// sum of all parts is the saving.
 type SavingCause struct {
 	Cause   string  `json:"cause"`
 	PerHour float64 `json:"perHour"`
 }
 
-// The causes of a saving. A bill is what its machines cost on demand times the part of that which is paid. Packing and machines are less on
-// demand, for room that no pod requests and for requests, at the part that is paid now. Spot is that a smaller part is paid of what the plan has.
+// The causes of a saving. A bill is the on-demand price of its machines times the share of that price which is paid. TighterPacking is the
+// difference in on-demand price of room that no pod requests, CheaperMachines that of requested room, both times the share that is paid now. Spot
+// is the difference of the two shares times the planned machines' on-demand price.
 const (
 	CauseSpot     = "Spot"
 	CausePacking  = "TighterPacking"

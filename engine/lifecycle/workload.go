@@ -22,7 +22,7 @@ type Workload struct {
 	Kind, Name string
 	// Replicas is how many pods the controller wants, below zero if that is not known.
 	Replicas int
-	// Stuck says that the controller has tried to make pods and failed: those that are missing do not come.
+	// Stuck says that the controller cannot create pods, because of a quota for example. Then missing pods do not count as away.
 	Stuck bool
 	// Pods are all pods of the controller, wherever they run.
 	Pods []*corev1.Pod
@@ -58,13 +58,13 @@ func NewWorkload(owner metav1.OwnerReference, object metav1.Object, pods []*core
 const (
 	// workloadCheck is how soon a drain that waits for a workload's other pods looks again.
 	workloadCheck = 2 * time.Second
-	// longestWait is how long a pod without a node holds a drain that has to get on: only consolidation, which does no more than save
-	// money, waits for as long as it takes.
+	// longestWait is how long a pod without a node holds a drain for drift or expiry. A drain for consolidation waits without limit, because
+	// it only saves money.
 	longestWait = 10 * time.Minute
 )
 
-// ByChoice reports whether the claim's nodes leave because Tenon finds that better, rather than because they have to or somebody has
-// deleted them: their drain heeds workloads.
+// ByChoice reports whether Tenon removes the claim's nodes for consolidation, drift or expiry, and the cloud has given no notice. Only such a
+// drain waits for workloads.
 func ByChoice(claim *v1.NodeClaim, nodes []*corev1.Node) bool {
 	taken := func(n *corev1.Node) bool { return n.Annotations[v1.NoticeAnnotationKey] != "" } // the cloud waits for nobody
 	switch causeOf(claim) {
@@ -83,7 +83,7 @@ func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
 }
 
 // mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others
-// are ready, also where no PodDisruptionBudget asks for it. It counts a pod that may.
+// are ready, also where no PodDisruptionBudget asks for it. A pod that may be evicted counts as away from then on.
 func (x *termination) mayGo(pod *corev1.Pod) bool {
 	w := x.workloadOf(pod)
 	if w == nil || !x.isThere(pod) {
@@ -134,7 +134,7 @@ func (x *termination) countAway(w *Workload) (wanted, away int) {
 	return wanted, max(0, wanted-there)
 }
 
-// isThere reports whether the pod serves, or is away by no fault of a drain.
+// isThere reports whether the pod is ready, or is not ready for another reason than a drain.
 func (x *termination) isThere(p *corev1.Pod) bool {
 	switch {
 	case x.Sent[p.UID] || kube.IsTerminating(p):

@@ -57,8 +57,8 @@ func (m *Pool) memoryFloor() int64 {
 	return floor
 }
 
-// memoryRoom is how many bytes the option leaves to pods beside those of DaemonSets. Memory that nobody requests is no part of the problem,
-// and then no DaemonSet requests any.
+// memoryRoom is how many bytes of memory a machine of the option has for pods, less the requests of DaemonSets' pods. If no pod requests memory,
+// the packing problem has no such resource, and the DaemonSets' pods request none either.
 func (m *Pool) memoryRoom(o int) int64 {
 	if i := m.in.Names.Find(string(corev1.ResourceMemory)); i >= 0 {
 		return m.Model.Options[o].Allocatable[i]

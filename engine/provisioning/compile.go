@@ -373,7 +373,8 @@ func (p *Problem) ownersOf(c *podClass) []int {
 	return out
 }
 
-// sharedRelaxations are the levels of the class's constraints; classes that differ in requests only, and request memory or not, share them.
+// sharedRelaxations are the levels of the class's constraints. Classes with the same constraints share them, even if their requests differ, as
+// long as both classes request memory or neither does.
 func (p *Problem) sharedRelaxations(c *podClass) []packing.Level {
 	key := relaxationKey{c.PodConstraints, fmt.Sprint(c.matched), c.wantsRoom()}
 	levels, ok := p.levels[key]
