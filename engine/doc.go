@@ -19,6 +19,7 @@
 //	lifecycle     the next step of one NodeClaim (Next)
 //	scheduler     kube-scheduler replayed
 //	constraints   what pods ask of nodes and of each other
+//	launchbackoff which machines did not take the pods they were started for
 //	offering      what each pool can start
 //	lossgroup     which machines are not to be lost at once
 //	yield         which machines make way at a pool's limits

@@ -1,4 +1,4 @@
-package provisioning
+package launchbackoff
 
 import (
 	"cmp"
@@ -12,36 +12,37 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/offering"
 )
 
-// knownBackoffs are those that the first compilation of a call has read: the call's others share them.
-type knownBackoffs struct {
-	pass uint64
-	held int
-	*constraints.LaunchBackoffs
+// Judge is what machines and the pods that they were started for are judged by.
+type Judge struct {
+	Snapshot    *engine.Snapshot
+	Pods        *inventory.PodIndex
+	Machines    []*inventory.Machine
+	Constraints *constraints.Reader
+	Gangs       *gang.Gangs // nil for none
 }
 
-// ReadBackoffs reads what the pools remember, and adds what their machines show.
-func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
-	s, cache := p.Snapshot, p.Pods.Cache
+// Read reads what the pools remember, and adds what their machines show.
+func (j *Judge) Read() *constraints.LaunchBackoffs {
+	s, cache := j.Snapshot, j.Pods.Cache
 	pools := make(map[string]*constraints.LaunchBackoff, len(s.NodePools))
 	for _, pool := range s.NodePools {
 		pools[pool.Name] = &constraints.LaunchBackoff{Failures: constraints.LaunchFailures(s, pool)}
 	}
 	unbound := map[string]*corev1.Pod{}
-	for _, pod := range p.Pods.Unbound {
+	for _, pod := range j.Pods.Unbound {
 		if kube.IsPending(pod) && !kube.OwnedByDaemonSet(pod) {
 			unbound[string(pod.UID)] = pod
 		}
 	}
 	out := &constraints.LaunchBackoffs{ByShape: map[string]*constraints.ShapeBackoff{}, Unfit: map[*corev1.Pod]*inventory.MachineInfo{}, Unwritten: map[*inventory.MachineInfo]*corev1.Pod{}, Dear: map[*corev1.Pod]*constraints.ShapeBackoff{}}
-	found, published := map[string][]engine.LaunchFinding{}, p.published()
-	for _, h := range p.Machines {
+	found, published := map[string][]engine.LaunchFinding{}, j.published()
+	for _, h := range j.Machines {
 		b := pools[h.Pool()]
 		absent := neverJoined(h, s.Now)
 		if b == nil || !absent && !shows(h, s.Now) {
@@ -60,13 +61,13 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 			if absent {
 				why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster within %s: its log, user data, image, role and network tell why",
 					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], inventory.RegistrationTimeout)
-			} else if driver := p.silent(h, f, published); driver != "" {
+			} else if driver := j.silent(h, f, published); driver != "" {
 				why, shape = driverless(h, driver, published), constraints.DriverShape(driver)
 			} else {
-				why = p.unfit(h, f)
+				why = j.unfit(h, f)
 			}
-			if why == "" && p.Pods.Held(pod) {
-				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", h.Claim.Name, p.Gangs.Of(pod).Name())
+			if why == "" && j.Pods.Held(pod) {
+				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", h.Claim.Name, j.Gangs.Of(pod).Name())
 			}
 			if why == "" {
 				continue
@@ -124,13 +125,13 @@ func passes(t corev1.Taint) bool {
 }
 
 // unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
-func (p *Problem) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
+func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable])
-	need := p.Pods.Cache.RequestsFor(f).List
+	need := j.Pods.Cache.RequestsFor(f).List
 	taken := need.DeepCopy()
 	for _, pod := range h.Bound {
 		if kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
-			kube.AddList(taken, p.Pods.Cache.RequestsOf(pod).List)
+			kube.AddList(taken, j.Pods.Cache.RequestsOf(pod).List)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(need)) {
@@ -143,17 +144,17 @@ func (p *Problem) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	if !showsAll(h) {
 		return ""
 	}
-	w := p.Constraints.OfInfo(f)
+	w := j.Constraints.OfInfo(f)
 	if t := kube.Untolerated(w.Tolerations, h.Taints); t != nil {
 		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
 	}
 	if text := mislabelled(h, w); text != "" {
 		return subject + "its node has " + text
 	}
-	if text := p.unattachable(h, w); text != "" {
+	if text := j.unattachable(h, w); text != "" {
 		return subject + text
 	}
-	if !p.Constraints.Claims.Has(&w.Devices, h.Node) {
+	if !j.Constraints.Claims.Has(&w.Devices, h.Node) {
 		return subject + "the devices that its drivers have published do not serve the pod's claims"
 	}
 	for _, pod := range h.Bound {
@@ -193,54 +194,16 @@ func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
 }
 
 // unattachable says for which driver the machine takes fewer volumes than pods with the constraints have.
-func (p *Problem) unattachable(h *inventory.Machine, w *constraints.PodConstraints) string {
+func (j *Judge) unattachable(h *inventory.Machine, w *constraints.PodConstraints) string {
 	count := map[string]int{}
 	for _, a := range w.Volumes.Attach {
 		count[a.Driver]++
 	}
-	limits := p.Constraints.Volumes.LimitsOf(h.Name(), nil)
+	limits := j.Constraints.Volumes.LimitsOf(h.Name(), nil)
 	for _, driver := range slices.Sorted(maps.Keys(count)) {
 		if limit, known := limits[driver]; known && limit < count[driver] {
 			return fmt.Sprintf("its driver %s takes %s, the pod has %d", driver, engine.Plural(limit, "volume"), count[driver])
 		}
 	}
 	return ""
-}
-
-// optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
-func optionsOf(b *constraints.ShapeBackoff, m *offering.Pool, now time.Time, retry bool) bitset.Set {
-	if b == nil {
-		return nil
-	}
-	f := b.ByPool[m.NodePool.Name]
-	most, limited := b.Most[m.NodePool.Name]
-	if f != nil && retry && !now.Before(f.Until()) {
-		f = nil
-	}
-	if f == nil && !limited {
-		return nil
-	}
-	if f != nil && now.Before(f.Closed()) {
-		return bitset.Full(len(m.Options))
-	}
-	out := bitset.New(len(m.Options))
-	for i := range m.Options {
-		if f != nil && slices.Contains(f.InstanceTypes, m.Options[i].Kind.Name) || limited && m.Options[i].Commitment == "" && m.Options[i].Offering.Price > most {
-			out.Add(i)
-		}
-	}
-	return out
-}
-
-// launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods, or because those
-// that can be had are too dear; the zero Reason means that nothing of the kind keeps it from that.
-func (p *Problem) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
-	if c.Backoff == nil {
-		return engine.Reason{}
-	}
-	f := c.Backoff.ByPool[pool.NodePool.Name]
-	if f == nil || !p.Snapshot.Now.Before(f.Until()) {
-		return c.Backoff.Dear[pool.NodePool.Name]
-	}
-	return engine.Reason{Code: engine.LaunchesBackedOff, Need: engine.ClockText(f.Until()), Have: f.Why}
 }

@@ -1,0 +1,41 @@
+package launchbackoff
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine/dra"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// published is what drivers have published, nil where nobody claims devices.
+func (j *Judge) published() *dra.Published {
+	if j.Constraints.Claims == nil {
+		return nil
+	}
+	return j.Pods.Cache.PublishedIn(j.Snapshot)
+}
+
+// silent is a driver whose devices the pod claims, that the machine was started for, and that has published none for its node although
+// that has been ready for long; empty for none. Whatever else a pod asks for, such a machine has no devices for it.
+func (j *Judge) silent(h *inventory.Machine, f *inventory.PodInfo, published *dra.Published) string {
+	if published == nil || !h.Misses || !j.Pods.Cache.ClaimsDevices(f) {
+		return ""
+	}
+	wanted := j.Constraints.OfInfo(f).Devices.Drivers()
+	for _, driver := range kube.DriversAskedFor(h.Claim) {
+		if slices.Contains(wanted, driver) && published.Lacks(h.Node, []string{driver}) != "" {
+			return driver
+		}
+	}
+	return ""
+}
+
+// driverless says of a machine that it has not the devices of the driver.
+func driverless(h *inventory.Machine, driver string, published *dra.Published) string {
+	return fmt.Sprintf("machine %s (%s) was started for such devices and has none: %s for its node, which has been ready for %s",
+		h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], published.Lacks(h.Node, []string{driver}), inventory.ResourcePatience)
+}

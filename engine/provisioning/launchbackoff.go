@@ -1,0 +1,63 @@
+package provisioning
+
+import (
+	"slices"
+	"time"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/launchbackoff"
+	"tenon.sh/engine/offering"
+)
+
+// knownBackoffs are those that the first compilation of a call has read: the call's others share them.
+type knownBackoffs struct {
+	pass uint64
+	held int
+	*constraints.LaunchBackoffs
+}
+
+// ReadBackoffs reads what the pools remember of machines that did not take their pods, and adds what their machines show.
+func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
+	judge := launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs}
+	return judge.Read()
+}
+
+// optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
+func optionsOf(b *constraints.ShapeBackoff, m *offering.Pool, now time.Time, retry bool) bitset.Set {
+	if b == nil {
+		return nil
+	}
+	f := b.ByPool[m.NodePool.Name]
+	most, limited := b.Most[m.NodePool.Name]
+	if f != nil && retry && !now.Before(f.Until()) {
+		f = nil
+	}
+	if f == nil && !limited {
+		return nil
+	}
+	if f != nil && now.Before(f.Closed()) {
+		return bitset.Full(len(m.Options))
+	}
+	out := bitset.New(len(m.Options))
+	for i := range m.Options {
+		if f != nil && slices.Contains(f.InstanceTypes, m.Options[i].Kind.Name) || limited && m.Options[i].Commitment == "" && m.Options[i].Offering.Price > most {
+			out.Add(i)
+		}
+	}
+	return out
+}
+
+// launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods, or because those
+// that can be had are too dear; the zero Reason means that nothing of the kind keeps it from that.
+func (p *Problem) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
+	if c.Backoff == nil {
+		return engine.Reason{}
+	}
+	f := c.Backoff.ByPool[pool.NodePool.Name]
+	if f == nil || !p.Snapshot.Now.Before(f.Until()) {
+		return c.Backoff.Dear[pool.NodePool.Name]
+	}
+	return engine.Reason{Code: engine.LaunchesBackedOff, Need: engine.ClockText(f.Until()), Have: f.Why}
+}
