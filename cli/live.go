@@ -96,6 +96,8 @@ func liveKinds() []liveKind {
 		of("", "v1", "persistentvolumes", "PersistentVolume", false),
 		of("storage.k8s.io", "v1", "storageclasses", "StorageClass", false),
 		of("storage.k8s.io", "v1", "csinodes", "CSINode", false),
+		of("storage.k8s.io", "v1", "csidrivers", "CSIDriver", false),
+		of("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", false),
 		of("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false),
 		of("", "v1", "namespaces", "Namespace", false),
 		of("", "v1", "services", "Service", false),

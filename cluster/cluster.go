@@ -217,12 +217,14 @@ func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 // listStorage lists what volumes need of a node. Attachments come after pods: a volume that is attached in between then counts
 // twice at most, and volumes that count twice are told apart by name.
 func (c *Cluster) listStorage(ctx context.Context, s *engine.Snapshot) error {
-	var errs [5]error
+	var errs [7]error
 	s.PersistentVolumeClaims, errs[0] = list[corev1.PersistentVolumeClaim](ctx, c, &corev1.PersistentVolumeClaimList{})
 	s.PersistentVolumes, errs[1] = list[corev1.PersistentVolume](ctx, c, &corev1.PersistentVolumeList{})
 	s.StorageClasses, errs[2] = list[storagev1.StorageClass](ctx, c, &storagev1.StorageClassList{})
 	s.CSINodes, errs[3] = list[storagev1.CSINode](ctx, c, &storagev1.CSINodeList{})
 	s.VolumeAttachments, errs[4] = list[storagev1.VolumeAttachment](ctx, c, &storagev1.VolumeAttachmentList{})
+	s.CSIDrivers, errs[5] = list[storagev1.CSIDriver](ctx, c, &storagev1.CSIDriverList{})
+	s.CSIStorageCapacities, errs[6] = list[storagev1.CSIStorageCapacity](ctx, c, &storagev1.CSIStorageCapacityList{})
 	return errors.Join(errs[:]...)
 }
 

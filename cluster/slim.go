@@ -35,6 +35,7 @@ func CacheOptions() cache.Options {
 			&corev1.PersistentVolume{}:          {Transform: slim(slimVolume)},
 			&corev1.PersistentVolumeClaim{}:     {Transform: slim(slimVolumeClaim)},
 			&storagev1.StorageClass{}:           {Transform: slim(slimStorageClass)},
+			&storagev1.CSIStorageCapacity{}:     {Transform: slim(slimStorageCapacity)},
 			&storagev1.VolumeAttachment{}:       {Transform: slim(slimVolumeAttachment)},
 			&corev1.Namespace{}:                 {Transform: slim(slimNamespace)},
 			&corev1.Service{}:                   {Transform: slim(slimService)},

@@ -124,6 +124,11 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 		{&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
 			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "keep-driver", Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To(int32(25))}}}}},
 			`keep-name keep-driver "count":25`},
+		{&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
+			Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true)}}, `keep-name "storageCapacity":true`},
+		{&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: "keep-name", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "drop"}}},
+			StorageClassName: "keep-class", NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "keep-node"}},
+			Capacity: ptr.To(resource.MustParse("7Gi"))}, `keep-name keep-class keep-node 7Gi`},
 	} {
 		got := slimmed(t, c.object)
 		for _, want := range strings.Fields(c.keep) {
@@ -165,6 +170,7 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 		&appsv1.DaemonSet{ObjectMeta: meta("a")}, &policyv1.PodDisruptionBudget{ObjectMeta: meta("a")}, &corev1.LimitRange{ObjectMeta: meta("a")}, &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.PersistentVolumeClaim{ObjectMeta: meta("a")},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.CSIStorageCapacity{ObjectMeta: meta("a")},
 		&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.Service{ObjectMeta: meta("a")}, &appsv1.ReplicaSet{ObjectMeta: meta("a")}, &appsv1.StatefulSet{ObjectMeta: meta("a")},
 		&corev1.ReplicationController{ObjectMeta: meta("a")}, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},

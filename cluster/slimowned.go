@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
 )
 
 // This file cuts down what pods refer to. There may be ten old ReplicaSets for each Deployment, each with a whole pod template,
@@ -151,6 +153,17 @@ func slimVolumeClaim(c *corev1.PersistentVolumeClaim) {
 	keepVolumeAnnotations(&c.ObjectMeta)
 	c.Spec.DataSource, c.Spec.DataSourceRef = nil, nil
 	c.Status = corev1.PersistentVolumeClaimStatus{Phase: c.Status.Phase}
+}
+
+func slimStorageCapacity(c *storagev1.CSIStorageCapacity) {
+	slimMeta(c)
+	for _, q := range []*resource.Quantity{c.Capacity, c.MaximumVolumeSize} {
+		if q != nil {
+			list := corev1.ResourceList{corev1.ResourceStorage: *q}
+			kube.Countable(list)
+			*q = list[corev1.ResourceStorage]
+		}
+	}
 }
 
 // keepVolumeAnnotations keeps those by which the volume controllers talk to kube-scheduler.

@@ -30,6 +30,7 @@ func (c *Cluster) Watch(ctx context.Context) error {
 	kinds := []client.Object{
 		&corev1.Pod{}, &corev1.Node{}, &corev1.LimitRange{}, &nodev1.RuntimeClass{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
+		&storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{},
 		&storagev1.VolumeAttachment{}, &corev1.Namespace{}, &corev1.Service{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 		&corev1.ReplicationController{}, &resourcev1.DeviceClass{}, &v1.NodePool{}, &v1.NodeClaim{},
 	}

@@ -60,7 +60,7 @@ func TestAClusterWithoutDeviceClassesIsWatched(t *testing.T) {
 		kinds("apps/v1", "DaemonSet", "ReplicaSet", "StatefulSet"),
 		kinds("node.k8s.io/v1", "RuntimeClass"),
 		kinds("policy/v1", "PodDisruptionBudget"),
-		kinds("storage.k8s.io/v1", "StorageClass", "CSINode", "VolumeAttachment"),
+		kinds("storage.k8s.io/v1", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"),
 		kinds("karpenter.sh/v1", "NodePool", "NodeClaim"),
 	}
 	for name, resources := range map[string][]*metav1.APIResourceList{

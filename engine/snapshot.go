@@ -37,12 +37,14 @@ type Snapshot struct {
 	NodePools            []*v1.NodePool
 	NodeClaims           []*v1.NodeClaim
 
-	// What volumes need of a node: claims, the volumes behind them, what classes allow, how many a node takes and which are
-	// attached or attaching now.
+	// What volumes need of a node: claims, the volumes behind them, what classes allow, how many a node takes, how much drivers have
+	// left where, and which are attached or attaching now.
 	PersistentVolumes      []*corev1.PersistentVolume
 	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
 	StorageClasses         []*storagev1.StorageClass
 	CSINodes               []*storagev1.CSINode
+	CSIDrivers             []*storagev1.CSIDriver
+	CSIStorageCapacities   []*storagev1.CSIStorageCapacity
 	VolumeAttachments      []*storagev1.VolumeAttachment
 
 	// Namespaces are there for their labels: affinity terms select namespaces by them.

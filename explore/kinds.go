@@ -46,6 +46,8 @@ func kinds() []kind {
 		{name: "PersistentVolume", prototype: &corev1.PersistentVolume{}, status: true},
 		{name: "StorageClass", group: "storage.k8s.io", prototype: &storagev1.StorageClass{}},
 		{name: "CSINode", group: "storage.k8s.io", prototype: &storagev1.CSINode{}},
+		{name: "CSIDriver", group: "storage.k8s.io", prototype: &storagev1.CSIDriver{}},
+		{name: "CSIStorageCapacity", group: "storage.k8s.io", prototype: &storagev1.CSIStorageCapacity{}},
 		{name: "RuntimeClass", group: "node.k8s.io", prototype: &nodev1.RuntimeClass{}},
 		{name: "LimitRange", prototype: &corev1.LimitRange{}},
 		{name: "Namespace", prototype: &corev1.Namespace{}},

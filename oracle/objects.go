@@ -22,6 +22,8 @@ type objects struct {
 	PersistentVolumeClaims []*corev1.PersistentVolumeClaim `json:"persistentVolumeClaims,omitempty"`
 	StorageClasses         []*storagev1.StorageClass       `json:"storageClasses,omitempty"`
 	CSINodes               []*storagev1.CSINode            `json:"csiNodes,omitempty"`
+	CSIDrivers             []*storagev1.CSIDriver          `json:"csiDrivers,omitempty"`
+	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities,omitempty"`
 	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments,omitempty"`
 	DeviceClasses          []*resourcev1.DeviceClass       `json:"deviceClasses,omitempty"`
 	ResourceClaims         []*resourcev1.ResourceClaim     `json:"resourceClaims,omitempty"`
@@ -32,7 +34,7 @@ func objectsOf(s *engine.Snapshot) *objects {
 	o := &objects{
 		Nodes: s.Nodes, Namespaces: s.Namespaces, Services: s.Services, ReplicationControllers: s.ReplicationControllers,
 		ReplicaSets: s.ReplicaSets, StatefulSets: s.StatefulSets, PersistentVolumes: s.PersistentVolumes,
-		PersistentVolumeClaims: s.PersistentVolumeClaims, StorageClasses: s.StorageClasses, CSINodes: s.CSINodes,
+		PersistentVolumeClaims: s.PersistentVolumeClaims, StorageClasses: s.StorageClasses, CSINodes: s.CSINodes, CSIDrivers: s.CSIDrivers, CSIStorageCapacities: s.CSIStorageCapacities,
 		VolumeAttachments: s.VolumeAttachments, DeviceClasses: s.DeviceClasses, ResourceClaims: s.ResourceClaims, ResourceSlices: s.ResourceSlices,
 	}
 	for _, pod := range s.Pods {

@@ -217,7 +217,7 @@ func identity(u *unstructured.Unstructured) string {
 
 func namespaced(kind string) bool {
 	switch kind {
-	case "Node", "NodePool", "NodeClaim", "NodeOverlay", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode",
+	case "Node", "NodePool", "NodeClaim", "NodeOverlay", "PriorityClass", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver",
 		"VolumeAttachment", "DeviceClass", "ResourceSlice", "RuntimeClass":
 		return false
 	}
@@ -261,6 +261,10 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.StorageClasses) }
 	case "CSINode.storage.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.CSINodes) }
+	case "CSIDriver.storage.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.CSIDrivers) }
+	case "CSIStorageCapacity.storage.k8s.io":
+		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.CSIStorageCapacities) }
 	case "VolumeAttachment.storage.k8s.io":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.VolumeAttachments) }
 	case "Namespace":

@@ -239,6 +239,8 @@ func clone(s *engine.Snapshot) engine.Snapshot {
 	out.PersistentVolumeClaims = slices.Clone(s.PersistentVolumeClaims)
 	out.StorageClasses = slices.Clone(s.StorageClasses)
 	out.CSINodes = slices.Clone(s.CSINodes)
+	out.CSIDrivers = slices.Clone(s.CSIDrivers)
+	out.CSIStorageCapacities = slices.Clone(s.CSIStorageCapacities)
 	out.VolumeAttachments = slices.Clone(s.VolumeAttachments)
 	out.Namespaces = slices.Clone(s.Namespaces)
 	out.Services = slices.Clone(s.Services)

@@ -235,6 +235,18 @@ apiVersion: resource.k8s.io/v1
 kind: ResourceSlice
 metadata: {name: s, uid: s, resourceVersion: "1"}
 spec: {driver: gpu.example.com, nodeName: node, pool: {name: node, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0}]}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: lvm.example.com, uid: l, resourceVersion: "1"}
+spec: {storageCapacity: true}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIStorageCapacity
+metadata: {name: left, namespace: default, uid: f, resourceVersion: "1"}
+storageClassName: fast
+capacity: 1Gi
+nodeTopology: {matchLabels: {a: b}}
 end
 pod up scaled-up=gpu,10m
 node-overhead-price 0.25

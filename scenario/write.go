@@ -114,6 +114,12 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	for _, o := range s.CSINodes {
 		add("storage.k8s.io/v1", "CSINode", o)
 	}
+	for _, o := range s.CSIDrivers {
+		add("storage.k8s.io/v1", "CSIDriver", o)
+	}
+	for _, o := range s.CSIStorageCapacities {
+		add("storage.k8s.io/v1", "CSIStorageCapacity", o)
+	}
 	for _, o := range s.VolumeAttachments {
 		add("storage.k8s.io/v1", "VolumeAttachment", o)
 	}

@@ -63,6 +63,10 @@ func readObject(t *testing.T, s *engine.Snapshot, document string) {
 		s.StorageClasses = append(s.StorageClasses, readAs[storagev1.StorageClass](t, document))
 	case "CSINode":
 		s.CSINodes = append(s.CSINodes, readAs[storagev1.CSINode](t, document))
+	case "CSIDriver":
+		s.CSIDrivers = append(s.CSIDrivers, readAs[storagev1.CSIDriver](t, document))
+	case "CSIStorageCapacity":
+		s.CSIStorageCapacities = append(s.CSIStorageCapacities, readAs[storagev1.CSIStorageCapacity](t, document))
 	case "VolumeAttachment":
 		s.VolumeAttachments = append(s.VolumeAttachments, readAs[storagev1.VolumeAttachment](t, document))
 	case "Service":

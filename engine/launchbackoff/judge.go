@@ -151,6 +151,9 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	if text := mislabelled(h, w); text != "" {
 		return subject + "its node has " + text
 	}
+	if text := j.Constraints.Volumes.TooSmall(f.Pod, h.Name()); text != "" {
+		return subject + text
+	}
 	if text := j.unattachable(h, w); text != "" {
 		return subject + text
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,6 +41,7 @@ func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 		{"memory beside a DaemonSet's pod", func(s *engine.Snapshot) {
 			s.Nodes[0].Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("2500Mi")
 		}, "pods web x1 mem=2Gi\ndaemonset agent mem=1Gi\npods agent x1 mem=1Gi node=n owner=DaemonSet/agent", "2500Mi memory"},
+		{"storage that its driver has there", storageLeft("5Gi"), "storageclass lvm wait driver=lvm.example.com\ndisk data class=lvm\npods web x1 cpu=1 disk=data", "storage class lvm has 5Gi"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -233,5 +235,20 @@ func TestWhatPassesIsNotLearned(t *testing.T) {
 				t.Errorf("what is written down: %+v", plan.Backoffs)
 			}
 		})
+	}
+}
+
+// storageLeft has the claims of 10Gi and the node come with so much storage for them.
+func storageLeft(left string) func(*engine.Snapshot) {
+	return func(s *engine.Snapshot) {
+		tracked, q := true, resource.MustParse(left)
+		s.CSIDrivers = append(s.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "lvm.example.com"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &tracked}})
+		s.CSIStorageCapacities = append(s.CSIStorageCapacities, &storagev1.CSIStorageCapacity{
+			ObjectMeta: metav1.ObjectMeta{Name: "n", Namespace: "kube-system"}, StorageClassName: "lvm", Capacity: &q,
+			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelHostname: "n"}},
+		})
+		for _, claim := range s.PersistentVolumeClaims {
+			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
+		}
 	}
 }

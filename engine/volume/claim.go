@@ -35,6 +35,8 @@ type Reader struct {
 	// Hostnames are those of nodes that are there; nil where disks of hosts that are gone count as any other.
 	Hostnames  map[string]bool
 	topologies map[string][]string // the labels by which drivers tell nodes apart, nil as long as nobody has asked
+	tracked    map[string]bool     // drivers that say how much storage they have left
+	left       map[string]*StorageLeft
 }
 
 // NewReader indexes the snapshot. Labels go by the names that the function gives.
@@ -47,6 +49,11 @@ func NewReader(s *engine.Snapshot, name func(label string) string) Reader {
 		available:  map[string][]*corev1.PersistentVolume{},
 		reserved:   map[ClaimID][]*corev1.PersistentVolume{},
 		classes:    map[string]*storagev1.StorageClass{},
+		tracked:    map[string]bool{},
+		left:       map[string]*StorageLeft{},
+	}
+	for _, d := range s.CSIDrivers {
+		r.tracked[d.Name] = d.Spec.StorageCapacity != nil && *d.Spec.StorageCapacity
 	}
 	for _, c := range s.PersistentVolumeClaims {
 		r.claims[ClaimID{c.Namespace, c.Name}] = c
@@ -92,7 +99,9 @@ type Claim struct {
 	// all of which are kept for it if Kept is true, or where there is none a new one, if Makes is true.
 	Waits, Kept, Makes bool
 	Free               []FreeVolume
-	class              *storagev1.StorageClass
+	// Storage says that places are left out because too little storage is left there; empty if none are.
+	Storage string
+	class   *storagev1.StorageClass
 }
 
 // FreeVolume is one that a claim can be bound to, and where it is; no places mean anywhere.
@@ -281,6 +290,7 @@ func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storage
 		suiting = suitingOf(r.available[class.Name], claim)
 		if class.Provisioner != "" && class.Provisioner != noProvisioner {
 			out.Places, out.Makes = r.classPlaces(class)
+			r.limitToStorage(&out, claim, class)
 		}
 	}
 	for _, volume := range suiting {
@@ -294,6 +304,8 @@ func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storage
 	})
 	switch {
 	case out.Makes || len(out.Free) > 0:
+		out.Problem = ""
+	case out.Problem != "":
 	case out.Kept:
 		out.Problem = "the node affinity of the volume that is kept for it matches no node"
 	case makesNone(class):

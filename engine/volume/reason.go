@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -62,7 +63,7 @@ func (v *Volumes) elsewhere(pod *corev1.Pod, told [][]requirement.Expression, r 
 		if facts == nil || !asks(facts.places) {
 			continue
 		}
-		what := "its volume can only be made or found"
+		what := cmp.Or(facts.Storage, "its volume can only be made or found")
 		if claim := v.claims[id]; claim != nil && claim.Spec.VolumeName != "" {
 			what = "its volume " + claim.Spec.VolumeName + " is"
 		}

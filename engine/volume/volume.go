@@ -66,6 +66,8 @@ type PodVolumes struct {
 	// Alternatives are places where all of the pod's volumes can be: a node must meet one of them. None mean no
 	// constraint. The slices are shared and not to be changed.
 	Alternatives [][]requirement.Expression
+	// Storage says of which storage there is too little elsewhere; empty if that leaves out no place.
+	Storage string
 	// Attach lists the volumes that will be attached, as far as their driver's number is limited on any machine. Those in
 	// Shared are used by other pods too, or are attached to some node: only the first pod on a node attaches the volume.
 	Attach, Shared []Attachment
@@ -301,6 +303,7 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 		}
 		ok := true
 		if problem == "" {
+			out.Storage = cmp.Or(out.Storage, facts.Storage)
 			out.take(id, facts, volume.Ephemeral == nil && v.waiting[id] > 1)
 			if out.Alternatives, ok = kube.Combine(out.Alternatives, places, MostAlternatives); !ok {
 				problem = "its volume is nowhere where the pod's other volumes are"
