@@ -65,6 +65,7 @@ type disruptionDocument struct {
 	SavingPerHour float64          `json:"savingPerHour"`
 	Pods          []string         `json:"pods"`
 	YieldsTo      []string         `json:"yieldsTo,omitempty"`
+	Followers     []string         `json:"followers,omitempty"`
 }
 
 type keptDocument struct {
@@ -117,7 +118,7 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	}
 	for _, x := range plan.Disruptions {
 		d.Disruptions = append(d.Disruptions, disruptionDocument{
-			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo),
+			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo), x.Followers,
 		})
 	}
 	for _, k := range plan.Kept {

@@ -24,6 +24,7 @@
 //	lossgroup     which machines are not to be lost at once
 //	yield         which machines make way at a pool's limits
 //	provisioning  which machines to start (Plan)
+//	limits        what launches use of limits and quotas
 //	nomination    which pods are nominated to which node, and when nodes open
 //	replacement   how disruptions go on that wait for replacements (Progress)
 //	disruption    which nodes go (Plan, Checker)

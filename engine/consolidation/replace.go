@@ -19,33 +19,35 @@ func (s *search) replace(gone []int) bool {
 		return false
 	}
 	loads := s.take(gone)
-	bought, ok := s.purchase(loads, limit)
-	if ok {
+	bought, machines := s.purchase(loads, limit)
+	if machines > 0 {
 		limit = bought
 	}
 	s.spread(loads, false)
 	rest := slices.DeleteFunc(loads, func(l load) bool { return l.n == 0 })
-	paid, found := 0.0, len(rest) == 0
-	if !found {
-		paid, found = s.purchase(rest, limit)
+	paid, more := 0.0, 0
+	if len(rest) > 0 {
+		paid, more = s.purchase(rest, limit)
 	}
-	switch {
-	case !ok && !(found && paid < limit) || !s.allowed(gone):
-	case found && paid < limit:
-		s.commit(gone, paid)
-		return true
-	case ok:
+	beside := (more > 0 || len(rest) == 0) && paid < limit // the loads find room beside what is bought for the rest
+	if beside {
+		machines, bought = more, paid
+	}
+	// The one machine that is bought for the first has room for the others, which follow.
+	if !beside && machines == 0 || !s.allowed(gone, machines <= 1) {
+		s.undo(gone)
+		return false
+	}
+	if !beside {
 		s.undo(nil)
-		s.commit(gone, bought)
-		return true
 	}
-	s.undo(gone)
-	return false
+	s.commit(gone, bought)
+	return true
 }
 
-// purchase is the price of machines that hold the loads, if it is less than limit: one, or several of which each gives the
-// most worth for its price.
-func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
+// purchase is the price and the number of machines that hold the loads, if the price is less than limit: one, or several of which each
+// gives the most worth for its price. The number is 0 if there are none.
+func (s *search) purchase(loads []load, limit float64) (paid float64, machines int) {
 	value := 0.0
 	sum := make(capacity.Vector, len(s.p.Worth))
 	admitted := bitset.Full(len(s.p.Options))
@@ -55,7 +57,7 @@ func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 		admitted.And(s.p.Classes[l.class].Options)
 	}
 	if value >= limit {
-		return 0, false
+		return 0, 0
 	}
 	if s.shares(loads) {
 		for _, o := range s.options {
@@ -65,15 +67,15 @@ func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 			}
 			s.effort--
 			if admitted.Has(o) && sum.Fits(option.Allocatable) {
-				limit, paid, ok = option.Price, option.Price, true
+				limit, paid, machines = option.Price, option.Price, 1
 				break
 			}
 		}
 	}
-	if several, found := s.several(loads, limit); found {
-		return several, true
+	if several, n := s.several(loads, limit); n > 0 {
+		return several, n
 	}
-	return paid, ok
+	return paid, machines
 }
 
 // shares reports whether one machine takes so many pods of each kind.
@@ -99,7 +101,7 @@ func (s *search) shares(loads []load) bool {
 }
 
 // several buys the machine that gives the most worth for its price, again and again, for less than limit in all.
-func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
+func (s *search) several(loads []load, limit float64) (paid float64, machines int) {
 	left := s.byClass(loads)
 	for len(left) > 0 {
 		value := 0.0
@@ -107,7 +109,7 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 			value += float64(float64(l.n) * s.worth[l.class])
 		}
 		if paid+value >= limit {
-			return 0, false
+			return 0, 0
 		}
 		price, most := 0.0, 0.0
 		for _, o := range s.promising {
@@ -124,15 +126,15 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 			}
 		}
 		if most == 0 {
-			return 0, false
+			return 0, 0
 		}
-		paid += price
+		paid, machines = paid+price, machines+1
 		for i, n := range s.best {
 			left[i].n -= n
 		}
 		left = slices.DeleteFunc(left, func(l load) bool { return l.n == 0 })
 	}
-	return paid, true
+	return paid, machines
 }
 
 // byClass adds up loads of the same class that follow each other.

@@ -2,6 +2,7 @@ package constraints
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -61,6 +62,23 @@ type Preference struct {
 	Tolerate bool // of the taints that should rather be avoided
 	OfOthers bool // what running pods would rather have apart from them
 	Set      int  // of InterPod, that near is about
+}
+
+// Name says which of the pod's fields the preference is, and its weight if the field has one.
+func (p *Preference) Name() string {
+	switch {
+	case p.Near != nil:
+		return fmt.Sprintf("preferred podAffinity over %s (weight %d)", p.Near.Key, p.Weight)
+	case p.Apart != nil:
+		return fmt.Sprintf("preferred podAntiAffinity over %s (weight %d)", p.Apart.Key, p.Weight)
+	case p.Spread != nil:
+		return "topologySpreadConstraint over " + p.Spread.Key + " with ScheduleAnyway"
+	case p.Tolerate:
+		return "distance from taints with PreferNoSchedule"
+	case p.OfOthers:
+		return "preferred podAntiAffinity of other pods"
+	}
+	return fmt.Sprintf("preferred nodeAffinity (weight %d)", p.Weight)
 }
 
 // offered leaves out of terms the values that no machine has.

@@ -66,7 +66,7 @@ func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 			continue
 		}
 		seen[h.Pool()] = true
-		j := engine.Judgement{NodePool: h.Pool(), Policy: cmp.Or(b.rules.Pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: r.OK(), Nodes: nodes, Claims: claims}
+		j := engine.Judgement{NodePool: h.Pool(), Policy: cmp.Or(b.Rules.Pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: r.OK(), Nodes: nodes, Claims: claims}
 		if score, ok := scores[h.Pool()]; ok && (r.OK() || r.Code == engine.NotBalanced) {
 			j.Balance = &score
 		}

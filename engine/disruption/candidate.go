@@ -62,13 +62,13 @@ func (d *planner) ineligibleByPool(h *inventory.Machine) engine.Reason {
 		return engine.Reason{Code: engine.NoPoolLabel, Key: v1.NodePoolLabelKey}
 	case b == nil:
 		return engine.Reason{Code: engine.NodePoolNotFound, NodePool: pool, Need: pool}
-	case b.rules.Pool.DeletionTimestamp != nil:
+	case b.Rules.Pool.DeletionTimestamp != nil:
 		return engine.Reason{Code: engine.NodePoolNotReady, NodePool: pool, Have: "it is being deleted"}
 	}
-	if class := kube.FindClass(d.s, b.rules.Pool.Spec.Template.Spec.NodeClassRef); class == nil || len(class.InstanceTypes) == 0 {
+	if class := kube.FindClass(d.s, b.Rules.Pool.Spec.Template.Spec.NodeClassRef); class == nil || len(class.InstanceTypes) == 0 {
 		return engine.Reason{Code: engine.NodePoolNotReady, NodePool: pool, Have: "nothing is known of its instance types" + because(class)}
 	}
-	return b.rules.Pause()
+	return b.Rules.Pause()
 }
 
 // ineligibleByNodes keeps a machine that has several nodes: removing the claim would drain them all. If no pod would have to leave any
@@ -142,7 +142,7 @@ func (d *planner) protector(h *inventory.Machine) (longest *corev1.Pod, until ti
 
 func (d *planner) zoneOf(h *inventory.Machine) *time.Location {
 	if b := d.budgets[h.Pool()]; b != nil {
-		return b.rules.Zone
+		return b.Rules.Zone
 	}
 	return time.UTC
 }
@@ -194,11 +194,11 @@ func (d *planner) consolidatable(h *inventory.Machine, empty bool) engine.Reason
 
 func (d *planner) readConsolidatable(h *inventory.Machine, empty bool) engine.Reason {
 	b := d.budgets[h.Pool()]
-	disruption := &b.rules.Pool.Spec.Disruption
+	disruption := &b.Rules.Pool.Spec.Disruption
 	switch {
-	case b.rules.Pool.Spec.Replicas != nil:
+	case b.Rules.Pool.Spec.Replicas != nil:
 		return engine.Reason{Code: engine.StaticPool, NodePool: h.Pool()}
-	case b.rules.Retired && empty:
+	case b.Rules.Retired && empty:
 		return engine.Reason{}
 	case disruption.ConsolidateAfter.Duration == nil:
 		return engine.Reason{Code: engine.ConsolidationDisabled, NodePool: h.Pool()}
@@ -211,7 +211,7 @@ func (d *planner) readConsolidatable(h *inventory.Machine, empty bool) engine.Re
 	if r := d.replacedByCloud(h); !r.OK() {
 		return r
 	}
-	if end := d.quietUntil(h, b.rules.Pool); d.s.Now.Before(end) {
+	if end := d.quietUntil(h, b.Rules.Pool); d.s.Now.Before(end) {
 		return engine.Reason{Code: engine.ConsolidateAfter, NodePool: h.Pool(), Need: end.UTC().Format(time.RFC3339)}
 	}
 	return engine.Reason{}
@@ -219,7 +219,7 @@ func (d *planner) readConsolidatable(h *inventory.Machine, empty bool) engine.Re
 
 // underutilizable says why a machine that runs pods is not consolidated whatever it would save.
 func (d *planner) underutilizable(h *inventory.Machine) engine.Reason {
-	rules := d.budgets[h.Pool()].rules
+	rules := d.budgets[h.Pool()].Rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
 		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
 	}

@@ -15,6 +15,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/limits"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/provisioning"
@@ -28,17 +29,13 @@ func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecke
 type Checker struct {
 	s        *engine.Snapshot
 	pools    map[string]*v1.NodePool
-	types    kube.TypeIndex
-	problem  *provisioning.Problem          // machines, and where pods are expected
-	waiting  map[engine.PodID]bool          // pods that need a machine
-	assigned map[engine.PodID]string        // the machines on which pods are expected
-	opening  map[engine.PodID]string        // pods whose machine takes pods only now, and which that is
-	used     map[string]corev1.ResourceList // by the machines of each pool, and by the launches found right so far
-	quotas   map[string]engine.Quota        // what they leave beside the launches found right so far, once quotasRead
-	disrupt  *engine.Plan                   // what disruption.Plan says now; nil until it is needed
-	options  engine.Options                 // for Plan
-
-	quotasRead bool
+	problem  *provisioning.Problem   // machines, and where pods are expected
+	waiting  map[engine.PodID]bool   // pods that need a machine
+	assigned map[engine.PodID]string // the machines on which pods are expected
+	opening  map[engine.PodID]string // pods whose machine takes pods only now, and which that is
+	usage    *limits.Usage           // with the launches found right so far
+	disrupt  *engine.Plan            // what disruption.Plan says now; nil until it is needed
+	options  engine.Options          // for Plan
 }
 
 // NewCheckerWith is NewChecker for plans that were made with these options.
@@ -50,10 +47,11 @@ func NewCheckerWith(s *engine.Snapshot, opt engine.Options) *Checker {
 
 // NewChecker prepares for checking actions against s.
 func NewChecker(s *engine.Snapshot) *Checker {
-	c := &Checker{s: s, pools: kube.PoolsByName(s), types: kube.NewTypeIndex(s), waiting: map[engine.PodID]bool{}, assigned: map[engine.PodID]string{}, used: map[string]corev1.ResourceList{}}
+	c := &Checker{s: s, pools: kube.PoolsByName(s), waiting: map[engine.PodID]bool{}, assigned: map[engine.PodID]string{}}
 	s, _ = ondemand.Marked(s, &ondemand.Copies{})
 	pods := (*inventory.Cache)(nil).Take(s, 1)
 	c.problem = &provisioning.Problem{Snapshot: s, Pods: pods, Gangs: gang.Read(s), Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
+	c.usage = limits.NewUsage(s, pods, c.problem.Machines)
 	c.problem.Backoffs = c.problem.ReadBackoffs()
 	for _, pod := range c.problem.SortPods() {
 		c.waiting[kube.PodID(pod)] = true
@@ -121,7 +119,7 @@ func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	if r := c.opens(l); !r.OK() {
 		return r
 	}
-	return c.spend(l, pool)
+	return c.usage.Take(l, pool)
 }
 
 // opens says that the launch is for nobody but pods whose machine is opening.
@@ -140,93 +138,6 @@ func (c *Checker) opens(l engine.Launch) engine.Reason {
 // needs reports whether the pod still needs the launch: it waits, or it is expected where the plan says that it cannot run.
 func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
 	return c.waiting[id] || slices.Contains(l.Instead, c.assigned[id])
-}
-
-// spend counts the launch against the clouds' quotas and the pool's limits.
-func (c *Checker) spend(l engine.Launch, pool *v1.NodePool) engine.Reason {
-	uses, r := c.quotaUses(l, pool)
-	if r.OK() {
-		r = c.spendLimits(l, pool)
-	}
-	if r.OK() {
-		for _, u := range uses {
-			q := c.quotas[u.Quota]
-			q.Left -= u.Units
-			c.quotas[u.Quota] = q
-		}
-	}
-	return r
-}
-
-// quotaUses is what the launch takes of quotas: what the cheapest of its offerings does that they have room for. That one is started
-// first, and a machine that turns out as another counts as that once it is launched.
-func (c *Checker) quotaUses(l engine.Launch, pool *v1.NodePool) (uses []engine.QuotaUse, refused engine.Reason) {
-	if !c.quotasRead {
-		c.quotasRead, c.quotas = true, c.problem.Pods.Cache.QuotasOf(c.s, c.problem.Machines)
-	}
-	if len(c.quotas) == 0 {
-		return nil, refused
-	}
-	for _, id := range l.Offerings {
-		t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, id.InstanceType)
-		if t == nil {
-			continue
-		}
-		offering := t.Find(id.OfferingID)
-		if offering == nil {
-			continue
-		}
-		uses = offering.Quotas
-		short := slices.IndexFunc(uses, func(u engine.QuotaUse) bool { q, known := c.quotas[u.Quota]; return known && u.Units > q.Left })
-		if short < 0 {
-			return uses, engine.Reason{}
-		}
-		if refused.OK() {
-			q := c.quotas[uses[short].Quota]
-			refused = provisioning.QuotaReason(q, q.Left, uses[short].Units)
-			refused.NodePool = pool.Name
-		}
-	}
-	return nil, refused
-}
-
-// spendLimits counts the largest listed type of the launch against the pool's limits.
-func (c *Checker) spendLimits(l engine.Launch, pool *v1.NodePool) engine.Reason {
-	if len(pool.Spec.Limits) == 0 {
-		return engine.Reason{}
-	}
-	used, ok := c.used[pool.Name]
-	if !ok {
-		used = inventory.PoolUsage(c.problem.Machines, pool.Name)
-	}
-	most := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
-	for _, name := range l.InstanceTypes {
-		if t := c.types.Find(pool.Spec.Template.Spec.NodeClassRef, pool.Name, name); t != nil {
-			kube.MaxList(most, t.Capacity)
-		}
-	}
-	with := used.DeepCopy()
-	kube.AddList(with, most)
-	for _, name := range LimitNames(pool) {
-		limit, sum := pool.Spec.Limits[name], with[name]
-		if sum.Cmp(limit) > 0 {
-			return engine.Reason{
-				Code: engine.LimitReached, NodePool: pool.Name, Key: string(name), Need: sum.String() + " in all",
-				Have: "the limit is " + limit.String(),
-			}
-		}
-	}
-	c.used[pool.Name] = with
-	return engine.Reason{}
-}
-
-func LimitNames(pool *v1.NodePool) []corev1.ResourceName {
-	names := make([]corev1.ResourceName, 0, len(pool.Spec.Limits))
-	for name := range pool.Spec.Limits {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // checkPlacement: the machine is still there, and the pod is expected on it or free to go there.
@@ -280,24 +191,10 @@ func (c *Checker) Room(l engine.Launch) engine.Reason {
 		open := *pool
 		open.Spec.Replicas = nil
 		pool = &open
-		if _, counted := c.used[pool.Name]; !counted {
-			c.used[pool.Name] = c.occupied(pool.Name)
-		}
+		c.usage.CountLeaving(pool.Name)
 	}
 	if r := kube.PoolProblem(pool, kube.FindClass(c.s, pool.Spec.Template.Spec.NodeClassRef)); !r.OK() {
 		return engine.Reason{Code: engine.PoolChanged, NodePool: l.NodePool, Have: r.Have}
 	}
-	return c.spend(l, pool)
-}
-
-// occupied is what the machines of a pool of fixed size use of its limits, those included that are on their way out: they
-// are there.
-func (c *Checker) occupied(pool string) corev1.ResourceList {
-	used := inventory.PoolUsage(c.problem.Machines, pool)
-	for _, h := range c.problem.Machines {
-		if h.Claim != nil && h.Claim.DeletionTimestamp != nil && h.Pool() == pool {
-			kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
-		}
-	}
-	return used
+	return c.usage.Take(l, pool)
 }

@@ -61,7 +61,13 @@ func (d *planner) consolidate() {
 		}
 		found := c.aim(c.found, aims)
 		if len(found) == 0 && c.problem.Packing.Relief > 0 { // what commitments have left was not enough for what it made look cheap
-			c.found, c.classes, c.nominations, c.tried = nil, nil, map[*corev1.Pod]int{}, attempted{}
+			c.startAnew()
+			c.search(false)
+			found = c.aim(c.found, aims)
+		}
+		if len(found) == 0 && c.arePriced() {
+			c.startAnew()
+			c.yielding = true
 			c.search(false)
 			found = c.aim(c.found, aims)
 		}
@@ -134,8 +140,12 @@ type consolidator struct {
 	nominations map[*corev1.Pod]int // the numbers of the machines where the search puts pods
 	batches     map[string]int      // of the nodes that are replaced
 	tried       attempted
-	passed      []*inventory.Machine // left out because another pass has tried them just now
-	incremental bool                 // only what has changed since the last look is looked at
+	later       map[*inventory.Machine]engine.Reason // why found machines do not go with others, which they can follow
+	follows     []*inventory.Machine                 // those that follow others that go now
+	passed      []*inventory.Machine                 // left out because another pass has tried them just now
+	incremental bool                                 // only what has changed since the last look is looked at
+	yielding    bool                                 // pods give up what they prefer, at its price
+	misses      []float64                            // what the pods of each machine give up then, by its number, in USD per hour
 }
 
 // attempted is the last trial: a wave is often all that was found.
@@ -184,8 +194,8 @@ func (d *planner) consolidationRefusal(h *inventory.Machine) engine.Reason {
 
 // horizon is how soon a move of the machine's pods must have paid for itself, in hours.
 func (c *consolidator) horizon(h *inventory.Machine) float64 {
-	if b := c.budgets[h.Pool()]; b != nil && b.rules.Payback > 0 {
-		return b.rules.Payback.Hours()
+	if b := c.budgets[h.Pool()]; b != nil && b.Rules.Payback > 0 {
+		return b.Rules.Payback.Hours()
 	}
 	return usualPayback.Hours()
 }
@@ -222,27 +232,8 @@ func (c *consolidator) podValue(f *inventory.PodInfo) float64 {
 func (c *consolidator) search(covered bool) {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
 	t.Also = inventory.MachineSetOf(len(c.p.Machines), c.sources)
-	opt := c.opt
-	c.problem = provisioning.CompileTrial(c.s, opt, c.p.Pods, t)
-	options, listed := c.options(false)
-	if c.incremental {
-		c.worth = worthIn(c.passes.Look, c.problem.Names)
-	} else {
-		c.worth = c.price(options)
-	}
-	worth := c.worth
-	if covered && c.problem.Packing.Relief > 0 {
-		options, listed = c.options(true)
-		worth = c.price(options) // no more than what these cost; what moving costs stays as it is
-	}
-	c.values = map[*inventory.RequestClass]float64{}
-	c.core = 1000 * c.worth[c.problem.Names.Find(string(corev1.ResourceCPU))]
-	p := &consolidation.Problem{
-		Options: options, Worth: worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
-		Strict: strictness, Effort: c.opt.EffectiveEffort(), Threads: c.opt.Threads,
-	}
-	machineOf := c.machines(p)
-	c.expectElsewhere(p, machineOf)
+	c.problem = provisioning.CompileTrial(c.s, c.opt, c.p.Pods, t)
+	p, machineOf, listed := c.numbers(covered)
 	var caps []func(h *inventory.Machine) engine.Reason
 	c.opt.Parallel(
 		func() { c.readClasses(p, machineOf, listed) },
@@ -263,8 +254,36 @@ func (c *consolidator) search(covered bool) {
 	for _, x := range result.PutOff {
 		c.setReason(at[x.Of], caps[x.N](at[x.Of]))
 	}
+	c.later = map[*inventory.Machine]engine.Reason{}
+	for _, x := range result.Later {
+		c.later[at[x.Of]] = caps[x.N](at[x.Of])
+	}
 	c.hint(result, machineOf)
 	c.batch()
+}
+
+// numbers is the problem without classes and caps, with the place of each machine in it and what its options stand for.
+func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineOf []int, listed []listedOption) {
+	options, listed := c.options(false)
+	if c.incremental {
+		c.worth = worthIn(c.passes.Look, c.problem.Names)
+	} else {
+		c.worth = c.price(options)
+	}
+	worth := c.worth
+	if covered && c.problem.Packing.Relief > 0 {
+		options, listed = c.options(true)
+		worth = c.price(options) // no more than what these cost; what moving costs stays as it is
+	}
+	c.values = map[*inventory.RequestClass]float64{}
+	c.core = 1000 * c.worth[c.problem.Names.Find(string(corev1.ResourceCPU))]
+	p = &consolidation.Problem{
+		Options: options, Worth: worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
+		Strict: strictness, Effort: c.opt.EffectiveEffort(), Threads: c.opt.Threads,
+	}
+	machineOf = c.machines(p)
+	c.expectElsewhere(p, machineOf)
+	return p, machineOf, listed
 }
 
 // foreseeReplay reads what pods mean to a replay, which comes next if anything is found, while the search leaves the cache alone.
@@ -442,11 +461,16 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 	saving := price - worst - c.kept(p)
 	// A spot machine may have been bought at a higher price, so that not all of an owner is lost at once.
 	least := max(c.least(price), min(c.opt.EffectiveSpotSpreadShare(), mostForSpread)*spot)
-	if saving-moving < least {
-		return engine.Reason{
-			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + least), Have: dollars(max(saving, 0)),
+	missed := c.missed(p.Machines)
+	if saving-moving-missed < least {
+		r := engine.Reason{
+			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + missed + least), Have: dollars(max(saving, 0)),
 			Key: replacementWord(p),
 		}
+		if missed > 0 {
+			r.Need += ", " + dollars(missed) + " of it for preferences of pods"
+		}
+		return r
 	}
 	if r := c.spotRefusal(p); !r.OK() {
 		return r
@@ -577,6 +601,7 @@ func (c *consolidator) explain(found []provisioning.Group) {
 			going[h] = true
 		}
 	}
+	held := c.heldByPreferences()
 	for j, h := range c.sources {
 		if going[h] {
 			continue
@@ -591,6 +616,9 @@ func (c *consolidator) explain(found []provisioning.Group) {
 		waste := max(0, c.planner.price(h)-c.value(h))
 		need := c.settled[j]/usualPayback.Hours() + c.least(c.planner.price(h))
 		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: h.Pool(), Have: dollars(waste), Key: c.besideRoom(h)}
+		if held[h] {
+			r.Key += c.preferencesOf(h)
+		}
 		if waste <= need {
 			r.Code, r.Have, r.Need, r.Key = engine.SavesTooLittle, dollars(waste)+" at most", dollars(need), ""
 		}

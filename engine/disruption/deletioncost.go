@@ -90,7 +90,7 @@ func (d *planner) takesDeletionCost(h *inventory.Machine) bool {
 	if slices.ContainsFunc(h.Bound, kube.MustRunOnDemand) {
 		return false
 	}
-	pool := d.budgets[h.Pool()].rules.Pool
+	pool := d.budgets[h.Pool()].Rules.Pool
 	if pool.Spec.Replicas != nil || pool.Spec.Disruption.ConsolidateAfter.Duration == nil && !isDrifted(h) {
 		return false
 	}
@@ -118,14 +118,14 @@ func (d *planner) withinBudget(hosts []*inventory.Machine, reason v1.DisruptionR
 		return cmp.Or(cmp.Compare(ratio[b], ratio[a]), provisioning.CompareNames(a, b))
 	})
 	for _, h := range hosts {
-		if r := d.budgets[h.Pool()].take(d.s.Now, reason); r.OK() {
+		if r := d.budgets[h.Pool()].Take(reason); r.OK() {
 			within = append(within, h)
 		} else {
 			over = append(over, h)
 		}
 	}
 	for _, h := range within { // the next reason has its own budget
-		d.budgets[h.Pool()].used--
+		d.budgets[h.Pool()].Release()
 	}
 	return within, over
 }

@@ -12,6 +12,7 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/limits"
 	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/provisioning"
@@ -45,7 +46,7 @@ type planner struct {
 	passes   *engine.EarlierPasses
 	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers and ProvisioningRequests
 	p        *provisioning.Problem
-	budgets  map[string]*poolBudget // by pool
+	budgets  map[string]*budget.Pass // by pool
 	guards   *budget.Guards
 	moves    *budget.OwnerMoves
 	rollouts *inventory.Rollouts
@@ -59,7 +60,7 @@ type planner struct {
 	halts    map[string]engine.Reason             // pools whose nodes are not replaced for now; nil until it is asked
 	launched map[string]int                       // launches of each pool
 	stamps   map[string]stamp                     // of static pools
-	check    *Checker                             // nil until it is asked
+	usage    *limits.Usage                        // nil until it is asked
 	gangs    map[*gang.Gang]int                   // of each, its pods on machines that go
 	replaced map[string]int                       // nodes of static pools that this pass replaces
 	totals   map[string]balance                   // of pools; nil until it is asked
@@ -88,13 +89,13 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
-		s: s, given: given, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*poolBudget{},
+		s: s, given: given, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*budget.Pass{},
 		guards: budget.NewGuards(s, p.Pods), moves: budget.NewOwnerMoves(s, cache), rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{}, moved: map[*inventory.Machine]*corev1.Pod{},
 		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
 		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangs: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, awaited: map[string]engine.PodID{}, plan: &engine.Plan{},
 	}
 	for _, pool := range s.NodePools {
-		d.budgets[pool.Name] = &poolBudget{rules: budget.RulesOf(s, pool), counts: budget.CountNodes(pool.Name, p.Machines)}
+		d.budgets[pool.Name] = budget.NewPass(s, pool, p.Machines)
 	}
 	for _, h := range p.Machines {
 		if h.Node != nil && h.Claim != nil {
@@ -212,7 +213,7 @@ func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
 	if r := d.blocked(h); !r.OK() { // pods that a drain would have to send away all the same
 		return r
 	}
-	if r := d.consolidatable(h, true); !r.OK() || d.budgets[h.Pool()].rules.Retired {
+	if r := d.consolidatable(h, true); !r.OK() || d.budgets[h.Pool()].Rules.Retired {
 		return r
 	}
 	return d.comesAgain(h)
@@ -221,13 +222,13 @@ func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
 // spend takes one empty node off what the pool's budgets allow.
 func (d *planner) spend(h *inventory.Machine) engine.Reason {
 	b := d.budgets[h.Pool()]
-	if r := b.verb(d.s.Now, v1.Empty, false, 1); !r.OK() {
+	if r := b.WayRefusal(v1.Empty, false, 1); !r.OK() {
 		return r
 	}
-	if r := b.take(d.s.Now, v1.Empty); !r.OK() {
+	if r := b.Take(v1.Empty); !r.OK() {
 		return r
 	}
-	b.useVerb(false, 1)
+	b.UseWay(false, 1)
 	d.guards.Use(d.evictees(h), 1)
 	return engine.Reason{}
 }
@@ -250,7 +251,7 @@ func (d *planner) finish() *engine.Plan {
 		d.plan.Passes = d.passes
 	}
 	for _, pool := range kube.ByName(d.s.NodePools) {
-		for _, r := range d.budgets[pool.Name].rules.Problems {
+		for _, r := range d.budgets[pool.Name].Rules.Problems {
 			d.plan.Notes = append(d.plan.Notes, engine.Note{Object: "NodePool " + pool.Name, Reason: r})
 		}
 	}

@@ -23,7 +23,7 @@ func isDrifted(h *inventory.Machine) bool { return h.Drifted }
 func (d *planner) drift() {
 	var candidates []*inventory.Machine
 	for _, h := range d.free() {
-		if isDrifted(h) && d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil {
+		if isDrifted(h) && d.budgets[h.Pool()].Rules.Pool.Spec.Replicas == nil {
 			candidates = append(candidates, h)
 		}
 	}
@@ -49,7 +49,7 @@ func (d *planner) goesSoon(h *inventory.Machine) bool {
 		return false
 	}
 	b := d.budgets[h.Pool()]
-	if b == nil || b.rules.Retired {
+	if b == nil || b.Rules.Retired {
 		return true
 	}
 	return isDrifted(h) && d.observer(h) == "" || d.softlyExpired(h)
@@ -57,7 +57,7 @@ func (d *planner) goesSoon(h *inventory.Machine) bool {
 
 // observer says of a machine that has drifted who does no more than say so: its pool or its class; "" if it is to be replaced.
 func (d *planner) observer(h *inventory.Machine) string {
-	pool := d.budgets[h.Pool()].rules
+	pool := d.budgets[h.Pool()].Rules
 	if pool.Observed {
 		return "pool"
 	}

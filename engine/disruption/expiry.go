@@ -16,7 +16,7 @@ func (d *planner) softlyExpired(h *inventory.Machine) bool {
 func (d *planner) expire() {
 	var candidates []*inventory.Machine
 	for _, h := range d.free() {
-		if d.softlyExpired(h) && d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil {
+		if d.softlyExpired(h) && d.budgets[h.Pool()].Rules.Pool.Spec.Replicas == nil {
 			candidates = append(candidates, h)
 		}
 	}

@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,14 +32,13 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 	}
 	for _, h := range c.sources {
 		b := c.budgets[h.Pool()]
-		a := b.rules.Allowance(c.s.Now, v1.Underutilized, b.counts)
-		uses := []consolidation.Lot{{Of: cap(b, max(0, a.Left()-b.used), func(h *inventory.Machine) engine.Reason {
-			have := "no more node now" + b.opening(c.s.Now, v1.Underutilized, a)
+		left := b.Left(v1.Underutilized)
+		uses := []consolidation.Lot{{Of: cap(b, left, func(h *inventory.Machine) engine.Reason {
 			going := slices.DeleteFunc(slices.Clone(c.found), func(other *inventory.Machine) bool { return other.Pool() != h.Pool() })
-			if left := a.Left() - b.used; left > len(going) {
-				have = fmt.Sprintf("%s now, and more would go together for one cheaper machine", engine.Plural(left, "node"))
+			if r := b.Refusal(v1.Underutilized); !r.OK() || left <= len(going) {
+				return cmp.Or(r, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "no more node now"})
 			}
-			return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: have}
+			return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: engine.Plural(left, "node") + " now, and more would go together for cheaper machines"}
 		}), N: 1}}
 		needs, _ := c.guards.Needs(c.evictees(h))
 		for _, x := range needs {

@@ -99,7 +99,7 @@ func (r *repairer) examine() {
 		if h.Node == nil || b == nil {
 			continue
 		}
-		class := kube.FindClass(r.d.s, b.rules.Pool.Spec.Template.Spec.NodeClassRef)
+		class := kube.FindClass(r.d.s, b.Rules.Pool.Spec.Template.Spec.NodeClassRef)
 		if class == nil || len(class.Repairs) == 0 {
 			continue
 		}
@@ -214,7 +214,7 @@ func (r *repairer) execute(candidates []*inventory.Machine) {
 			r.d.setReason(h, refused)
 		case r.faults[h].grace == 0 || !h.IsInitialized() || !r.d.halted(h).OK():
 			now = append(now, h)
-		case r.d.budgets[h.Pool()].rules.Pool.Spec.Replicas != nil:
+		case r.d.budgets[h.Pool()].Rules.Pool.Spec.Replicas != nil:
 			static = append(static, h)
 		default:
 			pools = append(pools, h)
@@ -267,13 +267,13 @@ func (r *repairer) spend(h *inventory.Machine) engine.Reason {
 		return engine.Reason{}
 	}
 	b := r.d.budgets[h.Pool()]
-	if refused := b.verb(r.d.s.Now, v1.Unhealthy, false, 1); !refused.OK() {
+	if refused := b.WayRefusal(v1.Unhealthy, false, 1); !refused.OK() {
 		return refused
 	}
-	if refused := b.take(r.d.s.Now, v1.Unhealthy); !refused.OK() {
+	if refused := b.Take(v1.Unhealthy); !refused.OK() {
 		return refused
 	}
-	b.useVerb(false, 1)
+	b.UseWay(false, 1)
 	return engine.Reason{}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/budget"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
@@ -84,7 +83,7 @@ func (d *planner) reserve(h *inventory.Machine, m method) engine.Reason {
 		}
 	}
 	if !m.isUnbound(h) {
-		if r := d.budgets[h.Pool()].take(d.s.Now, m.reason); !r.OK() {
+		if r := d.budgets[h.Pool()].Take(m.reason); !r.OK() {
 			return r
 		}
 	}
@@ -99,7 +98,7 @@ func (d *planner) reserve(h *inventory.Machine, m method) engine.Reason {
 func (d *planner) release(h *inventory.Machine, m method, r engine.Reason) {
 	d.setReason(h, r)
 	if !m.isUnbound(h) {
-		d.budgets[h.Pool()].used--
+		d.budgets[h.Pool()].Release()
 	}
 	if m.heeds(h) {
 		d.guards.Use(d.evictees(h), -1)
@@ -121,7 +120,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 			}
 		}
 		if len(stranded) == 0 {
-			return stayed + d.begin(t, chosen, m)
+			return stayed + d.begin(t, t.groups(chosen), m)
 		}
 		var fine []*inventory.Machine
 		for _, h := range chosen {
@@ -150,10 +149,9 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 	return stayed
 }
 
-// begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
+// begin writes down the disruptions of the parts of a trial that found a place for every pod. It returns how many machines stay because
 // the budgets for their way to go are spent.
-func (d *planner) begin(t tried, chosen []*inventory.Machine, m method) (stayed int) {
-	parts := t.groups(chosen)
+func (d *planner) begin(t tried, parts []provisioning.Group, m method) (stayed int) {
 	t.fill(parts)
 	for _, part := range parts {
 		if r := d.takeVerb(part, m); !r.OK() {
@@ -165,7 +163,7 @@ func (d *planner) begin(t tried, chosen []*inventory.Machine, m method) (stayed 
 		}
 		d.add(part, m)
 	}
-	d.remember(chosen, t.moved())
+	d.remember(machinesOfGroups(parts), t.moved())
 	return stayed
 }
 
@@ -186,12 +184,12 @@ func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 		count[h.Pool()]++
 	}
 	for _, h := range p.Machines {
-		if r := d.budgets[h.Pool()].verb(d.s.Now, m.reason, replacing, count[h.Pool()]); !r.OK() {
+		if r := d.budgets[h.Pool()].WayRefusal(m.reason, replacing, count[h.Pool()]); !r.OK() {
 			return r
 		}
 	}
 	for name, n := range count {
-		d.budgets[name].useVerb(replacing, n)
+		d.budgets[name].UseWay(replacing, n)
 	}
 	return engine.Reason{}
 }
@@ -209,6 +207,9 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	}
 	if m.reason == v1.Underutilized {
 		x.OwnersMoved = d.moves.Charges(d.ownersOf(p.Machines))
+	}
+	for _, h := range p.Followers {
+		x.Followers = append(x.Followers, h.Node.Name)
 	}
 	x.Held = d.heldBack(p)
 	names := map[string]string{} // each trial has numbered its launches from one
@@ -284,74 +285,6 @@ func (d *planner) receives(h *inventory.Machine, pod *corev1.Pod) {
 	if d.expected[h] == nil {
 		d.expected[h] = pod
 	}
-}
-
-// poolBudget is what one pass may still spend of a pool's budgets.
-type poolBudget struct {
-	rules  *budget.PoolRules
-	counts budget.PoolNodes
-	// used counts the nodes that this pass has chosen, replacing and deleting those by their way to go.
-	used, replacing, deleting int
-	openings                  map[v1.DisruptionReason]string // as far as asked
-}
-
-// take spends one node.
-func (b *poolBudget) take(now time.Time, reason v1.DisruptionReason) engine.Reason {
-	a := b.rules.Allowance(now, reason, b.counts)
-	if a.Problem != "" {
-		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "nothing: " + a.Problem}
-	}
-	if a.Left()-b.used <= 0 {
-		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "no more node now" + b.opening(now, reason, a)}
-	}
-	b.used++
-	return engine.Reason{}
-}
-
-// left is how many nodes may go yet without a replacement.
-func (b *poolBudget) left(now time.Time, reason v1.DisruptionReason) int {
-	return min(b.rules.Allowance(now, reason, b.counts).Left()-b.used, b.rules.VerbAllowance(now, reason, b.counts, false).Left()-b.deleting)
-}
-
-// opening says when the budgets open next, if time alone opens them.
-func (b *poolBudget) opening(now time.Time, reason v1.DisruptionReason, a budget.Allowance) string {
-	if a.Left() > 0 {
-		return ""
-	}
-	text, known := b.openings[reason]
-	if !known {
-		if at := b.rules.Opens(now, reason, b.counts); !at.IsZero() {
-			text = ", more from " + at.UTC().Format(time.RFC3339)
-		}
-		if b.openings == nil {
-			b.openings = map[v1.DisruptionReason]string{}
-		}
-		b.openings[reason] = text
-	}
-	return text
-}
-
-// verb says whether n nodes may go with a replacement, or without.
-func (b *poolBudget) verb(now time.Time, reason v1.DisruptionReason, replacing bool, n int) engine.Reason {
-	a, used, word := b.rules.VerbAllowance(now, reason, b.counts, replacing), b.deleting, "go without a replacement"
-	if replacing {
-		used, word = b.replacing, "be replaced"
-	}
-	switch {
-	case a.Problem != "":
-		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "nothing: " + a.Problem}
-	case a.Left()-used < n:
-		return engine.Reason{Code: engine.BudgetExhausted, NodePool: b.rules.Pool.Name, Have: "no more node to " + word + " now"}
-	}
-	return engine.Reason{}
-}
-
-func (b *poolBudget) useVerb(replacing bool, n int) {
-	if replacing {
-		b.replacing += n
-		return
-	}
-	b.deleting += n
 }
 
 // emptiesFirst puts machines without pods that would have to move first.

@@ -36,7 +36,7 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 		if last := h.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // nobody is there who came then
 			a.Left = kube.Latest(a.Left, last)
 		}
-		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[h.Pool()].rules.Pool) {
+		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[h.Pool()].Rules.Pool) {
 			busy[h.Pool()]++
 		}
 	}
@@ -53,7 +53,7 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 			since = d.s.Now.Round(0)
 			d.passes.ScaledDown[name] = since
 		}
-		if end := since.Add(patience * scaleDownQuiet(b.rules.Pool)); d.s.Now.Before(end) {
+		if end := since.Add(patience * scaleDownQuiet(b.Rules.Pool)); d.s.Now.Before(end) {
 			out[name] = engine.Reason{
 				Code: engine.Unsettled, NodePool: name, Have: fmt.Sprintf("%d of %s", n, engine.Plural(nodes[name], "node")), Need: end.UTC().Format(time.RFC3339),
 			}

@@ -113,7 +113,7 @@ func (c *consolidator) ways() []*packing.Ways {
 // readClasses tells the search which pods run where, and where they may go.
 func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, listed []listedOption) {
 	kinds := map[string]int{}
-	c.domains = map[ruledPlace]string{}
+	c.domains, c.misses = map[ruledPlace]string{}, make([]float64, len(c.problem.Machines))
 	for i, class := range c.problem.Classes {
 		byPlace := map[string]int{}
 		level := c.levelOf(i)
@@ -133,6 +133,9 @@ func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, li
 				p.Classes = append(p.Classes, c.searched(&c.classes[k], listed, kinds))
 			}
 			c.classes[k].add(machine, lot.Pods)
+			if c.yielding {
+				c.misses[lot.From.Number] += c.missOf(i) * float64(len(lot.Pods))
+			}
 		}
 	}
 	for k := range c.classes {
@@ -145,9 +148,12 @@ func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, li
 	c.countKinds(p, kinds)
 }
 
-// levelOf is the first level of the class at which any machine takes it.
+// levelOf is the first level of the class at which any machine takes it, or the last one.
 func (c *consolidator) levelOf(class int) int {
 	levels := c.problem.Packing.Classes[class].Levels
+	if c.yielding {
+		return len(levels) - 1
+	}
 	for l := range levels {
 		if !levels[l].Nodes.Empty() {
 			return l

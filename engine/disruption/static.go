@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/limits"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -55,14 +56,14 @@ type resizer struct {
 	s        *engine.Snapshot
 	opt      engine.Options
 	machines map[string][]*inventory.Machine // those that have a claim, by pool and in order of name
-	check    *Checker
+	usage    *limits.Usage
 }
 
 func newResizer(s *engine.Snapshot, opt engine.Options) *resizer {
 	x := &resizer{s: s, opt: opt, machines: map[string][]*inventory.Machine{}}
 	pods := (*inventory.Cache)(nil).Take(s, 1)
 	all := inventory.MachinesOf(s, pods)
-	x.check = limitsChecker(&provisioning.Problem{Snapshot: s, Pods: pods, Machines: all})
+	x.usage = limits.NewUsage(s, pods, all)
 	for _, h := range all {
 		if h.Claim != nil {
 			pool := h.Claim.Labels[v1.NodePoolLabelKey]
@@ -121,7 +122,7 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	}
 	slices.Sort(seen)
 	for i := range n {
-		if why := x.check.spend(launch, pool); !why.OK() {
+		if why := x.usage.Take(launch, pool); !why.OK() {
 			r.Why = why
 			return
 		}

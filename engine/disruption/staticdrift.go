@@ -3,12 +3,11 @@ package disruption
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/limits"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -17,7 +16,7 @@ func (d *planner) driftStatic() {
 	var drifted, expired []*inventory.Machine
 	for _, h := range d.free() {
 		switch {
-		case d.budgets[h.Pool()].rules.Pool.Spec.Replicas == nil:
+		case d.budgets[h.Pool()].Rules.Pool.Spec.Replicas == nil:
 		case isDrifted(h):
 			drifted = append(drifted, h)
 		case d.softlyExpired(h):
@@ -54,7 +53,7 @@ func (d *planner) replaceStatic(hosts []*inventory.Machine, m method) {
 
 // staticReplacement takes the machine's place in all budgets and limits; it says why not if it cannot be replaced now.
 func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Launch, engine.Reason) {
-	pool := d.budgets[h.Pool()].rules.Pool
+	pool := d.budgets[h.Pool()].Rules.Pool
 	if r := d.staticRoom(pool); !r.OK() {
 		return engine.Launch{}, r
 	}
@@ -64,7 +63,10 @@ func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Laun
 	stamp := d.stampOf(pool)
 	r := stamp.why
 	if r.OK() {
-		r = d.checker().spend(stamp.launch, pool)
+		if d.usage == nil {
+			d.usage = limits.NewUsage(d.s, d.p.Pods, d.p.Machines)
+		}
+		r = d.usage.Take(stamp.launch, pool) // as it will be counted again at the moment of acting
 	}
 	if r.OK() {
 		r = d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{stamp.launch}}, m)
@@ -82,21 +84,6 @@ func (d *planner) stampOf(pool *v1.NodePool) stamp {
 		d.stamps[pool.Name] = out
 	}
 	return out
-}
-
-// checker counts what is begun against the limits of pools as it will be counted again at the moment of acting: what would be
-// refused then is not begun.
-func (d *planner) checker() *Checker {
-	if d.check == nil {
-		d.check = limitsChecker(d.p)
-	}
-	return d.check
-}
-
-// limitsChecker is a Checker for nothing but limits. The API server lets pools with replicas limit nothing but their nodes; old
-// ones may.
-func limitsChecker(p *provisioning.Problem) *Checker {
-	return &Checker{s: p.Snapshot, problem: p, types: p.Pods.Cache.TypesOf(p.Snapshot), used: map[string]corev1.ResourceList{}}
 }
 
 // stamp is a machine as a pool's template asks for it, or why there is none.

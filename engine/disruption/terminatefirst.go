@@ -46,7 +46,7 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 // limit on nodes is reached, or the pool's machines come from capacity reservations that are full and the machine holds a slot of
 // one. It reports whether what becomes of the machine is settled.
 func (d *planner) staticTerminatesFirst(h *inventory.Machine, m method, why engine.Reason) bool {
-	pool := d.budgets[h.Pool()].rules.Pool
+	pool := d.budgets[h.Pool()].Rules.Pool
 	stamped := d.stampOf(pool)
 	cause, reservation, launch := engine.StaticAtLimit, "", stamped.launch
 	switch {
@@ -122,7 +122,7 @@ func drawsFrom(l engine.Launch, reservation string) bool {
 // reservation as long as somebody waits for what it has.
 func (d *planner) mayTerminateFirst(h *inventory.Machine, m method, reservation string) engine.Reason {
 	b := d.budgets[h.Pool()]
-	if away := d.away(b.rules.Pool); away > 0 && b.rules.Allowance(d.s.Now, m.reason, b.counts).Left()-b.used < away { // h is in used
+	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // h is in used
 		return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("no more node now, with %d on the way", away)}
 	}
 	if reservation != "" {

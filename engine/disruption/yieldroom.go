@@ -86,7 +86,7 @@ func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out [
 
 // counts is what a machine of the launch counts against the limits of its pool, as each of the types that it lists.
 func (d *planner) counts(l *engine.Launch) (out []capacity.Vector) {
-	types, class := d.cache.TypesOf(d.s), d.budgets[l.NodePool].rules.Pool.Spec.Template.Spec.NodeClassRef
+	types, class := d.cache.TypesOf(d.s), d.budgets[l.NodePool].Rules.Pool.Spec.Template.Spec.NodeClassRef
 	for _, name := range l.InstanceTypes {
 		if t := types.Find(class, l.NodePool, name); t != nil {
 			list := corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)}
@@ -161,7 +161,7 @@ func (d *planner) roomAtLimits() map[string]*yield.Pool {
 		model := &d.p.Packing.Pools[i]
 		if slices.ContainsFunc(model.Options, func(o packing.Option) bool { return o.Charge.Times(model.Left, waiting) < waiting }) {
 			name := pool.NodePool.Name
-			out[name] = &yield.Pool{Left: model.Left.Clone(), Most: d.budgets[name].left(d.s.Now, v1.Empty)}
+			out[name] = &yield.Pool{Left: model.Left.Clone(), Most: d.budgets[name].LeftWithoutReplacement(v1.Empty)}
 		}
 	}
 	for _, h := range d.ranked() {

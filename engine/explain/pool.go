@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
-	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/offering"
@@ -281,7 +281,7 @@ func limitUse(s *engine.Snapshot, pool *v1.NodePool) []ResourceUse {
 	if len(pool.Spec.Limits) == 0 {
 		return []ResourceUse{}
 	}
-	return useOf(inventory.PoolUsage(inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1)), pool.Name), corev1.ResourceList(pool.Spec.Limits), disruption.LimitNames(pool))
+	return useOf(inventory.PoolUsage(inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1)), pool.Name), corev1.ResourceList(pool.Spec.Limits), slices.Sorted(maps.Keys(pool.Spec.Limits)))
 }
 
 func limitWords(limits []ResourceUse) string {

@@ -1,0 +1,81 @@
+package disruption
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/bound"
+	"tenon.sh/engine/consolidation"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/packing"
+)
+
+// arePriced reports whether preferences of pods have a price that a saving can exceed (decision 13), and some hold pods here.
+func (c *consolidator) arePriced() bool {
+	return c.opt.Preferences == engine.Weighted && slices.ContainsFunc(c.problem.Packing.Classes, prefers)
+}
+
+// prefers reports whether the pods of the class ask for something that they need not have.
+func prefers(class packing.Class) bool { return len(class.Levels) > 1 }
+
+// missed is what the preferences that the part's pods give up are worth, in USD per hour: the price at which a plan buys machines for
+// them. It counts those that are not met today too.
+func (c *consolidator) missed(machines []*inventory.Machine) float64 {
+	sum := 0.0
+	for _, h := range machines {
+		sum += c.misses[h.Number]
+	}
+	return sum
+}
+
+// missOf is what a pod of the class gives up at its last level, in USD per hour.
+func (c *consolidator) missOf(class int) float64 {
+	k := &c.problem.Packing.Classes[class]
+	return k.Levels[len(k.Levels)-1].Miss * bound.WorthOf(k.Request, c.worth)
+}
+
+// heldByPreferences lists the machines that would go if no pod preferred anything, as far as numbers tell.
+func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
+	out := map[*inventory.Machine]bool{}
+	if c.incremental || len(c.sources) > fewSources || c.yielding || !slices.ContainsFunc(c.problem.Packing.Classes, prefers) {
+		return out
+	}
+	free := *c
+	free.startAnew()
+	free.yielding = true
+	p, machineOf, listed := free.numbers(false)
+	free.readClasses(p, machineOf, listed)
+	for _, i := range consolidation.Search(p).Gone {
+		for _, h := range c.sources {
+			if machineOf[h.Number] == i {
+				out[h] = true
+			}
+		}
+	}
+	return out
+}
+
+// preferencesOf names what the machine's pods prefer, as the next part of a sentence; "" for nothing.
+func (c *consolidator) preferencesOf(h *inventory.Machine) string {
+	var names []string
+	for _, pod := range c.moving(h) {
+		for _, s := range c.p.Constraints.Of(pod).Soft {
+			if name := s.Name(); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return ""
+	}
+	return " that keeps their " + strings.Join(names, " and ")
+}
+
+// startAnew forgets what a search has found.
+func (c *consolidator) startAnew() {
+	c.found, c.classes, c.nominations, c.tried = nil, nil, map[*corev1.Pod]int{}, attempted{}
+}
