@@ -15,7 +15,7 @@ import (
 // Launches are counted one after the other at their largest listed type, and one that has no room says which limit it would exceed.
 func TestLaunchesAreTakenAsFarAsTheLimitReaches(t *testing.T) {
 	t.Parallel()
-	ref := &v1.NodeClassRef{Name: "default"}
+	ref := &v1.NodeClassReference{Name: "default"}
 	pool := &v1.NodePool{}
 	pool.Name = "general"
 	pool.Spec.Template.Spec.NodeClassRef = ref
