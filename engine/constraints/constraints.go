@@ -228,7 +228,7 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	}
 	combined, ok := kube.Combine(out.Told, volumes.Alternatives, volume.MostAlternatives)
 	if !ok {
-		out.Objection = volumesElsewhere(out.Told, volumes.Alternatives).Bounded()
+		out.Objection = volumesElsewhere(out.Told, &volumes).Bounded()
 	}
 	for _, alternatives := range devices.Within {
 		if combined, ok = kube.Combine(combined, alternatives, volume.MostAlternatives); !ok {
@@ -247,15 +247,20 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 }
 
 // volumesElsewhere says that no node can be where the pod wants to be and where its volumes are.
-func volumesElsewhere(own, volumes [][]requirement.Expression) engine.Reason {
+func volumesElsewhere(own [][]requirement.Expression, volumes *volume.PodVolumes) engine.Reason {
 	words := func(terms [][]requirement.Expression) string {
 		var texts []string
 		for _, term := range terms {
-			texts = append(texts, kube.TermText(term))
+			rest := slices.DeleteFunc(slices.Clone(term), func(e requirement.Expression) bool { return e.Key == kube.NodeNameKey && e.Op == requirement.NotIn })
+			texts = append(texts, cmp.Or(kube.TermText(rest), "a node that is not there yet"))
 		}
 		return engine.AtMost(texts, 3)
 	}
-	return engine.Reason{Code: engine.RequirementsConflict, Have: words(own) + " for itself, but for its volumes " + words(volumes)}
+	have := words(own) + " for itself, but for its volumes " + words(volumes.Alternatives)
+	if volumes.Storage != "" {
+		have += ": " + volumes.Storage + " there"
+	}
+	return engine.Reason{Code: engine.RequirementsConflict, Have: have}
 }
 
 // objection says why the engine cannot plan for the pod at all: it is not valid, or it needs what no plan can give.
