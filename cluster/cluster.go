@@ -89,7 +89,8 @@ type Cluster struct {
 	nodes  *written[*corev1.Node]
 	pods   *written[*corev1.Pod]
 
-	passes atomic.Pointer[engine.EarlierPasses]
+	passes   atomic.Pointer[engine.EarlierPasses]
+	expected atomic.Pointer[map[string]engine.ExpectedPod]
 }
 
 // New returns the mirror of a cluster.
@@ -115,6 +116,9 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	}
 	c.confirmUnseen(ctx)
 	s := &engine.Snapshot{Now: c.Clock.Now(), NodeOverheadPrice: c.NodeOverheadPrice, EarlierPasses: cmp.Or(c.passes.Load(), &engine.EarlierPasses{})}
+	if s.ExpectedPods = map[string]engine.ExpectedPod{}; c.expected.Load() != nil {
+		s.ExpectedPods = *c.expected.Load()
+	}
 	if c.Commitments != nil {
 		s.Commitments = c.Commitments()
 	}
@@ -143,6 +147,9 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 
 // KeepPasses has the next snapshots say what passes of disruption have left. A process begins without any.
 func (c *Cluster) KeepPasses(passes *engine.EarlierPasses) { c.passes.Store(passes) }
+
+// KeepExpected has the next snapshots say what a plan has left. A process begins without anything.
+func (c *Cluster) KeepExpected(pods map[string]engine.ExpectedPod) { c.expected.Store(&pods) }
 
 // begin asks the API server itself which claims there are, at the start and after a creation without a clear answer. The
 // caches may begin with lists that are older than what an earlier process wrote just before its end; whoever believed them

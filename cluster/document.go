@@ -22,6 +22,7 @@ func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engi
 		NodeOverheadPrice: s.NodeOverheadPrice, Commitments: s.Commitments,
 
 		EarlierPasses:   s.EarlierPasses,
+		ExpectedPods:    s.ExpectedPods,
 		ScaleUps:        s.ScaleUps,
 		IgnoresOverlays: !c.Overlays, IgnoresBuffers: !c.Buffers, IgnoresRequests: !c.Requests,
 		IgnoresClaims: !c.DeviceClaims(),

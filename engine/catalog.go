@@ -19,6 +19,8 @@ type CatalogDocument struct {
 	Classes []Class   `json:"classes"`
 	// EarlierPasses is what the controller remembers of its passes of disruption.
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
+	// ExpectedPods is what the controller remembers of its plans.
+	ExpectedPods map[string]ExpectedPod `json:"expectedPods,omitempty"`
 	// NodeOverheadPrice is the snapshot's.
 	NodeOverheadPrice float64 `json:"nodeOverheadPrice,omitempty"`
 	// Commitments are the snapshot's.

@@ -38,6 +38,8 @@ type Plan struct {
 	Judgements []Judgement `json:"-"`
 	// Commitments says what becomes of each commitment, in order of their names, once the launches run. Only provisioning.Plan fills it.
 	Commitments []CommitmentUse `json:",omitempty"`
+	// ExpectedPods is what to give the next plan, as Snapshot.ExpectedPods. Only provisioning.Plan fills it, and only if it was given them.
+	ExpectedPods map[string]ExpectedPod `json:"-"`
 	// Passes is what to give the next pass, as Snapshot.EarlierPasses. Only disruption.Plan fills it, and only if it was given one.
 	Passes *EarlierPasses `json:"-"`
 	// Next names some of the nodes that go next, by pods: new pods had better not be put on them. Only disruption.Plan fills it.

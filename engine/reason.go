@@ -30,6 +30,7 @@ const (
 	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: what is wrong
 	ReplacementDear       Code = "ReplacementDear"       // Have: what could be had in a machine's place, at how many times the usual price
 	CheaperSoldOut        Code = "CheaperSoldOut"        // Have: what could be had, at how many times the usual price; Need: from when on that is paid
+	NotBound              Code = "NotBound"              // Key: the nodes where the pod was expected; Have: kube-scheduler's words
 	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: until when none is started
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
 	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
@@ -189,6 +190,7 @@ var messages = map[Code]string{
 	NotEnoughResources:    "needs {need} {key}, {have}",
 	ReplacementDear:       "everything cheaper that would do in its place is sold out, and what is left is {have}; it is replaced when something cheaper can be had",
 	CheaperSoldOut:        "everything cheaper that would do is sold out, and what is left is {have}; the pod waits for something cheaper, and has that from {need} on",
+	NotBound:              "kube-scheduler does not bind the pod to node {key}, where there is room for it by all that is known, so that it is expected there no more; kube-scheduler says: {have}",
 	LaunchesBackedOff:     "{have}; no such machine is started for it before {need}",
 	SoldOut:               "every offering that would do is sold out: {have}",
 	QuotaExceeded:         "quota {key} has {have}; the machine needs {need}",

@@ -101,6 +101,9 @@ type Snapshot struct {
 	// everything.
 	EarlierPasses *EarlierPasses
 
+	// ExpectedPods is what plans have left for the next one, by the UIDs of pods, empty before the first; nil where nobody keeps it.
+	ExpectedPods map[string]ExpectedPod
+
 	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no
 	// files.
 	Zones map[string]*time.Location `json:"-"`

@@ -55,6 +55,11 @@ func PodsNotTaken(f engine.LaunchFinding) Event {
 	return Event{Object: f.Claim, Warning: true, Reason: PodsDidNotFit, Message: fmt.Sprintf("%s (pod %s)", f.Why, f.Pods[0])}
 }
 
+// NotBound tells a pod's owner that kube-scheduler refuses the pod on a node that has room for it.
+func NotBound(pod *corev1.Pod, reason engine.Reason) Event {
+	return Event{Object: pod, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: 10 * time.Minute, Message: reason.Message()}
+}
+
 // PassIsSlow tells, about the Lease of the leader, that one of its loops takes longer than a minute for a pass.
 func PassIsSlow(lease *coordinationv1.Lease, loop string) Event {
 	return Event{

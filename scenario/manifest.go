@@ -390,7 +390,7 @@ func (m *manifest) finish() engine.Snapshot {
 	}
 	if m.catalog != nil && !m.catalog.Time.IsZero() {
 		m.snapshot.Now = m.catalog.Time.UTC()
-		m.snapshot.EarlierPasses, m.snapshot.ScaleUps = m.catalog.EarlierPasses, m.catalog.ScaleUps
+		m.snapshot.EarlierPasses, m.snapshot.ExpectedPods, m.snapshot.ScaleUps = m.catalog.EarlierPasses, m.catalog.ExpectedPods, m.catalog.ScaleUps
 	}
 	for _, l := range m.snapshot.LimitRanges {
 		defaultLimitRange(l)

@@ -256,7 +256,7 @@ commitment reserved machines=4 price=0.05 zone notin (c)
 	v, from := reflect.ValueOf(s).Elem(), reflect.ValueOf(full).Elem()
 	for i := range v.NumField() {
 		switch v.Type().Field(i).Name {
-		case "Now", "Classes", "EarlierPasses":
+		case "Now", "Classes", "EarlierPasses", "ExpectedPods":
 			continue
 		}
 		// Kubernetes objects are the API's own to marshal: one of each kind is enough.
@@ -269,6 +269,7 @@ commitment reserved machines=4 price=0.05 zone notin (c)
 	fillValue(t, reflect.ValueOf(&s.Classes[0]).Elem())
 	s.EarlierPasses = &engine.EarlierPasses{}
 	fillValue(t, reflect.ValueOf(s.EarlierPasses).Elem())
+	s.ExpectedPods = map[string]engine.ExpectedPod{"uid": {Node: "n", Since: s.Now, Refused: []string{"m"}}}
 	s.Classes[0].Pools = nil // what overlays make of classes follows from these, and is not written
 	s.Classes[0].Ref = *full.NodePools[0].Spec.Template.Spec.NodeClassRef
 	opt := engine.Options{}

@@ -29,7 +29,7 @@ func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 	}
 	return WriteDocuments(out, documents, engine.CatalogDocument{
 		APIVersion: engine.CatalogAPIVersion, Kind: engine.CatalogKind, Time: s.Now, Options: opt, Classes: s.ListedClasses(),
-		NodeOverheadPrice: s.NodeOverheadPrice, Commitments: s.Commitments, EarlierPasses: s.EarlierPasses, ScaleUps: s.ScaleUps,
+		NodeOverheadPrice: s.NodeOverheadPrice, Commitments: s.Commitments, EarlierPasses: s.EarlierPasses, ExpectedPods: s.ExpectedPods, ScaleUps: s.ScaleUps,
 		IgnoresClaims: s.Selectors == nil && concernsClaims(s),
 	})
 }

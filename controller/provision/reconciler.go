@@ -24,6 +24,7 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
 	"tenon.sh/engine/nomination"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/report"
@@ -33,6 +34,7 @@ const (
 	name         = "provisioner" // of this controller in metrics
 	writeAtOnce  = 32            // claims or pods written at the same time, by default
 	poolOfObject = "NodePool "   // how a note names a pool
+	podOfObject  = "Pod "        // and a pod
 )
 
 // Config is what a Reconciler is made of.
@@ -84,6 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.Cluster.KeepExpected(plan.ExpectedPods)
 	r.Metrics.Planned(name, r.Cluster.Clock.Since(began), waiting(plan), len(plan.Unplaced), invalid(plan))
 	r.Metrics.Together(plan)
 	view := newView(snap)
@@ -237,7 +240,12 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 	}
 	r.reportRefused(ctx, plan.Unplaced)
 	r.refusals.Tell(view.pods, plan.Unplaced)
+	notBound := map[string]engine.Reason{}
 	for _, note := range plan.Notes {
+		if note.Reason.Code == engine.NotBound {
+			notBound[note.Object] = note.Reason
+			continue
+		}
 		pool := view.pools[strings.TrimPrefix(note.Object, poolOfObject)]
 		switch {
 		case pool == nil:
@@ -249,6 +257,14 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 			r.Recorder.Publish(report.UnknownLimit(pool, note.Reason))
 		case note.Reason.Code == engine.LittleMemory:
 			r.Recorder.Publish(report.LittleMemory(pool, note.Reason))
+		}
+	}
+	if len(notBound) == 0 {
+		return
+	}
+	for _, pod := range view.pods {
+		if reason := notBound[podOfObject+kube.PodID(pod).String()]; !reason.OK() {
+			r.Recorder.Publish(report.NotBound(pod, reason))
 		}
 	}
 }

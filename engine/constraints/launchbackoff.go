@@ -16,6 +16,7 @@ import (
 	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/requirement"
 )
 
 // A machine may turn out to be another one than was planned: something taints it, its volume driver takes fewer volumes, it has less
@@ -135,6 +136,8 @@ type LaunchBackoffs struct {
 	Unfit   map[*corev1.Pod]*inventory.MachineInfo // the one that was started for the pod and cannot run it
 	// Dear are the pods that wait until there are cheaper machines, or until they have waited long enough for dear ones.
 	Dear map[*corev1.Pod]*ShapeBackoff
+	// Refused are the nodes, in order, that kube-scheduler does not bind the pod to, for a reason that is not known.
+	Refused map[*corev1.Pod][]string
 	// Unwritten holds the machines that show what no pool remembers yet, with one of the pods: they stay until it does.
 	Unwritten map[*inventory.MachineInfo]*corev1.Pod
 }
@@ -142,6 +145,7 @@ type LaunchBackoffs struct {
 type backoffKey struct {
 	of      *PodConstraints
 	backoff *ShapeBackoff
+	refused string
 }
 
 // DriverShape stands for all pods that claim devices of the driver: where it publishes none, none of them runs.
@@ -241,6 +245,7 @@ func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConst
 	if w.Backoffs == nil {
 		return have
 	}
+	have = w.withoutRefused(have, w.Backoffs.Refused[f.Pod])
 	b := w.Backoffs.Dear[f.Pod]
 	if b == nil && len(w.Backoffs.ByShape) > 0 {
 		b = w.silentDriver(have)
@@ -251,11 +256,34 @@ func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConst
 	if b == nil {
 		return have
 	}
-	key := backoffKey{have, b}
+	key := backoffKey{of: have, backoff: b}
 	out := w.byBackoff[key]
 	if out == nil {
 		clone := *have
 		out, clone.ID, clone.Backoff = &clone, len(w.list), b
+		w.byBackoff[key] = out
+		w.list = append(w.list, out)
+	}
+	return out
+}
+
+// withoutRefused leaves out the nodes that kube-scheduler does not bind the pod to.
+func (w *Reader) withoutRefused(have *PodConstraints, nodes []string) *PodConstraints {
+	if len(nodes) == 0 || !have.Objection.OK() {
+		return have
+	}
+	key := backoffKey{of: have, refused: strings.Join(nodes, " ")}
+	out := w.byBackoff[key]
+	if out == nil {
+		clone := *have
+		out, clone.ID = &clone, len(w.list)
+		others := requirement.Expect(kube.NodeNameKey, requirement.NotIn, nodes)
+		clone.Terms = nil
+		for _, term := range have.Terms {
+			if both, ok := kube.Intersect(append(slices.Clone(term), others)); ok {
+				clone.Terms = append(clone.Terms, both)
+			}
+		}
 		w.byBackoff[key] = out
 		w.list = append(w.list, out)
 	}

@@ -97,6 +97,11 @@ func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *
 		x.story.Notes = append(x.story.Notes, x.story.Resize.sentence(pod.Spec.NodeName))
 	}
 	x.story.Notes = append(x.story.Notes, claimNotes(s, pod)...)
+	for _, n := range plan.Notes {
+		if n.Object == "Pod "+x.story.Pod {
+			x.story.Notes = append(x.story.Notes, n.Reason.Message())
+		}
+	}
 	if text := ondemand.Sentence(s, pod); text != "" {
 		x.story.Notes = append(x.story.Notes, text)
 	}

@@ -27,6 +27,16 @@ func IsPending(pod *corev1.Pod) bool {
 	return false
 }
 
+// SchedulerWords is what kube-scheduler said last of a pod that it found no node for.
+func SchedulerWords(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Message != "" {
+			return c.Message
+		}
+	}
+	return "nothing"
+}
+
 // IsUntried reports whether the pod runs nowhere and kube-scheduler, which may, has not tried it yet.
 func IsUntried(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && IsActive(pod) && !OwnedByDaemonSet(pod) && !IsMirror(pod) &&

@@ -83,6 +83,14 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 			found[h.Pool()] = append(found[h.Pool()], finding)
 		}
 	}
+	out.Refused = j.addRefused(func(h *inventory.Machine, pod *corev1.Pod, why string) {
+		b := pools[h.Pool()]
+		if b == nil || !b.Note(h, constraints.ShapeOf(cache, cache.InfoOf(pod)), why, s.Now) {
+			return
+		}
+		out.Unwritten[h.MachineInfo] = pod
+		found[h.Pool()] = append(found[h.Pool()], engine.LaunchFinding{Claim: h.Claim, Pods: []engine.PodID{kube.PodID(pod)}, Why: why})
+	})
 	for _, pool := range s.NodePools {
 		b := pools[pool.Name]
 		b.Bound()

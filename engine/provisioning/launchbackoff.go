@@ -20,8 +20,11 @@ type knownBackoffs struct {
 
 // ReadBackoffs reads what the pools remember of machines that did not take their pods, and adds what their machines show.
 func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
-	judge := launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs}
-	return judge.Read()
+	return p.judge().Read()
+}
+
+func (p *Problem) judge() *launchbackoff.Judge {
+	return &launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs}
 }
 
 // optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.

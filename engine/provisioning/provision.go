@@ -45,6 +45,9 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	learned, forgotten := deviceplan.LearnedChanges(s, cache)
 	plan.Notes = append(append(plan.Notes, notes...), forgotten...)
 	plan.LearnedDevices = learned
+	if s.ExpectedPods != nil {
+		p.judge().Expected(plan, p.Backoffs.Refused)
+	}
 	return plan
 }
 

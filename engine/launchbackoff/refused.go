@@ -1,0 +1,94 @@
+package launchbackoff
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// bindPatience is how long a pod is expected on a node where there is room for it by all that is known. kube-scheduler tries every pod again after
+// five minutes at the latest, so that by then it has refused the pod there for a reason that is not known here.
+const bindPatience = 12 * time.Minute
+
+// refused lists the nodes, in order, that kube-scheduler does not bind the pod to though plans have expected it there.
+func (j *Judge) refused(pod *corev1.Pod, byName map[string]*inventory.Machine) []string {
+	e := j.Snapshot.ExpectedPods[string(pod.UID)]
+	out := slices.DeleteFunc(slices.Clone(e.Refused), func(name string) bool { return byName[name] == nil })
+	h := byName[e.Node]
+	if h == nil || j.Snapshot.Now.Sub(e.Since) < bindPatience || slices.ContainsFunc(h.Bound, kube.IsTerminating) || slices.Contains(out, e.Node) {
+		return out
+	}
+	out = append(out, e.Node)
+	slices.Sort(out)
+	return out
+}
+
+// addRefused adds the pods that kube-scheduler has refused again where plans expected them. A machine that was started for such a pod has
+// not taken it.
+func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why string)) map[*corev1.Pod][]string {
+	if len(j.Snapshot.ExpectedPods) == 0 {
+		return nil
+	}
+	byName, out := map[string]*inventory.Machine{}, map[*corev1.Pod][]string{}
+	for _, h := range j.Machines {
+		if h.Node != nil && !h.Goes {
+			byName[h.Node.Name] = h
+		}
+	}
+	for _, pod := range j.Pods.Unbound {
+		if !kube.IsPending(pod) {
+			continue
+		}
+		nodes := j.refused(pod, byName)
+		if len(nodes) == 0 {
+			continue
+		}
+		out[pod] = nodes
+		for _, name := range nodes {
+			if h := byName[name]; h.Claim != nil && slices.Contains(h.Planned, string(pod.UID)) {
+				unfit(h, pod, fmt.Sprintf("machine %s (%s) was started for such a pod, has room for it, and kube-scheduler does not bind it there: %s",
+					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], kube.SchedulerWords(pod)))
+			}
+		}
+	}
+	return out
+}
+
+// Expected is what the plan leaves for the next one: the pods that it expects on nodes that are there, and where they have been refused. A
+// note tells of each.
+func (j *Judge) Expected(plan *engine.Plan, refused map[*corev1.Pod][]string) {
+	on := map[engine.PodID]string{}
+	for _, p := range plan.Placements {
+		on[p.Pod] = p.Node
+	}
+	open := map[string]bool{}
+	for _, h := range j.Machines {
+		open[h.Name()] = h.Node != nil && h.Ready && !h.Node.Spec.Unschedulable && (h.Claim == nil || h.IsInitialized())
+	}
+	plan.ExpectedPods = map[string]engine.ExpectedPod{}
+	for _, pod := range j.Pods.Unbound {
+		if !kube.IsPending(pod) || kube.IsBufferPod(pod) {
+			continue
+		}
+		e := engine.ExpectedPod{Refused: refused[pod]}
+		if name := on[kube.PodID(pod)]; open[name] {
+			e.Node, e.Since = name, j.Snapshot.Now
+			if before := j.Snapshot.ExpectedPods[string(pod.UID)]; before.Node == name {
+				e.Since = before.Since
+			}
+		}
+		if e.Node != "" || len(e.Refused) > 0 {
+			plan.ExpectedPods[string(pod.UID)] = e
+		}
+		if len(e.Refused) > 0 {
+			plan.Notes = append(plan.Notes, engine.Note{Object: "Pod " + kube.PodID(pod).String(), Reason: engine.Reason{
+				Code: engine.NotBound, Key: engine.AtMost(e.Refused, 3), Have: kube.SchedulerWords(pod)}.Bounded()})
+		}
+	}
+}
