@@ -183,3 +183,18 @@ func DriversAskedFor(claim *v1.NodeClaim) []string {
 	}
 	return nil
 }
+
+// DrainEnds is when the pods of a claim that is being deleted have to be gone; zero for never.
+func DrainEnds(claim *v1.NodeClaim) time.Time {
+	if claim == nil || claim.DeletionTimestamp == nil {
+		return time.Time{}
+	}
+	if text, ok := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]; ok {
+		at, _ := time.Parse(time.RFC3339, text) // one that cannot be read is no deadline
+		return at
+	}
+	if period := claim.Spec.TerminationGracePeriod; period != nil {
+		return claim.DeletionTimestamp.Add(period.Duration)
+	}
+	return time.Time{}
+}

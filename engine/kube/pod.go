@@ -201,3 +201,11 @@ func priorityOf(pod *corev1.Pod) int32 {
 	}
 	return *pod.Spec.Priority
 }
+
+// GraceOf is how long the pod may take to end. The API server gives 30 seconds to a pod that does not say.
+func GraceOf(pod *corev1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return 30 * time.Second
+}

@@ -22,8 +22,6 @@ const (
 	tellAfter = 5 * time.Second
 	// quietDrain is how long a drain may take before people are told what it waits for.
 	quietDrain = 30 * time.Second
-	// podGrace is what the API server gives a pod that names no grace period.
-	podGrace = 30 * time.Second
 )
 
 // drain sends the pods away, in four tiers, and reports whether all are gone. That nothing is left is believed only when
@@ -129,11 +127,7 @@ func (x *termination) overdue(p *corev1.Pod) bool {
 	if kube.IsTerminating(p) {
 		return p.DeletionTimestamp.After(x.deadline)
 	}
-	grace := podGrace
-	if p.Spec.TerminationGracePeriodSeconds != nil {
-		grace = time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
-	}
-	left := x.deadline.Add(-grace).Sub(x.Now)
+	left := x.deadline.Add(-kube.GraceOf(p)).Sub(x.Now)
 	if left > 0 {
 		x.step.by(left)
 	}

@@ -3,6 +3,7 @@ package provisioning
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -166,11 +167,15 @@ func listFits(need, all, have corev1.ResourceList) bool {
 	return true
 }
 
+// placeAhead is how long before a pod that no drain sends away is ended by its machine's deadline a place for it is started: most machines
+// boot in less.
+const placeAhead = 5 * time.Minute
+
 // LeavingPods lists the pods that need another place because their machine is being removed.
 func (p *Problem) LeavingPods(h *inventory.Machine) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range h.Bound {
-		if kube.IsReschedulable(pod) && (h.Supposed && p.trial.Held || !p.stays(pod)) {
+		if kube.IsReschedulable(pod) && (h.Supposed && p.trial.Held || !p.stays(pod) || p.endsSoon(h, pod)) {
 			out = append(out, pod)
 		}
 	}
@@ -180,6 +185,12 @@ func (p *Problem) LeavingPods(h *inventory.Machine) []*corev1.Pod {
 // stays reports whether no drain sends the pod away: its annotation protects it now, or no eviction of it is ever allowed.
 func (p *Problem) stays(pod *corev1.Pod) bool {
 	return kube.ProtectionOf(pod, p.Snapshot.Now).Active || p.budgetsOfPods().NeverAllow(pod)
+}
+
+// endsSoon reports whether the deadline of the machine will end the pod in a moment, whatever protects it.
+func (p *Problem) endsSoon(h *inventory.Machine, pod *corev1.Pod) bool {
+	ends := kube.DrainEnds(h.Claim)
+	return !ends.IsZero() && !p.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
 }
 
 // toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
