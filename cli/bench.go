@@ -22,7 +22,7 @@ the same plans everywhere; only the times differ.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newBenchCost(), newBenchSolve(), newBenchConsolidate())
+	command.AddCommand(newBenchCost(), newBenchSolve(), newBenchConsolidate(), newBenchSmall())
 	return command
 }
 

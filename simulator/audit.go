@@ -27,6 +27,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 	for _, k := range w.kept {
 		out.Kept[k.Reason.Code]++
 	}
+	w.noteStays()
 	out.Idle = w.forgotten(s)
 	for _, m := range w.markets {
 		if m.cloud == nil {

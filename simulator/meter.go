@@ -89,6 +89,8 @@ type Result struct {
 	Waited Waited `json:"waited"`
 	// AtEnd is the world when it ended.
 	AtEnd AtEnd `json:"atEnd"`
+	// LongestStay is the longest of a node whose removal paid back; only with Config.Audit.
+	LongestStay Stay `json:"-"`
 }
 
 // Waited says how long pods waited, in seconds.
@@ -354,6 +356,6 @@ func (w *World) result(ctx context.Context) *Result {
 	if n := len(m.waits); n > 0 {
 		r.Waited = Waited{Median: m.waits[n/2], P99: m.waits[n*99/100], Most: m.waits[n-1]}
 	}
-	r.AtEnd = w.atEnd(ctx)
+	r.AtEnd, r.LongestStay = w.atEnd(ctx), w.longestStay
 	return r
 }

@@ -187,6 +187,9 @@ func (w *World) disrupt(ctx context.Context) {
 	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
 		w.audit(s, opt, plan)
+		if w.cfg.Policy != Baseline {
+			w.auditStays(plan)
+		}
 	}
 	if w.cfg.Policy == Baseline {
 		plan.Disruptions = w.baselineDisruptions(s, plan)

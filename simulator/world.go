@@ -139,13 +139,15 @@ type World struct {
 	cache  inventory.Cache
 	passes *engine.EarlierPasses // of disruption
 	baseline
-	kept       []engine.Kept
-	pressing   bool // the last look at the nodes found some that go for another reason than their price
-	departed   int  // pods that have left nodes since, but for nodes that go themselves
-	unplaced   bool // the last plan had no machine for some pod
-	meter      *meter
-	violations []string
-	devices    devices
+	kept        []engine.Kept
+	stays       map[string]time.Time // since when nodes stay that should go, by name; with Audit
+	longestStay Stay
+	pressing    bool // the last look at the nodes found some that go for another reason than their price
+	departed    int  // pods that have left nodes since, but for nodes that go themselves
+	unplaced    bool // the last plan had no machine for some pod
+	meter       *meter
+	violations  []string
+	devices     devices
 }
 
 // New makes a world.

@@ -19,35 +19,33 @@ func (s *search) replace(gone []int) bool {
 		return false
 	}
 	loads := s.take(gone)
-	bought, machines := s.purchase(loads, limit)
-	if machines > 0 {
+	bought, ok := s.purchase(loads, limit)
+	if ok {
 		limit = bought
 	}
 	s.spread(loads, false)
 	rest := slices.DeleteFunc(loads, func(l load) bool { return l.n == 0 })
-	paid, more := 0.0, 0
-	if len(rest) > 0 {
-		paid, more = s.purchase(rest, limit)
+	paid, found := 0.0, len(rest) == 0
+	if !found {
+		paid, found = s.purchase(rest, limit)
 	}
-	beside := (more > 0 || len(rest) == 0) && paid < limit // the loads find room beside what is bought for the rest
-	if beside {
-		machines, bought = more, paid
-	}
-	// The one machine that is bought for the first has room for the others, which follow.
-	if !beside && machines == 0 || !s.allowed(gone, machines <= 1) {
-		s.undo(gone)
-		return false
-	}
-	if !beside {
+	switch {
+	case !ok && !(found && paid < limit) || !s.allowed(gone):
+	case found && paid < limit:
+		s.commit(gone, paid)
+		return true
+	case ok:
 		s.undo(nil)
+		s.commit(gone, bought)
+		return true
 	}
-	s.commit(gone, bought)
-	return true
+	s.undo(gone)
+	return false
 }
 
-// purchase is the price and the number of machines that hold the loads, if the price is less than limit: one, or several of which each
-// gives the most worth for its price. The number is 0 if there are none.
-func (s *search) purchase(loads []load, limit float64) (paid float64, machines int) {
+// purchase is the price of machines that hold the loads, if it is less than limit: one, or several of which each gives the
+// most worth for its price.
+func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 	value := 0.0
 	sum := make(capacity.Vector, len(s.p.Worth))
 	admitted := bitset.Full(len(s.p.Options))
@@ -57,7 +55,7 @@ func (s *search) purchase(loads []load, limit float64) (paid float64, machines i
 		admitted.And(s.p.Classes[l.class].Options)
 	}
 	if value >= limit {
-		return 0, 0
+		return 0, false
 	}
 	if s.shares(loads) {
 		for _, o := range s.options {
@@ -67,15 +65,15 @@ func (s *search) purchase(loads []load, limit float64) (paid float64, machines i
 			}
 			s.effort--
 			if admitted.Has(o) && sum.Fits(option.Allocatable) {
-				limit, paid, machines = option.Price, option.Price, 1
+				limit, paid, ok = option.Price, option.Price, true
 				break
 			}
 		}
 	}
-	if several, n := s.several(loads, limit); n > 0 {
-		return several, n
+	if several, found := s.several(loads, limit); found {
+		return several, true
 	}
-	return paid, machines
+	return paid, ok
 }
 
 // shares reports whether one machine takes so many pods of each kind.
@@ -101,7 +99,7 @@ func (s *search) shares(loads []load) bool {
 }
 
 // several buys the machine that gives the most worth for its price, again and again, for less than limit in all.
-func (s *search) several(loads []load, limit float64) (paid float64, machines int) {
+func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 	left := s.byClass(loads)
 	for len(left) > 0 {
 		value := 0.0
@@ -109,7 +107,7 @@ func (s *search) several(loads []load, limit float64) (paid float64, machines in
 			value += float64(float64(l.n) * s.worth[l.class])
 		}
 		if paid+value >= limit {
-			return 0, 0
+			return 0, false
 		}
 		price, most := 0.0, 0.0
 		for _, o := range s.promising {
@@ -126,15 +124,15 @@ func (s *search) several(loads []load, limit float64) (paid float64, machines in
 			}
 		}
 		if most == 0 {
-			return 0, 0
+			return 0, false
 		}
-		paid, machines = paid+price, machines+1
+		paid += price
 		for i, n := range s.best {
 			left[i].n -= n
 		}
 		left = slices.DeleteFunc(left, func(l load) bool { return l.n == 0 })
 	}
-	return paid, machines
+	return paid, true
 }
 
 // byClass adds up loads of the same class that follow each other.

@@ -246,18 +246,18 @@ func (s *search) remove(j int) {
 		return
 	}
 	left := s.take([]int{j})
-	if s.spread(left, true) && s.allowed([]int{j}, false) {
+	if s.spread(left, true) && s.allowed([]int{j}) {
 		s.commit([]int{j}, 0)
 		return
 	}
 	s.undo([]int{j})
 }
 
-// allowed reports whether the caps leave room for all of the machines to go, and notes it if not. In turn, they leave room for one of them
-// now, and the others can go later: each could go if it were the only one.
-func (s *search) allowed(gone []int, inTurn bool) bool {
+// allowed reports whether the caps leave room for the machines to go, one after the other at least, and notes it if not. In turn, some go
+// now and the others later: each could go if it were the only one.
+func (s *search) allowed(gone []int) bool {
 	later := s.beyond(gone)
-	if len(later) == 0 || inTurn && len(later) < len(gone) && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
+	if len(later) == 0 || len(later) == 1 && len(gone) == 2 && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
 		return true
 	}
 	for _, j := range gone {

@@ -47,16 +47,10 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 	return out
 }
 
-// reservePart takes the places of all machines of a part in all budgets, or of none. If one machine replaces the part, those that have to
-// go later follow, because the pods of the first leave room for theirs on that machine.
+// reservePart takes the places of all machines of a part in all budgets, or of none. Those that have to go later follow: they are not
+// counted.
 func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
-	first := p.Machines
-	if len(p.Launches) == 1 {
-		first = slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() })
-	}
-	if len(first) == 0 {
-		first = p.Machines
-	}
+	first := c.firstOf(p)
 	if refused := c.reserveAll(first, m); refused != nil {
 		for _, h := range p.Machines {
 			c.setReason(h, refused(h))
@@ -70,6 +64,17 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 		}
 	}
 	return true
+}
+
+// firstOf lists the machines of the part that go now. If one machine replaces the part, those that have to go later can follow. Of several
+// new machines one could be without pods until then, and would be removed again: the part goes together.
+func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
+	if len(p.Launches) == 1 {
+		if first := slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() }); len(first) > 0 {
+			return first
+		}
+	}
+	return p.Machines
 }
 
 // reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns what to say of each.

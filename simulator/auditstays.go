@@ -1,0 +1,85 @@
+package simulator
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/kube"
+)
+
+// Stay is a node that stayed although consolidation would have removed it but for a limit of the pace, or although the other nodes had
+// room for its pods.
+type Stay struct {
+	Node   string
+	Reason engine.Code // the last one for which it stayed
+	Time   time.Duration
+}
+
+// paced are the reasons that time alone should end.
+var paced = []engine.Code{engine.OwnerMoved, engine.BudgetExhausted, engine.EvictionBlocked, engine.PodsExpected, engine.Unsettled, engine.TakenBack}
+
+// auditStays looks for the node that stays longest although its removal pays back.
+func (w *World) auditStays(plan *engine.Plan) {
+	stays := map[string]time.Time{}
+	for _, k := range plan.Kept {
+		s := w.seats[k.Node]
+		if s == nil || s.leaving || !slices.Contains(paced, k.Reason.Code) && (k.Reason.Code != engine.NoCheaperPlace || !w.roomBeside(s)) {
+			continue
+		}
+		stays[k.Node] = w.clock.now
+		if since, known := w.stays[k.Node]; known {
+			stays[k.Node] = since
+		}
+	}
+	w.stays = stays
+	w.noteStays()
+}
+
+// noteStays notes the longest of the stays up to now.
+func (w *World) noteStays() {
+	for _, name := range slices.Sorted(maps.Keys(w.stays)) {
+		if t := w.clock.now.Sub(w.stays[name]); t > w.longestStay.Time {
+			i := slices.IndexFunc(w.kept, func(k engine.Kept) bool { return k.Node == name })
+			w.longestStay = Stay{name, w.kept[i].Reason.Code, t}
+		}
+	}
+}
+
+// roomBeside reports whether the pods of the node have room on others, put there one after the other, the largest first. It does so
+// for pods without rules about other pods only.
+func (w *World) roomBeside(from *seat) bool {
+	var moving []*unit
+	for _, u := range from.units {
+		if !kube.IsReschedulable(u.pod) {
+			continue
+		}
+		if u.pod.Spec.Affinity != nil || len(u.pod.Spec.TopologySpreadConstraints) > 0 {
+			return false
+		}
+		moving = append(moving, u)
+	}
+	slices.SortStableFunc(moving, func(a, b *unit) int { return slices.Compare(b.need, a.need) })
+	came := map[*seat]*seat{} // copies that hold what has come
+	return len(moving) > 0 && !slices.ContainsFunc(moving, func(u *unit) bool {
+		for _, s := range w.seatList {
+			if claim := w.claimOf(s); s == from || s.leaving || !s.alive || claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) || len(s.node.Spec.Taints) > 0 || !labels.SelectorFromSet(u.pod.Spec.NodeSelector).Matches(labels.Set(s.node.Labels)) {
+				continue
+			}
+			to := came[s]
+			if to == nil {
+				to = &seat{room: s.room, used: slices.Clone(s.used)}
+			}
+			if to.holds(u.need) > 0 {
+				came[s] = to
+				to.used.add(u.need, 1)
+				return false
+			}
+		}
+		return true
+	})
+}
