@@ -127,6 +127,7 @@ func TestZonesThatFilesNameAreOffered(t *testing.T) {
 		{"the government's", poolOf("p", ec2Ref, zone("In", "us-gov-west-1b")), "", "us-gov-west-1a us-gov-west-1b us-gov-west-1c"},
 		{"a local zone", poolOf("p", ec2Ref, zone("In", "us-west-2-lax-1a")), "", "us-west-2-lax-1a us-west-2a us-west-2b us-west-2c"},
 		{"two regions", poolOf("p", ec2Ref, zone("In", "eu-west-1a")) + poolOf("q", ec2Ref, zone("In", "us-east-1f")), "", "eu-west-1a eu-west-1b eu-west-1c us-east-1a us-east-1b us-east-1c us-east-1f"},
+		{"the label of a volume", poolOf("p", ec2Ref, "") + "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v, labels: {topology.kubernetes.io/zone: us-east-1d__us-east-1f}}\n", "", "us-east-1a us-east-1b us-east-1c us-east-1d us-east-1f"},
 		{"a pod", poolOf("p", ec2Ref, "") + pod + "  nodeSelector: {topology.kubernetes.io/zone: eu-north-1a}\n", "", "eu-north-1a eu-north-1b eu-north-1c"},
 		{"a pod's affinity", poolOf("p", ec2Ref, "") + pod + "  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" + zone("In", "eu-north-1a") + "]}]}}}\n", "", "eu-north-1a eu-north-1b eu-north-1c"},
 		{"a volume", poolOf("p", ec2Ref, "") + "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec:\n  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.ebs.csi.aws.com/zone, operator: In, values: [eu-north-1b]}]}]}}\n", "", "eu-north-1a eu-north-1b eu-north-1c"},

@@ -103,8 +103,8 @@ func (a *atlas) add(key string, unwanted bool, values ...string) {
 }
 
 func (a *atlas) addLabels(labels map[string]string) {
-	for key, value := range labels {
-		a.add(key, false, value)
+	for key, text := range labels {
+		a.add(key, false, strings.Split(text, "__")...) // a volume's label may name several zones, or regions
 	}
 	if zone, id := labels[corev1.LabelTopologyZone], labels[awsv1.ZoneIDLabelKey]; catalog.RegionOf(zone) != "" && id != "" {
 		a.idOf[zone] = id

@@ -92,6 +92,34 @@ func (m *Pool) Missing(e requirement.Expression) engine.Reason {
 	return r
 }
 
+// Nearest is the term of which the pool meets most by itself: what it meets of that, and why it does not meet the rest, at most so many
+// reasons. A term that asks for nodes without a label that all of them have comes last, because another one says better what is wanted.
+func (m *Pool) Nearest(terms [][]requirement.Expression, most int) (met []requirement.Expression, misses []engine.Reason, ok bool) {
+	furthest := 0
+	for _, term := range terms {
+		var here []requirement.Expression
+		var reasons []engine.Reason
+		far := 0
+		for _, e := range term {
+			r := m.Missing(e)
+			switch {
+			case r.OK():
+				here = append(here, e)
+				far++
+			case e.Op == requirement.DoesNotExist:
+				far -= len(term) + 1
+			}
+			if !r.OK() && len(reasons) < most {
+				reasons = append(reasons, r)
+			}
+		}
+		if !ok || far > furthest {
+			met, misses, furthest, ok = here, reasons, far, true
+		}
+	}
+	return met, misses, ok
+}
+
 func (m *Pool) valuesText(k int, set bitset.Set) string {
 	var values []string
 	for b := set.Next(0); b >= 0; b = set.Next(b + 1) {

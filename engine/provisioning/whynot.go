@@ -200,29 +200,17 @@ func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.
 		}
 		return []engine.Reason{r}, rest
 	}
-	out = []engine.Reason{{Code: engine.RequirementsConflict, Have: "its node affinity has no term that any node could meet"}}
-	furthest := -1
-	for _, term := range c.Told {
-		var met []requirement.Expression
-		var misses []engine.Reason
-		for _, e := range term {
-			if r := pool.Missing(e); r.OK() {
-				met = append(met, e)
-			} else if len(misses) < mostObstacles {
-				misses = append(misses, r)
-			}
-		}
-		if len(met) <= furthest {
-			continue
-		}
-		furthest, out = len(met), misses
-		if len(misses) == 0 {
-			out = []engine.Reason{{Code: engine.RequirementsConflict, Have: kube.TermText(term)}}
-		} else if way, ok := pool.Way(met); ok {
-			rest = way.Options
-		}
+	met, misses, ok := pool.Nearest(c.Told, mostObstacles)
+	switch {
+	case !ok:
+		return []engine.Reason{{Code: engine.RequirementsConflict, Have: "its node affinity has no term that any node could meet"}}, rest
+	case len(misses) == 0:
+		return []engine.Reason{{Code: engine.RequirementsConflict, Have: kube.TermText(met)}}, rest
 	}
-	return out, rest
+	if way, ok := pool.Way(met); ok {
+		rest = way.Options
+	}
+	return misses, rest
 }
 
 // roomRefusals name the resources that no able option has enough of, each with the largest there is, and then what the nearest
