@@ -13,10 +13,11 @@ import (
 )
 
 // IsPending reports whether the pod waits for a machine: kube-scheduler has tried it and found no node, and it is not
-// one that a DaemonSet or a kubelet runs. A pod that is nominated to a node waits no longer; provisioning.Plan looks at that
+// one that a DaemonSet or a kubelet runs. kube-scheduler never tries a pod with scheduling gates, whatever somebody has written into its
+// status. A pod that is nominated to a node waits no longer; provisioning.Plan looks at that
 // itself, because the node may be gone.
 func IsPending(pod *corev1.Pod) bool {
-	if pod.Spec.NodeName != "" || !IsActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
+	if pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || !IsActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
 		return false
 	}
 	for _, c := range pod.Status.Conditions {
