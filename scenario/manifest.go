@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -108,7 +109,8 @@ type manifest struct {
 	makers  map[*corev1.Pod]string // the workloads of pods that are not in the files
 	// refusedBy is why admission does not let a pod in.
 	refusedBy map[*corev1.Pod]string
-	ignored   map[string]int // objects that are not read, by kind and group
+	uncounted []*policyv1.PodDisruptionBudget // those without a status
+	ignored   map[string]int                  // objects that are not read, by kind and group
 	said      []string
 	unfilled  map[string]string // what is to be said of files that hold templates or variables
 }
@@ -250,7 +252,7 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 	case "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps", "Job.batch", "ReplicationController":
 		return m.addWorkload
 	case "PodDisruptionBudget.policy":
-		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.PodDisruptionBudgets) }
+		return m.addBudget
 	case "LimitRange":
 		return func(u *unstructured.Unstructured) error { return decode(m, u, &m.snapshot.LimitRanges) }
 	case "PersistentVolume":
@@ -408,6 +410,9 @@ func (m *manifest) finish() engine.Snapshot {
 	}
 	m.noteSelectors()
 	m.admit()
+	for _, b := range m.uncounted {
+		m.completeBudget(b)
+	}
 	m.completeAges()
 	m.completeVolumes()
 	for _, p := range m.snapshot.NodePools {

@@ -25,7 +25,8 @@ type workload struct {
 	template  corev1.PodTemplateSpec
 	claims    []corev1.PersistentVolumeClaim // of every pod
 	pods      int
-	firstName int // the number of the first pod
+	firstName int    // the number of the first pod
+	idle      string // why its controller makes no pods, although it asks for some; "" if it makes them
 }
 
 // mostPods bounds what one workload is expanded to: a typing error should not fill the memory.
@@ -77,6 +78,9 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
 		w.owner.Kind = "ReplicaSet" // which a Deployment's pods belong to
+		if list[0].Spec.Paused && list[0].Status.Replicas == 0 {
+			w.idle = "it is paused"
+		}
 	case "ReplicaSet":
 		var list []*appsv1.ReplicaSet
 		if err := decode(m, u, &list); err != nil {
@@ -113,6 +117,9 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		}
 		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, jobPods(list[0], m.snapshot.Now)
+		if by := ptr.Deref(list[0].Spec.ManagedBy, batchv1.JobControllerName); by != batchv1.JobControllerName {
+			w.idle = "it is managed by " + by
+		}
 	}
 	return w, nil
 }
@@ -174,6 +181,12 @@ func (m *manifest) expandWorkloads() {
 		if w.meta.DeletionTimestamp != nil || m.hasPods(w) || m.hasOwner(w) {
 			continue
 		}
+		if w.idle != "" {
+			if w.pods > 0 && !m.ownsWorkload(w) {
+				m.note("%s %s/%s: %s, so no pods are planned for it", w.kind, w.meta.Namespace, w.meta.Name, w.idle)
+			}
+			continue
+		}
 		if w.kind == "Deployment" {
 			m.snapshot.ReplicaSets = append(m.snapshot.ReplicaSets, replicaSetOf(w))
 		}
@@ -214,13 +227,17 @@ func ownedBy(owners []metav1.OwnerReference, owner metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == owner.Kind && o.Name == owner.Name })
 }
 
-// hasOwner reports whether the workload is made by another one in the files.
+// hasOwner reports whether the workload is made by another one in the files, whose pods are planned. A paused Deployment makes no
+// ReplicaSets, but keeps those that it has.
 func (m *manifest) hasOwner(w workload) bool {
-	return slices.ContainsFunc(m.workloads, func(o workload) bool {
-		return o.meta.Namespace == w.meta.Namespace && slices.ContainsFunc(w.meta.OwnerReferences, func(r metav1.OwnerReference) bool {
-			return r.Kind == o.kind && r.Name == o.meta.Name
-		})
-	})
+	return slices.ContainsFunc(m.workloads, func(o workload) bool { return o.idle == "" && o.makes(w) })
+}
+
+// ownsWorkload reports whether the workload has made another one in the files.
+func (m *manifest) ownsWorkload(w workload) bool { return slices.ContainsFunc(m.workloads, w.makes) }
+
+func (w workload) makes(other workload) bool {
+	return w.meta.Namespace == other.meta.Namespace && ownedBy(other.meta.OwnerReferences, metav1.OwnerReference{Kind: w.kind, Name: w.meta.Name})
 }
 
 // addPodOf adds a pod of the workload, and its claims but those that are there.
