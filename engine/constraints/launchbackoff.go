@@ -211,15 +211,22 @@ func (b *LaunchBackoff) Note(h *inventory.Machine, shape, why string, now time.T
 	return true
 }
 
-// Correct forgets of a type that it does not take pods that the machine, which was asked for later, has taken.
+// Correct forgets of a type that it does not take pods that the machine has taken since: a later machine, or the same one, whose taint has
+// gone. What is left of the failure was in vain once less often.
 func (b *LaunchBackoff) Correct(h *inventory.Machine, cache *inventory.Cache) {
 	kind := h.Labels[corev1.LabelInstanceTypeStable]
-	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool {
-		return len(f.InstanceTypes) == 1 && f.InstanceTypes[0] == kind && h.Claim.CreationTimestamp.After(f.Last) &&
-			slices.ContainsFunc(h.Bound, func(pod *corev1.Pod) bool {
-				return slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(cache, cache.InfoOf(pod)) == f.Shape
-			})
-	})
+	for i := range b.Failures {
+		f := &b.Failures[i]
+		at := slices.Index(f.InstanceTypes, kind)
+		took := func(pod *corev1.Pod) bool {
+			later := h.Claim.CreationTimestamp.After(f.Last) || inventory.BoundAt(pod).After(f.Last)
+			return later && slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(cache, cache.InfoOf(pod)) == f.Shape
+		}
+		if at >= 0 && slices.ContainsFunc(h.Bound, took) {
+			f.InstanceTypes, f.Count = slices.Delete(slices.Clone(f.InstanceTypes), at, at+1), max(1, f.Count-1)
+		}
+	}
+	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool { return len(f.InstanceTypes) == 0 })
 }
 
 // CorrectDrivers forgets of a type that drivers publish nothing on it if they have on the machine, late as that may be.

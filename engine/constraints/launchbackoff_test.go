@@ -179,6 +179,49 @@ func TestAMachineThatTakesThePodClearsItsType(t *testing.T) {
 	}
 }
 
+// The taint was an agent's, and went late: the machine that did not take its pod takes it after all.
+func TestTheSameMachineClearsItsTypeOnceItTakesThePod(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		bound time.Duration // before the second plan
+		want  bool
+	}{{"bound since", 10 * time.Second, true}, {"bound before it was found out", 3 * time.Minute, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")
+			scenariotest.WriteBackoffs(s, provisioning.Plan(s, engine.Options{}, nil))
+			s.Now = s.Now.Add(2 * time.Minute)
+			s.Nodes[0].Spec.Taints = nil
+			s.Pods[0].Spec.NodeName, s.Pods[0].Status.Phase = s.Nodes[0].Name, corev1.PodRunning
+			s.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.Now.Add(-c.bound))}}
+			plan := provisioning.Plan(s, engine.Options{}, nil)
+			if forgotten := len(plan.Backoffs) == 1 && plan.Backoffs[0].Text == ""; forgotten != c.want {
+				t.Errorf("what is written down: %+v", plan.Backoffs)
+			}
+		})
+	}
+}
+
+// The machine of one of two types takes the pod after all: the other one has failed once.
+func TestOfTwoTypesTheOneThatTakesThePodIsCleared(t *testing.T) {
+	t.Parallel()
+	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09")
+	scenariotest.WriteBackoffs(s, provisioning.Plan(s, engine.Options{}, nil))
+	failures := constraints.LaunchFailures(s, s.NodePools[0])
+	failures[0].InstanceTypes, failures[0].Count = append(failures[0].InstanceTypes, "three"), 2
+	s.NodePools[0].Annotations[v1.LaunchBackoffAnnotationKey] = (&constraints.LaunchBackoff{Failures: failures}).Text(s, s.NodePools[0])
+	s.Now = s.Now.Add(10 * time.Second)
+	s.Nodes[0].Spec.Taints = nil
+	s.Pods[0].Spec.NodeName, s.Pods[0].Status.Phase = s.Nodes[0].Name, corev1.PodRunning
+	s.Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.Now.Add(-time.Second))}}
+	scenariotest.WriteBackoffs(s, provisioning.Plan(s, engine.Options{}, nil))
+	left := constraints.LaunchFailures(s, s.NodePools[0])
+	if len(left) != 1 || left[0].Count != 1 || !slices.Equal(left[0].InstanceTypes, []string{"three"}) {
+		t.Errorf("what is left: %+v", left)
+	}
+}
+
 // Whoever makes pods of ever new shapes does not make the pool's annotation grow for ever: the newest are kept.
 func TestAPoolRemembersSoManyShapes(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func (f *PodInfo) startTime() time.Duration {
 	f.started, f.startedKnown = -1, true
 	for _, c := range f.Pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			f.started = c.LastTransitionTime.Sub(boundAt(f.Pod))
+			f.started = c.LastTransitionTime.Sub(BoundAt(f.Pod))
 		}
 	}
 	return f.started

@@ -59,7 +59,7 @@ func IsBrief(pod *corev1.Pod) bool {
 	if kube.OwnedBy(pod, "batch/v1", "Job") {
 		return true
 	}
-	return !kube.IsActive(pod) && podEvent(pod).Sub(boundAt(pod)) < briefLife
+	return !kube.IsActive(pod) && podEvent(pod).Sub(BoundAt(pod)) < briefLife
 }
 
 // BriefPodLeft is when a brief pod was last recorded to have left, the zero time if none was.
@@ -71,8 +71,8 @@ func BriefPodLeft(claim *v1.NodeClaim) time.Time {
 	return t
 }
 
-// boundAt is when the pod came to its node.
-func boundAt(pod *corev1.Pod) time.Time {
+// BoundAt is when the pod came to its node.
+func BoundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			return c.LastTransitionTime.Time
@@ -83,7 +83,7 @@ func boundAt(pod *corev1.Pod) time.Time {
 
 // podEvent is when the pod was bound, began to end, or ended, whichever came last.
 func podEvent(pod *corev1.Pod) time.Time {
-	last := boundAt(pod)
+	last := BoundAt(pod)
 	if pod.DeletionTimestamp != nil {
 		begun := pod.DeletionTimestamp.Time
 		if pod.DeletionGracePeriodSeconds != nil {

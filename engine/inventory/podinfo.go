@@ -103,7 +103,7 @@ func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
 	f := &PodInfo{
 		Pod: pod, id: kube.Mixed(number), hash: hashOf(pod), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
 		Labels: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), DaemonKey: daemonKey(pod),
-		created: pod.CreationTimestamp.Time, boundAt: boundAt(pod), weight: min(max(kube.EvictionCost(pod), 0.1), 10),
+		created: pod.CreationTimestamp.Time, boundAt: BoundAt(pod), weight: min(max(kube.EvictionCost(pod), 0.1), 10),
 	}
 	if name := ownerKey(pod); name != "" {
 		f.Owner = r.ownerNamed(name)

@@ -91,3 +91,10 @@ func IsEphemeralTaint(t corev1.Taint) bool {
 	}
 	return strings.HasPrefix(t.Key, "readiness.k8s.io/") || strings.HasSuffix(t.Key, "/agent-not-ready")
 }
+
+// SaysState reports whether the taint says how the node does at the moment, not what it is.
+func SaysState(t corev1.Taint) bool {
+	domain, _, _ := strings.Cut(t.Key, "/")
+	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io" || strings.HasSuffix(domain, "karpenter.sh") || domain == "tenon.sh" ||
+		IsEphemeralTaint(t)
+}

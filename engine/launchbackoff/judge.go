@@ -122,14 +122,7 @@ func shows(h *inventory.Machine, now time.Time) bool {
 // showsAll reports whether it shows all else too: it is ready, or has been so for long enough to miss what it does not have, and
 // nothing that passes keeps pods off.
 func showsAll(h *inventory.Machine) bool {
-	return (h.IsInitialized() || h.Misses) && h.Ready && !slices.ContainsFunc(h.Taints, passes)
-}
-
-// passes reports whether the taint says how the node does at the moment, not what it is.
-func passes(t corev1.Taint) bool {
-	domain, _, _ := strings.Cut(t.Key, "/")
-	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io" || strings.HasSuffix(domain, "karpenter.sh") || domain == "tenon.sh" ||
-		kube.IsEphemeralTaint(t)
+	return (h.IsInitialized() || h.Misses) && h.Ready && !slices.ContainsFunc(h.Taints, kube.SaysState)
 }
 
 // unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
@@ -148,6 +141,9 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 			promised := h.Claim.Status.Allocatable[name]
 			return subject + fmt.Sprintf("its node has %s %s for pods instead of %s, and with the DaemonSets' pods %s are asked for", have.String(), name, promised.String(), all.String())
 		}
+	}
+	if text := stuck(h); text != "" {
+		return subject + text
 	}
 	if !showsAll(h) {
 		return ""
@@ -176,6 +172,20 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 			if slices.ContainsFunc(w.Ports, held.Collides) {
 				return subject + fmt.Sprintf("pod %s of its node holds the port %s", kube.PodID(pod), kube.PortText(held))
 			}
+		}
+	}
+	return ""
+}
+
+// stuck says which taint that nodes lose by themselves has kept the machine from being ready in time, empty for none: the agent that takes it
+// off does not do so there.
+func stuck(h *inventory.Machine) string {
+	if !h.Overdue || !h.Ready {
+		return ""
+	}
+	for _, t := range h.Node.Spec.Taints {
+		if kube.IsStartupTaint(h.Claim, t) || kube.IsEphemeralTaint(t) {
+			return fmt.Sprintf("its node has not lost the taint %s in time: see whether the agent that takes it off runs there", kube.TaintText(t))
 		}
 	}
 	return ""

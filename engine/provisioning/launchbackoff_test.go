@@ -117,6 +117,33 @@ func TestAMachineThatNeverJoinedIsNotStartedAgainAtOnce(t *testing.T) {
 	}
 }
 
+// An agent that never takes its taint off will not on the next machine of the type either.
+func TestAMachineWhoseAgentNeverStartsIsNotStartedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		registered string
+		want       []string
+	}{{"14m", nil}, {"16m", []string{"three"}}} {
+		t.Run(c.registered, func(t *testing.T) {
+			t.Parallel()
+			s := scenariotest.Cluster(t,
+				"pool general",
+				"type two   cpu=2 mem=4Gi zones=a price=0.05",
+				"type three cpu=3 mem=6Gi zones=a price=0.09",
+				"node n pool=general type=two zone=a age=17m launched="+c.registered+" registered="+c.registered+" uninitialized planned=web taint=ebs.csi.aws.com/agent-not-ready:NoExecute",
+				"pod web cpu=1",
+			)
+			plan := provisioning.Plan(s, engine.Options{}, nil)
+			if got := scenariotest.Bought(plan); !slices.Equal(got, c.want) || len(plan.Backoffs) != len(c.want) {
+				t.Fatalf("machines of types %v are started, written down: %+v", got, plan.Backoffs)
+			}
+			if c.want != nil && !strings.Contains(plan.Backoffs[0].Found[0].Why, "has not lost the taint ebs.csi.aws.com/agent-not-ready:NoExecute in time") {
+				t.Errorf("why: %s", plan.Backoffs[0].Found[0].Why)
+			}
+		})
+	}
+}
+
 // The node is initialized a moment before its claim says so, and nobody waits for that moment.
 func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
 	t.Parallel()
