@@ -130,7 +130,7 @@ func (j *Judge) ready(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim
 		end.Spec.Taints = append(end.Spec.Taints, v1.CoreTaints(claim.Spec.Taints)...)
 	}
 	end.Spec.Taints = slices.DeleteFunc(end.Spec.Taints, func(t corev1.Taint) bool {
-		return kube.IsEphemeralTaint(t) || slices.ContainsFunc(claim.Spec.StartupTaints, func(s v1.Taint) bool {
+		return kube.IsEphemeralTaint(t) || kube.IsUndeclared(claim, t) || slices.ContainsFunc(claim.Spec.StartupTaints, func(s v1.Taint) bool {
 			return s.Key == t.Key && s.Effect == t.Effect
 		})
 	})

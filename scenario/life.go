@@ -224,6 +224,11 @@ func (x *lifeRun) write(step lifecycle.Step) (more bool) {
 	for _, n := range step.Nodes {
 		x.putNode(n)
 	}
+	if step.Pool != nil {
+		c := &changes{x, "pool " + step.Pool.Name}
+		c.meta(x.life.Pool, step.Pool)
+		put(&x.s.NodePools, step.Pool)
+	}
 	if step.Claim != nil {
 		x.putClaim(step.Claim)
 	}

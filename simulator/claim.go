@@ -261,6 +261,9 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	for _, node := range step.Nodes {
 		w.setNode(w.seats[node.Name], node)
 	}
+	if step.Pool != nil {
+		w.annotatePool(step.Pool.Name, v1.LearnedTaintsAnnotationKey, step.Pool.Annotations[v1.LearnedTaintsAnnotationKey])
+	}
 	if step.Claim != nil {
 		if w.cfg.Options.NoNominations && !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
 			w.planAgainLater() // nobody has pointed pods at the node

@@ -13,9 +13,10 @@ const (
 	PaybackAnnotationKey        = "tenon.sh/payback"
 	PricePatienceAnnotationKey  = "tenon.sh/price-patience"
 	MinMemoryAnnotationKey      = "tenon.sh/min-memory-for-pods"
-	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff"  // written by this program
-	LearnedDevicesAnnotationKey = "tenon.sh/learned-devices" // written by this program
-	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"      // written by this program
+	LaunchBackoffAnnotationKey  = "tenon.sh/launch-backoff"         // written by this program
+	LearnedDevicesAnnotationKey = "tenon.sh/learned-devices"        // written by this program
+	LearnedTaintsAnnotationKey  = "tenon.sh/learned-startup-taints" // written by this program
+	MovedPodsAnnotationKey      = "tenon.sh/moved-pods"             // written by this program
 
 	// On a Pod.
 	MoveWindowAnnotationKey  = "tenon.sh/move-window"
@@ -31,6 +32,7 @@ const (
 
 	// On a NodeClaim, written by this program.
 	BriefPodLeftAnnotationKey      = "tenon.sh/brief-pod-left"
+	UndeclaredTaintsAnnotationKey  = "tenon.sh/undeclared-taints"
 	PlannedPodsAnnotationKey       = "tenon.sh/planned-pods"
 	GangsAnnotationKey             = "tenon.sh/pod-groups"
 	DisruptionAnnotationKey        = "tenon.sh/disruption"
@@ -181,9 +183,19 @@ func Annotations() []Annotation {
 			Unreadable: "as if it were not there",
 		},
 		{
+			Key: LearnedTaintsAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: a list of taint (key:effect), last",
+			Meaning:    "taints that nodes of the pool lost by themselves within ten minutes of being ready, although the pool does not declare them: new nodes with such a taint are waited for as with one of `startupTaints`; forgotten a week after a node last lost it, or if it stays on a node",
+			Unreadable: "as if it were not there",
+		},
+		{
 			Key: MovedPodsAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: a list of owner, count, last",
 			Meaning:    "how many pods of each owner consolidation has moved within the last hour, by the minute: at most as many as it has",
 			Unreadable: "as if it were not there",
+		},
+		{
+			Key: UndeclaredTaintsAnnotationKey, On: "NodeClaim", Ours: true, Values: "taints as key:effect, separated by commas",
+			Meaning:    "taints of the node that nobody has declared, for the first ten minutes after it is ready: one that goes by then is learned as a startup taint of the pool",
+			Unreadable: "nothing is learned from the node",
 		},
 		{
 			Key: LaunchTokenAnnotationKey, On: "NodeClaim", Ours: true, Values: "a time and a random number; on Azure the name of the machine",

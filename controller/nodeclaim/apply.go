@@ -51,6 +51,13 @@ func (a *application) apply(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+	if pool := a.step.Pool; pool != nil {
+		written, err := a.Cluster.AnnotatePool(ctx, a.life.Pool, v1.LearnedTaintsAnnotationKey, pool.Annotations[v1.LearnedTaintsAnnotationKey])
+		if err != nil {
+			return false, fmt.Errorf("NodePool %s: write down which taints its nodes lose by themselves: %w", pool.Name, err)
+		}
+		a.life.Pool = written
+	}
 	if a.step.Claim != nil {
 		if err := a.writeClaim(ctx, a.step.Claim); err != nil {
 			return false, err

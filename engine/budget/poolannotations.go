@@ -62,6 +62,9 @@ func RulesOf(s *engine.Snapshot, pool *v1.NodePool) *PoolRules {
 	if _, ok := kube.MinMemoryForPods(pool, 0); !ok {
 		r.wrong(v1.MinMemoryAnnotationKey, "an amount of memory such as 512Mi, or 0 for any machine")
 	}
+	if _, ok := kube.LearnedTaints(pool, s.Now); !ok {
+		r.wrong(v1.LearnedTaintsAnnotationKey, "a list that the controller has written: remove the annotation, it is learned anew")
+	}
 	return r
 }
 

@@ -162,7 +162,7 @@ const triedAfter = 15 * time.Second
 // ready for long enough. A spread may have gone another way, another pod may have taken their port. They are planned
 // anew, on this machine too if it will have them.
 func (h *Machine) IsTried(now time.Time) bool {
-	return h.IsInitialized() && h.Arrived.Known && now.Sub(h.Arrived.At) > triedAfter
+	return h.IsInitialized() && h.Arrived.Known && now.Sub(h.Arrived.At) > triedAfter && !h.AwaitsTaints(now)
 }
 
 // usualLabels are the keys of a machine's usual labels.
@@ -220,6 +220,15 @@ func (m *MachineInfo) withCatalogs(offer *catalogs) *MachineInfo {
 func (m *MachineInfo) missing(now time.Time, published *dra.Published) bool {
 	return m.registered && now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) >= ResourcePatience && MissesResource(m.Claim, m.Node, published)
 }
+
+// AwaitsTaints reports whether the machine, which is initialized, has taints that nobody has declared and has been ready for less than the time
+// that these are waited for: an agent may have put its own there late. What was planned for the machine waits, and nothing else goes there.
+func (m *MachineInfo) AwaitsTaints(now time.Time) bool {
+	return m.Claim != nil && m.Initialized && m.Ready && !m.Bare && slices.ContainsFunc(m.Taints, m.isUndeclared) &&
+		now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) < kube.UndeclaredTaintPatience
+}
+
+func (m *MachineInfo) isUndeclared(t corev1.Taint) bool { return kube.IsUndeclared(m.Claim, t) }
 
 // Usable is what pods can use of the machine, before anything is taken.
 func (h *Machine) Usable() corev1.ResourceList {
@@ -289,7 +298,7 @@ func (m *MachineInfo) read(types kube.TypeIndex) {
 		return
 	}
 	m.Taints = slices.DeleteFunc(slices.Clone(m.Taints), func(t corev1.Taint) bool {
-		return kube.IsEphemeralTaint(t) || kube.IsStartupTaint(m.Claim, t)
+		return kube.IsEphemeralTaint(t) || kube.IsStartupTaint(m.Claim, t) || m.isUndeclared(t)
 	})
 	m.Allocatable, m.capacity = m.Claim.Status.Allocatable, m.Claim.Status.Capacity
 	if !kube.IsLaunched(m.Claim) {

@@ -150,6 +150,9 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	}
 	w := j.Constraints.OfInfo(f)
 	if t := kube.Untolerated(w.Tolerations, h.Taints); t != nil {
+		if h.AwaitsTaints(j.Snapshot.Now) {
+			return "" // it may be an agent's, which goes
+		}
 		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
 	}
 	if text := mislabelled(h, w); text != "" {

@@ -80,6 +80,7 @@ func live(l Life, wait time.Duration) Step {
 	restamp(claim, l.Now)
 	node := register(l, claim, &step)
 	if node != nil && v1.IsTrue(claim, v1.ConditionRegistered) {
+		learnTaints(l, claim, node, &step)
 		initialize(l, claim, node, &step)
 	}
 	if node != nil && v1.IsTrue(claim, v1.ConditionInitialized) {

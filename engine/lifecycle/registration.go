@@ -84,7 +84,7 @@ func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 // couldOpen reports whether the node could take pods but for the opening taint.
 func couldOpen(claim *v1.NodeClaim, node *corev1.Node) bool {
 	return kube.NodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key != kube.OpeningTaint().Key && (kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t))
+		return t.Key != kube.OpeningTaint().Key && (kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t) || kube.IsUndeclared(claim, t))
 	})
 }
 
@@ -180,6 +180,9 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	}
 	if reason, message := inventory.Uninitialized(claim, node, l.Published); reason != "" {
 		kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, reason, message, l.Now)
+		return
+	}
+	if awaitsUndeclared(l, claim, node, step) {
 		return
 	}
 	if pools, _ := fewerPublished(l, claim, node); awaitsDevices(l, claim, node, pools, step) {

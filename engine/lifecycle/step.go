@@ -79,6 +79,9 @@ type Step struct {
 	Nominate string
 	// Nodes are the nodes that change, as they should be.
 	Nodes []*corev1.Node
+	// Pool is the claim's pool with what is to be written on it about taints that its nodes lose by themselves; nil if nothing is. Nothing
+	// else of it changes.
+	Pool *v1.NodePool
 	// Claim is the claim as it should be, metadata and status; nil if it does not change.
 	Claim *v1.NodeClaim
 	// DeleteNodes names the nodes to delete, Withdraw those that no pod may stay nominated to; with
@@ -132,6 +135,8 @@ const (
 	eventTaintMissing = "UnregisteredTaintMissing"
 
 	eventOtherLabels = "NodeLabelsDiffer"
+
+	eventTaintLearned = "StartupTaintLearned"
 
 	eventDraining = "FailedDraining"
 

@@ -144,7 +144,7 @@ func (p *Problem) recheckExpected() (others []*corev1.Pod) {
 			with, need := taken.DeepCopy(), p.Pods.Cache.RequestsOf(pod).List
 			kube.AddList(with, need)
 			d := p.Constraints.Of(pod).NodeConstraints
-			if listFits(need, with, h.Usable()) && (!h.IsInitialized() || h.Admits(&d, nil)) {
+			if listFits(need, with, h.Usable()) && (!h.IsInitialized() || h.AwaitsTaints(p.Snapshot.Now) || h.Admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
 			} else {

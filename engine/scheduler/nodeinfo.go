@@ -123,7 +123,7 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 		taints = slices.Concat(taints, v1.CoreTaints(claim.Spec.Taints))
 	}
 	out.Spec.Taints = slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
-		return kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t)
+		return kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t) || kube.IsUndeclared(claim, t)
 	})
 	out.Status.Allocatable = kube.Filled(node.Status.Allocatable, claim.Status.Allocatable)
 	return &out

@@ -85,13 +85,14 @@ func WriteBackoffs(s *engine.Snapshot, plan *engine.Plan) {
 	}
 }
 
-// Unfit is a machine that was started for a pod, is ready for a few seconds, and is not what was planned.
+// Unfit is a machine that was started for a pod, is initialized for a few seconds, ready for longer than taints are waited for that go by
+// themselves, and is not what was planned.
 func Unfit(t *testing.T, differs func(*engine.Snapshot), more ...string) *engine.Snapshot {
 	t.Helper()
 	s := Cluster(t, append([]string{
 		"pool general",
 		"type two cpu=2 mem=4Gi ephemeral-storage=20Gi zones=a price=0.05",
-		"node n pool=general type=two zone=a age=2m planned=web-1",
+		"node n pool=general type=two zone=a age=2m registered=90s planned=web-1",
 	}, more...)...)
 	ReadyFor(s, 5*time.Second)
 	differs(s)

@@ -1,0 +1,88 @@
+package lifecycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+)
+
+// awaitsUndeclared reports whether the node is not initialized yet because of taints that nobody has declared. Those that nodes of the pool
+// lose by themselves are waited for longer.
+func awaitsUndeclared(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) bool {
+	taints := kube.UndeclaredTaints(claim, node)
+	if len(taints) == 0 {
+		return false
+	}
+	patience, what := kube.StartupTaintMost, "which nodes of the pool lose by themselves"
+	if slices.ContainsFunc(taints, func(t string) bool { return !kube.HasLearned(l.Pool, t, l.Now) }) {
+		patience, what = kube.UndeclaredTaintPatience, "which the pool does not declare"
+	}
+	left := inventory.ReadySince(claim, []*corev1.Node{node}).Add(patience).Sub(l.Now)
+	if left <= 0 {
+		return false
+	}
+	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "UndeclaredTaintsExist",
+		fmt.Sprintf("taint %s, %s, is still on the node", strings.Join(taints, ", "), what), l.Now)
+	step.by(left)
+	return true
+}
+
+// learnTaints notes on the claim which undeclared taints its node has, and on the pool which of them the node has lost by itself soon enough.
+// A taint that has stayed for too long is none that nodes lose, whatever others have done.
+func learnTaints(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
+	has, seen := kube.UndeclaredTaints(claim, node), kube.SeenTaints(claim)
+	if l.Pool == nil || len(has)+len(seen) == 0 {
+		return
+	}
+	left := kube.StartupTaintMost
+	if kube.NodeReady(node) {
+		left = inventory.ReadySince(claim, []*corev1.Node{node}).Add(left).Sub(l.Now)
+	}
+	gone := func(t string) bool { return !slices.Contains(has, t) }
+	var lost, stayed []string
+	if left > 0 {
+		lost = slices.DeleteFunc(slices.Clone(seen), func(t string) bool { return !gone(t) })
+		note(claim, v1.UndeclaredTaintsAnnotationKey, kube.SeenTaintsText(has))
+		if len(has) > 0 {
+			step.by(left)
+		}
+	} else {
+		stayed = slices.DeleteFunc(seen, gone)
+		note(claim, v1.UndeclaredTaintsAnnotationKey, "")
+	}
+	text := kube.LearnTaints(l.Pool, lost, stayed, l.Now)
+	if text == l.Pool.Annotations[v1.LearnedTaintsAnnotationKey] {
+		return
+	}
+	for _, taint := range lost {
+		if !kube.HasLearned(l.Pool, taint, l.Now) {
+			step.Events = append(step.Events, engine.Event{Object: l.Pool, Reason: eventTaintLearned, Key: taint, Message: fmt.Sprintf(
+				"node %s lost its taint %s by itself, which the pool does not declare: new nodes are waited for until it goes; name it under spec.template.spec.startupTaints",
+				node.Name, taint)})
+		}
+	}
+	pool := *l.Pool
+	pool.Annotations = maps.Clone(pool.Annotations)
+	note(&pool, v1.LearnedTaintsAnnotationKey, text)
+	step.Pool = &pool
+}
+
+// note writes an annotation, or takes it off where there is nothing to say.
+func note(o metav1.Object, key, text string) {
+	if annotations := o.GetAnnotations(); text != "" {
+		o.SetAnnotations(kube.With(annotations, key, text))
+	} else if annotations[key] != "" {
+		annotations = maps.Clone(annotations)
+		delete(annotations, key)
+		o.SetAnnotations(annotations)
+	}
+}
