@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -66,6 +67,9 @@ type disruptionDocument struct {
 	Pods          []string         `json:"pods"`
 	YieldsTo      []string         `json:"yieldsTo,omitempty"`
 	Followers     []string         `json:"followers,omitempty"`
+	// HeldPods are protected until HeldUntil at the earliest.
+	HeldPods  []string  `json:"heldPods,omitempty"`
+	HeldUntil time.Time `json:"heldUntil,omitzero"`
 }
 
 type keptDocument struct {
@@ -118,7 +122,7 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	}
 	for _, x := range plan.Disruptions {
 		d.Disruptions = append(d.Disruptions, disruptionDocument{
-			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo), x.Followers,
+			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo), x.Followers, podStrings(x.Held), x.HeldUntil,
 		})
 	}
 	for _, k := range plan.Kept {

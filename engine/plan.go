@@ -183,9 +183,10 @@ type Disruption struct {
 	// name of its launch. kube-scheduler decides where they really go.
 	Pods  []PodID
 	Moves []Placement
-	// Held lists the pods that something protects from being moved and that the nodes' deadline will end: no room was looked
-	// for them.
-	Held []PodID `json:",omitempty"`
+	// Held lists the pods that something protects from being moved and that the nodes' deadline will end, HeldUntil at the earliest, the
+	// zero time if there is no deadline. Their places are started shortly before; SavingPerHour counts what these cost.
+	Held      []PodID   `json:",omitempty"`
+	HeldUntil time.Time `json:",omitzero"`
 	// DrainWithin is how long the drain may take; nil leaves it to the claims.
 	DrainWithin *time.Duration `json:",omitempty"`
 	// TerminateFirst says why what replaces the nodes has no room until they are gone; empty if nothing replaces them, or

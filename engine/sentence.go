@@ -158,7 +158,22 @@ func (d *Disruption) Sentence() string {
 	if len(d.Followers) > 0 {
 		text += ", and then " + strings.Join(d.Followers, ", ") + " can go without another machine"
 	}
-	return text
+	return text + d.heldWords()
+}
+
+// heldWords says until when pods stay that something protects; nothing if none do, or they stay without end.
+func (d *Disruption) heldWords() string {
+	if len(d.Held) == 0 || d.HeldUntil.IsZero() {
+		return ""
+	}
+	when := ClockText(d.HeldUntil)
+	if len(d.Replacements) > 0 {
+		when += " at the earliest"
+	}
+	if n := len(d.Held) - 1; n > 0 {
+		return fmt.Sprintf(", pod %s and %d more are protected until the deadline at %s, and their places are started shortly before", d.Held[0], n, when)
+	}
+	return fmt.Sprintf(", pod %s is protected until the deadline at %s, and its place is started shortly before", d.Held[0], when)
 }
 
 // Sentence says what a unit of the resource is worth: "a core is worth $0.0335/h here".

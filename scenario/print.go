@@ -180,7 +180,11 @@ func printDisruption(out *strings.Builder, d engine.Disruption) {
 		fmt.Fprintf(out, "  move %s\n", PodNames(d.Pods))
 	}
 	if len(d.Held) > 0 {
-		fmt.Fprintf(out, "  held %s\n", PodNames(d.Held))
+		fmt.Fprintf(out, "  held %s", PodNames(d.Held))
+		if !d.HeldUntil.IsZero() {
+			fmt.Fprintf(out, " until %s", engine.ClockText(d.HeldUntil))
+		}
+		fmt.Fprintln(out)
 	}
 	if d.DrainWithin != nil {
 		fmt.Fprintf(out, "  drain within %s\n", *d.DrainWithin)

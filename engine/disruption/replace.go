@@ -211,7 +211,7 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	for _, h := range p.Followers {
 		x.Followers = append(x.Followers, h.Node.Name)
 	}
-	x.Held = d.heldBack(p)
+	d.holdBack(&x, p, m)
 	names := map[string]string{} // each trial has numbered its launches from one
 	for i := range p.Launches {
 		l := &p.Launches[i]
@@ -227,28 +227,35 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	return &d.plan.Disruptions[len(d.plan.Disruptions)-1]
 }
 
-// heldBack lists the pods of the part's machines that do not move though they are no less movable than others.
-func (d *planner) heldBack(p provisioning.Group) []engine.PodID {
-	all := 0
-	for _, h := range p.Machines {
-		all += len(d.moving(h))
-	}
-	if all == len(p.Pods) { // the pods that move are some of those, mostly all
-		return nil
-	}
-	known := map[engine.PodID]bool{}
+// holdBack notes the pods of the part's machines that do not move though they are no less movable than others: the nodes' deadline ends
+// them. Their places are started shortly before, and what these cost counts in the saving.
+func (d *planner) holdBack(x *engine.Disruption, p provisioning.Group, m method) {
+	moves, within := map[engine.PodID]bool{}, x.DrainWithin
 	for _, id := range p.Pods {
-		known[id] = true
+		moves[id] = true
 	}
-	var out []engine.PodID
 	for _, h := range p.Machines {
+		if period := h.Claim.Spec.TerminationGracePeriod; period != nil {
+			within = shorter(within, &period.Duration)
+		}
 		for _, pod := range d.moving(h) {
-			if id := kube.PodID(pod); !known[id] {
-				out = append(out, id)
+			if id := kube.PodID(pod); !moves[id] {
+				x.Held = append(x.Held, id)
 			}
 		}
 	}
-	return out
+	if len(x.Held) == 0 || within == nil {
+		return
+	}
+	x.HeldUntil = d.s.Now.Add(*within).Truncate(time.Second)
+	for _, held := range []bool{true, false} {
+		for _, l := range d.try(p.Machines, trialOptions{held: held, closed: m.trial.closed}).plan.Launches {
+			if !held {
+				l.Price = -l.Price
+			}
+			x.SavingPerHour -= l.Price
+		}
+	}
 }
 
 func shorter(a, b *time.Duration) *time.Duration {

@@ -53,6 +53,9 @@ type DisruptionRecord struct {
 	SavingPerHour float64             `json:"savingPerHour"`
 	Pods          []string            `json:"pods"`
 	Replacements  []string            `json:"replacements"`
+	// HeldPods are protected until HeldUntil, when the node's deadline ends them; their places are started shortly before.
+	HeldPods  []string  `json:"heldPods,omitempty"`
+	HeldUntil time.Time `json:"heldUntil,omitzero"`
 }
 
 // ExplainNode says what the node of that name is, or the claim of that name, and why it stays or goes; ok is false if
@@ -86,6 +89,9 @@ func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (s
 	}
 	story.Expected = podTexts(story.ExpectedIDs)
 	story.judge(node, disrupt)
+	if ends := kube.DrainEnds(claim); story.Leaving && !ends.IsZero() {
+		story.Summary += ", and the pods that are left are deleted at its deadline, " + engine.ClockText(ends)
+	}
 	return story, true
 }
 
@@ -173,7 +179,10 @@ func (n *NodeExplanation) judge(node *corev1.Node, disrupt *engine.Plan) {
 }
 
 func disruptionRecord(d *engine.Disruption) DisruptionRecord {
-	r := DisruptionRecord{d.Reason, d.Nodes, d.SavingPerHour, podTexts(d.Pods), []string{}}
+	r := DisruptionRecord{Reason: d.Reason, Nodes: d.Nodes, SavingPerHour: d.SavingPerHour, Pods: podTexts(d.Pods), Replacements: []string{}, HeldUntil: d.HeldUntil}
+	if len(d.Held) > 0 {
+		r.HeldPods = podTexts(d.Held)
+	}
 	for i := range d.Replacements {
 		r.Replacements = append(r.Replacements, d.Replacements[i].Sentence())
 	}
