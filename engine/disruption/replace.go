@@ -206,7 +206,7 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 		}
 	}
 	if m.reason == v1.Underutilized {
-		x.OwnersMoved = d.ownersOf(p.Machines)
+		x.OwnersMoved = d.moves.Charges(d.ownersOf(p.Machines))
 	}
 	for _, h := range p.Followers {
 		x.Followers = append(x.Followers, h.Node.Name)
