@@ -59,7 +59,9 @@ func slimStatefulSet(s *appsv1.StatefulSet) {
 	slimBufferTemplate(&s.Spec.Template)
 	*s = appsv1.StatefulSet{
 		TypeMeta: s.TypeMeta, ObjectMeta: barely(s.ObjectMeta),
-		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas, Template: s.Spec.Template},
+		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas, Template: s.Spec.Template,
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: s.Spec.UpdateStrategy.Type}},
+		Status: appsv1.StatefulSetStatus{UpdateRevision: s.Status.UpdateRevision},
 	}
 }
 

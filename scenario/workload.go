@@ -25,6 +25,8 @@ type workload struct {
 	template  corev1.PodTemplateSpec
 	claims    []corev1.PersistentVolumeClaim // of every pod
 	pods      int
+	onDelete  bool   // of a StatefulSet: its pods stay as they are until somebody deletes them
+	revision  string // of its template, as far as the status says it
 	firstName int    // the number of the first pod
 	idle      string // why its controller makes no pods, although it asks for some; "" if it makes them
 }
@@ -96,6 +98,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		spec := &list[0].Spec
 		w.meta, w.claims = list[0].ObjectMeta, spec.VolumeClaimTemplates
 		w.selector, w.template, w.pods, w.firstName = spec.Selector, spec.Template, int(ptr.Deref(spec.Replicas, 1)), 0
+		w.onDelete, w.revision = spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, list[0].Status.UpdateRevision
 		if spec.Ordinals != nil {
 			w.firstName = int(spec.Ordinals.Start)
 		}
@@ -141,7 +144,10 @@ func (m *manifest) remember(w workload) bool {
 		s.ReplicaSets = append(s.ReplicaSets, o)
 	case "StatefulSet":
 		o := newStatefulSet(meta, w.selector, ptr.To(int32(w.pods)))
-		o.Spec.Template = w.template
+		o.Spec.Template, o.Status.UpdateRevision = w.template, w.revision
+		if w.onDelete {
+			o.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		}
 		s.StatefulSets = append(s.StatefulSets, o)
 	case "ReplicationController":
 		o := newReplicationController(meta, w.selector.MatchLabels, ptr.To(int32(w.pods)))

@@ -20,7 +20,7 @@ type podReader struct {
 	works             map[workloadName]*workloadInfo
 	Owned             map[string]*OwnerInfo
 	// templates are what owners make their pods from, by the owners' keys; all readers of a cache share them.
-	templates map[string]*corev1.PodSpec
+	templates map[string]ownerTemplate
 	// claimed are the resources that are no requests of a node, since they stand for devices that are claimed; nil for none.
 	claimed *kube.DeviceResources
 	key     KeyWriter
@@ -189,7 +189,7 @@ func (r *podReader) NextRequests(f *PodInfo) *RequestClass {
 // SuccessorOf is the pod that asks for a place where the pod of that info is to have one.
 func (r *podReader) SuccessorOf(f *PodInfo) *corev1.Pod {
 	if f.Owner == nil {
-		return successor(f.Pod, nil)
+		return successor(f.Pod, ownerTemplate{})
 	}
 	return successor(f.Pod, r.templates[f.Owner.Name])
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,24 +12,38 @@ import (
 	"tenon.sh/engine/kube"
 )
 
+// ownerTemplate is what an owner makes its pods from, without a spec if that is not known.
+type ownerTemplate struct {
+	spec *corev1.PodSpec
+	// onDelete is true for a StatefulSet that leaves older pods as they are until somebody deletes them; revision is that of its template,
+	// empty if nobody has said.
+	onDelete bool
+	revision string
+}
+
+// isNewerThan reports whether the pod was made from an earlier template than the one that comes in its place.
+func (t ownerTemplate) isNewerThan(pod *corev1.Pod) bool {
+	return t.onDelete && (t.revision == "" || pod.Labels[appsv1.ControllerRevisionHashLabelKey] != t.revision)
+}
+
 // successor is the pod that asks for a place: the pod itself, or what its owner makes in the place of one that runs. The owner
-// knows nothing of a resize in place, and makes what its template says. What the pod says counts where it is more: admission may
-// have raised it, and will again. template is the owner's, nil if it is not known.
-func successor(pod *corev1.Pod, template *corev1.PodSpec) *corev1.Pod {
+// knows nothing of a resize in place, and makes what its template says, which may be newer than the pod. What the pod says counts where it
+// is more: admission may have raised it, and will again.
+func successor(pod *corev1.Pod, template ownerTemplate) *corev1.Pod {
 	if pod.Spec.NodeName == "" {
 		return pod
 	}
-	if s := &pod.Status; s.Resources == nil && !slices.ContainsFunc(s.ContainerStatuses, saysResources) && !slices.ContainsFunc(s.InitContainerStatuses, saysResources) {
-		return pod // never resized
+	if s := &pod.Status; !template.isNewerThan(pod) && s.Resources == nil && !slices.ContainsFunc(s.ContainerStatuses, saysResources) && !slices.ContainsFunc(s.InitContainerStatuses, saysResources) {
+		return pod // never resized, and its owner makes the same
 	}
 	fresh := *pod
 	fresh.Status = corev1.PodStatus{}
-	if template == nil {
+	if template.spec == nil {
 		return &fresh
 	}
-	fresh.Spec.Containers = raised(fresh.Spec.Containers, template.Containers)
-	fresh.Spec.InitContainers = raised(fresh.Spec.InitContainers, template.InitContainers)
-	if whole := template.Resources; whole != nil {
+	fresh.Spec.Containers = raised(fresh.Spec.Containers, template.spec.Containers)
+	fresh.Spec.InitContainers = raised(fresh.Spec.InitContainers, template.spec.InitContainers)
+	if whole := template.spec.Resources; whole != nil {
 		own := fresh.Spec.Resources
 		if own == nil {
 			own = &corev1.ResourceRequirements{}
@@ -69,10 +84,10 @@ func raisedTo(own, template corev1.ResourceRequirements) corev1.ResourceRequirem
 // successors request.
 func (m *Cache) learnTemplates(s *engine.Snapshot) {
 	before := m.templates
-	m.templates = make(map[string]*corev1.PodSpec, len(before))
+	m.templates = make(map[string]ownerTemplate, len(before))
 	note := func(kind string, o metav1.Object, t *corev1.PodTemplateSpec) {
 		if t != nil && len(t.Spec.Containers) > 0 {
-			m.templates[o.GetNamespace()+"/"+kind+"/"+o.GetName()] = &t.Spec
+			m.templates[o.GetNamespace()+"/"+kind+"/"+o.GetName()] = ownerTemplate{spec: &t.Spec}
 		}
 	}
 	for _, o := range s.ReplicaSets {
@@ -80,12 +95,17 @@ func (m *Cache) learnTemplates(s *engine.Snapshot) {
 	}
 	for _, o := range s.StatefulSets {
 		note("StatefulSet", o, &o.Spec.Template)
+		name := o.Namespace + "/StatefulSet/" + o.Name
+		if t, ok := m.templates[name]; ok && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+			t.onDelete, t.revision = true, o.Status.UpdateRevision
+			m.templates[name] = t
+		}
 	}
 	for _, o := range s.ReplicationControllers {
 		note("ReplicationController", o, o.Spec.Template)
 	}
 	for name, owner := range m.Owned {
-		if old, now := before[name], m.templates[name]; old == now || old != nil && now != nil && m.sameRequests(old, now) {
+		if old, now := before[name], m.templates[name]; old == now || old.spec != nil && now.spec != nil && old.onDelete == now.onDelete && old.revision == now.revision && m.sameRequests(old.spec, now.spec) {
 			continue
 		}
 		for _, f := range owner.Infos {
