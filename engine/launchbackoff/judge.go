@@ -25,6 +25,7 @@ type Judge struct {
 	Machines    []*inventory.Machine
 	Constraints *constraints.Reader
 	Gangs       *gang.Gangs // nil for none
+	Options     engine.Options
 }
 
 // Read reads what the pools remember, and adds what their machines show.

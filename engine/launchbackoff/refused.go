@@ -42,7 +42,7 @@ func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why
 		}
 	}
 	for _, pod := range j.Pods.Unbound {
-		if !kube.IsPending(pod) {
+		if !kube.IsPending(pod) || !j.Options.IsKubeScheduler(pod.Spec.SchedulerName) { // others may wait for more than room
 			continue
 		}
 		nodes := j.refused(pod, byName)

@@ -24,7 +24,7 @@ func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 }
 
 func (p *Problem) judge() *launchbackoff.Judge {
-	return &launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs}
+	return &launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs, Options: p.opt}
 }
 
 // optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.

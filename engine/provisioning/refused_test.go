@@ -86,6 +86,7 @@ func TestAPodIsExpectedAsLongAsKubeSchedulerMayBindIt(t *testing.T) {
 		"another pod is still making room": func(s *engine.Snapshot, _ *engine.ExpectedPod) {
 			s.Pods[1].DeletionTimestamp = &s.Pods[1].CreationTimestamp
 		},
+		"another scheduler waits for more": func(s *engine.Snapshot, _ *engine.ExpectedPod) { s.Pods[0].Spec.SchedulerName = "volcano" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
