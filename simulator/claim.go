@@ -265,7 +265,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		w.annotatePool(step.Pool.Name, v1.LearnedTaintsAnnotationKey, step.Pool.Annotations[v1.LearnedTaintsAnnotationKey])
 	}
 	if step.Claim != nil {
-		if w.cfg.Options.NoNominations && !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
+		if !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
 			w.planAgainLater() // nobody has pointed pods at the node
 		}
 		w.setClaim(step.Claim)

@@ -11,7 +11,7 @@ import (
 )
 
 // A pod that came while a machine was booting, for which there was room there as well, and that its node does not take after all, is
-// planned for anew soon after the node has opened, and not only once plans are made again because nothing else has happened.
+// planned for anew within a minute and a half of that, and not only once plans are made again because nothing else has happened.
 func TestAPodThatANewNodeDoesNotTakeAfterAllSoonGetsAnotherMachine(t *testing.T) {
 	t.Parallel()
 	t.Run("with nominations", func(t *testing.T) { t.Parallel(); getsAnotherMachine(t, engine.Options{}) })
@@ -51,5 +51,6 @@ cronjob late x1 schedule="1 0 * * *" runs=1h cpu=100m mem=100Mi
 	if len(s.units) != 1 || len(w.unbound.list) != 1 || w.meter.Launched != 1 {
 		t.Fatalf("%d pods run, %d wait, %d machines were started when the node has opened: want one of each", len(s.units), len(w.unbound.list), w.meter.Launched)
 	}
-	until("another machine is started", 30*time.Second, func() bool { return w.meter.Launched == 2 })
+	// A taint that the pool does not declare may be an agent's, which goes within a minute.
+	until("another machine is started", 90*time.Second, func() bool { return w.meter.Launched == 2 })
 }

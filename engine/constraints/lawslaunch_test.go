@@ -146,10 +146,13 @@ func lawCluster(d difference, kinds, shapes int) []string {
 }
 
 // aWhileLater is the cluster half a minute after the plan: its machines are ready, and those that are not what was planned have
-// not taken their pods. The next time they are gone, because they are empty.
+// not taken their pods. The next time they are gone, because they are empty, unless the plan still expects pods there.
 func aWhileLater(s *engine.Snapshot, plan *engine.Plan, d difference, all bool) (next *engine.Snapshot, vain int) {
 	begin := s.Now
 	for _, n := range s.Nodes {
+		if slices.ContainsFunc(plan.Placements, func(p engine.Placement) bool { return p.Node == n.Name }) {
+			continue
+		}
 		if !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name && !kube.IsMirror(p) }) {
 			s.NodeClaims = slices.DeleteFunc(slices.Clone(s.NodeClaims), func(c *v1.NodeClaim) bool { return c.Name == n.Name })
 			s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name })
@@ -162,19 +165,19 @@ func aWhileLater(s *engine.Snapshot, plan *engine.Plan, d difference, all bool) 
 	next = scenario.CarryOut(s, plan)
 	next.Now = begin.Add(30 * time.Second)
 	for i, c := range next.NodeClaims {
-		if c.CreationTimestamp.Time.Before(begin) {
-			continue
-		}
-		if cond := v1.GetCondition(next.NodeClaims[i], v1.ConditionInitialized); cond != nil {
+		isNew := !c.CreationTimestamp.Time.Before(begin)
+		if cond := v1.GetCondition(next.NodeClaims[i], v1.ConditionInitialized); isNew && cond != nil {
 			cond.LastTransitionTime = metav1.NewTime(next.Now.Add(-5 * time.Second))
 		}
 		if runsHere(next, c.Name, all) {
 			continue
 		}
-		vain++
-		for _, n := range next.Nodes {
-			if n.Name == c.Name {
-				d.make(next, n)
+		if isNew {
+			vain++
+			for _, n := range next.Nodes {
+				if n.Name == c.Name {
+					d.make(next, n)
+				}
 			}
 		}
 		for _, p := range next.Pods {

@@ -140,12 +140,10 @@ type consolidator struct {
 	nominations map[*corev1.Pod]int // the numbers of the machines where the search puts pods
 	batches     map[string]int      // of the nodes that are replaced
 	tried       attempted
-	later       map[*inventory.Machine]engine.Reason // why found machines do not go with others, which they can follow
-	follows     []*inventory.Machine                 // those that follow others that go now
-	passed      []*inventory.Machine                 // left out because another pass has tried them just now
-	incremental bool                                 // only what has changed since the last look is looked at
-	yielding    bool                                 // pods give up what they prefer, at its price
-	misses      []float64                            // what the pods of each machine give up then, by its number, in USD per hour
+	passed      []*inventory.Machine // left out because another pass has tried them just now
+	incremental bool                 // only what has changed since the last look is looked at
+	yielding    bool                 // pods give up what they prefer, at its price
+	misses      []float64            // what the pods of each machine give up then, by its number, in USD per hour
 }
 
 // attempted is the last trial: a wave is often all that was found.
@@ -253,10 +251,6 @@ func (c *consolidator) search(covered bool) {
 	}
 	for _, x := range result.PutOff {
 		c.setReason(at[x.Of], caps[x.N](at[x.Of]))
-	}
-	c.later = map[*inventory.Machine]engine.Reason{}
-	for _, x := range result.Later {
-		c.later[at[x.Of]] = caps[x.N](at[x.Of])
 	}
 	c.hint(result, machineOf)
 	c.batch()

@@ -208,9 +208,6 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	if m.reason == v1.Underutilized {
 		x.OwnersMoved = d.moves.Charges(d.ownersOf(p.Machines))
 	}
-	for _, h := range p.Followers {
-		x.Followers = append(x.Followers, h.Node.Name)
-	}
 	d.holdBack(&x, p, m)
 	names := map[string]string{} // each trial has numbered its launches from one
 	for i := range p.Launches {
