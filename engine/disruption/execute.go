@@ -101,8 +101,7 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 			for _, p := range landing {
 				c.note(p, engine.Reason{})
 			}
-			all := c.tried.part(wave)
-			c.begin(all, all.groups(wave), m)
+			c.begin(c.tried.part(wave), wave, m)
 			return
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"tenon.sh/engine"
 	"tenon.sh/engine/bound"
 	"tenon.sh/engine/consolidation"
@@ -18,8 +16,8 @@ func (c *consolidator) arePriced() bool {
 	return c.opt.Preferences == engine.Weighted && slices.ContainsFunc(c.problem.Packing.Classes, prefers)
 }
 
-// prefers reports whether the pods of the class ask for something that they need not have.
-func prefers(class packing.Class) bool { return len(class.Levels) > 1 }
+// prefers reports whether the pods of the class have preferences: at the last level they give all of them up.
+func prefers(class packing.Class) bool { return class.Levels[len(class.Levels)-1].Miss > 0 }
 
 // missed is what the preferences that the part's pods give up are worth, in USD per hour: the price at which a plan buys machines for
 // them. It counts those that are not met today too.
@@ -73,9 +71,4 @@ func (c *consolidator) preferencesOf(h *inventory.Machine) string {
 		return ""
 	}
 	return " that keeps their " + strings.Join(names, " and ")
-}
-
-// startAnew forgets what a search has found.
-func (c *consolidator) startAnew() {
-	c.found, c.classes, c.nominations, c.tried = nil, nil, map[*corev1.Pod]int{}, attempted{}
 }

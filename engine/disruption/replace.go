@@ -120,7 +120,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 			}
 		}
 		if len(stranded) == 0 {
-			return stayed + d.begin(t, t.groups(chosen), m)
+			return stayed + d.begin(t, chosen, m)
 		}
 		var fine []*inventory.Machine
 		for _, h := range chosen {
@@ -149,9 +149,10 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 	return stayed
 }
 
-// begin writes down the disruptions of the parts of a trial that found a place for every pod. It returns how many machines stay because
+// begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
 // the budgets for their way to go are spent.
-func (d *planner) begin(t tried, parts []provisioning.Group, m method) (stayed int) {
+func (d *planner) begin(t tried, chosen []*inventory.Machine, m method) (stayed int) {
+	parts := t.groups(chosen)
 	t.fill(parts)
 	for _, part := range parts {
 		if r := d.takeVerb(part, m); !r.OK() {
@@ -163,7 +164,7 @@ func (d *planner) begin(t tried, parts []provisioning.Group, m method) (stayed i
 		}
 		d.add(part, m)
 	}
-	d.remember(machinesOfGroups(parts), t.moved())
+	d.remember(chosen, t.moved())
 	return stayed
 }
 
