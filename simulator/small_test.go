@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tenon.sh/engine"
 	"tenon.sh/engine/enginetest"
 	"tenon.sh/scenario/workload"
 	"tenon.sh/simulator"
@@ -53,5 +54,22 @@ func TestSmallClustersCostNoMoreThanTheBaseline(t *testing.T) {
 	t.Logf("bill %.3f of the baseline's, %d of %d above 1.03; evictions %.3f; in %d a node stayed for more than 3 hours", bill, dear, draws, ourEvictions/theirEvictions, long)
 	if bill > 0.97 || dear > draws/10 || ourEvictions > 1.1*theirEvictions {
 		t.Errorf("want a bill of at most 0.97, at most one in ten above 1.03, and evictions of at most 1.1 of the baseline's")
+	}
+}
+
+// A node that could go but for the budget counts from when it could; once it may go, it does not stay.
+func TestTheLongestStayIsThatOfANodeThatALimitKeeps(t *testing.T) {
+	t.Parallel()
+	for budget, most := range map[string]time.Duration{"0": 12 * time.Hour, "100%": time.Hour} {
+		t.Run(budget, func(t *testing.T) {
+			t.Parallel()
+			c := config(t, "now 2026-03-02T00:00:00Z\ncloud fixed30\npool general consolidate-after=1m budget="+budget+"\n"+
+				"type two cpu=2 mem=8Gi zones=a price=0.10\ndeployment web x6 cpu=900m mem=1Gi day=0:6,1:6,1.5:3,23:3 weekend=100%\n")
+			c.For = 12 * time.Hour
+			stay := run(t, c).LongestStay
+			if stay.Time > most || budget == "0" && (stay.Time < 9*time.Hour || stay.Reason != engine.BudgetExhausted) {
+				t.Errorf("the longest stay: %+v", stay)
+			}
+		})
 	}
 }
