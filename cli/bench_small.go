@@ -27,8 +27,8 @@ func newBenchSmall() *cobra.Command {
 		Use:   "small",
 		Short: "Compare small clusters with those of a simpler autoscaler, day and night",
 		Long: `Draws clusters of one to eight Deployments with one to six replicas, in one to three pools, on demand or on spot machines as well, and simulates
-each for some days, under Tenon and under the baseline: one node at a time, for one other machine. Prints the bills, the evictions, and the
-longest time that a node stayed although its removal would have paid back.`,
+each for some days, under Tenon and under the baseline, which removes or replaces one node at a time. Prints the bills, the evictions, and the
+longest time for which a node stayed although its removal would have paid back.`,
 		Example: `  tenon bench small --seed 1
   tenon bench small --seed 295 --clusters 1 -o json`,
 		Args: noArgs,

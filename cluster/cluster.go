@@ -148,7 +148,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 // KeepPasses has the next snapshots say what passes of disruption have left. A process begins without any.
 func (c *Cluster) KeepPasses(passes *engine.EarlierPasses) { c.passes.Store(passes) }
 
-// KeepExpected has the next snapshots say what a plan has left. A process begins without anything.
+// KeepExpected sets ExpectedPods of the next snapshots. It is kept in memory only.
 func (c *Cluster) KeepExpected(pods map[string]engine.ExpectedPod) { c.expected.Store(&pods) }
 
 // begin asks the API server itself which claims there are, at the start and after a creation without a clear answer. The

@@ -19,7 +19,7 @@ type CatalogDocument struct {
 	Classes []Class   `json:"classes"`
 	// EarlierPasses is what the controller remembers of its passes of disruption.
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
-	// ExpectedPods is what the controller remembers of its plans.
+	// ExpectedPods is Snapshot.ExpectedPods, which the controller keeps in memory.
 	ExpectedPods map[string]ExpectedPod `json:"expectedPods,omitempty"`
 	// NodeOverheadPrice is the snapshot's.
 	NodeOverheadPrice float64 `json:"nodeOverheadPrice,omitempty"`

@@ -2,9 +2,10 @@ package engine
 
 import "time"
 
-// ExpectedPod is what plans have left for the next one of a pod that waits though they find room for it on a node.
+// ExpectedPod is a pending pod for which plans find room on an existing node.
 type ExpectedPod struct {
-	// Node is where the last plan expected the pod, empty for on none that is there; Since is since when plans have done so without a break.
+	// Node is where the last plan expected the pod, empty if on no existing node. Since is when the first of the plans did that have expected it
+	// there without interruption.
 	Node  string    `json:"node,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	// Refused lists, in order, the nodes that kube-scheduler has not bound the pod to though it was expected there for long.

@@ -38,7 +38,7 @@ type Plan struct {
 	Judgements []Judgement `json:"-"`
 	// Commitments says what becomes of each commitment, in order of their names, once the launches run. Only provisioning.Plan fills it.
 	Commitments []CommitmentUse `json:",omitempty"`
-	// ExpectedPods is what to give the next plan, as Snapshot.ExpectedPods. Only provisioning.Plan fills it, and only if it was given them.
+	// ExpectedPods is Snapshot.ExpectedPods of the next plan. Only provisioning.Plan sets it, and only if its own Snapshot has them.
 	ExpectedPods map[string]ExpectedPod `json:"-"`
 	// Passes is what to give the next pass, as Snapshot.EarlierPasses. Only disruption.Plan fills it, and only if it was given one.
 	Passes *EarlierPasses `json:"-"`
@@ -183,8 +183,8 @@ type Disruption struct {
 	// name of its launch. kube-scheduler decides where they really go.
 	Pods  []PodID
 	Moves []Placement
-	// Held lists the pods that something protects from being moved and that the nodes' deadline will end, HeldUntil at the earliest, the
-	// zero time if there is no deadline. Their places are started shortly before; SavingPerHour counts what these cost.
+	// Held lists the protected pods, which the nodes' deadline ends. HeldUntil is the earliest time of that, zero without a deadline. Their places
+	// are started shortly before; SavingPerHour counts the price of these.
 	Held      []PodID   `json:",omitempty"`
 	HeldUntil time.Time `json:",omitzero"`
 	// DrainWithin is how long the drain may take; nil leaves it to the claims.

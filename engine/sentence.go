@@ -158,7 +158,7 @@ func (d *Disruption) Sentence() string {
 	return text + d.heldWords()
 }
 
-// heldWords says until when pods stay that something protects; nothing if none do, or they stay without end.
+// heldWords says until when protected pods stay; nothing if there are none, or no deadline.
 func (d *Disruption) heldWords() string {
 	if len(d.Held) == 0 || d.HeldUntil.IsZero() {
 		return ""

@@ -101,7 +101,7 @@ type Snapshot struct {
 	// everything.
 	EarlierPasses *EarlierPasses
 
-	// ExpectedPods is what plans have left for the next one, by the UIDs of pods, empty before the first; nil where nobody keeps it.
+	// ExpectedPods are the pods that the last plan expected on existing nodes, by UID. It is nil if the caller does not keep them.
 	ExpectedPods map[string]ExpectedPod
 
 	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no

@@ -30,9 +30,9 @@ const (
 // patient is how long a machine may take to register before it is given up.
 const patient = 16 * time.Minute
 
-// enough is how long things may take that only time brings: offerings that were sold out, a registration that comes late, and then a resource
-// that the node never registers (inventory.ResourcePatience).
-const enough = patient + 19*time.Minute
+// enough is how long it may take until sold out offerings are tried again, or until a machine that registered late is given up because its node
+// never registers a resource (15 minutes, inventory.ResourcePatience).
+const enough = patient + 15*time.Minute + 4*time.Minute
 
 // withDrivers is the same where pods claim devices: drivers are waited for, and what they should have published is remembered for a while.
 const withDrivers = 50 * time.Minute

@@ -55,7 +55,7 @@ func PodsNotTaken(f engine.LaunchFinding) Event {
 	return Event{Object: f.Claim, Warning: true, Reason: PodsDidNotFit, Message: fmt.Sprintf("%s (pod %s)", f.Why, f.Pods[0])}
 }
 
-// NotBound tells a pod's owner that kube-scheduler refuses the pod on a node that has room for it.
+// NotBound is the event of a pod that kube-scheduler does not bind to a node with room for it.
 func NotBound(pod *corev1.Pod, reason engine.Reason) Event {
 	return Event{Object: pod, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: 10 * time.Minute, Message: reason.Message()}
 }

@@ -30,7 +30,7 @@ func (m *manifest) addBudget(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// isUncounted reports whether the status is missing, or is the row of zeros that kubectl prints of an object that it has not sent.
+// isUncounted reports whether the status is missing, or all zero, as kubectl create --dry-run prints it.
 func isUncounted(status map[string]any) bool {
 	for _, key := range []string{"currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"} {
 		if len(status) > 0 && fmt.Sprint(status[key]) != "0" {
@@ -68,8 +68,7 @@ func (m *manifest) completeBudget(b *policyv1.PodDisruptionBudget) {
 	b.Status = status
 }
 
-// desiredHealthy is how many of the covered pods there should be, and how many of them have to stay healthy, or why the disruption
-// controller cannot say.
+// desiredHealthy is how many pods the budget covers and how many of them have to stay healthy, or why the disruption controller cannot tell.
 func (m *manifest) desiredHealthy(b *policyv1.PodDisruptionBudget, covered []*corev1.Pod) (expected, desired int32, wrong string) {
 	atLeast, without := b.Spec.MinAvailable, b.Spec.MaxUnavailable
 	if atLeast != nil && atLeast.Type == intstr.Int {

@@ -28,7 +28,7 @@ type workload struct {
 	onDelete  bool   // of a StatefulSet: its pods stay as they are until somebody deletes them
 	revision  string // of its template, as far as the status says it
 	firstName int    // the number of the first pod
-	idle      string // why its controller makes no pods, although it asks for some; "" if it makes them
+	idle      string // why its controller creates no pods; "" if it does
 }
 
 // mostPods bounds what one workload is expanded to: a typing error should not fill the memory.

@@ -20,10 +20,10 @@ type Stay struct {
 	Time   time.Duration
 }
 
-// paced are the reasons that time alone should end.
+// paced are the reasons that should end as time passes.
 var paced = []engine.Code{engine.OwnerMoved, engine.BudgetExhausted, engine.EvictionBlocked, engine.PodsExpected, engine.Unsettled, engine.TakenBack}
 
-// auditStays looks for the node that stays longest although its removal pays back.
+// auditStays notes how long nodes have stayed although their removal pays back.
 func (w *World) auditStays(plan *engine.Plan) {
 	stays := map[string]time.Time{}
 	for _, k := range plan.Kept {
@@ -40,7 +40,7 @@ func (w *World) auditStays(plan *engine.Plan) {
 	w.noteStays()
 }
 
-// noteStays notes the longest of the stays up to now.
+// noteStays keeps the longest of these stays.
 func (w *World) noteStays() {
 	for _, name := range slices.Sorted(maps.Keys(w.stays)) {
 		if t := w.clock.now.Sub(w.stays[name]); t > w.longestStay.Time {
@@ -50,8 +50,8 @@ func (w *World) noteStays() {
 	}
 }
 
-// roomBeside reports whether the pods of the node have room on others, put there one after the other, the largest first. It does so
-// for pods without rules about other pods only.
+// roomBeside reports whether the other nodes have room for the pods of this one, if the largest pods are placed first. It answers false if a
+// pod has affinity or topology spread constraints.
 func (w *World) roomBeside(from *seat) bool {
 	var moving []*unit
 	for _, u := range from.units {
@@ -64,7 +64,7 @@ func (w *World) roomBeside(from *seat) bool {
 		moving = append(moving, u)
 	}
 	slices.SortStableFunc(moving, func(a, b *unit) int { return slices.Compare(b.need, a.need) })
-	came := map[*seat]*seat{} // copies that hold what has come
+	came := map[*seat]*seat{} // copies of nodes, with the pods placed so far
 	return len(moving) > 0 && !slices.ContainsFunc(moving, func(u *unit) bool {
 		for _, s := range w.seatList {
 			if claim := w.claimOf(s); s == from || s.leaving || !s.alive || claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) || len(s.node.Spec.Taints) > 0 || !labels.SelectorFromSet(u.pod.Spec.NodeSelector).Matches(labels.Set(s.node.Labels)) {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/cluster/clustertest"
 )
 
-// kube-scheduler never binds the pod to the node that has room for it. After some tries the pod is told so, and gets a machine: one.
+// kube-scheduler never binds the pod to the node that has room for it. After twelve minutes the pod gets an event and one machine of its own.
 func TestAPodThatKubeSchedulerDoesNotBindGetsAMachine(t *testing.T) {
 	t.Parallel()
 	pool := clustertest.Pool("general")

@@ -8,17 +8,17 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// Pass is how much of a pool's budgets one pass over a snapshot may still use.
+// Pass counts how much of a pool's budgets is left while one plan is made.
 type Pass struct {
 	Rules *PoolRules
 	now   time.Time
 	nodes PoolNodes
-	// taken counts the nodes that this pass has chosen, replacing and deleting those by their way to go.
+	// taken counts all nodes that were chosen to go, replacing those that a new machine replaces, deleting the others.
 	taken, replacing, deleting int
 	openings                   map[v1.DisruptionReason]string // as far as asked
 }
 
-// NewPass is for a pass in which nothing is chosen yet.
+// NewPass is a Pass of which nothing is used yet.
 func NewPass(s *engine.Snapshot, pool *v1.NodePool, machines []*inventory.Machine) *Pass {
 	return &Pass{Rules: RulesOf(s, pool), now: s.Now, nodes: CountNodes(pool.Name, machines)}
 }
@@ -28,7 +28,7 @@ func (p *Pass) Left(reason v1.DisruptionReason) int {
 	return max(0, p.Rules.Allowance(p.now, reason, p.nodes).Left()-p.taken)
 }
 
-// LeftWithoutReplacement is Left for nodes that nothing replaces.
+// LeftWithoutReplacement is Left for nodes that no machine replaces.
 func (p *Pass) LeftWithoutReplacement(reason v1.DisruptionReason) int {
 	return min(p.Left(reason), p.Rules.VerbAllowance(p.now, reason, p.nodes, false).Left()-p.deleting)
 }
@@ -78,7 +78,7 @@ func (p *Pass) opening(reason v1.DisruptionReason, a Allowance) string {
 	return text
 }
 
-// WayRefusal says why n nodes may not go that are replaced, or that are not.
+// WayRefusal says why n nodes may not go, by the budgets for nodes that are replaced or by those for nodes that are not.
 func (p *Pass) WayRefusal(reason v1.DisruptionReason, replacing bool, n int) engine.Reason {
 	a, used, word := p.Rules.VerbAllowance(p.now, reason, p.nodes, replacing), p.deleting, "go without a replacement"
 	if replacing {
@@ -93,7 +93,7 @@ func (p *Pass) WayRefusal(reason v1.DisruptionReason, replacing bool, n int) eng
 	return engine.Reason{}
 }
 
-// UseWay counts n nodes that go with a replacement, or without.
+// UseWay counts n nodes that go, with a replacement or without one.
 func (p *Pass) UseWay(replacing bool, n int) {
 	if replacing {
 		p.replacing += n

@@ -211,8 +211,8 @@ func (b *LaunchBackoff) Note(h *inventory.Machine, shape, why string, now time.T
 	return true
 }
 
-// Correct forgets of a type that it does not take pods that the machine has taken since: a later machine, or the same one, whose taint has
-// gone. What is left of the failure was in vain once less often.
+// Correct takes the machine's type out of a failure if the machine has taken such a pod since: it is a later machine, or the same one after its
+// taint has gone. The failure counts one launch less then.
 func (b *LaunchBackoff) Correct(h *inventory.Machine, cache *inventory.Cache) {
 	kind := h.Labels[corev1.LabelInstanceTypeStable]
 	for i := range b.Failures {

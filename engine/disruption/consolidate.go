@@ -145,8 +145,8 @@ type consolidator struct {
 	tried       attempted
 	passed      []*inventory.Machine // left out because another pass has tried them just now
 	incremental bool                 // only what has changed since the last look is looked at
-	yielding    bool                 // pods give up what they prefer, at its price
-	misses      []float64            // what the pods of each machine give up then, by its number, in USD per hour
+	yielding    bool                 // pods give up all preferences
+	misses      []float64            // what these are worth for the pods of each machine, by its number, in USD per hour
 }
 
 // attempted is the last trial: a wave is often all that was found.
@@ -259,7 +259,8 @@ func (c *consolidator) search(covered bool) {
 	c.batch()
 }
 
-// numbers is the problem without classes and caps, with the place of each machine in it and what its options stand for.
+// numbers is the search's problem without pods and caps. It also returns the index of each machine in the problem, and the offering behind each
+// of its options.
 func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineOf []int, listed []listedOption) {
 	options, listed := c.options(false)
 	if c.incremental {

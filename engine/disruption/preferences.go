@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// arePriced reports whether preferences of pods have a price that a saving can exceed (decision 13), and some hold pods here.
+// arePriced reports whether the policy is Weighted, so that preferences have a price (decision 13), and some pods have preferences.
 func (c *consolidator) arePriced() bool {
 	return c.opt.Preferences == engine.Weighted && slices.ContainsFunc(c.problem.Packing.Classes, prefers)
 }
@@ -19,8 +19,8 @@ func (c *consolidator) arePriced() bool {
 // prefers reports whether the pods of the class have preferences: at the last level they give all of them up.
 func prefers(class packing.Class) bool { return class.Levels[len(class.Levels)-1].Miss > 0 }
 
-// missed is what the preferences that the part's pods give up are worth, in USD per hour: the price at which a plan buys machines for
-// them. It counts those that are not met today too.
+// missed is what the preferences of the machines' pods are worth, in USD per hour, at the price at which plans buy machines for preferences.
+// It is 0 unless pods give their preferences up, and also counts preferences that are not met today.
 func (c *consolidator) missed(machines []*inventory.Machine) float64 {
 	sum := 0.0
 	for _, h := range machines {
@@ -29,13 +29,13 @@ func (c *consolidator) missed(machines []*inventory.Machine) float64 {
 	return sum
 }
 
-// missOf is what a pod of the class gives up at its last level, in USD per hour.
+// missOf is what all preferences of a pod of the class are worth, in USD per hour.
 func (c *consolidator) missOf(class int) float64 {
 	k := &c.problem.Packing.Classes[class]
 	return k.Levels[len(k.Levels)-1].Miss * bound.WorthOf(k.Request, c.worth)
 }
 
-// heldByPreferences lists the machines that would go if no pod preferred anything, as far as numbers tell.
+// heldByPreferences lists the machines that the search would remove if no pod had preferences.
 func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
 	out := map[*inventory.Machine]bool{}
 	if c.incremental || len(c.sources) > fewSources || c.yielding || !slices.ContainsFunc(c.problem.Packing.Classes, prefers) {
@@ -56,7 +56,7 @@ func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
 	return out
 }
 
-// preferencesOf names what the machine's pods prefer, as the next part of a sentence; "" for nothing.
+// preferencesOf names the preferences of the machine's pods, as the end of a sentence about a place; "" for none.
 func (c *consolidator) preferencesOf(h *inventory.Machine) string {
 	var names []string
 	for _, pod := range c.moving(h) {

@@ -225,8 +225,8 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	return &d.plan.Disruptions[len(d.plan.Disruptions)-1]
 }
 
-// holdBack notes the pods of the part's machines that do not move though they are no less movable than others: the nodes' deadline ends
-// them. Their places are started shortly before, and what these cost counts in the saving.
+// holdBack lists the part's protected pods, which stay until the nodes' deadline ends them. The price of their places, which are started shortly
+// before that, counts in the saving.
 func (d *planner) holdBack(x *engine.Disruption, p provisioning.Group, m method) {
 	moves, within := map[engine.PodID]bool{}, x.DrainWithin
 	for _, id := range p.Pods {

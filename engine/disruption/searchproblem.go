@@ -148,7 +148,7 @@ func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, li
 	c.countKinds(p, kinds)
 }
 
-// levelOf is the first level of the class at which any machine takes it, or the last one.
+// levelOf is the first level of the class at which any machine takes it; the last level if pods give up their preferences.
 func (c *consolidator) levelOf(class int) int {
 	levels := c.problem.Packing.Classes[class].Levels
 	if c.yielding {

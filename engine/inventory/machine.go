@@ -221,8 +221,8 @@ func (m *MachineInfo) missing(now time.Time, published *dra.Published) bool {
 	return m.registered && now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) >= ResourcePatience && MissesResource(m.Claim, m.Node, published)
 }
 
-// AwaitsTaints reports whether the machine, which is initialized, has taints that nobody has declared and has been ready for less than the time
-// that these are waited for: an agent may have put its own there late. What was planned for the machine waits, and nothing else goes there.
+// AwaitsTaints reports whether the machine is initialized, has an undeclared taint, and has been ready for less than
+// kube.UndeclaredTaintPatience: an agent may have set the taint late. Its planned pods wait for it, and no other pod is planned there.
 func (m *MachineInfo) AwaitsTaints(now time.Time) bool {
 	return m.Claim != nil && m.Initialized && m.Ready && !m.Bare && slices.ContainsFunc(m.Taints, m.isUndeclared) &&
 		now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) < kube.UndeclaredTaintPatience

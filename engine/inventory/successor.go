@@ -12,16 +12,15 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// ownerTemplate is what an owner makes its pods from, without a spec if that is not known.
+// ownerTemplate is the pod template of a controller; spec is nil if it is not known.
 type ownerTemplate struct {
 	spec *corev1.PodSpec
-	// onDelete is true for a StatefulSet that leaves older pods as they are until somebody deletes them; revision is that of its template,
-	// empty if nobody has said.
+	// onDelete is true for a StatefulSet with the update strategy OnDelete. revision is its status.updateRevision, empty if there is none.
 	onDelete bool
 	revision string
 }
 
-// isNewerThan reports whether the pod was made from an earlier template than the one that comes in its place.
+// isNewerThan reports whether the pod was created from an earlier revision of the template.
 func (t ownerTemplate) isNewerThan(pod *corev1.Pod) bool {
 	return t.onDelete && (t.revision == "" || pod.Labels[appsv1.ControllerRevisionHashLabelKey] != t.revision)
 }
@@ -34,7 +33,7 @@ func successor(pod *corev1.Pod, template ownerTemplate) *corev1.Pod {
 		return pod
 	}
 	if s := &pod.Status; !template.isNewerThan(pod) && s.Resources == nil && !slices.ContainsFunc(s.ContainerStatuses, saysResources) && !slices.ContainsFunc(s.InitContainerStatuses, saysResources) {
-		return pod // never resized, and its owner makes the same
+		return pod // it was never resized, and its controller would create the same
 	}
 	fresh := *pod
 	fresh.Status = corev1.PodStatus{}

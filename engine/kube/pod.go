@@ -203,7 +203,7 @@ func priorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// GraceOf is how long the pod may take to end. The API server gives 30 seconds to a pod that does not say.
+// GraceOf is the pod's termination grace period. A pod without terminationGracePeriodSeconds has 30 seconds, the API server's default.
 func GraceOf(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(*s) * time.Second

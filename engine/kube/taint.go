@@ -92,7 +92,7 @@ func IsEphemeralTaint(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "readiness.k8s.io/") || strings.HasSuffix(t.Key, "/agent-not-ready")
 }
 
-// SaysState reports whether the taint says how the node does at the moment, not what it is.
+// SaysState reports whether the taint is about the node's present state, such as memory pressure, and not about its purpose.
 func SaysState(t corev1.Taint) bool {
 	domain, _, _ := strings.Cut(t.Key, "/")
 	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io" || strings.HasSuffix(domain, "karpenter.sh") || domain == "tenon.sh" ||

@@ -16,10 +16,9 @@ import (
 // kind is learned from nodes that lose theirs by themselves, and is written on their pool.
 
 const (
-	// StartupTaintMost is within how long after it is ready a node loses a taint that counts as a startup taint.
+	// StartupTaintMost is the time after a node became Ready within which it loses a taint that is learned as a startup taint.
 	StartupTaintMost = 10 * time.Minute
-	// UndeclaredTaintPatience is how long after it is ready a node is waited for that has a taint of which nothing has been learned: an agent
-	// takes its own off, any other taint stays.
+	// UndeclaredTaintPatience is how long after a node became Ready its initialization waits for an undeclared taint that was not learned.
 	UndeclaredTaintPatience = time.Minute
 	// startupTaintMemory is how long a taint that was learned counts after a node was last seen to lose it.
 	startupTaintMemory = 7 * 24 * time.Hour
@@ -27,8 +26,8 @@ const (
 	mostStartupTaints = 16
 )
 
-// IsUndeclared reports whether the taint keeps pods off the claim's node although the claim does not name it, and it is none of those whose
-// meaning is known.
+// IsUndeclared reports whether the taint keeps pods off the claim's node, is neither under taints nor under startupTaints of the claim, and is
+// none that Kubernetes, Tenon or a well-known agent sets.
 func IsUndeclared(claim *v1.NodeClaim, t corev1.Taint) bool {
 	if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute || SaysState(t) || IsElsewhereTaint(t) || IsStartupTaint(claim, t) {
 		return false
@@ -48,7 +47,7 @@ func UndeclaredTaints(claim *v1.NodeClaim, node *corev1.Node) []string {
 	return slices.Compact(out)
 }
 
-// SeenTaints are the undeclared taints that the claim's node has had, as long as it is not settled whether it loses them by itself.
+// SeenTaints are the undeclared taints that were noted on the claim. A taint that the node loses in time is learned.
 func SeenTaints(claim *v1.NodeClaim) []string {
 	if text := claim.Annotations[v1.UndeclaredTaintsAnnotationKey]; text != "" {
 		return strings.Split(text, ",")
@@ -56,7 +55,7 @@ func SeenTaints(claim *v1.NodeClaim) []string {
 	return nil
 }
 
-// SeenTaintsText is what to write on the claim about them.
+// SeenTaintsText is the claim's annotation for these taints.
 func SeenTaintsText(taints []string) string {
 	return strings.Join(taints[:min(len(taints), mostStartupTaints)], ",")
 }
@@ -92,8 +91,8 @@ func HasLearned(pool *v1.NodePool, taint string, now time.Time) bool {
 	return slices.ContainsFunc(list, func(t StartupTaint) bool { return t.Taint == taint })
 }
 
-// LearnTaints is the text to write on the pool once a node has lost some taints by itself, and others have stayed on it for too long. What is
-// known is renewed once a day, so that not every node writes. It is the text that is there if nothing is new.
+// LearnTaints is the pool's annotation after a node has lost some taints by itself and kept others for too long. A known taint's time is renewed
+// once a day only, so that not every node causes a write. If nothing is new, it returns the present text.
 func LearnTaints(pool *v1.NodePool, lost, stayed []string, now time.Time) string {
 	before := pool.Annotations[v1.LearnedTaintsAnnotationKey]
 	list, _ := LearnedTaints(pool, now)
@@ -117,7 +116,7 @@ func LearnTaints(pool *v1.NodePool, lost, stayed []string, now time.Time) string
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
-		panic(err) // it is made here
+		panic(err) // these types always marshal
 	}
 	return string(text)
 }

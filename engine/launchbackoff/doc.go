@@ -1,3 +1,3 @@
-// Package launchbackoff finds out which machines did not take the pods that they were started for, and why, and what pools are to
-// remember of it. What that keeps from being started is left to provisioning.
+// Package launchbackoff finds out which machines did not take the pods that they were started for, and why, and what is recorded of it on the
+// pools. Package provisioning decides which launches have to wait for it.
 package launchbackoff

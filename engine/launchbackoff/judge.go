@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Judge is what machines and the pods that they were started for are judged by.
+// Judge compares machines with the pods that they were started for.
 type Judge struct {
 	Snapshot    *engine.Snapshot
 	Pods        *inventory.PodIndex
@@ -28,7 +28,7 @@ type Judge struct {
 	Options     engine.Options
 }
 
-// Read reads what the pools remember, and adds what their machines show.
+// Read reads the failures that are recorded on the pools, and adds those of machines that are there and do not take their pods.
 func (j *Judge) Read() *constraints.LaunchBackoffs {
 	s, cache := j.Snapshot, j.Pods.Cache
 	pools := make(map[string]*constraints.LaunchBackoff, len(s.NodePools))
@@ -152,7 +152,7 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	w := j.Constraints.OfInfo(f)
 	if t := kube.Untolerated(w.Tolerations, h.Taints); t != nil {
 		if h.AwaitsTaints(j.Snapshot.Now) {
-			return "" // it may be an agent's, which goes
+			return "" // an agent may take the taint off
 		}
 		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
 	}
@@ -181,8 +181,7 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 	return ""
 }
 
-// stuck says which taint that nodes lose by themselves has kept the machine from being ready in time, empty for none: the agent that takes it
-// off does not do so there.
+// stuck says which startup taint is still on the overdue machine's node, empty for none: its agent has not taken it off.
 func stuck(h *inventory.Machine) string {
 	if !h.Overdue || !h.Ready {
 		return ""

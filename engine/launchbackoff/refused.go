@@ -12,11 +12,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// bindPatience is how long a pod is expected on a node where there is room for it by all that is known. kube-scheduler tries every pod again after
-// five minutes at the latest, so that by then it has refused the pod there for a reason that is not known here.
+// bindPatience is how long a pod is expected on a node that has room for it. kube-scheduler tries every pod again after five minutes at the
+// latest, so by then it has refused the node twice, for a reason that Tenon does not know.
 const bindPatience = 12 * time.Minute
 
-// refused lists the nodes, in order, that kube-scheduler does not bind the pod to though plans have expected it there.
+// refused lists, in order, the nodes on which plans have expected the pod for bindPatience without kube-scheduler binding it.
 func (j *Judge) refused(pod *corev1.Pod, byName map[string]*inventory.Machine) []string {
 	e := j.Snapshot.ExpectedPods[string(pod.UID)]
 	out := slices.DeleteFunc(slices.Clone(e.Refused), func(name string) bool { return byName[name] == nil })
@@ -29,8 +29,7 @@ func (j *Judge) refused(pod *corev1.Pod, byName map[string]*inventory.Machine) [
 	return out
 }
 
-// addRefused adds the pods that kube-scheduler has refused again where plans expected them. A machine that was started for such a pod has
-// not taken it.
+// addRefused lists the refused nodes of each pod, and reports a machine that was started for such a pod as one that did not take it.
 func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why string)) map[*corev1.Pod][]string {
 	if len(j.Snapshot.ExpectedPods) == 0 {
 		return nil
@@ -42,7 +41,7 @@ func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why
 		}
 	}
 	for _, pod := range j.Pods.Unbound {
-		if !kube.IsPending(pod) || !j.Options.IsKubeScheduler(pod.Spec.SchedulerName) { // others may wait for more than room
+		if !kube.IsPending(pod) || !j.Options.IsKubeScheduler(pod.Spec.SchedulerName) { // other schedulers may wait for something else
 			continue
 		}
 		nodes := j.refused(pod, byName)
@@ -60,8 +59,8 @@ func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why
 	return out
 }
 
-// Expected is what the plan leaves for the next one: the pods that it expects on nodes that are there, and where they have been refused. A
-// note tells of each.
+// Expected writes into the plan which waiting pods it expects on which existing nodes, for Snapshot.ExpectedPods of the next plan, and which
+// nodes have refused a pod. It adds a note for each refused pod.
 func (j *Judge) Expected(plan *engine.Plan, refused map[*corev1.Pod][]string) {
 	on := map[engine.PodID]string{}
 	for _, p := range plan.Placements {

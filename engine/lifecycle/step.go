@@ -79,8 +79,7 @@ type Step struct {
 	Nominate string
 	// Nodes are the nodes that change, as they should be.
 	Nodes []*corev1.Node
-	// Pool is the claim's pool with what is to be written on it about taints that its nodes lose by themselves; nil if nothing is. Nothing
-	// else of it changes.
+	// Pool is the claim's pool with a new annotation of learned startup taints, nil if that does not change.
 	Pool *v1.NodePool
 	// Claim is the claim as it should be, metadata and status; nil if it does not change.
 	Claim *v1.NodeClaim

@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// awaitsUndeclared reports whether the node is not initialized yet because of taints that nobody has declared. Those that nodes of the pool
-// lose by themselves are waited for longer.
+// awaitsUndeclared reports whether the node's initialization still waits for undeclared taints: a minute, or ten for taints that the pool has
+// learned.
 func awaitsUndeclared(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) bool {
 	taints := kube.UndeclaredTaints(claim, node)
 	if len(taints) == 0 {
@@ -36,8 +36,8 @@ func awaitsUndeclared(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step
 	return true
 }
 
-// learnTaints notes on the claim which undeclared taints its node has, and on the pool which of them the node has lost by itself soon enough.
-// A taint that has stayed for too long is none that nodes lose, whatever others have done.
+// learnTaints notes on the claim which undeclared taints its node has, and on the pool which of them the node has lost within
+// kube.StartupTaintMost. A taint that has stayed longer is removed from what the pool has learned.
 func learnTaints(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	has, seen := kube.UndeclaredTaints(claim, node), kube.SeenTaints(claim)
 	if l.Pool == nil || len(has)+len(seen) == 0 {
@@ -76,7 +76,7 @@ func learnTaints(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	step.Pool = &pool
 }
 
-// note writes an annotation, or takes it off where there is nothing to say.
+// note sets an annotation, or removes it if the text is empty.
 func note(o metav1.Object, key, text string) {
 	if annotations := o.GetAnnotations(); text != "" {
 		o.SetAnnotations(kube.With(annotations, key, text))

@@ -1,4 +1,4 @@
-// Package limits counts launches against the limits of NodePools and the quotas of clouds, as they are at the moment of acting.
+// Package limits counts launches against the limits of NodePools and the quotas of clouds, right before the machines are started.
 package limits
 
 import (
@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Usage is what machines use of limits and quotas, and the launches that were taken so far.
+// Usage is how much of the limits and quotas is used by machines, and by the launches that Take has counted.
 type Usage struct {
 	s        *engine.Snapshot
 	machines []*inventory.Machine
@@ -24,12 +24,12 @@ type Usage struct {
 	quotas   map[string]engine.Quota        // what they leave; nil until it is asked
 }
 
-// NewUsage is for a snapshot with these pods and machines, before any launch.
+// NewUsage is the usage of the snapshot's machines. No launch is counted yet.
 func NewUsage(s *engine.Snapshot, pods *inventory.PodIndex, machines []*inventory.Machine) *Usage {
 	return &Usage{s: s, machines: machines, cache: pods.Cache, types: pods.Cache.TypesOf(s), used: map[string]corev1.ResourceList{}}
 }
 
-// Take counts the launch, or says which quota or limit has no room for it.
+// Take counts the launch if quotas and limits have room for it, or says which of them has not.
 func (u *Usage) Take(l engine.Launch, pool *v1.NodePool) engine.Reason {
 	uses, r := u.quotaUses(l, pool)
 	if r.OK() {
@@ -45,8 +45,8 @@ func (u *Usage) Take(l engine.Launch, pool *v1.NodePool) engine.Reason {
 	return r
 }
 
-// quotaUses is what the launch takes of quotas: what the cheapest of its offerings does that they have room for. That one is started
-// first, and a machine that turns out as another counts as that once it is launched.
+// quotaUses is how much of each quota the launch uses: as much as the cheapest of its offerings for which the quotas have room. The cloud is
+// asked for that offering first. If it starts another one, the machine counts as that one once it is launched.
 func (u *Usage) quotaUses(l engine.Launch, pool *v1.NodePool) (uses []engine.QuotaUse, refused engine.Reason) {
 	if u.quotas == nil {
 		u.quotas = u.cache.QuotasOf(u.s, u.machines)
@@ -107,8 +107,8 @@ func (u *Usage) takeLimits(l engine.Launch, pool *v1.NodePool) engine.Reason {
 	return engine.Reason{}
 }
 
-// CountLeaving counts the machines of a pool of fixed size that are on their way out as well: they are there. It does so before the first
-// launch of the pool only.
+// CountLeaving also counts the machines of the pool whose NodeClaims are being deleted, because they still exist. It has to be called before
+// the first launch of the pool; later calls do nothing.
 func (u *Usage) CountLeaving(pool string) {
 	if _, counted := u.used[pool]; counted {
 		return

@@ -92,8 +92,8 @@ func (m *Pool) Missing(e requirement.Expression) engine.Reason {
 	return r
 }
 
-// Nearest is the term of which the pool meets most by itself: what it meets of that, and why it does not meet the rest, at most so many
-// reasons. A term that asks for nodes without a label that all of them have comes last, because another one says better what is wanted.
+// Nearest finds the term of which the pool meets most expressions. It returns those that it meets, and at most so many reasons why it does not
+// meet the others. A term for nodes without a label that all nodes have comes last, because another term explains more.
 func (m *Pool) Nearest(terms [][]requirement.Expression, most int) (met []requirement.Expression, misses []engine.Reason, ok bool) {
 	furthest := 0
 	for _, term := range terms {

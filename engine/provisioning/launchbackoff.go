@@ -18,7 +18,7 @@ type knownBackoffs struct {
 	*constraints.LaunchBackoffs
 }
 
-// ReadBackoffs reads what the pools remember of machines that did not take their pods, and adds what their machines show.
+// ReadBackoffs reads the failures that are recorded on the pools, and adds those of machines that are there and do not take their pods.
 func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 	return p.judge().Read()
 }

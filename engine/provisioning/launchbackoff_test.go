@@ -265,7 +265,7 @@ func TestWhatPassesIsNotLearned(t *testing.T) {
 	}
 }
 
-// storageLeft has the claims of 10Gi and the node come with so much storage for them.
+// storageLeft makes every claim request 10Gi, and publishes so much storage on node n for them.
 func storageLeft(left string) func(*engine.Snapshot) {
 	return func(s *engine.Snapshot) {
 		tracked, q := true, resource.MustParse(left)

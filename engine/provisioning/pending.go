@@ -167,8 +167,7 @@ func listFits(need, all, have corev1.ResourceList) bool {
 	return true
 }
 
-// placeAhead is how long before a pod that no drain sends away is ended by its machine's deadline a place for it is started: most machines
-// boot in less.
+// placeAhead is how long before a deadline ends a protected pod its place is started. Most machines boot in less.
 const placeAhead = 5 * time.Minute
 
 // LeavingPods lists the pods that need another place because their machine is being removed.
@@ -187,7 +186,7 @@ func (p *Problem) stays(pod *corev1.Pod) bool {
 	return kube.ProtectionOf(pod, p.Snapshot.Now).Active || p.budgetsOfPods().NeverAllow(pod)
 }
 
-// endsSoon reports whether the deadline of the machine will end the pod in a moment, whatever protects it.
+// endsSoon reports whether the deadline of the machine ends the pod within placeAhead, although something protects the pod.
 func (p *Problem) endsSoon(h *inventory.Machine, pod *corev1.Pod) bool {
 	ends := kube.DrainEnds(h.Claim)
 	return !ends.IsZero() && !p.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))

@@ -16,7 +16,7 @@ import (
 
 const schedulerWords = "0/1 nodes are available: 1 node(s) did not please a plugin."
 
-// says has kube-scheduler say why it has found no node for the first pod, and plans be kept.
+// says sets kube-scheduler's message on the first pod's condition PodScheduled, and lets the snapshot keep what plans expect.
 func says(s *engine.Snapshot) {
 	for i := range s.Pods[0].Status.Conditions {
 		if c := &s.Pods[0].Status.Conditions[i]; c.Type == corev1.PodScheduled {

@@ -95,7 +95,7 @@ func (r *Reader) readStorageLeft(class *storagev1.StorageClass) *StorageLeft {
 	return out
 }
 
-// learn reads which nodes tell what they have, and what those of each type had before volumes were made on them.
+// learn reads how much storage each node had before volumes were made on it, and the most that nodes of each instance type had.
 func (l *StorageLeft) learn(r *Reader, index *nodeIndex, covered map[string]bool) {
 	for _, n := range r.snapshot.Nodes {
 		if covered[n.Name] || r.snapshot.Now.Sub(n.CreationTimestamp.Time) >= storagePatience {
@@ -124,7 +124,7 @@ func (l *StorageLeft) learn(r *Reader, index *nodeIndex, covered map[string]bool
 	}
 }
 
-// isKnownEarly reports whether the label of a machine is known before it is there.
+// isKnownEarly reports whether a machine's value of the label is known before the machine is launched.
 func (r *Reader) isKnownEarly(key string) bool {
 	key = v1.NormalizeLabel(key)
 	return key != corev1.LabelHostname && (slices.Contains(v1.WellKnownLabels(), key) ||
@@ -134,7 +134,7 @@ func (r *Reader) isKnownEarly(key string) bool {
 		}))
 }
 
-// placesFor are where there is as much left: nil for anywhere, false for nowhere.
+// placesFor are the terms of nodes with so much storage left. They are nil for any node; it reports false for no node.
 func (l *StorageLeft) placesFor(r *Reader, size resource.Quantity) ([][]requirement.Expression, bool) {
 	var places [][]requirement.Expression
 	for _, z := range l.zones {
@@ -183,7 +183,7 @@ func (l *StorageLeft) placesFor(r *Reader, size resource.Quantity) ([][]requirem
 	return bounded(kube.Alternatives(append(places, folded))), true
 }
 
-// limitToStorage leaves of where a volume of the claim can be made the places that have storage for it.
+// limitToStorage removes the places without enough storage from those where the claim's volume can be made.
 func (r *Reader) limitToStorage(out *Claim, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) {
 	size, asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	left := r.storageLeft(class)
@@ -200,7 +200,7 @@ func (r *Reader) limitToStorage(out *Claim, claim *corev1.PersistentVolumeClaim,
 	}
 }
 
-// most says how much the class has left at most.
+// most says how much the storage class has left in the place that has most.
 func (l *StorageLeft) most() string {
 	var most resource.Quantity
 	for _, z := range l.zones {
@@ -211,7 +211,7 @@ func (l *StorageLeft) most() string {
 	return fmt.Sprintf("its CSIStorageCapacity objects say at most %s", most.String())
 }
 
-// TooSmall says of a node that it came with less storage than a claim of the pod requests; empty if it did not, or nobody knows.
+// TooSmall says that the node came with less storage than a claim of the pod requests; empty if that is not so or not known.
 func (r *Reader) TooSmall(pod *corev1.Pod, node string) string {
 	for i := range pod.Spec.Volumes {
 		claim, id, problem := r.ClaimOf(pod, &pod.Spec.Volumes[i])

@@ -66,7 +66,7 @@ type PodVolumes struct {
 	// Alternatives are places where all of the pod's volumes can be: a node must meet one of them. None mean no
 	// constraint. The slices are shared and not to be changed.
 	Alternatives [][]requirement.Expression
-	// Storage says of which storage there is too little elsewhere; empty if that leaves out no place.
+	// Storage says for which claim other places have too little storage; empty if no place was left out for that.
 	Storage string
 	// Attach lists the volumes that will be attached, as far as their driver's number is limited on any machine. Those in
 	// Shared are used by other pods too, or are attached to some node: only the first pod on a node attaches the volume.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SmallCluster draws a cluster, as a scenario, as people try one first: one to eight Deployments of one to six replicas by day and fewer by night, in one
+// SmallCluster draws a small cluster and returns it as a scenario: one to eight Deployments of one to six replicas by day and fewer by night, in one
 // to three pools, on demand or on spot machines as well.
 func SmallCluster(seed uint64) string {
 	dice := rand.New(rand.NewPCG(seed, 0x5ca11))
