@@ -14,6 +14,7 @@ import (
 
 	"tenon.sh/provider"
 	"tenon.sh/provider/aws/size"
+	"tenon.sh/provider/batch"
 )
 
 // DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
@@ -51,6 +52,8 @@ type Config struct {
 	NoReserved bool
 	// AMIRefresh and SubnetRefresh are how long images and subnets are believed; 0 means a minute, which is also the least.
 	AMIRefresh, SubnetRefresh time.Duration
+	// LaunchWindow is how long a claim waits for equal claims that the same call can launch; the zero value is the default of fleet.Config.
+	LaunchWindow batch.Window
 	// UserAgent names the program in calls.
 	UserAgent string
 

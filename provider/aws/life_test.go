@@ -115,7 +115,7 @@ func (w *world) atOnce(n, most int, do func(i int) error) {
 
 func TestAHundredMachinesLiveWithFewCalls(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newWorld(t, untilThereAre(100))
 	calls, x := w.lives(100, 100)
 	t.Logf("%.2f calls for each machine, launched in %s, %d calls refused", calls, x.took.Round(time.Millisecond), w.account.Refused())
 	if calls > 6 {

@@ -124,6 +124,7 @@ func (p *Provider) prepareLaunches() {
 	p.machines = machine.New(machine.Config{Cloud: p.cloud, Clock: p.clock, Cluster: cfg.ClusterName, Observe: p.metrics.batch})
 	p.fleet = fleet.New(fleet.Config{
 		Cloud: p.cloud, Clock: p.clock, Templates: p.templates, Addresses: p.finder.Addresses, Slots: p.finder.Slots, Marks: p.marks,
+		Window:  cfg.LaunchWindow,
 		Observe: func(open time.Duration, items int) { p.metrics.batch("create_fleet", open, items) },
 		Refused: p.metrics.refused, Dealt: p.dealt,
 	})

@@ -28,6 +28,8 @@ type Config struct {
 	Addresses *find.Addresses
 	Slots     *find.Slots
 	Marks     *soldout.Marks
+	// Window is how long a claim waits for equal claims; the zero value means 35 ms after the last one, at most 1 s after the first, at most 1,000.
+	Window batch.Window
 	// Observe, if set, hears of batches, Refused of everything that EC2 did not start, with the ID of its zone.
 	Observe func(open time.Duration, items int)
 	Refused func(r Refusal, zoneID string)
@@ -63,10 +65,12 @@ type request struct {
 
 // New makes it. It calls nothing.
 func New(config Config) *Fleet {
+	if config.Window == (batch.Window{}) {
+		config.Window = batch.Window{Idle: 35 * time.Millisecond, Most: time.Second, Items: 1000}
+	}
 	f := &Fleet{Config: config, trials: newTrials(config.Clock), Tokens: newTokens(config.Clock)}
 	f.batcher = batch.New(batch.Config[request, Started]{
-		Window: batch.Window{Idle: 35 * time.Millisecond, Most: time.Second, Items: 1000},
-		ID:     f.Tokens.begin, Call: f.call, Observe: config.Observe,
+		Window: config.Window, ID: f.Tokens.begin, Call: f.call, Observe: config.Observe,
 		Abandoned: func(token string) { f.Tokens.end(token, true) },
 	})
 	return f
