@@ -42,7 +42,7 @@ func (w *World) tendDeployment(l *load) {
 	}
 	surge, below := (l.want+3)/4, l.want/4
 	for range min(l.want-l.current, l.want+surge-l.staying) {
-		w.makePod(l, 0)
+		w.makePod(l, 0, nil)
 	}
 	// Pods of the old version that are not ready serve nobody; of the others as many go as may be missing.
 	spare := readyCount - (l.want - below)
@@ -66,7 +66,7 @@ func (w *World) tendDeployment(l *load) {
 // resize makes pods of the newest version that are missing, and ends those that are too many.
 func (w *World) resize(l *load) {
 	for range l.want - l.current {
-		w.makePod(l, 0)
+		w.makePod(l, 0, nil)
 	}
 	extra := l.current - l.want
 	if extra <= 0 {
@@ -80,7 +80,7 @@ func (w *World) resize(l *load) {
 	}
 	slices.SortStableFunc(pods, w.goesFirst(l))
 	for _, u := range pods[:extra] {
-		l.back()
+		l.back(u)
 		w.end(u, u.grace())
 	}
 }
@@ -129,7 +129,7 @@ func (w *World) tendStateful(l *load) {
 	}
 	for i := range l.want {
 		if there[i] == nil {
-			w.makePod(l, i)
+			w.makePod(l, i, nil)
 			waiting = true
 		}
 	}
@@ -142,7 +142,7 @@ func (w *World) tendStateful(l *load) {
 func (w *World) runJob(l *load) {
 	l.runs++
 	for i := range l.wanted(w.cfg.Seed, w.clock.now) {
-		w.makePod(l, i)
+		w.makePod(l, i, nil)
 	}
 }
 
@@ -151,7 +151,7 @@ func (w *World) tendJob(l *load) {
 	for _, u := range slices.Clone(l.units.list) {
 		if u.leaving() && !l.again[u] {
 			l.again[u] = true
-			w.makePod(l, u.index)
+			w.makePod(l, u.index, u)
 		}
 	}
 	for u := range l.again {

@@ -80,7 +80,6 @@ func TestSeveralPoolsOfADriverArePublished(t *testing.T) {
 			t.Parallel()
 			w := worldOf(t, strings.ReplaceAll(claiming, "(driver=gpu.example.com count=2)", "(driver=gpu.example.com count=2) devices=(driver=gpu.example.com pool=b)")+
 				"deployment web x6 cpu=100m mem=1Gi devices=(class=gpu)\n"+c.fault+"\n", 1)
-			w.cfg.DisruptEvery = UsualDisruptEvery // with a look each minute, consolidation believes the catalog and replaces three machines by two
 			goOn(t, w, 10*time.Minute)
 			if n := len(w.waiting()); n != c.waiting {
 				t.Errorf("%d pods wait after 10 minutes, want %d", n, c.waiting)

@@ -40,8 +40,8 @@ type load struct {
 	newest int
 	// staying counts the pods that have not been told to end, current those of them that are of the newest version.
 	staying, current  int
-	away              int            // pods that were evicted by choice and have no successor yet that is ready
-	again             map[*unit]bool // pods of a CronJob that have a successor
+	away              map[types.UID]int // pods of each controller that were evicted by choice and have no successor yet that is ready
+	again             map[*unit]bool    // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
 	// Of pods of a trace: whether a Job owns them, their labels, those that have to be made anew, and what is done once none is left.
 	jobs    bool
@@ -176,8 +176,8 @@ func (l *load) byHour(hour float64) float64 {
 	return float64(from.Pods) + float64(float64(to.Pods-from.Pods)*gone/span)
 }
 
-// makePod makes a pod of the newest version.
-func (w *World) makePod(l *load, index int) *unit {
+// makePod makes a pod of the newest version. A Job's pod may come in the place of an earlier one of the same Job.
+func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 	l.made++
 	now := w.clock.now
 	name := fmt.Sprintf("%s-%d-%d", l.Template.Name, l.newest, l.made)
@@ -190,6 +190,9 @@ func (w *World) makePod(l *load, index int) *unit {
 		name = fmt.Sprintf("%s-%d-%d", l.Template.Name, l.runs, index)
 		owner.APIVersion, owner.Kind, owner.Name = "batch/v1", "Job", fmt.Sprintf("%s-%d", l.Template.Name, now.Unix()/60) // as the CronJob's controller calls it
 		owner.UID = types.UID(l.key + "/" + owner.Name)
+		if earlier != nil {
+			name, owner = fmt.Sprintf("%s-%d", earlier.pod.Name, l.made), earlier.pod.OwnerReferences[0]
+		}
 	}
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name, pod.Annotations = l.Template.Namespace, name, l.Template.Annotations

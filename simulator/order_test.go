@@ -150,7 +150,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 `)
 	for _, l := range w.loads {
 		for range 4 {
-			w.makePod(l, 100+l.made)
+			w.makePod(l, 100+l.made, nil)
 		}
 		r := w.replay(t.Context(), w.unbound.list)
 		want := placements(r.Land())
@@ -185,7 +185,7 @@ deployment huge x1 cpu=5000
 	}
 	for _, l := range w.loads {
 		for range 30 {
-			w.makePod(l, 100+l.made)
+			w.makePod(l, 100+l.made, nil)
 		}
 	}
 	r, hopeful := w.replay(t.Context(), w.unbound.list), w.hopeful()

@@ -175,7 +175,7 @@ func (w *World) run(u *unit) {
 	if u.load == nil {
 		return
 	}
-	u.load.back()
+	u.load.back(u)
 	w.tendSoon(u.load)
 	if u.load.Kind == jobKind {
 		w.around("runs", u, u.load.Runs, func() {

@@ -1,6 +1,9 @@
 package simulator
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,18 +44,37 @@ func (l *load) replicas() int {
 	return -1
 }
 
-// auditAway counts a pod that serves and that is evicted by choice. No more than half of a workload's pods, rounded up, may be away for
+// auditAway counts a pod that serves and that is evicted by choice. No more than half of a controller's pods, rounded up, may be away for
 // that at a time; a pod is back once another of the workload has become ready, or nobody wants it any more.
 func (w *World) auditAway(u *unit, cause string) {
 	if !w.cfg.Audit || w.cfg.Policy == Baseline || u.load == nil || !u.ready || cause != "underutilized" && cause != "drifted" {
 		return
 	}
-	l := u.load
-	l.away++
-	if most := (len(l.units.list) + 1) / 2; l.away > most {
-		w.violate("%d of %d pods of %s are away because they were evicted by choice", l.away, len(l.units.list), l.key)
+	uid, pods := kube.WorkloadOf(u.pod), 0
+	for _, other := range u.load.units.list {
+		if kube.WorkloadOf(other.pod) == uid {
+			pods++
+		}
+	}
+	if u.load.away == nil {
+		u.load.away = map[types.UID]int{}
+	}
+	u.load.away[uid]++
+	if n := u.load.away[uid]; n > (pods+1)/2 {
+		w.violate("%d of %d pods of %s are away because they were evicted by choice", n, pods, u.pod.OwnerReferences[0].Name)
 	}
 }
 
-// back says that a pod of the load has become ready, or is not wanted any more.
-func (l *load) back() { l.away = max(0, l.away-1) }
+// back says that the pod has become ready, or is not wanted any more. The successor of a Deployment's pod may be of a newer ReplicaSet.
+func (l *load) back(u *unit) {
+	if len(l.away) == 0 {
+		return
+	}
+	uid := kube.WorkloadOf(u.pod)
+	if l.away[uid] == 0 && l.Kind == scenario.Deployment {
+		uid = slices.Min(slices.Collect(maps.Keys(l.away)))
+	}
+	if l.away[uid]--; l.away[uid] <= 0 {
+		delete(l.away, uid)
+	}
+}

@@ -189,7 +189,7 @@ func Annotations() []Annotation {
 		},
 		{
 			Key: MovedPodsAnnotationKey, On: "NodePool", Ours: true, Values: "JSON: a list of owner, count, last",
-			Meaning:    "how many pods of each owner consolidation has moved within the last hour, by the minute; no more than half of them are",
+			Meaning:    "how many pods of each owner consolidation has moved within the last hour, by the minute: at most as many as it has",
 			Unreadable: "as if it were not there",
 		},
 		{

@@ -22,12 +22,17 @@ func IsAway(pod *corev1.Pod, now time.Time) bool {
 	return ready != corev1.ConditionTrue && now.Sub(since) < illAfter
 }
 
-// readiness is the status of the pod's condition Ready, and since when it has that; "" since its creation if its node has not said.
+// readiness is the status of the pod's condition Ready, and since when it has that. If its node has not said, the status is "", since
+// kube-scheduler bound the pod, or since its creation where nobody has written down when that was.
 func readiness(pod *corev1.Pod) (corev1.ConditionStatus, time.Time) {
+	since := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
+		switch {
+		case c.Type == corev1.PodReady:
 			return c.Status, c.LastTransitionTime.Time
+		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue:
+			since = c.LastTransitionTime.Time
 		}
 	}
-	return "", pod.CreationTimestamp.Time
+	return "", since
 }

@@ -53,17 +53,38 @@ func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 	}
 }
 
+// Of eight pods four were moved within the hour, so the three of one node may go. What is said of the others counts the pods that run there.
+func TestPodsAreCountedOnEachNode(t *testing.T) {
+	t.Parallel()
+	s := scenariotest.Cluster(t,
+		"pool general budget=100%", "type four cpu=4 mem=8Gi price=0.10", "node x cpu=8 mem=16Gi",
+		"node n1 pool=general type=four zone=a quiet=10m", "node n2 pool=general type=four zone=a quiet=10m", "node n3 pool=general type=four zone=a quiet=10m",
+		"pods web x3 cpu=100m node=n1 owner=ReplicaSet/web age=5h", "pods weba x2 cpu=1 node=n2 owner=ReplicaSet/web age=5h",
+		"pods webb x3 cpu=600m node=n3 owner=ReplicaSet/web age=5h")
+	s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: budget.RecordMoves(s.NodePools[0], engine.Disruption{
+		OwnersMoved: map[string]int{"default/ReplicaSet/web": 4}}, s.Now)}
+	plan := disruption.Plan(s, engine.Options{}, nil)
+	if len(plan.Disruptions) != 1 || plan.Disruptions[0].Nodes[0] != "n1" {
+		t.Fatalf("%+v go", plan.Disruptions)
+	}
+	for i, want := range []string{"2 pods of this node, beside those that go first,", "3 pods of this node, beside those that go first,"} {
+		if r := plan.Kept[i].Reason; r.Code != engine.OwnerMoved || r.Need != want || r.Have != "4 more pods" {
+			t.Errorf("node %s: %+v", plan.Kept[i].Node, r)
+		}
+	}
+}
+
 // Each of four new pods may move once.
 func TestEachPodOfANewOwnerMovesOnce(t *testing.T) {
 	t.Parallel()
-	for moved, more := range map[int]int{0: 1, 2: 1, 3: 0, 4: 0} {
+	for moved, more := range map[int]int{0: 1, 2: 1, 3: 1, 4: 0} {
 		s := scenariotest.Cluster(t,
 			"pool general budget=100%", "type four cpu=4 mem=8Gi price=0.10",
 			"node n1 pool=general type=four zone=a quiet=10m", "node n2 pool=general type=four zone=a quiet=10m", "node n3 pool=general type=four zone=a quiet=10m",
 			"replicaset web", "pod web1 cpu=1 node=n1 owner=ReplicaSet/web age=1m", "pod web2 cpu=1 node=n2 owner=ReplicaSet/web age=1m",
 			"pods web x2 cpu=1 node=n3 owner=ReplicaSet/web age=1m do-not-disrupt", "pod other cpu=500m node=n3 do-not-disrupt")
 		s.NodePools[0].Annotations = map[string]string{v1.MovedPodsAnnotationKey: budget.RecordMoves(s.NodePools[0], engine.Disruption{
-			OwnersMoved: map[string]int{"default/ReplicaSet/web": (moved + 1) / 2}}, s.Now)}
+			OwnersMoved: map[string]int{"default/ReplicaSet/web": moved}}, s.Now)}
 		n := 0
 		for _, d := range disruption.Plan(s, engine.Options{}, nil).Disruptions {
 			n += len(d.Pods)

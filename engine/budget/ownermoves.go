@@ -11,10 +11,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OwnerMoves keeps count of how many pods of each owner consolidation may move: half of them an hour, rounded up, so that no pod is
-// moved again and again. A node with more than half of them goes all the same and counts as half, because its drain sends away half of
-// them at a time (package lifecycle). The pools remember what was moved (RecordMoves). Where they remember too little, the pods
-// themselves tell: those that came in the place of others are younger than an hour, and younger than their owner.
+// OwnerMoves keeps count of how many pods of each owner consolidation may move in an hour: as many as there are, so that no pod is moved again
+// and again. That half of them keep running is seen to by the drain (package lifecycle). The pools remember what was moved (RecordMoves).
+// Where they remember too little, the pods themselves tell: those that came in the place of others are younger than an hour, and younger
+// than their owner.
 type OwnerMoves struct {
 	s     *engine.Snapshot
 	cache *inventory.Cache
@@ -37,14 +37,14 @@ const (
 	firstPods = 10 * time.Minute
 )
 
-// Left is how many pods of the owner may move, as Charge counts them.
+// Left is how many pods of the owner may move: none while half of them are away, because a drain would wait for these.
 func (m *OwnerMoves) Left(owner string) int {
 	n, known := m.left[owner]
 	if known {
 		return n
 	}
-	if o := m.cache.Owned[owner]; o != nil && o.Count > 0 {
-		n = max(0, half(o.Active())-max(m.moved(o), m.away(o)))
+	if o := m.cache.Owned[owner]; o != nil && o.Count > 0 && m.away(o) < half(o.Active()) {
+		n = max(0, o.Active()-m.moved(o))
 	}
 	m.left[owner] = n
 	return n
@@ -52,28 +52,6 @@ func (m *OwnerMoves) Left(owner string) int {
 
 // half is how many of n pods may be away at a time.
 func half(n int) int { return (n + 1) / 2 }
-
-// Charge is what n pods of the owner that move together count. While the first pods of an owner come its cluster is being filled, and
-// much is worth moving: each pod may move once.
-func (m *OwnerMoves) Charge(owner string, n int) int {
-	o := m.cache.Owned[owner]
-	switch {
-	case o == nil:
-		return n
-	case m.isNew(o):
-		return half(n)
-	}
-	return min(n, half(o.Active()))
-}
-
-// Charges is Charge for the pods of each owner.
-func (m *OwnerMoves) Charges(owners map[string]int) map[string]int {
-	out := make(map[string]int, len(owners))
-	for owner, n := range owners {
-		out[owner] = m.Charge(owner, n)
-	}
-	return out
-}
 
 // moved counts the owner's pods that were moved within the last hour.
 func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
@@ -122,11 +100,6 @@ func (m *OwnerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
 	return since
 }
 
-// isNew reports whether more of the owner's first pods may come.
-func (m *OwnerMoves) isNew(o *inventory.OwnerInfo) bool {
-	return m.s.Now.Sub(m.firstPods(o)) <= firstPods
-}
-
 // madeAt is when the owner was made, if the snapshot knows it.
 func (m *OwnerMoves) madeAt(owner string) (time.Time, bool) {
 	if m.made == nil {
@@ -151,7 +124,7 @@ func (m *OwnerMoves) madeAt(owner string) (time.Time, bool) {
 // Allow says whether so many pods of each owner may move now; if not, of which owner too many would.
 func (m *OwnerMoves) Allow(owners map[string]int) (worst string, ok bool) {
 	for owner, n := range owners {
-		if m.Charge(owner, n) > m.Left(owner) && (worst == "" || owner < worst) {
+		if n > m.Left(owner) && (worst == "" || owner < worst) {
 			worst = owner
 		}
 	}
@@ -161,6 +134,6 @@ func (m *OwnerMoves) Allow(owners map[string]int) (worst string, ok bool) {
 // Use counts pods of owners that this pass moves.
 func (m *OwnerMoves) Use(owners map[string]int) {
 	for owner, n := range owners {
-		m.left[owner] = m.Left(owner) - m.Charge(owner, n)
+		m.left[owner] = m.Left(owner) - n
 	}
 }

@@ -16,20 +16,22 @@ import (
 )
 
 // What a machine that is not there yet will publish is known from the catalog, or else from what nodes of its pool and type have published.
-// That is written on the pool, where it outlives the nodes.
+// That is written on the pool, where it outlives the nodes. If several nodes of the type are there, and each has published another number of
+// a driver's devices than the catalog says, the catalog is wrong for as long as they are there.
 
 // mostNodes is of how many nodes of a type something is learned, the youngest.
 const mostNodes = 4
 
 // learnedOf is what is known of each pool's machines: what initialized nodes of its present template show now (others may show more, whatever
 // is whole of it), and what is written on the pool of those
-// that are gone, or that had more devices. Where several nodes agree, what is written of more is of the past.
-func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Learned {
-	out := map[string]dra.Learned{}
+// that are gone, or that had more devices. Where several nodes agree, what is written of more is of the past. It also counts the nodes that
+// show something, by pool and type.
+func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra.Learned, seen map[[2]string]int) {
+	out = map[string]dra.Learned{}
 	for _, pool := range s.NodePools {
 		out[pool.Name] = dra.Learned{}
 	}
-	seen := map[[2]string]int{}
+	seen = map[[2]string]int{}
 	nodes := slices.SortedFunc(slices.Values(s.Nodes), func(a, b *corev1.Node) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
@@ -55,7 +57,7 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) map[string]dra.Lear
 	for _, pool := range s.NodePools {
 		out[pool.Name].Remember(inventory.LearnedDevices(pool, hash[pool.Name]), func(kind string) bool { return seen[[2]string{pool.Name, kind}] > 1 })
 	}
-	return out
+	return out, seen
 }
 
 // LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names, and what there is no room for;
@@ -64,7 +66,7 @@ func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.Le
 	if s.Selectors == nil || len(s.ResourceSlices) == 0 {
 		return nil, nil
 	}
-	learned := learnedOf(s, cache.PublishedIn(s))
+	learned, _ := learnedOf(s, cache.PublishedIn(s))
 	for _, pool := range kube.ByName(s.NodePools) {
 		known := learned[pool.Name]
 		if len(known) == 0 {

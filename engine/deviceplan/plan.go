@@ -38,8 +38,9 @@ type Plan struct {
 
 	types  map[*engine.InstanceType][]device.Pool
 	byName map[string]*engine.InstanceType
-	// learned are pools of drivers of which the type does not say what they publish, by NodePool and type.
+	// learned are pools of drivers that nodes have published, by NodePool and type; agreed says of which several nodes show them.
 	learned map[[2]string][]device.Pool
+	agreed  map[[2]string]bool
 	nodes   map[string][]device.Pool
 	// several are pools of devices that more than one node reaches.
 	several []device.Pool
@@ -89,7 +90,7 @@ func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 		model: dra.NewModel(), claims: dra.Claims(s.ResourceClaims, s.ResourceClaimTemplates), classes: dra.Classes(s.DeviceClasses), texts: map[*resourcev1.ResourceClaim]string{},
 		users: map[*resourcev1.ResourceClaim]int{}, usage: dra.Allocated(s.ResourceClaims, nil), byText: map[string]*kind{}, types: map[*engine.InstanceType][]device.Pool{},
 		byName: map[string]*engine.InstanceType{}, nodes: map[string][]device.Pool{}, listed: slices.SortedFunc(slices.Values(s.Nodes), byNodeName),
-		learned: map[[2]string][]device.Pool{}, roomOfType: map[typeIn]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
+		learned: map[[2]string][]device.Pool{}, agreed: map[[2]string]bool{}, roomOfType: map[typeIn]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
 	}
 	for _, pod := range pods {
 		p.meet(pod)
@@ -188,12 +189,13 @@ func (p *Plan) readDevices(s *engine.Snapshot) {
 		}
 	}
 	p.several = published.Several(p.model)
-	learned := learnedOf(s, published)
+	learned, seen := learnedOf(s, published)
 	for _, pool := range slices.Sorted(maps.Keys(learned)) {
 		kinds := learned[pool]
 		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			at := [2]string{pool, kind}
+			p.agreed[at] = seen[at] > 1
 			for i := range kinds[kind] {
-				at := [2]string{pool, kind}
 				p.learned[at] = append(p.learned[at], p.model.Expect(&kinds[kind][i]))
 			}
 		}
@@ -205,19 +207,34 @@ func (p *Plan) expected(pool string, t *engine.InstanceType) []device.Pool {
 	if t == nil {
 		return nil
 	}
-	said := p.types[p.typeOf(t)]
-	var out []device.Pool
-	for _, more := range p.learned[[2]string{pool, t.Name}] {
-		if !slices.ContainsFunc(said, func(o device.Pool) bool { return o.Driver == more.Driver }) {
+	at := [2]string{pool, t.Name}
+	said, learned := p.types[p.typeOf(t)], p.learned[at]
+	isLearned := func(driver string) bool { // rather than what the catalog says
+		inCatalog, onNodes := devicesOf(said, driver), devicesOf(learned, driver)
+		return onNodes >= 0 && (inCatalog < 0 || p.agreed[at] && onNodes != inCatalog)
+	}
+	if !slices.ContainsFunc(learned, func(more device.Pool) bool { return isLearned(more.Driver) }) {
+		return said
+	}
+	out := slices.DeleteFunc(slices.Clone(learned), func(more device.Pool) bool { return !isLearned(more.Driver) })
+	for _, more := range said {
+		if !isLearned(more.Driver) {
 			out = append(out, more)
 		}
 	}
-	if out == nil {
-		return said
-	}
-	out = append(out, said...)
 	slices.SortStableFunc(out, func(a, b device.Pool) int { return cmp.Compare(a.Driver, b.Driver) })
 	return out
+}
+
+// devicesOf counts the devices of a driver's pools, -1 if there are no such pools.
+func devicesOf(pools []device.Pool, driver string) int {
+	n := -1
+	for i := range pools {
+		if pools[i].Driver == driver {
+			n = max(n, 0) + len(pools[i].Devices)
+		}
+	}
+	return n
 }
 
 // asking leaves out of shapes the attributes that no expression names, so that devices which differ in nothing else are asked about once.

@@ -46,7 +46,7 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 		}
 		owners := c.ownersOf([]*inventory.Machine{h})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
-			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(h *inventory.Machine) engine.Reason { return c.ownerMoved(owner, h) }), N: c.moves.Charge(owner, owners[owner])})
+			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(h *inventory.Machine) engine.Reason { return c.ownerMoved(owner, h) }), N: owners[owner]})
 		}
 		p.Machines[machineOf[h.Number]].Uses = uses
 	}
@@ -70,7 +70,7 @@ func (c *consolidator) ownerMoved(owner string, h *inventory.Machine) engine.Rea
 	switch {
 	case n == 0:
 		need = "more pods of nodes that would go together with this one"
-	case c.moves.Charge(owner, n) <= c.moves.Left(owner):
+	case n <= c.moves.Left(owner):
 		need += ", beside those that go first,"
 	}
 	return engine.Reason{Code: engine.OwnerMoved, NodePool: h.Pool(), Key: owner, Need: need, Have: engine.Plural(c.moves.Left(owner), "more pod")}

@@ -207,7 +207,7 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 		}
 	}
 	if m.reason == v1.Underutilized {
-		x.OwnersMoved = d.moves.Charges(d.ownersOf(p.Machines))
+		x.OwnersMoved = d.ownersOf(p.Machines)
 	}
 	d.holdBack(&x, p, m)
 	names := map[string]string{} // each trial has numbered its launches from one
