@@ -300,7 +300,7 @@ func (e *explainer) explainPool(name string) (explanation, error) {
 	if i < 0 {
 		return explanation{}, notFound("nodepool", name, "", namesOf(s.NodePools))
 	}
-	record := explain.ExplainPool(s, e.plan(), s.NodePools[i])
+	record := explain.ExplainPool(s, e.plan(), e.disrupts(), s.NodePools[i])
 	record.Notes = append(record.Notes, nodepool.Unsupported(s.NodePools[i], kube.ClassOf(s, s.NodePools[i]), false)...)
 	return explanation{kind: "NodePoolExplanation", record: record, story: poolStory(&record)}, nil
 }

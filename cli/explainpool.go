@@ -43,6 +43,12 @@ func poolStory(s *explain.PoolExplanation) objectStory {
 		facts = append(facts, fact{"devices", fmt.Sprintf("%s on %s: %s", text, some(d.InstanceTypes, mostPodGroups), d.Source)})
 	}
 	facts = append(facts, budgetFacts(s)...)
+	if d := s.Drift; d != nil {
+		facts = append(facts, fact{"drifted", count(d.Nodes, "node")})
+		for _, g := range d.Stay {
+			facts = append(facts, fact{"not now", fmt.Sprintf("%s, such as %s: %s [%s]", count(len(g.Nodes), "drifted node"), g.Nodes[0], g.Message, g.Code)})
+		}
+	}
 	for _, c := range s.Conditions {
 		if c.Status != metav1.ConditionTrue && c.Message != "" {
 			facts = append(facts, fact{"condition", fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)})

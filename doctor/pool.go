@@ -55,7 +55,7 @@ func pools(p *Picture) []provider.Finding {
 		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Group == "eks.amazonaws.com" {
 			continue // Auto Mode's
 		}
-		l.pool(p, pool, explain.ExplainPool(p.Snapshot, p.plan, pool))
+		l.pool(p, pool, explain.ExplainPool(p.Snapshot, p.plan, nil, pool))
 	}
 	if len(p.Snapshot.NodePools) == 0 {
 		l.warning("", "there is no NodePool: no machine is ever started", "make one: see examples/")

@@ -106,7 +106,7 @@ func TestBillsAreWithoutWhatInterruptionsCost(t *testing.T) {
 	if story.PricePerHour == nil || math.Abs(*story.PricePerHour-0.07) > 1e-9 {
 		t.Errorf("explain says %v, want 0.07", story.PricePerHour)
 	}
-	pool := explain.ExplainPool(s, &engine.Plan{}, s.NodePools[0])
+	pool := explain.ExplainPool(s, &engine.Plan{}, nil, s.NodePools[0])
 	if math.Abs(pool.PricePerHour-0.07) > 1e-9 {
 		t.Errorf("explain says %v of the pool, want 0.07", pool.PricePerHour)
 	}

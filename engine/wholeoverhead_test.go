@@ -34,7 +34,7 @@ func TestLawWhatEveryNodeCostsIsAsGoodAsDearerMachines(t *testing.T) {
 				var out []any
 				plan := provisioning.Plan(s, engine.Options{}, nil)
 				for _, p := range s.NodePools {
-					out = append(out, explain.ExplainPool(s, plan, p))
+					out = append(out, explain.ExplainPool(s, plan, nil, p))
 				}
 				return out
 			},

@@ -45,6 +45,7 @@ type PoolExplanation struct {
 	Retired    bool              `json:"retired,omitempty"`
 	Budgets    []BudgetRecord    `json:"budgets"`
 	Allowances []AllowedRecord   `json:"allowances"`
+	Drift      *DriftRecord      `json:"drift,omitempty"`
 	Refused    []RefusedRecord   `json:"refused"`
 	Launches   []string          `json:"launches"`
 	Notes      []string          `json:"notes"`
@@ -84,6 +85,18 @@ type AllowedRecord struct {
 	Problem    string              `json:"problem,omitempty"`
 }
 
+// DriftRecord counts the pool's nodes that have drifted. Stay lists those that are not replaced now, by the code of the reason.
+type DriftRecord struct {
+	Nodes int         `json:"nodes"`
+	Stay  []StayGroup `json:"stay"`
+}
+
+// StayGroup is nodes that stay for reasons with the same code; the record is that of the first node.
+type StayGroup struct {
+	engine.ReasonRecord
+	Nodes []string `json:"nodes"`
+}
+
 // RefusedRecord is a set of pending pods that the pool refuses for one reason.
 type RefusedRecord struct {
 	engine.ReasonRecord
@@ -92,8 +105,9 @@ type RefusedRecord struct {
 	PodIDs []engine.PodID `json:"-"`
 }
 
-// ExplainPool says what the pool can do now. The plan is what provisioning.Plan answers for the snapshot.
-func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolExplanation {
+// ExplainPool says what the pool can do now. The plan is what provisioning.Plan answers for the snapshot, and disrupt what disruption.Plan
+// does; nil leaves drift out.
+func ExplainPool(s *engine.Snapshot, plan, disrupt *engine.Plan, pool *v1.NodePool) PoolExplanation {
 	ref := pool.Spec.Template.Spec.NodeClassRef
 	class := kube.ClassOf(s, pool)
 	story := PoolExplanation{
@@ -120,6 +134,9 @@ func ExplainPool(s *engine.Snapshot, plan *engine.Plan, pool *v1.NodePool) PoolE
 		}
 	}
 	story.groupRefused(plan)
+	if disrupt != nil {
+		story.readDrift(s, disrupt)
+	}
 	story.Summary = story.summary()
 	return story
 }
@@ -274,6 +291,31 @@ func (p *PoolExplanation) groupRefused(plan *engine.Plan) {
 		p.Refused[i].Pods = podTexts(p.Refused[i].PodIDs)
 	}
 	slices.SortStableFunc(p.Refused, func(a, b RefusedRecord) int { return cmp.Compare(len(b.PodIDs), len(a.PodIDs)) })
+}
+
+// readDrift looks for nodes of the pool that have drifted, and for why they stay.
+func (p *PoolExplanation) readDrift(s *engine.Snapshot, disrupt *engine.Plan) {
+	drifted := map[string]bool{}
+	for _, c := range s.NodeClaims {
+		if c.Labels[v1.NodePoolLabelKey] == p.NodePool && v1.IsTrue(c, v1.ConditionDrifted) {
+			drifted[c.Name] = true
+		}
+	}
+	if len(drifted) == 0 {
+		return
+	}
+	p.Drift = &DriftRecord{Nodes: len(drifted), Stay: []StayGroup{}}
+	for _, k := range disrupt.Kept {
+		if !drifted[k.Claim] {
+			continue
+		}
+		i := slices.IndexFunc(p.Drift.Stay, func(g StayGroup) bool { return g.Code == k.Reason.Code })
+		if i < 0 {
+			i = len(p.Drift.Stay)
+			p.Drift.Stay = append(p.Drift.Stay, StayGroup{ReasonRecord: k.Reason.Record()})
+		}
+		p.Drift.Stay[i].Nodes = append(p.Drift.Stay[i].Nodes, cmp.Or(k.Node, k.Claim))
+	}
 }
 
 // limitUse is what the pool has of each resource that its limits name.

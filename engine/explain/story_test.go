@@ -46,7 +46,7 @@ func TestEverythingCanBeExplained(t *testing.T) {
 			record(story, story.Summary)
 		}
 		for _, pool := range s.NodePools {
-			story := explain.ExplainPool(s, plan, pool)
+			story := explain.ExplainPool(s, plan, nil, pool)
 			record(story, story.Summary)
 		}
 		written(t, explain.NewSavings(s, engine.Options{}))

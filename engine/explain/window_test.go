@@ -37,7 +37,7 @@ func TestABudgetsStoryEndsWhenItsWindowsDo(t *testing.T) {
 		pool.Spec.Disruption.Budgets = []v1.Budget{c.budget}
 		s := &engine.Snapshot{Now: c.now, NodePools: []*v1.NodePool{pool}}
 		pool.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{}
-		story := ExplainPool(s, provisioning.Plan(s, engine.Options{}, nil), pool)
+		story := ExplainPool(s, provisioning.Plan(s, engine.Options{}, nil), nil, pool)
 		var got time.Time
 		if turns := story.Budgets[0].Turns; turns != nil {
 			got = *turns
