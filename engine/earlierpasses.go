@@ -43,8 +43,10 @@ type ConsolidationLook struct {
 	Machines map[string]LookedMachine `json:"machines,omitempty"`
 	// Wasteful names those that have most to gain.
 	Wasteful []string `json:"wasteful,omitempty"`
-	// Worth is what a unit of each resource is worth, in USD per hour.
-	Worth map[string]float64 `json:"worth,omitempty"`
+	// Worth is what a unit of each resource is worth for the pods that are there, in USD per hour; Market is the same where many such pods use up
+	// whole machines.
+	Worth  map[string]float64 `json:"worth,omitempty"`
+	Market map[string]float64 `json:"market,omitempty"`
 	// CutShort is true if a small cluster had more machines that could not go than one pass tries.
 	CutShort bool `json:"cutShort,omitempty"`
 }

@@ -155,6 +155,9 @@ func (d *Disruption) Sentence() string {
 	default:
 		text += fmt.Sprintf(", once its %d replacements are ready", n)
 	}
+	if len(d.Followers) > 0 {
+		text += ", and then " + strings.Join(d.Followers, ", ") + " can go without another machine"
+	}
 	return text + d.heldWords()
 }
 

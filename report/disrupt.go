@@ -46,7 +46,14 @@ func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruptio
 	for _, l := range d.Replacements {
 		types = append(types, l.InstanceTypes[0])
 	}
-	message := fmt.Sprintf("Consolidation candidate: replace %s by %d (%s), saves $%.2f/h", list(d.Nodes), len(d.Replacements), list(types), d.SavingPerHour)
+	saving := fmt.Sprintf(", saves $%.2f/h", d.SavingPerHour)
+	if d.SavingPerHour <= 0 {
+		saving = engine.SavingWords(d.SavingPerHour)
+	}
+	if len(d.Followers) > 0 {
+		saving += ", with room for the pods of " + list(d.Followers)
+	}
+	message := fmt.Sprintf("Consolidation candidate: replace %s by %d (%s)%s", list(d.Nodes), len(d.Replacements), list(types), saving)
 	return onAll(nodes, claims, Event{Reason: ConsolidationCandidate, Message: message, Key: message})
 }
 

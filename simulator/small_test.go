@@ -52,8 +52,12 @@ func TestSmallClustersCostNoMoreThanTheBaseline(t *testing.T) {
 		t.Logf("seed %d: %.2f of %.2f USD, %.3f; evictions per pod-day %.2f of %.2f", o.seed, o.ours.Cost, o.baseline.Cost, o.bill, o.ours.EvictionsPerPodDay, o.baseline.EvictionsPerPodDay)
 	}
 	t.Logf("bill %.3f of the baseline's, %d of %d above 1.03; evictions %.3f; in %d a node stayed for more than 3 hours", bill, dear, draws, ourEvictions/theirEvictions, long)
-	if bill > 0.97 || dear > draws/10 || ourEvictions > 1.1*theirEvictions {
-		t.Errorf("want a bill of at most 0.97, at most one in ten above 1.03, and evictions of at most 1.1 of the baseline's")
+	most := 1.0
+	if draws < 300 { // of a sample
+		most = 1.2
+	}
+	if bill > 0.95 || dear > draws/12 || ourEvictions > most*theirEvictions || long > draws/8 {
+		t.Errorf("want a bill of at most 0.95, at most one in twelve above 1.03, evictions of at most %.1f of the baseline's, and at most one in eight with a stay of more than 3 hours", most)
 	}
 }
 

@@ -107,6 +107,7 @@ type search struct {
 	gone         []int
 	paid         float64
 	left         []int // of each cap
+	later        []Lot
 	putOff       []Lot
 	trail        []move
 	effort       int
@@ -252,25 +253,48 @@ func (s *search) remove(j int) {
 	s.undo([]int{j})
 }
 
-// allowed reports whether the caps leave room for the machines to go, and notes it if not.
+// allowed reports whether the caps leave room for the machines to go, one after the other at least, and notes it if not. In turn, some go
+// now and the others later: each could go if it were the only one.
 func (s *search) allowed(gone []int) bool {
-	lacking := -1
-	for _, j := range gone {
-		for _, u := range s.p.Machines[j].Uses {
-			if s.left[u.Of] -= u.N; s.left[u.Of] < 0 && lacking < 0 {
-				lacking = u.Of
-			}
-		}
+	later := s.beyond(gone)
+	if len(later) == 0 || len(later) == 1 && len(gone) == 2 && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
+		return true
 	}
 	for _, j := range gone {
-		for _, u := range s.p.Machines[j].Uses {
-			s.left[u.Of] += u.N
-		}
-		if lacking >= 0 {
-			s.putOff = append(s.putOff, Lot{j, lacking})
+		s.putOff = append(s.putOff, Lot{j, later[0].N})
+	}
+	return false
+}
+
+// beyond lists those of the machines for which the caps leave no room, as Result.Later, if the others go.
+func (s *search) beyond(gone []int) (out []Lot) {
+	before := slices.Clone(s.left)
+	for _, j := range gone {
+		if cap := s.short(j, s.left); cap >= 0 {
+			out = append(out, Lot{j, cap})
+		} else {
+			s.use(j)
 		}
 	}
-	return lacking < 0
+	copy(s.left, before)
+	return out
+}
+
+// short is a cap of which less is left than the machine uses, -1 for none.
+func (s *search) short(j int, left []int) int {
+	for _, u := range s.p.Machines[j].Uses {
+		if left[u.Of] < u.N {
+			return u.Of
+		}
+	}
+	return -1
+}
+
+// use counts what the machine uses of the caps.
+func (s *search) use(j int) {
+	for _, u := range s.p.Machines[j].Uses {
+		s.left[u.Of] -= u.N
+	}
 }
 
 // take lifts the pods off machines that are to go, and lists them by size, the largest first.
@@ -461,8 +485,10 @@ func (s *search) commit(gone []int, paid float64) {
 		if b := s.blockOf[j]; b >= 0 {
 			s.blocks[b].stale = true
 		}
-		for _, u := range s.p.Machines[j].Uses {
-			s.left[u.Of] -= u.N
+		if cap := s.short(j, s.left); cap >= 0 {
+			s.later = append(s.later, Lot{j, cap})
+		} else {
+			s.use(j)
 		}
 		s.gone = append(s.gone, j)
 	}
@@ -471,7 +497,7 @@ func (s *search) commit(gone []int, paid float64) {
 
 // result lists where the pods of the machines that are gone have come to.
 func (s *search) result() *Result {
-	out := &Result{Gone: s.gone, Paid: s.paid, PutOff: s.putOff}
+	out := &Result{Gone: s.gone, Later: s.later, Paid: s.paid, PutOff: s.putOff}
 	for i := range s.state {
 		for _, l := range s.state[i].loads {
 			if l.from != i {

@@ -76,8 +76,8 @@ func TestWhatIsProposedFitsAndPays(t *testing.T) {
 			price, cost = price+p.Machines[j].Price, cost+p.Machines[j].Cost
 		}
 		found += len(gone)
-		if len(gone) > p.Caps[0] {
-			t.Errorf("seed %d: %d machines go, the cap is %d", seed, len(gone), p.Caps[0])
+		if now := len(gone) - len(r.Later); now > p.Caps[0] || len(r.Later) > 0 && now == 0 {
+			t.Errorf("seed %d: %d machines go now and %d later, the cap is %d", seed, now, len(r.Later), p.Caps[0])
 		}
 		if len(gone) > 0 && p.Horizon*(price-r.Paid)-cost <= 0 {
 			t.Errorf("seed %d: %v goes, %v comes, moving costs %v", seed, price, r.Paid, cost)

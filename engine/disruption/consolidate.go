@@ -133,8 +133,9 @@ type consolidator struct {
 	index       []int                               // of each source, by its number
 	cost        []float64                           // of moving the pods of each source, in USD
 	settled     []float64                           // the same once none of them is young
-	worth       []float64                           // of a unit of each resource, in USD per hour
-	values      map[*inventory.RequestClass]float64 // of pods, by what they request, in USD per hour
+	worth       []float64                           // of a unit of each resource for the pods of the problem, in USD per hour
+	market      []float64                           // of a unit of each resource where whole machines are used up, in USD per hour
+	values      map[*inventory.RequestClass]float64 // of pods, by what they request, at the market's prices, in USD per hour
 	core        float64                             // what a core is worth
 	problem     *provisioning.Problem               // in which the pods of the sources are to be planned
 	classes     []searchClass
@@ -143,10 +144,12 @@ type consolidator struct {
 	nominations map[*corev1.Pod]int // the numbers of the machines where the search puts pods
 	batches     map[string]int      // of the nodes that are replaced
 	tried       attempted
-	passed      []*inventory.Machine // left out because another pass has tried them just now
-	incremental bool                 // only what has changed since the last look is looked at
-	yielding    bool                 // pods give up all preferences
-	misses      []float64            // what these are worth for the pods of each machine, by its number, in USD per hour
+	later       map[*inventory.Machine]engine.Reason // why found machines do not go with others, which they can follow
+	follows     []*inventory.Machine                 // those that follow others that go now
+	passed      []*inventory.Machine                 // left out because another pass has tried them just now
+	incremental bool                                 // only what has changed since the last look is looked at
+	yielding    bool                                 // pods give up all preferences
+	misses      []float64                            // what these are worth for the pods of each machine, by its number, in USD per hour
 }
 
 // attempted is the last trial: a wave is often all that was found.
@@ -213,20 +216,25 @@ func (c *consolidator) moveCosts(h *inventory.Machine) (cost, settled float64) {
 	return cost * scale, settled * scale
 }
 
-// podValue is what a pod is worth, in USD per hour.
+// podValue is what a pod is worth at the market's prices, in USD per hour.
 func (c *consolidator) podValue(f *inventory.PodInfo) float64 {
 	need := c.cache.RequestsFor(f)
 	value, known := c.values[need]
-	if known {
-		return value
+	if !known {
+		value = c.worthOf(need, c.market)
+		c.values[need] = value
 	}
+	return value
+}
+
+// worthOf is what pods with the requests are worth each, in USD per hour.
+func (c *consolidator) worthOf(need *inventory.RequestClass, worth []float64) (sum float64) {
 	for i, n := range c.problem.RequestFor(need) {
 		if n > 0 && n < capacity.Most {
-			value += float64(float64(n) * c.worth[i])
+			sum += float64(float64(n) * worth[i])
 		}
 	}
-	c.values[need] = value
-	return value
+	return sum
 }
 
 // search looks for machines whose pods can be had for less, counting or not on what commitments have left as if that had no end.
@@ -255,6 +263,10 @@ func (c *consolidator) search(covered bool) {
 	for _, x := range result.PutOff {
 		c.setReason(at[x.Of], caps[x.N](at[x.Of]))
 	}
+	c.later = map[*inventory.Machine]engine.Reason{}
+	for _, x := range result.Later {
+		c.later[at[x.Of]] = caps[x.N](at[x.Of])
+	}
 	c.hint(result, machineOf)
 	c.batch()
 }
@@ -264,17 +276,17 @@ func (c *consolidator) search(covered bool) {
 func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineOf []int, listed []listedOption) {
 	options, listed := c.options(false)
 	if c.incremental {
-		c.worth = worthIn(c.passes.Look, c.problem.Names)
+		c.worth, c.market = worthIn(c.passes.Look.Worth, c.problem.Names), worthIn(c.passes.Look.Market, c.problem.Names)
 	} else {
-		c.worth = c.price(options)
+		c.worth, c.market = c.price(options)
 	}
 	worth := c.worth
 	if covered && c.problem.Packing.Relief > 0 {
 		options, listed = c.options(true)
-		worth = c.price(options) // no more than what these cost; what moving costs stays as it is
+		worth, _ = c.price(options) // no more than what these cost; what moving costs stays as it is
 	}
 	c.values = map[*inventory.RequestClass]float64{}
-	c.core = 1000 * c.worth[c.problem.Names.Find(string(corev1.ResourceCPU))]
+	c.core = 1000 * c.market[c.problem.Names.Find(string(corev1.ResourceCPU))]
 	p = &consolidation.Problem{
 		Options: options, Worth: worth, Horizon: usualPayback.Hours(), Floor: leastCore * c.core, Share: leastShare,
 		Strict: strictness, Effort: c.opt.EffectiveEffort(), Threads: c.opt.Threads,
@@ -342,17 +354,28 @@ func (c *consolidator) expectElsewhere(p *consolidation.Problem, machineOf []int
 }
 
 // price works out what resources are worth: at what prices all that is asked for is worth most, while nothing that can be
-// bought costs less than what it has.
-func (c *consolidator) price(options []consolidation.Option) []float64 {
+// bought costs less than what it has. Worth counts no more of a machine than is asked for: all pods of a small cluster are worth a machine, because
+// they need one. Market is what the same pods cost by the share that they use of machines, which others fill: that does not depend on how small the
+// cluster is.
+func (c *consolidator) price(options []consolidation.Option) (worth, market []float64) {
 	total := make(capacity.Vector, c.problem.Names.Len())
 	for _, class := range c.problem.Classes {
 		total.Add(class.Request, int64(len(class.Pods)))
 	}
 	prices, sizes := make([]float64, len(options)), make([]capacity.Vector, len(options))
+	enough := int64(1) // times what is asked for use up every machine
 	for i := range options {
 		prices[i], sizes[i] = options[i].Price, options[i].Allocatable
+		for d, n := range sizes[i] {
+			if total[d] > 0 && n < capacity.Most {
+				enough = max(enough, n/total[d]+1)
+			}
+		}
 	}
-	return bound.DualPrices(total, sizes, prices)
+	worth = bound.DualPrices(total, sizes, prices)
+	many := make(capacity.Vector, len(total))
+	many.Add(total, enough)
+	return worth, bound.DualPrices(many, sizes, prices)
 }
 
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state

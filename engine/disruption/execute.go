@@ -40,35 +40,59 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 	m := c.consolidating()
 	var out []*inventory.Machine
 	for _, p := range found {
-		if c.reserveAll(p, m) {
+		if c.reservePart(p, m) {
 			out = append(out, p.Machines...)
 		}
 	}
 	return out
 }
 
-// reserveAll takes the places of all machines of a part in all budgets, or of none.
-func (c *consolidator) reserveAll(p provisioning.Group, m method) bool {
-	owners := c.ownersOf(p.Machines)
-	if owner, ok := c.moves.Allow(owners); !ok {
+// reservePart takes the places of all machines of a part in all budgets, or of none. Those that have to go later follow: they are not
+// counted.
+func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
+	first := c.firstOf(p)
+	if refused := c.reserveAll(first, m); refused != nil {
 		for _, h := range p.Machines {
-			c.setReason(h, c.ownerMoved(owner, h))
+			c.setReason(h, refused(h))
 		}
 		return false
 	}
-	for i, h := range p.Machines {
+	for _, h := range p.Machines {
+		if !slices.Contains(first, h) {
+			c.follows = append(c.follows, h)
+			c.setReason(h, c.later[h])
+		}
+	}
+	return true
+}
+
+// firstOf lists the machines of the part that go now. If one machine replaces the part, those that have to go later can follow. Of several
+// new machines one could be without pods until then, and would be removed again: the part goes together.
+func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
+	if len(p.Launches) == 1 {
+		if first := slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() }); len(first) > 0 {
+			return first
+		}
+	}
+	return p.Machines
+}
+
+// reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns what to say of each.
+func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(h *inventory.Machine) engine.Reason {
+	owners := c.ownersOf(machines)
+	if owner, ok := c.moves.Allow(owners); !ok {
+		return func(h *inventory.Machine) engine.Reason { return c.ownerMoved(owner, h) }
+	}
+	for i, h := range machines {
 		if r := c.reserve(h, m); !r.OK() {
-			for _, other := range p.Machines[:i] {
+			for _, other := range machines[:i] {
 				c.release(other, m, r)
 			}
-			for _, other := range p.Machines {
-				c.setReason(other, r)
-			}
-			return false
+			return func(*inventory.Machine) engine.Reason { return r }
 		}
 	}
 	c.moves.Use(owners)
-	return true
+	return nil
 }
 
 // execute begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
@@ -78,7 +102,9 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 	stay := func(p provisioning.Group, r engine.Reason) {
 		c.note(p, r)
 		for _, h := range p.Machines {
-			c.release(h, m, r)
+			if !slices.Contains(c.follows, h) {
+				c.release(h, m, r)
+			}
 		}
 	}
 	for range mostAims {
@@ -101,13 +127,37 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 			for _, p := range landing {
 				c.note(p, engine.Reason{})
 			}
-			c.begin(c.tried.part(wave), wave, m)
+			all := c.tried.part(wave)
+			c.begin(all, c.withoutFollowers(all.groups(wave)), m)
 			return
 		}
 	}
 	for _, h := range wave {
-		c.release(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
+		if !slices.Contains(c.follows, h) {
+			c.release(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
+		}
 	}
+}
+
+// withoutFollowers is what begins now of the parts. Their new machines are as large as the followers need them.
+func (c *consolidator) withoutFollowers(parts []provisioning.Group) []provisioning.Group {
+	isFollower := func(h *inventory.Machine) bool { return slices.Contains(c.follows, h) }
+	for i := range parts {
+		p := &parts[i]
+		for _, h := range p.Machines {
+			if isFollower(h) {
+				p.Followers = append(p.Followers, h)
+			}
+		}
+		if len(p.Followers) == 0 {
+			continue
+		}
+		p.Machines = slices.DeleteFunc(p.Machines, isFollower)
+		for l := range p.Launches {
+			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return isFollower(c.tried.on[id].from) })
+		}
+	}
+	return parts
 }
 
 func machinesOfGroups(parts []provisioning.Group) []*inventory.Machine {

@@ -126,7 +126,7 @@ func (c *consolidator) noteLook() {
 		before, offers := c.passes.Look, c.offers()
 		now := &engine.ConsolidationLook{
 			At: c.s.Now.Round(0), Pools: hashOfPools(c.s), Offers: offers, LastOffers: offers, Machines: map[string]engine.LookedMachine{},
-			Wasteful: c.mostWasteful(), Worth: map[string]float64{},
+			Wasteful: c.mostWasteful(), Worth: map[string]float64{}, Market: map[string]float64{},
 		}
 		for _, h := range c.passed {
 			m := c.looked(h)
@@ -134,7 +134,7 @@ func (c *consolidator) noteLook() {
 			now.Machines[h.Key()] = m
 		}
 		for i, worth := range c.worth {
-			now.Worth[c.problem.Names.Name(i)] = worth
+			now.Worth[c.problem.Names.Name(i)], now.Market[c.problem.Names.Name(i)] = worth, c.market[i]
 		}
 		c.passes.Look = now
 	}
@@ -181,10 +181,10 @@ func (c *consolidator) mostWasteful() []string {
 }
 
 // worthIn is what a unit of each of the resources is worth.
-func worthIn(l *engine.ConsolidationLook, names *kube.ResourceNames) []float64 {
+func worthIn(worth map[string]float64, names *kube.ResourceNames) []float64 {
 	out := make([]float64, names.Len())
 	for i := range out {
-		out[i] = l.Worth[names.Name(i)]
+		out[i] = worth[names.Name(i)]
 	}
 	return out
 }

@@ -38,7 +38,7 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 			if r := b.Refusal(v1.Underutilized); !r.OK() || left <= len(going) {
 				return cmp.Or(r, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "no more node now"})
 			}
-			return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: engine.Plural(left, "node") + " now, and more would go together for one cheaper machine"}
+			return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: engine.Plural(left, "node") + " now, and more would go together for cheaper machines"}
 		}), N: 1}}
 		needs, _ := c.guards.Needs(c.evictees(h))
 		for _, x := range needs {

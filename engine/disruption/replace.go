@@ -120,7 +120,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 			}
 		}
 		if len(stranded) == 0 {
-			return stayed + d.begin(t, chosen, m)
+			return stayed + d.begin(t, t.groups(chosen), m)
 		}
 		var fine []*inventory.Machine
 		for _, h := range chosen {
@@ -149,10 +149,9 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 	return stayed
 }
 
-// begin writes down the disruptions of a trial that found a place for every pod. It returns how many machines stay because
+// begin writes down as disruptions the parts of a trial that found a place for every pod. It returns how many machines stay because
 // the budgets for their way to go are spent.
-func (d *planner) begin(t tried, chosen []*inventory.Machine, m method) (stayed int) {
-	parts := t.groups(chosen)
+func (d *planner) begin(t tried, parts []provisioning.Group, m method) (stayed int) {
 	t.fill(parts)
 	for _, part := range parts {
 		if r := d.takeVerb(part, m); !r.OK() {
@@ -164,7 +163,7 @@ func (d *planner) begin(t tried, chosen []*inventory.Machine, m method) (stayed 
 		}
 		d.add(part, m)
 	}
-	d.remember(chosen, t.moved())
+	d.remember(machinesOfGroups(parts), t.moved())
 	return stayed
 }
 
@@ -208,6 +207,9 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	}
 	if m.reason == v1.Underutilized {
 		x.OwnersMoved = d.ownersOf(p.Machines)
+	}
+	for _, h := range p.Followers {
+		x.Followers = append(x.Followers, h.Node.Name)
 	}
 	d.holdBack(&x, p, m)
 	names := map[string]string{} // each trial has numbered its launches from one

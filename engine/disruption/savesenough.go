@@ -130,7 +130,7 @@ func (c *consolidator) better(p provisioning.Group, stranded map[*inventory.Mach
 func (c *consolidator) value(h *inventory.Machine) float64 {
 	sum := 0.0
 	for _, f := range c.movers(h) {
-		sum += c.podValue(f)
+		sum += c.worthOf(c.cache.RequestsFor(f), c.worth)
 	}
 	return sum
 }

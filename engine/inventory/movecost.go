@@ -14,7 +14,7 @@ const (
 	usualStart = 30 * time.Second
 	// youngAge is the age of a pod below which it is clearly dearer to move: it has been moved, or rolled out, just now.
 	youngAge = 30 * time.Minute
-	// dearestYoung bounds what youth adds.
+	// dearestYoung bounds what youth adds, but not for the pods of Jobs: those end by themselves, often before a move has paid back.
 	dearestYoung = 3
 )
 
@@ -67,9 +67,10 @@ func (f *PodInfo) SettledCost(perHour float64, start time.Duration) float64 {
 
 // Young is how many times that it costs to move the pod at its age.
 func (f *PodInfo) Young(now time.Time) float64 {
-	times := float64(dearestYoung)
-	if age := now.Sub(f.boundAt); age > 0 {
-		times = min(times, 1+float64(youngAge)/float64(age))
+	age := max(now.Sub(f.boundAt), time.Second)
+	times := 1 + float64(youngAge)/float64(age)
+	if f.brief {
+		return times
 	}
-	return times
+	return min(times, dearestYoung)
 }
