@@ -44,6 +44,23 @@ func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64
 	return worth
 }
 
+// MarketPrices is the same for so many times the total that no machine has more of anything. DualPrices counts no more of a machine than total
+// has of it: all pods of a small cluster are worth a machine, because they need one. At the market's prices they are worth the share that they use
+// of machines which others fill, however small the cluster is.
+func MarketPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {
+	times := int64(1)
+	for _, size := range sizes {
+		for d, n := range size {
+			if total[d] > 0 && n < capacity.Most {
+				times = max(times, n/total[d]+1)
+			}
+		}
+	}
+	many := make(capacity.Vector, len(total))
+	many.Add(total, times)
+	return DualPrices(many, sizes, prices)
+}
+
 // undominated lists the machines that are not dearer than another one with no less of anything, cheapest first.
 func undominated(total capacity.Vector, dims []int, sizes []capacity.Vector, prices []float64) []int {
 	order := make([]int, len(sizes))

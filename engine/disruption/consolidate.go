@@ -353,29 +353,17 @@ func (c *consolidator) expectElsewhere(p *consolidation.Problem, machineOf []int
 	}
 }
 
-// price works out what resources are worth: at what prices all that is asked for is worth most, while nothing that can be
-// bought costs less than what it has. Worth counts no more of a machine than is asked for: all pods of a small cluster are worth a machine, because
-// they need one. Market is what the same pods cost by the share that they use of machines, which others fill: that does not depend on how small the
-// cluster is.
+// price works out what resources are worth, for the pods that are there and at the market's prices (bound.DualPrices, bound.MarketPrices).
 func (c *consolidator) price(options []consolidation.Option) (worth, market []float64) {
 	total := make(capacity.Vector, c.problem.Names.Len())
 	for _, class := range c.problem.Classes {
 		total.Add(class.Request, int64(len(class.Pods)))
 	}
 	prices, sizes := make([]float64, len(options)), make([]capacity.Vector, len(options))
-	enough := int64(1) // times what is asked for use up every machine
 	for i := range options {
 		prices[i], sizes[i] = options[i].Price, options[i].Allocatable
-		for d, n := range sizes[i] {
-			if total[d] > 0 && n < capacity.Most {
-				enough = max(enough, n/total[d]+1)
-			}
-		}
 	}
-	worth = bound.DualPrices(total, sizes, prices)
-	many := make(capacity.Vector, len(total))
-	many.Add(total, enough)
-	return worth, bound.DualPrices(many, sizes, prices)
+	return bound.DualPrices(total, sizes, prices), bound.MarketPrices(total, sizes, prices)
 }
 
 // aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state

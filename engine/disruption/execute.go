@@ -144,14 +144,7 @@ func (c *consolidator) withoutFollowers(parts []provisioning.Group) []provisioni
 	isFollower := func(h *inventory.Machine) bool { return slices.Contains(c.follows, h) }
 	for i := range parts {
 		p := &parts[i]
-		for _, h := range p.Machines {
-			if isFollower(h) {
-				p.Followers = append(p.Followers, h)
-			}
-		}
-		if len(p.Followers) == 0 {
-			continue
-		}
+		p.Followers = slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !isFollower(h) })
 		p.Machines = slices.DeleteFunc(p.Machines, isFollower)
 		for l := range p.Launches {
 			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return isFollower(c.tried.on[id].from) })
