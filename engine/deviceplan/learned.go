@@ -25,13 +25,13 @@ const mostNodes = 4
 // learnedOf is what is known of each pool's machines: what initialized nodes of its present template show now (others may show more, whatever
 // is whole of it), and what is written on the pool of those
 // that are gone, or that had more devices. Where several nodes agree, what is written of more is of the past. It also counts the nodes that
-// show something, by pool and type.
-func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra.Learned, seen map[[2]string]int) {
-	out = map[string]dra.Learned{}
+// show devices of a driver, by NodePool, type and driver.
+func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra.Learned, nodesOf map[[3]string]int) {
+	out, nodesOf = map[string]dra.Learned{}, map[[3]string]int{}
 	for _, pool := range s.NodePools {
 		out[pool.Name] = dra.Learned{}
 	}
-	seen = map[[2]string]int{}
+	seen := map[[2]string]int{}
 	nodes := slices.SortedFunc(slices.Values(s.Nodes), func(a, b *corev1.Node) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
@@ -52,12 +52,17 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra
 		if templates := published.Templates(node); len(templates) > 0 {
 			seen[[2]string{pool, kind}]++
 			known.Learn(kind, templates)
+			for i := range templates {
+				if i == 0 || templates[i].Driver != templates[i-1].Driver { // they are in order of drivers
+					nodesOf[[3]string{pool, kind, templates[i].Driver}]++
+				}
+			}
 		}
 	}
 	for _, pool := range s.NodePools {
 		out[pool.Name].Remember(inventory.LearnedDevices(pool, hash[pool.Name]), func(kind string) bool { return seen[[2]string{pool.Name, kind}] > 1 })
 	}
-	return out, seen
+	return out, nodesOf
 }
 
 // LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names, and what there is no room for;

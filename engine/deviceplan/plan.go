@@ -38,9 +38,9 @@ type Plan struct {
 
 	types  map[*engine.InstanceType][]device.Pool
 	byName map[string]*engine.InstanceType
-	// learned are pools of drivers that nodes have published, by NodePool and type; agreed says of which several nodes show them.
+	// learned holds the pools that drivers have published on nodes, by NodePool and type; shownBy counts these nodes, by NodePool, type and driver.
 	learned map[[2]string][]device.Pool
-	agreed  map[[2]string]bool
+	shownBy map[[3]string]int
 	nodes   map[string][]device.Pool
 	// several are pools of devices that more than one node reaches.
 	several []device.Pool
@@ -90,7 +90,7 @@ func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 		model: dra.NewModel(), claims: dra.Claims(s.ResourceClaims, s.ResourceClaimTemplates), classes: dra.Classes(s.DeviceClasses), texts: map[*resourcev1.ResourceClaim]string{},
 		users: map[*resourcev1.ResourceClaim]int{}, usage: dra.Allocated(s.ResourceClaims, nil), byText: map[string]*kind{}, types: map[*engine.InstanceType][]device.Pool{},
 		byName: map[string]*engine.InstanceType{}, nodes: map[string][]device.Pool{}, listed: slices.SortedFunc(slices.Values(s.Nodes), byNodeName),
-		learned: map[[2]string][]device.Pool{}, agreed: map[[2]string]bool{}, roomOfType: map[typeIn]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
+		learned: map[[2]string][]device.Pool{}, roomOfType: map[typeIn]map[corev1.ResourceName]int64{}, roomOfNode: map[string]map[corev1.ResourceName]int64{},
 	}
 	for _, pod := range pods {
 		p.meet(pod)
@@ -189,12 +189,12 @@ func (p *Plan) readDevices(s *engine.Snapshot) {
 		}
 	}
 	p.several = published.Several(p.model)
-	learned, seen := learnedOf(s, published)
+	learned, shownBy := learnedOf(s, published)
+	p.shownBy = shownBy
 	for _, pool := range slices.Sorted(maps.Keys(learned)) {
 		kinds := learned[pool]
 		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 			at := [2]string{pool, kind}
-			p.agreed[at] = seen[at] > 1
 			for i := range kinds[kind] {
 				p.learned[at] = append(p.learned[at], p.model.Expect(&kinds[kind][i]))
 			}
@@ -211,7 +211,7 @@ func (p *Plan) expected(pool string, t *engine.InstanceType) []device.Pool {
 	said, learned := p.types[p.typeOf(t)], p.learned[at]
 	isLearned := func(driver string) bool { // rather than what the catalog says
 		inCatalog, onNodes := devicesOf(said, driver), devicesOf(learned, driver)
-		return onNodes >= 0 && (inCatalog < 0 || p.agreed[at] && onNodes != inCatalog)
+		return onNodes >= 0 && (inCatalog < 0 || p.shownBy[[3]string{pool, t.Name, driver}] > 1 && onNodes != inCatalog)
 	}
 	if !slices.ContainsFunc(learned, func(more device.Pool) bool { return isLearned(more.Driver) }) {
 		return said
