@@ -183,8 +183,8 @@ type Disruption struct {
 	// name of its launch. kube-scheduler decides where they really go.
 	Pods  []PodID
 	Moves []Placement
-	// Held lists the protected pods, which the nodes' deadline ends. HeldUntil is the earliest time of that, zero without a deadline. Their places
-	// are started shortly before; SavingPerHour counts the price of these.
+	// Held lists the protected pods. They stay until the nodes' deadline; HeldUntil is the earliest deadline, zero if no node has one. Machines
+	// for the held pods are started shortly before the deadline, and SavingPerHour counts the price of these machines.
 	Held      []PodID   `json:",omitempty"`
 	HeldUntil time.Time `json:",omitzero"`
 	// DrainWithin is how long the drain may take; nil leaves it to the claims.

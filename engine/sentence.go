@@ -161,7 +161,7 @@ func (d *Disruption) Sentence() string {
 	return text + d.heldWords()
 }
 
-// heldWords says until when protected pods stay; nothing if there are none, or no deadline.
+// heldWords names the time until which protected pods stay. The text is empty if no pod is protected or no deadline is set.
 func (d *Disruption) heldWords() string {
 	if len(d.Held) == 0 || d.HeldUntil.IsZero() {
 		return ""

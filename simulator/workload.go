@@ -44,8 +44,8 @@ func (l *load) replicas() int {
 	return -1
 }
 
-// auditAway counts a pod that serves and that is evicted by choice. No more than half of a controller's pods, rounded up, may be away for
-// that at a time; a pod is back once another of the workload has become ready, or nobody wants it any more.
+// auditAway counts a ready pod that consolidation or drift evicts. At most half of a controller's pods, rounded up, may be away for these reasons
+// at a time. A pod counts until another pod of the workload becomes ready, or until the workload is scaled down.
 func (w *World) auditAway(u *unit, cause string) {
 	if !w.cfg.Audit || w.cfg.Policy == Baseline || u.load == nil || !u.ready || cause != "underutilized" && cause != "drifted" {
 		return
@@ -65,7 +65,8 @@ func (w *World) auditAway(u *unit, cause string) {
 	}
 }
 
-// back says that the pod has become ready, or is not wanted any more. The successor of a Deployment's pod may be of a newer ReplicaSet.
+// back ends the count of one pod that was away: u has become ready, or the workload was scaled down. The pod that replaces a Deployment's pod may
+// belong to a newer ReplicaSet.
 func (l *load) back(u *unit) {
 	if len(l.away) == 0 {
 		return

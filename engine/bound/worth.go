@@ -44,9 +44,9 @@ func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64
 	return worth
 }
 
-// MarketPrices is the same for so many times the total that no machine has more of anything. DualPrices counts no more of a machine than total
-// has of it: all pods of a small cluster are worth a machine, because they need one. At the market's prices they are worth the share that they use
-// of machines which others fill, however small the cluster is.
+// MarketPrices returns the DualPrices of a multiple of total that exceeds every machine. DualPrices counts no more of a machine than total has: if
+// total is less than a machine, it is worth a whole machine, because it needs one. At market prices, total is worth the share of a machine that it
+// uses, so that the price of a pod does not depend on the size of its cluster.
 func MarketPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {
 	times := int64(1)
 	for _, size := range sizes {

@@ -22,8 +22,8 @@ func IsAway(pod *corev1.Pod, now time.Time) bool {
 	return ready != corev1.ConditionTrue && now.Sub(since) < illAfter
 }
 
-// readiness is the status of the pod's condition Ready, and since when it has that. If its node has not said, the status is "", since
-// kube-scheduler bound the pod, or since its creation where nobody has written down when that was.
+// readiness returns the status of the pod's condition Ready, and the time at which this status began. A pod without this condition has the status
+// "" since kube-scheduler bound the pod (its condition PodScheduled), or since its creation if the pod has neither condition.
 func readiness(pod *corev1.Pod) (corev1.ConditionStatus, time.Time) {
 	since := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {

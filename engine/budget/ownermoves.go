@@ -11,10 +11,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OwnerMoves keeps count of how many pods of each owner consolidation may move in an hour: as many as there are, so that no pod is moved again
-// and again. That half of them keep running is seen to by the drain (package lifecycle). The pools remember what was moved (RecordMoves).
-// Where they remember too little, the pods themselves tell: those that came in the place of others are younger than an hour, and younger
-// than their owner.
+// OwnerMoves counts how many pods of each owner consolidation may still move in this hour: as many as the owner has, so that no pod is moved again
+// and again. The drain keeps half of the pods running meanwhile (package lifecycle). The NodePools record the moves (RecordMoves). If a record is
+// full, the ages of the pods count instead: a pod that replaced another one is younger than an hour, and younger than its owner.
 type OwnerMoves struct {
 	s     *engine.Snapshot
 	cache *inventory.Cache

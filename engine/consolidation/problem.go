@@ -71,8 +71,7 @@ type Option struct {
 type Result struct {
 	// Gone are the machines to remove, in the order in which they were found.
 	Gone []int
-	// Later are those of Gone that a cap keeps from going with those that they go together with: they can follow. Of is the machine, N the
-	// cap.
+	// Later lists the machines of Gone that a cap keeps for now: each follows the machine that it goes together with. Of is the machine, N the cap.
 	Later []Lot
 	// Placed says where their pods go that find room on machines that stay. The others have to be bought for.
 	Placed []Placed

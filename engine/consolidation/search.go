@@ -253,8 +253,8 @@ func (s *search) remove(j int) {
 	s.undo([]int{j})
 }
 
-// allowed reports whether the caps leave room for the machines to go, one after the other at least, and notes it if not. In turn, some go
-// now and the others later: each could go if it were the only one.
+// allowed reports whether the caps let the machines go, and records in putOff that they do not. Of two machines one may go now and the other one
+// later, if the caps would let each of them go alone.
 func (s *search) allowed(gone []int) bool {
 	later := s.beyond(gone)
 	if len(later) == 0 || len(later) == 1 && len(gone) == 2 && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {

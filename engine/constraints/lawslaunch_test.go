@@ -121,7 +121,7 @@ func runsHere(s *engine.Snapshot, node string, all bool) bool {
 	})
 }
 
-// isWaitedFor reports whether the node has not been ready for as long as an undeclared taint is waited for.
+// isWaitedFor reports whether a plan still waits for the node to lose undeclared taints: the node became ready less than a minute ago.
 func isWaitedFor(s *engine.Snapshot, node string) bool {
 	at := func(n *corev1.Node) bool { return n.Name == node }
 	i, j := slices.IndexFunc(s.Nodes, at), slices.IndexFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return c.Name == node })

@@ -47,8 +47,7 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 	return out
 }
 
-// reservePart takes the places of all machines of a part in all budgets, or of none. Those that have to go later follow: they are not
-// counted.
+// reservePart counts the part's machines that go now in all budgets, or none of them. The machines that follow later are not counted yet.
 func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	first := c.firstOf(p)
 	if refused := c.reserveAll(first, m); refused != nil {
@@ -66,8 +65,8 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	return true
 }
 
-// firstOf lists the machines of the part that go now. If one machine replaces the part, those that have to go later can follow. Of several
-// new machines one could be without pods until then, and would be removed again: the part goes together.
+// firstOf lists the machines of the part that go now. If one new machine replaces the part, a machine that a budget keeps can follow later. If
+// several new machines replace it, one of them could stay empty until then and be removed again, so all machines of the part go together.
 func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
 	if len(p.Launches) == 1 {
 		if first := slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() }); len(first) > 0 {
@@ -139,7 +138,7 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 	}
 }
 
-// withoutFollowers is what begins now of the parts. Their new machines are as large as the followers need them.
+// withoutFollowers removes from the parts the machines that follow later. The new machines stay large enough for the pods of all.
 func (c *consolidator) withoutFollowers(parts []provisioning.Group) []provisioning.Group {
 	isFollower := func(h *inventory.Machine) bool { return slices.Contains(c.follows, h) }
 	for i := range parts {

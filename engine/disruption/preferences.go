@@ -19,8 +19,8 @@ func (c *consolidator) arePriced() bool {
 // prefers reports whether the pods of the class have preferences: at the last level they give all of them up.
 func prefers(class packing.Class) bool { return class.Levels[len(class.Levels)-1].Miss > 0 }
 
-// missed is what the preferences of the machines' pods are worth, in USD per hour, at the price at which plans buy machines for preferences.
-// It is 0 unless pods give their preferences up, and also counts preferences that are not met today.
+// missed adds up the prices of all preferences of the machines' pods, in USD per hour: the same prices as in a plan for pending pods. The sum is 0
+// unless the search lets pods give up their preferences. Preferences that are not met today count too.
 func (c *consolidator) missed(machines []*inventory.Machine) float64 {
 	sum := 0.0
 	for _, h := range machines {

@@ -1,3 +1,3 @@
-// Package launchbackoff finds out which machines did not take the pods that they were started for, and why, and what is recorded of it on the
-// pools. Package provisioning decides which launches have to wait for it.
+// Package launchbackoff finds machines that did not take the pods for which they were started. It finds the reason, and computes the record that is
+// written on the NodePool. Package provisioning reads this record and decides which launches have to wait.
 package launchbackoff
