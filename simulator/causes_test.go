@@ -23,8 +23,8 @@ func TestTheCausesAddUpToTheBillAboveTheBound(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []v1.ConsolidationPolicy{simulator.Baseline, v1.WhenEmpty, v1.WhenEmptyOrUnderutilized} {
 		for seed := range uint64(2) {
-			c := config(t, shop+"fault kill at=6h capacity=spot share=50%\nfault short at=8h for=5h capacity=spot\n")
-			c.Policy, c.Seed, c.Audit = policy, seed, false
+			c := config(t, shop+"fault kill at=1h capacity=spot share=50%\nfault short at=2h for=2h capacity=spot\n")
+			c.Policy, c.Seed, c.Audit, c.For = policy, seed, false, 6*time.Hour
 			c.Snapshot.NodeOverheadPrice = 0.01 * float64(seed)
 			r := run(t, c)
 			sum, shares := 0.0, 0.0
@@ -71,12 +71,12 @@ func TestOnDemandMachinesWhereSpotIsSoldOutAreNamed(t *testing.T) {
 	const world = "now 2026-03-02T00:00:00Z\ncatalog aws\ncloud fixed30\ndeployment web x40 cpu=1 mem=2Gi\n" +
 		"pool general consolidate-after=30s capacity in (spot,on-demand) arch in (amd64) karpenter.k8s.aws/instance-category in (c,m,r)\n"
 	c := config(t, world+"fault short at=0s for=24h capacity=spot\n")
-	c.WarmUp, c.For = 0, 6*time.Hour
+	c.WarmUp, c.For = 0, 2*time.Hour
 	if r := run(t, c); usdOf(r, simulator.OnDemand) < 0.5*(r.Cost-r.Bound) {
 		t.Errorf("%v of %v USD above the bound: %v", usdOf(r, simulator.OnDemand), r.Cost-r.Bound, r.Causes)
 	}
 	c = config(t, world)
-	c.For = 6 * time.Hour
+	c.For = 2 * time.Hour
 	if r := run(t, c); usdOf(r, simulator.OnDemand) != 0 {
 		t.Errorf("nothing was sold out: %v", r.Causes)
 	}

@@ -10,8 +10,8 @@ fi
 commits=$(git rev-list --count HEAD)
 case $((commits % 4)) in
 0) turn="clusterapi" ;;
-1) turn="deploy keda vpa" ;;
-2) turn="draws prometheus kueue descheduler" ;;
+1) turn="deploy keda vpa descheduler" ;;
+2) turn="draws prometheus kueue" ;;
 3) turn="argo browser aws" ;;
 esac
 
@@ -23,7 +23,7 @@ folders() {
 	clusterapi) echo 'endtoend/clusterapi|provider/clusterapi/' ;;
 	deploy) echo 'deploy/|api/' ;;
 	descheduler) echo 'endtoend/descheduler' ;;
-	draws) echo 'engine/|explore/|oracle/' ;;
+	draws) echo 'engine/|explore/|oracle/|simulator/' ;;
 	keda) echo 'endtoend/keda' ;;
 	kueue) echo 'endtoend/kueue' ;;
 	prometheus) echo 'endtoend/prometheus|deploy/monitoring/' ;;
