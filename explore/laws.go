@@ -9,15 +9,18 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 )
 
@@ -34,6 +37,7 @@ const (
 	lawClass       = "nothing is launched with a class that has long been broken"
 	lawFinalizer   = "nothing is launched for a claim that could vanish"
 	lawProtected   = "no protected pod is evicted"
+	lawHalf        = "half of a workload's pods stay"
 	lawLoop        = "launching ends"
 	lawPanic       = "no pass panics"
 	lawUndone      = "no write undoes what another has written"
@@ -55,10 +59,12 @@ type laws struct {
 	calmed    int                // launches once nothing goes wrong any more
 	chosen    map[types.UID]bool // nodes' claims that the autoscaler deleted of its own will
 	most      map[string]int     // the most nodes that a pool has had
+	opened    map[string]bool    // machines that have had a node which took pods
+	away      map[types.UID]int  // pods of each workload that were evicted by choice and have no successor yet that runs
 }
 
 func newLaws(w *world) *laws {
-	return &laws{w: w, chosen: map[types.UID]bool{}, most: map[string]int{}}
+	return &laws{w: w, chosen: map[types.UID]bool{}, most: map[string]int{}, opened: map[string]bool{}, away: map[types.UID]int{}}
 }
 
 // changed looks at every change of an object.
@@ -76,9 +82,15 @@ func (l *laws) changed(actor string, s *shelf, c change) {
 		l.deviceClaimChanged(o)
 	case *resourcev1.ResourceSlice:
 		l.w.kube.room++
+	case *appsv1.ReplicaSet:
+		if c.old != nil && c.new != nil && replicasOf(c.old) != replicasOf(c.new) {
+			delete(l.away, o.UID)
+		}
 	case *corev1.Node:
 		if c.new == nil {
 			l.w.kube.nodeGone[o.Name] = l.w.clock.Now()
+		} else if o.Labels[v1.RegisteredLabelKey] == "true" {
+			l.opened[o.Spec.ProviderID] = true
 		}
 	}
 }
@@ -194,7 +206,7 @@ const late = 3 * time.Minute
 
 // promising reports whether the claim's machine may still take the pods that it was started for.
 func (l *laws) promising(claim *v1.NodeClaim) bool {
-	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
+	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) || l.opened[claim.Status.ProviderID] { // others may have taken the room
 		return false
 	}
 	if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Reason == "NodeNotFound" { // it had joined, and has no node any more
@@ -205,13 +217,9 @@ func (l *laws) promising(claim *v1.NodeClaim) bool {
 	}
 	nodes := 0
 	for _, node := range all[*corev1.Node](l.w.api) {
-		if node.Spec.ProviderID == "" || node.Spec.ProviderID != claim.Status.ProviderID {
-			continue
+		if node.Spec.ProviderID != "" && node.Spec.ProviderID == claim.Status.ProviderID {
+			nodes++
 		}
-		if node.Labels[v1.RegisteredLabelKey] == "true" { // once it is open, others may have taken the room
-			return false
-		}
-		nodes++
 	}
 	return nodes <= 1 // of several none is going to be registered
 }
@@ -342,7 +350,13 @@ func (l *laws) checkReplaced(claim *v1.NodeClaim) {
 
 // podChanged: nobody points a pod at a node that he sees leaving.
 func (l *laws) podChanged(actor string, c change) {
-	if c.old == nil || c.new == nil || l.w.current == nil {
+	if c.old == nil || c.new == nil {
+		return
+	}
+	if pod := c.new.(*corev1.Pod); pod.Status.Phase == corev1.PodRunning && c.old.(*corev1.Pod).Status.Phase != corev1.PodRunning {
+		l.back(kube.WorkloadOf(pod))
+	}
+	if l.w.current == nil {
 		return
 	}
 	to := c.new.(*corev1.Pod).Status.NominatedNodeName
@@ -422,6 +436,55 @@ func (l *laws) evicting(actor string, pod *corev1.Pod) {
 	if seen != nil && kube.ProtectionOf(seen, l.w.clock.Now()).Active && kube.ProtectionOf(pod, l.w.clock.Now()).Active {
 		l.broken(lawProtected, "%s evicts pod %s, which has long been protected", actor, pod.Name)
 	}
+}
+
+// evicted is told of a pod that was evicted while it ran. At most half of a workload's pods, rounded up, may be away because nodes are removed
+// by choice. A pod counts until another pod of the workload runs, or until the workload is scaled.
+func (l *laws) evicted(pod *corev1.Pod) {
+	claims := all[*v1.NodeClaim](l.w.api)
+	i := slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return c.Status.NodeName == pod.Spec.NodeName })
+	owner := kube.WorkloadOf(pod)
+	if replicas := l.replicas(owner); replicas > 0 && i >= 0 && lifecycle.ByChoice(claims[i], nil) {
+		if l.away[owner]++; l.away[owner] > (replicas+1)/2 {
+			l.broken(lawHalf, "%d of %d pods of %s are away, because pod %s of node %s was evicted too", l.away[owner], replicas,
+				pod.OwnerReferences[0].Name, pod.Name, pod.Spec.NodeName)
+		}
+	}
+}
+
+// back ends the count of one pod that was away.
+func (l *laws) back(owner types.UID) {
+	if l.away[owner]--; l.away[owner] <= 0 {
+		delete(l.away, owner)
+	}
+}
+
+// replicas is how many pods the ReplicaSet or StatefulSet wants, or wanted at a time that a process may still see; 0 if it is neither.
+func (l *laws) replicas(owner types.UID) int {
+	seen, most := l.w.clock.Now().Add(-l.w.scene.lag-taskLag), 0
+	for _, shelf := range l.w.api.order {
+		for _, c := range shelf.log {
+			switch {
+			case c.object().GetUID() != owner:
+			case c.at.Before(seen):
+				most = replicasOf(c.new)
+			default:
+				most = max(most, replicasOf(c.new))
+			}
+		}
+	}
+	return most
+}
+
+// replicasOf is how many pods a ReplicaSet or a StatefulSet wants, 0 for other objects.
+func replicasOf(o client.Object) int {
+	switch o := o.(type) {
+	case *appsv1.ReplicaSet:
+		return int(*o.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return int(*o.Spec.Replicas)
+	}
+	return 0
 }
 
 // check looks at the whole after a step.

@@ -148,6 +148,9 @@ func (w *world) evict(key string, uid types.UID) error {
 	case len(covering) == 1 && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil:
 		update(w.api, covering[0], func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed-- })
 	}
+	if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+		w.laws.evicted(pod)
+	}
 	return w.api.remove(w.api.shelfOf(pod), key, deletion{uid: uid})
 }
 
