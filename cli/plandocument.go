@@ -66,7 +66,7 @@ type disruptionDocument struct {
 	SavingPerHour float64          `json:"savingPerHour"`
 	Pods          []string         `json:"pods"`
 	YieldsTo      []string         `json:"yieldsTo,omitempty"`
-	Followers     []string         `json:"followers,omitempty"`
+	NodesLater    []string         `json:"nodesLater,omitempty"`
 	// HeldPods are protected until HeldUntil at the earliest.
 	HeldPods  []string  `json:"heldPods,omitempty"`
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
@@ -122,7 +122,7 @@ func newPlanDocument(plan *engine.Plan) planDocument {
 	}
 	for _, x := range plan.Disruptions {
 		d.Disruptions = append(d.Disruptions, disruptionDocument{
-			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo), x.Followers, podStrings(x.Held), x.HeldUntil,
+			x.Nodes, string(x.Reason), launchDocuments(x.Replacements), x.SavingPerHour, podStrings(x.Pods), podStrings(x.YieldsTo), x.NodesLater, podStrings(x.Held), x.HeldUntil,
 		})
 	}
 	for _, k := range plan.Kept {

@@ -195,9 +195,9 @@ type Disruption struct {
 	// YieldsTo lists the pods for which the nodes make way that only keep room of CapacityBuffers: the limits of their pool leave too
 	// little for the machine of these.
 	YieldsTo []PodID `json:",omitempty"`
-	// Followers lists the nodes for whose pods the replacement has room as well, and that go once the budgets allow it. SavingPerHour does
+	// NodesLater lists the nodes for whose pods the replacement has room as well, and that go once the budgets allow it. SavingPerHour does
 	// not count them.
-	Followers []string `json:",omitempty"`
+	NodesLater []string `json:",omitempty"`
 	// OwnersMoved is how many pods of each owner consolidation moves, as its limit counts them; RecordMoves writes them down.
 	OwnersMoved map[string]int `json:"-"`
 }

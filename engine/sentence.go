@@ -155,8 +155,8 @@ func (d *Disruption) Sentence() string {
 	default:
 		text += fmt.Sprintf(", once its %d replacements are ready", n)
 	}
-	if len(d.Followers) > 0 {
-		text += ", and then " + strings.Join(d.Followers, ", ") + " can go without another machine"
+	if len(d.NodesLater) > 0 {
+		text += ", and then " + strings.Join(d.NodesLater, ", ") + " can go without another machine"
 	}
 	return text + d.heldWords()
 }

@@ -50,8 +50,8 @@ func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruptio
 	if d.SavingPerHour <= 0 {
 		saving = engine.SavingWords(d.SavingPerHour)
 	}
-	if len(d.Followers) > 0 {
-		saving += ", with room for the pods of " + list(d.Followers)
+	if len(d.NodesLater) > 0 {
+		saving += ", with room for the pods of " + list(d.NodesLater)
 	}
 	message := fmt.Sprintf("Consolidation candidate: replace %s by %d (%s)%s", list(d.Nodes), len(d.Replacements), list(types), saving)
 	return onAll(nodes, claims, Event{Reason: ConsolidationCandidate, Message: message, Key: message})

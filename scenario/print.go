@@ -170,8 +170,8 @@ func printDisruption(out *strings.Builder, d engine.Disruption) {
 	if d.TerminateFirst != "" {
 		fmt.Fprintf(out, "  terminate first: %s\n", d.TerminateFirst)
 	}
-	if len(d.Followers) > 0 {
-		fmt.Fprintf(out, "  then %s\n", strings.Join(d.Followers, " "))
+	if len(d.NodesLater) > 0 {
+		fmt.Fprintf(out, "  then %s\n", strings.Join(d.NodesLater, " "))
 	}
 	if len(d.YieldsTo) > 0 {
 		fmt.Fprintf(out, "  yields to %s\n", PodNames(d.YieldsTo))

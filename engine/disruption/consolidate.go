@@ -145,7 +145,7 @@ type consolidator struct {
 	batches     map[string]int      // of the nodes that are replaced
 	tried       attempted
 	later       map[*inventory.Machine]engine.Reason // why found machines do not go with others, which they can follow
-	follows     []*inventory.Machine                 // those that follow others that go now
+	nextTurn    []*inventory.Machine                 // those whose turn comes when the budgets let one more go
 	passed      []*inventory.Machine                 // left out because another pass has tried them just now
 	incremental bool                                 // only what has changed since the last look is looked at
 	yielding    bool                                 // pods give up all preferences

@@ -58,7 +58,7 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	}
 	for _, h := range p.Machines {
 		if !slices.Contains(first, h) {
-			c.follows = append(c.follows, h)
+			c.nextTurn = append(c.nextTurn, h)
 			c.setReason(h, c.later[h])
 		}
 	}
@@ -101,7 +101,7 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 	stay := func(p provisioning.Group, r engine.Reason) {
 		c.note(p, r)
 		for _, h := range p.Machines {
-			if !slices.Contains(c.follows, h) {
+			if !slices.Contains(c.nextTurn, h) {
 				c.release(h, m, r)
 			}
 		}
@@ -127,26 +127,26 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 				c.note(p, engine.Reason{})
 			}
 			all := c.tried.part(wave)
-			c.begin(all, c.withoutFollowers(all.groups(wave)), m)
+			c.begin(all, c.withoutNextTurn(all.groups(wave)), m)
 			return
 		}
 	}
 	for _, h := range wave {
-		if !slices.Contains(c.follows, h) {
+		if !slices.Contains(c.nextTurn, h) {
 			c.release(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
 		}
 	}
 }
 
-// withoutFollowers removes from the parts the machines that follow later. The new machines stay large enough for the pods of all.
-func (c *consolidator) withoutFollowers(parts []provisioning.Group) []provisioning.Group {
-	isFollower := func(h *inventory.Machine) bool { return slices.Contains(c.follows, h) }
+// withoutNextTurn removes from the parts the machines whose turn comes later. The new machines stay large enough for the pods of all.
+func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisioning.Group {
+	inNextTurn := func(h *inventory.Machine) bool { return slices.Contains(c.nextTurn, h) }
 	for i := range parts {
 		p := &parts[i]
-		p.Followers = slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !isFollower(h) })
-		p.Machines = slices.DeleteFunc(p.Machines, isFollower)
+		p.Later = slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !inNextTurn(h) })
+		p.Machines = slices.DeleteFunc(p.Machines, inNextTurn)
 		for l := range p.Launches {
-			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return isFollower(c.tried.on[id].from) })
+			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return inNextTurn(c.tried.on[id].from) })
 		}
 	}
 	return parts

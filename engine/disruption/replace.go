@@ -208,8 +208,8 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	if m.reason == v1.Underutilized {
 		x.OwnersMoved = d.ownersOf(p.Machines)
 	}
-	for _, h := range p.Followers {
-		x.Followers = append(x.Followers, h.Node.Name)
+	for _, h := range p.Later {
+		x.NodesLater = append(x.NodesLater, h.Node.Name)
 	}
 	d.holdBack(&x, p, m)
 	names := map[string]string{} // each trial has numbered its launches from one

@@ -104,8 +104,8 @@ type Group struct {
 	Launches []engine.Launch
 	Pods     []engine.PodID
 	Moves    []engine.Placement
-	// Followers are machines that go later; the launches have room for their pods too.
-	Followers []*inventory.Machine
+	// Later are machines that go later; the launches have room for their pods too.
+	Later []*inventory.Machine
 }
 
 // CompareNames orders machines by name.
