@@ -35,6 +35,7 @@ func TestDisruption(t *testing.T) {
 		{"protected", "a protected pod keeps its node as long as it is protected", doNotDisrupt},
 		{"period", "a termination grace period ends a drain that a budget blocks", terminationGracePeriod},
 		{"window", "a budget's window keeps nodes until it ends", budgetWindow},
+		{"halves", "two pods of one Deployment leave a node one after the other", halves},
 		{"churn", "pods come and go all the time", churn},
 		{"static", "a pool of fixed size keeps its size", staticPool},
 	} {
@@ -120,6 +121,28 @@ func driftWithinBudget(w *world) {
 	pods.atLeast(w.TB, 6)
 	if n := len(w.nodes()); n > nodes {
 		w.Errorf("%d nodes became %d", nodes, n)
+	}
+}
+
+// halves leaves two pods of one Deployment alone on a large node. No PodDisruptionBudget protects them.
+func halves(w *world) {
+	w.cornerPool(func(p *v1.NodePool) {
+		p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(time.Second)
+		p.Spec.Template.Spec.Requirements[len(p.Spec.Template.Spec.Requirements)-1].Values = []string{"4", "8"}
+	})
+	w.deploy("burst", 1, "5", "1Gi")
+	w.deploy(w.corner, 2, "1", "1Gi")
+	w.running(3, 2*time.Minute)
+	claim, before := w.only(), w.perHour()
+	pods := w.watchPods(w.corner)
+	w.scale("burst", 0)
+	w.goes(claim, 2*time.Minute)
+	w.running(2, time.Minute)
+	w.quiet(3*time.Second, time.Minute)
+	w.whole()
+	pods.atLeast(w.TB, 1)
+	if after := w.perHour(); after > 0.6*before {
+		w.Errorf("two pods of 1 cpu cost $%.3f/h after $%.3f/h", after, before)
 	}
 }
 
