@@ -3,6 +3,8 @@ package endtoend_test
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/kube"
 )
 
 // agentTaint is one that something puts on new nodes, and that their pool does not know of.
@@ -80,4 +83,68 @@ func (w *world) taintNewNodes() {
 		w.must(w.Create(w, node, client.DryRunAll))
 		return len(node.Spec.Taints) > 1, fmt.Sprintf("the policy does not act yet: %v", node.Spec.Taints)
 	})
+}
+
+// TestATaintThatAnAgentTakesAwayStartsNoSecondMachine has every node of the pool come with a taint. The test takes it away from the first
+// node, and from the others once plans have been made with a node that is tainted.
+func TestATaintThatAnAgentTakesAwayStartsNoSecondMachine(t *testing.T) {
+	whole := newWorld(t)
+	whole.start()
+	w := whole.in(t, "agent")
+	w.cornerPool(nil)
+	w.taintNewNodes()
+	claims := w.openLedger()
+	tainted := func(machines, open int) { // open nodes have nothing but the agent's taint, if that
+		w.until(2*time.Minute, func() (bool, string) {
+			ready, opened := 0, 0
+			for _, node := range w.nodes() {
+				if node.Labels[v1.RegisteredLabelKey] == "true" && kube.NodeReady(&node) {
+					ready++
+					if !kube.HasTaint(&node, kube.OpeningTaint()) {
+						opened++
+					}
+				}
+			}
+			return ready == machines && opened >= open, fmt.Sprintf("%d nodes are ready, want %d; %d of them are open, want %d", ready, machines, opened, open)
+		})
+	}
+	takeAway := func() {
+		for _, n := range w.nodes() {
+			before := client.MergeFrom(n.DeepCopy())
+			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(x corev1.Taint) bool { return x.Key == agentTaint })
+			w.must(w.Patch(w, &n, before))
+		}
+	}
+	w.deploy("first", 1, "3500m", "1Gi") // each pod fills a machine
+	tainted(1, 0)
+	takeAway()
+	w.running(1, time.Minute)
+	w.until(time.Minute, func() (bool, string) {
+		var pool v1.NodePool
+		w.must(w.Get(w, keyOf(w.corner), &pool))
+		learned := pool.Annotations[v1.LearnedTaintsAnnotationKey]
+		return strings.Contains(learned, agentTaint), fmt.Sprintf("the pool has not learned the taint: %q", learned)
+	})
+	w.deploy("second", 1, "3500m", "1Gi")
+	tainted(2, 2)
+	w.until(time.Minute, func() (bool, string) { // so it is waited for ten minutes
+		for _, c := range w.claims() {
+			if i := v1.GetCondition(&c, v1.ConditionInitialized); i != nil && strings.Contains(i.Message, agentTaint+":NoSchedule, which nodes of the pool lose by themselves") {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("no claim says that its node waits for a taint that was learned: %+v", w.claims())
+	})
+	w.deploy("third", 1, "3500m", "1Gi") // makes the controller plan while the second node is tainted
+	tainted(3, 2)
+	if text := w.tenon("plan", "--kubeconfig", w.playground.Kubeconfig()); !strings.Contains(text, "2 pods on machines that are there.") {
+		t.Errorf("the command plans otherwise than the controller, which waits:\n%s", text)
+	}
+	takeAway()
+	w.running(3, time.Minute)
+	w.quiet(3*time.Second, time.Minute)
+	w.whole()
+	if n := len(claims.all(t)); n != 3 {
+		t.Errorf("%d machines were started for three pods that need one each", n)
+	}
 }
