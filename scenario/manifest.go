@@ -91,16 +91,17 @@ var definitions = sync.OnceValues(schema.New)
 
 // manifest collects objects and completes them.
 type manifest struct {
-	snapshot   engine.Snapshot
-	workloads  []workload
-	priorities []*schedulingv1.PriorityClass
-	quotas     []*corev1.ResourceQuota
-	classes    []*unstructured.Unstructured
-	capi       clusterAPI
-	catalog    *engine.CatalogDocument
-	override   []engine.InstanceType
-	region     string
-	elsewhere  bool
+	snapshot    engine.Snapshot
+	workloads   []workload
+	autoscalers []*autoscaler
+	priorities  []*schedulingv1.PriorityClass
+	quotas      []*corev1.ResourceQuota
+	classes     []*unstructured.Unstructured
+	capi        clusterAPI
+	catalog     *engine.CatalogDocument
+	override    []engine.InstanceType
+	region      string
+	elsewhere   bool
 
 	lives   map[string]bool   // pools that say how long machines live
 	ageless []*v1.NodeClaim   // claims that do not
@@ -251,6 +252,10 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 		return m.addDaemonSet
 	case "Deployment.apps", "StatefulSet.apps", "ReplicaSet.apps", "Job.batch", "ReplicationController":
 		return m.addWorkload
+	case "HorizontalPodAutoscaler.autoscaling":
+		return m.addHPA
+	case "ScaledObject.keda.sh":
+		return m.addScaledObject
 	case "PodDisruptionBudget.policy":
 		return m.addBudget
 	case "LimitRange":
@@ -400,6 +405,7 @@ func (m *manifest) finish() engine.Snapshot {
 	for _, n := range m.snapshot.Namespaces {
 		completeNamespace(n)
 	}
+	m.scaleWorkloads()
 	m.expandWorkloads()
 	for _, d := range m.snapshot.DaemonSets {
 		defaultRequests(&d.Spec.Template.Spec)

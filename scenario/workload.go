@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,8 +26,11 @@ type workload struct {
 	template  corev1.PodTemplateSpec
 	claims    []corev1.PersistentVolumeClaim // of every pod
 	pods      int
-	onDelete  bool   // of a StatefulSet: its pods stay as they are until somebody deletes them
-	revision  string // of its template, as far as the status says it
+	replicas  *int32 // the number of pods in the object that the snapshot holds
+	unsaid    bool   // spec.replicas is missing
+	update    appsv1.StatefulSetUpdateStrategy
+	ordinals  *appsv1.StatefulSetOrdinals
+	revision  string // of a StatefulSet's template, as far as the status says it
 	firstName int    // the number of the first pod
 	idle      string // why its controller creates no pods; "" if it does
 }
@@ -39,6 +43,7 @@ func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
+	w.replicas = ptr.To(int32(w.pods))
 	if isCleaned(w.template, u) && m.remember(w) {
 		if w.pods > 0 && u.GetResourceVersion() == "" {
 			m.note("%s: it has no template, so no pods are planned for it", identity(u))
@@ -79,6 +84,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		}
 		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
+		w.unsaid = list[0].Spec.Replicas == nil
 		w.owner.Kind = "ReplicaSet" // which a Deployment's pods belong to
 		if list[0].Spec.Paused && list[0].Status.Replicas == 0 {
 			w.idle = "it is paused"
@@ -90,6 +96,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		}
 		w.meta = list[0].ObjectMeta
 		w.selector, w.template, w.pods = list[0].Spec.Selector, list[0].Spec.Template, int(ptr.Deref(list[0].Spec.Replicas, 1))
+		w.unsaid = list[0].Spec.Replicas == nil
 	case "StatefulSet":
 		var list []*appsv1.StatefulSet
 		if err := decode(m, u, &list); err != nil {
@@ -98,7 +105,8 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		spec := &list[0].Spec
 		w.meta, w.claims = list[0].ObjectMeta, spec.VolumeClaimTemplates
 		w.selector, w.template, w.pods, w.firstName = spec.Selector, spec.Template, int(ptr.Deref(spec.Replicas, 1)), 0
-		w.onDelete, w.revision = spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, list[0].Status.UpdateRevision
+		w.unsaid = spec.Replicas == nil
+		w.update, w.ordinals, w.revision = spec.UpdateStrategy, spec.Ordinals, list[0].Status.UpdateRevision
 		if spec.Ordinals != nil {
 			w.firstName = int(spec.Ordinals.Start)
 		}
@@ -109,7 +117,7 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 		}
 		spec := &list[0].Spec
 		w.meta = list[0].ObjectMeta
-		w.selector, w.pods = &metav1.LabelSelector{MatchLabels: spec.Selector}, int(ptr.Deref(spec.Replicas, 1))
+		w.selector, w.pods, w.unsaid = &metav1.LabelSelector{MatchLabels: spec.Selector}, int(ptr.Deref(spec.Replicas, 1)), spec.Replicas == nil
 		if spec.Template != nil {
 			w.template = *spec.Template
 		}
@@ -130,27 +138,25 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 // remember keeps what the snapshot holds of objects that own pods, their selectors and templates, and reports whether the kind is one of
 // those.
 func (m *manifest) remember(w workload) bool {
-	s := &m.snapshot
+	s, replicas := &m.snapshot, cmp.Or(w.replicas, ptr.To(int32(w.pods)))
 	meta := *w.meta.DeepCopy()
 	meta.ManagedFields = nil
 	switch w.kind {
 	case "Deployment":
 		o := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta}
-		o.Spec.Selector, o.Spec.Replicas, o.Spec.Template = w.selector, ptr.To(int32(w.pods)), w.template
+		o.Spec.Selector, o.Spec.Replicas, o.Spec.Template = w.selector, replicas, w.template
 		s.Deployments = append(s.Deployments, o)
 	case "ReplicaSet":
-		o := newReplicaSet(meta, w.selector, ptr.To(int32(w.pods)))
+		o := newReplicaSet(meta, w.selector, replicas)
 		o.Spec.Template = w.template
 		s.ReplicaSets = append(s.ReplicaSets, o)
 	case "StatefulSet":
-		o := newStatefulSet(meta, w.selector, ptr.To(int32(w.pods)))
+		o := newStatefulSet(meta, w.selector, replicas)
 		o.Spec.Template, o.Status.UpdateRevision = w.template, w.revision
-		if w.onDelete {
-			o.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
-		}
+		o.Spec.UpdateStrategy, o.Spec.Ordinals = w.update, w.ordinals
 		s.StatefulSets = append(s.StatefulSets, o)
 	case "ReplicationController":
-		o := newReplicationController(meta, w.selector.MatchLabels, ptr.To(int32(w.pods)))
+		o := newReplicationController(meta, w.selector.MatchLabels, replicas)
 		o.Spec.Template = &w.template
 		s.ReplicationControllers = append(s.ReplicationControllers, o)
 	default:
@@ -215,18 +221,41 @@ func replicaSetOf(w workload) *appsv1.ReplicaSet {
 	return o
 }
 
-// hasPods reports whether the files hold pods of the workload: those that it owns, or that its selector picks.
+// scale gives the workload another number of pods.
+func (w *workload) scale(pods int) {
+	if w.pods = pods; w.replicas != nil {
+		*w.replicas = int32(pods)
+	}
+}
+
+// hasPods reports whether the files hold pods of the workload.
 func (m *manifest) hasPods(w workload) bool {
+	return slices.ContainsFunc(m.snapshot.Pods, belongsTo(w))
+}
+
+// podsOf are the pods of the workload that the files hold.
+func (m *manifest) podsOf(w workload) (out []*corev1.Pod) {
+	belongs := belongsTo(w)
+	for _, p := range m.snapshot.Pods {
+		if belongs(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// belongsTo returns what reports whether a pod is one of the workload: it owns the pod, or its selector picks it.
+func belongsTo(w workload) func(*corev1.Pod) bool {
 	selector := labels.Nothing()
 	if s, err := metav1.LabelSelectorAsSelector(w.selector); err == nil && w.selector != nil && !s.Empty() {
 		selector = s
 	}
-	return slices.ContainsFunc(m.snapshot.Pods, func(p *corev1.Pod) bool {
+	return func(p *corev1.Pod) bool {
 		if p.Namespace != w.meta.Namespace {
 			return false
 		}
 		return ownedBy(p.OwnerReferences, w.owner) || len(p.OwnerReferences) > 0 && selector.Matches(labels.Set(p.Labels))
-	})
+	}
 }
 
 func ownedBy(owners []metav1.OwnerReference, owner metav1.OwnerReference) bool {
