@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine/kube"
@@ -60,9 +61,18 @@ func slimStatefulSet(s *appsv1.StatefulSet) {
 	*s = appsv1.StatefulSet{
 		TypeMeta: s.TypeMeta, ObjectMeta: barely(s.ObjectMeta),
 		Spec: appsv1.StatefulSetSpec{Selector: s.Spec.Selector, Replicas: s.Spec.Replicas, Template: s.Spec.Template,
-			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: s.Spec.UpdateStrategy.Type}},
+			UpdateStrategy: slimUpdateStrategy(s.Spec.UpdateStrategy), Ordinals: s.Spec.Ordinals},
 		Status: appsv1.StatefulSetStatus{UpdateRevision: s.Status.UpdateRevision},
 	}
+}
+
+// slimUpdateStrategy keeps which pods are created from an earlier revision.
+func slimUpdateStrategy(s appsv1.StatefulSetUpdateStrategy) appsv1.StatefulSetUpdateStrategy {
+	out := appsv1.StatefulSetUpdateStrategy{Type: s.Type}
+	if s.RollingUpdate != nil && ptr.Deref(s.RollingUpdate.Partition, 0) != 0 {
+		out.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: s.RollingUpdate.Partition}
+	}
+	return out
 }
 
 // slimDeployment and slimPodTemplate keep what CapacityBuffers and ProvisioningRequests make pods of.

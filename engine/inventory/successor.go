@@ -3,6 +3,8 @@ package inventory
 import (
 	"bytes"
 	"slices"
+	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,15 +16,40 @@ import (
 
 // ownerTemplate is the pod template of a controller; spec is nil if it is not known.
 type ownerTemplate struct {
-	spec *corev1.PodSpec
-	// onDelete is true for a StatefulSet with the update strategy OnDelete. revision is its status.updateRevision, empty if there is none.
-	onDelete bool
-	revision string
+	spec   *corev1.PodSpec
+	update updateRule
 }
 
-// isNewerThan reports whether the pod was created from an earlier revision of the template.
+// updateRule says which pods a StatefulSet creates from its template, and not from an earlier revision of it: with the update strategy
+// RollingUpdate those whose ordinal is first or more, with OnDelete all.
+type updateRule struct {
+	stateful bool
+	first    int
+	revision string // status.updateRevision, empty if there is none
+}
+
+func updateRuleOf(o *appsv1.StatefulSet) updateRule {
+	rule := updateRule{stateful: true, revision: o.Status.UpdateRevision}
+	rolling := o.Spec.UpdateStrategy.RollingUpdate
+	if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || rolling == nil || rolling.Partition == nil {
+		return rule
+	}
+	if rule.first = int(*rolling.Partition); o.Spec.Ordinals != nil {
+		rule.first += int(o.Spec.Ordinals.Start)
+	}
+	return rule
+}
+
+// isNewerThan reports whether the pod was created from an earlier revision of the template, and the pod in its place will not be.
 func (t ownerTemplate) isNewerThan(pod *corev1.Pod) bool {
-	return t.onDelete && (t.revision == "" || pod.Labels[appsv1.ControllerRevisionHashLabelKey] != t.revision)
+	if rule := t.update; !rule.stateful || rule.revision != "" && pod.Labels[appsv1.ControllerRevisionHashLabelKey] == rule.revision {
+		return false
+	}
+	if t.update.first <= 0 {
+		return true
+	}
+	ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
+	return err == nil && ordinal >= t.update.first
 }
 
 // successor is the pod that asks for a place: the pod itself, or what its owner makes in the place of one that runs. The owner
@@ -95,8 +122,8 @@ func (m *Cache) learnTemplates(s *engine.Snapshot) {
 	for _, o := range s.StatefulSets {
 		note("StatefulSet", o, &o.Spec.Template)
 		name := o.Namespace + "/StatefulSet/" + o.Name
-		if t, ok := m.templates[name]; ok && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-			t.onDelete, t.revision = true, o.Status.UpdateRevision
+		if t, ok := m.templates[name]; ok {
+			t.update = updateRuleOf(o)
 			m.templates[name] = t
 		}
 	}
@@ -104,7 +131,7 @@ func (m *Cache) learnTemplates(s *engine.Snapshot) {
 		note("ReplicationController", o, o.Spec.Template)
 	}
 	for name, owner := range m.Owned {
-		if old, now := before[name], m.templates[name]; old == now || old.spec != nil && now.spec != nil && old.onDelete == now.onDelete && old.revision == now.revision && m.sameRequests(old.spec, now.spec) {
+		if old, now := before[name], m.templates[name]; old == now || old.spec != nil && now.spec != nil && old.update == now.update && m.sameRequests(old.spec, now.spec) {
 			continue
 		}
 		for _, f := range owner.Infos {
