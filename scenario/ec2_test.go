@@ -237,3 +237,38 @@ const (
 	awsSecurityGroups = awsv1.SecurityGroupsAnnotationKey
 	awsSubnet         = awsv1.SubnetAnnotationKey
 )
+
+func TestANoteSaysWhatAClassWithoutStatusLeavesUnknown(t *testing.T) {
+	t.Parallel()
+	capacity := func(operator, values string) string {
+		return poolOf("p", ec2Ref, "{key: karpenter.sh/capacity-type, operator: "+operator+", values: ["+values+"]}")
+	}
+	const (
+		terms  = "  capacityReservationSelectorTerms: [{tags: {a: b}}]\n"
+		status = "status: {capacityReservations: [{id: cr-1, availabilityZone: us-east-1a, instanceMatchCriteria: open, instanceType: m5.large, ownerID: '123456789012'}]}\n"
+		none   = "EC2NodeClass default: no status with its capacity reservations is in the files, so no reserved capacity is planned: "
+		left   = "EC2NodeClass default: how many machines are left of the capacity reservations in its status, 1 in all, is not in the files, so no reserved capacity is planned: "
+		images = "EC2NodeClass default: no status with its images is in the files: they are taken to run on every instance type"
+	)
+	selected := strings.Replace(ec2ClassOf("al2023@latest", "  amiFamily: AL2023\n"), "alias: al2023@latest", "tags: {a: b}", 1)
+	for _, test := range []struct{ name, objects, reserved, images string }{
+		{"a pool that asks for it", ec2ClassOf("al2023@latest", "") + capacity("In", "reserved, on-demand"), none, ""},
+		{"a pool whose class is not there", capacity("In", "reserved"), none, ""},
+		{"a class that selects some", ec2ClassOf("al2023@latest", terms) + poolOf("p", ec2Ref, ""), none, ""},
+		{"a pool that wants none", ec2ClassOf("al2023@latest", terms) + capacity("In", "spot"), "", ""},
+		{"a pool that excludes it", ec2ClassOf("al2023@latest", terms) + capacity("NotIn", "reserved"), "", ""},
+		{"nobody asks", ec2ClassOf("al2023@latest", "") + poolOf("p", ec2Ref, ""), "", ""},
+		{"a status", ec2ClassOf("al2023@latest", terms+status) + capacity("In", "reserved"), left, ""},
+		{"images without an alias", selected + poolOf("p", ec2Ref, ""), "", images},
+		{"images of a status", selected + "status: {amis: [{id: ami-1, name: ami, requirements: []}]}\n" + poolOf("p", ec2Ref, ""), "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			notes := strings.Join(readBack(t, []byte(test.objects)).Notes, "\n")
+			if strings.Contains(notes, "reserved capacity is planned") != (test.reserved != "") || !strings.Contains(notes, test.reserved) ||
+				strings.Contains(notes, "its images") != (test.images != "") || !strings.Contains(notes, test.images) {
+				t.Errorf("said:\n%s", notes)
+			}
+		})
+	}
+}

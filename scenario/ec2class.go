@@ -65,6 +65,51 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 	}
 	m.noteRegion("EC2", catalog.IsRegion)
 	m.noteUnoffered(s, class)
+	m.noteReservations(s, class.Ref, object)
+	m.noteImages(class.Ref, object)
+}
+
+// noteReservations says why no reserved capacity is planned for a class whose pools ask for it. Its status names the reservations, if it is
+// in the files, but not how many machines they have left.
+func (m *manifest) noteReservations(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass) {
+	named := slices.ContainsFunc(s.NodePools, func(p *v1.NodePool) bool {
+		said, allowed := allowsReserved(p)
+		return *p.Spec.Template.Spec.NodeClassRef == ref && allowed && (said || len(class.Spec.CapacityReservationSelectorTerms) > 0)
+	})
+	if !named {
+		return
+	}
+	why := "no status with its capacity reservations is in the files"
+	if n := len(class.Status.CapacityReservations); n > 0 {
+		why = fmt.Sprintf("how many machines are left of the capacity reservations in its status, %d in all, is not in the files", n)
+	}
+	m.note("%s %s: %s, so no reserved capacity is planned: plan with a file of tenon snapshot, or with offerings of capacity type %s in --instance-types",
+		ref.Kind, ref.Name, why, v1.CapacityTypeReserved)
+}
+
+// allowsReserved reports whether the pool says something of reserved capacity, and whether its machines may be of it.
+func allowsReserved(p *v1.NodePool) (said, allowed bool) {
+	allowed = true
+	for _, r := range p.Spec.Template.Spec.Requirements {
+		if v1.NormalizeLabel(r.Key) != v1.CapacityTypeLabelKey {
+			continue
+		}
+		has := slices.Contains(r.Values, v1.CapacityTypeReserved)
+		switch r.Operator {
+		case v1.In:
+			said, allowed = said || has, allowed && has
+		case v1.NotIn:
+			allowed = allowed && !has
+		}
+	}
+	return said, allowed
+}
+
+// noteImages says that nothing is known of a class's images which only its status could name.
+func (m *manifest) noteImages(ref v1.NodeClassReference, class *awsv1.EC2NodeClass) {
+	if _, found, _ := class.Alias(); !found && len(class.Spec.AMISelectorTerms) > 0 && len(class.Status.AMIs) == 0 {
+		m.note("%s %s: no status with its images is in the files: they are taken to run on every instance type", ref.Kind, ref.Name)
+	}
 }
 
 // ec2Traits are what the class's own status and annotations say of its machines.
