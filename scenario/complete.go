@@ -5,10 +5,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -108,10 +108,22 @@ func (m *manifest) completePool(p *v1.NodePool) {
 	v1.SetCondition(p, v1.ConditionNodeClassReady, metav1.ConditionTrue, "", "", m.snapshot.Now)
 }
 
+// podsPerNode is how many pods a kubelet runs unless it is told otherwise.
+const podsPerNode = 110
+
 // completeNode says of a node without status that it is ready, and that pods can use all of it.
-func completeNode(n *corev1.Node) {
+func (m *manifest) completeNode(n *corev1.Node) {
 	if n.Status.Allocatable == nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
+	}
+	_, counted := n.Status.Allocatable[corev1.ResourcePods]
+	switch {
+	case m.catalog != nil || n.ResourceVersion != "": // a new node says it a moment later
+	case len(n.Status.Allocatable) == 0:
+		m.note("Node %s: its status has no capacity, so no pod fits it: add what kubectl get node %s -o yaml prints", n.Name, n.Name)
+	case !counted:
+		m.note("Node %s: its status does not say how many pods it runs: taken to run %d", n.Name, podsPerNode)
+		n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(podsPerNode, resource.DecimalSI)
 	}
 	if len(n.Status.Conditions) == 0 {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -242,10 +254,17 @@ func (m *manifest) applyPriority(p *corev1.Pod) {
 			return
 		}
 	}
-	if name != "" && !strings.HasPrefix(name, "system-") {
+	if value, found := systemPriorities[name]; found {
+		p.Spec.Priority = &value
+		return
+	}
+	if name != "" {
 		m.note("Pod %s/%s: its priority class %s is not in the files", p.Namespace, p.Name, name)
 	}
 }
+
+// systemPriorities are those of the classes that every cluster has.
+var systemPriorities = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 // makeClaims makes the pod's claims from their templates.
 func (m *manifest) makeClaims(p *corev1.Pod) {

@@ -64,6 +64,7 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.override, m.region = in.InstanceTypes, in.Region
 	s := m.finish()
+	m.addNamespaces(&s)
 	if m.catalog == nil {
 		m.assumeStorageClasses(&s)
 	}
@@ -112,12 +113,13 @@ type manifest struct {
 	refusedBy map[*corev1.Pod]string
 	uncounted []*policyv1.PodDisruptionBudget // those without a status
 	ignored   map[string]int                  // objects that are not read, by kind and group
+	unplanned map[string]bool                 // kinds that are not read and make pods
 	said      []string
 	unfilled  map[string]string // what is to be said of files that hold templates or variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
-	return &manifest{snapshot: clone(&s), lives: map[string]bool{}, seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unfilled: map[string]string{}}
+	return &manifest{snapshot: clone(&s), lives: map[string]bool{}, seen: map[string]string{}, fresh: map[*corev1.Pod]bool{}, makers: map[*corev1.Pod]string{}, refusedBy: map[*corev1.Pod]string{}, ignored: map[string]int{}, unplanned: map[string]bool{}, unfilled: map[string]string{}}
 }
 
 func (m *manifest) note(format string, args ...any) {
@@ -131,7 +133,11 @@ func (m *manifest) notes() []string {
 	out = slices.Compact(append(slices.Sorted(maps.Values(m.unfilled)), out...))
 	for _, kind := range slices.Sorted(maps.Keys(m.ignored)) {
 		name, _, _ := strings.Cut(kind, ".")
-		out = append(out, fmt.Sprintf("%d of kind %s ignored: %s", m.ignored[kind], name, whyIgnored(kind)))
+		why := whyIgnored(kind)
+		if m.unplanned[kind] {
+			why = "its pods are not planned, since nothing here knows how many its controller makes: add a Deployment or a Job with its pod template"
+		}
+		out = append(out, fmt.Sprintf("%d of kind %s ignored: %s", m.ignored[kind], name, why))
 	}
 	return out
 }
@@ -145,10 +151,27 @@ func whyIgnored(kind string) string {
 		return "it belongs to Karpenter before v1; tenon convert -f writes it as an EC2NodeClass"
 	case "MachinePool.cluster.x-k8s.io":
 		return "of Cluster API, only MachineDeployments are scaled"
+	case "VerticalPodAutoscaler.autoscaling.k8s.io":
+		return "it may change what pods request; they are planned with what their templates say"
 	case "Machine.karpenter.sh":
 		return "it belongs to Karpenter before v1, where kind NodeClaim has taken its place; tenon convert -f leaves it out"
 	}
 	return "no decision depends on this kind"
+}
+
+// holdsContainers reports whether a list of containers stands somewhere below, as in a template of pods.
+func holdsContainers(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if list, isList := inner.([]any); key == "containers" && isList && len(list) > 0 || holdsContainers(inner) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(value, holdsContainers)
+	}
+	return false
 }
 
 func (m *manifest) addAll(documents []Document) error {
@@ -177,6 +200,9 @@ func (m *manifest) add(d Document) error {
 	add := m.adder(gvk.GroupKind().String())
 	if add == nil {
 		m.ignored[gvk.GroupKind().String()]++
+		if u.GetResourceVersion() == "" && holdsContainers(u.Object["spec"]) {
+			m.unplanned[gvk.GroupKind().String()] = true
+		}
 		return nil
 	}
 	if u.GetName() == "" && u.GetGenerateName() != "" {
@@ -425,7 +451,7 @@ func (m *manifest) finish() engine.Snapshot {
 		m.completePool(p)
 	}
 	for _, n := range m.snapshot.Nodes {
-		completeNode(n)
+		m.completeNode(n)
 	}
 	m.keepForBuffers()
 	return m.snapshot
