@@ -39,17 +39,17 @@ const (
 )
 
 // fetchCatalog asks the leader for its catalog: at the address given, or where its Lease says it is.
-func fetchCatalog(ctx context.Context, config *rest.Config, address string) (*engine.CatalogDocument, error) {
-	text, err := askLeader(ctx, config, address, catalogPath)
+func fetchCatalog(ctx context.Context, config *rest.Config, where leaderAddress) (*engine.CatalogDocument, error) {
+	text, err := askLeader(ctx, config, where, catalogPath)
 	if err != nil {
 		return nil, err
 	}
 	return readCatalog(text)
 }
 
-// askLeader asks the leader for what it serves at a path: at the address given, which is that of its catalog, or where its Lease says
-// it is.
-func askLeader(ctx context.Context, config *rest.Config, address, path string, query ...string) ([]byte, error) {
+// askLeader asks the leader for the document that it serves at a path: at the address given, which is that of its catalog, or where its Lease
+// says it is.
+func askLeader(ctx context.Context, config *rest.Config, where leaderAddress, path string, query ...string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -58,12 +58,17 @@ func askLeader(ctx context.Context, config *rest.Config, address, path string, q
 	for i := 0; i+1 < len(query); i += 2 {
 		c.query.Set(query[i], query[i+1])
 	}
-	lease, err := c.lease(ctx)
-	if address != "" {
-		return c.fromURL(ctx, address, lease) // perhaps it is recognised without a Lease
+	lease, others, err := findLease(ctx, client, where.controllerNamespace)
+	if where.catalogURL != "" {
+		return c.fromURL(ctx, where.catalogURL, lease) // perhaps it is recognised without a Lease
 	}
 	if err != nil {
 		return nil, err
+	}
+	if lease == nil && len(others) > 0 {
+		return nil, fmt.Errorf("there is a Lease %s in namespace %s, which anybody may have made who may write there: no service account there may change "+
+			"all NodeClaims, or you may not ask (create subjectaccessreviews); if the controller is there, say so: --controller-namespace %s",
+			leaseName, strings.Join(others, ", "), others[0])
 	}
 	if lease == nil {
 		return nil, fmt.Errorf("there is no Lease %s: no controller is running", leaseName)
@@ -88,23 +93,6 @@ type leaderClient struct {
 	api   kubernetes.Interface
 	path  string
 	query url.Values
-}
-
-// lease finds the leader's Lease, whatever its namespace; nil if there is none. Of several the one that was renewed
-// last counts.
-func (c leaderClient) lease(ctx context.Context) (*coordinationv1.Lease, error) {
-	list, err := c.api.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leaseName})
-	if err != nil {
-		return nil, fmt.Errorf("look for the leader's Lease: %w", err)
-	}
-	var found *coordinationv1.Lease
-	for i := range list.Items {
-		l := &list.Items[i]
-		if found == nil || l.Spec.RenewTime != nil && (found.Spec.RenewTime == nil || found.Spec.RenewTime.Before(l.Spec.RenewTime)) {
-			found = l
-		}
-	}
-	return found, nil
 }
 
 // leader is the pod that holds the Lease. Holders are named after their host, which a pod's name is.

@@ -245,7 +245,7 @@ func (o *dashboardOptions) addJournal(ctx context.Context, picture *dashboard.Pi
 	default:
 		config, err := o.config()
 		if err == nil {
-			document, err = journalOfLeader(ctx, config, o.catalogURL, mostDecisions)
+			document, err = journalOfLeader(ctx, config, o.leaderAddress, mostDecisions)
 		}
 		if err != nil {
 			picture.NoJournal = oneLine(err)

@@ -83,7 +83,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	for _, pool := range p.Snapshot.NodePools {
 		p.Notes[pool.Name] = nodepool.Unsupported(pool, kube.ClassOf(reading.Snapshot, pool), false)
 	}
-	in, err := findInstallation(ctx, g.config)
+	in, err := findInstallation(ctx, g.config, o.controllerNamespace)
 	if err != nil {
 		g.gap("the controller", err)
 		in = &installation{}
@@ -145,6 +145,9 @@ func (g *gatherer) controllers(ctx context.Context) {
 	var leases coordinationv1.LeaseList
 	if g.see(ctx, "Leases", &leases, client.MatchingFields{"metadata.name": leaseName}) {
 		for i := range leases.Items {
+			if in := g.installed; in != nil && in.lease != nil && slices.Contains(in.others, leases.Items[i].Namespace) {
+				continue
+			}
 			g.picture.Leases = append(g.picture.Leases, &leases.Items[i])
 		}
 	}

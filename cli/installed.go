@@ -25,16 +25,18 @@ type installation struct {
 	holder string
 	// deployment runs the controller; nil if none is found.
 	deployment *appsv1.Deployment
+	// others are namespaces with a Lease of that name that does not count, because anybody may have made it who may write there.
+	others []string
 }
 
 // findInstallation looks for the lease and the Deployment whose pods hold it, or whose labels are those of the chart.
-func findInstallation(ctx context.Context, config *rest.Config) (*installation, error) {
+func findInstallation(ctx context.Context, config *rest.Config, namespace string) (*installation, error) {
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("look for the controller: %w", err)
 	}
 	in := &installation{}
-	if in.lease, err = (leaderClient{api: api}).lease(ctx); err != nil {
+	if in.lease, in.others, err = findLease(ctx, api, namespace); err != nil {
 		return nil, err
 	}
 	in.holder = holderOf(in.lease, time.Now())

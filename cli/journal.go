@@ -129,15 +129,15 @@ func (o *journalOptions) read(ctx context.Context, stdin io.Reader) (*journal.Do
 	if err != nil {
 		return nil, err
 	}
-	return journalOfLeader(ctx, config, o.catalogURL, 0)
+	return journalOfLeader(ctx, config, o.leaderAddress, 0)
 }
 
 // journalOfLeader asks the controller that leads for its newest decisions, or for all with 0.
-func journalOfLeader(ctx context.Context, config *rest.Config, address string, most int) (*journal.Document, error) {
-	if address == catalogNone {
+func journalOfLeader(ctx context.Context, config *rest.Config, where leaderAddress, most int) (*journal.Document, error) {
+	if where.catalogURL == catalogNone {
 		return nil, errors.New("--catalog-url none: the journal is where the catalog is; read a file of it with -f")
 	}
-	text, err := askLeader(ctx, config, address, journalPath, "most", strconv.Itoa(most))
+	text, err := askLeader(ctx, config, where, journalPath, "most", strconv.Itoa(most))
 	if err != nil {
 		return nil, err
 	}

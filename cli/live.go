@@ -30,7 +30,7 @@ import (
 type liveOptions struct {
 	kubeconfig string
 	context    string // of the kubeconfig; its current one if empty
-	catalogURL string
+	leaderAddress
 	// management is where MachineDeployments of Cluster API are read, nil for a command that has no flags for that: it reads those that
 	// are in the cluster, if there are classes that may select them.
 	management *clusterAPIFlags
@@ -45,6 +45,8 @@ func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.context, "context", "", "context of the kubeconfig to use; empty for its current one")
 	flags.StringVar(&o.catalogURL, "catalog-url", "", "where the controller serves its catalog, "+
 		"https://host:port/snapshot/catalog; empty to look for the leader, none to do without")
+	flags.StringVar(&o.controllerNamespace, "controller-namespace", "", "namespace of the controller's Lease; empty to look in kube-system and "+
+		"where a service account may change all NodeClaims")
 }
 
 const runtimeClassKind, resourceGroup = "RuntimeClass", "resource.k8s.io"
@@ -245,7 +247,7 @@ func (o *liveOptions) catalog(ctx context.Context, config *rest.Config) (*engine
 	if o.catalogURL == catalogNone {
 		return nil, nil
 	}
-	return fetchCatalog(ctx, config, o.catalogURL)
+	return fetchCatalog(ctx, config, o.leaderAddress)
 }
 
 // liveObjects lists what a snapshot holds, page by page.

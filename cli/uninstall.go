@@ -69,7 +69,7 @@ func (o *uninstallOptions) run(command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	in, err := findInstallation(ctx, config)
+	in, err := findInstallation(ctx, config, o.controllerNamespace)
 	if err != nil {
 		return err
 	}
