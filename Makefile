@@ -121,7 +121,7 @@ test-descheduler: bin/controlplane bin/descheduler
 
 test-draws: export TENON_DRAWS = all
 test-draws: bin/controlplane
-	@$(go_test) -p $(PACKAGES_AT_A_TIME) ./engine/... ./explore ./oracle ./scenario/workload ./simulator
+	@$(go_test) -p $(PACKAGES_AT_A_TIME) ./engine/... ./explore ./oracle ./provider/azure ./scenario/workload ./simulator
 
 test-keda: bin/controlplane bin/keda
 	@$(go_test) ./endtoend/keda

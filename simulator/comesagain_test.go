@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/simulator"
 )
 
@@ -44,7 +45,7 @@ func TestAMachineStaysForACronJobWhileThatCostsLessThanAnother(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.minutes), func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(2) {
+			for seed := range enginetest.Few(2) {
 				one, many := jobsEvery(t, c.minutes, true), jobsEvery(t, c.minutes, false)
 				one.Seed, many.Seed = seed, seed
 				with, without := run(t, one), run(t, many)

@@ -148,7 +148,7 @@ func drawn(seed uint64, changes bool) string {
 // Every seed is a world of its own: budgets are kept at all times, and when it ends nothing is left undone.
 func TestDrawnWorldsKeepTheirLaws(t *testing.T) {
 	t.Parallel()
-	for seed := range enginetest.Draws(12) {
+	for seed := range enginetest.Few(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			c := config(t, drawn(seed, true))
@@ -162,7 +162,7 @@ func TestDrawnWorldsKeepTheirLaws(t *testing.T) {
 // the cheapest types are sold out.
 func TestOnAClosedWorldMovesEnd(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
+	for seed := range enginetest.Draws(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			world := drawn(seed, false)
