@@ -157,11 +157,12 @@ mutate: ## Change 100 places of the engine drawn by chance, one at a time, and s
 bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engine/... narrows, BENCHTIME=15x repeats.
 	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem $(if $(BENCHTIME),-benchtime $(BENCHTIME)) -timeout 8h $(or $(PKG),./...)
 
-check: ## Format, vet, staticcheck, the architecture test, generated files.
+check: ## Format, vet, staticcheck, the architecture test, go.mod of all modules, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
 	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/image && go vet ./...) && (cd tools && go vet ./mutate)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
+	@echo '==> modules' && for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go list -m all >/dev/null) || { echo "$$module: see above" >&2; exit 1; }; done
 	@echo '==> generated files' && tools/check-generated.sh
 
 generate: ## Write the generated files (CRDs, deep copies, pages, references) anew from the sources.
