@@ -188,9 +188,9 @@ func (o *owner) die(random *rand.Rand) {
 }
 
 // A thousand machines cost so few calls that Azure's limits hold, and none is lost, doubled or left behind.
-func TestAThousandMachinesStayWithinAzuresLimits(t *testing.T) {
+func TestHundredsOfMachinesStayWithinAzuresLimits(t *testing.T) {
 	t.Parallel()
-	machines := int(enginetest.Draws(1000)) // a hundred, unless all random inputs are tried
+	machines := 400 + 600*int(enginetest.Few(2)-1) // 400 machines need more calls than ARM allows at once; make test-draws starts 1,000
 	w := newWorld(t, nil)
 	w.Take(azuretest.Timing{Create: 30 * time.Second, Delete: 40 * time.Second})
 	w.Enforce()
