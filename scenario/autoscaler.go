@@ -17,26 +17,26 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// This file reads what decides how many pods a workload has in the workload's place: HorizontalPodAutoscalers, and KEDA's ScaledObjects.
+// This file reads HorizontalPodAutoscalers and KEDA's ScaledObjects, which change the number of pods of a workload.
 
-// autoscaler says how many pods a workload may have.
+// autoscaler holds the numbers of pods between which a HorizontalPodAutoscaler or a ScaledObject keeps a workload.
 type autoscaler struct {
 	name        string // with its kind, for notes
 	namespace   string
 	target      metav1.OwnerReference // kind and name of the workload
 	least, most int
-	wanted      int  // how many pods its status asks for; 0 if the status does not say
+	wanted      int  // the number of pods in its status, 0 if it has none
 	offAtZero   bool // it leaves a workload alone that has no pods
 	live        bool // it comes from a cluster
 }
 
-// Annotations by which people hold a ScaledObject at a number of pods, or at those that there are.
+// These annotations of a ScaledObject stop KEDA from scaling: the first one at the given number of pods, the second one at the present number.
 const (
 	kedaPausedReplicas = "autoscaling.keda.sh/paused-replicas"
 	kedaPaused         = "autoscaling.keda.sh/paused"
 )
 
-// mostKEDAPods is a ScaledObject's maxReplicaCount unless it says another one.
+// mostKEDAPods is KEDA's default for the field maxReplicaCount of a ScaledObject.
 const mostKEDAPods = 100
 
 func newAutoscaler(u *unstructured.Unstructured, kind, name string) *autoscaler {
@@ -45,31 +45,33 @@ func newAutoscaler(u *unstructured.Unstructured, kind, name string) *autoscaler 
 	}
 }
 
-// addHPA reads a HorizontalPodAutoscaler; the fields that matter are the same in all versions.
+// addHPA reads a HorizontalPodAutoscaler of autoscaling/v1 or of a later version. The fields that are read are the same in both.
 func (m *manifest) addHPA(u *unstructured.Unstructured) error {
-	var a *autoscaler
 	if u.GroupVersionKind().Version == "v1" {
 		var list []*hpav1.HorizontalPodAutoscaler
 		if err := decode(m, u, &list); err != nil {
 			return err
 		}
 		spec, status := &list[0].Spec, &list[0].Status
-		a = newAutoscaler(u, spec.ScaleTargetRef.Kind, spec.ScaleTargetRef.Name)
-		a.least, a.most, a.wanted = int(ptr.Deref(spec.MinReplicas, 1)), int(spec.MaxReplicas), int(cmp.Or(status.DesiredReplicas, status.CurrentReplicas))
-	} else {
-		var list []*hpav2.HorizontalPodAutoscaler
-		if err := decode(m, u, &list); err != nil {
-			return err
-		}
-		spec, status := &list[0].Spec, &list[0].Status
-		a = newAutoscaler(u, spec.ScaleTargetRef.Kind, spec.ScaleTargetRef.Name)
-		a.least, a.most, a.wanted = int(ptr.Deref(spec.MinReplicas, 1)), int(spec.MaxReplicas), int(cmp.Or(status.DesiredReplicas, status.CurrentReplicas))
+		return m.addReplicas(u, hpav2.CrossVersionObjectReference(spec.ScaleTargetRef), spec.MinReplicas, spec.MaxReplicas, cmp.Or(status.DesiredReplicas, status.CurrentReplicas))
 	}
+	var list []*hpav2.HorizontalPodAutoscaler
+	if err := decode(m, u, &list); err != nil {
+		return err
+	}
+	spec, status := &list[0].Spec, &list[0].Status
+	return m.addReplicas(u, spec.ScaleTargetRef, spec.MinReplicas, spec.MaxReplicas, cmp.Or(status.DesiredReplicas, status.CurrentReplicas))
+}
+
+// addReplicas adds a HorizontalPodAutoscaler with these numbers of pods.
+func (m *manifest) addReplicas(u *unstructured.Unstructured, target hpav2.CrossVersionObjectReference, least *int32, most, wanted int32) error {
+	a := newAutoscaler(u, target.Kind, target.Name)
+	a.least, a.most, a.wanted = int(ptr.Deref(least, 1)), int(most), int(wanted)
 	a.offAtZero = a.least > 0
 	return m.addAutoscaler(a, "spec.minReplicas", "spec.maxReplicas")
 }
 
-// scaledObject is what is read of KEDA's kind.
+// scaledObject has the fields of KEDA's ScaledObject that this package reads.
 type scaledObject struct {
 	Spec struct {
 		ScaleTargetRef struct {
@@ -113,8 +115,8 @@ func (m *manifest) addAutoscaler(a *autoscaler, least, most string) error {
 	return nil
 }
 
-// autoscalerOf is the workload's autoscaler, nil if it has none. Of several, which is how KEDA does its work, the one counts whose
-// status says how many pods there are to be.
+// autoscalerOf returns the workload's autoscaler, nil if it has none. KEDA makes a HorizontalPodAutoscaler for each ScaledObject, so a workload
+// may have two; then the one with a number of pods in its status counts.
 func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	for _, a := range m.autoscalers {
 		if a.namespace != w.meta.Namespace || a.target.Kind != w.kind || a.target.Name != w.meta.Name {
@@ -127,8 +129,8 @@ func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	return found
 }
 
-// scaleWorkloads gives workloads the number of pods that their autoscalers give them at least. A manifest that an autoscaler owns the
-// number of does not say it, or says how many there were in the beginning.
+// scaleWorkloads sets the number of pods of each workload that has an autoscaler. The workload's own manifest often has no spec.replicas, or an
+// old number, because the autoscaler changes that field in the cluster.
 func (m *manifest) scaleWorkloads() {
 	for i := range m.workloads {
 		w := &m.workloads[i]
@@ -137,7 +139,7 @@ func (m *manifest) scaleWorkloads() {
 			continue
 		}
 		if there := m.podsOf(*w); len(there) > 0 {
-			if w.meta.ResourceVersion == "" { // those that the owner of the number has asked for
+			if w.meta.ResourceVersion == "" { // the autoscaler has asked for these pods
 				w.scale(len(slices.DeleteFunc(there, func(p *corev1.Pod) bool { return !kube.IsActive(p) })))
 			}
 			continue
@@ -156,7 +158,7 @@ func (m *manifest) scaleWorkloads() {
 	}
 }
 
-// scaleBy gives a workload without pods as many as the autoscaler asks for, as far as the files say it, and notes how many it may ask for.
+// scaleBy sets the number of pods of a workload of which the files hold no pods, and notes the autoscaler's minimum and maximum.
 func (m *manifest) scaleBy(w *workload, a *autoscaler) {
 	name, n, by := fmt.Sprintf("%s %s/%s", w.kind, w.meta.Namespace, w.meta.Name), w.pods, ""
 	if w.meta.ResourceVersion == "" && a.wanted > 0 {
