@@ -66,9 +66,9 @@ func askLeader(ctx context.Context, config *rest.Config, where leaderAddress, pa
 		return nil, err
 	}
 	if lease == nil && len(others) > 0 {
-		return nil, fmt.Errorf("there is a Lease %s in namespace %s, which anybody may have made who may write there: no service account there may change "+
-			"all NodeClaims, or you may not ask (create subjectaccessreviews); if the controller is there, say so: --controller-namespace %s",
-			leaseName, strings.Join(others, ", "), others[0])
+		return nil, fmt.Errorf("find the controller: Lease %s exists in namespace %s, but users of a namespace can create one, and no service account there "+
+			"is known to have a controller's rights (to check that you need to list serviceaccounts and to create subjectaccessreviews); "+
+			"name the controller's namespace with --controller-namespace", leaseName, strings.Join(others[:min(len(others), 5)], ", "))
 	}
 	if lease == nil {
 		return nil, fmt.Errorf("there is no Lease %s: no controller is running", leaseName)

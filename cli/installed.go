@@ -25,7 +25,7 @@ type installation struct {
 	holder string
 	// deployment runs the controller; nil if none is found.
 	deployment *appsv1.Deployment
-	// others are namespaces with a Lease of that name that does not count, because anybody may have made it who may write there.
+	// others are the namespaces in which a user, rather than a controller, may have made a Lease of that name.
 	others []string
 }
 

@@ -14,7 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// leaderAddress says where the controller is that leads. Without it the controller's Lease is looked for.
+// leaderAddress says how to find the leading controller. If both fields are empty, commands look for its Lease.
 type leaderAddress struct {
 	// catalogURL is the address of its catalog.
 	catalogURL string
@@ -22,16 +22,16 @@ type leaderAddress struct {
 	controllerNamespace string
 }
 
-// Without a namespace no more than so many namespaces with a Lease, and service accounts of each, are looked at.
+// findLease examines at most mostLeases Leases, and mostAccounts service accounts in the namespace of each.
 const (
 	mostLeases   = 20
 	mostAccounts = 20
 )
 
-// findLease finds the controller's Lease: in the namespace, or without one in kube-system and in namespaces with a service account that may
-// change all NodeClaims. Everybody who may write to a namespace can make a Lease of that name there, but cannot grant that right. The Lease is
-// nil if there is none. Others are the namespaces whose Lease does not count. Of several Leases the one counts that was renewed last; if two have been
-// renewed within a minute, the error names them.
+// findLease returns the Lease of the controller, nil if there is none. If a namespace is given, only the Lease there counts. Otherwise a Lease
+// counts in kube-system, and in a namespace with a service account that may write the status of all NodeClaims: users with write access to a
+// namespace can create a Lease, but cannot grant this right. The namespaces of all other Leases are in others. If two Leases count, the one that was
+// renewed last is returned, or an error that names both if they were renewed within one minute.
 func findLease(ctx context.Context, api kubernetes.Interface, namespace string) (lease *coordinationv1.Lease, others []string, err error) {
 	if namespace != "" {
 		lease, err := api.CoordinationV1().Leases(namespace).Get(ctx, leaseName, metav1.GetOptions{})
@@ -72,7 +72,8 @@ func findLease(ctx context.Context, api kubernetes.Interface, namespace string) 
 	return lease, others, nil
 }
 
-// changesNodeClaims reports whether a service account of the namespace may write the status of all NodeClaims, as only a controller may.
+// changesNodeClaims reports whether some service account in the namespace has the right to write the status of all NodeClaims. Only the
+// controller's account has this right.
 func changesNodeClaims(ctx context.Context, api kubernetes.Interface, namespace string) bool {
 	accounts, err := api.CoreV1().ServiceAccounts(namespace).List(ctx, metav1.ListOptions{Limit: mostAccounts})
 	if err != nil {

@@ -50,7 +50,7 @@ func TestALeaseCountsWhereOnlyAControllerCanHaveMadeIt(t *testing.T) {
 		t.Errorf("a Lease of a namespace's user: found %s", got)
 	}
 	_, err = askLeader(t.Context(), playgroundtest.Get(t).RESTConfig(), leaderAddress{}, catalogPath)
-	if err == nil || !strings.Contains(err.Error(), "--controller-namespace "+tenant) {
+	if err == nil || !strings.Contains(err.Error(), "in namespace "+tenant) || !strings.Contains(err.Error(), "--controller-namespace") {
 		t.Errorf("asking it: %v", err)
 	}
 	if got := find(tenant); got != tenant {
