@@ -124,7 +124,8 @@ func driftWithinBudget(w *world) {
 	}
 }
 
-// halves leaves two pods of one Deployment alone on a large node. No PodDisruptionBudget protects them.
+// halves scales down the other workload of a large node, so that two pods of one Deployment, without a PodDisruptionBudget, are left there.
+// Consolidation moves them to a smaller node, and one of the two has to run at any time.
 func halves(w *world) {
 	w.cornerPool(func(p *v1.NodePool) {
 		p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(time.Second)

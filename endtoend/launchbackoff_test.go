@@ -94,7 +94,7 @@ func TestATaintThatAnAgentTakesAwayStartsNoSecondMachine(t *testing.T) {
 	w.cornerPool(nil)
 	w.taintNewNodes()
 	claims := w.openLedger()
-	tainted := func(machines, open int) { // open nodes have nothing but the agent's taint, if that
+	tainted := func(machines, open int) { // an open node does not have the opening taint any more
 		w.until(2*time.Minute, func() (bool, string) {
 			ready, opened := 0, 0
 			for _, node := range w.nodes() {
@@ -127,7 +127,7 @@ func TestATaintThatAnAgentTakesAwayStartsNoSecondMachine(t *testing.T) {
 	})
 	w.deploy("second", 1, "3500m", "1Gi")
 	tainted(2, 2)
-	w.until(time.Minute, func() (bool, string) { // so it is waited for ten minutes
+	w.until(time.Minute, func() (bool, string) { // the controller waits ten minutes for a learned taint
 		for _, c := range w.claims() {
 			if i := v1.GetCondition(&c, v1.ConditionInitialized); i != nil && strings.Contains(i.Message, agentTaint+":NoSchedule, which nodes of the pool lose by themselves") {
 				return true, ""

@@ -438,8 +438,8 @@ func (l *laws) evicting(actor string, pod *corev1.Pod) {
 	}
 }
 
-// evicted is told of a pod that was evicted while it ran. At most half of a workload's pods, rounded up, may be away because nodes are removed
-// by choice. A pod counts until another pod of the workload runs, or until the workload is scaled.
+// evicted checks lawHalf when a running pod is evicted. At most half of a workload's pods, rounded up, may be away because of consolidation, drift
+// or expiry. A pod is away until another pod of the workload starts to run, or until the workload is scaled.
 func (l *laws) evicted(pod *corev1.Pod) {
 	claims := all[*v1.NodeClaim](l.w.api)
 	i := slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return c.Status.NodeName == pod.Spec.NodeName })
@@ -459,7 +459,7 @@ func (l *laws) back(owner types.UID) {
 	}
 }
 
-// replicas is how many pods the ReplicaSet or StatefulSet wants, or wanted at a time that a process may still see; 0 if it is neither.
+// replicas is the largest spec.replicas of the ReplicaSet or StatefulSet that a cache may still show, 0 for other owners.
 func (l *laws) replicas(owner types.UID) int {
 	seen, most := l.w.clock.Now().Add(-l.w.scene.lag-taskLag), 0
 	for _, shelf := range l.w.api.order {

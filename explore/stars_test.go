@@ -32,7 +32,7 @@ type star struct {
 	name string
 	put  func() explore.Switches
 	laws []string
-	// quick is how many runs are enough in an ordinary test; 0 leaves a rare failure to make explore, or to make test-draws.
+	// quick is the number of runs in which make test finds the failure. A failure with 0 is rare: make explore finds it, or make test-draws.
 	quick uint64
 }
 

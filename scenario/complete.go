@@ -108,7 +108,7 @@ func (m *manifest) completePool(p *v1.NodePool) {
 	v1.SetCondition(p, v1.ConditionNodeClassReady, metav1.ConditionTrue, "", "", m.snapshot.Now)
 }
 
-// podsPerNode is how many pods a kubelet runs unless it is told otherwise.
+// podsPerNode is the kubelet's default for maxPods.
 const podsPerNode = 110
 
 // completeNode says of a node without status that it is ready, and that pods can use all of it.
@@ -118,7 +118,7 @@ func (m *manifest) completeNode(n *corev1.Node) {
 	}
 	_, counted := n.Status.Allocatable[corev1.ResourcePods]
 	switch {
-	case m.catalog != nil || n.ResourceVersion != "": // a new node says it a moment later
+	case m.catalog != nil || n.ResourceVersion != "": // a node of a cluster gets its capacity a moment after it joins
 	case len(n.Status.Allocatable) == 0:
 		m.note("Node %s: its status has no capacity, so no pod fits it: add what kubectl get node %s -o yaml prints", n.Name, n.Name)
 	case !counted:
@@ -263,7 +263,7 @@ func (m *manifest) applyPriority(p *corev1.Pod) {
 	}
 }
 
-// systemPriorities are those of the classes that every cluster has.
+// systemPriorities are the values of the PriorityClasses that every cluster has.
 var systemPriorities = map[string]int32{"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 // makeClaims makes the pod's claims from their templates.

@@ -60,7 +60,7 @@ func TestKindsWhosePodsAreNotPlannedAreNamed(t *testing.T) {
 	t.Parallel()
 	const template = "template: {spec: {containers: [{name: c, image: x}]}}"
 	for object, want := range map[string]string{
-		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec: {schedule: x, jobTemplate: {spec: {" + template + "}}}\n":                    "1 of kind CronJob ignored: its pods are not planned, since nothing here knows how many its controller makes",
+		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec: {schedule: x, jobTemplate: {spec: {" + template + "}}}\n":                    "1 of kind CronJob ignored: its pods are not planned, because their number is known to its controller alone",
 		"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec: {replicatedJobs: [{template: {spec: {" + template + "}}}]}\n": "1 of kind JobSet ignored: its pods are not planned",
 		"apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: a, resourceVersion: '1'}\nspec: {" + template + "}\n":                      "1 of kind Rollout ignored: no decision depends on this kind",
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n":                                                                                      "1 of kind ConfigMap ignored: no decision depends on this kind",

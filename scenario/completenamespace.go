@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// addNamespaces adds the namespaces that pods are in. A cluster has them, and files rarely hold them; the name of one is a label of it, and
-// its other labels are not known.
+// addNamespaces adds the namespaces of the pods, because files rarely hold them. Only one label of an added namespace is known:
+// kubernetes.io/metadata.name.
 func (m *manifest) addNamespaces(s *engine.Snapshot) {
 	if m.catalog != nil {
 		return // a snapshot holds those of its cluster

@@ -69,8 +69,8 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 	m.noteImages(class.Ref, object)
 }
 
-// noteReservations says why no reserved capacity is planned for a class whose pools ask for it. Its status names the reservations, if it is
-// in the files, but not how many machines they have left.
+// noteReservations adds a note if a pool of the class asks for reserved capacity, because none is planned: the status of the class, even if
+// the files hold it, does not say how many instances are left in each capacity reservation.
 func (m *manifest) noteReservations(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass) {
 	named := slices.ContainsFunc(s.NodePools, func(p *v1.NodePool) bool {
 		said, allowed := allowsReserved(p)
@@ -87,7 +87,7 @@ func (m *manifest) noteReservations(s *engine.Snapshot, ref v1.NodeClassReferenc
 		ref.Kind, ref.Name, why, v1.CapacityTypeReserved)
 }
 
-// allowsReserved reports whether the pool says something of reserved capacity, and whether its machines may be of it.
+// allowsReserved reports whether the pool's requirements name the capacity type reserved, and whether they allow it.
 func allowsReserved(p *v1.NodePool) (said, allowed bool) {
 	allowed = true
 	for _, r := range p.Spec.Template.Spec.Requirements {
@@ -105,7 +105,7 @@ func allowsReserved(p *v1.NodePool) (said, allowed bool) {
 	return said, allowed
 }
 
-// noteImages says that nothing is known of a class's images which only its status could name.
+// noteImages adds a note if the class selects its images by other terms than an alias, because only its status names those images.
 func (m *manifest) noteImages(ref v1.NodeClassReference, class *awsv1.EC2NodeClass) {
 	if _, found, _ := class.Alias(); !found && len(class.Spec.AMISelectorTerms) > 0 && len(class.Status.AMIs) == 0 {
 		m.note("%s %s: no status with its images is in the files: they are taken to run on every instance type", ref.Kind, ref.Name)

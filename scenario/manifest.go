@@ -113,7 +113,7 @@ type manifest struct {
 	refusedBy map[*corev1.Pod]string
 	uncounted []*policyv1.PodDisruptionBudget // those without a status
 	ignored   map[string]int                  // objects that are not read, by kind and group
-	unplanned map[string]bool                 // kinds that are not read and make pods
+	unplanned map[string]bool                 // kinds that are not read, and that have a pod template
 	said      []string
 	unfilled  map[string]string // what is to be said of files that hold templates or variables
 }
@@ -135,7 +135,7 @@ func (m *manifest) notes() []string {
 		name, _, _ := strings.Cut(kind, ".")
 		why := whyIgnored(kind)
 		if m.unplanned[kind] {
-			why = "its pods are not planned, since nothing here knows how many its controller makes: add a Deployment or a Job with its pod template"
+			why = "its pods are not planned, because their number is known to its controller alone: add a Deployment or a Job with its pod template"
 		}
 		out = append(out, fmt.Sprintf("%d of kind %s ignored: %s", m.ignored[kind], name, why))
 	}
@@ -159,7 +159,7 @@ func whyIgnored(kind string) string {
 	return "no decision depends on this kind"
 }
 
-// holdsContainers reports whether a list of containers stands somewhere below, as in a template of pods.
+// holdsContainers reports whether the value holds a list of containers at any depth, as a pod template does.
 func holdsContainers(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

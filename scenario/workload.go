@@ -244,7 +244,7 @@ func (m *manifest) podsOf(w workload) (out []*corev1.Pod) {
 	return out
 }
 
-// belongsTo returns what reports whether a pod is one of the workload: it owns the pod, or its selector picks it.
+// belongsTo returns a function that reports whether a pod belongs to the workload: the workload owns the pod, or its selector matches.
 func belongsTo(w workload) func(*corev1.Pod) bool {
 	selector := labels.Nothing()
 	if s, err := metav1.LabelSelectorAsSelector(w.selector); err == nil && w.selector != nil && !s.Empty() {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain lets more garbage lie: the runs are short and hold little, and a third of their time went into collecting it.
+// TestMain makes the garbage collector run less often, because it took a third of the CPU time of these tests, and they need little memory.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

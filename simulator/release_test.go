@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what is measured into testdata/release.json")
 
-// trace is a day of one seed, by which releases are compared.
+// trace has the figures of one simulated day. The test compares them with those of the last release.
 type trace struct {
 	MachineHours float64 `json:"machineHours"`
 	Cost         float64 `json:"cost"` // in USD

@@ -20,8 +20,8 @@ type ownerTemplate struct {
 	update updateRule
 }
 
-// updateRule says which pods a StatefulSet creates from its template, and not from an earlier revision of it: with the update strategy
-// RollingUpdate those whose ordinal is first or more, with OnDelete all.
+// updateRule is a StatefulSet's choice of the revision for a new pod. The pod is created from the present template if its ordinal is first or
+// more, else from the earlier revision. First is 0 for the update strategy OnDelete.
 type updateRule struct {
 	stateful bool
 	first    int
@@ -40,7 +40,7 @@ func updateRuleOf(o *appsv1.StatefulSet) updateRule {
 	return rule
 }
 
-// isNewerThan reports whether the pod was created from an earlier revision of the template, and the pod in its place will not be.
+// isNewerThan reports whether the StatefulSet created the pod from an earlier revision, and will create its successor from this template.
 func (t ownerTemplate) isNewerThan(pod *corev1.Pod) bool {
 	if rule := t.update; !rule.stateful || rule.revision != "" && pod.Labels[appsv1.ControllerRevisionHashLabelKey] == rule.revision {
 		return false
