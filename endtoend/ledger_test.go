@@ -103,6 +103,16 @@ func (l *ledger) of(uid types.UID) *v1.NodeClaim {
 	return l.claims[uid]
 }
 
+// first is the claim that was made first, as it was last.
+func (l *ledger) first(t testing.TB) *v1.NodeClaim {
+	t.Helper()
+	claims := l.all(t)
+	if len(claims) == 0 {
+		t.Fatal("there has been no claim")
+	}
+	return slices.MinFunc(claims, func(a, b *v1.NodeClaim) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+}
+
 // all lists the claims by name.
 func (l *ledger) all(t testing.TB) []*v1.NodeClaim {
 	t.Helper()
