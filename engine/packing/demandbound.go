@@ -91,11 +91,12 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 // domain may leave less elsewhere.
 func (s *solver) loosest(class, level int) (loosest *hostRules) {
 	for _, choice := range s.choicesOf(class, level) {
-		switch most := choice.host.most(); {
+		host := s.classes[class].levels[level].hostIn(choice)
+		switch most := host.most(); {
 		case most == 0:
 			return nil
 		case loosest == nil || most > loosest.most():
-			loosest = choice.host
+			loosest = host
 		}
 	}
 	return loosest
@@ -130,7 +131,7 @@ func (s *solver) fixedShares(class, level, n int) []fixedShare {
 		if k < 2 || least <= 0 || least*k > n {
 			continue
 		}
-		v := s.views.of([]int{g.Key})
+		v := s.viewOf([]int{g.Key})
 		var out []fixedShare
 		for spot, at := range v.domains {
 			if d := at[g.Key]; d >= 0 && there[d] >= 0 {

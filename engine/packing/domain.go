@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/topology"
 )
 
 // choicesOf lists the domains in which some listed option holds a pod of the class.
@@ -14,18 +16,27 @@ func (s *solver) choicesOf(c, l int) []domainChoice {
 		return ls.spots
 	}
 	ls.spotsRead = true
-	class := &s.p.Classes[c]
-	for spot := range ls.view.domains {
-		ways := s.narrowed(class.Levels[l].Ways, ls.view, spot)
-		if ways == nil {
+	if ls.spots = s.sameChoices(c, l); ls.spots != nil {
+		return ls.spots
+	}
+	domains := s.sold(c, l).domains
+	n := 0
+	for spot := range domains {
+		if domains[spot].ok {
+			n++
+		}
+	}
+	ls.spots = make([]domainChoice, 0, n)
+	for spot, sold := range domains {
+		if !sold.ok {
 			continue
 		}
-		host := s.besideResidents(ls, ls.view.domains[spot])
-		if host == nil {
-			continue
-		}
-		if tier, ok := s.sellsClass(ways, c); ok {
-			ls.spots = append(ls.spots, domainChoice{spot: spot, tier: tier, ways: ways, host: host})
+		switch host := s.besideResidents(ls, ls.view.domains[spot]); host {
+		case nil:
+		case ls.host:
+			ls.spots = append(ls.spots, domainChoice{spot: spot, tier: sold.tier})
+		default:
+			ls.spots = append(ls.spots, domainChoice{spot: spot, tier: sold.tier, beside: host})
 		}
 	}
 	if len(ls.spots) > 1 || s.p.Weighted {
@@ -34,62 +45,138 @@ func (s *solver) choicesOf(c, l int) []domainChoice {
 	return ls.spots
 }
 
+// sameChoices are those of an earlier level of the class that differs from this one in nothing that choices depend on; nil for none.
+func (s *solver) sameChoices(c, l int) []domainChoice {
+	if len(s.p.Layout.Residents) > 0 {
+		return nil
+	}
+	levels, ways := s.classes[c].levels, s.p.Classes[c].Levels[l].Ways
+	for k := range l {
+		if earlier := &levels[k]; earlier.spotsRead && earlier.view == levels[l].view && s.p.Classes[c].Levels[k].Ways == ways && slices.Equal(earlier.rules.Sets, levels[l].rules.Sets) {
+			return earlier.spots
+		}
+	}
+	return nil
+}
+
+// waysIn is what is left of the level's ways in one domain; nil if that is nothing.
+func (s *solver) waysIn(c, l, spot int) *Ways {
+	return s.narrowed(s.p.Classes[c].Levels[l].Ways, s.classes[c].levels[l].view, spot)
+}
+
 func (s *solver) narrowed(ways *Ways, v *view, spot int) *Ways {
 	key := narrowKey{ways, v, spot}
 	if out, ok := s.narrow[key]; ok {
 		return out
 	}
-	out := v.narrowed(ways, spot)
+	out := v.narrowed(s.pools, ways, spot)
 	s.narrow[key] = out
 	return out
 }
 
-type rateKey struct {
+type saleKey struct {
 	ways  *Ways
+	view  *view
 	shape int
 }
 
-type rating struct {
-	tier  int
-	ok    bool
-	rated bool
-	rate  float64
+// sale is where machines for a request can be bought before anything is.
+type sale struct {
+	// domains says, for each domain of the view, whether some listed option holds the request, and the rank of the heaviest pool that has
+	// one.
+	domains []sold
+	// rates, once they are asked for, holds the least that an option of each domain asks for the share of it that the request takes up.
+	rates []float64
 }
 
-// sellsClass is sells for the request of a class; answers are kept by shape.
-func (s *solver) sellsClass(ways *Ways, c int) (tier int, ok bool) {
-	key := rateKey{ways, s.shapeOf[c]}
-	r := s.rates[key]
-	if r == nil {
-		r = &rating{}
-		r.tier, r.ok = s.sells(ways, s.p.Classes[c].Request)
-		s.rates[key] = r
+type sold struct {
+	tier int
+	ok   bool
+}
+
+// sold is where machines for a pod of the class can be bought at the level.
+func (s *solver) sold(c, l int) *sale {
+	s.prepare(c, l)
+	f := s.lessons.frame
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.saleOf(s, c, l)
+}
+
+// rates are those of the sale.
+func (s *solver) rates(c, l int) []float64 {
+	s.prepare(c, l)
+	f := s.lessons.frame
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sale, v := f.saleOf(s, c, l), s.classes[c].levels[l].view
+	if sale.rates == nil {
+		sale.rates = make([]float64, len(v.domains))
+		for spot := range v.domains {
+			sale.rates[spot] = f.rate(s.p.Classes[c].Levels[l].Ways, v.options[spot], s.p.Classes[c].Request)
+		}
+		s.look(v.offers)
 	}
-	return r.tier, r.ok
+	return sale.rates
 }
 
-// rateClass is rate for the request of a class.
-func (s *solver) rateClass(ways *Ways, c int) float64 {
-	s.sellsClass(ways, c)
-	r := s.rates[rateKey{ways, s.shapeOf[c]}]
-	if !r.rated {
-		r.rate, r.rated = s.rate(ways, s.p.Classes[c].Request), true
+func (f *frame) saleOf(s *solver, c, l int) *sale {
+	class, v := &s.p.Classes[c], s.classes[c].levels[l].view
+	key := saleKey{class.Levels[l].Ways, v, f.shapeOf[c]}
+	out := f.sales[key]
+	if out == nil {
+		out = &sale{domains: make([]sold, len(v.domains))}
+		for spot := range v.domains {
+			out.domains[spot] = f.sells(key.ways, v.options[spot], class.Request)
+		}
+		f.sales[key] = out
+		s.look(v.offers)
 	}
-	return r.rate
+	return out
 }
 
-// sells reports whether some listed option holds v, and the rank of the heaviest pool that has one.
-func (s *solver) sells(ways *Ways, v capacity.Vector) (tier int, ok bool) {
-	tier = math.MaxInt
-	for p := range s.pools {
-		if len(ways.Pools[p]) == 0 || -s.pools[p].Weight >= tier {
+// sells looks for a listed option that holds the request, among some that are in the order of a view.
+func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (out sold) {
+	for _, at := range slices.Backward(options) { // dear ones are large: most pods fit the first
+		sh := &f.pools[at.pool]
+		if out.ok && -sh.Weight >= out.tier {
 			continue
 		}
-		if s.poolSells(ways.Pools[p], p, v) {
-			tier, ok = -s.pools[p].Weight, true
+		if option := &sh.Options[at.option]; option.Listed && request.Fits(option.Allocatable) && admits(ways.Pools[at.pool], at.option) && f.affordable(at) {
+			if out = (sold{-sh.Weight, true}); out.tier == f.heaviest {
+				break
+			}
 		}
 	}
-	return tier, ok
+	return out
+}
+
+// affordable reports whether limits and quotas leave room for one machine of the option before anything is bought.
+func (f *frame) affordable(at offered) bool {
+	sh := &f.pools[at.pool]
+	option := &sh.Options[at.option]
+	if sh.limited && !within(option.Charge, sh.Left) {
+		return false
+	}
+	return !slices.ContainsFunc(option.Draws, func(d Draw) bool { return f.quotas[d.Quota] < d.Units })
+}
+
+func (f *frame) rate(ways *Ways, options []offered, request capacity.Vector) float64 {
+	best := math.Inf(1)
+	for _, at := range options {
+		option := &f.pools[at.pool].Options[at.option]
+		if !option.Listed || !request.Fits(option.Allocatable) || !admits(ways.Pools[at.pool], at.option) {
+			continue
+		}
+		share := 0.0
+		for d, n := range request {
+			if n > 0 {
+				share = max(share, float64(n)/float64(option.Allocatable[d]))
+			}
+		}
+		best = min(best, option.Price*share)
+	}
+	return best
 }
 
 func (s *solver) poolSells(ways []Way, p int, v capacity.Vector) bool {
@@ -116,112 +203,135 @@ func admits(ways []Way, o int) bool {
 // for may be dear in every domain.
 func (s *solver) compare(c, l int) {
 	ls := &s.classes[c].levels[l]
-	least := s.leastRate(c, ls.spots)
+	rates := s.rates(c, l)
+	least := leastRate(rates, ls.spots)
 	if last := len(s.p.Classes[c].Levels) - 1; s.p.Weighted && l < last {
-		least = min(least, s.leastRate(c, s.choicesOf(c, last)))
+		least = min(least, leastRate(s.rates(c, last), s.choicesOf(c, last)))
 	}
+	unwanted := s.unwanted(c, l)
 	for i := range ls.spots {
-		ls.spots[i].dear = s.rateClass(ls.spots[i].ways, c)
+		choice := &ls.spots[i]
+		choice.dear = rates[choice.spot]
 		if least > 0 {
-			ls.spots[i].dear = ls.spots[i].dear/least - 1
+			choice.dear = choice.dear/least - 1
 		}
-		ls.spots[i].wanted = s.wanted(c, l, ls.spots[i].spot)
+		choice.wanted = !unwanted.Has(choice.spot)
 	}
 }
 
-func (s *solver) leastRate(c int, spots []domainChoice) float64 {
+func leastRate(rates []float64, spots []domainChoice) float64 {
 	least := math.Inf(1)
 	for i := range spots {
-		least = min(least, s.rateClass(spots[i].ways, c))
+		least = min(least, rates[spots[i].spot])
 	}
 	return least
 }
 
-// rate is the least that an option asks for the share of it that the request takes up.
-func (s *solver) rate(ways *Ways, request capacity.Vector) float64 {
-	best := math.Inf(1)
-	for p := range s.pools {
-		sh := &s.pools[p]
-		for _, o := range sh.byPrice {
-			option := &sh.Options[o]
-			if !admits(ways.Pools[p], o) || !request.Fits(option.Allocatable) {
+// unwanted holds the domains in which not every class that wants to be with this one can be.
+func (s *solver) unwanted(c, l int) bitset.Set {
+	v, out := s.classes[c].levels[l].view, bitset.Set(nil)
+	for _, set := range s.classes[c].levels[l].rules.Sets {
+		out = s.unwantedFor(set, c, v, out)
+	}
+	return out
+}
+
+// unwantedFor adds the domains in which some class other than c of those that want to be with pods of the set cannot be.
+func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
+	u := s.unservedOf(set)
+	if u == nil {
+		return out
+	}
+	where := u.where[v]
+	if where == nil {
+		where = u.view.spotsOf(v)
+		u.where[v] = where
+	}
+	for spot := range v.domains {
+		if classes := u.classes[where[spot]]; len(classes) > 1 || len(classes) == 1 && classes[0] != c {
+			if out == nil {
+				out = bitset.New(len(v.domains))
+			}
+			out.Add(spot)
+		}
+	}
+	s.look(len(v.domains))
+	return out
+}
+
+// unserved holds, for each domain of a set's own keys, up to two classes that want to be with pods of the set and cannot be there: no machine
+// can be bought for them, and no node has room.
+type unserved struct {
+	view    *view
+	classes [][]int
+	where   map[*view][]int // of each domain of another view, that which it is part of
+}
+
+// unservedOf is nil for a set all of whose dependants can be in all domains.
+func (s *solver) unservedOf(set int) *unserved {
+	if out, known := s.unserved[set]; known {
+		return out
+	}
+	var keys []int
+	for _, key := range s.p.Layout.Sets[set].Keys {
+		if key != topology.Host && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	out, any := &unserved{view: s.viewOf(keys), where: map[*view][]int{}}, false
+	out.classes = make([][]int, len(out.view.domains))
+	sells := map[saleKey][]bool{}
+	for _, f := range s.followers[set] {
+		s.prepare(f.class, f.level)
+		key := saleKey{s.p.Classes[f.class].Levels[f.level].Ways, s.classes[f.class].levels[f.level].view, s.shapeOf[f.class]}
+		if sells[key] == nil {
+			sells[key] = s.soldIn(f, out.view)
+		}
+		var room []bool
+		for at, sold := range sells[key] {
+			if sold || len(out.classes[at]) > 1 || slices.Contains(out.classes[at], f.class) {
 				continue
 			}
-			share := 0.0
-			for d, n := range request {
-				if n > 0 {
-					share = max(share, float64(n)/float64(option.Allocatable[d]))
-				}
+			if room == nil {
+				room = s.roomIn(f, out.view)
 			}
-			best = min(best, option.Price*share)
-		}
-	}
-	return best
-}
-
-// wanted reports whether every class that wants to be with this one can be in the domain.
-func (s *solver) wanted(c, l, spot int) bool {
-	ls := &s.classes[c].levels[l]
-	for _, set := range ls.rules.Sets {
-		for _, f := range s.unsold(set, ls.view, spot) {
-			if f.class != c && !s.hasNode(f, set, ls.view.domains[spot]) {
-				return false
+			if !room[at] {
+				out.classes[at], any = append(out.classes[at], f.class), true
 			}
 		}
+		s.look(len(out.view.domains))
 	}
-	return true
-}
-
-type unsoldKey struct {
-	set  int
-	view *view
-	spot int
-}
-
-// unsold lists the dependants of the set for which no machine can be bought in the label domains of the domain.
-func (s *solver) unsold(set int, v *view, spot int) []dependant {
-	key := unsoldKey{set, v, spot}
-	list, known := s.unsoldTo[key]
-	if !known {
-		s.look(len(s.followers[set]))
-		for _, f := range s.followers[set] {
-			if !s.buysIn(f, set, v.domains[spot]) {
-				list = append(list, f)
-			}
-		}
-		s.unsoldTo[key] = list
+	if !any {
+		out = nil
 	}
-	return list
+	s.unserved[set] = out
+	return out
 }
 
-// sameDomains reports whether two places do not differ in what the set is counted by.
-func (s *solver) sameDomains(set int, place, other []int32) bool {
-	return !slices.ContainsFunc(s.p.Layout.Sets[set].Keys, func(key int) bool { return key >= 0 && place[key] >= 0 && other[key] != place[key] })
-}
-
-// buysIn reports whether a dependant has a domain in the same label domains.
-func (s *solver) buysIn(f dependant, set int, place []int32) bool {
-	s.prepare(f.class, f.level)
-	v := s.classes[f.class].levels[f.level].view
-	for spot, at := range v.domains {
-		if s.sameDomains(set, place, at) {
-			if ways := s.narrowed(s.p.Classes[f.class].Levels[f.level].Ways, v, spot); ways != nil {
-				if _, ok := s.sellsClass(ways, f.class); ok {
-					return true
-				}
-			}
+// soldIn reports for each domain of the view, of some of the keys that the dependant minds, whether a machine for it can be bought there.
+func (s *solver) soldIn(f dependant, v *view) []bool {
+	out := make([]bool, len(v.domains))
+	own := s.classes[f.class].levels[f.level].view
+	where := v.spotsOf(own)
+	for spot, sold := range s.sold(f.class, f.level).domains {
+		if sold.ok {
+			out[where[spot]] = true
 		}
 	}
-	return false
+	s.look(len(own.domains))
+	return v.alike(out)
 }
 
-// hasNode reports whether a dependant has a node in the same label domains.
-func (s *solver) hasNode(f dependant, set int, place []int32) bool {
+// roomIn reports for each domain of the view whether some node there has room for the dependant.
+func (s *solver) roomIn(f dependant, v *view) []bool {
+	out := make([]bool, len(v.domains))
 	nodes := s.p.Classes[f.class].Levels[f.level].Nodes
 	for n := nodes.Next(0); n >= 0; n = nodes.Next(n + 1) {
-		if s.sameDomains(set, place, s.p.Places[s.nodes[n].place]) && s.needs(f.class, n).Fits(s.nodes[n].room) {
-			return true
+		s.look(1)
+		if at := v.spotOf[s.nodes[n].place]; !out[at] {
+			out[at] = s.needs(f.class, n).Fits(s.nodes[n].room)
 		}
 	}
-	return false
+	return v.alike(out)
 }

@@ -22,17 +22,17 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	if r.bought == mostLate || r.relied {
 		return false
 	}
-	var spots []domainChoice
+	var domains []*Ways
 	for _, choice := range r.choicesOf(c, l) {
 		if len(r.affinityIn(ls, ls.view.domains[choice.spot])) > 0 {
 			continue
 		}
 		if _, ok := r.world.Allows(ls.rules, ls.view.domains[choice.spot]); ok {
-			spots = append(spots, choice)
+			domains = append(domains, r.waysIn(c, l, choice.spot))
 		}
 	}
 	for _, pools := range r.round.tiers() {
-		if m, ok := r.lateMachine(c, spots, pools); ok {
+		if m, ok := r.lateMachine(c, domains, pools); ok {
 			r.bought++
 			r.round.machines = append(r.round.machines, m)
 			r.addMachine(&m)
@@ -44,11 +44,11 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 }
 
 // lateMachine is the cheapest machine of the pools for one pod of the class in one of the domains.
-func (r *replay) lateMachine(c int, spots []domainChoice, pools []int) (m Machine, ok bool) {
+func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok bool) {
 	var best *openBin
-	for _, choice := range spots {
+	for _, ways := range domains {
 		for _, p := range pools {
-			if d := r.lateDraft(c, choice, p); d != nil && (best == nil || d.price < best.price) {
+			if d := r.lateDraft(c, ways, p); d != nil && (best == nil || d.price < best.price) {
 				best = d
 			}
 		}
@@ -73,16 +73,16 @@ func (r *replay) lateMachine(c int, spots []domainChoice, pools []int) (m Machin
 }
 
 // lateDraft is the cheapest machine of the pool for one pod of the class in the domain, nil if none may be bought.
-func (r *replay) lateDraft(c int, choice domainChoice, p int) *openBin {
+func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	s := r.round
 	request := r.p.Classes[c].Request
 	pools := make([]int, len(s.pools))
 	for i := range pools {
 		pools[i] = i
 	}
-	large, devices := s.special(pools, &demand{class: c, ways: choice.ways, request: request})
+	large, devices := s.special(pools, &demand{class: c, ways: ways, request: request})
 	empty := &openBin{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
-	d := s.joined(empty, choice.ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
+	d := s.joined(empty, ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
 	if d == nil || r.opens(p, d.option) {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/topology"
 )
@@ -88,7 +87,10 @@ func (s *solver) openDomains() {
 		group int
 		ways  *Ways
 	}
-	done := map[seen]bool{}
+	done, capped := map[seen]bool{}, map[dependant]bool{}
+	for key := range s.lessons.caps {
+		capped[dependant{key.class, key.level}] = true
+	}
 	for c := range s.p.Classes {
 		class := &s.p.Classes[c]
 		for l := range class.Levels {
@@ -98,8 +100,8 @@ func (s *solver) openDomains() {
 			}
 			for _, sp := range rules.Spread {
 				s.host.owned[sp.Group] = true
-				if key := (seen{sp.Group, class.Levels[l].Ways}); !done[key] || len(s.lessons.caps) > 0 {
-					done[key] = true
+				if key := (seen{sp.Group, class.Levels[l].Ways}); !done[key] || capped[dependant{c, l}] {
+					done[key] = done[key] || !capped[dependant{c, l}]
 					s.openFor(sp.Group, c, l)
 				}
 			}
@@ -112,26 +114,15 @@ func (s *solver) openDomains() {
 func (s *solver) openFor(group, c, l int) {
 	s.prepare(c, l)
 	ls := &s.classes[c].levels[l]
-	ways, request := s.p.Classes[c].Levels[l].Ways, s.p.Classes[c].Request
-	done := bitset.New(len(s.p.Places))
-	for i := range s.p.Places {
-		if most, capped := s.lessons.caps[domainKey{c, l, ls.view.spotOf[i]}]; capped && most == 0 {
-			done.Add(i)
+	for spot, sold := range s.sold(c, l).domains {
+		if !sold.ok || s.isShut(group, ls.view.domains[spot]) {
+			continue
+		}
+		if most, capped := s.lessons.caps[domainKey{c, l, spot}]; !capped || most > 0 {
+			s.world.Open(group, ls.view.domains[spot])
 		}
 	}
-	for p := range s.pools {
-		sh := &s.pools[p]
-		for i := range ways.Pools[p] {
-			way := &ways.Pools[p][i]
-			for o := way.Options.Next(0); o >= 0; o = way.Options.Next(o + 1) {
-				option := &sh.Options[o]
-				if option.Listed && !done.Has(option.Place) && !s.isShut(group, s.p.Places[option.Place]) && request.Fits(option.Allocatable) && s.affordable(p, o) {
-					done.Add(option.Place)
-					s.world.Open(group, s.p.Places[option.Place])
-				}
-			}
-		}
-	}
+	s.look(len(ls.view.domains))
 }
 
 // queueOrder sorts the classes: by priority, those that others want to be with before those, those with rules before
@@ -288,7 +279,7 @@ func (s *solver) prepare(c, l int) {
 	if ls.rules == nil {
 		ls.rules = noRules
 	}
-	ls.view = s.views.of(ls.rules.Interest(&s.p.Layout))
+	ls.view = s.viewOf(ls.rules.Interest(&s.p.Layout))
 	ls.host = s.hostRulesOf(level.Rules, s.p.Classes[c].Shared)
 	ls.free = len(ls.view.keys) == 0 && len(s.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&s.p.Layout)
 }

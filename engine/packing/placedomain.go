@@ -5,19 +5,20 @@ import (
 	"slices"
 
 	"tenon.sh/engine/bitset"
-	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/topology"
 )
 
 // domainChoice is a domain in which a new machine can hold a pod of the class.
 type domainChoice struct {
 	spot   int
-	tier   int     // rank of the heaviest pool there
-	dear   float64 // by how much what the pods need costs more than in the cheapest domain, as a share of that
-	ways   *Ways
-	host   *hostRules // what the rules leave beside the residents of machines there
+	tier   int        // rank of the heaviest pool there
+	dear   float64    // by how much what the pods need costs more than in the cheapest domain, as a share of that
+	beside *hostRules // what the rules leave beside the residents of machines there; nil for all
 	wanted bool       // dependants can come along
 }
+
+// hostIn is what the level's rules for single machines are in the domain.
+func (ls *levelState) hostIn(choice domainChoice) *hostRules { return cmp.Or(choice.beside, ls.host) }
 
 // isShut reports whether nobody has opened the place's domain when it could be.
 func (s *solver) isShut(group int, place topology.Place) bool {
@@ -44,23 +45,12 @@ func (s *solver) buyableFrom(c, l int) bool {
 // buyable reports whether some new machine holds all that is left of the class.
 func (s *solver) buyable(c, l int) bool {
 	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
+	ways := s.p.Classes[c].Levels[l].Ways
 	for _, choice := range s.choicesOf(c, l) {
-		if s.cheapestFor(choice.ways, all) {
+		options := s.classes[c].levels[l].view.options[choice.spot]
+		s.look(len(options))
+		if s.lessons.frame.sells(ways, options, all).ok {
 			return true
-		}
-	}
-	return false
-}
-
-// cheapestFor reports whether some listed option holds v.
-func (s *solver) cheapestFor(ways *Ways, v capacity.Vector) bool {
-	for p := range s.pools {
-		for i := range ways.Pools[p] {
-			for _, o := range slices.Backward(s.pools[p].byPrice) {
-				if ways.Pools[p][i].Options.Has(o) && v.Fits(s.pools[p].Options[o].Allocatable) && s.affordable(p, o) {
-					return true
-				}
-			}
 		}
 	}
 	return false
@@ -128,8 +118,8 @@ func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 	it := s.byKey[key]
 	if it == nil || !slices.Equal(it.company, company) {
 		it = &demand{
-			class: c, level: l, spot: choice.spot, single: len(ls.view.domains) == 1, ways: choice.ways,
-			place: ls.view.domains[choice.spot], rules: ls.rules, host: choice.host, request: s.p.Classes[c].Request, own: s.own[c], company: company,
+			class: c, level: l, spot: choice.spot, single: len(ls.view.domains) == 1, ways: s.waysIn(c, l, choice.spot),
+			place: ls.view.domains[choice.spot], rules: ls.rules, host: ls.hostIn(choice), request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
 		s.byKey[key] = it
 		s.demands = append(s.demands, it)

@@ -126,18 +126,22 @@ func (s *solver) affinityIn(ls *levelState, place topology.Place) []int {
 func (s *solver) lacking(sets []int, place topology.Place) []int {
 	var out []int
 	for _, set := range sets {
-		if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
-			return place[r.Key] == topology.Certain && slices.Contains(r.Sets, set)
-		}) {
+		if !s.hasResident(set, place) {
 			out = append(out, set)
 		}
 	}
 	return out
 }
 
+func (s *solver) hasResident(set int, place topology.Place) bool {
+	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
+		return place[r.Key] == topology.Certain && slices.Contains(r.Sets, set)
+	})
+}
+
 // isLonely reports whether some of the company can be had on no new machine of the place: it runs on nodes that have no room.
 func (s *solver) isLonely(company []int, place topology.Place) bool {
-	return slices.ContainsFunc(s.lacking(company, place), func(set int) bool { return s.setLeft[set] == 0 })
+	return slices.ContainsFunc(company, func(set int) bool { return s.setLeft[set] == 0 && !s.hasResident(set, place) })
 }
 
 // placesOf lists the places in which the machine may turn out, each once.

@@ -3,7 +3,9 @@ package packing
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
+	"sync"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
@@ -162,7 +164,6 @@ type domainKey struct{ class, level, spot int }
 type solver struct {
 	p         *Problem
 	lessons   *learnedLimits
-	views     views
 	world     *topology.World
 	host      hostIndex
 	classes   []classState
@@ -177,8 +178,7 @@ type solver struct {
 	shapeOf   []int                          // of each class: classes with equal requests have the same
 	own       []capacity.Vector              // of each class, its request without what others may have brought to the machine
 	sharers   []int                          // of each thing, the pods that share it
-	rates     map[rateKey]*rating
-	unsoldTo  map[unsoldKey][]dependant
+	unserved  map[int]*unserved              // of sets, once asked
 	// dependants lists, for each set, who wants to be with its pods.
 	followers [][]dependant
 	// members counts, for each group, the classes that it counts.
@@ -232,9 +232,9 @@ type supplyPool struct {
 // newSolver begins a round; more is for how many further nodes there is room.
 func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	s := &solver{
-		p: p, lessons: l, views: views{p: p}, world: topology.NewWorld(&p.Layout), effort: p.Effort,
+		p: p, lessons: l, world: topology.NewWorld(&p.Layout), effort: p.Effort,
 		placed: make([][]Share, len(p.Nodes)), byKey: map[domainKey]*demand{}, narrow: map[narrowKey]*Ways{},
-		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), rates: map[rateKey]*rating{}, unsoldTo: map[unsoldKey][]dependant{},
+		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), unserved: map[int]*unserved{},
 		quotas: slices.Clone(p.Quotas), pools: make([]supplyPool, len(p.Pools)),
 	}
 	s.host.build(&p.Layout)
@@ -261,9 +261,19 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	return s
 }
 
-// frame is what all rounds of a problem have in common.
+// viewOf is the view of some label keys, ascending.
+func (s *solver) viewOf(keys []int) *view {
+	return s.lessons.frame.views.of(s.p, s.lessons.frame.pools, keys)
+}
+
+// frame is what all rounds of a problem have in common, also those that run at a time.
 type frame struct {
 	pools     []supplyPool
+	quotas    []int
+	heaviest  int // the rank of the heaviest pool
+	views     views
+	mu        sync.Mutex // guards sales
+	sales     map[saleKey]*sale
 	followers [][]dependant
 	members   []int
 	shapeOf   []int
@@ -271,9 +281,10 @@ type frame struct {
 }
 
 func newFrame(p *Problem, own []capacity.Vector) *frame {
-	f := &frame{followers: make([][]dependant, len(p.Layout.Sets)), members: make([]int, len(p.Layout.Groups))}
+	f := &frame{followers: make([][]dependant, len(p.Layout.Sets)), members: make([]int, len(p.Layout.Groups)), quotas: p.Quotas, heaviest: math.MaxInt, sales: map[saleKey]*sale{}}
 	for i := range p.Pools {
 		f.pools = append(f.pools, newSupplyPool(p, &p.Pools[i]))
+		f.heaviest = min(f.heaviest, -p.Pools[i].Weight)
 	}
 	f.fresh = p.fresh()
 	shapes := map[string]int{}

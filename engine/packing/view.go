@@ -1,7 +1,9 @@
 package packing
 
 import (
+	"encoding/binary"
 	"slices"
+	"sync"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/topology"
@@ -14,77 +16,141 @@ type view struct {
 	spotOf []int
 	// domains holds each domain as a place: the other keys are nowhere.
 	domains []topology.Place
-	// options holds, for each domain and pool, the options there.
-	options [][]bitset.Set
+	// options holds, for each domain, the options there: of each pool those that are listed first, cheapest first. Offers is how many they are.
+	options [][]offered
+	offers  int
+	// partly marks domains that lack the value of a key: a place there counts as one of any domain that has the other values.
+	partly []int
 }
 
-// views keeps one view for each set of keys.
+// offered is an option of a pool.
+type offered struct{ pool, option int }
+
+// views keeps one view for each set of keys. Several goroutines may ask at a time.
 type views struct {
-	p    *Problem
+	mu   sync.Mutex // guards list
 	list []*view
 }
 
-func (v *views) of(keys []int) *view {
+func (v *views) of(p *Problem, pools []supplyPool, keys []int) *view {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, have := range v.list {
 		if slices.Equal(have.keys, keys) {
 			return have
 		}
 	}
-	made := newView(v.p, keys)
+	made := newView(p, pools, keys)
 	v.list = append(v.list, made)
 	return made
 }
 
-func newView(p *Problem, keys []int) *view {
+func newView(p *Problem, pools []supplyPool, keys []int) *view {
 	v := &view{keys: keys, spotOf: make([]int, len(p.Places))}
+	known := map[string]int{}
+	var text []byte
 	for i, place := range p.Places {
-		spot := make(topology.Place, len(place))
-		for k := range spot {
-			spot[k] = topology.Nowhere
-		}
+		text = text[:0]
 		for _, k := range keys {
-			spot[k] = place[k]
+			text = binary.LittleEndian.AppendUint32(text, uint32(place[k]))
 		}
-		at := slices.IndexFunc(v.domains, func(s topology.Place) bool { return slices.Equal(s, spot) })
-		if at < 0 {
+		at, ok := known[string(text)]
+		if !ok {
 			at = len(v.domains)
-			v.domains = append(v.domains, spot)
+			known[string(text)] = at
+			v.domains = append(v.domains, v.domainOf(place))
 		}
 		v.spotOf[i] = at
 	}
-	v.options = make([][]bitset.Set, len(v.domains))
-	for s := range v.domains {
-		for i := range p.Pools {
-			v.options[s] = append(v.options[s], bitset.New(len(p.Pools[i].Options)))
+	v.options = make([][]offered, len(v.domains))
+	for spot, domain := range v.domains {
+		if slices.ContainsFunc(keys, func(k int) bool { return domain[k] < 0 }) {
+			v.partly = append(v.partly, spot)
 		}
 	}
-	for i := range p.Pools {
-		for o := range p.Pools[i].Options {
-			v.options[v.spotOf[p.Pools[i].Options[o].Place]][i].Add(o)
+	add := func(pool, option int) {
+		v.offers++
+		spot := v.spotOf[pools[pool].Options[option].Place]
+		v.options[spot] = append(v.options[spot], offered{pool, option})
+	}
+	for i := range pools {
+		for _, o := range pools[i].byPrice {
+			add(i, o)
+		}
+		for o := range pools[i].Options {
+			if !pools[i].Options[o].Listed {
+				add(i, o)
+			}
 		}
 	}
 	return v
 }
 
+// domainOf is the place without the keys that the view does not tell apart.
+func (v *view) domainOf(place topology.Place) topology.Place {
+	domain := make(topology.Place, len(place))
+	for k := range domain {
+		domain[k] = topology.Nowhere
+	}
+	for _, k := range v.keys {
+		domain[k] = place[k]
+	}
+	return domain
+}
+
 // narrowed is what the ways leave in one domain; nil if that is nothing.
-func (v *view) narrowed(ways *Ways, spot int) *Ways {
+func (v *view) narrowed(pools []supplyPool, ways *Ways, spot int) *Ways {
 	if len(v.domains) == 1 {
 		return ways
 	}
-	out := &Ways{Pools: make([][]Way, len(v.options[spot]))}
+	out := &Ways{Pools: make([][]Way, len(pools))}
 	any := false
-	for p := range v.options[spot] {
+	for rest := v.options[spot]; len(rest) > 0; {
+		p, n := rest[0].pool, 1
+		for n < len(rest) && rest[n].pool == p {
+			n++
+		}
 		for _, way := range ways.Pools[p] {
-			options := way.Options.Clone()
-			options.And(v.options[spot][p])
-			if !options.Empty() {
+			var options bitset.Set
+			for _, at := range rest[:n] {
+				if way.Options.Has(at.option) {
+					if options == nil {
+						options = bitset.New(len(pools[p].Options))
+					}
+					options.Add(at.option)
+				}
+			}
+			if options != nil {
 				out.Pools[p] = append(out.Pools[p], Way{Options: options, Free: way.Free})
 				any = true
 			}
 		}
+		rest = rest[n:]
 	}
 	if !any {
 		return nil
 	}
 	return out
+}
+
+// spotsOf maps each domain of another view, which tells all keys of this one apart, to the domain that it is part of.
+func (v *view) spotsOf(other *view) []int {
+	out := make([]int, len(other.domains))
+	for place, spot := range other.spotOf {
+		out[spot] = v.spotOf[place]
+	}
+	return out
+}
+
+// alike has domains that lack a key's value count as every domain from which they differ in that alone.
+func (v *view) alike(in []bool) []bool {
+	for _, part := range v.partly {
+		for at, domain := range v.domains {
+			if in[at] && !slices.ContainsFunc(v.keys, func(k int) bool { return v.domains[part][k] >= 0 && domain[k] != v.domains[part][k] }) {
+				in[part] = true
+				break
+			}
+		}
+	}
+	return in
 }

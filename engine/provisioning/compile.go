@@ -48,6 +48,7 @@ type Problem struct {
 	pending     []*constraints.DaemonSet // room for those that a machine has not got yet
 	refused     []engine.Unplaced        // pods that are not part of the packing problem
 	places      map[string]*where
+	ways        map[string]*packing.Ways // by what they admit
 	levels      map[relaxationKey][]packing.Level
 	requests    map[*inventory.RequestClass]capacity.Vector
 	moving      map[*corev1.Pod]bool // pods that leave their machine
@@ -89,7 +90,7 @@ func CompileTrial(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInd
 
 // ReadProblem reads the machines and what pods need a place, without what it takes to find them one.
 func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial) *Problem {
-	p := &Problem{Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{},
+	p := &Problem{Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
 		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{}}
 	t.mark(p.Machines)
 	if t != nil {

@@ -344,8 +344,29 @@ func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff 
 		ways := offering.Without(pool.Ways(d), p.collisions(pool, ports))
 		out.ways.Pools = append(out.ways.Pools, offering.Without(ways, optionsOf(backoff, pool, p.Snapshot.Now, retry)))
 	}
+	out.ways = p.oneOf(out.ways)
 	p.places[key] = out
 	return out
+}
+
+// oneOf gives ways that admit the same a single address: the packing works out once where they lead.
+func (p *Problem) oneOf(ways *packing.Ways) *packing.Ways {
+	var text []byte
+	for i := range ways.Pools {
+		for _, way := range ways.Pools[i] {
+			text = way.Options.AppendText(append(text, 'w'))
+			for _, free := range way.Free {
+				text = free.AppendText(append(text, 'f'))
+			}
+		}
+		text = append(text, 'p')
+	}
+	have := p.ways[string(text)]
+	if have == nil {
+		have = ways
+		p.ways[string(text)] = have
+	}
+	return have
 }
 
 // collisions are the options on which a DaemonSet holds one of the ports.
