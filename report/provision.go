@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -112,13 +114,35 @@ func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 	return line
 }
 
-// UnplacedLine is the log line of pods that nothing can run, with the reasons of the first few.
+// UnplacedLine is the log line of pods that nothing can run, with the reasons of the first few. It names the namespaces whose pods ask
+// for more than one plan has room for, with how many rules, most first.
 func UnplacedLine(unplaced []engine.Unplaced) []any {
 	var pods []string
 	for _, u := range unplaced[:min(len(unplaced), namesInLine)] {
 		pods = append(pods, u.Pod.String()+": "+engine.Sentence(u.Reasons))
 	}
-	return []any{"count", len(unplaced), "pods", pods}
+	line := []any{"count", len(unplaced), "pods", pods}
+	if asking := askingTooMuch(unplaced); len(asking) > 0 {
+		line = append(line, "namespacesAskingTooMuch", some(asking))
+	}
+	return line
+}
+
+func askingTooMuch(unplaced []engine.Unplaced) []string {
+	pods, rules := map[string]int{}, map[string]string{}
+	for _, u := range unplaced {
+		for _, r := range u.Reasons {
+			if r.Code == engine.TooComplex {
+				pods[u.Pod.Namespace]++
+				rules[u.Pod.Namespace] = r.Have
+			}
+		}
+	}
+	out := slices.SortedFunc(maps.Keys(pods), func(a, b string) int { return cmp.Or(cmp.Compare(pods[b], pods[a]), cmp.Compare(a, b)) })
+	for i, namespace := range out {
+		out[i] = fmt.Sprintf("%s: %d pods, %s rules", namespace, pods[namespace], rules[namespace])
+	}
+	return out
 }
 
 func some(names []string) []string {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,14 @@ func ProblemOf(pod *corev1.Pod) engine.Reason {
 		return r
 	}
 	for i := range spec.TopologySpreadConstraints {
-		if field, text := spreadProblem(&spec.TopologySpreadConstraints[i]); text != "" {
+		c := &spec.TopologySpreadConstraints[i]
+		if field, text := spreadProblem(c); text != "" {
 			return invalid("spec.topologySpreadConstraints", i, "."+field, text)
+		}
+		if at := slices.IndexFunc(spec.TopologySpreadConstraints[:i], func(other corev1.TopologySpreadConstraint) bool {
+			return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
+		}); at >= 0 {
+			return invalid("spec.topologySpreadConstraints", i, "", "has the topologyKey and the whenUnsatisfiable of spec.topologySpreadConstraints["+strconv.Itoa(at)+"]")
 		}
 	}
 	return podAffinityProblem(spec)

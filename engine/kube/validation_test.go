@@ -56,6 +56,8 @@ func TestPodsThatNoNodeCouldTake(t *testing.T) {
 
 		{"a spread", `topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 3}]`, "", ""},
 		{"a spread that may fail in another way", `topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Perhaps}]`, spread + ".whenUnsatisfiable", `"Perhaps" is neither`},
+		{"two spreads over one key", `topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]`, "", ""},
+		{"the same spread twice", `topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]`, "spec.topologySpreadConstraints[1]", "spec.topologySpreadConstraints[0]"},
 		{"a spread without skew", `topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]`, spread + ".maxSkew", "0 is not above zero"},
 		{"a spread over nothing", `topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]`, spread + ".topologyKey", "is empty"},
 		{"a spread over no domain", `topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0}]`, spread + ".minDomains", "0 is not above zero"},

@@ -38,7 +38,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 	if f == nil || s.p.stopped() {
 		return nil
 	}
-	s.look(effort)
+	s.look(effort * looks)
 	m.prove(s, bins, f.Value)
 	s.chargeAll(bins, -1)
 	var better []*openBin

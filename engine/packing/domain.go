@@ -231,6 +231,9 @@ func leastRate(rates []float64, spots []domainChoice) float64 {
 func (s *solver) unwanted(c, l int) bitset.Set {
 	v, out := s.classes[c].levels[l].view, bitset.Set(nil)
 	for _, set := range s.classes[c].levels[l].rules.Sets {
+		if s.p.spent() {
+			break
+		}
 		out = s.unwantedFor(set, c, v, out)
 	}
 	return out
@@ -283,6 +286,9 @@ func (s *solver) unservedOf(set int) *unserved {
 	out.classes = make([][]int, len(out.view.domains))
 	sells := map[saleKey][]bool{}
 	for _, f := range s.followers[set] {
+		if s.p.spent() {
+			break
+		}
 		s.prepare(f.class, f.level)
 		key := saleKey{s.p.Classes[f.class].Levels[f.level].Ways, s.classes[f.class].levels[f.level].view, s.shapeOf[f.class]}
 		if sells[key] == nil {

@@ -35,7 +35,10 @@ type searched struct {
 
 func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
-	if !st.find() || p.stopped() {
+	if p.MostLooks > 0 { // a round of the search looks at as much as the best one, and at its replay
+		st.left = int(min(int64(st.left), max(0, p.MostLooks-p.looked.Load())/(1+2*best.looks)))
+	}
+	if p.stopped() || p.spent() || !st.find() {
 		return best
 	}
 	ways := 1

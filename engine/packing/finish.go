@@ -33,7 +33,7 @@ func (s *solver) makeMachines() {
 
 // finish is the solution of the round.
 func (s *solver) finish() *Solution {
-	out := &Solution{OnNodes: s.placed, New: s.machines, Bound: s.bound, Worth: s.worth, World: s.world}
+	out := &Solution{OnNodes: s.placed, New: s.machines, Bound: s.bound, Worth: s.worth, World: s.world, Exhausted: s.exhausted}
 	placed := make([][]bool, len(s.p.Classes))
 	out.Left = make([][]int, len(s.p.Classes))
 	for c := range placed {

@@ -290,14 +290,19 @@ func (s *solver) use(units int) {
 	}
 }
 
+// looks are as long as a comparison: a look is at a rule, an option or a domain, of which placing looks at many.
+const looks = 32
+
 // look counts what placing looks at: it is done in any case, and spends no effort.
 func (s *solver) look(n int) {
+	s.p.looked.Add(int64(n))
+	s.looks += int64(n)
 	if s.p.Work == nil {
 		return
 	}
 	s.looked += n
-	s.p.Work.Add(int64(s.looked / Comparisons))
-	s.looked %= Comparisons
+	s.p.Work.Add(int64(s.looked / (Comparisons * looks)))
+	s.looked %= Comparisons * looks
 }
 
 // scan spends the effort that a number of comparisons is.

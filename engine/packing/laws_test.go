@@ -94,6 +94,39 @@ func TestNeitherThreadsNorTimeShow(t *testing.T) {
 	}
 }
 
+// Placing ends once it has looked at as much as it may, and says so. Pods may be left then, but those that have a place have a right one.
+func TestPlacingThatEndsEarlyPutsNoPodWhereItMayNotBe(t *testing.T) {
+	t.Parallel()
+	exhausted := 0
+	for seed := range enginetest.Draws(drawnProblems / 6) {
+		p, _ := drawProblem(seed)
+		whole := packing.Solve(p)
+		for _, most := range []int64{1, 30, 1000} {
+			p.MostLooks = most
+			s := packing.Solve(p)
+			if !s.Exhausted && leftOf(s) > leftOf(whole) {
+				t.Errorf("seed %d, %d looks: %d pods have no place, %d with any number of looks, and the solution does not say why", seed, most, leftOf(s), leftOf(whole))
+			}
+			if s.Exhausted {
+				exhausted++
+			}
+			for _, fault := range verify(p, s) {
+				t.Errorf("seed %d, %d looks: %s", seed, most, fault)
+			}
+		}
+	}
+	if exhausted == 0 {
+		t.Error("every problem was solved whole")
+	}
+}
+
+func leftOf(s *packing.Solution) (n int) {
+	for _, pods := range s.Left {
+		n += len(pods)
+	}
+	return n
+}
+
 // Effort buys cheaper plans; whatever it is, they are right.
 func TestEveryEffortGivesARightSolution(t *testing.T) {
 	t.Parallel()

@@ -60,6 +60,9 @@ func (s *solver) placePods() {
 			s.placeClass(c)
 			moved = moved || s.classes[c].next > before
 		}
+		if s.p.spent() {
+			break
+		}
 	}
 }
 
@@ -95,7 +98,7 @@ func (s *solver) openDomains() {
 		class := &s.p.Classes[c]
 		for l := range class.Levels {
 			rules := class.Levels[l].Rules
-			if rules == nil {
+			if rules == nil || s.p.spent() {
 				continue
 			}
 			for _, sp := range rules.Spread {
@@ -255,13 +258,15 @@ func (s *solver) placeClass(c int) {
 		return
 	}
 	for l := range class.Levels {
-		s.prepare(c, l)
+		if s.prepare(c, l); s.p.spent() {
+			return
+		}
 	}
 	if state.levels[0].free && len(class.Levels) == 1 {
 		s.placeFree(c)
 		return
 	}
-	for state.next < class.Count {
+	for state.next < class.Count && !s.p.spent() {
 		if !s.placeOne(c) {
 			return
 		}
@@ -279,6 +284,7 @@ func (s *solver) prepare(c, l int) {
 	if ls.rules == nil {
 		ls.rules = noRules
 	}
+	s.look(ls.rules.Len())
 	ls.view = s.viewOf(ls.rules.Interest(&s.p.Layout))
 	ls.host = s.hostRulesOf(level.Rules, s.p.Classes[c].Shared)
 	ls.free = len(ls.view.keys) == 0 && len(s.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&s.p.Layout)
@@ -313,6 +319,9 @@ func (s *solver) placeOne(c int) (ok bool) {
 	}
 	best := placement{cost: math.Inf(1)}
 	for l := range class.Levels {
+		if s.p.spent() {
+			return false
+		}
 		found := s.findNode(c, l)
 		if found.node < 0 {
 			found = s.findDomain(c, l)

@@ -66,6 +66,7 @@ func (s *solver) findDomain(c, l int) placement {
 		return out // what it would like has no room for its companions
 	}
 	spots := s.choicesOf(c, l)
+	s.look(len(spots) * (4 + ls.rules.Len()))
 	least := 0
 	for i := range spots {
 		choice := &spots[i]
@@ -79,7 +80,6 @@ func (s *solver) findDomain(c, l int) placement {
 		if s.isLonely(company, ls.view.domains[choice.spot]) {
 			continue
 		}
-		s.look(1 + ls.rules.Len())
 		uneven, ok := s.world.Allows(ls.rules, ls.view.domains[choice.spot])
 		if !ok {
 			continue

@@ -86,7 +86,7 @@ func (s *solver) findNode(c, l int) placement {
 		spot := ls.view.spotOf[node.place]
 		if allowed[spot] == 0 {
 			allowed[spot] = -1
-			s.look(1 + ls.rules.Len())
+			s.look(8 + ls.rules.Len())
 			if _, ok := s.world.Allows(ls.rules, s.p.Places[node.place]); ok && !slices.Contains(ls.view.domains[spot], topology.Open) &&
 				!s.restricts(c, l, s.p.Places[node.place]) {
 				allowed[spot] = 1

@@ -30,6 +30,9 @@ func (p *Problem) solvePreferences() *solver {
 		}
 	}
 	try := func(grant func(class int) bool) bool {
+		if p.spent() {
+			return false
+		}
 		s := p.granting(grant).solve()
 		total := s.total(p, worth)
 		if !slices.Equal(s.without(), best.without()) || total >= least*(1-noise) {

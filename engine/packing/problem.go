@@ -31,6 +31,10 @@ type Problem struct {
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
 	Effort int
+	// MostLooks bounds what placing may look at, in looks: once the first round has looked at more, pods that have no place yet get none,
+	// and no further round begins. 0 is no bound.
+	MostLooks int64
+	looked    *atomic.Int64
 	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what placing looks at in
 	// the same units.
 	Work *atomic.Int64
@@ -52,6 +56,9 @@ type Problem struct {
 }
 
 func (p *Problem) stopped() bool { return p.Stop != nil && p.Stop() }
+
+// spent reports whether placing has looked at more than it may.
+func (p *Problem) spent() bool { return p.MostLooks > 0 && p.looked.Load() > p.MostLooks }
 
 // Class is a number of pods that are alike in everything that matters here.
 type Class struct {
@@ -190,6 +197,8 @@ type Solution struct {
 	New     []Machine
 	// Left holds the pods of each class that nothing can run.
 	Left [][]int
+	// Exhausted says that the problem is too large for MostLooks: pods in Left may have a place.
+	Exhausted bool
 	// Order lists every placed pod, in an order in which each meets its rules when those before it are there.
 	Order []Pod
 	// Bound is a lower bound for the price of the new machines, Worth what a unit of each resource is worth at it.

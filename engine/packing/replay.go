@@ -162,7 +162,7 @@ func (r *replay) allows(c, l, n int) bool {
 	if r.clashes(ls.host, n) || !r.hostAllows(ls, n) {
 		return false
 	}
-	r.look(1 + ls.rules.Len())
+	r.look(8 + ls.rules.Len())
 	_, ok := r.world.Allows(ls.rules, r.p.Places[r.nodes[n].place])
 	return ok
 }
@@ -191,7 +191,7 @@ func (r *replay) placeLate() {
 
 func (r *replay) findLate(pod Pod) bool {
 	c := pod.Class
-	if f := r.failed[c]; f.tried && f.changes == r.changes {
+	if f := r.failed[c]; f.tried && f.changes == r.changes || r.p.spent() {
 		return false
 	}
 	for l := range r.p.Classes[c].Levels {

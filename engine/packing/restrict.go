@@ -56,6 +56,7 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 		return true
 	}
 	room := 0
+	s.look(len(s.choicesOf(c, l)) + len(s.roomyNodes()))
 	for _, choice := range s.choicesOf(c, l) {
 		if near(ls.view.domains[choice.spot]) {
 			room += s.bounded(c, l, choice.spot)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
@@ -22,6 +23,9 @@ const mostRounds = 6
 // problem is solved in rounds: each places pod by pod with exact counts, then buys machines; what could not be
 // bought as settled is a lesson for the next round. The best round counts.
 func Solve(p *Problem) *Solution {
+	own := *p
+	own.looked = &atomic.Int64{}
+	p = &own
 	if p.hasPreferences() {
 		return p.solvePreferences().finish()
 	}
@@ -30,7 +34,7 @@ func Solve(p *Problem) *Solution {
 
 func (p *Problem) solve() *solver {
 	best := p.solveLevels()
-	if !best.inTheWay() {
+	if p.spent() || !best.inTheWay() {
 		return best
 	}
 	// What pods would like must not keep others from having a place.
@@ -94,6 +98,9 @@ func (p *Problem) solveLevels() *solver {
 	for round := range mostRounds {
 		s := newSolver(p, l, 0)
 		s.placePods()
+		if s.exhausted = p.spent(); s.exhausted && best != nil { // half a round is worth nothing beside a whole one
+			break
+		}
 		for _, tier := range s.tiers() {
 			s.buy(tier)
 		}
@@ -114,10 +121,11 @@ func (p *Problem) solveLevels() *solver {
 			}
 			plain = best
 		}
-		if p.stopped() {
+		if p.stopped() || p.spent() {
 			break
 		}
 	}
+	best.exhausted = best.exhausted || best.broken && p.spent()
 	if plain != nil && best == plain {
 		l = before
 	}
@@ -200,12 +208,14 @@ type solver struct {
 	worth    []float64
 	low      []float64 // of the supply that is being bought on
 	effort   int
-	scanned  int // comparisons that are not charged yet
-	looked   int // the same, of what is not charged but counted
+	scanned  int   // comparisons that are not charged yet
+	looks    int64 // what placing has looked at
+	looked   int   // the same, of what is not charged but counted
 	// selections holds what has been found out about lists of options; each thread has its own.
 	selections map[string]*selection
 	broken     bool // a lesson was learned that makes this round's plan wrong
 	complete   bool // every machine is among the nodes
+	exhausted  bool // pods have no place, or a wrong one, because placing has looked at more than it may
 }
 
 type dependant struct{ class, level int }

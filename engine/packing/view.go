@@ -41,6 +41,7 @@ func (v *views) of(p *Problem, pools []supplyPool, keys []int) *view {
 		}
 	}
 	made := newView(p, pools, keys)
+	p.looked.Add(int64(len(p.Places) + made.offers))
 	v.list = append(v.list, made)
 	return made
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,6 +28,7 @@ import (
 type Problem struct {
 	Snapshot    *engine.Snapshot
 	opt         engine.Options
+	parts       int            // see readProblem
 	trial       *Trial         // nil for none
 	guards      *budget.Guards // nil until they are asked for
 	Pods        *inventory.PodIndex
@@ -68,6 +70,7 @@ type Problem struct {
 	Packing *packing.Problem
 	first   map[int]*podClass // of each set, once asked
 	looked  int               // values and rules, for those who count
+	work    *atomic.Int64     // what the packing counts for them; nil for nobody
 }
 
 type relaxationKey struct {
@@ -90,7 +93,12 @@ func CompileTrial(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInd
 
 // ReadProblem reads the machines and what pods need a place, without what it takes to find them one.
 func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial) *Problem {
-	p := &Problem{Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
+	return readProblem(s, opt, pods, t, 1)
+}
+
+// readProblem lets the pods ask for one part in so many of what they may.
+func readProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial, parts int) *Problem {
+	p := &Problem{parts: parts, Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
 		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{}}
 	t.mark(p.Machines)
 	if t != nil {
@@ -150,7 +158,7 @@ func (p *Problem) Model() {
 	}
 	p.Packing = &packing.Problem{
 		Effort: opt.EffectiveEffort(), PriceBand: opt.EffectivePriceBand(), MaxTypes: opt.EffectiveMaxTypes(), Threads: opt.Threads, Stop: opt.Stop,
-		Weighted: opt.Preferences == engine.Weighted, Devices: p.Names.Devices(),
+		Weighted: opt.Preferences == engine.Weighted, Devices: p.Names.Devices(), MostLooks: p.mostLooks(), Work: p.work,
 	}
 	p.Packing.Unit = p.Names.Vector(corev1.ResourceList{corev1.ResourceCPU: kube.Quantity(corev1.ResourceCPU, 1000)})
 	p.ration()

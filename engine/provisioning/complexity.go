@@ -11,6 +11,7 @@ import (
 	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/packing"
 )
 
 // This file bounds what pods may ask of one plan. Everybody who may make pods may have them ask for any number of things, and
@@ -32,6 +33,38 @@ const (
 	// ofAll is how many times as much may be asked where all pods of a cluster are looked at, not only those that wait.
 	ofAll = 10
 )
+
+// Placing may look at baseLooks rules, options and domains, and at podLooks for each pod: 100,000 pods with the usual constraints take a
+// tenth of the first. What it looks at depends on how constraints meet, which nobody can tell before. So where that is not enough, the
+// problem is solved anew with fewer constraints: pods may ask for one part in fewerParts, then for one in as many again.
+const (
+	baseLooks  = 30_000_000
+	podLooks   = 50_000
+	fewerParts = 20
+	leastParts = fewerParts * fewerParts
+)
+
+func (p *Problem) mostLooks() int64 {
+	n := 0
+	for _, c := range p.Classes {
+		n += len(c.Pods)
+	}
+	return int64(baseLooks + podLooks*n)
+}
+
+// solveWithin solves the problem. If it is too large for what placing may look at, pods that ask for much are left out.
+func solveWithin(p *Problem, s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
+	p.Model()
+	solution := packing.Solve(p.Packing)
+	for solution.Exhausted && p.parts < leastParts && !opt.Stopped() {
+		fewer := readProblem(s, opt, pods, nil, p.parts*fewerParts)
+		fewer.work, fewer.looked = p.work, fewer.looked+p.looked
+		p = fewer
+		p.Model()
+		solution = packing.Solve(p.Packing)
+	}
+	return p, solution
+}
 
 // rules is how many rules the levels of the constraints have: those that may not be given up are in each of them.
 func rules(w *constraints.PodConstraints) int {
@@ -72,8 +105,8 @@ func (p *Problem) bounded(pending []pendingClass) []pendingClass {
 	if p.trial.counts() {
 		times = ofAll
 	}
-	refused := refuseRules(askers, times*mostRules)
-	refused = refuseMeetings(askers, pending, times*mostMeetings) || refused
+	refused := refuseRules(askers, times*mostRules/p.parts)
+	refused = refuseMeetings(askers, pending, times*mostMeetings/p.parts) || refused
 	if !refused {
 		return pending
 	}

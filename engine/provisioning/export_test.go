@@ -19,18 +19,14 @@ func Compile(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *Co
 // Solve is the second half of Provision, without names and reasons.
 func (p *Problem) Solve() *packing.Solution { return packing.Solve(p.Packing) }
 
-// Work is how many units of effort compiling and solving take.
-func (p *Problem) Work() int64 {
-	_, units := p.PlanAndWork()
-	return units
-}
-
-// PlanAndWork is Plan and Work at once.
-func (p *Problem) PlanAndWork() (*engine.Plan, int64) {
-	var units atomic.Int64
-	p.Packing.Work = &units
-	plan := p.Plan()
-	return plan, units.Load() + int64(p.looked/packing.Comparisons)
+// PlanAndWork is the plan for the snapshot, and how many units of effort it takes.
+func PlanAndWork(s *engine.Snapshot) (*engine.Plan, int64) {
+	cache := &inventory.Cache{}
+	pods := cache.Take(s, 1)
+	p := ReadProblem(s, engine.Options{}, pods, nil)
+	p.work = &atomic.Int64{}
+	p, solution := solveWithin(p, s, engine.Options{}, pods)
+	return NewPlan(p, solution), p.work.Load() + int64(p.looked/packing.Comparisons)
 }
 
 // Plan is the plan of the problem, as Provision makes it where pods wait.

@@ -17,8 +17,8 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 	worst := 0.0
 	for i := range enginetest.Draws(40) {
 		seed, keys := i/4, int(i%4)+1
-		plain := provisioning.Compile(workload.Flexible(pods, seed, 0), engine.Options{}, nil).Work()
-		work := provisioning.Compile(workload.Flexible(pods, seed, keys), engine.Options{}, nil).Work()
+		_, plain := provisioning.PlanAndWork(workload.Flexible(pods, seed, 0))
+		_, work := provisioning.PlanAndWork(workload.Flexible(pods, seed, keys))
 		worst = max(worst, float64(work)/float64(max(plain, enough)))
 		t.Logf("seed %d: %d units with minValues on %d keys, %d without", seed, work, keys, plain)
 	}
@@ -33,7 +33,8 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
 	t.Parallel()
 	// Of all kinds disks take most time for a unit: 0.44 s and 0.05 units a byte for a megabyte, so that a second is 0.12 of them.
-	const bytes, unitsPerByte, textPerPod = 200_000, 0.12, 2500
+	// To find out that some mixture is too large takes a fifth of a second, however few bytes it has.
+	const unitsPerByte, least, textPerPod = 0.12, 24_000, 2500
 	kinds := workload.HostileKinds()
 	all := len(kinds) + 4
 	for i := range enginetest.Draws(all) {
@@ -42,11 +43,12 @@ func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
 		if int(seed) < len(kinds) {
 			some = kinds[seed : seed+1]
 		}
+		bytes := []int{200_000, 20_000, 1_000_000}[i%3]
 		hostile, plain := workload.Hostile(workload.Flexible(30, seed, 0), bytes, seed, some...)
-		idle, before := provisioning.Compile(plain, engine.Options{}, nil).PlanAndWork()
-		plan, work := provisioning.Compile(hostile, engine.Options{}, nil).PlanAndWork()
-		if most := before + int64(unitsPerByte*bytes); work > most {
-			t.Errorf("seed %d, %v: %d units of work, at most %d are fair", seed, some, work, most)
+		idle, before := provisioning.PlanAndWork(plain)
+		plan, work := provisioning.PlanAndWork(hostile)
+		if most := before + max(least, int64(unitsPerByte*float64(bytes))); work > most {
+			t.Errorf("seed %d, %v of %d bytes: %d units of work, at most %d are fair", seed, some, bytes, work, most)
 		}
 		if n, without := unplacedIn(plan, "default"), unplacedIn(idle, "default"); n > without {
 			t.Errorf("seed %d, %v: %d pods of others have no place, %d otherwise", seed, some, n, without)

@@ -82,14 +82,12 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 		p.sell()
 		return &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}, p
 	}
-	p.Model()
-	solution := packing.Solve(p.Packing)
+	p, solution := solveWithin(p, s, opt, pods)
 	for range mostPriceRounds {
 		if !p.tooDear(solution) {
 			break
 		}
-		p = CompileTrial(s, opt, pods, nil)
-		solution = packing.Solve(p.Packing)
+		p, solution = solveWithin(readProblem(s, opt, pods, nil, p.parts), s, opt, pods)
 	}
 	if other, better := p.withoutCover(solution, pods); other != nil {
 		p, solution = other, better
@@ -99,8 +97,8 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 		return plan, p
 	}
 	pods.Patient = true // a machine that is late is better than none
-	other := CompileTrial(s, opt, pods, nil)
-	if patient := NewPlan(other, packing.Solve(other.Packing)); len(patient.Unplaced) < len(plan.Unplaced) {
+	other, solution := solveWithin(readProblem(s, opt, pods, nil, p.parts), s, opt, pods)
+	if patient := NewPlan(other, solution); len(patient.Unplaced) < len(plan.Unplaced) {
 		return patient, other
 	}
 	return plan, p

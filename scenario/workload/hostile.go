@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"tenon.sh/api/awsv1"
+	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 )
 
@@ -108,7 +110,23 @@ func (h *hostility) podTerm() corev1.PodAffinityTerm {
 }
 
 func (h *hostility) topology() string {
-	return []string{corev1.LabelTopologyZone, corev1.LabelHostname}[h.IntN(2)]
+	if h.IntN(2) == 0 {
+		return []string{corev1.LabelTopologyZone, corev1.LabelHostname}[h.IntN(2)]
+	}
+	keys := []string{
+		corev1.LabelInstanceTypeStable, v1.CapacityTypeLabelKey, corev1.LabelArchStable, corev1.LabelTopologyRegion, awsv1.FamilyLabelKey, awsv1.CategoryLabelKey,
+		v1.NodePoolLabelKey, "karpenter.k8s.aws/instance-cpu", "karpenter.k8s.aws/instance-memory", "topology.k8s.aws/zone-id",
+	}
+	return keys[h.IntN(len(keys))]
+}
+
+// addSpread adds a constraint, unless the pod has one of that key and kind: an API server takes only one.
+func addSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint) {
+	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(other corev1.TopologySpreadConstraint) bool {
+		return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
+	}) {
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, c)
+	}
 }
 
 // ask adds n of a kind to what the pod asks for.
@@ -195,13 +213,13 @@ func (h *hostility) askOne(pod *corev1.Pod, kind string) {
 		list := &a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		*list = append(*list, soft)
 	case "spread":
-		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, spread)
+		addSpread(pod, spread)
 	case "spreadsoft":
 		spread.WhenUnsatisfiable = corev1.ScheduleAnyway
-		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, spread)
+		addSpread(pod, spread)
 	case "keys":
 		spread.TopologyKey, spread.WhenUnsatisfiable = h.own(), corev1.ScheduleAnyway
-		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, spread)
+		addSpread(pod, spread)
 	case "tolerations":
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: h.own(), Operator: corev1.TolerationOpExists})
 	case "ports":
