@@ -23,6 +23,38 @@ func (p HostPort) Collides(other HostPort) bool {
 		(p.Address == other.Address || p.Address == EveryAddress || other.Address == EveryAddress)
 }
 
+// HostPorts counts the ports that pods hold on a node. The zero value holds none.
+type HostPorts struct {
+	held map[HostPort]int // beside each port, under an empty address, all of its number and protocol
+}
+
+// Add counts the ports of one pod more, or with -1 of one less.
+func (h *HostPorts) Add(ports []HostPort, by int) {
+	if h.held == nil && len(ports) > 0 {
+		h.held = map[HostPort]int{}
+	}
+	for _, p := range ports {
+		h.held[p] += by
+		h.held[HostPort{Protocol: p.Protocol, Port: p.Port}] += by
+	}
+}
+
+// Collide reports whether some of the ports collides with one that is held.
+func (h *HostPorts) Collide(ports []HostPort) bool {
+	if h.held == nil {
+		return false
+	}
+	return slices.ContainsFunc(ports, func(p HostPort) bool {
+		if p.Address == EveryAddress {
+			p.Address = ""
+			return h.held[p] > 0
+		}
+		every := p
+		every.Address = EveryAddress
+		return h.held[p] > 0 || h.held[every] > 0
+	})
+}
+
 // HostPortsOf lists the ports that the pod holds as long as it runs, in order and none of them twice: those of its
 // containers and of the init containers that keep running. On the host's network every port of a container is one of
 // the host, as the API server has it.

@@ -75,21 +75,29 @@ func (s *Selectors) selectorOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) *PodS
 	if t.NamespaceSelector != nil && isEmptySelector(t.NamespaceSelector) {
 		return s.read(t.LabelSelector, more, nil)
 	}
-	namespaces := slices.Clone(t.Namespaces)
-	if t.NamespaceSelector != nil {
-		if SelectorProblem(t.NamespaceSelector) != "" {
-			return s.unreadable
-		}
-		namespaces = append(namespaces, s.namespacesOf(t.NamespaceSelector)...)
-	} else if len(namespaces) == 0 {
-		namespaces = []string{pod.Namespace}
+	if t.NamespaceSelector != nil && SelectorProblem(t.NamespaceSelector) != "" {
+		return s.unreadable
 	}
-	slices.Sort(namespaces)
-	namespaces = slices.Compact(namespaces)
-	if len(namespaces) == 0 {
+	in := s.namespaces(pod, t)
+	if len(in.names) == 0 {
 		return s.nowhere // a namespace selector that no namespace matches now
 	}
-	return s.read(t.LabelSelector, more, namespaces)
+	return s.read(t.LabelSelector, more, in)
+}
+
+// namespaces are those that the term is about.
+func (s *Selectors) namespaces(pod *corev1.Pod, t *corev1.PodAffinityTerm) *namespaceList {
+	names := slices.Clone(t.Namespaces)
+	switch {
+	case t.NamespaceSelector == nil && len(names) == 0:
+		names = []string{pod.Namespace}
+	case t.NamespaceSelector != nil && len(names) == 0:
+		return s.namespacesOf(t.NamespaceSelector)
+	case t.NamespaceSelector != nil:
+		names = append(names, s.namespacesOf(t.NamespaceSelector).names...)
+	}
+	slices.Sort(names)
+	return s.listOf(slices.Compact(names))
 }
 
 // mentions reports whether the selector already asks for the key in the way that the API server writes what it merges.

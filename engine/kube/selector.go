@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,9 +76,10 @@ func (p *PodSelector) String() string {
 
 // Selectors reads selectors. Each meaning is read once and shared from then on. It is to be used from one goroutine.
 type Selectors struct {
-	namespaces []*corev1.Namespace // by name
-	known      map[string]*PodSelector
-	resolved   map[string][]string // names of the namespaces that a namespace selector stands for, by its text
+	all      []*corev1.Namespace // by name
+	known    map[string]*PodSelector
+	resolved map[string]*namespaceList // what a namespace selector stands for, by its text
+	lists    map[string]*namespaceList // by the names in it
 	// Both are about no pod.
 	nowhere, unreadable *PodSelector
 }
@@ -86,13 +88,34 @@ func NewSelectors(s *engine.Snapshot) *Selectors {
 	sorted := slices.Clone(s.Namespaces)
 	slices.SortFunc(sorted, func(a, b *corev1.Namespace) int { return strings.Compare(a.Name, b.Name) })
 	return &Selectors{
-		namespaces: sorted, known: map[string]*PodSelector{}, resolved: map[string][]string{},
+		all: sorted, known: map[string]*PodSelector{}, resolved: map[string]*namespaceList{}, lists: map[string]*namespaceList{},
 		nowhere: &PodSelector{Nothing: true}, unreadable: &PodSelector{Nothing: true, Unreadable: true},
 	}
 }
 
-// read gives the selector over the sorted namespaces; none at all stand for every namespace. A nil selector is about no pod.
-func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expression, namespaces []string) *PodSelector {
+// namespaceList is a number of namespaces by name; equal ones are the same. A cluster may have thousands, and terms name them again and
+// again.
+type namespaceList struct {
+	names []string
+	id    string
+}
+
+// listOf is the list of names that are sorted, each once.
+func (s *Selectors) listOf(names []string) *namespaceList {
+	var text []byte
+	for _, n := range names {
+		text = append(binary.AppendUvarint(text, uint64(len(n))), n...)
+	}
+	list := s.lists[string(text)]
+	if list == nil {
+		list = &namespaceList{names, strconv.Itoa(len(s.lists))}
+		s.lists[string(text)] = list
+	}
+	return list
+}
+
+// read gives the selector over the namespaces; nil stands for every namespace. A nil selector is about no pod.
+func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expression, in *namespaceList) *PodSelector {
 	if selector == nil {
 		return s.nowhere
 	}
@@ -103,38 +126,37 @@ func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expr
 	if !ok {
 		return s.nowhere
 	}
-	text := make([]byte, 0, 128)
-	for _, n := range namespaces {
-		text = strconv.AppendQuote(text, n)
+	text, p := make([]byte, 0, 128), &PodSelector{anywhere: in == nil, Rules: rules}
+	if in != nil {
+		text, p.namespaces = append(text, in.id...), in.names
 	}
 	text = AppendExpressions(append(text, ':'), rules)
 	if known, ok := s.known[string(text)]; ok {
 		return known
 	}
-	p := &PodSelector{anywhere: len(namespaces) == 0, namespaces: namespaces, Rules: rules}
 	s.known[string(text)] = p
 	return p
 }
 
-// namespacesOf lists the namespaces whose labels match, by name.
-func (s *Selectors) namespacesOf(selector *metav1.LabelSelector) []string {
+// namespacesOf lists the namespaces whose labels match.
+func (s *Selectors) namespacesOf(selector *metav1.LabelSelector) *namespaceList {
 	rules, ok := Intersect(SelectorRules(selector))
 	if !ok {
-		return nil
+		return s.listOf(nil)
 	}
 	key := string(AppendExpressions(nil, rules))
-	if names, ok := s.resolved[key]; ok {
-		return names
+	if list, ok := s.resolved[key]; ok {
+		return list
 	}
 	of := &PodSelector{Rules: rules}
 	var names []string
-	for _, n := range s.namespaces {
+	for _, n := range s.all {
 		if of.MatchesLabels(n.Labels) {
 			names = append(names, n.Name)
 		}
 	}
-	s.resolved[key] = names
-	return names
+	s.resolved[key] = s.listOf(names)
+	return s.resolved[key]
 }
 
 func isEmptySelector(s *metav1.LabelSelector) bool {

@@ -23,6 +23,14 @@ func labelled(namespace string, pairs ...string) *corev1.Pod {
 	return pod
 }
 
+// over is the list of the namespaces, nil for all.
+func (s *Selectors) over(namespaces ...string) *namespaceList {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	return s.listOf(namespaces)
+}
+
 func TestSelectorsMatchAsKubernetesDoes(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -30,7 +38,7 @@ func TestSelectorsMatchAsKubernetesDoes(t *testing.T) {
 	for range 20000 {
 		selector := drawSelector(r)
 		reference, err := metav1.LabelSelectorAsSelector(selector)
-		own := s.read(selector, nil, []string{"default"})
+		own := s.read(selector, nil, s.over("default"))
 		if (err != nil) != own.Unreadable {
 			t.Fatalf("%v: unreadable %t, Kubernetes says %v", selector, own.Unreadable, err)
 		}
@@ -193,7 +201,7 @@ func TestEqualSelectorsAreOne(t *testing.T) {
 	read := func(selector string, namespaces ...string) *PodSelector {
 		l := &metav1.LabelSelector{}
 		enginetest.Parse(t, selector, l)
-		return s.read(l, nil, namespaces)
+		return s.read(l, nil, s.over(namespaces...))
 	}
 	one := read(`{matchLabels: {a: x, b: y}}`, "default")
 	for _, same := range []string{
@@ -229,7 +237,7 @@ func TestSelectorIndexFindsWhatTryingAllFinds(t *testing.T) {
 				}
 				namespaces = append(namespaces, "other")
 			}
-			all = append(all, s.read(drawSelector(r), nil, namespaces))
+			all = append(all, s.read(drawSelector(r), nil, s.over(namespaces...)))
 		}
 		index := NewSelectorIndex(all)
 		for range 20 {

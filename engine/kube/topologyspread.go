@@ -26,7 +26,7 @@ func (s *Selectors) SpreadOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint
 		}
 	}
 	out := SpreadConstraint{
-		Selector: s.read(c.LabelSelector, more, []string{pod.Namespace}), Key: v1.NormalizeLabel(c.TopologyKey), MaxSkew: int(c.MaxSkew),
+		Selector: s.read(c.LabelSelector, more, s.listOf([]string{pod.Namespace})), Key: v1.NormalizeLabel(c.TopologyKey), MaxSkew: int(c.MaxSkew),
 		HonorAffinity: true, Soft: c.WhenUnsatisfiable == corev1.ScheduleAnyway,
 	}
 	if c.MinDomains != nil {

@@ -64,15 +64,7 @@ func (w *replayState) promiseLevel(queue []*podInfo) {
 func (w *replayState) promise(p *podInfo, by int32) {
 	n := w.nodes[p.nomination]
 	w.room.take(p.nomination, p.requests, int64(by))
-	if by > 0 {
-		n.promisedPorts = append(n.promisedPorts, p.ports...)
-	} else {
-		for _, port := range p.ports {
-			if i := slices.Index(n.promisedPorts, port); i >= 0 {
-				n.promisedPorts = slices.Delete(n.promisedPorts, i, i+1)
-			}
-		}
-	}
+	n.ports.Add(p.ports, int(by))
 	for _, t := range w.countedBy(p) {
 		t.promise(p.nomination, by)
 	}
@@ -140,8 +132,8 @@ func (w *replayState) bind(p *podInfo, i int) {
 	w.loads[i].add(p.requested, p.scored)
 	w.addExtras(i, p.request, 1)
 	w.scores[i].series = 0
-	n.ports = append(n.ports, p.ports...)
-	n.disks = append(n.disks, p.disks...)
+	n.ports.Add(p.ports, 1)
+	n.disks.Add(p.disks)
 	for _, v := range p.volumes {
 		n.attach(v)
 	}

@@ -1,11 +1,6 @@
 package scheduler
 
-import (
-	"slices"
-
-	"tenon.sh/engine/kube"
-	"tenon.sh/engine/volume"
-)
+import "tenon.sh/engine/volume"
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
 func (w *replayState) passes(p *podInfo, i int) bool {
@@ -15,7 +10,7 @@ func (w *replayState) passes(p *podInfo, i int) bool {
 // admits is passes, room aside.
 func (w *replayState) admits(p *podInfo, i int) bool {
 	n := w.nodes[i]
-	if !w.filterResult(p.filter, i).admitted || !n.portsFree(p.ports) || !n.attachable(p.volumes) || !n.disksFree(p.disks) || !p.constraints.passes(i) {
+	if !w.filterResult(p.filter, i).admitted || n.ports.Collide(p.ports) || !n.attachable(p.volumes) || n.disks.Conflict(p.disks) || !p.constraints.passes(i) {
 		return false
 	}
 	if p.devices != nil && !w.devicesFit(p.devices, i) {
@@ -30,35 +25,22 @@ func (p *podInfo) isFree() bool {
 	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && p.devices == nil && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
-func (n *nodeInfo) portsFree(ports []kube.HostPort) bool {
-	return !slices.ContainsFunc(ports, func(p kube.HostPort) bool {
-		return slices.ContainsFunc(n.ports, p.Collides) || slices.ContainsFunc(n.promisedPorts, p.Collides)
-	})
-}
-
-// disksFree reports whether no pod on the node keeps a disk from the pod.
-func (n *nodeInfo) disksFree(disks []volume.Disk) bool {
-	return !slices.ContainsFunc(disks, func(d volume.Disk) bool { return slices.ContainsFunc(n.disks, d.Conflicts) })
-}
-
-// attachable reports whether the node's attach limits leave room for the volumes that it has not got yet.
+// attachable reports whether the node's attach limits leave room for the volumes, which are in the order of their drivers, that it has not
+// got yet.
 func (n *nodeInfo) attachable(volumes []volume.Attachment) bool {
-	return !slices.ContainsFunc(volumes, func(v volume.Attachment) bool {
-		limit, limited := n.limits[v.Driver]
-		more := n.lacks(volumes, v.Driver)
-		return limited && more > 0 && n.attached[v.Driver]+more > limit
-	})
-}
-
-// lacks counts the volumes of a driver that are not attached to the node.
-func (n *nodeInfo) lacks(volumes []volume.Attachment, driver string) int {
-	count := 0
-	for _, v := range volumes {
-		if v.Driver == driver && !n.volumes[v] {
-			count++
+	for len(volumes) > 0 {
+		driver, more, i := volumes[0].Driver, 0, 0
+		for ; i < len(volumes) && volumes[i].Driver == driver; i++ {
+			if !n.volumes[volumes[i]] {
+				more++
+			}
 		}
+		if limit, limited := n.limits[driver]; limited && more > 0 && n.attached[driver]+more > limit {
+			return false
+		}
+		volumes = volumes[i:]
 	}
-	return count
+	return true
 }
 
 // passes reports whether the pods around let a pod with these constraints onto node n.

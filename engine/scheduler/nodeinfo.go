@@ -27,13 +27,12 @@ type nodeInfo struct {
 	csi    *storagev1.CSINode
 	taints []corev1.Taint
 
-	starts           bool // it is not initialized yet, or not there
-	used             bool // a pod of the replay has landed here
-	ports            []kube.HostPort
+	starts           bool                       // it is not initialized yet, or not there
+	used             bool                       // a pod of the replay has landed here
+	ports            kube.HostPorts             // of pods that are here, and of those that are nominated
 	volumes          map[volume.Attachment]bool // that are attached; nil for none
 	limits, attached map[string]int             // volumes by driver; nil for none
-	disks            []volume.Disk
-	promisedPorts    []kube.HostPort
+	disks            volume.Disks
 	daemons          []string // DaemonSets that have a pod here
 }
 

@@ -30,6 +30,7 @@ type Reader struct {
 	Persistent map[string]*corev1.PersistentVolume
 	available  map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
 	reserved   map[ClaimID][]*corev1.PersistentVolume // volumes that name the claim they are for
+	suit       map[ClaimID][]*corev1.PersistentVolume // of those that wait for any, what suits a claim, once asked
 	classes    map[string]*storagev1.StorageClass
 	standard   string // the class of claims that name none
 	// Hostnames are those of nodes that are there; nil where disks of hosts that are gone count as any other.
@@ -48,6 +49,7 @@ func NewReader(s *engine.Snapshot, name func(label string) string) Reader {
 		Persistent: make(map[string]*corev1.PersistentVolume, len(s.PersistentVolumes)),
 		available:  map[string][]*corev1.PersistentVolume{},
 		reserved:   map[ClaimID][]*corev1.PersistentVolume{},
+		suit:       map[ClaimID][]*corev1.PersistentVolume{},
 		classes:    map[string]*storagev1.StorageClass{},
 		tracked:    map[string]bool{},
 		left:       map[string]*StorageLeft{},
@@ -287,7 +289,7 @@ func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storage
 	out := Claim{Waits: true, class: class}
 	suiting := suitingOf(r.reserved[ClaimID{claim.Namespace, claim.Name}], claim)
 	if out.Kept = len(suiting) > 0; !out.Kept {
-		suiting = suitingOf(r.available[class.Name], claim)
+		suiting = r.suiting(claim, class)
 		if class.Provisioner != "" && class.Provisioner != noProvisioner {
 			out.Places, out.Makes = r.classPlaces(class)
 			r.limitToStorage(&out, claim, class)
@@ -316,10 +318,33 @@ func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storage
 	return out
 }
 
+// suiting lists the available volumes of the class that the claim could be bound to.
+func (r *Reader) suiting(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []*corev1.PersistentVolume {
+	id := ClaimID{claim.Namespace, claim.Name}
+	if r.claims[id] != claim { // one of an ephemeral volume, which is made when it is asked for
+		return suitingOf(r.available[class.Name], claim)
+	}
+	out, known := r.suit[id]
+	if !known {
+		out = suitingOf(r.available[class.Name], claim)
+		r.suit[id] = out
+	}
+	return out
+}
+
+// suitingOf lists, of the volumes, those that exist already and that the claim could be bound to.
 func suitingOf(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
+	if len(volumes) == 0 {
+		return nil
+	}
+	var selector kube.PodSelector
+	if s := claim.Spec.Selector; s != nil {
+		rules, ok := kube.Intersect(kube.SelectorRules(s))
+		selector = kube.PodSelector{Rules: rules, Nothing: !ok || kube.SelectorProblem(s) != ""}
+	}
 	var out []*corev1.PersistentVolume
 	for _, volume := range volumes {
-		if suits(volume, claim) {
+		if suits(volume, claim, &selector) {
 			out = append(out, volume)
 		}
 	}
@@ -345,8 +370,7 @@ func (r *Reader) classPlaces(class *storagev1.StorageClass) ([][]requirement.Exp
 	return bounded(kube.Alternatives(places)), len(places) > 0 || len(class.AllowedTopologies) == 0
 }
 
-// suits reports whether the claim could be bound to a volume that exists already.
-func suits(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+func suits(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, selector *kube.PodSelector) bool {
 	have, need := volume.Spec.Capacity[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if VolumeClass(volume) != claimClass(claim) || have.Cmp(need) < 0 || volumeMode(volume.Spec.VolumeMode) != volumeMode(claim.Spec.VolumeMode) ||
 		deref(volume.Spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName) {
@@ -360,12 +384,7 @@ func suits(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim)
 			return false
 		}
 	}
-	if claim.Spec.Selector == nil {
-		return true
-	}
-	rules, ok := kube.Intersect(kube.SelectorRules(claim.Spec.Selector))
-	of := kube.PodSelector{Rules: rules, Nothing: !ok || kube.SelectorProblem(claim.Spec.Selector) != ""}
-	return of.MatchesLabels(volume.Labels)
+	return claim.Spec.Selector == nil || selector.MatchesLabels(volume.Labels)
 }
 
 func volumeMode(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {

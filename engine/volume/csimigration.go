@@ -118,6 +118,29 @@ type Disk struct {
 
 func (d Disk) Conflicts(other Disk) bool { return d.ID == other.ID && !(d.readOnly && other.readOnly) }
 
+// Disks are those that pods on a node use. The zero value is none.
+type Disks struct {
+	used map[string]bool // by ID: whether somebody writes
+}
+
+// Add adds the disks of a pod.
+func (u *Disks) Add(disks []Disk) {
+	if u.used == nil && len(disks) > 0 {
+		u.used = map[string]bool{}
+	}
+	for _, d := range disks {
+		u.used[d.ID] = u.used[d.ID] || !d.readOnly
+	}
+}
+
+// Conflict reports whether one of the disks conflicts with one of those in use.
+func (u *Disks) Conflict(disks []Disk) bool {
+	return slices.ContainsFunc(disks, func(d Disk) bool {
+		writes, used := u.used[d.ID]
+		return used && (writes || !d.readOnly)
+	})
+}
+
 func CompareDisks(a, b Disk) int {
 	if c := cmp.Compare(a.ID, b.ID); c != 0 || a.readOnly == b.readOnly {
 		return c

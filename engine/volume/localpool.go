@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/bitset"
 )
 
 // stockPrefix starts the names of local pools, which are counted where the volumes of CSI drivers are.
@@ -20,7 +21,8 @@ const stockPrefix = "storage class "
 // everything they could use.
 type localPool struct {
 	name    string
-	volumes []string       // by name
+	class   string
+	volumes bitset.Set     // of the class's, by their place in the list of those that are available
 	hosts   map[string]int // how many there are, by hostname
 }
 
@@ -35,12 +37,14 @@ func LocalPoolText(name string) string {
 
 // indexLocalPools finds the local pools of all claims that wait for a volume which nobody makes.
 func (v *Volumes) indexLocalPools(s *engine.Snapshot) {
+	known := map[string]bool{}
 	for _, claim := range s.PersistentVolumeClaims {
 		class := v.classes[claimClass(claim)]
 		if claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || len(v.available[class.Name]) == 0 || v.availableOf[class.Name] != nil {
 			continue
 		}
-		if st := v.localPoolOf(claim, class); st != nil && !slices.ContainsFunc(v.stocks, func(other *localPool) bool { return other.name == st.name }) {
+		if st := v.localPoolOf(claim, class); st != nil && !known[st.name] {
+			known[st.name] = true
 			v.stocks = append(v.stocks, st)
 			v.limited[st.name] = true
 		}
@@ -58,21 +62,34 @@ func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storag
 	if len(v.reserved[ClaimID{claim.Namespace, claim.Name}]) > 0 {
 		return nil
 	}
-	st := &localPool{hosts: map[string]int{}}
-	for _, volume := range v.available[class.Name] {
-		if !suits(volume, claim) {
-			continue
-		}
+	if st, known := v.localPools[claim]; known {
+		return st
+	}
+	st := v.readLocalPool(claim, class)
+	v.localPools[claim] = st
+	return st
+}
+
+func (v *Volumes) readLocalPool(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *localPool {
+	available := v.available[class.Name]
+	st := &localPool{class: class.Name, volumes: bitset.New(len(available)), hosts: map[string]int{}}
+	var names []string
+	at := 0
+	for _, volume := range v.suiting(claim, class) {
 		host := hostOf(volume)
 		if host == "" {
 			return nil
 		}
+		for available[at] != volume {
+			at++
+		}
+		st.volumes.Add(at)
 		st.hosts[host]++
-		st.volumes = append(st.volumes, volume.Name)
+		names = append(names, volume.Name)
 	}
-	slices.Sort(st.volumes)
+	slices.Sort(names)
 	sum := fnv.New64a()
-	for _, name := range st.volumes {
+	for _, name := range names {
 		sum.Write([]byte(name + "\n"))
 	}
 	st.name = fmt.Sprintf("%s%s #%016x", stockPrefix, class.Name, sum.Sum64())
@@ -104,7 +121,7 @@ func (v *Volumes) taken(claim *corev1.PersistentVolumeClaim) []Attachment {
 	}
 	var out []Attachment
 	for _, st := range v.stocks {
-		if !slices.ContainsFunc(mine.volumes, func(name string) bool { _, found := slices.BinarySearch(st.volumes, name); return !found }) {
+		if st.class == mine.class && mine.volumes.Within(st.volumes) {
 			out = append(out, Attachment{Driver: st.name, handle: claim.Namespace + "/" + claim.Name})
 		}
 	}
