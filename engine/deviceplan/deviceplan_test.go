@@ -1,6 +1,7 @@
 package deviceplan_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/engine/dra"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -29,6 +32,48 @@ func silentNode(t *testing.T, ready string, more ...string) *engine.Snapshot {
 		"node n pool=general type=one zone=a drivers=gpu.example.com uninitialized planned=a age=40m registered=" + ready + " ready=" + ready,
 		"pod a cpu=1 devices=(class=gpu)",
 	}, more...)...)
+}
+
+// Reading a selector takes milliseconds, and whoever makes claims can write any number: those of one namespace beyond a hundred are
+// refused, and others have their devices.
+func TestSelectorsOfOneNamespaceDoNotKeepOthersWaiting(t *testing.T) {
+	t.Parallel()
+	s := scenariotest.Cluster(t, "pool general", "type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com)", "deviceclass gpu driver=gpu.example.com", "pod a cpu=1 devices=(class=gpu)")
+	other := s.Pods[0]
+	for i := range 30 {
+		claim, pod := &resourcev1.ResourceClaim{}, other.DeepCopy()
+		claim.Namespace, claim.Name, claim.UID = "greedy", fmt.Sprintf("c-%02d", i), types.UID(fmt.Sprintf("c-%02d", i))
+		request := &resourcev1.ExactDeviceRequest{DeviceClassName: "gpu"}
+		for j := range 16 {
+			expression := fmt.Sprintf("device.driver != 'driver-%d-%d.example.com'", i, j)
+			request.Selectors = append(request.Selectors, resourcev1.DeviceSelector{CEL: &resourcev1.CELDeviceSelector{Expression: expression}})
+		}
+		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r", Exactly: request}}
+		s.ResourceClaims = append(s.ResourceClaims, claim)
+		pod.Namespace, pod.Name, pod.UID = "greedy", fmt.Sprintf("p-%02d", i), types.UID(fmt.Sprintf("p-%02d", i))
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "g", ResourceClaimName: &claim.Name}}
+		s.Pods = append(s.Pods, pod)
+	}
+	asked := map[string]bool{}
+	ask := s.Selectors
+	s.Selectors = func(expressions []string, shape *device.Shape) []device.Answer {
+		for _, e := range expressions {
+			asked[e] = true
+		}
+		return ask(expressions, shape)
+	}
+	plan := provisioning.Plan(s, engine.Options{}, nil)
+	if len(asked) > 110 {
+		t.Errorf("%d selectors were read", len(asked))
+	}
+	for _, u := range plan.Unplaced {
+		if u.Pod.Namespace != "greedy" || u.Reasons[0].Code != engine.TooComplex || u.Reasons[0].Have != "480" {
+			t.Errorf("pod %s has no place: %s", u.Pod, engine.Sentence(u.Reasons))
+		}
+	}
+	if len(plan.Unplaced) != 24 { // 6 claims of 16 selectors have room
+		t.Errorf("%d pods have no place", len(plan.Unplaced))
+	}
 }
 
 func TestAMachineForClaimsSaysWhoseDevicesItWaitsFor(t *testing.T) {

@@ -56,6 +56,52 @@ type failure struct {
 	device     string
 }
 
+// mostExpressions is how many different selectors the claims of one namespace may have in one plan: to read one for the first time takes
+// milliseconds, and who may make claims can write any number.
+const mostExpressions = 100
+
+// refuseExpressions refuses kinds of claims beyond those: of each namespace those that come first by what they ask for have room.
+func (p *Plan) refuseExpressions() {
+	room, all := map[string]map[string]bool{}, map[string]map[string]bool{} // by namespace
+	add := func(to map[string]map[string]bool, namespace string, expressions []string) {
+		if to[namespace] == nil {
+			to[namespace] = map[string]bool{}
+		}
+		for _, e := range expressions {
+			to[namespace][e] = true
+		}
+	}
+	var refused []*kind
+	for _, k := range p.kinds {
+		namespace, expressions := k.open[0].Namespace, k.expressions()
+		add(all, namespace, expressions)
+		more := 0
+		for _, e := range expressions {
+			if !room[namespace][e] {
+				more++
+			}
+		}
+		if more > 0 && len(room[namespace])+more > mostExpressions {
+			refused = append(refused, k)
+			continue
+		}
+		add(room, namespace, expressions)
+	}
+	for _, k := range refused {
+		k.problem = engine.Reason{Code: engine.TooComplex, Need: strconv.Itoa(len(k.expressions())), Have: strconv.Itoa(len(all[k.open[0].Namespace]))}
+	}
+}
+
+// expressions lists the selectors of its claims as they are written, each once.
+func (k *kind) expressions() []string {
+	var out []string
+	for _, c := range k.open {
+		out = append(out, dra.Expressions(c)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // readKind reads its claims.
 func (p *Plan) readKind(k *kind) {
 	for i, c := range k.open {

@@ -99,7 +99,12 @@ func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 		k := p.byText[text]
 		k.number = len(p.kinds)
 		p.kinds = append(p.kinds, k)
-		p.readKind(k)
+	}
+	p.refuseExpressions()
+	for _, k := range p.kinds {
+		if k.problem.OK() {
+			p.readKind(k)
+		}
 	}
 	p.readDevices(s)
 	p.facts = p.model.Facts(asking(s.Selectors))

@@ -62,6 +62,21 @@ func (m *Model) Claim(c *resourcev1.ResourceClaim, classes map[string]*resourcev
 	return out, nil
 }
 
+// Expressions lists the selectors of the claim's requests as they are written.
+func Expressions(c *resourcev1.ResourceClaim) []string {
+	var out []string
+	for i := range c.Spec.Devices.Requests {
+		for _, a := range asksOf(&c.Spec.Devices.Requests[i]) {
+			for _, s := range a.Selectors {
+				if s.CEL != nil {
+					out = append(out, s.CEL.Expression)
+				}
+			}
+		}
+	}
+	return out
+}
+
 // An ask is a request, or one choice of it: what asks exactly has no name of its own.
 type ask struct {
 	resourcev1.DeviceSubRequest
