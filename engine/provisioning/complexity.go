@@ -35,10 +35,10 @@ const (
 )
 
 // Placing may look at baseLooks rules, options and domains, and at podLooks for each pod: 100,000 pods with the usual constraints take a
-// tenth of the first. What it looks at depends on how constraints meet, which nobody can tell before. So where that is not enough, the
+// third of the first. What it looks at depends on how constraints meet, which nobody can tell before. So where that is not enough, the
 // problem is solved anew with fewer constraints: pods may ask for one part in fewerParts, then for one in as many again.
 const (
-	baseLooks  = 30_000_000
+	baseLooks  = 10_000_000
 	podLooks   = 50_000
 	fewerParts = 20
 	leastParts = fewerParts * fewerParts

@@ -32,7 +32,7 @@ func Hostile(s *engine.Snapshot, bytes int, seed uint64, kinds ...string) (hosti
 	for h.n = 0; bytes > 0; h.n++ {
 		name := numbered("hostile", h.n)
 		pod := newShape(map[string]string{"app": "hostile", "group": fmt.Sprint(h.n)}, 1000, 100, 0).pod(name, "uid-"+name)
-		pod.Namespace = "hostile"
+		pod.Namespace, pod.Spec.Containers[0].Image = "hostile", "registry.k8s.io/pause:3.10"
 		bare := pod.DeepCopy()
 		size := 1 << h.IntN(10)
 		for _, kind := range kinds {
@@ -164,9 +164,10 @@ func (h *hostility) ask(pod *corev1.Pod, kind string, n int) {
 		*apart = append(*apart, corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: next})
 		return
 	case "resources":
-		c.Resources.Requests = c.Resources.Requests.DeepCopy()
+		c.Resources.Requests, c.Resources.Limits = c.Resources.Requests.DeepCopy(), corev1.ResourceList{}
 		for range n {
-			c.Resources.Requests[corev1.ResourceName("example.com/"+h.own())] = resource.MustParse("1")
+			name := corev1.ResourceName("example.com/" + h.own())
+			c.Resources.Requests[name], c.Resources.Limits[name] = resource.MustParse("1"), resource.MustParse("1")
 		}
 		return
 	}
@@ -223,11 +224,12 @@ func (h *hostility) askOne(pod *corev1.Pod, kind string) {
 	case "tolerations":
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: h.own(), Operator: corev1.TolerationOpExists})
 	case "ports":
-		c.Ports = append(c.Ports, corev1.ContainerPort{HostPort: int32(1 + h.IntN(65_000)), HostIP: h.some("0.0.0.0", "10.0.0.1")})
+		port := int32(1 + h.IntN(65_000))
+		c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: port, HostPort: port, HostIP: []string{"0.0.0.0", "10.0.0.1", fmt.Sprintf("10.0.1.%d", h.IntN(250))}[h.IntN(3)]})
 	case "disks":
 		disk := corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: h.some("vol-1", "vol-2")}}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: h.own(), VolumeSource: disk})
 	case "containers":
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: h.own(), Resources: c.Resources})
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: h.own(), Image: c.Image, Resources: c.Resources})
 	}
 }
