@@ -139,7 +139,7 @@ func (st *domainSearch) all() {
 	st.tryAll(quotas)
 }
 
-// divide calls f for every division of the class's pods, with the numbers in quota.
+// divide calls f for every division of the class's pods, with the numbers in quota, as long as there are rounds left to try one.
 func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]int, f func()) {
 	key := domainKey{c.class, c.level, c.spots[at]}
 	if at == len(c.spots)-1 {
@@ -147,7 +147,7 @@ func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]in
 		f()
 		return
 	}
-	for n := left; n >= 0; n-- {
+	for n := left; n >= 0 && st.left > 0; n-- {
 		quota[key] = n
 		st.divide(c, at+1, left-n, quota, f)
 	}

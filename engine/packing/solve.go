@@ -101,6 +101,9 @@ func (p *Problem) solveLevels() *solver {
 		if s.exhausted = p.spent(); s.exhausted && best != nil { // half a round is worth nothing beside a whole one
 			break
 		}
+		if s.exhausted {
+			p.Effort, s.effort = 0, 0 // the plan is not worth improving
+		}
 		for _, tier := range s.tiers() {
 			s.buy(tier)
 		}

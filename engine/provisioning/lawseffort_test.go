@@ -3,6 +3,9 @@ package provisioning_test
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"tenon.sh/engine"
 	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/provisioning"
@@ -71,4 +74,25 @@ func unplacedIn(plan *engine.Plan, namespace string) (n int) {
 		}
 	}
 	return n
+}
+
+// Six pods that want six instance types can be divided among EC2's in more ways than anybody can try.
+func TestFewPodsThatSpreadOverThousandsOfDomainsHaveAPlan(t *testing.T) {
+	t.Parallel()
+	const pods, most = 6, 24_000
+	s := workload.Flexible(pods, 1, 0)
+	for _, pod := range s.Pods {
+		pod.Labels = map[string]string{"app": "spread"}
+		pod.Spec.Affinity, pod.Spec.NodeSelector = nil, nil
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelInstanceTypeStable, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+		}}
+	}
+	plan, work := provisioning.PlanAndWork(s)
+	if len(plan.Unplaced) > 0 || len(plan.Launches) != pods {
+		t.Errorf("%d pods have no place, and there are %d machines", len(plan.Unplaced), len(plan.Launches))
+	}
+	if work > most {
+		t.Errorf("%d units of work, at most %d are fair", work, most)
+	}
 }

@@ -31,7 +31,7 @@ func Hostile(s *engine.Snapshot, bytes int, seed uint64, kinds ...string) (hosti
 	asking.Pods, idle.Pods = slices.Clone(s.Pods), slices.Clone(s.Pods)
 	for h.n = 0; bytes > 0; h.n++ {
 		name := numbered("hostile", h.n)
-		pod := newShape(map[string]string{"app": "hostile", "group": fmt.Sprint(h.n)}, 1000, 100, 0).pod(name, "uid-"+name)
+		pod := newShape(map[string]string{"app": "hostile", "group": fmt.Sprint(h.n)}, int64(100*(1+h.IntN(20))), 100, 0).pod(name, "uid-"+name)
 		pod.Namespace, pod.Spec.Containers[0].Image = "hostile", "registry.k8s.io/pause:3.10"
 		bare := pod.DeepCopy()
 		size := 1 << h.IntN(10)
