@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
@@ -256,7 +257,10 @@ func (p *parts) makeLoops() {
 			return provision.Watch(ctx, informers, provisioning.Trigger, provisioning.Join)
 		},
 		func(ctx context.Context) error {
-			return disrupt.Watch(ctx, informers, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) })
+			return disrupt.Watch(ctx, informers, disrupting.Trigger, func(node *corev1.Node) {
+				disruptor.Late(node)
+				disrupting.Hurry(string(node.UID), nil)
+			})
 		},
 		func(ctx context.Context) error {
 			return nodepool.Watch(ctx, informers, func(cause string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/controller"
 	"tenon.sh/controller/capacitybuffer"
@@ -32,7 +33,10 @@ func (p *process) controllers() {
 	if p.w.opt.Buffers {
 		p.watch(capacitybuffer.Watch(ctx, p.views, provisioning.Trigger))
 	}
-	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger, func(cause string) { disrupting.Hurry(cause, nil) }))
+	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger, func(node *corev1.Node) {
+		disruptor.Late(node)
+		disrupting.Hurry(string(node.UID), nil)
+	}))
 
 	var leaving *controller.Loop
 	notices := interruption.New(interruption.Config{

@@ -62,6 +62,7 @@ type Reconciler struct {
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time
 	checks checks
+	late   lateNodes
 	// began is when this process made its first pass, and seen holds the disruptions in progress of which it has known a
 	// replacement.
 	began time.Time
@@ -72,12 +73,14 @@ type Reconciler struct {
 }
 
 // New returns a Reconciler.
-func New(config Config) *Reconciler { return &Reconciler{Config: config} }
+func New(config Config) *Reconciler {
+	return &Reconciler{Config: config, late: lateNodes{clock: config.Cluster.Clock}}
+}
 
 // Reconcile makes one pass: go on with what is in progress, take back what an earlier pass began and nobody wants any
 // more, then begin what the plan wants. What failed for one node does not stop the others.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
-	snap, err := r.Cluster.Snapshot(ctx)
+	snap, err := r.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -306,7 +309,7 @@ func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption)
 	r.checks.mu.Lock()
 	defer r.checks.mu.Unlock()
 	if r.checks.checker == nil || r.Cluster.Clock.Since(r.checks.at) >= max(fresh, planShare*r.checks.took) {
-		newest, err := r.Cluster.Snapshot(ctx)
+		newest, err := r.Snapshot(ctx)
 		if err != nil {
 			return engine.Reason{}, err
 		}

@@ -56,7 +56,7 @@ func newRepairWorld(t *testing.T, change func(*brokenThings), more ...client.Obj
 // pass is a pass of a process that knows what broken means; meanwhile is done once it has looked.
 func (w *repairWorld) pass(meanwhile ...func()) {
 	w.Helper()
-	snap, err := w.Cluster.Snapshot(w)
+	snap, err := w.reconciler.Snapshot(w)
 	w.Must(err)
 	for i := range snap.Classes {
 		snap.Classes[i].Repairs = []engine.RepairPolicy{{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute, Grace: w.grace}}
@@ -130,6 +130,31 @@ func TestAnEarlierDeadlineStays(t *testing.T) {
 	w := newRepairWorld(t, func(x *brokenThings) { x.claim.Annotations = until(start.Add(-time.Hour)) })
 	w.pass()
 	w.goneBy(w.Clock.Now().Add(-time.Hour))
+}
+
+// A pass begins up to a second after a kubelet has said that its node is broken, and the kubelet may report Ready again by then. Nobody
+// remembers for ever.
+func TestAFaultThatIsTakenBackBeforeThePassLooksCounts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		later time.Duration
+		goes  bool
+	}{"within a second": {time.Second, true}, "much later": {time.Minute, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newRepairWorld(t, nil)
+			_, node := get(w.World, "general-a")
+			w.reconciler.Late(node)
+			w.heal()
+			w.Clock.Step(c.later)
+			w.pass()
+			if c.goes {
+				w.goneBy(w.Clock.Now())
+			} else if claim, _ := get(w.World, "general-a"); claim.DeletionTimestamp != nil {
+				t.Error("a node that has long been well goes")
+			}
+		})
+	}
 }
 
 // Where the policy gives the drain some time, what the pods need is started first. It is not waited for any longer, and a kubelet
