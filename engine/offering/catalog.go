@@ -20,8 +20,9 @@ type catalog struct {
 	// values are those that types and offerings have for each label.
 	values map[string][]string
 	known  map[[2]string]bool // the same, by key and value
-	// several is true if some type can turn out in several ways; tables are those of pools, by name.
-	several bool
+	// several are the labels of which some type can turn out with one of several values, in order; tables are those of pools, by name and by
+	// which of these labels the problem tells apart.
+	several []string
 	tables  map[string]*table
 	pass    uint64 // the last call that asked
 }
@@ -89,14 +90,16 @@ func newCatalog(types []engine.InstanceType) *catalog {
 	for i := range types {
 		t := &types[i]
 		sold := soldType{InstanceType: t, offerings: kube.SortedOfferings(t), allocatable: t.Allocatable()}
-		several := false
+		several := len(c.several)
 		for _, key := range kube.SortedKeys(t.Labels) {
-			several = several || len(t.Labels[key]) > 1 && !kube.SaidElsewhere(key)
+			if len(t.Labels[key]) > 1 && !kube.SaidElsewhere(key) {
+				c.several = append(c.several, key)
+			}
 			for _, value := range t.Labels[key] {
 				note(key, value)
 			}
 		}
-		if c.several = c.several || several; !several {
+		if len(c.several) == several {
 			sold.only = kube.Variants(t, nil)
 		}
 		note(corev1.LabelInstanceTypeStable, t.Name)
@@ -110,6 +113,8 @@ func newCatalog(types []engine.InstanceType) *catalog {
 		}
 		c.types = append(c.types, sold)
 	}
+	slices.Sort(c.several)
+	c.several = slices.Compact(c.several)
 	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(&a, &b) })
 	return c
 }

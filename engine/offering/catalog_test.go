@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -45,5 +46,40 @@ func TestACacheForgetsPoolsThatAreGone(t *testing.T) {
 		if kept == nil || tables["stays"] != kept {
 			t.Fatalf("call %d: the table of the pool that stays was made anew", i+1)
 		}
+	}
+}
+
+// A type that can turn out with one of two operating systems has other options for a problem that tells these apart, and the same ones for
+// each that does not.
+func TestOptionsAreListedOnceForProblemsThatTellTheSameApart(t *testing.T) {
+	t.Parallel()
+	class := engine.Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}
+	class.InstanceTypes = []engine.InstanceType{{
+		Name: "small", Labels: map[string][]string{corev1.LabelOSStable: {"linux", "windows"}}, Offerings: []engine.Offering{{Zone: "a", CapacityType: v1.CapacityTypeOnDemand, Price: 1}},
+	}}
+	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
+	pool.Spec.Template.Spec.NodeClassRef = &class.Ref
+	s, cache := &engine.Snapshot{NodePools: []*v1.NodePool{pool}, Classes: []engine.Class{class}}, &inventory.Cache{}
+	list := func(keys ...string) []Option {
+		cache.Take(s, 1)
+		pools, _ := PoolsOf(s, cache, nil)
+		u := &requirement.Universe{}
+		for _, key := range keys {
+			u.Mention(key, "linux", "windows")
+		}
+		u.Close()
+		pools[0].List(&Input{InterPod: constraints.NewInterPod(1), Universe: u})
+		return pools[0].Options
+	}
+	one := list()
+	if again := list(); &again[0] != &one[0] {
+		t.Error("the same options were listed anew")
+	}
+	apart := list(corev1.LabelOSStable)
+	if len(one) != 1 || len(apart) != 2 {
+		t.Fatalf("%d options where nothing tells the systems apart, %d where something does", len(one), len(apart))
+	}
+	if again := list(corev1.LabelOSStable, corev1.LabelTopologyZone); &again[0] != &apart[0] {
+		t.Error("the same options of either system were listed anew")
 	}
 }

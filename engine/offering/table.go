@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// table lists the options of a pool as far as they follow from its catalog and from what it requires itself. As long as
-// no type can turn out in several ways it is the same for every problem, and kept with the catalog.
+// table lists the options of a pool as far as they follow from its catalog and from what it requires itself. It is the same for every
+// problem that tells the same ways apart in which types can turn out, and kept with the catalog.
 type table struct {
 	rules    optionRules
 	overhead float64 // of every node, in the prices of model
@@ -46,8 +46,8 @@ type tableValue struct {
 // table is the pool's table for the keys and values that the problem tells apart.
 func (m *Pool) table() *table {
 	rules := m.rules()
-	lasting := len(m.chosen) == 0 && !m.catalog.several
-	if known := m.catalog.tables[m.NodePool.Name]; lasting && known != nil && known.overhead == m.overhead && sameCover(known.cover, m.in.Cover) && known.rules.equal(rules) {
+	lasting, name := len(m.chosen) == 0, m.tableName()
+	if known := m.catalog.tables[name]; lasting && known != nil && known.overhead == m.overhead && sameCover(known.cover, m.in.Cover) && known.rules.equal(rules) {
 		known.pass = m.catalog.pass
 		return known
 	}
@@ -57,9 +57,20 @@ func (m *Pool) table() *table {
 	}
 	t.number(kube.SortedKeys(m.chosen))
 	if lasting {
-		m.catalog.tables[m.NodePool.Name] = t
+		m.catalog.tables[name] = t
 	}
 	return t
+}
+
+// tableName tells the tables of a catalog apart, as far as labels that a type has several values of are concerned.
+func (m *Pool) tableName() string {
+	name := m.NodePool.Name
+	for _, key := range m.catalog.several {
+		if m.in.Universe.Key(key) >= 0 {
+			name += "\x00" + key
+		}
+	}
+	return name
 }
 
 // turnsOut lists the ways in which machines of the type can turn out in the pool.
