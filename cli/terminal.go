@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"tenon.sh/engine"
 )
 
 // A terminal is where a command writes for people; nothing else writes for them. Colours are used only where somebody sees them.
@@ -86,8 +85,7 @@ func (t *terminal) notes(notes []string) {
 	}
 }
 
-// shown is a line as it is written. Much of what people read was written by others: whoever may make a pod must not move the
-// cursor of an administrator, forge a line or turn it round. So what cannot be seen is spelled, as Go does: \x1b, \n, \u202e.
+// shown is a line as it is written: what cannot be seen is spelled, but for our own colours.
 func (t *terminal) shown(line string) string {
 	var b strings.Builder
 	for len(line) > 0 {
@@ -96,16 +94,12 @@ func (t *terminal) shown(line string) string {
 			line = line[n:]
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(line)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, line[0])
-		case unicode.IsGraphic(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		text := line
+		if next := strings.Index(line[1:], brush); next >= 0 {
+			text = line[:1+next]
 		}
-		line = line[size:]
+		b.WriteString(engine.Visible(text, ""))
+		line = line[len(text):]
 	}
 	return b.String()
 }
