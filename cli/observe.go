@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
@@ -20,7 +19,7 @@ import (
 // serveMetrics serves the metrics of this process, and of more registries if there are any.
 func (c *autoscaler) serveMetrics(more ...prometheus.Gatherer) {
 	gatherers := append(prometheus.Gatherers{c.registry, ctrlmetrics.Registry}, more...)
-	var handler http.Handler = promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	var handler http.Handler = report.NewExposition(gatherers, clock.RealClock{})
 	c.ports.metricsHandler.Store(&handler)
 }
 
