@@ -147,6 +147,7 @@ var importRules = []importRule{
 	{packages: "explore", ours: []string{"api/...", "engine", "engine/kube", "engine/lifecycle", "scenario/...", "provider/...", "cluster", "controller/...", "report/...", "simulator", "playground", "engine/device", "deviceselector"}, also: slices.Concat(kubernetesClient, logging, prometheus, []string{"k8s.io/dynamic-resource-allocation"})},
 	{packages: "doctor", ours: []string{"provider", "engine", "engine/kube", "engine/provisioning", "engine/explain", "api/..."}, also: []string{"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"}},
 	{packages: "dashboard", ours: []string{"engine"}, also: []string{"k8s.io/utils/clock", "github.com/a-h/templ"}},
+	{packages: "serving", also: []string{"golang.org/x/time/rate"}},
 	{packages: "journal", ours: []string{"engine", "engine/inventory", "engine/kube", "api/..."}, also: []string{"k8s.io/utils/clock"}},
 	{packages: "uninstall", ours: []string{"provider", "engine", "engine/kube", "api/..."}},
 	{packages: "unrendered", alone: true},
@@ -160,7 +161,7 @@ var importRules = []importRule{
 	{packages: "tools/mutate"}, // a module of its own
 	{packages: "deploy/image", also: []string{"github.com/google/go-containerregistry"}}, // a module of its own
 	{packages: "deploy/..."},
-	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "trace", "explore", "web", "convert", "dashboard", "deviceselector", "journal", "doctor", "uninstall", "playground", "examples", "deploy/..."},
+	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "trace", "explore", "web", "convert", "dashboard", "deviceselector", "journal", "doctor", "serving", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},
 
 	// A module of its own: it imports nothing of ours, and what Kubernetes needs is its own affair.

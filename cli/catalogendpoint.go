@@ -41,7 +41,7 @@ func catalogText(document func(context.Context) (engine.CatalogDocument, error))
 }
 
 func newKnownEndpoint(callers authenticator.Token, path string, document func(*http.Request) ([]byte, string, error)) *knownEndpoint {
-	return &knownEndpoint{callers: callers, path: path, document: document, rate: rate.NewLimiter(5, 20), places: make(chan struct{}, 2)}
+	return &knownEndpoint{callers: callers, path: path, document: document, rate: rate.NewLimiter(5, 20)}
 }
 
 // knownEndpoint serves a document, over TLS, to callers that the API server knows and lets get its path. It costs the controller next
@@ -51,7 +51,6 @@ type knownEndpoint struct {
 	path     string
 	document func(*http.Request) (text []byte, mediaType string, err error)
 	rate     *rate.Limiter // of documents
-	places   chan struct{} // filled by documents that are being written
 }
 
 // ServeHTTP answers one request.
@@ -65,13 +64,6 @@ func (e *knownEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !e.rate.Allow() {
-		tooMany(w)
-		return
-	}
-	select {
-	case e.places <- struct{}{}:
-		defer func() { <-e.places }()
-	default:
 		tooMany(w)
 		return
 	}

@@ -86,10 +86,10 @@ func startEndpointOn(t *testing.T, o *office, address string) (host string, trus
 	if o != nil {
 		callers = newCallers(o, catalogAudience, catalogPath)
 	}
-	e, err := listen(ControllerOptions{listenHost: address, HealthProbePort: -1})
+	e, err := listen(ControllerOptions{ListenAddress: address, HealthProbePort: -1})
 	must(t, err)
 	var handler http.Handler = &knownEndpoint{
-		callers: callers, path: catalogPath, rate: rate.NewLimiter(rate.Inf, 0), places: make(chan struct{}, 2),
+		callers: callers, path: catalogPath, rate: rate.NewLimiter(rate.Inf, 0),
 		document: catalogText(func(context.Context) (engine.CatalogDocument, error) {
 			return engine.CatalogDocument{Kind: engine.CatalogKind}, nil
 		}),

@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,6 +25,7 @@ import (
 	"tenon.sh/dashboard"
 	"tenon.sh/journal"
 	"tenon.sh/provider/simulated"
+	"tenon.sh/serving"
 	"tenon.sh/simulator"
 )
 
@@ -121,16 +124,27 @@ func dashboardOf(ctx context.Context, kubeconfig string, notes *terminal) (addre
 	if err != nil {
 		return "", errors.Join(err, listener.Close())
 	}
-	handler, err := dashboard.Handler(reader, dashboard.Options{})
+	token := rand.Text()
+	handler, err := dashboard.Handler(reader, dashboard.Options{Token: token})
 	if err != nil {
 		return "", errors.Join(err, listener.Close())
 	}
 	go func() {
-		if err := dashboard.Serve(ctx, listener, handler); err != nil {
+		if err := dashboardPort(listener, handler).Serve(ctx); err != nil {
 			notes.line("the dashboard has ended: %s", oneLine(err))
 		}
 	}()
-	return "http://" + listener.Addr().String(), nil
+	return addressWithToken(listener, token), nil
+}
+
+// dashboardPort serves a page on this machine.
+func dashboardPort(listener net.Listener, handler http.Handler) serving.Port {
+	return serving.Port{Name: "tenon dashboard", Listener: listener, Routes: []serving.Route{{Pattern: "/", Limits: pageLimits, Handler: handler}}}
+}
+
+// addressWithToken is what a browser opens. All users of this machine reach its loopback; those who were not told the token see nothing.
+func addressWithToken(listener net.Listener, token string) string {
+	return "http://" + listener.Addr().String() + "/?token=" + token
 }
 
 // serve reads the cluster and serves its page until ctx ends.
@@ -148,12 +162,16 @@ func (o *dashboardOptions) serve(ctx context.Context, listener net.Listener, sou
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	handler, err := dashboard.Handler(reader, dashboard.Options{Hosts: o.hosts, TryLimit: o.tryLimit})
+	token := rand.Text()
+	handler, err := dashboard.Handler(reader, dashboard.Options{Hosts: o.hosts, TryLimit: o.tryLimit, Token: token})
 	if err != nil {
 		return err
 	}
-	out.line("The page is at http://%s until Ctrl-C.", listener.Addr())
-	return dashboard.Serve(ctx, listener, handler)
+	out.line("The page is at %s until Ctrl-C.", addressWithToken(listener, token))
+	if err := dashboardPort(listener, handler).Serve(ctx); err != nil {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
 }
 
 func (o *dashboardOptions) writeExport(ctx context.Context, source dashboard.Source) error {
@@ -171,8 +189,8 @@ func (o *dashboardOptions) writeExport(ctx context.Context, source dashboard.Sou
 	return nil
 }
 
-// check says what is wrong with the flags. Whoever reaches the page sees the names of everything in the cluster, so that one flag alone
-// does not open it to others.
+// check says what is wrong with the flags. The page shows the names of everything in the cluster, so that one flag alone does not open it
+// to other machines.
 func (o *dashboardOptions) check() error {
 	if o.every < time.Second {
 		return fmt.Errorf("--every %s: it is at least 1s", o.every)
@@ -186,7 +204,7 @@ func (o *dashboardOptions) check() error {
 	}
 	address, err := netip.ParseAddr(host)
 	if local := host == "localhost" || err == nil && address.IsLoopback(); !local && len(o.hosts) == 0 {
-		return fmt.Errorf("--address %s: whoever reaches this address sees the cluster, without a password; if that is meant, name with --allowed-host what browsers call it", o.address)
+		return fmt.Errorf("--address %s: other machines reach this address, and the page and its token are sent there without encryption; if that is meant, name with --allowed-host what browsers call it", o.address)
 	}
 	if o.trace != "" && o.export != "" {
 		return errors.New("--trace is for a page that is served: a file compares nothing, so leave out --export or --trace")

@@ -233,9 +233,9 @@ func TestDashboardShowsEveryPodThatWaits(t *testing.T) {
 func TestDashboardRefusesToBeOpenByOneFlagAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, want string }{
-		{"--address 0.0.0.0:0", "without a password"},
-		{"--address :0", "without a password"},
-		{"--address example.com:80", "without a password"},
+		{"--address 0.0.0.0:0", "without encryption"},
+		{"--address :0", "without encryption"},
+		{"--address example.com:80", "without encryption"},
 		{"--address 127.0.0.1", "it is a host and a port"},
 		{"--every 1ms", "at least 1s"},
 		{"--what-if-limit 0s", "more than 0 and at most 50s"},
@@ -258,7 +258,8 @@ func TestDashboardRefusesToBeOpenByOneFlagAlone(t *testing.T) {
 	}
 }
 
-// servedDashboard is where tenon dashboard says that it serves the page of a file until ctx ends, and what it ends with.
+// servedDashboard is the address with a token that tenon dashboard prints for the page of a file, which it serves until ctx ends, and what it
+// ends with.
 func servedDashboard(ctx context.Context, t *testing.T, flags ...string) (address string, ended <-chan error) {
 	t.Helper()
 	out, in := io.Pipe()
@@ -285,6 +286,10 @@ func TestDashboardPrintsItsAddressAndEndsWithItsContext(t *testing.T) {
 	if answer.StatusCode != 200 {
 		t.Errorf("%s: %s", address, answer.Status)
 	}
+	bare, _, _ := strings.Cut(address, "?")
+	if code, text := get(t, http.DefaultClient, bare, ""); code != http.StatusUnauthorized || !strings.Contains(text, "?token=") {
+		t.Errorf("another user of this machine is told %d %s", code, text)
+	}
 	stopped := time.Now()
 	stop()
 	if err := <-ended; err != nil || time.Since(stopped) > time.Second {
@@ -297,7 +302,7 @@ func TestDashboardPlansAChangeForAsLongAsItIsTold(t *testing.T) {
 	address, _ := servedDashboard(t.Context(), t, "--what-if-limit", "1us")
 	const wide = `{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "wide"}, "spec": {"template": {"spec": {"requirements": [],
 		"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}}`
-	answer, err := http.Post(address+"/json/whatif", "application/json", strings.NewReader(wide))
+	answer, err := http.Post(strings.Replace(address, "/?", "/json/whatif?", 1), "application/json", strings.NewReader(wide))
 	must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)

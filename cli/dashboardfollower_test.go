@@ -49,7 +49,7 @@ func podOf(account, ip string) *corev1.Pod {
 // leaderWith serves a page as a controller does, and returns the Lease that it would hold.
 func leaderWith(t *testing.T, page http.Handler) *coordinationv1.Lease {
 	t.Helper()
-	e, err := listen(ControllerOptions{listenHost: "127.0.0.1", MetricsPort: -1, HealthProbePort: -1})
+	e, err := listen(ControllerOptions{ListenAddress: "127.0.0.1", MetricsPort: -1, HealthProbePort: -1})
 	must(t, err)
 	e.pageHandler.Store(&page)
 	e.serve(t.Context(), false)
@@ -155,7 +155,7 @@ func TestBrowsersAreShownTheCertificateOfTheFiles(t *testing.T) {
 	t.Parallel()
 	folder, page := t.TempDir(), http.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "the page") }))
 	roots := certificateFiles(t, folder, "page.example.com")
-	opt := ControllerOptions{listenHost: "127.0.0.1", MetricsPort: -1, HealthProbePort: -1, DashboardCertFile: filepath.Join(folder, "tls.crt"), DashboardKeyFile: filepath.Join(folder, "tls.key")}
+	opt := ControllerOptions{ListenAddress: "127.0.0.1", MetricsPort: -1, HealthProbePort: -1, DashboardCertFile: filepath.Join(folder, "tls.crt"), DashboardKeyFile: filepath.Join(folder, "tls.key")}
 	e, err := listen(opt)
 	must(t, err)
 	e.pageHandler.Store(&page)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -36,7 +37,7 @@ type ControllerOptions struct {
 	KubeClientQPS                       int
 	KubeClientBurst                     int
 	EnableProfiling                     bool
-	listenHost                          string // address that the ports are taken on; all of the machine's if empty
+	ListenAddress                       string // the ports are taken on; empty for all addresses in a pod, loopback elsewhere
 
 	DisableLeaderElection               bool
 	LeaderElectionName                  string
@@ -121,7 +122,7 @@ func environment() map[string]string {
 	out["repair-after"] = "TENON_REPAIR_AFTER"
 	out["faults"] = "TENON_FAULTS"
 	out["log-format"] = "TENON_LOG_FORMAT"
-	for _, ours := range []string{"nominate-pods", "preference-share", "spot-spread-share", "node-overhead-price", "commitments-file", "largest-cpu", "max-pods-per-node", "min-memory-for-pods", "buffer-limits", "instance-status-dry-run", "record-disruptions", "journal", "dashboard-port", "dashboard-tls-cert-file", "dashboard-tls-private-key-file", "cluster-autoscaler-grace"} {
+	for _, ours := range []string{"nominate-pods", "preference-share", "spot-spread-share", "node-overhead-price", "commitments-file", "largest-cpu", "max-pods-per-node", "min-memory-for-pods", "buffer-limits", "instance-status-dry-run", "record-disruptions", "journal", "listen-address", "dashboard-port", "dashboard-tls-cert-file", "dashboard-tls-private-key-file", "cluster-autoscaler-grace"} {
 		out[ours] = "TENON_" + strings.ToUpper(strings.ReplaceAll(ours, "-", "_"))
 	}
 	return out
@@ -137,6 +138,7 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.ClusterAutoscalerGrace, "cluster-autoscaler-grace", o.ClusterAutoscalerGrace, "for how long no machine is started for a pod after Cluster Autoscaler has said that it scales a node group up for it; 0 does not ask what it says, anything else needs the rights to list and watch events")
 	flags.StringVar(&o.RecordDisruptions, "record-disruptions", o.RecordDisruptions, "a folder for what each of the last 100 passes that disrupted nodes saw, as snapshot files, and what it decided: tenon plan --disrupt -f makes the same plan again; takes time and room in a large cluster; empty for none")
 	flags.StringVar(&o.Journal, "journal", o.Journal, "a folder, on a volume, for the journal of what is decided and what becomes of it, at most 50 MB, which the next process goes on with; empty to keep the newest 10,000 decisions in memory only; tenon journal shows it")
+	flags.StringVar(&o.ListenAddress, "listen-address", o.ListenAddress, "the IP address that all ports are taken on; 0.0.0.0 or :: for all addresses of the machine; empty for all of them in a pod, and 127.0.0.1 elsewhere")
 	flags.IntVar(&o.MetricsPort, "metrics-port", o.MetricsPort, "where metrics are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.HealthProbePort, "health-probe-port", o.HealthProbePort, "where /healthz and /readyz are served; 0 for any free port, -1 for none")
 	flags.IntVar(&o.DashboardPort, "dashboard-port", o.DashboardPort, "where the dashboard of the leader is served, over TLS, to those who show a token of the API server's and may get "+dashboardPath+"; 0 for any free port, -1 for none")
@@ -235,6 +237,9 @@ func (o ControllerOptions) check() error {
 		if p.port > 65535 {
 			return fmt.Errorf("--%s (%s) is %d: a port is at most 65535", p.flag, environment()[p.flag], p.port)
 		}
+	}
+	if _, err := netip.ParseAddr(o.ListenAddress); o.ListenAddress != "" && err != nil {
+		return fmt.Errorf("%s is %q: it must be an IP address, such as 127.0.0.1, or 0.0.0.0 for all addresses of the machine", flagAndVariable("listen-address"), o.ListenAddress)
 	}
 	if (o.DashboardCertFile == "") != (o.DashboardKeyFile == "") {
 		return fmt.Errorf("%s and %s belong together: give both files or none", flagAndVariable("dashboard-tls-cert-file"), flagAndVariable("dashboard-tls-private-key-file"))

@@ -36,7 +36,7 @@ func (o *localOptions) controllerOptions() ControllerOptions {
 	options := DefaultControllerOptions()
 	options.Catalog, options.BootDelay = o.catalog, o.bootDelay
 	options.MetricsPort, options.HealthProbePort = 0, 0 // any free ones
-	options.listenHost = "127.0.0.1"
+	options.ListenAddress = loopback
 	options.DisableLeaderElection = true
 	return options
 }

@@ -19,7 +19,7 @@ func limitMemory(bytes int64, profiling bool) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	if bytes > 0 {
+	if bytes > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes / 10 * 9)
 	}
 }

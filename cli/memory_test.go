@@ -51,3 +51,21 @@ func burst() [][]byte {
 	}
 	return kept
 }
+
+// The chart hands the container's memory limit over. A user's own GOMEMLIMIT wins.
+func TestGoKeepsNineTenthsOfTheMemoryLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for _, c := range []struct {
+		limit, want int64
+		own         string
+	}{{10 << 30, 9 << 30, ""}, {-1, before, ""}, {10 << 30, before, "5GiB"}} {
+		debug.SetMemoryLimit(before)
+		t.Setenv("GOMEMLIMIT", c.own)
+		limitMemory(c.limit, true)
+		if got := debug.SetMemoryLimit(-1); got != c.want {
+			t.Errorf("limit %d, GOMEMLIMIT %q: Go keeps %d, want %d", c.limit, c.own, got, c.want)
+		}
+	}
+}

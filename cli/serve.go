@@ -18,6 +18,8 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"tenon.sh/serving"
 )
 
 // endpoints serves what others ask the controller for. It serves before anything else runs, so that a controller that
@@ -35,17 +37,24 @@ type endpoints struct {
 	pageHandler    atomic.Pointer[http.Handler]
 }
 
+// loopback is where a controller that runs in no pod takes its ports, unless it is told otherwise: its machine is somebody's own.
+const loopback = "127.0.0.1"
+
 // listen takes the ports. A port that is taken is an error: another controller is running here.
 func listen(opt ControllerOptions) (*endpoints, error) {
+	host := opt.ListenAddress
+	if host == "" && !inPod() {
+		host = loopback
+	}
 	certificate, err := newCertificate()
 	if err != nil {
 		return nil, err
 	}
 	e := &endpoints{certificate: certificate}
-	if e.metrics, err = listenOn(opt.listenHost, opt.MetricsPort, "metrics-port"); err != nil {
+	if e.metrics, err = listenOn(host, opt.MetricsPort, "metrics-port"); err != nil {
 		return nil, err
 	}
-	if e.health, err = listenOn(opt.listenHost, opt.HealthProbePort, "health-probe-port"); err != nil {
+	if e.health, err = listenOn(host, opt.HealthProbePort, "health-probe-port"); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -55,7 +64,7 @@ func listen(opt ControllerOptions) (*endpoints, error) {
 			return nil, fmt.Errorf("%s and %s: read the dashboard's certificate: %w", flagAndVariable("dashboard-tls-cert-file"), flagAndVariable("dashboard-tls-private-key-file"), err)
 		}
 	}
-	if e.dashboard, err = listenOn(opt.listenHost, opt.DashboardPort, "dashboard-port"); err != nil {
+	if e.dashboard, err = listenOn(host, opt.DashboardPort, "dashboard-port"); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -92,29 +101,60 @@ func portOf(l net.Listener) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// serve answers until ctx ends.
-func (e *endpoints) serve(ctx context.Context, profiling bool) {
-	health := http.NewServeMux()
-	health.Handle("/healthz", probe(&e.healthy))
-	health.Handle("/readyz", probe(&e.ready))
-	serveOn(ctx, e.health, health)
+// What the requests of one kind may cost. docs/reference/ports.md says it to users.
+var (
+	// A probe costs nothing, and the kubelet ends a controller whose probes fail.
+	probeLimits = serving.Limits{InFlight: 16, Wait: time.Second, Write: 5 * time.Second}
+	// Prometheus gives a scrape 10 s unless it is told otherwise.
+	metricsLimits  = serving.Limits{InFlight: 2, Wait: 5 * time.Second, Write: 5 * time.Second}
+	documentLimits = serving.Limits{InFlight: 2, Wait: 5 * time.Second, Write: 10 * time.Second}
+	profileLimits  = serving.Limits{InFlight: 1, Body: 64 << 10, Write: 10 * time.Second}
+	// A browser asks for a page's files at once. The page bounds further what is made and planned at a time.
+	pageLimits = serving.Limits{InFlight: 16, Wait: 5 * time.Second, Body: 1 << 20, Write: 10 * time.Second}
+)
 
-	metrics := http.NewServeMux()
-	metrics.Handle("/metrics", later(&e.metricsHandler))
-	metrics.Handle(catalogPath, later(&e.catalogHandler))
-	metrics.Handle(journalPath, later(&e.journalHandler))
-	if profiling {
-		metrics.HandleFunc("/debug/pprof/", pprof.Index)
-		metrics.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		metrics.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		metrics.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		metrics.HandleFunc("/debug/pprof/trace", pprof.Trace)
+// ports are what is served, and at what cost.
+func (e *endpoints) ports(ctx context.Context, profiling bool) (out []serving.Port) {
+	quiet := clientsLog(ctx)
+	if e.health != nil {
+		out = append(out, serving.Port{Name: "health probes", Listener: e.health, Log: quiet, Routes: []serving.Route{
+			{Pattern: "/healthz", Limits: probeLimits, Handler: probe(&e.healthy)},
+			{Pattern: "/readyz", Limits: probeLimits, Handler: probe(&e.ready)},
+		}})
 	}
 	if e.metrics != nil {
-		serveOn(ctx, newOnePort(e.metrics, e.ownCertificate), metrics)
+		routes := []serving.Route{
+			{Pattern: "/metrics", Limits: metricsLimits, Handler: later(&e.metricsHandler)},
+			{Pattern: catalogPath, Limits: documentLimits, Handler: later(&e.catalogHandler)},
+			{Pattern: journalPath, Limits: documentLimits, Handler: later(&e.journalHandler)},
+		}
+		if profiling {
+			routes = append(routes,
+				serving.Route{Pattern: "/debug/pprof/", Limits: profileLimits, Handler: http.HandlerFunc(pprof.Index)},
+				serving.Route{Pattern: "/debug/pprof/cmdline", Limits: profileLimits, Handler: http.HandlerFunc(pprof.Cmdline)},
+				serving.Route{Pattern: "/debug/pprof/profile", Limits: profileLimits, Handler: http.HandlerFunc(pprof.Profile)},
+				serving.Route{Pattern: "/debug/pprof/symbol", Limits: profileLimits, Handler: http.HandlerFunc(pprof.Symbol)},
+				serving.Route{Pattern: "/debug/pprof/trace", Limits: profileLimits, Handler: http.HandlerFunc(pprof.Trace)})
+		}
+		out = append(out, serving.Port{Name: "metrics", Listener: e.metrics, Log: quiet, Certificate: e.ownCertificate, Routes: routes})
 	}
 	if e.dashboard != nil { // plain HTTP is told to come by TLS
-		serveOn(ctx, newOnePort(e.dashboard, e.pageCertificate), later(&e.pageHandler))
+		page := serving.Route{Pattern: "/", Limits: pageLimits, Handler: later(&e.pageHandler)}
+		out = append(out, serving.Port{Name: "dashboard", Listener: e.dashboard, Log: quiet, Certificate: e.pageCertificate, Routes: []serving.Route{page}})
+	}
+	return out
+}
+
+// serve answers until ctx ends.
+func (e *endpoints) serve(ctx context.Context, profiling bool) {
+	for _, p := range e.ports(ctx, profiling) {
+		go func() {
+			if err := p.Serve(ctx); err != nil {
+				log.FromContext(ctx).Error(err, "serving a port has ended", "port", p.Name)
+			}
+		}()
+	}
+	if e.dashboard != nil {
 		go e.renew(ctx)
 	}
 }
@@ -139,25 +179,6 @@ func (e *endpoints) renew(ctx context.Context) {
 			pause(ctx, time.Minute)
 		}
 	}
-}
-
-func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) {
-	if listener == nil {
-		return
-	}
-	server := &http.Server{
-		Handler: handler, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: time.Minute, // a profile is gathered for half of it
-		ErrorLog:     clientsLog(ctx),
-	}
-	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
-	go func() {
-		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = server.Shutdown(last)
-	}()
 }
 
 // clientsLog takes what servers say of clients that break off, which is for those who debug them.

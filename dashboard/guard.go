@@ -23,16 +23,16 @@ func guard(hosts []string, knowsCallers bool, next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		if !knowsCallers && !isServedAs(r.Host, hosts) {
-			http.Error(w, "This server is not "+plain(r.Host)+". Name hosts under which it is reached with --allowed-host.", http.StatusMisdirectedRequest)
+			refuse(w, "This server is not "+plain(r.Host)+". Name hosts under which it is reached with --allowed-host.", http.StatusMisdirectedRequest)
 			return
 		}
 		if err := foreign.Check(r); err != nil {
-			http.Error(w, "A page of another site has asked for this.", http.StatusForbidden)
+			refuse(w, "A page of another site has asked for this.", http.StatusForbidden)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && !(r.Method == http.MethodPost && takesPost(r.URL.Path)) {
 			h.Set("Allow", "GET, HEAD")
-			http.Error(w, "This page only shows things.", http.StatusMethodNotAllowed)
+			refuse(w, "This page only shows things.", http.StatusMethodNotAllowed)
 			return
 		}
 		next.ServeHTTP(w, r)

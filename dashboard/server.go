@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -27,6 +25,8 @@ type Options struct {
 	// who asks: Hosts are not looked at then, since no browser sends by itself what tells who asks. An error is answered with 503. nil
 	// shows everything.
 	Sight func(r *http.Request, namespaces []string) (Sight, error)
+	// Token, if there is one, is shown by every request: see withToken. It is for a server that does not know who asks.
+	Token string
 	// Tries is how many changes are planned at a time, TryLimit how long one may take. 0 means 2, and 2 s.
 	Tries    int
 	TryLimit time.Duration
@@ -102,21 +102,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET "+dayPicture, s.dayPicture)
 	mux.HandleFunc("GET "+dayDocument, s.document(s.dayDocument))
 	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
-	return guard(opt.Hosts, opt.Sight != nil, mux), nil
-}
-
-// Serve serves until ctx ends. Clients that are slow or silent are let go; whoever is being answered then is not waited for.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	h := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-	}
-	stop := context.AfterFunc(ctx, func() { _ = h.Close() })
-	defer stop()
-	if err := h.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve the page: %w", err)
-	}
-	return nil
+	return guard(opt.Hosts, opt.Sight != nil, withToken(opt.Token, mux)), nil
 }
 
 // patienceForTurn is how long a page waits for its turn.
@@ -133,7 +119,7 @@ func (s *server) turn(w http.ResponseWriter, r *http.Request) (done func()) {
 	case <-r.Context().Done():
 	}
 	w.Header().Set("Retry-After", "5")
-	http.Error(w, "Too many pages are asked for at once. Try again in a moment.", http.StatusServiceUnavailable)
+	refuse(w, "Too many pages are asked for at once. Try again in a moment.", http.StatusServiceUnavailable)
 	return nil
 }
 
@@ -142,7 +128,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	v, problem := s.reader.look(r.Context())
 	v, err := s.seenBy(r, v)
 	if err != nil {
-		http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
+		refuse(w, capital(err.Error())+".", http.StatusServiceUnavailable)
 		return
 	}
 	stale := s.reader.age()
@@ -162,7 +148,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	done()
 	if err != nil {
 		w.Header().Del("ETag")
-		http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
+		refuse(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -218,7 +204,7 @@ func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.Ha
 		v, _ := s.reader.look(r.Context())
 		v, err := s.seenBy(r, v)
 		if err != nil {
-			http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
+			refuse(w, capital(err.Error())+".", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-cache")
@@ -230,12 +216,17 @@ func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.Ha
 		text, err := of(v, r)
 		done()
 		if err != nil {
-			http.Error(w, capital(err.Error())+".", http.StatusNotFound)
+			refuse(w, capital(err.Error())+".", http.StatusNotFound)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		send(w, r, http.StatusOK, text)
 	}
+}
+
+// refuse answers with a sentence.
+func refuse(w http.ResponseWriter, says string, status int) {
+	http.Error(w, says, status)
 }
 
 // send writes an answer, compressed if the client takes that and it pays.

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"tenon.sh/dashboard"
+	"tenon.sh/serving"
 )
 
 func TestOnlyThisMachineAndNamedHostsAreServed(t *testing.T) {
@@ -352,7 +353,8 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	handler := serve(t, picture(5000))
-	go func() { ended <- dashboard.Serve(ctx, listener, handler) }()
+	port := serving.Port{Listener: listener, Routes: []serving.Route{{Pattern: "/", Limits: serving.Limits{InFlight: 16, Write: time.Second}, Handler: handler}}}
+	go func() { ended <- port.Serve(ctx) }()
 	for i := range 20 {
 		connection, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
@@ -376,5 +378,56 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// shown asks for an address with some headers, written "name: value".
+func shown(handler http.Handler, address string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, address, nil)
+	r.Host = "localhost:8230"
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
+// All users of a machine reach its loopback. Those who were told the token see the page.
+func TestOnlyThoseWithTheTokenSeeThePage(t *testing.T) {
+	t.Parallel()
+	reader, err := dashboard.NewReader(t.Context(), func(context.Context) (*dashboard.Picture, error) { return picture(3), nil }, 0, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := dashboard.Handler(reader, dashboard.Options{Token: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"/", "/json/nodes", "/assets/page.css", "/whatif", "/no-such-page", "/?token=", "/?token=secre", "/?token=secret2"} {
+		if w := shown(handler, address, "Cookie: tenon-dashboard-8230=other", "Authorization: Bearer other"); w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "ip-10") {
+			t.Errorf("%s without the token: %d %s", address, w.Code, w.Body)
+		}
+	}
+	if w := shown(handler, "/", "Cookie: tenon-dashboard-8231=secret"); w.Code != http.StatusUnauthorized {
+		t.Errorf("the cookie of another port: %d", w.Code)
+	}
+	program := shown(handler, "/?filter=pool%3Dgpu&token=secret")
+	if program.Code != http.StatusOK || strings.Contains(program.Body.String(), "secret") {
+		t.Errorf("with the token in the address: %d, or the page names the token", program.Code)
+	}
+	browser := shown(handler, "/waiting?q=a&token=secret", "Sec-Fetch-Mode: navigate")
+	if to := browser.Header().Get("Location"); browser.Code != http.StatusSeeOther || to != "/waiting?q=a" {
+		t.Errorf("a browser is sent on to %q: %d", to, browser.Code)
+	}
+	cookies := browser.Result().Cookies()
+	if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode {
+		t.Fatalf("cookies %v", cookies)
+	}
+	for _, header := range []string{"Cookie: " + cookies[0].Name + "=" + cookies[0].Value, "Authorization: Bearer secret"} {
+		if w := shown(handler, "/json/nodes", header); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", header, w.Code)
+		}
 	}
 }

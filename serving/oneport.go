@@ -1,4 +1,4 @@
-package cli
+package serving
 
 import (
 	"crypto/tls"
@@ -12,18 +12,16 @@ import (
 )
 
 const (
-	mostConnections = 256             // that are open at a time on one port
 	firstByteWithin = 5 * time.Second // after a connection was opened
 	tlsRecord       = 0x16            // the first byte of a client that speaks TLS
 )
 
 // onePort is a listener for HTTP and HTTPS: scrapers of metrics speak the one, as they do with Karpenter, who reads the catalog
-// the other. A client shows by its first byte which of the two it speaks. One that opens too many connections loses the new ones.
+// the other. A client shows by its first byte which of the two it speaks.
 type onePort struct {
 	net.Listener
 	secure     *tls.Config
 	handshakes *rate.Limiter
-	places     chan struct{} // filled by connections that are open
 	spoke      chan net.Conn
 	closed     chan struct{}
 	closing    sync.Once
@@ -34,7 +32,6 @@ func newOnePort(listener net.Listener, certificate func(*tls.ClientHelloInfo) (*
 		Listener:   listener,
 		secure:     &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
 		handshakes: rate.NewLimiter(10, 50), // they cost more than all that is asked for afterwards
-		places:     make(chan struct{}, mostConnections),
 		spoke:      make(chan net.Conn),
 		closed:     make(chan struct{}),
 	}
@@ -72,12 +69,7 @@ func (p *onePort) run() {
 			}
 			continue
 		}
-		select {
-		case p.places <- struct{}{}:
-			go p.listenTo(&opened{Conn: c, leave: sync.OnceFunc(func() { <-p.places })})
-		default:
-			_ = c.Close()
-		}
+		go p.listenTo(&opened{Conn: c})
 	}
 }
 
@@ -106,11 +98,10 @@ func (p *onePort) listenTo(c *opened) {
 	}
 }
 
-// opened is a connection that gives its place back when it is closed.
+// opened is a connection of which something was read already.
 type opened struct {
 	net.Conn
-	first []byte // read already
-	leave func()
+	first []byte
 }
 
 // Read returns what was read already first.
@@ -121,10 +112,4 @@ func (o *opened) Read(to []byte) (int, error) {
 		return n, nil
 	}
 	return o.Conn.Read(to)
-}
-
-// Close closes it.
-func (o *opened) Close() error {
-	o.leave()
-	return o.Conn.Close()
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -84,10 +85,11 @@ func startDashboard(t testing.TB, file string, flags ...string) string {
 	return address
 }
 
-// openTab starts a browser with one tab that shows pages of a site.
+// openTab starts a browser with one tab that shows pages of a site, which it has opened once, as people do, if its address has a token.
 func openTab(t testing.TB, site string) *tab {
 	t.Helper()
-	b := &tab{site: site}
+	home, _, hasToken := strings.Cut(site, "/?")
+	b := &tab{site: home}
 	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(browserPath(t)), chromedp.Flag("headless", "new")}
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // it does not start otherwise
@@ -97,6 +99,10 @@ func openTab(t testing.TB, site string) *tab {
 	b.ctx = ctx
 	t.Cleanup(func() { stop(); end() })
 	b.do(t, chromedp.EmulateViewport(1440, 900))
+	if hasToken {
+		b.do(t, chromedp.Navigate(site))
+		isTrue(t, b, "the token stays in no history", `location.href === `+strconv.Quote(home+"/"))
+	}
 	return b
 }
 
