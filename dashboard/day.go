@@ -154,7 +154,7 @@ func (s *server) dayPage(page *screen) http.HandlerFunc {
 			return
 		}
 		if v.Day == nil {
-			http.Error(w, v.NoDay, http.StatusNotFound)
+			refuse(w, v.NoDay, http.StatusNotFound)
 			return
 		}
 		out, refusal, status := s.try(r.Context(), v.Day.Check, text, isComplete)
@@ -178,7 +178,7 @@ func (s *server) endDay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if v.Day == nil {
-		http.Error(w, v.NoDay, http.StatusNotFound)
+		refuse(w, v.NoDay, http.StatusNotFound)
 		return
 	}
 	d := &s.days
@@ -226,7 +226,7 @@ func (s *server) dayPicture(w http.ResponseWriter, r *http.Request) {
 	}
 	c, err := s.compared(v)
 	if err != nil {
-		http.Error(w, capital(err.Error())+".", http.StatusNotFound)
+		refuse(w, capital(err.Error())+".", http.StatusNotFound)
 		return
 	}
 	_, style, _ := bytes.Cut(c.Picture, []byte("<style>"))
@@ -236,5 +236,5 @@ func (s *server) dayPicture(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Vary", "Accept-Encoding")
 	w.Header().Set("Content-Type", "image/svg+xml")
-	send(w, r, http.StatusOK, c.Picture)
+	send(w, r, http.StatusOK, visible(c.Picture))
 }

@@ -59,7 +59,7 @@ func Export(p *Picture) ([]byte, error) {
 	if err := exportedPage(d).Render(context.Background(), &out); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), nil
+	return visible(out.Bytes()), nil
 }
 
 // unlink takes the links away: the file has no other pages.

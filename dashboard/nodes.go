@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tenon.sh/engine"
 )
 
 // rowsPerPage is how many nodes the table shows at a time. A browser takes a second for five thousand.
@@ -323,7 +325,7 @@ func tilesDocument(v *view, r *http.Request) ([]byte, error) {
 			continue
 		}
 		for _, t := range m.tiles {
-			lists[name] = append(lists[name], tileJSON{[4]int{t.x, t.y, t.w, t.h}, t.node.Node, tileWords(t.node), nodeAddress(t.node)})
+			lists[name] = append(lists[name], tileJSON{[4]int{t.x, t.y, t.w, t.h}, engine.Visible(t.node.Node, ""), engine.Visible(tileWords(t.node), ""), nodeAddress(t.node)})
 		}
 	}
 	return json.Marshal(lists)

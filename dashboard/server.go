@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+
+	"tenon.sh/engine"
 )
 
 // Options say how the page is served. The zero value is for a reader on the same machine.
@@ -195,7 +197,7 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, stale tim
 	if c.status == 0 {
 		c.status = http.StatusOK
 	}
-	return out.Bytes(), c.status, nil
+	return visible(out.Bytes()), c.status, nil
 }
 
 // document serves what a program reads. An object that there is not is 404, with the words of the command.
@@ -224,9 +226,12 @@ func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.Ha
 	}
 }
 
+// visible is a page with what cannot be seen in its texts spelled, as commands do. Lines and tabs are the page's own, and those of an editor.
+func visible(page []byte) []byte { return []byte(engine.Visible(string(page), "\n\t")) }
+
 // refuse answers with a sentence.
 func refuse(w http.ResponseWriter, says string, status int) {
-	http.Error(w, says, status)
+	http.Error(w, engine.Visible(says, "\n"), status)
 }
 
 // send writes an answer, compressed if the client takes that and it pays.

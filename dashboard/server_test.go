@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -428,6 +430,48 @@ func TestOnlyThoseWithTheTokenSeeThePage(t *testing.T) {
 	for _, header := range []string{"Cookie: " + cookies[0].Name + "=" + cookies[0].Value, "Authorization: Bearer secret"} {
 		if w := shown(handler, "/json/nodes", header); w.Code != http.StatusOK {
 			t.Errorf("%s: %d", header, w.Code)
+		}
+	}
+}
+
+// Whoever may make a pod must not turn a line of the page round, or hide a part of it: what cannot be seen is spelled as commands do.
+func TestWhatCannotBeSeenIsSpelledOnEveryPage(t *testing.T) {
+	t.Parallel()
+	const hidden, spelled = "A\u202eb\x1b[2Jc\u200bd", `A\u202eb\x1b[2Jc\u200bd`
+	p := picture(3)
+	p.Cluster = hidden
+	p.NodePools = []string{hidden}
+	p.Nodes = bytes.ReplaceAll(p.Nodes, []byte("ip-10-0-0-0.internal"), []byte(strings.Trim(string(document(hidden)), `"`)))
+	explain := p.Explain
+	p.Explain = func(kind dashboard.Kind, name string) (*dashboard.Explanation, error) {
+		e, err := explain(kind, name)
+		if err != nil {
+			return nil, errors.New(hidden)
+		}
+		e.Story.Headline = hidden
+		return e, nil
+	}
+	handler := serve(t, p)
+	pages := map[string]string{}
+	for _, address := range []string{"/", "/waiting", "/decisions", "/money", "/whatif", "/why", "/why/pool/x", "/why/node/missing", "/why?q=" + url.QueryEscape(hidden), "/?filter=" + url.QueryEscape(hidden), "/json/tiles", "/json/explain/node/missing", "/json/journal"} {
+		pages[address] = shown(handler, address).Body.String()
+	}
+	file, err := dashboard.Export(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages["the exported file"] = string(file)
+	for name, page := range pages {
+		if i := strings.IndexAny(page, "\u202e\x1b\u200b"); i >= 0 {
+			t.Errorf("%s has a character that cannot be seen: %q", name, page[max(0, i-50):i+20])
+		}
+		want := spelled
+		if name == "/json/tiles" {
+			want = string(document(spelled))
+			want = want[1 : len(want)-1]
+		}
+		if name != "/json/journal" && !strings.Contains(page, want) {
+			t.Errorf("%s does not spell it", name)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem 
 	v, problem = s.reader.look(r.Context())
 	v, err := s.seenBy(r, v)
 	if err != nil {
-		http.Error(w, capital(err.Error())+".", http.StatusServiceUnavailable)
+		refuse(w, capital(err.Error())+".", http.StatusServiceUnavailable)
 		return nil, ""
 	}
 	return v, problem
@@ -74,7 +74,7 @@ func (s *server) postedTo(w http.ResponseWriter, r *http.Request) (text []byte, 
 	w.Header().Set("Cache-Control", "no-store")
 	text, refusal, status := posted(w, r, formType)
 	if refusal != "" {
-		http.Error(w, refusal, status)
+		refuse(w, refusal, status)
 		return nil, nil, ""
 	}
 	v, problem = s.seen(w, r)
@@ -114,7 +114,7 @@ func (s *server) answerTry(w http.ResponseWriter, r *http.Request, page *screen,
 	}
 	answer, status, err := s.render(r, v, problem, "", s.reader.age(), &asked)
 	if err != nil {
-		http.Error(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
+		refuse(w, "This page could not be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -126,7 +126,7 @@ func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	text, refusal, status := posted(w, r, "application/yaml", "application/json")
 	if refusal != "" {
-		http.Error(w, refusal, status)
+		refuse(w, refusal, status)
 		return
 	}
 	v, _ := s.seen(w, r)
@@ -143,7 +143,7 @@ func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
 		for _, m := range out.Mistakes {
 			lines = append(lines, m.String())
 		}
-		http.Error(w, strings.Join(lines, "\n"), http.StatusUnprocessableEntity)
+		refuse(w, strings.Join(lines, "\n"), http.StatusUnprocessableEntity)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -166,7 +166,7 @@ func refuseTry(w http.ResponseWriter, problem string, status int) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	http.Error(w, problem, status)
+	refuse(w, problem, status)
 }
 
 // isComplete reports whether nothing more is found out of a change, hasPlan whether the document of its plan is complete.
