@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -20,7 +21,7 @@ func TestTheCommandOfTheGettingStartedGuideRendersEveryObject(t *testing.T) {
 	want := []string{
 		"ClusterRole /karpenter", "ClusterRole /karpenter-admin", "ClusterRole /karpenter-core",
 		"ClusterRoleBinding /karpenter", "ClusterRoleBinding /karpenter-core",
-		"Deployment kube-system/karpenter", "PodDisruptionBudget kube-system/karpenter",
+		"Deployment kube-system/karpenter", "NetworkPolicy kube-system/karpenter", "PodDisruptionBudget kube-system/karpenter",
 		"Role kube-system/karpenter", "Role kube-system/karpenter-dns",
 		"RoleBinding kube-system/karpenter", "RoleBinding kube-system/karpenter-dns",
 		"Service kube-system/karpenter", "ServiceAccount kube-system/karpenter",
@@ -181,6 +182,7 @@ func TestEveryValueOfKarpentersChartHasItsEffect(t *testing.T) {
 		{"controller.securityContext.seLinuxOptions.level=l", "Deployment", "karpenter", `"seLinuxOptions":{"level":"l"}`},
 		{"controller.extraVolumeMounts[0].name=v", "Deployment", "karpenter", `"volumeMounts":[{"name":"v"}]`},
 		{"controller.sidecarContainer[0].name=s,controller.sidecarVolumeMounts[0].name=v", "Deployment", "karpenter", `{"name":"s","volumeMounts":[{"name":"v"}]}`},
+		{"controller.resources.requests.cpu=2", "Deployment", "karpenter", `"requests":{"cpu":2,"memory":"1Gi"}`},
 		{"controller.metrics.port=9000", "Service", "karpenter", `"port":9000`},
 		{"controller.healthProbe.port=9001", "Deployment", "karpenter", `"containerPort":9001,"name":"http"`},
 		{"logLevel=debug", "Deployment", "karpenter", `{"name":"LOG_LEVEL","value":"debug"}`},
@@ -252,6 +254,89 @@ func TestAServiceMonitorIsMadeWhereItsKindExists(t *testing.T) {
 	r.apis = []string{"monitoring.coreos.com/v1/ServiceMonitor"}
 	if has(r) {
 		t.Error("made without being asked for")
+	}
+}
+
+// opened are the ports of the chart's NetworkPolicy, each with who reaches it.
+func opened(t *testing.T, r release) []string {
+	t.Helper()
+	policy := &networkingv1.NetworkPolicy{}
+	object := find(t, render(t, r), "NetworkPolicy", "karpenter")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, policy, true); err != nil {
+		t.Fatal(err)
+	}
+	pods := deployment(t, r, "karpenter").Spec.Template.Labels
+	for key, value := range policy.Spec.PodSelector.MatchLabels {
+		if pods[key] != value {
+			t.Errorf("the policy selects pods with %s=%s, and the controller's have %q", key, value, pods[key])
+		}
+	}
+	if !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+		t.Errorf("the policy is about %v: what the controller reaches is not restricted", policy.Spec.PolicyTypes)
+	}
+	var out []string
+	for _, rule := range policy.Spec.Ingress {
+		for _, port := range rule.Ports {
+			from := "all"
+			if len(rule.From) > 0 {
+				from = rule.From[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]
+			}
+			out = append(out, fmt.Sprintf("%s %s from %s", port.Port, *port.Protocol, from))
+		}
+	}
+	return out
+}
+
+// A Prometheus in any namespace scrapes as it does with Karpenter's chart, and so do the clients of containers that users add.
+func TestTheNetworkPolicyOpensThePortsThatAreServed(t *testing.T) {
+	t.Parallel()
+	usual := []string{"8080 TCP from all", "8081 TCP from all"}
+	for _, c := range []struct {
+		set  []string
+		want []string
+	}{
+		{nil, usual},
+		{[]string{"networkPolicy=null"}, usual}, // values of before, which helm upgrade --reuse-values keeps
+		{[]string{"controller.metrics.port=9000", "controller.healthProbe.port=9001"}, []string{"9000 TCP from all", "9001 TCP from all"}},
+		{[]string{"dashboard.enabled=true"}, append(slices.Clone(usual), "8443 TCP from all")},
+		{[]string{"controller.sidecarContainer[0].name=s", "controller.sidecarContainer[0].ports[0].containerPort=53", "controller.sidecarContainer[0].ports[0].protocol=UDP",
+			"initContainers[0].name=i", "initContainers[0].ports[0].containerPort=54"}, append(slices.Clone(usual), "53 UDP from all", "54 TCP from all")},
+		{[]string{`networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\.io/metadata\.name=monitoring`}, []string{"8080 TCP from monitoring", "8081 TCP from all"}},
+	} {
+		if got := opened(t, gettingStarted().with(c.set...)); !slices.Equal(got, c.want) {
+			t.Errorf("%q opens %q, want %q", c.set, got, c.want)
+		}
+	}
+	for _, o := range render(t, gettingStarted().with("networkPolicy.enabled=false")) {
+		if o.GetKind() == "NetworkPolicy" {
+			t.Error("it is made though it is turned off")
+		}
+	}
+}
+
+// A limit that the chart names must not be below what a user requests, nor come with a request that leaves a node no room for the controller.
+func TestMemoryIsLimitedUnlessTheUserNamesSome(t *testing.T) {
+	t.Parallel()
+	none := gettingStarted()
+	none.set = none.set[:2]
+	for _, c := range []struct{ set, want string }{
+		{"", "limit 2Gi, request 256Mi"},
+		{"controller.resources.requests.cpu=1", "limit 2Gi, request 256Mi"},
+		{"controller.resources.limits.cpu=1", "limit 2Gi, request 256Mi"},
+		{"controller.memoryLimit=4Gi", "limit 4Gi, request 256Mi"},
+		{"controller.memoryLimit=null", "limit 0, request 0"},
+		{"controller.resources=null", "limit 2Gi, request 256Mi"},
+		{"controller.resources.requests.memory=4Gi", "limit 0, request 4Gi"},
+		{"controller.resources.limits.memory=1Gi", "limit 1Gi, request 0"},
+	} {
+		d := deployment(t, none.with(c.set), "karpenter")
+		r := d.Spec.Template.Spec.Containers[0].Resources
+		if got := fmt.Sprintf("limit %s, request %s", r.Limits.Memory(), r.Requests.Memory()); got != c.want {
+			t.Errorf("%s: %s, want %s", c.set, got, c.want)
+		}
+		if strings.HasSuffix(c.set, "cpu=1") && r.Requests.Cpu().IsZero() && r.Limits.Cpu().IsZero() {
+			t.Errorf("%s: the CPU is lost", c.set)
+		}
 	}
 }
 
