@@ -101,7 +101,7 @@ func portOf(l net.Listener) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// What the requests of one kind may cost. docs/reference/ports.md says it to users.
+// The limits of requests, by kind. docs/reference/ports.md lists them for users.
 var (
 	// A probe costs nothing, and the kubelet ends a controller whose probes fail.
 	probeLimits = serving.Limits{InFlight: 16, Wait: time.Second, Write: 5 * time.Second}
@@ -113,7 +113,7 @@ var (
 	pageLimits = serving.Limits{InFlight: 16, Wait: 5 * time.Second, Body: 1 << 20, Write: 10 * time.Second}
 )
 
-// ports are what is served, and at what cost.
+// ports are all handlers of the controller, with their limits.
 func (e *endpoints) ports(ctx context.Context, profiling bool) (out []serving.Port) {
 	quiet := clientsLog(ctx)
 	if e.health != nil {

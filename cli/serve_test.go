@@ -50,8 +50,7 @@ func statusOf(t *testing.T, c net.Conn) int {
 	return answer.StatusCode
 }
 
-// What a request does is a test's here: it stays, it writes without end, it reads all that it is sent. The limits are those of each handler,
-// but for their times.
+// The handlers are replaced here: a request stays, or is answered without end, or its body is read. Their limits are the real ones, with shorter times.
 func TestEveryHandlerOfEveryPortIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, p := range allPorts(t) {

@@ -85,7 +85,7 @@ func (t *terminal) notes(notes []string) {
 	}
 }
 
-// shown is a line as it is written: what cannot be seen is spelled, but for our own colours.
+// shown is a line as it is written: characters that cannot be seen are spelled, but our own colours are not.
 func (t *terminal) shown(line string) string {
 	var b strings.Builder
 	for len(line) > 0 {

@@ -226,7 +226,7 @@ func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.Ha
 	}
 }
 
-// visible is a page with what cannot be seen in its texts spelled, as commands do. Lines and tabs are the page's own, and those of an editor.
+// visible spells the characters of a page's texts that cannot be seen, as commands do. Line ends and tabs are the page's own, and an editor's.
 func visible(page []byte) []byte { return []byte(engine.Visible(string(page), "\n\t")) }
 
 // refuse answers with a sentence.

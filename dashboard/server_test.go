@@ -438,7 +438,7 @@ func TestOnlyThoseWithTheTokenSeeThePage(t *testing.T) {
 	}
 }
 
-// Whoever may make a pod must not turn a line of the page round, or hide a part of it: what cannot be seen is spelled as commands do.
+// A user who may make a pod must not turn a line of the page round, or hide a part of it: characters that cannot be seen are spelled, as commands do.
 func TestWhatCannotBeSeenIsSpelledOnEveryPage(t *testing.T) {
 	t.Parallel()
 	const hidden, spelled = "A\u202eb\x1b[2Jc\u200bd", `A\u202eb\x1b[2Jc\u200bd`

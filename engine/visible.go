@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible is a text as people see it. Much of what people read was written by others: whoever may make a pod must not move the cursor of an
-// administrator, forge a line or turn it round. So a character that cannot be seen is spelled, as Go does: \x1b, \n, \u202e. Those in except
+// Visible is a text as people see it. Much of what people read was written by others: a user who may make a pod must not move the cursor of
+// an administrator, forge a line or turn it round. So a character that cannot be seen is spelled, as Go does: \x1b, \n, \u202e. Those in except
 // stay as they are.
 func Visible(text, except string) string {
 	unseen := func(r rune) bool {

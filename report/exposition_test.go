@@ -112,7 +112,7 @@ func TestTheFormatsOfPrometheusAreServed(t *testing.T) {
 	}
 }
 
-// A cloud or a snapshot that fails costs its own metrics alone, and nobody is told that all is well if there are none.
+// A gatherer that fails costs its own metrics alone. An exposition without any metrics is an error, so that it does not look like a quiet cluster.
 func TestAGathererThatFails(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())

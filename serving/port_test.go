@@ -105,7 +105,7 @@ func TestARequestWaitsForAPlace(t *testing.T) {
 	}
 }
 
-// Who does not read holds a place for so long, and no longer.
+// A client that does not read holds its place for the limit's time, and no longer.
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
