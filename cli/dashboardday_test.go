@@ -5,6 +5,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -372,8 +373,13 @@ func TestADayEndsWithItsServer(t *testing.T) {
 				must(t, err)
 				return string(text)
 			}
-			read(http.PostForm(site+"/whatif/day", url.Values{"text": {pool}}))
-			awaitChild(t, func() string { return read(http.Get(site + "/whatif")) })
+			jar, err := cookiejar.New(nil)
+			must(t, err)
+			browser := &http.Client{Jar: jar}
+			read(browser.Get(site)) // with its token, which the cookie keeps
+			site, _, _ = strings.Cut(site, "/?")
+			read(browser.PostForm(site+"/whatif/day", url.Values{"text": {pool}}))
+			awaitChild(t, func() string { return read(browser.Get(site + "/whatif")) })
 			if found := children(t, traceName); len(found) != 1 {
 				t.Errorf("%d processes", len(found))
 			}
