@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -173,7 +174,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 		return onBoth(node, claim, Event{Reason: NodeRepairBlocked, Warning: reason.Code == engine.TooManyUnhealthy, Message: "Cannot repair: " + reason.Message()})
 	case engine.SavesTooLittle, engine.NoCheaperPlace, engine.WouldStrand, engine.OnDemandShareLost, engine.SpotToSpot, engine.OwnerMoved, engine.NotBalanced,
 		engine.UnknownPrice, engine.UnknownInstanceType, engine.MissingLabel, engine.OnlyWhenEmpty, engine.ConsolidationDisabled:
-		return onBoth(node, claim, Event{Reason: Unconsolidatable, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})
+		return onBoth(node, claim, Event{Reason: Unconsolidatable, Every: unconsolidatableEvery, Message: "Cannot consolidate: " + reason.Message(), Key: string(reason.Code)})
 	case engine.MachineLate:
 		return onBoth(node, claim, Event{Warning: true, Reason: MachineLate, Message: "Late: " + reason.Message()})
 	default:
@@ -182,9 +183,12 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	return onBoth(node, claim, Event{Reason: DisruptionBlocked, Message: "Cannot disrupt: " + reason.Message(), Key: string(reason.Code)})
 }
 
+// unconsolidatableEvery is how long the event is kept back: API servers keep events for an hour, and in a cluster at rest most nodes have one.
+const unconsolidatableEvery = 50 * time.Minute
+
 // onBoth is the event on the node and on the claim, as far as they are there; it is not repeated soon.
 func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
-	e.Every = 15 * time.Minute
+	e.Every = cmp.Or(e.Every, 15*time.Minute)
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 

@@ -114,6 +114,19 @@ func TestAnotherReasonToStayIsToldAtOnce(t *testing.T) {
 	}
 }
 
+// A cluster at rest does not write the same event for each of its nodes again and again; an API server forgets it after an hour.
+func TestANodeThatStaysIsToldAboutOnceAnHour(t *testing.T) {
+	w := clustertest.New(t, interceptor.Funcs{})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "n"}}
+	for minute := range 100 {
+		w.Recorder.Publish(report.Blocked(node, nil, engine.Reason{Code: engine.NoCheaperPlace})...)
+		w.Clock.Step(time.Minute)
+		if got, want := w.Events()["Node Unconsolidatable"], 1+minute/50; got != want {
+			t.Fatalf("%d events after %d minutes, want %d", got, minute, want)
+		}
+	}
+}
+
 func TestNodesOfALargeClusterAreToldAFewAtATime(t *testing.T) {
 	w := clustertest.New(t, interceptor.Funcs{})
 	for i := range 5000 {

@@ -37,6 +37,8 @@ func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
 	if p.MostLooks > 0 { // a round of the search looks at as much as the best one, and at its replay
 		st.left = int(min(int64(st.left), max(0, p.MostLooks-p.looked.Load())/(1+2*best.looks)))
+		own := *p
+		own.MostLooks, st.p = 0, &own // rounds that run at a time must not end one another
 	}
 	if p.stopped() || p.spent() || !st.find() {
 		return best

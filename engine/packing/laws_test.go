@@ -113,6 +113,10 @@ func TestPlacingThatEndsEarlyPutsNoPodWhereItMayNotBe(t *testing.T) {
 			for _, fault := range verify(p, s) {
 				t.Errorf("seed %d, %d looks: %s", seed, most, fault)
 			}
+			p, _ = drawProblem(seed)
+			if p.MostLooks, p.Threads = most, 4; !reflect.DeepEqual(packing.Solve(p), s) {
+				t.Errorf("seed %d, %d looks: another solution with 4 threads", seed, most)
+			}
 		}
 	}
 	if exhausted == 0 {
