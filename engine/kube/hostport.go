@@ -25,10 +25,10 @@ func (p HostPort) Collides(other HostPort) bool {
 
 // HostPorts counts the ports that pods hold on a node. The zero value holds none.
 type HostPorts struct {
-	held map[HostPort]int // beside each port, under an empty address, all of its number and protocol
+	held map[HostPort]int // a port without an address stands for all ports with its number and protocol
 }
 
-// Add counts the ports of one pod more, or with -1 of one less.
+// Add counts the ports of a pod that comes (1) or goes (-1).
 func (h *HostPorts) Add(ports []HostPort, by int) {
 	if h.held == nil && len(ports) > 0 {
 		h.held = map[HostPort]int{}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -47,6 +48,35 @@ func TestHostPortsCollide(t *testing.T) {
 	} {
 		if c.a.Collides(c.b) != c.want || c.b.Collides(c.a) != c.want {
 			t.Errorf("%v and %v collide: %v", c.a, c.b, !c.want)
+		}
+	}
+}
+
+// A set of ports answers what comparing each port with each that is held answers, also after some pods have gone.
+func TestHostPortsCollideAsEachWithEach(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(9, 10))
+	draw := func() (ports []HostPort) {
+		for range r.IntN(4) {
+			ports = append(ports, HostPort{[]string{"TCP", "UDP"}[r.IntN(2)], []string{EveryAddress, "10.0.0.1", "10.0.0.2"}[r.IntN(3)], int32(1 + r.IntN(5))})
+		}
+		return ports
+	}
+	for range 2000 {
+		var set HostPorts
+		var pods [][]HostPort
+		for range r.IntN(5) {
+			pods = append(pods, draw())
+			set.Add(pods[len(pods)-1], 1)
+		}
+		if len(pods) > 0 && r.IntN(2) == 0 {
+			set.Add(pods[0], -1)
+			pods = pods[1:]
+		}
+		ports := draw()
+		want := slices.ContainsFunc(slices.Concat(pods...), func(held HostPort) bool { return slices.ContainsFunc(ports, held.Collides) })
+		if got := set.Collide(ports); got != want {
+			t.Fatalf("%v beside %v: %t", ports, pods, got)
 		}
 	}
 }

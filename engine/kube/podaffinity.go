@@ -85,7 +85,7 @@ func (s *Selectors) selectorOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) *PodS
 	return s.read(t.LabelSelector, more, in)
 }
 
-// namespaces are those that the term is about.
+// namespaces lists the namespaces whose pods the term selects.
 func (s *Selectors) namespaces(pod *corev1.Pod, t *corev1.PodAffinityTerm) *namespaceList {
 	names := slices.Clone(t.Namespaces)
 	switch {

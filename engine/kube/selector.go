@@ -78,7 +78,7 @@ func (p *PodSelector) String() string {
 type Selectors struct {
 	all      []*corev1.Namespace // by name
 	known    map[string]*PodSelector
-	resolved map[string]*namespaceList // what a namespace selector stands for, by its text
+	resolved map[string]*namespaceList // the namespaces that a namespace selector matches, by its text
 	lists    map[string]*namespaceList // by the names in it
 	// Both are about no pod.
 	nowhere, unreadable *PodSelector
@@ -93,14 +93,13 @@ func NewSelectors(s *engine.Snapshot) *Selectors {
 	}
 }
 
-// namespaceList is a number of namespaces by name; equal ones are the same. A cluster may have thousands, and terms name them again and
-// again.
+// namespaceList is a sorted list of namespaces. Equal lists are one object, because many terms select the same thousand namespaces.
 type namespaceList struct {
 	names []string
 	id    string
 }
 
-// listOf is the list of names that are sorted, each once.
+// listOf returns the list with these names, which are sorted and different.
 func (s *Selectors) listOf(names []string) *namespaceList {
 	var text []byte
 	for _, n := range names {

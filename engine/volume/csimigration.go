@@ -118,9 +118,9 @@ type Disk struct {
 
 func (d Disk) Conflicts(other Disk) bool { return d.ID == other.ID && !(d.readOnly && other.readOnly) }
 
-// Disks are those that pods on a node use. The zero value is none.
+// Disks are the disks that pods on a node use. The zero value has none.
 type Disks struct {
-	used map[string]bool // by ID: whether somebody writes
+	used map[string]bool // by ID: whether some pod writes
 }
 
 // Add adds the disks of a pod.

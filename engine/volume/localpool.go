@@ -62,15 +62,6 @@ func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storag
 	if len(v.reserved[ClaimID{claim.Namespace, claim.Name}]) > 0 {
 		return nil
 	}
-	if st, known := v.localPools[claim]; known {
-		return st
-	}
-	st := v.readLocalPool(claim, class)
-	v.localPools[claim] = st
-	return st
-}
-
-func (v *Volumes) readLocalPool(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *localPool {
 	available := v.available[class.Name]
 	st := &localPool{class: class.Name, volumes: bitset.New(len(available)), hosts: map[string]int{}}
 	var names []string

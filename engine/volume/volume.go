@@ -27,10 +27,9 @@ type Volumes struct {
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
 	ofTypes     AttachLimits
-	limited     map[string]bool                              // drivers of which some machine takes only so many volumes
-	stocks      []*localPool                                 // free volumes that claims compete for
-	localPools  map[*corev1.PersistentVolumeClaim]*localPool // of claims, once asked
-	availableOf map[string]*AvailableVolumes                 // the same, by class, where they are not on one host each
+	limited     map[string]bool              // drivers of which some machine takes only so many volumes
+	stocks      []*localPool                 // free volumes that claims compete for
+	availableOf map[string]*AvailableVolumes // the same, by class, where they are not on one host each
 
 	facts map[claimUse]*claimFacts
 	users map[Attachment]int      // pods that use the volume, of drivers that are limited
@@ -96,7 +95,6 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 		attachments: map[string][]*storagev1.VolumeAttachment{},
 		limited:     map[string]bool{},
 		availableOf: map[string]*AvailableVolumes{},
-		localPools:  map[*corev1.PersistentVolumeClaim]*localPool{},
 		facts:       map[claimUse]*claimFacts{},
 		users:       map[Attachment]int{},
 		held:        map[Attachment]bool{},

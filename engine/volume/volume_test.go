@@ -382,6 +382,11 @@ func TestDisksThatPodsNameThemselves(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s and %s conflict: %v", c.a, c.b, got)
 		}
+		var used Disks
+		used.Add(a.Disks)
+		if used.Conflict(b.Disks) != c.want {
+			t.Errorf("%s conflicts with a node that uses %s: %v", c.b, c.a, !c.want)
+		}
 	}
 }
 
