@@ -258,7 +258,7 @@ func (p *parts) makeLoops() {
 		},
 		func(ctx context.Context) error {
 			return disrupt.Watch(ctx, informers, disrupting.Trigger, func(node *corev1.Node) {
-				disruptor.Late(node)
+				disruptor.ReportFault(node)
 				disrupting.Hurry(string(node.UID), nil)
 			})
 		},

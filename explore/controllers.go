@@ -34,7 +34,7 @@ func (p *process) controllers() {
 		p.watch(capacitybuffer.Watch(ctx, p.views, provisioning.Trigger))
 	}
 	p.watch(disrupt.Watch(ctx, p.views, disrupting.Trigger, func(node *corev1.Node) {
-		disruptor.Late(node)
+		disruptor.ReportFault(node)
 		disrupting.Hurry(string(node.UID), nil)
 	}))
 

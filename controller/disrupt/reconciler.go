@@ -62,7 +62,7 @@ type Reconciler struct {
 	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
 	bare   map[types.UID]time.Time
 	checks checks
-	late   lateNodes
+	faults reportedFaults
 	// began is when this process made its first pass, and seen holds the disruptions in progress of which it has known a
 	// replacement.
 	began time.Time
@@ -74,7 +74,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(config Config) *Reconciler {
-	return &Reconciler{Config: config, late: lateNodes{clock: config.Cluster.Clock}}
+	return &Reconciler{Config: config, faults: reportedFaults{clock: config.Cluster.Clock}}
 }
 
 // Reconcile makes one pass: go on with what is in progress, take back what an earlier pass began and nobody wants any

@@ -132,8 +132,8 @@ func TestAnEarlierDeadlineStays(t *testing.T) {
 	w.goneBy(w.Clock.Now().Add(-time.Hour))
 }
 
-// A pass begins up to a second after a kubelet has said that its node is broken, and the kubelet may report Ready again by then. Nobody
-// remembers for ever.
+// A pass begins up to a second after a kubelet has reported a fault, and the kubelet may report Ready again by then. The report counts for
+// some seconds.
 func TestAFaultThatIsTakenBackBeforeThePassLooksCounts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestAFaultThatIsTakenBackBeforeThePassLooksCounts(t *testing.T) {
 			t.Parallel()
 			w := newRepairWorld(t, nil)
 			_, node := get(w.World, "general-a")
-			w.reconciler.Late(node)
+			w.reconciler.ReportFault(node)
 			w.heal()
 			w.Clock.Step(c.later)
 			w.pass()

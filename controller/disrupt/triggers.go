@@ -15,9 +15,9 @@ import (
 )
 
 // Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
-// gone or needs less, a claim or a pool has changed, a node has another condition, a pause begins or ends. It calls late instead for a node
-// that has been broken for longer than anybody said: its repair may be due, and its kubelet may report Ready again at once.
-func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string), late func(*corev1.Node)) error {
+// gone or needs less, a claim or a pool has changed, a node has another condition, a pause begins or ends. It calls fault instead for a node whose
+// kubelet reports a fault that is older than anybody knew: a repair may be due, and the kubelet may report Ready again at once.
+func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string), fault func(*corev1.Node)) error {
 	told := func(o any) {
 		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 			o = missed.Obj
@@ -40,9 +40,9 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 		}},
 		{&corev1.Node{}, toolscache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(old, o any) {
-				switch changed, since := conditionsChanged(old.(*corev1.Node), o.(*corev1.Node)); {
-				case since:
-					late(o.(*corev1.Node))
+				switch changed, late := conditionsChanged(old.(*corev1.Node), o.(*corev1.Node)); {
+				case late:
+					fault(o.(*corev1.Node))
 				case changed:
 					told(o)
 				}
