@@ -38,7 +38,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 	if f == nil || s.p.stopped() {
 		return nil
 	}
-	s.look(effort * looks)
+	s.look(effort * looksPerComparison)
 	m.prove(s, bins, f.Value)
 	s.chargeAll(bins, -1)
 	var better []*openBin

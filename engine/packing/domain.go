@@ -45,7 +45,7 @@ func (s *solver) choicesOf(c, l int) []domainChoice {
 	return ls.spots
 }
 
-// sameChoices are those of an earlier level of the class that differs from this one in nothing that choices depend on; nil for none.
+// sameChoices returns the choices of an earlier level of the class with the same view, ways and sets; nil if there is none.
 func (s *solver) sameChoices(c, l int) []domainChoice {
 	if len(s.p.Layout.Residents) > 0 {
 		return nil
@@ -59,7 +59,7 @@ func (s *solver) sameChoices(c, l int) []domainChoice {
 	return nil
 }
 
-// waysIn is what is left of the level's ways in one domain; nil if that is nothing.
+// waysIn returns the part of the level's ways that lies in one domain; nil if there is none.
 func (s *solver) waysIn(c, l, spot int) *Ways {
 	return s.narrowed(s.p.Classes[c].Levels[l].Ways, s.classes[c].levels[l].view, spot)
 }
@@ -80,21 +80,21 @@ type saleKey struct {
 	shape int
 }
 
-// sale is where machines for a request can be bought before anything is.
+// sale says in which domains of a view a machine for a request can be bought, before the solver has bought any machine.
 type sale struct {
-	// domains says, for each domain of the view, whether some listed option holds the request, and the rank of the heaviest pool that has
-	// one.
-	domains []sold
-	// rates, once they are asked for, holds the least that an option of each domain asks for the share of it that the request takes up.
+	domains []sold // of each domain of the view
+	// rates holds, for each domain, the least price of an option there times the share of the option that the request takes up. It is nil
+	// until somebody asks.
 	rates []float64
 }
 
+// sold says whether some listed option of a domain holds the request, and the rank of the heaviest pool that has one.
 type sold struct {
 	tier int
 	ok   bool
 }
 
-// sold is where machines for a pod of the class can be bought at the level.
+// sold returns the sale for a pod of the class at the level.
 func (s *solver) sold(c, l int) *sale {
 	s.prepare(c, l)
 	f := s.lessons.frame
@@ -103,7 +103,7 @@ func (s *solver) sold(c, l int) *sale {
 	return f.saleOf(s, c, l)
 }
 
-// rates are those of the sale.
+// rates returns the rates of that sale.
 func (s *solver) rates(c, l int) []float64 {
 	s.prepare(c, l)
 	f := s.lessons.frame
@@ -135,7 +135,7 @@ func (f *frame) saleOf(s *solver, c, l int) *sale {
 	return out
 }
 
-// sells looks for a listed option that holds the request, among some that are in the order of a view.
+// sells looks for a listed option that holds the request. The options are in the order of a view.
 func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (out sold) {
 	for _, at := range slices.Backward(options) { // dear ones are large: most pods fit the first
 		sh := &f.pools[at.pool]
@@ -151,7 +151,7 @@ func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (o
 	return out
 }
 
-// affordable reports whether limits and quotas leave room for one machine of the option before anything is bought.
+// affordable reports whether limits and quotas have room for one machine of the option while no machine is bought yet.
 func (f *frame) affordable(at offered) bool {
 	sh := &f.pools[at.pool]
 	option := &sh.Options[at.option]
@@ -227,7 +227,7 @@ func leastRate(rates []float64, spots []domainChoice) float64 {
 	return least
 }
 
-// unwanted holds the domains in which not every class that wants to be with this one can be.
+// unwanted holds the domains that the class should avoid, because another class has to run beside its pods and can have no machine there.
 func (s *solver) unwanted(c, l int) bitset.Set {
 	v, out := s.classes[c].levels[l].view, bitset.Set(nil)
 	for _, set := range s.classes[c].levels[l].rules.Sets {
@@ -239,7 +239,7 @@ func (s *solver) unwanted(c, l int) bitset.Set {
 	return out
 }
 
-// unwantedFor adds the domains in which some class other than c of those that want to be with pods of the set cannot be.
+// unwantedFor adds the domains in which some class other than c, which has to run beside pods of the set, can have no machine.
 func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
 	u := s.unservedOf(set)
 	if u == nil {
@@ -262,15 +262,15 @@ func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
 	return out
 }
 
-// unserved holds, for each domain of a set's own keys, up to two classes that want to be with pods of the set and cannot be there: no machine
-// can be bought for them, and no node has room.
+// unserved says of a set which classes have to run beside its pods, and in which domains these classes can have no machine: none can be
+// bought, and no node has room.
 type unserved struct {
-	view    *view
-	classes [][]int
-	where   map[*view][]int // of each domain of another view, that which it is part of
+	view    *view           // of the set's own keys
+	classes [][]int         // of each domain, two at most
+	where   map[*view][]int // see view.spotsOf
 }
 
-// unservedOf is nil for a set all of whose dependants can be in all domains.
+// unservedOf returns nil if all dependants of the set can have a machine in all domains.
 func (s *solver) unservedOf(set int) *unserved {
 	if out, known := s.unserved[set]; known {
 		return out
@@ -315,7 +315,8 @@ func (s *solver) unservedOf(set int) *unserved {
 	return out
 }
 
-// soldIn reports for each domain of the view, of some of the keys that the dependant minds, whether a machine for it can be bought there.
+// soldIn reports for each domain of a view whether a machine for the dependant can be bought there. The dependant's own view has all of
+// the view's keys.
 func (s *solver) soldIn(f dependant, v *view) []bool {
 	out := make([]bool, len(v.domains))
 	own := s.classes[f.class].levels[f.level].view
@@ -329,7 +330,7 @@ func (s *solver) soldIn(f dependant, v *view) []bool {
 	return v.alike(out)
 }
 
-// roomIn reports for each domain of the view whether some node there has room for the dependant.
+// roomIn reports for each domain of a view whether some node there has room for the dependant.
 func (s *solver) roomIn(f dependant, v *view) []bool {
 	out := make([]bool, len(v.domains))
 	nodes := s.p.Classes[f.class].Levels[f.level].Nodes

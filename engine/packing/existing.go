@@ -78,7 +78,7 @@ func (s *solver) fillNodes() []nodeLoad {
 	}
 	p.Supplies = s.suppliesOf(pools, ways)
 	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
-	s.look(effort * looks)
+	s.look(effort * looksPerComparison)
 	f := bound.Of(&p).Fillings(effort)
 	price := 0.0
 	for i := range s.machines {

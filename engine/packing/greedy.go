@@ -290,19 +290,19 @@ func (s *solver) use(units int) {
 	}
 }
 
-// looks are as long as a comparison: a look is at a rule, an option or a domain, of which placing looks at many.
-const looks = 32
+// looksPerComparison is how many looks take as long as one comparison. A look is at one rule, option or domain.
+const looksPerComparison = 32
 
-// look counts what placing looks at: it is done in any case, and spends no effort.
+// look counts what placing looks at. Placing does so in any case, so that looks spend no effort.
 func (s *solver) look(n int) {
 	s.p.looked.Add(int64(n))
 	s.looks += int64(n)
 	if s.p.Work == nil {
 		return
 	}
-	s.looked += n
-	s.p.Work.Add(int64(s.looked / (Comparisons * looks)))
-	s.looked %= Comparisons * looks
+	s.uncharged += n
+	s.p.Work.Add(int64(s.uncharged / (Comparisons * looksPerComparison)))
+	s.uncharged %= Comparisons * looksPerComparison
 }
 
 // scan spends the effort that a number of comparisons is.

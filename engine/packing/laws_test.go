@@ -94,7 +94,7 @@ func TestNeitherThreadsNorTimeShow(t *testing.T) {
 	}
 }
 
-// Placing ends once it has looked at as much as it may, and says so. Pods may be left then, but those that have a place have a right one.
+// A solver that reaches MostLooks ends early and says so. It may leave pods without a place then, but each pod that it places meets its rules.
 func TestPlacingThatEndsEarlyPutsNoPodWhereItMayNotBe(t *testing.T) {
 	t.Parallel()
 	exhausted := 0

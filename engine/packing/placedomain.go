@@ -17,7 +17,7 @@ type domainChoice struct {
 	wanted bool       // dependants can come along
 }
 
-// hostIn is what the level's rules for single machines are in the domain.
+// hostIn returns the level's rules for single machines, as they are in the domain.
 func (ls *levelState) hostIn(choice domainChoice) *hostRules { return cmp.Or(choice.beside, ls.host) }
 
 // isShut reports whether nobody has opened the place's domain when it could be.

@@ -31,8 +31,8 @@ type Problem struct {
 	Things int
 	// Effort is how many patterns may be built to make the first solution cheaper.
 	Effort int
-	// MostLooks bounds what placing may look at, in looks: once the first round has looked at more, pods that have no place yet get none,
-	// and no further round begins. 0 is no bound.
+	// MostLooks bounds how many rules, options and domains placing may look at. Beyond it, pods without a place get none, and no further
+	// round begins. 0 means no bound.
 	MostLooks int64
 	looked    *atomic.Int64
 	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what placing looks at in
@@ -57,7 +57,7 @@ type Problem struct {
 
 func (p *Problem) stopped() bool { return p.Stop != nil && p.Stop() }
 
-// spent reports whether placing has looked at more than it may.
+// spent reports whether placing has reached MostLooks.
 func (p *Problem) spent() bool { return p.MostLooks > 0 && p.looked.Load() > p.MostLooks }
 
 // Class is a number of pods that are alike in everything that matters here.
@@ -197,7 +197,7 @@ type Solution struct {
 	New     []Machine
 	// Left holds the pods of each class that nothing can run.
 	Left [][]int
-	// Exhausted says that the problem is too large for MostLooks: pods in Left may have a place.
+	// Exhausted says that MostLooks was reached too early: a pod in Left might have a place.
 	Exhausted bool
 	// Order lists every placed pod, in an order in which each meets its rules when those before it are there.
 	Order []Pod

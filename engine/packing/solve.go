@@ -212,13 +212,14 @@ type solver struct {
 	low      []float64 // of the supply that is being bought on
 	effort   int
 	scanned  int   // comparisons that are not charged yet
-	looks    int64 // what placing has looked at
-	looked   int   // the same, of what is not charged but counted
+	looks    int64 // of this round
+	// uncharged are looks that are too few for a unit of Work.
+	uncharged int
 	// selections holds what has been found out about lists of options; each thread has its own.
 	selections map[string]*selection
 	broken     bool // a lesson was learned that makes this round's plan wrong
 	complete   bool // every machine is among the nodes
-	exhausted  bool // pods have no place, or a wrong one, because placing has looked at more than it may
+	exhausted  bool // the looks were used up before each pod had a right place
 }
 
 type dependant struct{ class, level int }
@@ -274,12 +275,12 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	return s
 }
 
-// viewOf is the view of some label keys, ascending.
+// viewOf returns the view of some label keys, which are in ascending order.
 func (s *solver) viewOf(keys []int) *view {
 	return s.lessons.frame.views.of(s.p, s.lessons.frame.pools, keys)
 }
 
-// frame is what all rounds of a problem have in common, also those that run at a time.
+// frame is what all rounds of a problem share. Several rounds may run at the same time.
 type frame struct {
 	pools     []supplyPool
 	quotas    []int

@@ -16,10 +16,11 @@ type view struct {
 	spotOf []int
 	// domains holds each domain as a place: the other keys are nowhere.
 	domains []topology.Place
-	// options holds, for each domain, the options there: of each pool those that are listed first, cheapest first. Offers is how many they are.
+	// options lists, for each domain, the options of all pools there; a pool's listed options come first, the cheapest before the others.
+	// offers is their number.
 	options [][]offered
 	offers  int
-	// partly marks domains that lack the value of a key: a place there counts as one of any domain that has the other values.
+	// partly lists domains that lack a value of some key.
 	partly []int
 }
 
@@ -87,7 +88,7 @@ func newView(p *Problem, pools []supplyPool, keys []int) *view {
 	return v
 }
 
-// domainOf is the place without the keys that the view does not tell apart.
+// domainOf returns the place with the view's keys alone.
 func (v *view) domainOf(place topology.Place) topology.Place {
 	domain := make(topology.Place, len(place))
 	for k := range domain {
@@ -134,7 +135,7 @@ func (v *view) narrowed(pools []supplyPool, ways *Ways, spot int) *Ways {
 	return out
 }
 
-// spotsOf maps each domain of another view, which tells all keys of this one apart, to the domain that it is part of.
+// spotsOf returns, for each domain of another view, the domain of this one that contains it. The other view has all keys of this one.
 func (v *view) spotsOf(other *view) []int {
 	out := make([]int, len(other.domains))
 	for place, spot := range other.spotOf {
@@ -143,7 +144,8 @@ func (v *view) spotsOf(other *view) []int {
 	return out
 }
 
-// alike has domains that lack a key's value count as every domain from which they differ in that alone.
+// alike completes an answer for domains that lack a value of some key: it is yes there if it is yes in some domain that has the same
+// values of the other keys.
 func (v *view) alike(in []bool) []bool {
 	for _, part := range v.partly {
 		for at, domain := range v.domains {

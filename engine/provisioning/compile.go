@@ -96,7 +96,7 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	return readProblem(s, opt, pods, t, 1)
 }
 
-// readProblem lets the pods ask for one part in so many of what they may.
+// readProblem is ReadProblem with less room for rules: one part in so many.
 func readProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial, parts int) *Problem {
 	p := &Problem{parts: parts, Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
 		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{}}

@@ -34,9 +34,10 @@ const (
 	ofAll = 10
 )
 
-// Placing may look at baseLooks rules, options and domains, and at podLooks for each pod: 100,000 pods with the usual constraints take a
-// third of the first. What it looks at depends on how constraints meet, which nobody can tell before. So where that is not enough, the
-// problem is solved anew with fewer constraints: pods may ask for one part in fewerParts, then for one in as many again.
+// While pods are placed, the packing looks at rules, options and domains. How many depends on which constraints meet, and shows only then.
+// A problem may take baseLooks and podLooks for each pod; 100,000 pods with the usual constraints take three million. A problem that takes
+// more is solved again with less room for rules, so that the namespaces that ask for most are refused: first with one part in fewerParts of
+// mostRules and mostMeetings, then with one part in leastParts.
 const (
 	baseLooks  = 10_000_000
 	podLooks   = 50_000
@@ -52,7 +53,8 @@ func (p *Problem) mostLooks() int64 {
 	return int64(baseLooks + podLooks*n)
 }
 
-// solveWithin solves the problem. If it is too large for what placing may look at, pods that ask for much are left out.
+// solveWithin solves the problem. If the problem takes too many looks, it returns a smaller one, without pods that ask for most, and the
+// solution of that.
 func solveWithin(p *Problem, s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
 	p.Model()
 	solution := packing.Solve(p.Packing)

@@ -36,7 +36,7 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
 	t.Parallel()
 	// Of all kinds disks take most time for a unit: 0.44 s and 0.05 units a byte for a megabyte, so that a second is 0.12 of them.
-	// To find out that some mixture is too large takes a fifth of a second, however few bytes it has.
+	// The solver needs up to a fifth of a second to find out that a mixture is too large, however few bytes the mixture has.
 	const unitsPerByte, least, textPerPod = 0.12, 24_000, 2500
 	kinds := workload.HostileKinds()
 	all := len(kinds) + 4
@@ -76,7 +76,7 @@ func unplacedIn(plan *engine.Plan, namespace string) (n int) {
 	return n
 }
 
-// Six pods that want six instance types can be divided among EC2's in more ways than anybody can try.
+// There are more ways to divide six pods among EC2's instance types than a search can try: it ends, and the pods have a plan.
 func TestFewPodsThatSpreadOverThousandsOfDomainsHaveAPlan(t *testing.T) {
 	t.Parallel()
 	const pods, most = 6, 24_000

@@ -349,7 +349,7 @@ func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff 
 	return out
 }
 
-// oneOf gives ways that admit the same a single address: the packing works out once where they lead.
+// oneOf returns one pointer for all ways that admit the same options, so that the packing evaluates them once.
 func (p *Problem) oneOf(ways *packing.Ways) *packing.Ways {
 	var text []byte
 	for i := range ways.Pools {
