@@ -142,7 +142,7 @@ func dashboardPort(listener net.Listener, handler http.Handler) serving.Port {
 	return serving.Port{Name: "tenon dashboard", Listener: listener, Routes: []serving.Route{{Pattern: "/", Limits: pageLimits, Handler: handler}}}
 }
 
-// addressWithToken is what a browser opens. All users of this machine reach its loopback; those who were not told the token see nothing.
+// addressWithToken is the address that a browser opens. All users of this machine reach its loopback, and the token keeps the others out.
 func addressWithToken(listener net.Listener, token string) string {
 	return "http://" + listener.Addr().String() + "/?token=" + token
 }
@@ -189,8 +189,8 @@ func (o *dashboardOptions) writeExport(ctx context.Context, source dashboard.Sou
 	return nil
 }
 
-// check says what is wrong with the flags. The page shows the names of everything in the cluster, so that one flag alone does not open it
-// to other machines.
+// check says what is wrong with the flags. The page shows the names of everything in the cluster, so other machines reach it only if two
+// flags say so.
 func (o *dashboardOptions) check() error {
 	if o.every < time.Second {
 		return fmt.Errorf("--every %s: it is at least 1s", o.every)

@@ -37,7 +37,7 @@ type endpoints struct {
 	pageHandler    atomic.Pointer[http.Handler]
 }
 
-// loopback is where a controller that runs in no pod takes its ports, unless it is told otherwise: its machine is somebody's own.
+// loopback is the address on which a controller outside a pod listens by default, because it runs on a user's own machine.
 const loopback = "127.0.0.1"
 
 // listen takes the ports. A port that is taken is an error: another controller is running here.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tokenQuery is the part of the page's address that has the token.
+// tokenQuery is the query parameter with the token.
 const tokenQuery = "token"
 
 // withToken answers only requests that show the token: in the address, as a cookie that the first such request sets, or as a bearer's. So
@@ -39,7 +39,7 @@ func withToken(token string, next http.Handler) http.Handler {
 	})
 }
 
-// tokenCookie is what the cookie with the token is called. Browsers send the cookies of a host to all of its ports, so the name has the port.
+// tokenCookie is the name of the cookie with the token. Browsers send the cookies of a host to all of its ports, so the name has the port.
 func tokenCookie(r *http.Request) string {
 	_, port, _ := net.SplitHostPort(r.Host) // none is one of its own
 	return "tenon-dashboard-" + port
@@ -54,7 +54,7 @@ func hasCookie(r *http.Request, name, token string) bool {
 	return false
 }
 
-// isToken compares in a time that tells nothing of the token.
+// isToken compares in constant time, so that nobody can guess the token byte by byte.
 func isToken(given, token string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }

@@ -103,7 +103,7 @@ func (l *ledger) of(uid types.UID) *v1.NodeClaim {
 	return l.claims[uid]
 }
 
-// first is the claim that was made first, as it was last.
+// first returns the oldest claim in its latest state.
 func (l *ledger) first(t testing.TB) *v1.NodeClaim {
 	t.Helper()
 	claims := l.all(t)

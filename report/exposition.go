@@ -16,8 +16,8 @@ import (
 const (
 	// expositionEvery is how old an exposition becomes before a scrape makes a new one.
 	expositionEvery = 2 * time.Second
-	// expositionRest is how many times as long as an exposition took to make it is kept at least: the metrics of a large cluster take at
-	// most a tenth of one core, however often somebody asks.
+	// An exposition is kept for at least expositionRest times as long as it took to make. So the metrics of a large cluster take at most a
+	// tenth of one core, however often Prometheus asks.
 	expositionRest = 10
 	// protobufType is the only format beside text that is served, because Prometheus asks for it if native histograms are on.
 	protobufType = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/serving"
 )
 
-// patience is for a server that does the wrong thing: no test waits for it otherwise.
+// patience bounds how long a test waits for a server that does not answer.
 const patience = 20 * time.Second
 
 func must(t *testing.T, err error) {

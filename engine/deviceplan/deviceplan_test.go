@@ -34,8 +34,8 @@ func silentNode(t *testing.T, ready string, more ...string) *engine.Snapshot {
 	}, more...)...)
 }
 
-// Reading a selector takes milliseconds, and whoever makes claims can write any number: those of one namespace beyond a hundred are
-// refused, and others have their devices.
+// A namespace whose claims have hundreds of selectors has a hundred of them compiled. Its other claims are refused, and pods of other
+// namespaces get their devices.
 func TestSelectorsOfOneNamespaceDoNotKeepOthersWaiting(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com)", "deviceclass gpu driver=gpu.example.com", "pod a cpu=1 devices=(class=gpu)")

@@ -56,11 +56,11 @@ type failure struct {
 	device     string
 }
 
-// mostExpressions is how many different selectors the claims of one namespace may have in one plan: to read one for the first time takes
-// milliseconds, and who may make claims can write any number.
+// mostExpressions is how many different selectors the claims of one namespace may have in one plan. Compiling a selector takes milliseconds,
+// and a user who may create claims can write any number.
 const mostExpressions = 100
 
-// refuseExpressions refuses kinds of claims beyond those: of each namespace those that come first by what they ask for have room.
+// refuseExpressions refuses the claims of a namespace that have further selectors. Claims have room in the order of p.kinds.
 func (p *Plan) refuseExpressions() {
 	room, all := map[string]map[string]bool{}, map[string]map[string]bool{} // by namespace
 	add := func(to map[string]map[string]bool, namespace string, expressions []string) {

@@ -20,8 +20,8 @@ type catalog struct {
 	// values are those that types and offerings have for each label.
 	values map[string][]string
 	known  map[[2]string]bool // the same, by key and value
-	// several are the labels of which some type can turn out with one of several values, in order; tables are those of pools, by name and by
-	// which of these labels the problem tells apart.
+	// several lists, in order, the labels that have several values on one type, such as its operating systems: a machine of the type gets one
+	// of them. tables are by Pool.tableName.
 	several []string
 	tables  map[string]*table
 	pass    uint64 // the last call that asked

@@ -49,8 +49,8 @@ func TestACacheForgetsPoolsThatAreGone(t *testing.T) {
 	}
 }
 
-// A type that can turn out with one of two operating systems has other options for a problem that tells these apart, and the same ones for
-// each that does not.
+// A type with two operating systems has two options in a problem that distinguishes these, and one in any other. Problems of the same kind
+// share the list.
 func TestOptionsAreListedOnceForProblemsThatTellTheSameApart(t *testing.T) {
 	t.Parallel()
 	class := engine.Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}

@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// table lists the options of a pool as far as they follow from its catalog and from what it requires itself. It is the same for every
-// problem that tells the same ways apart in which types can turn out, and kept with the catalog.
+// table lists the options of a pool as far as they follow from its catalog and from the pool's own requirements. It is kept with the
+// catalog, because most problems have the same.
 type table struct {
 	rules    optionRules
 	overhead float64 // of every node, in the prices of model
@@ -62,7 +62,8 @@ func (m *Pool) table() *table {
 	return t
 }
 
-// tableName tells the tables of a catalog apart, as far as labels that a type has several values of are concerned.
+// tableName names the pool and, of the labels that have several values on one type, those that the problem distinguishes: they decide how
+// many options a type has.
 func (m *Pool) tableName() string {
 	name := m.NodePool.Name
 	for _, key := range m.catalog.several {

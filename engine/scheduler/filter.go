@@ -25,8 +25,8 @@ func (p *podInfo) isFree() bool {
 	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && p.devices == nil && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
-// attachable reports whether the node's attach limits leave room for the volumes, which are in the order of their drivers, that it has not
-// got yet.
+// attachable reports whether the node's attach limits leave room for those of the volumes that are not attached yet. The volumes are sorted
+// by driver.
 func (n *nodeInfo) attachable(volumes []volume.Attachment) bool {
 	for len(volumes) > 0 {
 		driver, more, i := volumes[0].Driver, 0, 0
