@@ -84,14 +84,20 @@ func printOrders(orders []replacement.Order) string {
 		what := strings.Join(o.Claims, " ")
 		switch o.Step {
 		case replacement.OrderFinish:
-			fmt.Fprintf(&out, "finish %s: %s\n", what, o.Reason)
+			going := slices.DeleteFunc(slices.Clone(o.Claims), func(name string) bool { return !o.Staying[name].OK() })
+			fmt.Fprintf(&out, "finish %s: %s\n", strings.Join(going, " "), o.Reason)
+			for _, name := range o.Claims {
+				if why := o.Staying[name]; !why.OK() {
+					fmt.Fprintf(&out, "  %s stays: %s\n", name, why)
+				}
+			}
 		case replacement.OrderWait:
 			fmt.Fprintf(&out, "wait %s: %s\n", what, o.Why)
 		default:
 			fmt.Fprintf(&out, "roll back %s: %s\n", cmp.Or(what, o.ID), o.Why)
-			if len(o.Surrender) > 0 {
-				fmt.Fprintf(&out, "  give up %s\n", strings.Join(o.Surrender, " "))
-			}
+		}
+		if len(o.Surrender) > 0 {
+			fmt.Fprintf(&out, "  give up %s\n", strings.Join(o.Surrender, " "))
 		}
 	}
 	if out.Len() == 0 {

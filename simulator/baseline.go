@@ -141,7 +141,7 @@ func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 	var seats []*seat
 	for _, claim := range claims {
 		s := w.seatOf(claim)
-		if s == nil || !s.alive || w.isGoing(claim.Name) {
+		if s == nil || !s.alive || isGoing(claim) {
 			continue
 		}
 		if at, tried := w.triedAt[s.node.Name]; !tried || w.clock.now.Sub(at) >= baselineRest {

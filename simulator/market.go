@@ -154,7 +154,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 // boots is as what the boot of a claim's machine is paid.
 func (w *World) boots(claim *v1.NodeClaim) CauseName {
 	switch {
-	case claim.Annotations[replacesAnnotation] != "":
+	case claim.Annotations[v1.ReplacesAnnotationKey] != "":
 		return Replacing
 	case w.meter.ledger.lost > 0:
 		w.meter.ledger.lost--

@@ -1,9 +1,7 @@
 package simulator
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -14,72 +12,53 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
-	"tenon.sh/engine/kube"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/lifecycle"
+	"tenon.sh/engine/replacement"
 )
 
-// Annotations by which claims say that they go, and what comes in their place.
-const (
-	disruptionAnnotation = "tenon.sh/disruption"
-	replacesAnnotation   = "tenon.sh/replaces"
-)
-
-// order is a disruption in progress: nodes that go once their replacements are ready.
-type order struct {
-	id           string
-	reason       v1.DisruptionReason
-	claims       []string // that go
-	replacements []string // claims that come
-	// within is how long the drains may take, nil for as long as the claims say. A repair waits for its replacements no longer.
-	within *time.Duration
-	due    time.Time // when a repair has waited long enough
-}
-
-// orderRecord is what the claims that go say of an order, replacementRecord what those say that come.
-type orderRecord struct {
-	ID           string    `json:"id"`
-	Reason       string    `json:"reason"`
-	Decided      time.Time `json:"decided"`
-	Replacements []string  `json:"replacements"`
-	Nodes        []string  `json:"nodes"`
-}
-
-type replacementRecord struct {
-	ID     string   `json:"id"`
-	Claims []string `json:"claims"`
-}
+// orderLook is how often an order is looked at though no claim changes: an order may wait too long.
+const orderLook = time.Minute
 
 // beginOrder begins a disruption. Without replacements it ends here: the claims go.
 func (w *World) beginOrder(d engine.Disruption) {
-	if d.Reason == v1.Unhealthy {
-		w.forget(d.Claims)
-	}
-	if slices.ContainsFunc(d.Claims, w.isGoing) {
-		w.violate("node %s is disrupted twice", strings.Join(d.Nodes, ", "))
-		return
+	claims := make([]*v1.NodeClaim, len(d.Claims))
+	for i, name := range d.Claims {
+		claim, ok := w.claims.get(name)
+		if !ok || isGoing(claim) {
+			w.violate("node %s is disrupted twice", strings.Join(d.Nodes, ", "))
+			return
+		}
+		claims[i] = claim
 	}
 	w.meter.decided(d)
 	w.recordMoves(d)
-	w.uids++
-	o := &order{id: fmt.Sprintf("order-%d", w.uids), reason: d.Reason, claims: slices.Clone(d.Claims), within: d.DrainWithin}
-	for _, l := range d.Replacements {
-		record := text(replacementRecord{o.id, o.claims})
-		o.replacements = append(o.replacements, w.addClaim(w.pool(l.NodePool), l, map[string]string{replacesAnnotation: record}))
+	mark := inventory.NewMark(d, claims, w.clock.now)
+	for i, l := range d.Replacements {
+		mark.Replacements[i] = w.addClaim(w.pool(l.NodePool), l, map[string]string{v1.ReplacesAnnotationKey: mark.Replaces().String()})
 	}
-	record := text(orderRecord{o.id, string(d.Reason), w.clock.now.UTC(), o.replacements, d.Nodes})
-	for _, name := range o.claims {
-		w.mark(name, d.Reason, record)
+	for _, name := range d.Claims {
+		w.mark(name, mark)
 	}
-	if len(o.replacements) == 0 {
-		w.finish(o)
+	if len(d.Replacements) == 0 {
+		w.finish(d.Reason, d.Claims, d.DrainWithin)
 		return
 	}
-	w.orders = append(w.orders, o)
-	w.ordersToWatch = true
-	if o.reason == v1.Unhealthy && o.within != nil {
-		o.due = w.clock.now.Add(*o.within)
-		w.at(o.due, func() { w.ordersToWatch = true })
+	w.orders[mark.ID] = true
+	w.lookAtOrder(mark.ID)
+	if d.DrainWithin != nil {
+		w.after(*d.DrainWithin, func() { w.ordersToWatch = true })
 	}
+}
+
+// lookAtOrder has the order looked at again and again, until it is over.
+func (w *World) lookAtOrder(id string) {
+	w.after(orderLook, func() {
+		if w.orders[id] {
+			w.ordersToWatch = true
+			w.lookAtOrder(id)
+		}
+	})
 }
 
 // recordMoves writes on the pool how many pods of each owner consolidation moves.
@@ -91,36 +70,20 @@ func (w *World) recordMoves(d engine.Disruption) {
 	}
 }
 
-// forget takes claims out of the orders that they are in: they go by themselves.
-func (w *World) forget(claims []string) {
-	for _, o := range w.orders {
-		o.claims = slices.DeleteFunc(o.claims, func(name string) bool { return slices.Contains(claims, name) })
-	}
-}
-
-func text(record any) string {
-	out, err := json.Marshal(record)
-	if err != nil {
-		panic(err) // text and times can be written
-	}
-	return string(out)
-}
-
-func (w *World) isGoing(claim string) bool {
-	c, ok := w.claims.get(claim)
-	return !ok || c.DeletionTimestamp != nil || slices.ContainsFunc(w.orders, func(o *order) bool { return slices.Contains(o.claims, claim) })
+// isGoing reports whether the claim was told to go, or goes once its replacements are ready.
+func isGoing(claim *v1.NodeClaim) bool {
+	_, marked := inventory.MarkOf(claim)
+	return marked || claim.DeletionTimestamp != nil
 }
 
 // mark writes down that a node is to go, and keeps new pods off.
-func (w *World) mark(name string, reason v1.DisruptionReason, record string) {
+func (w *World) mark(name string, mark inventory.Mark) {
 	claim, _ := w.claims.get(name)
 	claim = claim.DeepCopy()
-	claim.Annotations = maps.Clone(claim.Annotations)
-	if claim.Annotations == nil {
-		claim.Annotations = map[string]string{}
+	if len(mark.Replacements) > 0 {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionAnnotationKey, mark.String())
 	}
-	claim.Annotations[disruptionAnnotation] = record
-	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(reason), string(reason), w.clock.now)
+	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(mark.Reason), string(mark.Reason), w.clock.now)
 	w.setClaim(claim)
 	if s := w.seatOf(claim); s != nil && !slices.ContainsFunc(s.node.Spec.Taints, isDisrupted) {
 		node := s.node.DeepCopy()
@@ -129,14 +92,17 @@ func (w *World) mark(name string, reason v1.DisruptionReason, record string) {
 	}
 }
 
-// unmark takes mark back.
-func (w *World) unmark(name string) {
+// unmark takes mark back, and notes on the claim if that says something about the next attempt.
+func (w *World) unmark(name string, o replacement.Order) {
 	claim, ok := w.claims.get(name)
 	if !ok || claim.DeletionTimestamp != nil {
 		return
 	}
 	claim = claim.DeepCopy()
-	delete(claim.Annotations, disruptionAnnotation)
+	delete(claim.Annotations, v1.DisruptionAnnotationKey)
+	if failure, failed := replacement.NextFailure(claim, o.Reason, o.Why, w.clock.now); failed {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionBackoffAnnotationKey, failure)
+	}
 	v1.RemoveCondition(claim, v1.ConditionDisruptionReason, w.clock.now)
 	w.setClaim(claim)
 	if s := w.seatOf(claim); s != nil {
@@ -150,59 +116,58 @@ func isDisrupted(t corev1.Taint) bool {
 	return t.Key == v1.DisruptedTaintKey && t.Effect == corev1.TaintEffectNoSchedule
 }
 
-// watchOrders goes on with the orders whose replacements are ready, and takes those back whose replacements failed.
-func (w *World) watchOrders() {
+// watchOrders takes the next step of all orders. The baseline does not ask whether all pods have a place once the replacements are ready.
+func (w *World) watchOrders(ctx context.Context) {
 	w.ordersToWatch = false
-	for _, o := range slices.Clone(w.orders) {
-		ready, failed := 0, false
-		for _, name := range o.replacements {
-			claim, ok := w.claims.get(name)
-			failed = failed || !ok || claim.DeletionTimestamp != nil
-			ready += count(ok && v1.IsTrue(claim, v1.ConditionInitialized))
+	if len(w.orders) == 0 {
+		return
+	}
+	list := replacement.Progress(w.snapshot(ctx), w.cfg.Options, &w.progress)
+	clear(w.orders)
+	for _, o := range list {
+		if w.cfg.Policy == Baseline && o.Why.Code == engine.PodStranded {
+			o.Step = replacement.OrderFinish
 		}
-		overdue := o.reason == v1.Unhealthy && (failed || !w.clock.now.Before(o.due))
-		switch {
-		case failed && !overdue:
+		switch o.Step {
+		case replacement.OrderFinish:
+			for _, name := range o.Surrender {
+				w.deleteClaim(name, "replacement failed")
+			}
+			w.finish(o.Reason, slices.DeleteFunc(slices.Clone(o.Claims), func(name string) bool { _, stays := o.Staying[name]; return stays }), o.DrainWithin)
+			for name := range o.Staying {
+				x := o
+				x.Why = o.Staying[name]
+				w.unmark(name, x)
+			}
+		case replacement.OrderRollBack:
 			w.takeBack(o)
-		case overdue || ready == len(o.replacements):
-			w.close(o)
-			w.finish(o)
+		default:
+			w.orders[o.ID] = true
 		}
 	}
 }
 
-func (w *World) close(o *order) {
-	w.orders = slices.DeleteFunc(w.orders, func(x *order) bool { return x == o })
-}
-
 // finish lets the nodes go.
-func (w *World) finish(o *order) {
-	for _, name := range o.claims {
+func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time.Duration) {
+	for _, name := range claims {
 		if claim, ok := w.claims.get(name); ok && claim.DeletionTimestamp == nil {
-			if deadline, sooner := lifecycle.DrainDeadline(claim, o.within, w.clock.now); sooner {
+			if deadline, sooner := lifecycle.DrainDeadline(claim, within, w.clock.now); sooner {
 				claim = claim.DeepCopy()
 				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, deadline)
 				w.setClaim(claim)
 			}
 		}
-		w.deleteClaim(name, strings.ToLower(string(o.reason)))
+		w.deleteClaim(name, strings.ToLower(string(reason)))
 	}
 }
 
-// takeBack lets the nodes stay. Replacements that have begun to run pods stay too.
-func (w *World) takeBack(o *order) {
-	w.close(o)
+// takeBack lets the nodes stay, and replacements go that no pod needs.
+func (w *World) takeBack(o replacement.Order) {
 	w.meter.TakenBack++
-	for _, name := range o.claims {
-		w.unmark(name)
+	for _, name := range o.Surrender {
+		w.deleteClaim(name, "replacement failed")
 	}
-	for _, name := range o.replacements {
-		claim, ok := w.claims.get(name)
-		if !ok {
-			continue
-		}
-		if s := w.seatOf(claim); s == nil || !slices.ContainsFunc(s.units, func(u *unit) bool { return kube.IsReschedulable(u.pod) }) {
-			w.deleteClaim(name, "replacement failed")
-		}
+	for _, name := range o.Claims {
+		w.unmark(name, o)
 	}
 }

@@ -111,7 +111,7 @@ type World struct {
 	loadByKey     map[string]*load
 	labels        map[string]map[string]string
 	guards        []*guard
-	orders        []*order
+	orders        map[string]bool // the IDs of disruptions with replacements that are in progress
 	traced        map[tracedKey]*load
 	declared      map[string]int // loads of each owner of the trace, by namespace and name
 	arrived       int            // pods of the trace
@@ -136,8 +136,9 @@ type World struct {
 	scheduled, disrupted time.Time
 	again                time.Duration
 
-	cache  inventory.Cache
-	passes *engine.EarlierPasses // of disruption
+	cache    inventory.Cache
+	progress inventory.Cache       // of replacement.Progress
+	passes   *engine.EarlierPasses // of disruption
 	baseline
 	kept        []engine.Kept
 	stays       map[string]time.Time // since when nodes stay that should go, by name; with Audit
@@ -163,7 +164,7 @@ func New(cfg Config) (*World, error) {
 		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
 		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
-		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true,
+		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
 	w.meter = newMeter(w)
@@ -284,7 +285,7 @@ func (w *World) settle(ctx context.Context) {
 				w.stepClaim(ctx, name)
 			}
 		case w.ordersToWatch:
-			w.watchOrders()
+			w.watchOrders(ctx)
 		case w.unscheduled:
 			w.schedule(ctx)
 		case w.provisionNow:

@@ -32,7 +32,7 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 		}
 		claims = append(claims, view.claims[name])
 	}
-	mark := inventory.NewMark(d, claims, r.Cluster.Clock.Now())
+	mark := inventory.NewMark(d, claims, view.snapshot.Now)
 	marked, err := r.markAll(ctx, view, d.Nodes, claims, mark)
 	if err == nil {
 		err = r.Cluster.Launching(ctx, func() error { return r.replace(ctx, view, d, mark) })

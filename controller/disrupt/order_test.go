@@ -72,7 +72,7 @@ func TestEveryWriteMayBeTheLastOne(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for n := 1; ; n++ {
 			w := newOrderWorld(t)
-			if !crashAt(w, n, lost) {
+			if !crashAt(w, n, lost, nothing) {
 				if n < 10 {
 					t.Errorf("only %d writes", n)
 				}
@@ -82,11 +82,36 @@ func TestEveryWriteMayBeTheLastOne(t *testing.T) {
 	}
 }
 
-// crashAt begins, ends the process at the n-th write and goes on with a new one. It reports whether there were as many.
-func crashAt(w *orderWorld, n int, lost bool) (crashed bool) {
+func nothing() {}
+
+// The same if one of the two nodes has to stay.
+func TestEveryWriteMayBeTheLastOneOfAnOrderThatGoesInPart(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		for n := 1; ; n++ {
+			w := newOrderWorld(t)
+			w.inPart = true
+			if !crashAt(w, n, lost, func() { w.Put(clustertest.Bound("late", "2900m", "general-a")) }) {
+				if b, _ := w.get("general-b"); b != nil {
+					t.Error("general-b stays though its pod has a place")
+				}
+				if n < 10 {
+					t.Errorf("only %d writes", n)
+				}
+				break
+			}
+		}
+	}
+}
+
+// crashAt begins, ends the process at the n-th write and goes on with a new one. Meanwhile is called once the disruption has begun. It reports
+// whether there were as many writes.
+func crashAt(w *orderWorld, n int, lost bool, meanwhile func()) (crashed bool) {
 	w.Helper()
 	w.crashAt, w.lost = n, lost
 	_ = w.begin()
+	w.outside = true
+	meanwhile()
 	w.world()
 	for range 10 {
 		if w.writes >= n {
@@ -113,7 +138,7 @@ func TestEveryWriteMayBeTheLastOneOnARealServer(t *testing.T) {
 		more := true
 		for n := 1; more; n++ {
 			t.Run(fmt.Sprintf("write %d lost %v", n, lost), func(t *testing.T) {
-				more = crashAt(newServerWorld(t, fmt.Sprintf("crash-%d-%v", n, lost)), n, lost)
+				more = crashAt(newServerWorld(t, fmt.Sprintf("crash-%d-%v", n, lost)), n, lost, nothing)
 			})
 			if t.Failed() {
 				return
@@ -296,17 +321,22 @@ func TestAPodThatLandsJustBeforeTheTaintIsSeen(t *testing.T) {
 	}
 }
 
-func TestAPodForWhichThereIsNoRoomKeepsTheNodes(t *testing.T) {
+func TestAPodForWhichThereIsNoRoomKeepsItsNode(t *testing.T) {
 	t.Parallel()
 	w := newOrderWorld(t)
 	w.Must(w.begin())
 	w.world()
-	w.outside = true
+	w.outside, w.inPart = true, true
 	w.Put(clustertest.Bound("late", "2900m", "general-a"))
 	w.outside = false
 	w.settles()
-	if claim, _ := w.get("general-a"); claim == nil {
-		t.Error("the node went, and the pod has no place")
+	a, node := w.get("general-a")
+	b, _ := w.get("general-b")
+	if a == nil || closed(node) || b != nil || w.replacement() == nil {
+		t.Error("the replacement has room for the pod of general-b only, so general-a has to stay")
+	}
+	if w.Events()["Node DisruptionBlocked"] == 0 {
+		t.Error("nobody is told that a node stays")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,11 +47,11 @@ func (r *Reconciler) look(view *view, orders []replacement.Order) {
 // failure is why an order is taken back, as far as that says something about replacements in general: one that an earlier
 // process has begun, and of which nobody here has seen a replacement, may have ended with that process before it asked for
 // any. If they cannot be had, the next attempt will tell.
-func (r *Reconciler) failure(o replacement.Order) engine.Reason {
-	if o.Why.Code == engine.ReplacementGone && !r.seen[o.ID] {
+func (r *Reconciler) failure(o replacement.Order, why engine.Reason) engine.Reason {
+	if why.Code == engine.ReplacementGone && !r.seen[o.ID] {
 		return engine.Reason{}
 	}
-	return o.Why
+	return why
 }
 
 func (r *Reconciler) step(ctx context.Context, view *view, o replacement.Order) error {
@@ -81,10 +80,13 @@ func (r *Reconciler) closeAll(ctx context.Context, view *view, o replacement.Ord
 	return unexpected(errs)
 }
 
-// finish deletes the claims of an order whose replacements are ready. First the nodes are closed and their pods listed
+// finish deletes the claims of an order whose replacements are ready, and releases those that stay. First the nodes are closed and their pods listed
 // from the API server itself: if one has come that the decision did not know of, the next pass decides anew, unless the machine
 // is broken.
 func (r *Reconciler) finish(ctx context.Context, view *view, o replacement.Order) error {
+	if gone, err := r.areGone(ctx, o.Gone); err != nil || !gone {
+		return err
+	}
 	if err := r.closeAll(ctx, view, o); err != nil {
 		return err
 	}
@@ -111,47 +113,75 @@ func (r *Reconciler) finish(ctx context.Context, view *view, o replacement.Order
 		}
 	}
 	r.each(len(o.Claims), func(i int) {
-		claim := view.claims[o.Claims[i]]
-		var within *time.Duration
-		if mark, ok := inventory.MarkOf(claim); ok && mark.DrainWithin != nil {
-			within = &mark.DrainWithin.Duration
+		if !o.Staying[o.Claims[i]].OK() {
+			return
 		}
-		if claim, errs[i] = r.limitDrain(ctx, claim, within); errs[i] != nil {
+		claim := view.claims[o.Claims[i]]
+		if claim, errs[i] = r.limitDrain(ctx, claim, o.DrainWithin); errs[i] != nil {
 			return
 		}
 		if errs[i] = r.Cluster.DeleteClaim(ctx, claim); errs[i] == nil {
-			r.tellDeleted(ctx, view, view.node(o.Nodes[i]), claim, o.Reason, within, pods[i])
+			r.tellDeleted(ctx, view, view.node(o.Nodes[i]), claim, o.Reason, o.DrainWithin, pods[i])
 		}
 	})
-	return unexpected(errs)
+	if len(o.Staying)+len(o.Surrender) == 0 || errors.Join(errs...) != nil { // what is left of the order is looked at again
+		return unexpected(errs)
+	}
+	return r.giveUp(ctx, view, o, o.Staying)
 }
 
-// rollBack takes an order back: replacements that nobody uses go, the nodes take pods again, and last the marks go.
+// areGone asks the API server itself whether none of the claims exists: after a restart the watch may be behind.
+func (r *Reconciler) areGone(ctx context.Context, claims []string) (bool, error) {
+	for _, name := range claims {
+		if there, err := r.Cluster.ClaimExists(ctx, name); err != nil || there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// rollBack takes an order back.
 func (r *Reconciler) rollBack(ctx context.Context, view *view, o replacement.Order) error {
 	if o.Why.Code == engine.ReplacementGone {
-		// Only the API server itself can say that: after a restart the watch may be behind.
-		there, err := r.Cluster.ClaimExists(ctx, o.Why.Need)
-		if err != nil || there {
+		if gone, err := r.areGone(ctx, []string{o.Why.Need}); err != nil || !gone {
 			return err
 		}
 	}
+	staying := map[string]engine.Reason{}
+	for _, name := range o.Claims {
+		staying[name] = o.Why
+	}
+	return r.giveUp(ctx, view, o, staying)
+}
+
+// giveUp lets claims of an order stay: replacements that nobody uses go, the nodes take pods again, and last the marks go.
+func (r *Reconciler) giveUp(ctx context.Context, view *view, o replacement.Order, staying map[string]engine.Reason) error {
 	errs := make([]error, len(o.Surrender))
 	r.each(len(o.Surrender), func(i int) { errs[i] = r.surrender(ctx, view, o.Surrender[i], o.ID) })
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("took disruption back", "id", o.ID, "nodes", o.Nodes, "NodeClaims", o.Claims, "why", o.Why.String(), "surrendered", o.Surrender)
+	var why []string
+	for _, name := range o.Claims {
+		if reason := staying[name]; !reason.OK() {
+			why = append(why, name+": "+reason.String())
+		}
+	}
+	log.FromContext(ctx).Info("took disruption back", "id", o.ID, "why", why, "surrendered", o.Surrender)
 	errs = make([]error, len(o.Claims))
 	r.each(len(o.Claims), func(i int) {
-		claim := view.claims[o.Claims[i]]
-		node := view.node(o.Nodes[i])
-		if errs[i] = r.release(ctx, node, claim, o.Reason, r.failure(o)); errs[i] == nil {
-			r.Recorder.Publish(report.TakenBack(node, claim, o.Why)...)
-			r.Recorder.Publish(report.Rejected([]*corev1.Node{node}, []*v1.NodeClaim{claim}, o.Reason, o.Why)...)
+		claim, node := view.claims[o.Claims[i]], view.node(o.Nodes[i])
+		why := staying[o.Claims[i]]
+		if why.OK() {
+			return
+		}
+		if errs[i] = r.release(ctx, node, claim, o.Reason, r.failure(o, why)); errs[i] == nil {
+			r.Recorder.Publish(report.TakenBack(node, claim, why)...)
+			r.Recorder.Publish(report.Rejected([]*corev1.Node{node}, []*v1.NodeClaim{claim}, o.Reason, why)...)
 		}
 	})
-	if len(o.Claims) > 0 && len(o.Starting) > 0 && errors.Join(errs...) == nil {
-		r.Metrics.QueueFailed("replace", o.Reason, len(o.Starting))
+	if failed := len(o.Starting) + len(o.Gone); len(o.Claims) > 0 && failed > 0 && errors.Join(errs...) == nil {
+		r.Metrics.QueueFailed("replace", o.Reason, failed)
 	}
 	return unexpected(errs)
 }

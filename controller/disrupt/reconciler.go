@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 // CarryOut does what the plan wants in the cluster that the snapshot shows, and goes on with what is in progress there.
 func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *engine.Plan) error {
 	if r.began.IsZero() {
-		r.began = r.Cluster.Clock.Now()
+		r.began = snap.Now
 	}
 	view := newView(snap)
 	r.tellChurn(ctx, view)

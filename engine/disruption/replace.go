@@ -13,6 +13,7 @@ import (
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
+	"tenon.sh/engine/replacement"
 )
 
 // method is one way to choose and remove nodes that need not be empty.
@@ -30,13 +31,6 @@ type method struct {
 	// drainWithin is how long the drain may take, nil to leave it to the claim.
 	drainWithin func(h *inventory.Machine) *time.Duration
 }
-
-// Machines that are planned together may come to depend on one another's replacements, and one that fails takes all of them
-// back. So they are planned in groups: of groupSize, or larger ones if that makes more than mostGroups of them.
-const (
-	groupSize  = 16
-	mostGroups = 8
-)
 
 // mostTrials bounds the trials of one method, so that nodes that cannot be replaced do not make a pass endless.
 const mostTrials = 40
@@ -60,11 +54,7 @@ func (d *planner) execute(candidates []*inventory.Machine, m method) {
 		if len(chosen) == 0 {
 			return
 		}
-		stayed := 0
-		for group := range slices.Chunk(chosen, max(groupSize, (len(chosen)+mostGroups-1)/mostGroups)) {
-			stayed += d.settle(group, m, &trials)
-		}
-		if stayed == 0 {
+		if d.settle(chosen, m, &trials) == 0 {
 			return
 		}
 		candidates = rest
@@ -153,6 +143,13 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 // the budgets for their way to go are spent.
 func (d *planner) begin(t tried, parts []provisioning.Group, m method) (stayed int) {
 	t.fill(parts)
+	if replacement.GoesInPart(m.reason) {
+		var small []provisioning.Group
+		for _, part := range parts {
+			small = append(small, part.Cut()...)
+		}
+		parts = small
+	}
 	for _, part := range parts {
 		if r := d.takeVerb(part, m); !r.OK() {
 			for _, h := range part.Machines {

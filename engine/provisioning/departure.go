@@ -11,17 +11,22 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// PlacedOnMachines solves the problem without new machines and says which pods find a place.
-func (p *Problem) PlacedOnMachines() map[*corev1.Pod]bool {
-	existing := *p.Packing
-	existing.Pools = nil
+// Placed solves the problem and says which pods find a place, on a machine that is there or on a new one.
+func (p *Problem) Placed() map[*corev1.Pod]bool {
 	placed := map[*corev1.Pod]bool{}
-	for _, shares := range packing.Solve(&existing).OnNodes {
+	take := func(shares []packing.Share) {
 		for _, share := range shares {
 			for _, n := range share.Pods {
 				placed[p.Classes[share.Class].Pods[n]] = true
 			}
 		}
+	}
+	solution := packing.Solve(p.Packing)
+	for _, shares := range solution.OnNodes {
+		take(shares)
+	}
+	for i := range solution.New {
+		take(solution.New[i].Pods)
 	}
 	return placed
 }

@@ -98,16 +98,6 @@ func (p *Problem) sortTrial() []*corev1.Pod {
 	return waiting
 }
 
-// Group is machines that go together, and what replaces them. Whom that moves is filled in for those that go.
-type Group struct {
-	Machines []*inventory.Machine
-	Launches []engine.Launch
-	Pods     []engine.PodID
-	Moves    []engine.Placement
-	// Later are machines that go later; the launches have room for their pods too.
-	Later []*inventory.Machine
-}
-
 // CompareNames orders machines by name.
 func CompareNames(a, b *inventory.Machine) int {
 	return inventory.CompareMachineNames(a.MachineInfo, b.MachineInfo)

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
 )
 
 // orders are the disruptions with replacements that are in progress.
@@ -89,15 +87,19 @@ type Order struct {
 	Decided time.Time
 	// Claims and Nodes are those that are still to go, in the same order; a node that has vanished is empty.
 	Claims, Nodes []string
-	// Replacements are the claims that come; Starting are those of them that are not ready.
-	Replacements, Starting []string
-	Step                   OrderStep
+	// Staying says of those of the claims that are released when the others go why they stay.
+	Staying map[string]engine.Reason
+	// Replacements are the claims that come; Starting are those of them that are not ready, Gone those that will not come any more.
+	Replacements, Starting, Gone []string
+	Step                         OrderStep
 	// Why is what the order waits for, or why it is taken back.
 	Why engine.Reason
 	// Surrender lists the replacements that are to be deleted when the order is taken back: nothing runs on them.
 	Surrender []string
 	// Pods counts the pods that have to move.
 	Pods int
+	// DrainWithin is how long the drains may take; nil leaves it to the claims.
+	DrainWithin *time.Duration
 }
 
 // Progress decides how disruptions with replacements go on, the oldest first. It reads only its arguments: whatever is
@@ -111,7 +113,8 @@ func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []
 	var ready []int
 	for _, x := range o.list {
 		order := o.describe(x, pods)
-		order.Why = o.objection(x, pods)
+		order.Why = o.objection(x, &order, pods)
+		late := s.Now.Sub(x.Decided) > limit
 		switch {
 		case isOverdue(x, order.Why, s.Now), x.Reason == v1.Unhealthy && order.Why.OK() && len(order.Starting) == 0:
 			order.Step, order.Why = OrderFinish, engine.Reason{}
@@ -120,20 +123,57 @@ func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []
 		case len(order.Starting) == 0:
 			order.Step = OrderFinish
 			ready = append(ready, len(out))
-		case s.Now.Sub(x.Decided) > limit:
-			order.Step, order.Why = OrderRollBack, engine.Reason{Code: engine.ReplacementLate, Key: strings.Join(order.Starting, ", "), Need: limit.String()}
+		case !late:
+			order.Step, order.Why = OrderWait, awaiting(order.Starting)
 		default:
-			order.Step, order.Why = OrderWait, engine.Reason{Code: engine.AwaitingReplacements, Key: strings.Join(order.Starting, ", ")}
+			order.Step, order.Why = OrderRollBack, engine.Reason{Code: engine.ReplacementLate, Key: strings.Join(order.Starting, ", "), Need: limit.String()}
+			if GoesInPart(x.Reason) {
+				order.Step = OrderFinish
+				ready = append(ready, len(out))
+			}
 		}
 		out = append(out, order)
 	}
+	ready = slices.DeleteFunc(ready, func(i int) bool { return waitsForItsPass(&out[i], out) })
 	o.settle(out, ready, opt, cache)
 	for i := range out {
-		if out[i].Step == OrderRollBack {
-			out[i].Surrender = o.affordable(&out[i], o.idle(out[i].Replacements, pods))
+		order := &out[i]
+		if order.Step != OrderFinish {
+			order.Staying = nil
+		}
+		switch {
+		case order.Step == OrderRollBack:
+			order.Surrender = o.affordable(order, o.idle(order.Replacements, pods))
+		case order.Step == OrderFinish && GoesInPart(order.Reason): // it waits for these no longer
+			order.Surrender = o.idle(order.Starting, pods)
 		}
 	}
 	return append(out, o.orphanedReplacements()...)
+}
+
+// GoesInPart reports whether some nodes of an order may go though others of it stay. Nodes that have drifted or expired go for their own sake. A
+// consolidation pays as a whole only.
+func GoesInPart(reason v1.DisruptionReason) bool {
+	return reason == v1.Drifted || reason == v1.Expired
+}
+
+// waitsForItsPass has a ready order wait for the replacements of all orders that were decided in the same pass for the same reason. Pods of one
+// order can run on the machines of another, and pods that spread over zones count one another, so the orders drain together.
+func waitsForItsPass(order *Order, list []Order) bool {
+	if !GoesInPart(order.Reason) {
+		return false
+	}
+	for i := range list {
+		if other := &list[i]; other.Step == OrderWait && len(other.Starting) > 0 && other.Reason == order.Reason && other.Decided.Equal(order.Decided) {
+			order.Step, order.Why = OrderWait, awaiting(other.Starting)
+			return true
+		}
+	}
+	return false
+}
+
+func awaiting(replacements []string) engine.Reason {
+	return engine.Reason{Code: engine.AwaitingReplacements, Key: strings.Join(replacements, ", ")}
 }
 
 // patience is how long an order may take, by the number of claims that are to go.
@@ -190,6 +230,9 @@ func (o *orders) podsByNode() map[string][]*corev1.Pod {
 
 func (o *orders) describe(x *inventory.InProgress, pods map[string][]*corev1.Pod) Order {
 	out := Order{ID: x.ID, Reason: x.Reason, Decided: x.Decided, Replacements: x.Replacements}
+	if x.DrainWithin != nil {
+		out.DrainWithin = &x.DrainWithin.Duration
+	}
 	for _, c := range x.Leaving {
 		out.Claims = append(out.Claims, c.Name)
 		name := ""
@@ -204,7 +247,10 @@ func (o *orders) describe(x *inventory.InProgress, pods map[string][]*corev1.Pod
 		}
 	}
 	for _, name := range x.Replacements {
-		if !o.isReady(o.claims[name]) {
+		switch c := o.claims[name]; {
+		case c == nil || c.DeletionTimestamp != nil:
+			out.Gone = append(out.Gone, name)
+		case !o.isReady(c):
 			out.Starting = append(out.Starting, name)
 		}
 	}
@@ -220,8 +266,8 @@ func (o *orders) isReady(claim *v1.NodeClaim) bool {
 	return n != nil && kube.NodeReady(n)
 }
 
-// objection says why the order cannot go on, the zero Reason if it can.
-func (o *orders) objection(x *inventory.InProgress, pods map[string][]*corev1.Pod) engine.Reason {
+// objection says why the order cannot go on, the zero Reason if it can. It notes which nodes stay while others go.
+func (o *orders) objection(x *inventory.InProgress, order *Order, pods map[string][]*corev1.Pod) engine.Reason {
 	if x.Reason == "" {
 		return engine.Reason{Code: engine.OrderBroken, Key: x.Claims[0], Have: "its annotation " + inventory.DisruptionAnnotation + " cannot be read"}
 	}
@@ -231,13 +277,18 @@ func (o *orders) objection(x *inventory.InProgress, pods map[string][]*corev1.Po
 			return engine.Reason{Code: engine.OrderBroken, Key: name, Have: "it is not marked"}
 		}
 	}
-	for _, name := range x.Replacements {
-		if c := o.claims[name]; c == nil || c.DeletionTimestamp != nil {
-			return engine.Reason{Code: engine.ReplacementGone, Need: name}
-		}
+	if len(order.Gone) == len(x.Replacements) || len(order.Gone) > 0 && !GoesInPart(x.Reason) {
+		return engine.Reason{Code: engine.ReplacementGone, Need: order.Gone[0]}
 	}
 	for _, c := range x.Leaving {
-		if r := o.veto(x, c, pods); !r.OK() {
+		r := o.veto(x, c, pods)
+		if r.OK() {
+			continue
+		}
+		if order.Staying == nil {
+			order.Staying = map[string]engine.Reason{}
+		}
+		if order.Staying[c.Name] = r; !GoesInPart(x.Reason) || len(order.Staying) == len(x.Leaving) {
 			return r
 		}
 	}
@@ -376,75 +427,4 @@ func (o *orders) orphanedReplacements() []Order {
 func (o *orders) stays(name string) bool {
 	c := o.claims[name]
 	return c != nil && c.DeletionTimestamp == nil
-}
-
-// settle keeps an order whose replacements are ready from being finished if a pod would have no place. While other pods
-// wait for a machine they may have what was meant for it, so then the order waits for their machines too. A pool with replicas
-// has as many machines after as before, and pods that wait may get none but its own: where it is too full its machines could
-// never be replaced, so who has a place on them is left open.
-func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *inventory.Cache) {
-	if len(ready) == 0 {
-		return
-	}
-	going := map[string]bool{}
-	for _, i := range ready {
-		for _, name := range list[i].Claims {
-			going[name] = true
-		}
-	}
-	t := recheckWithout(o.s, going, opt, cache)
-	for _, i := range ready {
-		for _, name := range list[i].Claims {
-			pod, ok := t.stranded[name]
-			if pool := o.pools[o.claims[name].Labels[v1.NodePoolLabelKey]]; !ok || pool != nil && pool.Spec.Replicas != nil {
-				continue
-			}
-			list[i].Step, list[i].Why = OrderRollBack, engine.Reason{Code: engine.PodStranded, Key: kube.PodID(pod).String()}
-			if t.others && o.s.Now.Sub(list[i].Decided) <= o.patience() {
-				list[i].Step = OrderWait
-			}
-			break
-		}
-	}
-}
-
-// recheck is what would happen if some machines went now and nothing were started.
-type recheck struct {
-	// stranded holds, by claim that goes, the first of its pods that would have no place.
-	stranded map[string]*corev1.Pod
-	// others is true if other pods wait for a machine too, and none is on its way for them.
-	others bool
-}
-
-// recheckWithout asks where the pods of some claims would go on the machines that are there.
-func recheckWithout(s *engine.Snapshot, going map[string]bool, opt engine.Options, cache *inventory.Cache) recheck {
-	without := *s
-	without.NodePools, without.NodeClaims = nil, slices.Clone(s.NodeClaims)
-	now := metav1.NewTime(s.Now)
-	for i, c := range without.NodeClaims {
-		if going[c.Name] && c.DeletionTimestamp == nil {
-			leaving := *c
-			leaving.DeletionTimestamp = &now
-			without.NodeClaims[i] = &leaving
-		}
-	}
-	p := provisioning.CompileProblem(&without, opt, cache)
-	placed := p.PlacedOnMachines()
-	out := recheck{stranded: map[string]*corev1.Pod{}}
-	from := map[*corev1.Pod]bool{}
-	for _, h := range p.Machines {
-		if h.Claim == nil || !going[h.Claim.Name] {
-			continue
-		}
-		for _, pod := range p.LeavingPods(h) {
-			from[pod] = true
-			if !placed[pod] && out.stranded[h.Claim.Name] == nil {
-				out.stranded[h.Claim.Name] = pod
-			}
-		}
-	}
-	for _, c := range p.Classes {
-		out.others = out.others || c.Assigned == nil && slices.ContainsFunc(c.Pods, func(pod *corev1.Pod) bool { return !from[pod] })
-	}
-	return out
 }

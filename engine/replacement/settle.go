@@ -1,0 +1,121 @@
+package replacement
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
+	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
+)
+
+// settle keeps a node whose replacements are ready from being drained if a pod of it would have no place. An order that goes in part releases that
+// node and drains the others; another one is taken back. While other pods wait for a machine they may have what was meant for the order, so then
+// the order waits for their machines too. A pool with replicas has as many machines after as before, and pods that wait may get none but its own:
+// where it is too full its machines could never be replaced, so who has a place on them is left open.
+func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *inventory.Cache) {
+	if len(ready) == 0 {
+		return
+	}
+	going := map[string]bool{}
+	for _, i := range ready {
+		for _, name := range slices.Concat(list[i].Claims, list[i].Starting) {
+			going[name] = list[i].Staying[name].OK()
+		}
+	}
+	t := o.recheckAgain(going, opt, cache)
+	for _, i := range ready {
+		order := &list[i]
+		lacking := order.Why // late replacements
+		if lacking.OK() && len(order.Gone) > 0 {
+			lacking = engine.Reason{Code: engine.ReplacementGone, Need: order.Gone[0]}
+		}
+		order.Why = engine.Reason{}
+		for _, name := range order.Claims {
+			pod, ok := t.stranded[name]
+			if pool := o.pools[o.claims[name].Labels[v1.NodePoolLabelKey]]; !ok || pool != nil && pool.Spec.Replicas != nil {
+				continue
+			}
+			if order.Why = lacking; lacking.OK() {
+				order.Why = engine.Reason{Code: engine.PodStranded, Key: kube.PodID(pod).String()}
+			}
+			if order.Staying == nil {
+				order.Staying = map[string]engine.Reason{}
+			}
+			order.Staying[name] = order.Why
+		}
+		switch {
+		case order.Why.OK():
+		case t.others && o.s.Now.Sub(order.Decided) <= o.patience():
+			order.Step = OrderWait
+		case !GoesInPart(order.Reason) || len(order.Staying) == len(order.Claims):
+			order.Step = OrderRollBack
+		default:
+			order.Why = engine.Reason{}
+		}
+	}
+}
+
+// recheck is what would happen if some machines went now and nothing were started.
+type recheck struct {
+	// stranded holds, by claim that goes, the first of its pods that would have no place.
+	stranded map[string]*corev1.Pod
+	// others is true if other pods wait for a machine too, and none is on its way for them.
+	others bool
+}
+
+// recheckAgain is recheckWithout, but for claims that were taken back lately because a pod would have had no place: a new machine is a place for
+// their pods, so that no claim is taken back for this again and again.
+func (o *orders) recheckAgain(going map[string]bool, opt engine.Options, cache *inventory.Cache) recheck {
+	again := func(claim string) bool {
+		f, failed := failureOf(o.claims[claim])
+		return failed && f.Alone && o.s.Now.Sub(f.Last) < backoffMemory
+	}
+	out := o.recheckWithout(going, false, opt, cache)
+	if slices.ContainsFunc(slices.Collect(maps.Keys(out.stranded)), again) {
+		bought := o.recheckWithout(going, true, opt, cache)
+		maps.DeleteFunc(out.stranded, func(name string, _ *corev1.Pod) bool { return again(name) && bought.stranded[name] == nil })
+	}
+	return out
+}
+
+// recheckWithout asks where the pods of some claims would go on the machines that are there, and on new ones if buying.
+func (o *orders) recheckWithout(going map[string]bool, buying bool, opt engine.Options, cache *inventory.Cache) recheck {
+	without := *o.s
+	without.NodeClaims = slices.Clone(o.s.NodeClaims)
+	if !buying {
+		without.NodePools = nil
+	}
+	now := metav1.NewTime(o.s.Now)
+	for i, c := range without.NodeClaims {
+		if going[c.Name] && c.DeletionTimestamp == nil {
+			leaving := *c
+			leaving.DeletionTimestamp = &now
+			without.NodeClaims[i] = &leaving
+		}
+	}
+	p := provisioning.CompileProblem(&without, opt, cache)
+	placed := p.Placed()
+	out := recheck{stranded: map[string]*corev1.Pod{}}
+	from := map[*corev1.Pod]bool{}
+	for _, h := range p.Machines {
+		if h.Claim == nil || !going[h.Claim.Name] {
+			continue
+		}
+		for _, pod := range p.LeavingPods(h) {
+			from[pod] = true
+			if !placed[pod] && out.stranded[h.Claim.Name] == nil {
+				out.stranded[h.Claim.Name] = pod
+			}
+		}
+	}
+	for _, c := range p.Classes {
+		out.others = out.others || c.Assigned == nil && slices.ContainsFunc(c.Pods, func(pod *corev1.Pod) bool { return !from[pod] })
+	}
+	return out
+}
