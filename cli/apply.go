@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apply applies every manifest in a folder, in the order of file names.
-func apply(ctx context.Context, c client.Client, files fs.FS, folder string) error {
-	return fs.WalkDir(files, folder, func(path string, entry fs.DirEntry, err error) error {
+// apply applies every manifest in a folder or a file, in the order of file names.
+func apply(ctx context.Context, c client.Client, files fs.FS, from string) error {
+	return fs.WalkDir(files, from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}

@@ -70,7 +70,7 @@ func autoscalersOf(ctx context.Context, manage *gatherer) ([]*appsv1.Deployment,
 // managementRights says which of the rights that it takes in the management cluster are missing.
 func managementRights(ctx context.Context, ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) []provider.Finding {
 	finding := provider.Finding{Level: provider.OK, Check: "management rights", Says: "the controller may do all that it does in the management cluster"}
-	wanted, err := rightsIn(deploy.ManagementRBAC, "")
+	wanted, err := rightsIn(deploy.ManagementRBAC, "", nil)
 	var denied []string
 	if err == nil {
 		denied, err = deniedOf(ctx, wanted, ask)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -16,14 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"tenon.sh/deploy"
+	"tenon.sh/provider/azure"
 )
 
 // rightsAtOnce is how many questions about rights are asked at the same time.
 const rightsAtOnce = 10
 
-// rights asks for everything that the installed manifests allow whether the controller's account may do it; pods' status it has to
-// write for nominations only, and what feature gates need it may lack without them. In the controller's own pod, which may not see its
-// Deployment, that is whoever asks.
+// rights asks for every right that the controller needs with its settings whether the controller's account has it. In the controller's
+// own pod, which may not see its Deployment, the account is the asking one.
 func (g *gatherer) rights(ctx context.Context, in *installation, opt *ControllerOptions, noNominations bool) {
 	var account, namespace string
 	ask := g.mayOther
@@ -36,21 +35,17 @@ func (g *gatherer) rights(ctx context.Context, in *installation, opt *Controller
 	default:
 		return
 	}
-	wanted, err := RightsOf(opt.CloudProvider, namespace)
+	settings, err := in.settings(opt)
 	if err != nil {
 		g.gap("rights", err)
 		return
 	}
-	grace, _ := in.lookup(environment()["cluster-autoscaler-grace"])
-	if hears, err := time.ParseDuration(cmp.Or(grace, os.Getenv(environment()["cluster-autoscaler-grace"]))); err == nil && hears > 0 {
-		wanted = append(wanted, authorizationv1.ResourceAttributes{Resource: "events", Verb: "list"}, authorizationv1.ResourceAttributes{Resource: "events", Verb: "watch"})
+	settings.NominatePods = !noNominations
+	wanted, err := RightsOf(settings, namespace)
+	if err != nil {
+		g.gap("rights", err)
+		return
 	}
-	if opt.FeatureGates["PodDeletionCostManagement"] {
-		wanted = append(wanted, authorizationv1.ResourceAttributes{Resource: "pods", Verb: "patch"})
-	}
-	wanted = slices.DeleteFunc(wanted, func(r authorizationv1.ResourceAttributes) bool {
-		return noNominations && r.Resource == "pods" && r.Subresource == "status"
-	})
 	denied, err := deniedOf(ctx, wanted, func(ctx context.Context, r *authorizationv1.ResourceAttributes) (bool, error) {
 		return ask(ctx, account, r)
 	})
@@ -80,8 +75,8 @@ func deniedOf(ctx context.Context, wanted []authorizationv1.ResourceAttributes, 
 		return nil, err
 	}
 	for i, no := range denied {
-		if no {
-			out = append(out, rightText(&wanted[i]))
+		if text := rightText(&wanted[i]); no && !slices.Contains(out, text) { // two settings may need one right
+			out = append(out, text)
 		}
 	}
 	return out, nil
@@ -117,19 +112,33 @@ func rightText(r *authorizationv1.ResourceAttributes) string {
 	return text
 }
 
-// RightsOf are the rights of a controller for a cloud whose Lease is in a namespace: those of the manifests that come with
-// the program.
-func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
-	text, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
-	if err != nil {
-		return nil, err
+// RightsOf are the rights that a controller needs whose Lease is in a namespace: those of the manifests that come with the program,
+// which are for a simulated cloud, with those of its own cloud in their place.
+func RightsOf(o *ControllerOptions, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
+	for _, file := range []string{"rbac/rbac.yaml", "rbac/settings.yaml"} {
+		text, err := deploy.RBAC.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		rights, err := rightsIn(string(text), namespace, o.needs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rights...)
 	}
-	if out, err = rightsIn(string(text), namespace); err != nil {
-		return nil, err
+	if !o.NominatePods {
+		out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
+			return r.Resource == "pods" && r.Subresource == "status"
+		})
 	}
-	simulated, kind := classKindsOf(cloudKWOK)[0].Group, classKindsOf(cloud)[0]
+	return o.inCloud(out, namespace), nil
+}
+
+// inCloud has the rights to the controller's cloud in the place of those to the simulated one.
+func (o *ControllerOptions) inCloud(out []authorizationv1.ResourceAttributes, namespace string) []authorizationv1.ResourceAttributes {
+	simulated, kind := classKindsOf(cloudKWOK)[0].Group, classKindsOf(o.CloudProvider)[0]
 	if kind.Group == simulated {
-		return out, nil
+		return out
 	}
 	out = slices.DeleteFunc(out, func(r authorizationv1.ResourceAttributes) bool {
 		return slices.Contains([]string{"nodes", "csinodes", "resourceslices"}, r.Resource) && r.Verb == "create" || r.Resource == "nodes" && r.Subresource == "status" || r.Group == simulated && r.Verb == "get"
@@ -140,22 +149,33 @@ func RightsOf(cloud, namespace string) (out []authorizationv1.ResourceAttributes
 			r.Group, r.Resource = kind.Group, classes
 		}
 	}
-	if cloud == cloudAWS || cloud == cloudAzure { // the fingerprint on the class
+	if o.CloudProvider == cloudAWS || o.CloudProvider == cloudAzure { // the fingerprint on the class
 		out = append(out, authorizationv1.ResourceAttributes{Group: kind.Group, Resource: classes, Verb: "patch"})
 	}
-	if cloud == cloudAWS {
-		out = append(out,
-			authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"})
+	aks := o.CloudProvider == cloudAzure && o.ProvisionMode != azure.ModeUserData
+	if aks || o.CloudProvider == cloudAWS {
+		out = append(out, authorizationv1.ResourceAttributes{Resource: "services", Verb: "get", Namespace: "kube-system", Name: "kube-dns"})
 	}
-	return out, nil
+	if aks {
+		out = append(out, authorizationv1.ResourceAttributes{Resource: "configmaps", Verb: "get", Namespace: namespace, Name: "upcoming-maintenance-window"})
+	}
+	if o.CloudProvider == cloudAzure && o.JoinTokens {
+		for _, verb := range []string{"get", "list", "create", "update", "delete"} {
+			out = append(out, authorizationv1.ResourceAttributes{Resource: "secrets", Verb: verb, Namespace: "kube-system"})
+		}
+	}
+	return out
 }
 
-// rightsIn are those that manifests grant, of Roles in a namespace.
-func rightsIn(manifests, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
+// rightsIn are those that manifests grant, of Roles in a namespace. Roles for a setting count if it needs them.
+func rightsIn(manifests, namespace string, needs func(setting string) bool) (out []authorizationv1.ResourceAttributes, err error) {
 	for _, document := range strings.Split(manifests, "\n---\n") {
 		var role rbacv1.ClusterRole // a Role has the same rules
 		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			return nil, err
+		}
+		if setting, labelled := role.Labels[deploy.RightsFor]; labelled && !needs(setting) {
+			continue
 		}
 		switch role.Kind {
 		case "ClusterRole":

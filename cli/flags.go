@@ -135,7 +135,6 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.BootDelay, "boot-delay", o.BootDelay, "how long a machine of the simulated cloud takes until its node registers")
 	flags.DurationVar(&o.RepairAfter, "repair-after", o.RepairAfter, "with the feature gate NodeRepair: how long a node of the simulated cloud must have been not ready to be replaced")
 	flags.StringVar(&o.FaultsFile, "faults", o.FaultsFile, "a file with what goes wrong in the simulated cloud, and when after the start")
-	flags.DurationVar(&o.ClusterAutoscalerGrace, "cluster-autoscaler-grace", o.ClusterAutoscalerGrace, "for how long no machine is started for a pod after Cluster Autoscaler has said that it scales a node group up for it; 0 does not ask what it says, anything else needs the rights to list and watch events")
 	flags.StringVar(&o.RecordDisruptions, "record-disruptions", o.RecordDisruptions, "a folder for what each of the last 100 passes that disrupted nodes saw, as snapshot files, and what it decided: tenon plan --disrupt -f makes the same plan again; takes time and room in a large cluster; empty for none")
 	flags.StringVar(&o.Journal, "journal", o.Journal, "a folder, on a volume, for the journal of what is decided and what becomes of it, at most 50 MB, which the next process goes on with; empty to keep the newest 10,000 decisions in memory only; tenon journal shows it")
 	flags.StringVar(&o.ListenAddress, "listen-address", o.ListenAddress, "the IP address that all ports are taken on; 0.0.0.0 or :: for all addresses of the machine; empty for all of them in a pod, and 127.0.0.1 elsewhere")
@@ -162,12 +161,29 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	o.awsFlags.addFlags(flags)
 	o.azureFlags.addFlags(flags)
 	o.clusterAPIFlags.addFlags(flags)
-	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
+	o.addRightsFlags(flags)
 	flags.StringVar(&o.KarpenterService, "karpenter-service", o.KarpenterService, notNeeded+"the controller has no webhooks that would have to be found by its Service")
 	flags.BoolVar(&o.DisableControllerWarmup, "disable-controller-warmup", o.DisableControllerWarmup, notNeeded+"followers always keep their caches warm, so that a new leader acts at once")
 	flags.IntVar(&o.CPURequests, "cpu-requests", o.CPURequests, notNeeded+"how much is done at a time is bounded by what the API server and the cloud take, not by the controller's CPU")
-	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "refuse pods with resource claims; if false, machines are planned for the devices that they claim")
 	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, notNeeded+"with the feature gate NodeRepair a node goes at once in either case where its repair policy gives no grace period")
+}
+
+// addRightsFlags adds the flags of settings that need rights of their own in any cloud.
+func (o *ControllerOptions) addRightsFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.ClusterAutoscalerGrace, "cluster-autoscaler-grace", o.ClusterAutoscalerGrace, "for how long no machine is started for a pod after Cluster Autoscaler has said that it scales a node group up for it; 0 does not ask what it says, anything else needs the rights to list and watch events")
+	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
+	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "refuse pods with resource claims; if false, machines are planned for the devices that they claim")
+}
+
+// needs reports whether the rights for a setting are needed, which manifests have under the label deploy.RightsFor.
+func (o *ControllerOptions) needs(setting string) bool {
+	switch setting {
+	case "Devices":
+		return !o.IgnoreDRARequests
+	case "ClusterAutoscaler":
+		return o.ClusterAutoscalerGrace > 0
+	}
+	return o.FeatureGates[setting]
 }
 
 // readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an

@@ -115,19 +115,31 @@ func isAutoscaler(d *appsv1.Deployment) bool {
 	return slices.Contains([]string{"karpenter", "tenon"}, d.Spec.Template.Labels["app.kubernetes.io/name"])
 }
 
-// lookup reads what the Deployment tells its controller.
+// lookup reads what the Deployment tells its controller. Of a variable that a container has twice the kubelet takes the last.
 func (in *installation) lookup(name string) (string, bool) {
 	if in.deployment == nil {
 		return "", false
 	}
 	for _, c := range in.deployment.Spec.Template.Spec.Containers {
-		for _, e := range c.Env {
+		for _, e := range slices.Backward(c.Env) {
 			if e.Name == name && e.ValueFrom == nil {
 				return e.Value, true
 			}
 		}
 	}
 	return "", false
+}
+
+// settings are opt with the settings by which the controller needs rights, as its Deployment says, or the environment in the
+// controller's own pod.
+func (in *installation) settings(opt *ControllerOptions) (*ControllerOptions, error) {
+	lookup := os.LookupEnv
+	if in.deployment != nil {
+		lookup = in.lookup
+	}
+	out, flags := *opt, pflag.NewFlagSet("", pflag.ContinueOnError)
+	out.addRightsFlags(flags)
+	return &out, readEnvironment(flags, lookup)
 }
 
 // complete fills in options that neither flags nor the environment give with those of the installed controller. Where nobody

@@ -113,7 +113,7 @@ func (l *localCluster) account(ctx context.Context) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the local cluster: %w", err)
 	}
-	if err := apply(ctx, c, deploy.RBAC, "rbac"); err != nil {
+	if err := apply(ctx, c, deploy.RBAC, "rbac/rbac.yaml"); err != nil {
 		return nil, err
 	}
 	return l.playground.UserConfig("system:serviceaccount:"+deploy.Namespace+":"+deploy.ServiceAccount,

@@ -7,7 +7,8 @@ package deploy
 
 import "embed"
 
-// RBAC holds, in folder rbac, the service account that Tenon runs as and what it may do. The namespace is kube-system.
+// RBAC holds, in folder rbac, the service account that Tenon runs as and what it may do: rbac.yaml with the default settings, and
+// settings.yaml with others, each role and binding with the label RightsFor. The namespace is kube-system.
 //
 //go:embed rbac
 var RBAC embed.FS
@@ -16,6 +17,9 @@ var RBAC embed.FS
 //
 //go:embed clusterapi/rbac.yaml
 var ManagementRBAC string
+
+// RightsFor is the label that says which setting needs a role: the name of a feature gate, Devices or ClusterAutoscaler.
+const RightsFor = "tenon.sh/rights-for"
 
 // Namespace and ServiceAccount name the account of the manifests.
 const (

@@ -135,7 +135,7 @@ func rights(p *Picture) []provider.Finding {
 		return nil
 	}
 	if len(p.Denied) > 0 {
-		l.problem("ServiceAccount "+p.Account, "it may not "+some(p.Denied, 5), "install the chart's roles again: helm upgrade --install karpenter")
+		l.problem("ServiceAccount "+p.Account, "it may not "+some(p.Denied, 5), "install the chart's roles again: helm upgrade --install karpenter; the rights of a feature gate come with its value, settings.featureGates, not with FEATURE_GATES")
 	}
 	return l.or("ServiceAccount " + p.Account + " may do all that the controller does")
 }

@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,28 +40,10 @@ var notAlways = map[string]string{
 	"patch events":                                      "an event comes again, after two minutes at the earliest, and is counted up",
 	"patch kwoknodeclasses/status.karpenter.kwok.sh":    "a class cannot be used",
 	"patch nodeoverlays/status.karpenter.sh":            "there is one: whether it is in force is said in its status",
-	"list podtemplates":                                 "the feature gate CapacityBuffer is on",
-	"list resourcequotas":                               "the same",
-	"list deployments.apps":                             "the same",
-	"watch capacitybuffers.autoscaling.x-k8s.io":        "the same",
-	"watch podtemplates":                                "the same",
-	"watch resourcequotas":                              "the same",
-	"watch deployments.apps":                            "the same",
-	"list resourceclaims.resource.k8s.io":               "--ignore-dra-requests is false",
-	"list resourceclaimtemplates.resource.k8s.io":       "the same",
-	"list resourceslices.resource.k8s.io":               "the same",
-	"watch resourceclaims.resource.k8s.io":              "the same",
-	"watch resourceclaimtemplates.resource.k8s.io":      "the same",
-	"watch resourceslices.resource.k8s.io":              "the same",
 	"list podgroups.scheduling.k8s.io":                  "the API server serves PodGroups",
 	"watch podgroups.scheduling.k8s.io":                 "the same",
-	"watch nodeoverlays.karpenter.sh":                   "the feature gate NodeOverlay is on",
 	"update nodeclaims/finalizers.karpenter.sh":         "the API server has the plugin OwnerReferencesPermissionEnforcement: nodes block the deletion of their claim",
 	"update nodepools/finalizers.karpenter.sh":          "the same: claims block the deletion of their pool",
-
-	"list provisioningrequests.autoscaling.x-k8s.io":         "the feature gate ProvisioningRequest is on",
-	"watch provisioningrequests.autoscaling.x-k8s.io":        "the same",
-	"patch provisioningrequests/status.autoscaling.x-k8s.io": "the same",
 }
 
 // TestRightsAreThoseThatAreUsed takes machines through their life, and compares what the controller asked for, by the API
@@ -85,16 +69,9 @@ func TestRightsAreThoseThatAreUsed(t *testing.T) {
 	if len(refused) > 0 {
 		t.Errorf("the controller asks for what it may not do: %q", refused)
 	}
-	granted := map[string]bool{}
-	rights, err := cli.RightsOf("kwok", deploy.Namespace)
-	w.must(err)
-	for _, r := range rights {
-		granted[rightOf(r.Verb, r.Resource, r.Subresource, r.Group)] = true
-	}
+	granted := w.granted(cli.DefaultControllerOptions())
 	for _, right := range slices.Sorted(maps.Keys(granted)) {
-		what, isList := strings.CutPrefix(right, "list ")
-		begins := isList && used["watch "+what] // with a list, where the API server does not stream it
-		if !used[right] && !begins && notAlways[right] == "" {
+		if !begun(used, right) && notAlways[right] == "" {
 			t.Errorf("it may %s, and asks for that in no case that is known", right)
 		}
 	}
@@ -104,6 +81,65 @@ func TestRightsAreThoseThatAreUsed(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d rights were used", len(used), len(granted))
+}
+
+// TestSettingsUseTheRightsThatComeWithThem starts a controller with every setting that brings rights: it uses them by starting, but for
+// those to write to objects that are not there.
+func TestSettingsUseTheRightsThatComeWithThem(t *testing.T) {
+	w := newWorld(t)
+	w.defineRequests()
+	before := w.audited()
+	w.start("--feature-gates=CapacityBuffer=true,NodeOverlay=true,PodDeletionCostManagement=true,ProvisioningRequest=true", "--ignore-dra-requests=false", "--cluster-autoscaler-grace=1m")
+	all := cli.DefaultControllerOptions()
+	all.FeatureGates = map[string]bool{"CapacityBuffer": true, "NodeOverlay": true, "PodDeletionCostManagement": true, "ProvisioningRequest": true}
+	all.IgnoreDRARequests, all.ClusterAutoscalerGrace = false, time.Minute
+	used, refused := w.asked(before)
+	if len(refused) > 0 {
+		t.Errorf("the controller asks for what it may not do: %q", refused)
+	}
+	usual := w.granted(cli.DefaultControllerOptions())
+	writes := []string{"patch pods", "patch provisioningrequests/status.autoscaling.x-k8s.io"}
+	for _, right := range slices.Sorted(maps.Keys(w.granted(all))) {
+		if !usual[right] && !begun(used, right) && !slices.Contains(writes, right) {
+			t.Errorf("the settings grant %s, and the controller does not ask for it", right)
+		}
+	}
+}
+
+// TestARightThatASettingLacksIsNamed starts a controller with a feature gate, and with the rights of one without it: it is not ready, and
+// its log names what it may not do.
+func TestARightThatASettingLacksIsNamed(t *testing.T) {
+	w := newWorld(t)
+	controller := w.launch(w.account(), "--feature-gates=CapacityBuffer=true")
+	w.Cleanup(func() { controller.end(syscall.SIGKILL) }) // one that waits for its caches does not hear SIGTERM
+	w.until(time.Minute, func() (bool, string) {
+		text, err := os.ReadFile(controller.log)
+		return err == nil && strings.Contains(string(text), `cannot list resource \"podtemplates\"`), controller.tail()
+	})
+	response, err := http.Get(controller.health + "/readyz")
+	w.must(err)
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		t.Error("the controller is ready, and may not read buffers")
+	}
+}
+
+// granted are the rights that the manifests grant a controller with these options.
+func (w *world) granted(o cli.ControllerOptions) map[string]bool {
+	w.Helper()
+	out := map[string]bool{}
+	rights, err := cli.RightsOf(&o, deploy.Namespace)
+	w.must(err)
+	for _, r := range rights {
+		out[rightOf(r.Verb, r.Resource, r.Subresource, r.Group)] = true
+	}
+	return out
+}
+
+// begun reports whether a right was used, or a watch that begins with such a list where the API server does not stream it.
+func begun(used map[string]bool, right string) bool {
+	what, isList := strings.CutPrefix(right, "list ")
+	return used[right] || isList && used["watch "+what]
 }
 
 // audited is how long the audit log is.

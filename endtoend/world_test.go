@@ -1,6 +1,7 @@
 package endtoend_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -160,10 +161,31 @@ type tenon struct {
 	ended   chan struct{} // closed when the process has ended
 	log     string
 	metrics string
+	health  string
 }
 
-// start runs a controller until it is stopped or the test ends.
+// start runs a controller, with the rights of its settings, until it is stopped or the test ends. It returns when the controller is ready.
 func (w *world) start(args ...string) *tenon {
+	w.Helper()
+	t := w.launch(w.account(args...), args...)
+	w.until(time.Minute, func() (bool, string) {
+		select {
+		case <-t.ended:
+			w.Fatalf("the controller ended before it was ready:\n%s", t.tail())
+		default:
+		}
+		response, err := http.Get(t.health + "/readyz")
+		if err != nil {
+			return false, err.Error() + "\n" + t.tail()
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK, response.Status + "\n" + t.tail()
+	})
+	return t
+}
+
+// launch is start with a kubeconfig of any rights, for a controller that may never be ready.
+func (w *world) launch(kubeconfig string, args ...string) *tenon {
 	w.Helper()
 	metrics, health := strconv.Itoa(playgroundtest.FreePort(w.TB)), strconv.Itoa(playgroundtest.FreePort(w.TB))
 	dir := os.Getenv(logsIn)
@@ -173,13 +195,13 @@ func (w *world) start(args ...string) *tenon {
 	file, err := os.Create(filepath.Join(dir, "tenon-"+metrics+".log"))
 	w.must(err)
 	defer file.Close()
-	all := append([]string{"controller", "--kubeconfig", w.account(), "--leader-election-namespace", deploy.Namespace,
+	all := append([]string{"controller", "--kubeconfig", kubeconfig, "--leader-election-namespace", deploy.Namespace,
 		"--metrics-port", metrics, "--health-probe-port", health}, args...)
 	c := exec.Command(w.program, all...)
 	c.Env = append(append(os.Environ(), asTenon+"=1"), w.environment...)
 	c.Stdout, c.Stderr = file, file
 	w.must(c.Start())
-	t := &tenon{Cmd: c, ended: make(chan struct{}), log: file.Name(), metrics: "http://127.0.0.1:" + metrics}
+	t := &tenon{Cmd: c, ended: make(chan struct{}), log: file.Name(), metrics: "http://127.0.0.1:" + metrics, health: "http://127.0.0.1:" + health}
 	go func() {
 		_ = c.Wait()
 		close(t.ended)
@@ -190,35 +212,34 @@ func (w *world) start(args ...string) *tenon {
 			w.Logf("the end of the controller's log:\n%s", t.tail())
 		}
 	})
-	w.until(time.Minute, func() (bool, string) {
-		select {
-		case <-t.ended:
-			w.Fatalf("the controller ended before it was ready:\n%s", t.tail())
-		default:
-		}
-		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
-		if err != nil {
-			return false, err.Error() + "\n" + t.tail()
-		}
-		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK, response.Status + "\n" + t.tail()
-	})
 	return t
 }
 
-// account is a kubeconfig with the rights that Tenon has in a real cluster.
-func (w *world) account() string {
+// account is a kubeconfig with the rights that Tenon has in a real cluster, where it is started with these flags.
+func (w *world) account(args ...string) string {
 	w.Helper()
-	manifests, err := deploy.RBAC.ReadFile("rbac/rbac.yaml")
-	w.must(err)
-	for _, text := range strings.Split(string(manifests), "\n---\n") {
-		object := &unstructured.Unstructured{}
-		w.must(yaml.Unmarshal([]byte(text), &object.Object))
-		w.must(w.Apply(w, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership))
+	for _, file := range []string{"rbac/rbac.yaml", "rbac/settings.yaml"} {
+		manifests, err := deploy.RBAC.ReadFile(file)
+		w.must(err)
+		for _, text := range strings.Split(string(manifests), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			w.must(yaml.Unmarshal([]byte(text), &object.Object))
+			if setting, labelled := object.GetLabels()[deploy.RightsFor]; labelled && !needsRights(args, setting) { // an earlier controller may have had them
+				w.must(client.IgnoreNotFound(w.Delete(w, object)))
+				continue
+			}
+			w.must(w.Apply(w, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership))
+		}
 	}
 	path, err := w.playground.UserKubeconfig("system:serviceaccount:"+deploy.Namespace+":"+deploy.ServiceAccount, "system:serviceaccounts")
 	w.must(err)
 	return path
+}
+
+// needsRights reports whether a controller with these flags needs the rights for a setting.
+func needsRights(args []string, setting string) bool {
+	flag := map[string]string{"Devices": "--ignore-dra-requests=false", "ClusterAutoscaler": "--cluster-autoscaler-grace="}[setting]
+	return strings.Contains(strings.Join(args, " "), cmp.Or(flag, setting+"=true"))
 }
 
 // end sends the signal and waits for the process to end.

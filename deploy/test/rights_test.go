@@ -3,11 +3,11 @@ package charttest
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,33 +60,56 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// plainRights are those of the manifests that the playground's controller runs with.
-func plainRights(t *testing.T) []string {
+// plainRights are those of the manifests without the chart: the default ones, which the playground's controller runs with, and those of
+// some settings.
+func plainRights(t *testing.T, settings ...string) []string {
 	t.Helper()
 	var objects []*unstructured.Unstructured
-	err := fs.WalkDir(deploy.RBAC, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		file, err := deploy.RBAC.Open(path)
+	for _, name := range []string{"rbac/rbac.yaml", "rbac/settings.yaml"} {
+		file, err := deploy.RBAC.Open(name)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		defer file.Close()
 		for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
 			o := &unstructured.Unstructured{}
 			if err := decoder.Decode(o); errors.Is(err, io.EOF) {
-				return nil
+				break
 			} else if err != nil {
-				return err
+				t.Fatal(err)
 			}
-			objects = append(objects, o)
+			if setting := o.GetLabels()[deploy.RightsFor]; name == "rbac/rbac.yaml" || slices.Contains(settings, setting) {
+				objects = append(objects, o)
+			}
 		}
-	})
+	}
+	return rightsOf(t, objects)
+}
+
+// askedRights are those that doctor asks about.
+func askedRights(t *testing.T, o cli.ControllerOptions) (out []string) {
+	t.Helper()
+	asked, err := cli.RightsOf(&o, "kube-system")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rightsOf(t, objects)
+	for _, r := range asked {
+		resource := strings.Trim(r.Resource+"/"+r.Subresource, "/")
+		right := strings.TrimSuffix(map[bool]string{true: "everywhere: ", false: "in " + r.Namespace + ": "}[r.Namespace == ""]+r.Verb+" "+resource+"."+r.Group, ".")
+		out = append(out, strings.TrimSuffix(right+" "+r.Name, " "))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// mustBeAsked fails unless doctor asks about exactly the granted rights; it does not ask about paths.
+func mustBeAsked(t *testing.T, name string, o cli.ControllerOptions, granted []string) {
+	t.Helper()
+	granted = slices.DeleteFunc(slices.Clone(granted), func(right string) bool { return strings.Contains(right, " /") })
+	asked := askedRights(t, o)
+	if more, lacks := without(asked, granted), without(granted, asked); len(more)+len(lacks) > 0 {
+		t.Errorf("%s: doctor asks for %q, which the chart does not grant, and not for %q", name, more, lacks)
+	}
 }
 
 func TestTheChartGrantsWhatTheControllerNeedsAndNoMore(t *testing.T) {
@@ -196,25 +219,89 @@ func TestWithoutNominationsNobodyMayWriteTheStatusOfPods(t *testing.T) {
 	}
 }
 
-func TestPodsAreWrittenToOnlyForTheirDeletionCosts(t *testing.T) {
+// Each setting grants the rights that it needs and no others, in the chart as in the plain manifests, and doctor asks for them.
+func TestRightsComeWithTheSettingThatNeedsThem(t *testing.T) {
 	t.Parallel()
-	off := rightsOf(t, render(t, gettingStarted()))
-	on := rightsOf(t, render(t, gettingStarted().with("settings.featureGates.podDeletionCostManagement=true")))
-	if more := without(on, off); !slices.Equal(more, []string{"everywhere: patch pods"}) || len(without(off, on)) > 0 {
-		t.Errorf("with the gate the chart grants %q as well, and not %q", more, without(off, on))
+	gate := func(name string) func(*cli.ControllerOptions) {
+		return func(o *cli.ControllerOptions) { o.FeatureGates = map[string]bool{name: true} }
+	}
+	devices := []string{
+		"everywhere: list resourceclaims.resource.k8s.io", "everywhere: list resourceclaimtemplates.resource.k8s.io", "everywhere: list resourceslices.resource.k8s.io",
+		"everywhere: watch resourceclaims.resource.k8s.io", "everywhere: watch resourceclaimtemplates.resource.k8s.io", "everywhere: watch resourceslices.resource.k8s.io",
+	}
+	claims := func(o *cli.ControllerOptions) { o.IgnoreDRARequests = false }
+	off := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok")))
+	for _, c := range []struct {
+		value, plain string // of the chart, and of the label in deploy/rbac
+		told         func(*cli.ControllerOptions)
+		want         []string
+	}{
+		{"settings.featureGates.nodeOverlay", "NodeOverlay", gate("NodeOverlay"), []string{"everywhere: watch nodeoverlays.karpenter.sh"}},
+		{"settings.featureGates.capacityBuffer", "CapacityBuffer", gate("CapacityBuffer"), []string{
+			"everywhere: list deployments.apps", "everywhere: list podtemplates", "everywhere: list resourcequotas",
+			"everywhere: watch capacitybuffers.autoscaling.x-k8s.io", "everywhere: watch deployments.apps", "everywhere: watch podtemplates", "everywhere: watch resourcequotas",
+		}},
+		{"settings.featureGates.provisioningRequest", "ProvisioningRequest", gate("ProvisioningRequest"), []string{
+			"everywhere: list podtemplates", "everywhere: list provisioningrequests.autoscaling.x-k8s.io", "everywhere: patch provisioningrequests/status.autoscaling.x-k8s.io",
+			"everywhere: watch podtemplates", "everywhere: watch provisioningrequests.autoscaling.x-k8s.io",
+		}},
+		{"settings.featureGates.podDeletionCostManagement", "PodDeletionCostManagement", gate("PodDeletionCostManagement"), []string{"everywhere: patch pods"}},
+		{"settings.featureGates.nodeRepair", "", gate("NodeRepair"), nil},
+		{"settings.featureGates.reservedCapacity", "", gate("ReservedCapacity"), nil},
+		{"settings.featureGates.spotToSpotConsolidation", "", gate("SpotToSpotConsolidation"), nil},
+		{"settings.featureGates.staticCapacity", "", gate("StaticCapacity"), nil},
+		{"settings.featureGates.terminateFirstDrift", "", gate("TerminateFirstDrift"), nil},
+		{"settings.featureGates.terminateFirstRepair", "", gate("TerminateFirstRepair"), nil},
+		{"settings.enableDRA", "Devices", claims, devices},
+		{"settings.awsFeatureGates.draNVIDIAGPU", "Devices", claims, devices},
+		{"settings.awsFeatureGates.draEFA", "Devices", claims, devices},
+	} {
+		on := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok", c.value+"=true")))
+		if more := without(on, off); !slices.Equal(more, c.want) || len(without(off, on)) > 0 {
+			t.Errorf("with %s the chart grants %q as well, want %q, and not %q", c.value, more, c.want, without(off, on))
+		}
+		for _, none := range []string{"=false", "=null"} {
+			if got := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok", c.value+none))); !slices.Equal(got, off) {
+				t.Errorf("with %s%s the chart grants %q as well, and not %q", c.value, none, without(got, off), without(off, got))
+			}
+		}
+		if got := plainRights(t, c.plain); !slices.Equal(got, on) {
+			t.Errorf("%s: the plain manifests grant %q beside those of the chart, and not %q", c.value, without(got, on), without(on, got))
+		}
+		o := cli.DefaultControllerOptions()
+		c.told(&o)
+		mustBeAsked(t, c.value, o, on)
+	}
+}
+
+func TestClaimsForDevicesAreReadOnlyIfTheyAreNotIgnored(t *testing.T) {
+	t.Parallel()
+	ignored := rightsOf(t, render(t, gettingStarted().with("settings.ignoreDRARequests=true")))
+	read := rightsOf(t, render(t, gettingStarted().with("settings.ignoreDRARequests=false")))
+	if usual := rightsOf(t, render(t, gettingStarted())); !slices.Equal(ignored, usual) {
+		t.Errorf("with claims ignored the chart grants %q as well, and not %q", without(ignored, usual), without(usual, ignored))
+	}
+	if more := without(read, ignored); len(more) != 6 || len(without(ignored, read)) > 0 {
+		t.Errorf("with claims the chart grants %q as well, and not %q", more, without(ignored, read))
 	}
 }
 
 func TestEventsAreReadOnlyBesideClusterAutoscaler(t *testing.T) {
 	t.Parallel()
-	alone := rightsOf(t, render(t, gettingStarted()))
-	beside := rightsOf(t, render(t, gettingStarted().with("settings.clusterAutoscalerGrace=15m")))
+	alone := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok")))
+	beside := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok", "settings.clusterAutoscalerGrace=15m")))
 	if more := without(beside, alone); !slices.Equal(more, []string{"everywhere: list events", "everywhere: watch events"}) || len(without(alone, beside)) > 0 {
 		t.Errorf("the chart beside Cluster Autoscaler grants %q as well, and not %q", more, without(alone, beside))
 	}
-	if more := without(rightsOf(t, render(t, gettingStarted().with("settings.clusterAutoscalerGrace=0"))), alone); len(more) > 0 {
+	if more := without(rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider=kwok", "settings.clusterAutoscalerGrace=0"))), alone); len(more) > 0 {
 		t.Errorf("with a grace of 0 it grants %q", more)
 	}
+	if got := plainRights(t, "ClusterAutoscaler"); !slices.Equal(got, beside) {
+		t.Errorf("the plain manifests grant %q beside those of the chart, and not %q", without(got, beside), without(beside, got))
+	}
+	o := cli.DefaultControllerOptions()
+	o.ClusterAutoscalerGrace = time.Minute
+	mustBeAsked(t, "beside Cluster Autoscaler", o, beside)
 }
 
 // Which rights a controller uses, a test of it as a whole knows; those that only AWS's does, nobody but moto sees.
@@ -314,24 +401,31 @@ func TestTheDashboardsCertificateIsMounted(t *testing.T) {
 	}
 }
 
-// Doctor asks about what the chart grants: it must not find fault with an installation that is as it should be.
-func TestDoctorAsksForNoRightThatTheChartDoesNotGrant(t *testing.T) {
+// Doctor must not find fault with an installation that is as it should be, nor miss a right that the chart grants.
+func TestDoctorAsksForTheRightsOfTheChart(t *testing.T) {
 	t.Parallel()
-	for _, cloud := range []string{"aws", "kwok", "clusterapi"} {
-		granted := rightsOf(t, render(t, gettingStarted().with("settings.cloudProvider="+cloud)))
-		asked, err := cli.RightsOf(cloud, "kube-system")
-		if err != nil || len(asked) < 50 {
-			t.Fatalf("%s: doctor asks about %d rights: %v", cloud, len(asked), err)
-		}
-		for _, r := range asked {
-			resource := strings.Trim(r.Resource+"/"+r.Subresource, "/")
-			right := strings.TrimSuffix(map[bool]string{true: "everywhere: ", false: "in kube-system: "}[r.Namespace == ""]+r.Verb+" "+resource+"."+r.Group, ".")
-			if r.Name != "" {
-				right += " " + r.Name
-			}
-			if !slices.Contains(granted, right) {
-				t.Errorf("%s: doctor asks for %q", cloud, right)
-			}
-		}
+	for name, c := range map[string]struct {
+		values []string
+		told   func(*cli.ControllerOptions)
+	}{
+		"aws":            {nil, func(o *cli.ControllerOptions) { o.CloudProvider = "aws" }},
+		"kwok":           {[]string{"settings.cloudProvider=kwok"}, func(o *cli.ControllerOptions) { o.CloudProvider = "kwok" }},
+		"no nominations": {[]string{"settings.cloudProvider=kwok", "settings.nominatePods=false"}, func(o *cli.ControllerOptions) { o.NominatePods = false }},
+		"clusterapi": {[]string{"settings.cloudProvider=clusterapi", "settings.clusterAPI.kubeconfigSecret=management"}, // others are asked about in the management cluster
+			func(o *cli.ControllerOptions) { o.CloudProvider = "clusterapi" }},
+		"azure": {[]string{"settings.cloudProvider=azure"}, func(o *cli.ControllerOptions) { o.CloudProvider, o.ProvisionMode = "azure", "userdata" }},
+		"AKS":   {[]string{"settings.cloudProvider=azure", "settings.azure.provisionMode=aksscriptless"}, func(o *cli.ControllerOptions) { o.CloudProvider = "azure" }},
+		"join tokens": {[]string{"settings.cloudProvider=azure", "settings.azure.joinTokens=true"}, func(o *cli.ControllerOptions) {
+			o.CloudProvider, o.ProvisionMode, o.JoinTokens = "azure", "userdata", true
+		}},
+		"all gates": {[]string{"settings.featureGates.capacityBuffer=true", "settings.featureGates.provisioningRequest=true", "settings.featureGates.nodeOverlay=true", "settings.enableDRA=true"},
+			func(o *cli.ControllerOptions) {
+				o.CloudProvider, o.IgnoreDRARequests = "aws", false
+				o.FeatureGates = map[string]bool{"CapacityBuffer": true, "ProvisioningRequest": true, "NodeOverlay": true}
+			}},
+	} {
+		o := cli.DefaultControllerOptions()
+		c.told(&o)
+		mustBeAsked(t, name, o, rightsOf(t, render(t, gettingStarted().with(c.values...))))
 	}
 }

@@ -3,6 +3,7 @@ package clusterautoscaler_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/deploy"
 )
 
 // TestNobodyBuysTwiceForAPodThatBothCouldServe: a GPU group and a GPU pool with the same taint. The group serves the pods that it says
@@ -22,7 +24,9 @@ func TestNobodyBuysTwiceForAPodThatBothCouldServe(t *testing.T) {
 	const grace = time.Minute
 	w := newWorld(t)
 	began := w.audited()
-	w.applyAll(w.example("rights.yaml"))
+	manifests, err := deploy.RBAC.ReadFile("rbac/settings.yaml")
+	w.must(err)
+	w.applyAll(slices.DeleteFunc(w.objectsIn(manifests), func(o *unstructured.Unstructured) bool { return o.GetLabels()[deploy.RightsFor] != "ClusterAutoscaler" }))
 	log := w.startTenon("--cluster-autoscaler-grace", grace.String())
 	g := &group{world: w, name: "gpu-group", serves: "training", has: size("4", "16Gi", "nvidia.com/gpu"), most: 1,
 		taint: &corev1.Taint{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}}
