@@ -176,3 +176,28 @@ func peakMegabytes(tb testing.TB, pid int) float64 {
 	tb.Fatal("no VmHWM")
 	return 0
 }
+
+// BenchmarkRest measures what the controller uses while 100 nodes run 500 pods and nothing changes, in cores.
+func BenchmarkRest(b *testing.B) {
+	for b.Loop() {
+		w := newWorld(b)
+		w.useProgram()
+		controller := w.start()
+		w.corner = "rest"
+		w.cornerPool(nil)
+		claims := w.openLedger()
+		w.workload(500, "720m", nil)
+		w.stable(claims, time.Now())
+		before, began := cpuSeconds(b, controller.Process.Pid), time.Now()
+		time.Sleep(rest) // this is what is measured
+		b.ReportMetric((cpuSeconds(b, controller.Process.Pid)-before)/time.Since(began).Seconds(), "cores")
+		b.ReportMetric(float64(len(w.nodes())), "nodes")
+		b.ReportMetric(peakMegabytes(b, controller.Process.Pid), "MB-peak")
+		w.corner = ""
+		w.afterwards(b, controller)
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// rest is how long a controller is watched that has nothing to do.
+const rest = 5 * time.Minute

@@ -69,12 +69,13 @@ type recheck struct {
 	others bool
 }
 
-// recheckAgain is recheckWithout, but for claims that were taken back lately because a pod would have had no place: a new machine is a place for
-// their pods, so that no claim is taken back for this again and again.
+// recheckAgain is recheckWithout, but for claims that go for their own sake and were taken back lately because a pod would have had no place: a new
+// machine is a place for their pods, so that no claim is taken back for this again and again.
 func (o *orders) recheckAgain(going map[string]bool, opt engine.Options, cache *inventory.Cache) recheck {
 	again := func(claim string) bool {
 		f, failed := failureOf(o.claims[claim])
-		return failed && f.Alone && o.s.Now.Sub(f.Last) < backoffMemory
+		mark, _ := inventory.MarkOf(o.claims[claim])
+		return failed && f.Alone && o.s.Now.Sub(f.Last) < backoffMemory && GoesInPart(mark.Reason)
 	}
 	out := o.recheckWithout(going, false, opt, cache)
 	if slices.ContainsFunc(slices.Collect(maps.Keys(out.stranded)), again) {
