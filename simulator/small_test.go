@@ -21,7 +21,7 @@ func TestSmallClustersCostNoMoreThanTheBaseline(t *testing.T) {
 		bill           float64
 		ours, baseline *simulator.Result
 	}
-	draws := int(enginetest.Draws(300))
+	draws := 12 * int(enginetest.Few(25))
 	list := make([]outcome, draws)
 	t.Run("draws", func(t *testing.T) {
 		for i := range list {
