@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,13 +33,17 @@ type Reconciler struct {
 	// Buffers is true if CapacityBuffers have an effect.
 	Buffers bool
 
-	told map[types.UID]bool
+	told   map[types.UID]bool
+	absent map[string]time.Time // by kind, when the API server last said that it does not serve it
 }
+
+// askAgain is how long nobody asks for objects of a kind that the API server does not serve.
+const askAgain = time.Hour
 
 // Reconcile marks the objects that are not marked yet. A kind that is not installed has none.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	if r.told == nil {
-		r.told = map[types.UID]bool{}
+		r.told, r.absent = map[types.UID]bool{}, map[string]time.Time{}
 	}
 	var errs []error
 	kinds := map[string]client.ObjectList{}
@@ -49,10 +54,15 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 		kinds["NodeOverlay"] = &v1alpha1.NodeOverlayList{}
 	}
 	for kind, list := range kinds {
-		err := r.API.List(ctx, list)
-		if apimeta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil && err != nil {
+		if at, absent := r.absent[kind]; absent && r.Clock.Since(at) < askAgain {
 			continue
 		}
+		err := r.API.List(ctx, list)
+		if apimeta.IsNoMatchError(err) || client.IgnoreNotFound(err) == nil && err != nil {
+			r.absent[kind] = r.Clock.Now()
+			continue
+		}
+		delete(r.absent, kind)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("list %ss: %w", kind, err))
 			continue
