@@ -21,7 +21,7 @@ import (
 
 // autoscaler holds the numbers of pods between which a HorizontalPodAutoscaler or a ScaledObject keeps a workload.
 type autoscaler struct {
-	name        string // with its kind, for notes
+	kind, name  string // the name has the kind too, for notes
 	namespace   string
 	target      metav1.OwnerReference // kind and name of the workload
 	least, most int
@@ -36,12 +36,14 @@ const (
 	kedaPaused         = "autoscaling.keda.sh/paused"
 )
 
+const hpaKind = "HorizontalPodAutoscaler"
+
 // mostKEDAPods is KEDA's default for the field maxReplicaCount of a ScaledObject.
 const mostKEDAPods = 100
 
 func newAutoscaler(u *unstructured.Unstructured, kind, name string) *autoscaler {
 	return &autoscaler{
-		name: identity(u), namespace: u.GetNamespace(), target: metav1.OwnerReference{Kind: kind, Name: name}, live: u.GetResourceVersion() != "",
+		kind: u.GetKind(), name: identity(u), namespace: u.GetNamespace(), target: metav1.OwnerReference{Kind: kind, Name: name}, live: u.GetResourceVersion() != "",
 	}
 }
 
@@ -129,6 +131,17 @@ func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	return found
 }
 
+// rivalOf returns another HorizontalPodAutoscaler of the workload than a, nil if there is none. kube-controller-manager scales by neither of two
+// and says AmbiguousSelector.
+func (m *manifest) rivalOf(a *autoscaler) *autoscaler {
+	if i := slices.IndexFunc(m.autoscalers, func(other *autoscaler) bool {
+		return other != a && other.kind == hpaKind && a.kind == hpaKind && other.namespace == a.namespace && other.target == a.target
+	}); i >= 0 {
+		return m.autoscalers[i]
+	}
+	return nil
+}
+
 // scaleWorkloads sets the number of pods of each workload that has an autoscaler. The workload's own manifest often has no spec.replicas, or an
 // old number, because the autoscaler changes that field in the cluster.
 func (m *manifest) scaleWorkloads() {
@@ -166,6 +179,10 @@ func (m *manifest) scaleBy(w *workload, a *autoscaler) {
 	}
 	if n == 0 && a.offAtZero {
 		m.note("%s: its spec.replicas is 0, which turns %s off, so no pods are planned for it", name, a.name)
+		return
+	}
+	if rival := m.rivalOf(a); rival != nil && a.wanted == 0 {
+		m.note("%s: %s and %s scale the same pods, so Kubernetes heeds neither (AmbiguousSelector): planned with %d", name, a.name, rival.name, w.pods)
 		return
 	}
 	w.scale(min(max(n, a.least), a.most, mostPods))

@@ -51,6 +51,8 @@ func TestAutoscalersSayHowManyPodsArePlanned(t *testing.T) {
 		{"pods that are there", deploymentOf("", "") + hpaOf("v2", hpa, "") + running(2), 2, ""},
 		{"a paused Deployment", deploymentOf("", "paused: true, ") + hpaOf("v2", hpa, ""), 0, ""},
 		{"another target", hpaOf("v2", hpa, ""), 0, "HorizontalPodAutoscaler d/h: its target Deployment d/w is not in the files, so no pods are planned for it"},
+		{"two of them", deploymentOf("", "replicas: 2, ") + hpaOf("v2", hpa, "") + strings.Replace(hpaOf("v1", "maxReplicas: 9", ""), "name: h,", "name: i,", 1), 2,
+			"Deployment d/w: HorizontalPodAutoscaler d/h and HorizontalPodAutoscaler d/i scale the same pods, so Kubernetes heeds neither (AmbiguousSelector): planned with 2"},
 		{"KEDA", deploymentOf("", "") + scaledObjectOf("", ", minReplicaCount: 2"), 2, "Deployment d/w: ScaledObject d/s may ask for 2 to 100 pods: planned with 2"},
 		{"KEDA without a minimum", deploymentOf("", "") + scaledObjectOf("", ", maxReplicaCount: 7"), 1, "Deployment d/w: ScaledObject d/s may ask for 0 to 7 pods: planned with 1"},
 		{"KEDA from zero", deploymentOf("", "replicas: 0, ") + scaledObjectOf("", ", maxReplicaCount: 7"), 0, "Deployment d/w: ScaledObject d/s may ask for 0 to 7 pods: planned with 0"},
