@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Placed solves the problem and says which pods find a place, on a machine that is there or on a new one.
+// Placed solves the problem and returns the pods that find a place, on a machine that is there or on a new one.
 func (p *Problem) Placed() map[*corev1.Pod]bool {
 	placed := map[*corev1.Pod]bool{}
 	take := func(shares []packing.Share) {

@@ -6,7 +6,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Group is machines that go together, and what replaces them. Whom that moves is filled in for those that go.
+// Group is a set of machines that are removed together, with the launches that replace them. Pods and Moves are filled in once it is decided that
+// the machines go.
 type Group struct {
 	Machines []*inventory.Machine
 	Launches []engine.Launch
@@ -16,11 +17,13 @@ type Group struct {
 	Later []*inventory.Machine
 }
 
-// mostTogether is how many machines a group may have before Cut cuts it: the claim of each machine lists the claims of all.
+// mostTogether is how many machines a group may have before Cut divides it. Large groups are costly, because the claim of each machine lists the
+// claims of all.
 const mostTogether = 16
 
-// Cut divides a group of many machines into groups that have launches each. A machine goes with the first launch that any of its pods uses, and its
-// other pods may use launches of other groups, so whoever begins one of the groups has to begin all, and to wait for the launches of all.
+// Cut divides a group of many machines into groups of about mostTogether machines with at least one launch each. Each machine is in the group of the
+// first launch that a pod of it uses. Other pods of the machine may use launches of other groups, so the caller has to begin all groups, and no
+// machine may be drained before the launches of all groups are ready.
 func (g Group) Cut() []Group {
 	if len(g.Machines) <= mostTogether || len(g.Launches) < 2 {
 		return []Group{g}

@@ -87,9 +87,9 @@ type Order struct {
 	Decided time.Time
 	// Claims and Nodes are those that are still to go, in the same order; a node that has vanished is empty.
 	Claims, Nodes []string
-	// Staying says of those of the claims that are released when the others go why they stay.
+	// Staying holds the claims that stay when the order deletes the others, each with the reason.
 	Staying map[string]engine.Reason
-	// Replacements are the claims that come; Starting are those of them that are not ready, Gone those that will not come any more.
+	// Replacements are the claims that come. Starting are the replacements that are not ready, Gone the replacements that were deleted.
 	Replacements, Starting, Gone []string
 	Step                         OrderStep
 	// Why is what the order waits for, or why it is taken back.
@@ -151,14 +151,14 @@ func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []
 	return append(out, o.orphanedReplacements()...)
 }
 
-// GoesInPart reports whether some nodes of an order may go though others of it stay. Nodes that have drifted or expired go for their own sake. A
-// consolidation pays as a whole only.
+// GoesInPart reports whether an order for the reason may remove some of its nodes and keep the others. A drifted or expired node is removed for its
+// own sake. A consolidation saves money as a whole only.
 func GoesInPart(reason v1.DisruptionReason) bool {
 	return reason == v1.Drifted || reason == v1.Expired
 }
 
-// waitsForItsPass has a ready order wait for the replacements of all orders that were decided in the same pass for the same reason. Pods of one
-// order can run on the machines of another, and pods that spread over zones count one another, so the orders drain together.
+// waitsForItsPass has a ready order wait until the replacements of all orders of the same pass and reason are ready. These orders drain their nodes
+// together, because pods of one order can run on the machines of another, and pods that spread over zones count one another.
 func waitsForItsPass(order *Order, list []Order) bool {
 	if !GoesInPart(order.Reason) {
 		return false
@@ -266,7 +266,7 @@ func (o *orders) isReady(claim *v1.NodeClaim) bool {
 	return n != nil && kube.NodeReady(n)
 }
 
-// objection says why the order cannot go on, the zero Reason if it can. It notes which nodes stay while others go.
+// objection says why the order cannot go on, the zero Reason if it can. It fills in Staying.
 func (o *orders) objection(x *inventory.InProgress, order *Order, pods map[string][]*corev1.Pod) engine.Reason {
 	if x.Reason == "" {
 		return engine.Reason{Code: engine.OrderBroken, Key: x.Claims[0], Have: "its annotation " + inventory.DisruptionAnnotation + " cannot be read"}

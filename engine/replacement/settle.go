@@ -14,10 +14,10 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// settle keeps a node whose replacements are ready from being drained if a pod of it would have no place. An order that goes in part releases that
-// node and drains the others; another one is taken back. While other pods wait for a machine they may have what was meant for the order, so then
-// the order waits for their machines too. A pool with replicas has as many machines after as before, and pods that wait may get none but its own:
-// where it is too full its machines could never be replaced, so who has a place on them is left open.
+// settle decides what ready orders do if a pod of a node would have no place. An order that goes in part keeps the pod's node and drains the others;
+// another order is taken back. If other pods wait for a machine, the order waits for that machine too, because these pods may have taken the room
+// of its replacements. For nodes of a pool with replicas, settle does not ask whether pods have a place: such a pool has as many machines after as
+// before, and a pool that is too full could otherwise never be replaced.
 func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *inventory.Cache) {
 	if len(ready) == 0 {
 		return
@@ -69,8 +69,8 @@ type recheck struct {
 	others bool
 }
 
-// recheckAgain is recheckWithout, but for claims that go for their own sake and were taken back lately because a pod would have had no place: a new
-// machine is a place for their pods, so that no claim is taken back for this again and again.
+// recheckAgain is recheckWithout with an exception. If an order of a claim was taken back lately because a pod would have had no place, and its new
+// order goes in part, then a new machine counts as a place for the claim's pods. Otherwise the order could be taken back again and again.
 func (o *orders) recheckAgain(going map[string]bool, opt engine.Options, cache *inventory.Cache) recheck {
 	again := func(claim string) bool {
 		f, failed := failureOf(o.claims[claim])
