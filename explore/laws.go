@@ -334,14 +334,25 @@ func (l *laws) checkEmpty(claim *v1.NodeClaim) {
 	}
 }
 
-// checkReplaced: a node whose removal was ordered with replacements goes when all of them are ready.
+// replacementPatience is how long drifted and expired nodes wait for a replacement that is not ready.
+const replacementPatience = 10 * time.Minute
+
+// checkReplaced: a node whose removal was ordered with replacements goes when all of them are ready. A drifted or expired node that has room elsewhere
+// does not wait for a replacement that is gone or late.
 func (l *laws) checkReplaced(claim *v1.NodeClaim) {
-	var order struct{ Replacements []string }
+	var order struct {
+		Reason       v1.DisruptionReason
+		Replacements []string
+	}
 	if text := claim.Annotations[orderKey]; text == "" || json.Unmarshal([]byte(text), &order) != nil {
 		return
 	}
 	for _, name := range order.Replacements {
 		replacement := find[*v1.NodeClaim](l.w.api, "/"+name)
+		if inPart := order.Reason == v1.Drifted || order.Reason == v1.Expired; inPart && (replacement == nil || replacement.DeletionTimestamp != nil ||
+			l.w.clock.Since(replacement.CreationTimestamp.Time) >= replacementPatience) {
+			continue
+		}
 		if replacement == nil || !v1.IsTrue(replacement, v1.ConditionInitialized) {
 			l.broken(lawReplace, "NodeClaim %s is deleted, and its replacement %s is not ready", claim.Name, name)
 		}
