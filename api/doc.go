@@ -1,7 +1,5 @@
-// Package api is the root of the Kubernetes kinds that Tenon reads and writes.
-// Each subfolder is one API group version; crds holds the definitions generated
-// from them. The kinds carry defaults, validation, conditions and the drift
-// hash; what they mean for a cluster is decided in package engine.
+// Package api is the root of the Kubernetes kinds that Tenon reads and writes. Each subfolder is one API group version; crds holds the definitions
+// generated from them. The kinds have defaults, validation, conditions and the drift hash. Package engine decides how they act on a cluster.
 package api
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen object paths=./...

@@ -1,5 +1,5 @@
-// Package cli holds the subcommands of tenon, one file each, with every flag. Commands read their input, call the
-// package that knows, and print; what is decided is decided in package engine.
+// Package cli holds the subcommands of tenon, one file each, with all flags. A command reads its input, calls the package that does the work, and
+// prints the result. Package engine makes the decisions.
 package cli
 
 import (

@@ -1,6 +1,5 @@
-// Package controller holds what the loops below it share: when a pass begins, what happens after one that failed, and how
-// to tell that a loop is stuck. Each loop has a folder of its own, reads, asks the engine and writes; this package knows
-// nothing of what they do.
+// Package controller holds the common part of the loops below it: it begins passes, repeats failed passes, and detects a loop that is stuck. Each
+// loop has a folder of its own, reads the cluster, asks the engine and writes. This package does not know the loops' work.
 package controller
 
 import (

@@ -1,6 +1,5 @@
-// Package convert turns manifests of Karpenter's older APIs (v1alpha5, v1beta1) into karpenter.sh/v1 and
-// karpenter.k8s.aws/v1, keeps the comments of people, and says what it could not map and what will behave otherwise. It reads
-// text and writes text; a cluster, and what it holds, is none of its affairs.
+// Package convert translates manifests of Karpenter's older APIs (v1alpha5, v1beta1) to karpenter.sh/v1 and karpenter.k8s.aws/v1. It keeps comments,
+// and lists the fields that it could not map and the behaviour that will change. It reads and writes text and never uses a cluster.
 package convert
 
 import (

@@ -1,5 +1,5 @@
-// Package dashboard is the web page of Tenon: the nodes and what they cost, the pods that wait and why, and the story behind each
-// object. It shows the documents and the words of the command line, which whoever serves it hands in as a Picture; it reads no cluster,
+// Package dashboard is the web page of Tenon: the nodes and their costs, the pods that wait and the reasons, and the history of each object. It
+// shows the same documents and sentences as the command line. The server of the page provides them as a Picture. The package reads no cluster,
 // decides nothing and changes nothing.
 //
 // Changes to the cluster are tried, as a question that whoever serves the page answers with a plan, and never made.

@@ -1,5 +1,5 @@
-// Package deploy holds what Tenon needs in a cluster, as manifests. The playground applies the same files that a real
-// cluster gets, so what is missing in them shows there.
+// Package deploy holds the manifests that Tenon needs in a cluster. The playground applies the same files as a real cluster, so that a fault in them
+// shows in tests.
 package deploy
 
 //go:generate charts/copy-crds.sh

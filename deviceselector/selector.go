@@ -1,5 +1,5 @@
-// Package deviceselector answers what selectors of DeviceClasses and ResourceClaims say of devices: expressions in CEL, with the variables
-// and the limit of cost that Kubernetes gives them. The engine takes the answers and knows no expression.
+// Package deviceselector evaluates the selectors of DeviceClasses and ResourceClaims: expressions in CEL, with the variables and the cost limit of
+// Kubernetes. The engine takes the answers and evaluates no expression.
 package deviceselector
 
 import (

@@ -1,6 +1,6 @@
-// Package doctor judges whether a cluster is one that the autoscaler can work in: it finds, in a picture of everything that
-// matters, what is wrong, and says what to do about it. It reads nothing but the picture; taking it, and showing what was
-// found, is left to others, and what is wrong in a cloud the cloud's provider says.
+// Package doctor checks whether the autoscaler can work in a cluster. It finds faults in a picture of all objects and settings that matter, and says
+// how to mend each. It reads nothing but the picture: its callers take the picture and print the findings. A cloud's provider finds the faults in
+// the cloud.
 package doctor
 
 import (

@@ -8,8 +8,8 @@ const (
 	CatalogKind       = "Catalog"
 )
 
-// CatalogDocument is what a snapshot file holds besides Kubernetes objects: what there is to buy, as the controller saw
-// it, and how it decides. With it, a plan can be made again elsewhere.
+// CatalogDocument is the part of a snapshot file beside the Kubernetes objects: the catalog, as the controller saw it, and the controller's options.
+// With it, the controller's plan can be computed again elsewhere.
 type CatalogDocument struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -17,22 +17,22 @@ type CatalogDocument struct {
 	Time    time.Time `json:"time"`
 	Options Options   `json:"options"`
 	Classes []Class   `json:"classes"`
-	// EarlierPasses is what the controller remembers of its passes of disruption.
+	// EarlierPasses is Snapshot.EarlierPasses, which the controller keeps in memory.
 	EarlierPasses *EarlierPasses `json:"earlierPasses,omitempty"`
 	// ExpectedPods is Snapshot.ExpectedPods, which the controller keeps in memory.
 	ExpectedPods map[string]ExpectedPod `json:"expectedPods,omitempty"`
-	// NodeOverheadPrice is the snapshot's.
+	// NodeOverheadPrice is Snapshot.NodeOverheadPrice.
 	NodeOverheadPrice float64 `json:"nodeOverheadPrice,omitempty"`
-	// Commitments are the snapshot's.
+	// Commitments is Snapshot.Commitments.
 	Commitments []Commitment `json:"commitments,omitempty"`
-	// ScaleUps is what the controller has heard of another autoscaler.
+	// ScaleUps is Snapshot.ScaleUps, which the controller has learned from events of another autoscaler.
 	ScaleUps []ScaleUp `json:"scaleUps,omitempty"`
 	// IgnoresOverlays says that the controller runs without the feature gate NodeOverlay.
 	IgnoresOverlays bool `json:"ignoresOverlays,omitempty"`
-	// IgnoresBuffers says the same of CapacityBuffer.
+	// IgnoresBuffers says that the controller runs without the feature gate CapacityBuffer.
 	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
-	// IgnoresRequests says the same of ProvisioningRequest.
+	// IgnoresRequests says that the controller runs without the feature gate ProvisioningRequest.
 	IgnoresRequests bool `json:"ignoresRequests,omitempty"`
-	// IgnoresClaims says that the controller does not act on claims for devices, and on resources that stand for devices.
+	// IgnoresClaims says that the controller ignores claims for devices, and resources that stand for devices.
 	IgnoresClaims bool `json:"ignoresClaims,omitempty"`
 }

@@ -12,65 +12,65 @@ import (
 	"tenon.sh/api/v1alpha1"
 )
 
-// Commitment is money that is paid for machines on demand whether they run or not: reserved instances, or a Savings Plan. Either
-// Machines or AmountPerHour is set.
+// Commitment is money that is paid for on-demand machines whether they run or not: reserved instances, or a Savings Plan. Either Machines or
+// AmountPerHour is set.
 type Commitment struct {
 	Name string `json:"name"`
-	// Requirements select the machines that it covers by what instance types and offerings say of them, as those of a NodeOverlay do;
-	// none means all. Whatever they say, only machines on demand are covered.
+	// Requirements select the machines that the commitment covers, by the labels of instance types and offerings, as the requirements of a NodeOverlay
+	// do. If there are none, all machines are covered. Only on-demand machines are covered in any case.
 	Requirements []v1alpha1.Requirement `json:"requirements,omitempty"`
-	// Machines is how many machines it covers at a time, PricePerHour what is paid for each of them, in USD.
+	// Machines is the number of machines that the commitment covers at a time, and PricePerHour is the price of each, in USD.
 	Machines     int     `json:"machines,omitempty"`
 	PricePerHour float64 `json:"pricePerHour,omitempty"`
-	// AmountPerHour is USD per hour of which machines are paid at the price of Prices, by instance type, and where that does not name
-	// theirs at what they cost less Discount, a share of it.
+	// AmountPerHour is an amount in USD per hour from which machines are paid. A machine is paid at the price in Prices, by instance type. If Prices
+	// does not name the type, the machine is paid at its usual price less Discount, a share of that price.
 	AmountPerHour float64            `json:"amountPerHour,omitempty"`
 	Discount      float64            `json:"discount,omitempty"`
 	Prices        map[string]float64 `json:"prices,omitempty"`
-	// UsedElsewhere is how much of it others use, machines of other clusters for example: a number of machines, or USD per hour.
+	// UsedElsewhere is the part that is used outside the cluster, by machines of other clusters for example: a number of machines, or USD per hour.
 	UsedElsewhere float64 `json:"usedElsewhere,omitempty"`
-	// End is when it ends; zero for never.
+	// End is the time at which the commitment ends; zero if it does not end.
 	End time.Time `json:"end,omitzero"`
 }
 
-// CoveredPart is what a machine counts for of its price where a commitment pays for it: next to nothing beside what is paid anyway. Of
-// two such machines the smaller is still the cheaper one. Machines in capacity reservations cost as little.
+// CoveredPart is the share of its price that a machine costs if a commitment pays for it: next to nothing, because the commitment is paid anyway. The
+// smaller of two such machines is still the cheaper one. Machines in capacity reservations cost the same share.
 const CoveredPart = 1e-7
 
-// mostCommitted is beyond what anybody commits to: machines, and USD per hour.
+// mostCommitted is more than anybody commits to, in machines and in USD per hour.
 const mostCommitted = 1_000_000
 
-// MostCommitments is how many there may be.
+// MostCommitments is the largest number of commitments.
 const MostCommitments = 200
 
-// CommitmentUse is what becomes of a commitment, in USD per hour.
+// CommitmentUse says how much of a commitment is used, in USD per hour.
 type CommitmentUse struct {
 	Name string `json:"name"`
-	// CommittedPerHour is paid in any case. Of it, machines of this cluster use UsedPerHour, launches of the plan LaunchesPerHour, and others
-	// ElsewherePerHour; IdlePerHour is paid for nothing.
+	// CommittedPerHour is paid in any case. Machines of this cluster use UsedPerHour of it, launches of the plan use LaunchesPerHour, and other clusters
+	// use ElsewherePerHour. IdlePerHour is not used.
 	CommittedPerHour float64 `json:"committedPerHour"`
 	UsedPerHour      float64 `json:"usedPerHour"`
 	LaunchesPerHour  float64 `json:"launchesPerHour,omitempty"`
 	ElsewherePerHour float64 `json:"elsewherePerHour,omitempty"`
 	IdlePerHour      float64 `json:"idlePerHour"`
-	// InsteadPerHour is what the machines that use it, and the launches, would cost without it.
+	// InsteadPerHour is the cost without the commitment of the machines and launches that use it.
 	InsteadPerHour float64 `json:"insteadPerHour"`
-	// Machines counts those of this cluster that it pays for, in whole or in part, and the launches.
+	// Machines counts the machines of this cluster and the launches for which the commitment pays in whole or in part.
 	Machines int `json:"machines"`
-	// Problem says why it can be of no use; empty if it may be.
+	// Problem says why the commitment cannot be used; empty if it can be.
 	Problem string `json:"problem,omitempty"`
 }
 
-// HasEnded reports whether the commitment is nothing any more.
+// HasEnded reports whether the commitment has ended.
 func (c *Commitment) HasEnded(now time.Time) bool { return !c.End.IsZero() && !now.Before(c.End) }
 
-// Here is how much of it there is for this cluster: machines, or USD per hour.
+// Here returns the part of the commitment that this cluster can use: machines, or USD per hour.
 func (c *Commitment) Here() float64 {
 	return max(0, max(float64(c.Machines), c.AmountPerHour)-c.UsedElsewhere)
 }
 
-// Takes is how much of the commitment a machine of the type takes that costs so much without it: one machine, or USD per hour. Ok is
-// false for a machine that costs more with it than without.
+// Takes returns the part of the commitment that a machine of the type uses: one machine, or USD per hour. Usd is the machine's price without the
+// commitment. Ok is false if the machine costs more with the commitment than without.
 func (c *Commitment) Takes(instanceType string, usd float64) (units float64, ok bool) {
 	if !(usd > 0) {
 		return 0, false
@@ -85,7 +85,7 @@ func (c *Commitment) Takes(instanceType string, usd float64) (units float64, ok 
 	return units, units > 0 && units <= usd
 }
 
-// UnitPrice is what a unit of it costs, in USD per hour.
+// UnitPrice returns the price of one unit of the commitment, in USD per hour.
 func (c *Commitment) UnitPrice() float64 {
 	if c.Machines > 0 {
 		return c.PricePerHour
@@ -93,7 +93,7 @@ func (c *Commitment) UnitPrice() float64 {
 	return 1
 }
 
-// CheckCommitments says what is wrong with the list, naming the commitment; nil if nothing is. That one has ended is nothing wrong.
+// CheckCommitments returns an error that names the first faulty commitment. A commitment that has ended is not faulty.
 func CheckCommitments(list []Commitment) error {
 	if len(list) > MostCommitments {
 		return fmt.Errorf("there are %d commitments: join those that cover the same machines, there may be %d", len(list), MostCommitments)

@@ -4,10 +4,10 @@ import "time"
 
 // ExpectedPod is a pending pod for which plans find room on an existing node.
 type ExpectedPod struct {
-	// Node is where the last plan expected the pod, empty if on no existing node. Since is when the first of the plans did that have expected it
-	// there without interruption.
+	// Node is the node on which the last plan expected the pod, empty if it expected the pod on no existing node. Since is the time of the first plan
+	// after which all plans have expected the pod there.
 	Node  string    `json:"node,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// Refused lists, in order, the nodes that kube-scheduler has not bound the pod to though it was expected there for long.
+	// Refused lists, in order, the nodes to which kube-scheduler has not bound the pod although plans expected it there for long.
 	Refused []string `json:"refused,omitempty"`
 }

@@ -2,7 +2,7 @@ package engine
 
 import "fmt"
 
-// Sentence says how far the gang has come; Reasons are told beside it.
+// Sentence returns the state of the gang as a sentence, without Reasons.
 func (g *GangRoom) Sentence() string {
 	pods := Plural(g.MinCount, "pod")
 	switch g.Progress {
@@ -25,7 +25,7 @@ func (g *GangRoom) Sentence() string {
 	return text
 }
 
-// Advice is what the gang's owner can do, empty for nothing.
+// Advice tells the gang's owner what to do. It is empty if there is nothing to do.
 func (g *GangRoom) Advice() string {
 	switch g.Progress {
 	case GangTooFew:

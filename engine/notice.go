@@ -4,7 +4,7 @@ package engine
 type Notice struct {
 	ID      string
 	Machine MachineID
-	// Kind is one of the kinds below; any other is taken for an end that is near.
+	// Kind is one of the kinds below. Any other kind counts as an announcement that the machine will end soon.
 	Kind string
 }
 

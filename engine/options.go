@@ -10,68 +10,66 @@ import (
 
 // Options tune the engine's decisions. The zero value is the default.
 type Options struct {
-	// Preferences says what soft constraints of pods are worth.
+	// Preferences says whether soft constraints of pods count.
 	Preferences PreferencePolicy `json:"preferences,omitempty"`
-	// MinValues says what happens when a pool's MinValues cannot be met.
+	// MinValues says what happens if a pool's MinValues cannot be met.
 	MinValues MinValuesPolicy `json:"minValues,omitempty"`
-	// Effort is the number of units of work to spend on looking for a cheaper plan; 0 means 150,000, below 0 none.
+	// Effort is the number of units of work that the search for a cheaper plan may use; 0 means 150,000, below 0 none.
 	Effort int `json:"effort,omitempty"`
-	// PriceBand bounds the offerings that one launch lists: each costs at most this times the cheapest of them.
-	// 0 means 1.15.
+	// PriceBand limits the offerings that one launch lists: each costs at most PriceBand times the price of the cheapest. 0 means 1.15.
 	PriceBand float64 `json:"priceBand,omitempty"`
 	// MaxTypes is the largest number of instance types that one launch lists; 0 means 600.
 	MaxTypes int `json:"maxTypes,omitempty"`
-	// PreferenceShare is, with the policy Weighted, what a soft term of weight 100 is worth: a share of what the pod itself
-	// is worth at the dual prices. 0 means 0.1.
+	// PreferenceShare is the value of a soft term of weight 100 under the policy Weighted, as a share of the pod's own value at the dual prices. 0 means
+	// 0.1.
 	PreferenceShare float64 `json:"preferenceShare,omitempty"`
-	// DefaultConstraints are the spread constraints of pods that name none, as configured for kube-scheduler
-	// (PodTopologySpread's defaultConstraints).
+	// DefaultConstraints are the spread constraints of pods without constraints of their own, as in kube-scheduler's configuration (PodTopologySpread's
+	// defaultConstraints).
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
-	// Profiles are those of kube-scheduler's configuration. A pod has that of the scheduler that it names.
+	// Profiles are the profiles in kube-scheduler's configuration. A pod has the profile that its schedulerName names.
 	Profiles []SchedulerProfile `json:"schedulerProfiles,omitempty"`
-	// NoNominations says that pods are not pointed at the nodes that were planned for them (status.nominatedNodeName).
+	// NoNominations says that nobody writes the planned nodes of pods into status.nominatedNodeName.
 	NoNominations bool `json:"noNominations,omitempty"`
-	// LargestCPU is the size, in cores, above which a type is bought only for a pod, or in a pool, that smaller ones cannot
-	// serve. 0 means 96, below 0 means any size.
+	// LargestCPU is a size in cores. A larger type is bought only if smaller types cannot serve the pod or the pool. 0 means 96, below 0 means any size.
 	LargestCPU int `json:"largestCPU,omitempty"`
-	// MaxPodsPerNode bounds the pods of a new machine; 0 means what its type takes.
+	// MaxPodsPerNode limits the pods of a new machine; 0 means the limit of its type.
 	MaxPodsPerNode int `json:"maxPodsPerNode,omitempty"`
-	// MinMemoryForPods is how many bytes of memory a new machine leaves to pods, beside those of DaemonSets, at least, if it is started for a pod
-	// that requests no memory. It does not hold for a pod that nothing else can run, nor where pods or pools name the instance type.
-	// 0 means 256Mi, below 0 none.
+	// MinMemoryForPods is the least memory, in bytes, that a new machine has for pods beside the DaemonSets' pods, if the machine is started for a pod
+	// that requests no memory. It does not hold for a pod that no other machine can run, or if pods or pools name the instance type. 0 means 256Mi,
+	// below 0 none.
 	MinMemoryForPods int64 `json:"minMemoryForPods,omitempty"`
-	// BufferLimits is what the pods that all CapacityBuffers stand for may request together; a resource that is not named has no limit.
+	// BufferLimits limits the requests of the pods of all CapacityBuffers together. A resource that is not named has no limit.
 	BufferLimits corev1.ResourceList `json:"bufferLimits,omitempty"`
-	// SpotSpreadShare is how much dearer a spot machine may be, as a share of its price, so that no more than half of an owner's pods are
-	// lost at once. 0 means 0.02, below 0 that nothing is done for that.
+	// SpotSpreadShare is the increase of a spot machine's price, as a share of that price, that is accepted so that an owner loses at most half of its
+	// pods at once. 0 means 0.02; below 0, nothing is done to keep pods from being lost together.
 	SpotSpreadShare float64 `json:"spotSpreadShare,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
-	// TerminateFirstDrift lets machines that have drifted go before their replacement is there, where it has no room until then.
+	// TerminateFirstDrift lets a drifted machine go before its replacement is there if the replacement has no room until then.
 	TerminateFirstDrift bool `json:"terminateFirstDrift,omitempty"`
-	// LookAgain is how old a look at everything may be that a pass of disruption goes on from, also in a cluster of few machines
-	// and however many of them have changed; 0 means a minute where there are many machines and few have changed.
+	// LookAgain is the largest age of a complete pass of disruption from which the next pass may go on, however many machines there are and have
+	// changed. 0 means a minute if there are many machines and few of them have changed, and no time otherwise.
 	LookAgain time.Duration `json:"lookAgain,omitempty"`
-	// Threads is how many goroutines may work at a time; the plan does not depend on it. 0 means 1.
+	// Threads is the number of goroutines that may work at a time. The plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
-	// Stop, unless it is nil, is asked now and then whether nobody waits for the plan any more. Once it says so, searching ends soon,
-	// and what has come out by then is of no use.
+	// Stop, if it is not nil, is called now and then and reports whether nobody waits for the plan any more. If it returns true, the search ends soon
+	// and the plan is of no use.
 	Stop func() bool `json:"-"`
 }
 
-// PreferencePolicy says what soft constraints of pods are worth.
+// PreferencePolicy says whether soft constraints of pods count.
 type PreferencePolicy string
 
-// MinValuesPolicy says what happens when a pool's MinValues cannot be met.
+// MinValuesPolicy says what happens if a pool's MinValues cannot be met.
 type MinValuesPolicy string
 
 const (
 	Respect  PreferencePolicy = ""         // honoured where possible
-	Ignore   PreferencePolicy = "Ignore"   // never looked at
-	Weighted PreferencePolicy = "Weighted" // honoured where free, and where it costs less than PreferenceShare says
+	Ignore   PreferencePolicy = "Ignore"   // never honoured
+	Weighted PreferencePolicy = "Weighted" // honoured if that costs no more than PreferenceShare says
 
 	Strict     MinValuesPolicy = ""           // pods stay pending
-	BestEffort MinValuesPolicy = "BestEffort" // lowered to what can be reached
+	BestEffort MinValuesPolicy = "BestEffort" // lowered to the number that can be reached
 )
 
 // Stopped reports whether nobody waits for the plan any more.
@@ -108,7 +106,7 @@ func (o Options) EffectivePreferenceShare() float64 {
 	return max(o.PreferenceShare, 0)
 }
 
-// EffectiveSpotSpreadShare is below 0 where nothing is done so that pods are not lost together.
+// EffectiveSpotSpreadShare is below 0 if nothing is done to keep pods from being lost together.
 func (o Options) EffectiveSpotSpreadShare() float64 {
 	if o.SpotSpreadShare == 0 {
 		return 0.02
@@ -127,7 +125,7 @@ func (o Options) EffectiveLargestCPU() int64 {
 	return int64(o.LargestCPU) * 1000
 }
 
-// UsualMinMemoryForPods is the floor, in bytes, where nobody says another one.
+// UsualMinMemoryForPods is the default of MinMemoryForPods, in bytes.
 const UsualMinMemoryForPods = 256 << 20
 
 // EffectiveMinMemoryForPods is in bytes; 0 means none.
@@ -138,7 +136,7 @@ func (o Options) EffectiveMinMemoryForPods() int64 {
 	return max(o.MinMemoryForPods, 0)
 }
 
-// Parallel does the work, all parts at a time where the options allow several goroutines; see parallel.Run.
+// Parallel calls all parts, at the same time if the options allow several goroutines; see parallel.Run.
 func (opt Options) Parallel(parts ...func()) {
 	if opt.Threads > 1 {
 		parallel.Run(parts...)

@@ -7,8 +7,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Code says what kind of reason a Reason is. Codes are part of the JSON output and of metrics: they never change
-// their meaning.
+// Code is the kind of a Reason. Codes are part of the JSON output and of metrics, so their meaning never changes.
 type Code string
 
 // Why a pod cannot be placed.
@@ -103,7 +102,7 @@ const (
 	OnDemandShareLost     Code = "OnDemandShareLost"     // Key: a pod that has to run on demand, and that kube-scheduler would put on a spot machine
 )
 
-// What cannot be read. It has the effect that does no harm.
+// What cannot be read. Unreadable text has the effect that does no harm.
 const (
 	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
 	UnknownLimit         Code = "UnknownLimit"         // Key: the resource of spec.limits that no machine has; Need: which may be meant; Have: those that machines have
@@ -134,20 +133,20 @@ const (
 	Replacing            Code = "Replacing"            // the node replaces others, whose pods will come
 )
 
-// Reason is a typed "no": what was needed, and what there is instead. The zero value means that nothing speaks against.
+// Reason is a typed refusal: it says what was needed and what there is instead. The zero value means that there is no refusal.
 type Reason struct {
 	Code Code
-	// NodePool is the pool that the reason is about, empty if it is about none.
+	// NodePool is the pool of the reason, empty if the reason concerns no pool.
 	NodePool string
-	// Key is the label, resource, field or annotation that decides; Need is what was asked for and Have what there is,
-	// with the nearest miss where there is one.
+	// Key is the label, resource, field or annotation that decides. Need is the value that was asked for, and Have is the value that is there, or the
+	// nearest one.
 	Key, Need, Have string
 }
 
-// mostText bounds each part of a reason, in bytes: what a pod asks may be as long as the pod.
+// mostText limits each part of a reason, in bytes, because a request of a pod may be as long as the pod.
 const mostText = 600
 
-// Bounded is the reason without what nobody would read of it.
+// Bounded returns the reason with each part cut to a length that people read.
 func (r Reason) Bounded() Reason {
 	r.Key, r.Need, r.Have = boundedText(r.Key), boundedText(r.Need), boundedText(r.Have)
 	return r
@@ -160,10 +159,10 @@ func boundedText(text string) string {
 	return strings.ToValidUTF8(text[:mostText], "") + "…"
 }
 
-// OK reports whether nothing speaks against.
+// OK reports whether there is no refusal.
 func (r Reason) OK() bool { return r.Code == "" }
 
-// Message says the reason in one sentence for people.
+// Message returns the reason as one sentence for people.
 func (r Reason) Message() string {
 	text, ok := messages[r.Code]
 	if !ok {

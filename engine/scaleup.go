@@ -2,12 +2,12 @@ package engine
 
 import "time"
 
-// ScaleUp says that another autoscaler has said that it starts nodes for a pod, and until when that is believed: then the pod is
-// planned for like any other.
+// ScaleUp says that another autoscaler has announced a node for a pod. Plans believe the announcement until a time, and then plan for the pod like
+// for any other.
 type ScaleUp struct {
 	// Pod is the pod's UID.
 	Pod string `json:"pod"`
-	// Group is the group of nodes that grows, as the other autoscaler calls it.
+	// Group is the other autoscaler's name for the group of nodes that grows.
 	Group string    `json:"group"`
 	Until time.Time `json:"until"`
 }

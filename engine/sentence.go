@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// This file says what was decided in one sentence for people. Events, log lines and commands all take their words from
-// here, so that whoever has seen one of them recognises the others.
+// This file turns decisions into sentences for people. Events, log lines and commands all use these sentences, so that the reader of one recognises the
+// others.
 
-// Sentence says the reason with the pool that it is about.
+// Sentence returns the reason as a sentence that names the reason's pool.
 func (r Reason) Sentence() string {
 	if r.NodePool == "" {
 		return r.Message()
@@ -21,13 +21,13 @@ func (r Reason) Sentence() string {
 	return "pool " + r.NodePool + ": " + r.Message()
 }
 
-// mostPoolNames is how many pools one part of a sentence names.
+// mostPoolNames is the number of pools that one part of a sentence names.
 const mostPoolNames = 5
 
-// mostTypeNames is how many instance types one does.
+// mostTypeNames is the number of instance types that one part of a sentence names.
 const mostTypeNames = 3
 
-// Sentence says reasons in the order given; pools that refuse for the same reason share their words.
+// Sentence returns the reasons as a sentence, in the order given. Pools that refuse for the same reason are named together.
 func Sentence(reasons []Reason) string {
 	var messages []string
 	pools := map[string][]string{}
@@ -55,7 +55,7 @@ func Sentence(reasons []Reason) string {
 	return strings.Join(parts, "; ")
 }
 
-// Sentence says what is started, and why that.
+// Sentence returns the launch and the reason for its choice as a sentence.
 func (l *Launch) Sentence() string {
 	if len(l.Offerings) == 0 {
 		return "a machine of pool " + l.NodePool
@@ -76,7 +76,7 @@ func (l *Launch) Sentence() string {
 	return text
 }
 
-// Sentence says what is listed, and why no more: "in b rather than a or c, so that not all of ReplicaSet default/web is lost at once: +0.4 %".
+// Sentence returns the listed zones and types, and the reason for which no more are listed: "in b rather than a or c, so that not all of ReplicaSet default/web is lost at once: +0.4 %".
 func (d *Division) Sentence() string {
 	var parts []string
 	if len(d.OtherZones) > 0 {
@@ -92,7 +92,7 @@ func (d *Division) Sentence() string {
 	return text
 }
 
-// PriceWords is what the launch costs, for people.
+// PriceWords returns the price of the launch in words.
 func (l *Launch) PriceWords() string {
 	if l.Price == 0 {
 		return "a price that nobody knows"
@@ -100,7 +100,7 @@ func (l *Launch) PriceWords() string {
 	return Dollars(l.Price) + "/h"
 }
 
-// RunnerUpSentence says what the next best instance type would have been, "" if there is none.
+// RunnerUpSentence returns a sentence about the next best instance type, "" if there is none.
 func (c Choice) RunnerUpSentence() string {
 	if c.RunnerUp == (OfferingID{}) {
 		return ""
@@ -115,7 +115,7 @@ func (c Choice) RunnerUpSentence() string {
 	return next + "costs the same"
 }
 
-// Words says the offering to people.
+// Words returns the offering in words.
 func (id OfferingID) Words() string {
 	text := id.InstanceType + " in " + id.Zone + ", " + id.CapacityType
 	if id.Reservation != "" {
@@ -124,7 +124,7 @@ func (id OfferingID) Words() string {
 	return text
 }
 
-// SavingWords says what a disruption does to the bill, as the next part of a sentence; nothing if it does nothing.
+// SavingWords returns the change of the bill by a disruption as the next part of a sentence, "" if the bill does not change.
 func SavingWords(perHour float64) string {
 	switch {
 	case perHour > 0:
@@ -135,7 +135,7 @@ func SavingWords(perHour float64) string {
 	return ""
 }
 
-// Sentence says why the nodes go.
+// Sentence returns the reason for which the nodes go as a sentence.
 func (d *Disruption) Sentence() string {
 	text := string(d.Reason) + SavingWords(d.SavingPerHour)
 	if n := len(d.YieldsTo); n > 0 {
@@ -176,7 +176,7 @@ func (d *Disruption) heldWords() string {
 	return fmt.Sprintf(", pod %s is protected until the deadline at %s, and its place is started shortly before", d.Held[0], when)
 }
 
-// Sentence says what a unit of the resource is worth: "a core is worth $0.0335/h here".
+// Sentence returns the value of a unit of the resource as a sentence: "a core is worth $0.0335/h here".
 func (p ResourcePrice) Sentence() string {
 	what := "one " + string(p.Resource)
 	switch p.Resource {
@@ -192,10 +192,10 @@ func (p ResourcePrice) Sentence() string {
 	return what + " is worth " + Dollars(p.PerHour) + "/h here"
 }
 
-// HoursPerMonth is what prices per month count with.
+// HoursPerMonth is the number of hours in prices per month.
 const HoursPerMonth = 730
 
-// Dollars has four decimals, and two more for what would look like nothing.
+// Dollars returns the amount with four decimals, or with six if four would show zero.
 func Dollars(usd float64) string {
 	if usd != 0 && usd > -0.00005 && usd < 0.00005 {
 		return fmt.Sprintf("$%.6f", usd)
@@ -206,7 +206,7 @@ func Dollars(usd float64) string {
 	return fmt.Sprintf("$%.4f", usd)
 }
 
-// AmountWords says an amount to people: cores as decimals, memory in the largest unit that leaves a number above one.
+// AmountWords returns an amount in words: cores as decimals, memory in the largest unit that leaves a number above one.
 func AmountWords(name corev1.ResourceName, q resource.Quantity) string {
 	switch {
 	case name == corev1.ResourceCPU:
@@ -234,7 +234,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// AtMost lists the first n names and how many more there are.
+// AtMost returns the first n names, and the number of the other names.
 func AtMost(names []string, n int) string {
 	if len(names) <= n {
 		return strings.Join(names, ", ")
@@ -242,7 +242,7 @@ func AtMost(names []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
-// DurationText is 5m rather than 5m0s.
+// DurationText returns the duration as 5m rather than 5m0s.
 func DurationText(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {

@@ -22,10 +22,10 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Snapshot is the cluster at one instant. It never changes: the engine reads it, and whoever made it may share the
-// objects in it with others. The order of its lists never matters.
+// Snapshot is the cluster at one instant. The engine never changes a snapshot or its objects, so callers may share the objects. The order of the
+// lists does not matter.
 type Snapshot struct {
-	// Now is the instant that the snapshot shows; the engine knows no other clock.
+	// Now is the instant that the snapshot shows. The engine uses no other clock.
 	Now time.Time
 
 	Pods                 []*corev1.Pod
@@ -37,8 +37,8 @@ type Snapshot struct {
 	NodePools            []*v1.NodePool
 	NodeClaims           []*v1.NodeClaim
 
-	// What volumes need of a node: claims, the volumes behind them, what classes allow, how many a node takes, how much drivers have
-	// left where, and which are attached or attaching now.
+	// The objects that decide on which nodes volumes can be used: the claims and their volumes, the classes, the attach limits of nodes, the free
+	// capacity of drivers, and the attachments.
 	PersistentVolumes      []*corev1.PersistentVolume
 	PersistentVolumeClaims []*corev1.PersistentVolumeClaim
 	StorageClasses         []*storagev1.StorageClass
@@ -47,107 +47,104 @@ type Snapshot struct {
 	CSIStorageCapacities   []*storagev1.CSIStorageCapacity
 	VolumeAttachments      []*storagev1.VolumeAttachment
 
-	// Namespaces are there for their labels: affinity terms select namespaces by them.
+	// Namespaces are read for their labels, because affinity terms select namespaces by labels.
 	Namespaces []*corev1.Namespace
-	// Who owns or serves pods says what default spread constraints count: only selectors matter.
+	// The owners and Services of pods, of which only the selectors matter: default spread constraints count the pods that these select.
 	Services               []*corev1.Service
 	ReplicaSets            []*appsv1.ReplicaSet
 	StatefulSets           []*appsv1.StatefulSet
 	ReplicationControllers []*corev1.ReplicationController
 
-	// DeviceClasses say which extended resources stand for devices.
+	// DeviceClasses name the extended resources that stand for devices.
 	DeviceClasses []*resourcev1.DeviceClass
-	// ResourceClaims ask for devices, ResourceClaimTemplates say what the claims of pods to come will ask for, ResourceSlices say which
-	// devices there are. All are empty where claims are not acted on.
+	// ResourceClaims request devices, ResourceClaimTemplates hold the requests of claims that will be made for pods, and ResourceSlices list the
+	// devices of nodes. All are empty if the engine is to ignore claims.
 	ResourceClaims         []*resourcev1.ResourceClaim
 	ResourceClaimTemplates []*resourcev1.ResourceClaimTemplate
 	ResourceSlices         []*resourcev1.ResourceSlice
-	// Selectors says what each of the expressions, by which DeviceClasses and ResourceClaims select devices, says of a shape; nil where
-	// claims are not acted on. It is handed in: the engine knows no language of expressions. Its answers never change.
+	// Selectors evaluates the expressions by which DeviceClasses and ResourceClaims select devices, for one shape of device. The caller provides it,
+	// because the engine evaluates no CEL. Its answers never change. It is nil if the engine is to ignore claims.
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer `json:"-"`
 
-	// NodeOverlays correct what is known of instance types. What has come of them is in Classes already.
+	// NodeOverlays change prices and resources of instance types. Classes has these changes already.
 	NodeOverlays []*v1alpha1.NodeOverlay
 
-	// CapacityBuffers keep room for pods that do not exist yet. PodTemplates and Deployments, beside ReplicaSets and StatefulSets, say of
-	// what shape, ResourceQuotas how many of them could be made at most. All are empty where buffers are not acted on.
+	// CapacityBuffers keep room for pods that do not exist yet. PodTemplates, Deployments, ReplicaSets and StatefulSets hold the templates of these
+	// pods, and ResourceQuotas limit their number. All are empty if the engine is to ignore buffers.
 	CapacityBuffers []*autoscalingv1beta1.CapacityBuffer
 	PodTemplates    []*corev1.PodTemplate
 	Deployments     []*appsv1.Deployment
 	ResourceQuotas  []*corev1.ResourceQuota
 
-	// ProvisioningRequests ask for room for pods that will be made once there is; PodTemplates say of what shape. Empty where they are
-	// not acted on.
+	// ProvisioningRequests ask for room for pods that will be created once there is room. PodTemplates hold the templates of these pods. The list is
+	// empty if the engine is to ignore requests.
 	ProvisioningRequests []*autoscalingv1.ProvisioningRequest
 
-	// PodGroups say which pods start together.
+	// PodGroups name the pods that start together.
 	PodGroups []*schedulingv1alpha3.PodGroup
 
-	// Classes holds, for every node class that a pool refers to, what its provider says of it, and once more for pools whose instance
-	// types NodeOverlays correct.
+	// Classes holds each node class to which a pool refers, as its provider describes it. A class is there again for pools whose instance types
+	// NodeOverlays change.
 	Classes []Class
 
-	// NodeOverheadPrice is what every node costs beside its machine, in USD per hour: its root volume, a public address, licences that
-	// are paid by the node. What a node costs is the offering's NodePrice.
+	// NodeOverheadPrice is the cost of every node beside its machine, in USD per hour: its root volume, a public address, licences per node. The whole
+	// cost of a node is Offering.NodePrice.
 	NodeOverheadPrice float64
 
-	// Commitments are machines on demand that are paid for whether they run or not, shared by all pools. Their names differ.
+	// Commitments are on-demand machines that are paid for whether they run or not. All pools share them. Their names differ.
 	Commitments []Commitment
 
-	// ScaleUps say for which pods another autoscaler is starting nodes.
+	// ScaleUps name the pods for which another autoscaler is starting nodes.
 	ScaleUps []ScaleUp
 
-	// EarlierPasses is what passes of disruption have left for the next one, empty before the first; nil makes each pass look at
-	// everything.
+	// EarlierPasses is the state that earlier passes of disruption left for the next pass. It is empty before the first pass. If it is nil, each pass
+	// looks at all nodes.
 	EarlierPasses *EarlierPasses
 
-	// ExpectedPods are the pods that the last plan expected on existing nodes, by UID. It is nil if the caller does not keep them.
+	// ExpectedPods holds the pods that the last plan expected on existing nodes, by UID. It is nil if the caller does not keep them.
 	ExpectedPods map[string]ExpectedPod
 
-	// Zones are the time zones of TimeZones, by name, as far as there are such. They are loaded outside: the engine reads no
-	// files.
+	// Zones holds the time zones that TimeZones names and that exist, by name. The caller loads them, because the engine reads no files.
 	Zones map[string]*time.Location `json:"-"`
 }
 
-// Class is one node class as its provider sees it.
+// Class is one node class as its provider describes it.
 type Class struct {
 	Ref v1.NodeClassReference `json:"ref"`
-	// Pools names, in order, the pools for which NodeOverlays have corrected InstanceTypes; none for the class as its provider sees it,
-	// which all other pools buy from. It follows from the overlays and is not written into files.
+	// Pools names, in order, the pools for which NodeOverlays have changed InstanceTypes. It is empty for the class as its provider describes it, from
+	// which all other pools buy. It follows from the overlays and is not written into files.
 	Pools []string `json:"-"`
-	// Problem says why no machine can be started with this class now ("not found", the message of its Ready
-	// condition); empty means it is ready.
+	// Problem says why no machine can be started with this class now ("not found", or the message of its Ready condition). It is empty if the class is
+	// ready.
 	Problem string `json:"problem,omitempty"`
-	// InstanceTypes lists everything that the class could ever use, sold out or not.
+	// InstanceTypes lists all types that the class could use, sold out or not.
 	InstanceTypes []InstanceType `json:"instanceTypes"`
-	// Assumed says that InstanceTypes are those that such classes usually have: that a machine's type is not among them means
-	// nothing.
+	// Assumed says that InstanceTypes is a guess from similar classes. If a machine's type is not in the list, that means nothing.
 	Assumed bool `json:"assumed,omitempty"`
-	// Traits are what the class wants its machines to be. One that is not has drifted.
+	// Traits are the properties that the class wants its machines to have. A machine with another property has drifted.
 	Traits []Trait `json:"traits,omitempty"`
-	// Repairs say which conditions of a Node mean that its machine is broken; none means that nodes are not repaired.
+	// Repairs name the conditions of a Node that mean that its machine is broken. If there are none, nodes are not repaired.
 	Repairs []RepairPolicy `json:"repairs,omitempty"`
-	// Quotas bound what the cloud lets all machines take together, those of other classes too: several classes may list the same one.
+	// Quotas limit the resources of all machines together, including machines of other classes. Several classes may list the same quota.
 	Quotas []Quota `json:"quotas,omitempty"`
-	// Tended names NodeClaims, in order, whose broken machines are for the cloud's own health checks: they are not repaired beside.
+	// Tended names, in order, the NodeClaims whose broken machines the cloud's own health checks repair. Tenon does not repair them as well.
 	Tended []string `json:"tended,omitempty"`
 }
 
-// Trait is something that a node class wants its machines to be: their image, their subnet, the fingerprint of the class
-// itself.
+// Trait is a property that a node class wants its machines to have: an image, a subnet, or the fingerprint of the class itself.
 type Trait struct {
-	// Key is the annotation or label of the NodeClaim that says what the machine is; ImageTrait is its status.imageID. A claim
-	// that does not say it has not drifted.
+	// Key is the annotation or label of the NodeClaim that holds the machine's value; ImageTrait stands for status.imageID. A claim without a value has
+	// not drifted.
 	Key string `json:"key"`
 	// Accepts lists the values that the class would choose from now.
 	Accepts []string `json:"accepts"`
-	// Types are the instance types of the machines that the trait is about, in order; none means all.
+	// Types are the instance types of the machines that have the trait, in order. If there are none, all machines have it.
 	Types []string `json:"types,omitempty"`
 	// Reason is the reason of the condition Drifted on machines that have another value, "ImageDrift" for example.
 	Reason string `json:"reason"`
-	// Replacing lists the values of machines that the cloud's own controllers are replacing now: none of them goes to save money.
+	// Replacing lists the values of machines that the cloud's own controllers are replacing now. Consolidation does not remove these machines.
 	Replacing []string `json:"replacing,omitempty"`
-	// Observed says that it is not acted on: somebody else replaces these machines.
+	// Observed says that Tenon does not replace drifted machines, because another controller does.
 	Observed bool `json:"observed,omitempty"`
 }
 
@@ -158,55 +155,54 @@ const ImageTrait = "imageID"
 type RepairPolicy struct {
 	Condition string `json:"condition"`
 	Status    string `json:"status"`
-	// Reason is a regular expression for the condition's reason, to be found anywhere in it; empty makes the policy the one
-	// for all conditions of this type and status that no other policy is about.
+	// Reason is a regular expression that matches anywhere in the condition's reason. If it is empty, the policy holds for all conditions of this type
+	// and status that match no other policy.
 	Reason string `json:"reason,omitempty"`
 	// Toleration is how long the condition may last before the machine is replaced.
 	Toleration time.Duration `json:"toleration"`
-	// Grace is how long the drain may take, and what replaces the machine may be waited for before it; 0 means not at all.
+	// Grace limits the drain, and the wait for the replacement before the drain; 0 means no time for either.
 	Grace time.Duration `json:"grace,omitempty"`
-	// Priority is 0 to 100, the most urgent last.
+	// Priority is 0 to 100; a higher number is more urgent.
 	Priority int `json:"priority,omitempty"`
 }
 
 // InstanceType is a size of machine that a cloud offers.
 type InstanceType struct {
 	Name string `json:"name"`
-	// Labels lists, for each label key, the values that a machine of this type can carry, the one to take where nothing
-	// asks for another first. A key without values is one that no such machine carries. Zone and capacity type are not here: they belong to the offerings. The name of
-	// the type is the value of node.kubernetes.io/instance-type and need not be listed.
+	// Labels lists, for each label key, the values that a machine of this type can have. The first value is the default. No machine of the type has a
+	// label whose list is empty. Zone and capacity type are not here, because they belong to the offerings. The label
+	// node.kubernetes.io/instance-type is the name of the type and need not be listed.
 	Labels map[string][]string `json:"labels,omitempty"`
-	// Capacity is what the machine has, Overhead what the kubelet, the system and eviction thresholds keep back.
+	// Capacity is the machine's capacity. Overhead is the part that the kubelet, the system and eviction thresholds reserve.
 	Capacity corev1.ResourceList `json:"capacity"`
 	Overhead corev1.ResourceList `json:"overhead,omitempty"`
-	// AttachLimits says, by CSI driver, how many volumes a machine of this type takes; a driver that is not named has no
-	// known limit.
+	// AttachLimits is the number of volumes that a machine of this type takes, by CSI driver. A driver that is not named has no known limit.
 	AttachLimits map[string]int `json:"attachLimits,omitempty"`
-	// AttachShared says, by CSI driver, how many of these places other things may take on a running machine: network interfaces,
-	// for example. A driver that reports so many less was not told to.
+	// AttachShared is the number of these places that other devices may take on a running machine, network interfaces for example, by CSI driver. If a
+	// driver reports a limit that is lower by that number, nobody has configured the lower limit.
 	AttachShared map[string]int `json:"attachShared,omitempty"`
 	// Added names, for each resource whose amount in Capacity comes from a NodeOverlay, the overlay.
 	Added map[corev1.ResourceName]string `json:"added,omitempty"`
-	// Devices says where the accelerators in Capacity come from; nil if they are those that the machine has in hardware.
+	// Devices says where the accelerators in Capacity come from; it is nil if they are the machine's hardware.
 	Devices *DeviceSource `json:"devices,omitempty"`
 	// Claimable lists the devices that drivers are expected to publish on a machine of the type, for claims (Dynamic Resource Allocation).
 	Claimable []device.Template `json:"claimable,omitempty"`
-	// Offerings lists where and how the type is sold.
+	// Offerings lists the zones and capacity types in which the type is sold.
 	Offerings []Offering `json:"offerings"`
 }
 
 // DeviceSource is where an instance type's accelerators come from, as its nodes will show them: shared ones, or slices.
 type DeviceSource struct {
-	// Source is who says so, as sentences name it: "NodeOverlay shared".
+	// Source names the source as sentences do: "NodeOverlay shared".
 	Source string `json:"source"`
-	// Physical is what a machine has in hardware, Said what Source says.
+	// Physical is the hardware of a machine, Said the amounts that Source declares.
 	Physical corev1.ResourceList `json:"physical,omitempty"`
 	Said     corev1.ResourceList `json:"said,omitempty"`
-	// Slices says that the parts of a device are slices of their own, with memory of their own.
+	// Slices says that a device is divided into slices with memory of their own.
 	Slices bool `json:"slices,omitempty"`
-	// Node shows something else than Source says, and Capacity follows it; empty if none does.
+	// Node names a node that shows other amounts than Source declares; Capacity has the node's amounts. It is empty if there is no such node.
 	Node string `json:"node,omitempty"`
-	// Problem says that Source asks for what cannot be, and why: Capacity is what the machine has in hardware; empty for none.
+	// Problem says why the declaration of Source is impossible. Capacity has the hardware's amounts then. It is empty if there is no problem.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -214,42 +210,42 @@ type DeviceSource struct {
 type Offering struct {
 	Zone         string `json:"zone"`
 	CapacityType string `json:"capacityType"`
-	// Labels holds further labels that machines of this offering carry, a reservation's for example.
+	// Labels holds further labels of machines of this offering, a reservation's for example.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Taints are those that nodes of it register with and keep: only pools that have them too can use the offering.
+	// Taints are the taints with which nodes of the offering register and which they keep. Only pools with the same taints can use the offering.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// Price is in USD per hour.
 	Price float64 `json:"price"`
-	// PriceUnknown says that Price stands in for one that nobody knows: it says what else is bought first, and is in no sum.
+	// PriceUnknown says that the price is not known. Price is a substitute then: it orders the offerings and is in no sum.
 	PriceUnknown bool `json:"priceUnknown,omitempty"`
-	// Overlay names the NodeOverlay that Price comes from, empty for none; ListPrice is then what the cloud's list says.
+	// Overlay names the NodeOverlay that sets Price, and ListPrice is the cloud's price then. It is empty if no NodeOverlay sets Price.
 	Overlay   string  `json:"overlay,omitempty"`
 	ListPrice float64 `json:"listPrice,omitempty"`
-	// InterruptionLoss is what interruptions of a machine of it are expected to cost, in USD per hour: how often the cloud takes such
-	// machines away times what that costs. It follows from overlays, and is billed by nobody.
+	// InterruptionLoss is the expected cost of interruptions of a machine, in USD per hour: the rate at which the cloud takes machines of the offering
+	// away times the cost of an interruption. It follows from overlays and is not billed.
 	InterruptionLoss float64 `json:"interruptionLoss,omitempty"`
-	// SoldOut marks an offering that had no capacity when it was last asked for.
+	// SoldOut says that the cloud had no capacity at the last launch of the offering.
 	SoldOut bool `json:"soldOut,omitempty"`
-	// Unpriced says that SoldOut has no other cause than that nobody knows the price.
+	// Unpriced says that the unknown price is the only cause of SoldOut.
 	Unpriced bool `json:"unpriced,omitempty"`
-	// Reservation names the capacity reservation that the offering draws from, empty for none. Slots says how many more
-	// machines it holds; offerings with the same reservation share them.
+	// Reservation names the capacity reservation of the offering, empty for none. Slots is the number of machines that still fit into the reservation.
+	// Offerings with the same reservation share its slots.
 	Reservation string `json:"reservation,omitempty"`
 	Slots       int    `json:"slots,omitempty"`
-	// Bound says what Reservation is if it is no capacity reservation but another supply with an end: what a sentence calls such
-	// supplies, before their names; "the largest sizes of groups by annotation max-size" for example.
+	// Bound is set if Reservation is no capacity reservation but another limited supply. It is the phrase that sentences put before the names of such
+	// supplies, "the largest sizes of groups by annotation max-size" for example.
 	Bound string `json:"bound,omitempty"`
-	// Quotas lists what one machine takes of quotas, of each once. One that no class has an amount of is no bound.
+	// Quotas lists the units that one machine uses of each quota. A quota that no class lists is no limit.
 	Quotas []QuotaUse `json:"quotas,omitempty"`
 }
 
-// NodePrice is what a node on a machine of the offering costs, in USD per hour, with what its interruptions are expected to cost and what
-// every node costs beside; see Snapshot.NodeOverheadPrice.
+// NodePrice returns the cost of a node on a machine of the offering, in USD per hour. It includes the expected cost of interruptions, and the overhead
+// of every node (Snapshot.NodeOverheadPrice).
 func (o *Offering) NodePrice(overhead float64) float64 {
 	return o.Price + o.InterruptionLoss + overhead
 }
 
-// KnownPrice is Price, 0 where nobody knows it.
+// KnownPrice returns Price, or 0 if the price is not known.
 func (o *Offering) KnownPrice() float64 {
 	if o.PriceUnknown {
 		return 0
@@ -257,10 +253,10 @@ func (o *Offering) KnownPrice() float64 {
 	return o.Price
 }
 
-// mostNodeOverheadPrice is beyond what anybody pays for a node beside its machine, in USD per hour.
+// mostNodeOverheadPrice is more than anybody pays for a node beside its machine, in USD per hour.
 const mostNodeOverheadPrice = 1000
 
-// CheckNodeOverheadPrice says what is wrong with a price that every node is to cost beside its machine; nil if nothing is.
+// CheckNodeOverheadPrice returns an error if the price cannot be the cost of a node beside its machine.
 func CheckNodeOverheadPrice(usd float64) error {
 	if usd >= 0 && usd <= mostNodeOverheadPrice {
 		return nil
@@ -268,30 +264,29 @@ func CheckNodeOverheadPrice(usd float64) error {
 	return fmt.Errorf("it must be USD per hour and node, from 0 to %d", mostNodeOverheadPrice)
 }
 
-// Quota is a bound that a cloud sets to machines of certain kinds together: how many vCPUs of a family there may be in a region, for
-// example. Its name tells it from all others.
+// Quota is a cloud's limit on the machines of certain kinds together: the number of vCPUs of a family in a region, for example. Its name is unique.
 type Quota struct {
 	Name string `json:"name"`
-	// Left is how many units are left of Limit; below zero where more are used than there may be.
+	// Left is the number of unused units of Limit. It is below zero if more units are used than Limit.
 	Left  int64 `json:"left"`
 	Limit int64 `json:"limit"`
-	// Unit, Scope and More are words for sentences: what is counted, "vCPUs", where the quota holds, "westeurope", and how to have more
-	// of it. Each may be empty.
+	// Unit, Scope and More are words for sentences: the unit ("vCPUs"), the place where the quota holds ("westeurope"), and the way to raise it. Each may
+	// be empty.
 	Unit  string `json:"unit,omitempty"`
 	Scope string `json:"scope,omitempty"`
 	More  string `json:"more,omitempty"`
-	// Read is when the cloud was asked for Left: machines that were launched since then are not counted in it. Zero means that all are
-	// counted that have been launched.
+	// Read is the time at which the cloud was asked for Left. Left does not count machines that were launched later. If Read is zero, Left counts all
+	// launched machines.
 	Read time.Time `json:"read,omitzero"`
 }
 
-// QuotaUse is what one machine takes of the quota with that name.
+// QuotaUse is the number of units that one machine uses of the quota with that name.
 type QuotaUse struct {
 	Quota string `json:"quota"`
 	Units int64  `json:"units"`
 }
 
-// ListedClasses are the classes as their providers see them, without what NodeOverlays make of them.
+// ListedClasses returns the classes as their providers describe them, without the changes of NodeOverlays.
 func (s *Snapshot) ListedClasses() []Class {
 	return slices.DeleteFunc(slices.Clone(s.Classes), func(c Class) bool { return len(c.Pools) > 0 })
 }
@@ -313,7 +308,7 @@ func (id OfferingID) String() string {
 	return text
 }
 
-// Find is the offering of the type with that name; nil if there is none.
+// Find returns the type's offering with that ID, or nil if there is none.
 func (t *InstanceType) Find(id OfferingID) *Offering {
 	for i := range t.Offerings {
 		if o := &t.Offerings[i]; o.Zone == id.Zone && o.CapacityType == id.CapacityType && o.Reservation == id.Reservation {
@@ -326,27 +321,27 @@ func (t *InstanceType) Find(id OfferingID) *Offering {
 // MachineID is a cloud's name for one machine: the provider ID that its Node carries in spec.providerID.
 type MachineID string
 
-// Machine is what a cloud runs and bills for one NodeClaim.
+// Machine is the instance that a cloud runs and bills for one NodeClaim.
 type Machine struct {
 	ID MachineID
-	// Claim is the name of the NodeClaim that the machine was started for, ClaimUID its UID; empty if the cloud does
-	// not know.
+	// Claim is the name of the NodeClaim for which the machine was started, and ClaimUID is its UID. Both are empty if the cloud does not know the
+	// claim.
 	Claim    string
 	ClaimUID string
-	// Labels are those that the machine's choice settles: instance type, zone, capacity type, architecture and so on.
+	// Labels are the labels that follow from the chosen offering: instance type, zone, capacity type, architecture and so on.
 	Labels      map[string]string
 	Annotations map[string]string
 	ImageID     string
-	// Capacity and Allocatable are what the cloud expects the Node to report.
+	// Capacity and Allocatable are the amounts that the cloud expects the Node to report.
 	Capacity    corev1.ResourceList
 	Allocatable corev1.ResourceList
 	Created     time.Time
-	// Leaving is true once the machine has been told to stop; it may be listed, and billed, for a while after.
+	// Leaving is true once the machine has been told to stop. The cloud may list and bill it for a while after that.
 	Leaving bool
 }
 
-// Allocatable is what pods can use of a machine of this type: its capacity less the overhead, and of memory less the
-// huge pages as well, never below zero.
+// Allocatable returns the resources of a machine of this type that pods can use: the capacity less the overhead and, for memory, less the huge pages.
+// No amount is below zero.
 func (t *InstanceType) Allocatable() corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range t.Capacity {

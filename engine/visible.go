@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible is a text as people see it. Much of what people read was written by others: a user who may make a pod must not move the cursor of
-// an administrator, forge a line or turn it round. So a character that cannot be seen is spelled, as Go does: \x1b, \n, \u202e. Those in except
-// stay as they are.
+// Visible returns the text with each invisible character spelled as in Go: \x1b, \n, \u202e. Characters in except stay as they are. Messages hold text
+// of users, and a user who may create a pod must not move the cursor of an administrator's terminal, forge a line or reverse it.
 func Visible(text, except string) string {
 	unseen := func(r rune) bool {
 		return r == utf8.RuneError || !unicode.IsGraphic(r) && !strings.ContainsRune(except, r)

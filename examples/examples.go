@@ -1,5 +1,4 @@
-// Package examples carries the manifests of the guide inside the program, so that the demo applies exactly the files that a
-// reader can open. It knows nothing of what they mean.
+// Package examples carries the manifests of the guide inside the program, so that the demo applies the same files that a reader can open.
 package examples
 
 import "embed"

@@ -1,6 +1,6 @@
-// Package journal keeps what was decided, why, and what became of it, as records that outlive events and logs. Making a record, going on
-// with it and adding up what it has saved are functions of values; a Journal keeps the newest records in memory, and in a folder if it is
-// given one. Whole passes, for making a plan again, are what tenon controller --record-disruptions keeps.
+// Package journal keeps decisions, their reasons and their outcomes as records that outlive events and logs. The functions that make a record,
+// extend it and add up its savings are pure. A Journal keeps the newest records in memory, and in a folder if it has one. For whole passes that can
+// be computed again, see tenon controller --record-disruptions.
 package journal
 
 import (

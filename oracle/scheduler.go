@@ -1,4 +1,4 @@
-// Package oracle asks kube-scheduler itself whether plans of the engine are right.
+// Package oracle compares plans of the engine with kube-scheduler itself.
 //
 // A Scheduler is a process that runs kube-scheduler's own filter plugins, without a cluster, on the objects it is given. A
 // Judge leads it through a plan, one placement after another, and reports where the two disagree. Draw makes random clusters

@@ -1,6 +1,6 @@
-// Package provider is the boundary to a cloud: the interface that every cloud implements, the small optional ones, and
-// the errors that the controllers tell apart. A provider starts and stops machines and says what there is to buy; what
-// to buy, and when a machine should go, is decided in package engine.
+// Package provider is the boundary to a cloud: the interface that every cloud implements, small optional interfaces, and the errors that the
+// controllers tell apart. A provider starts and stops machines and lists the machines that can be bought. Package engine decides which machines to
+// buy and when a machine should go.
 package provider
 
 import (
@@ -19,11 +19,11 @@ type Provider interface {
 	Name() string
 	// Kinds lists the node class kinds that this provider serves; the first is the default one.
 	Kinds() []schema.GroupVersionKind
-	// Resolve finds what class refers to (images, subnets) and says why the class cannot be used, "" if it can.
-	// An error means that this could not be found out.
+	// Resolve finds the objects to which class refers (images, subnets). Problem says why the class cannot be used; it is "" if the class can be
+	// used. An error means that Resolve could not find that out.
 	Resolve(ctx context.Context, class Class) (problem string, err error)
-	// Catalog lists every instance type that class can use, sold out or not, ordered by name. The caller does not
-	// change what it gets: a provider may hand out the same slice again while nothing has changed.
+	// Catalog lists every instance type that class can use, sold out or not, ordered by name. The caller must not change the slice, because a
+	// provider may return it again while nothing has changed.
 	Catalog(ctx context.Context, class Class) ([]engine.InstanceType, error)
 	// Launch starts the machine that claim describes, at the cheapest offering that its requirements name and that has
 	// capacity. Calling it again for the same claim (by UID) returns the same machine.
@@ -36,17 +36,17 @@ type Provider interface {
 	Machines(ctx context.Context) ([]engine.Machine, error)
 }
 
-// Class is a node class object as it stands in the API server.
+// Class is a node class object as the API server has it.
 type Class struct {
 	Ref v1.NodeClassReference
 	// Object is the node class; its Go type is the provider's own.
 	Object Object
-	// Correct lays NodeOverlays over the class's catalog, for a launch: the cheapest offering by the corrected prices is started, and
-	// added resources count. It changes nothing that it is given; nil corrects nothing.
+	// Correct returns the class's catalog with the changes of NodeOverlays, for a launch: the launch starts the cheapest offering by the changed
+	// prices, and added resources count. It does not change its argument. If Correct is nil, there are no changes.
 	Correct func([]engine.InstanceType) []engine.InstanceType
 }
 
-// Corrected is a catalog of the class as the pool of a launch buys from it.
+// Corrected returns the catalog from which the pool of a launch buys.
 func (c Class) Corrected(types []engine.InstanceType) []engine.InstanceType {
 	if c.Correct == nil {
 		return types
@@ -54,11 +54,11 @@ func (c Class) Corrected(types []engine.InstanceType) []engine.InstanceType {
 	return c.Correct(types)
 }
 
-// What only some clouds can do is a small interface of its own.
+// Abilities that only some clouds have are small interfaces of their own.
 
-// A Notifier hears of machines that the cloud is about to take away.
+// A Notifier receives the cloud's notices about machines that it will take away.
 type Notifier interface {
-	// Notices returns the notices that have arrived since the last call; a notice that was not Acknowledged comes again.
+	// Notices returns the notices that have arrived since the last call. A notice that was not acknowledged comes again.
 	Notices(ctx context.Context) ([]Notice, error)
 	// Acknowledge says that a notice has been acted on.
 	Acknowledge(ctx context.Context, notice Notice) error
@@ -68,29 +68,29 @@ type Notifier interface {
 type Notice struct {
 	ID      string
 	Machine engine.MachineID
-	// Kind is the cloud's word for what will happen, "SpotInterruption".
+	// Kind is the cloud's word for the announced event, "SpotInterruption".
 	Kind string
 }
 
-// A Source is one of several places where a provider hears of its machines.
+// A Source is one of several places from which a provider receives notices.
 type Source struct {
 	// Name is a word for logs, "queue".
 	Name string
 	Notifier
-	// Every is how often it is to be asked.
+	// Every is the time between two calls of Notices.
 	Every time.Duration
 }
 
-// A Hearer has sources of notices that do not wait for each other: it takes the place of Notifier.
+// A Hearer has several sources of notices that do not wait for each other. A provider implements it instead of Notifier.
 type Hearer interface {
-	// Sources lists them. It is asked once.
+	// Sources lists the sources. It is called once.
 	Sources() []Source
 }
 
-// noticesEvery is how often the only source of a provider is asked.
+// noticesEvery is the time between two calls of Notices if a provider has a single source.
 const noticesEvery = 500 * time.Millisecond
 
-// Sources are where a provider hears of its machines, none if it does not.
+// Sources returns the provider's sources of notices. There are none if the provider receives no notices.
 func Sources(p Provider) []Source {
 	if h, ok := p.(Hearer); ok {
 		return h.Sources()
@@ -101,56 +101,55 @@ func Sources(p Provider) []Source {
 	return nil
 }
 
-// A Repairer knows by which conditions of their Nodes broken machines can be told.
+// A Repairer knows the conditions of Nodes that mean that a machine is broken.
 type Repairer interface {
-	// Repairs lists them for the machines of every class. The caller does not change what it gets.
+	// Repairs lists these conditions for the machines of every class. The caller must not change the slice.
 	Repairs() []engine.RepairPolicy
 }
 
-// A HealthChecker is a Repairer in whose cloud others replace broken machines too.
+// A HealthChecker is a Repairer whose cloud has health checks that replace broken machines as well.
 type HealthChecker interface {
-	// Tended names the NodeClaims of the class, in order, whose machines these have found broken, or are kept from replacing. It is
-	// asked as often as the catalog.
+	// Tended names, in order, the NodeClaims of the class whose machines the health checks have found broken or may not replace. It is called as
+	// often as Catalog.
 	Tended(ctx context.Context, class Class) ([]string, error)
 }
 
-// An Inspector knows what machines of a class have to look like. Whether one that looks otherwise has drifted is decided in
-// package engine.
+// An Inspector knows the properties that machines of a class should have. Package engine decides whether a machine with other properties has
+// drifted.
 type Inspector interface {
-	// Traits are what the class wants its machines to be, in the order in which drift is looked for. It is asked as often as
-	// the catalog.
+	// Traits lists these properties, in the order in which drift is looked for. It is called as often as Catalog.
 	Traits(ctx context.Context, class Class) ([]engine.Trait, error)
 }
 
-// A Rationer's cloud bounds what its machines may be together.
+// A Rationer's cloud has quotas that limit all machines together.
 type Rationer interface {
-	// Quotas are those that offerings of the class's catalog draw from, as far as they are known. It is asked as often as the catalog.
+	// Quotas lists the known quotas of the offerings in the class's catalog. It is called as often as Catalog.
 	Quotas(ctx context.Context, class Class) ([]engine.Quota, error)
 }
 
 // A Housekeeper has something of its own to clean up (tags, templates, machines that no claim owns any more).
 type Housekeeper interface {
-	// Clean looks for what is left over and removes it. It is called every few minutes.
+	// Clean finds remains and removes them. It is called every few minutes.
 	Clean(ctx context.Context) error
 }
 
-// An Adopter's cloud has controllers of its own that put machines in the place of others.
+// An Adopter's cloud has controllers of its own that replace machines by others.
 type Adopter interface {
-	// Adoptable lists the machines that class could have started, that belong to no claim and that no claim waits for. Their
-	// annotations are those by which the provider knows the machine of a claim that carries them.
+	// Adoptable lists the machines that could have been started for class, that belong to no claim and for which no claim waits. If a claim has the
+	// annotations of such a machine, the provider takes the machine for the claim's.
 	Adoptable(ctx context.Context, class Class) ([]engine.Machine, error)
 }
 
-// A Releaser lets go of machines without stopping them, when an installation is removed and its machines stay.
+// A Releaser gives up machines without stopping them, if an installation is removed and its machines stay.
 type Releaser interface {
-	// Release makes a machine one that belongs to no cluster: no autoscaler that is installed later takes it for its own, or for
-	// one that was left behind. It may be called again; it returns ErrGone if there is no such machine.
+	// Release removes the marks by which a machine belongs to the cluster, so that no autoscaler that is installed later takes it for its own or for
+	// a remainder. It may be called again; it returns ErrGone if there is no such machine.
 	Release(ctx context.Context, id engine.MachineID) error
-	// ReleaseClass removes what was made for a class, but for what its machines need to go on running. It names that.
+	// ReleaseClass removes the cloud's resources that were made for a class, but for those that running machines need. Stays names the latter.
 	ReleaseClass(ctx context.Context, class Class) (stays []string, err error)
 }
 
-// An Event tells people of something that the provider has found out about an object.
+// An Event tells people of a finding of the provider about an object.
 type Event struct {
 	Object  Object
 	Warning bool
@@ -158,21 +157,21 @@ type Event struct {
 	Message string
 }
 
-// Tell hears of events; nil is nobody. It does not wait.
+// Tell receives events. It may be nil, and it does not block.
 type Tell func(Event)
 
-// A Foreteller leaves word on a claim before it asks its cloud for a machine. Whoever comes after a crash finds the machine
-// by it, and does not start a second one.
+// A Foreteller writes annotations on a claim before it asks its cloud for a machine. After a crash, the next process finds the machine by these
+// annotations and does not start a second one.
 type Foreteller interface {
-	// LaunchNoted is Launch. It calls note before it asks the cloud for a machine, and asks for nothing if note fails; it may
-	// do so more than once, from the goroutine that it was called in.
+	// LaunchNoted is like Launch, but calls note before it asks the cloud for a machine, and does not ask if note fails. It may call note more than
+	// once, from the caller's goroutine.
 	LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class Class, note Note) (engine.Machine, error)
 }
 
 // Note writes annotations on the claim that is being launched.
 type Note func(ctx context.Context, annotations map[string]string) error
 
-// LaunchNoted launches a claim with any provider; one that is no Foreteller leaves no word.
+// LaunchNoted launches a claim with any provider. If the provider is no Foreteller, note is not called.
 func LaunchNoted(ctx context.Context, p Provider, claim *v1.NodeClaim, class Class, note Note) (engine.Machine, error) {
 	if f, ok := p.(Foreteller); ok {
 		return f.LaunchNoted(ctx, claim, class, note)

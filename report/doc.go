@@ -1,5 +1,5 @@
-// Package report tells people and monitoring what the controllers decided and did: events on objects, metrics, and the
-// log lines that name a decision. All controllers share it, so that a thing has one name everywhere.
+// Package report tells people and monitoring about decisions and actions of the controllers: events on objects, metrics, and the log lines that name
+// a decision. All controllers share it, so that a thing has one name everywhere.
 //
 // What is worth deciding is left to package engine, and when to say it to the controllers; nothing here reads the
 // cluster but the metrics that are computed from a snapshot.

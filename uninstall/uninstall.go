@@ -1,7 +1,6 @@
-// Package uninstall decides what to do next so that nothing of the autoscaler is left behind in a cluster: no finalizer, and
-// no machine unless machines are to stay. It reads what there is and says what comes next, again and again until nothing
-// does: so a removal that was cut short anywhere is taken up again by whoever runs it next. Doing it is left to others, and
-// so is draining machines, which is what controllers of claims do.
+// Package uninstall decides the next step of removing the autoscaler from a cluster, so that no finalizer is left, and no machine unless machines
+// are to stay. It reads the cluster's objects and returns the next step, until there is none. A removal that was interrupted can therefore be
+// continued by calling it again. Its callers carry the steps out, and the controllers of claims drain the machines.
 package uninstall
 
 import (

@@ -1,5 +1,5 @@
-// Package unrendered recognises manifests that are not ready for a cluster: templates of Helm, and texts with variables that
-// envsubst is to fill in. What to make of that is left to whoever reads them.
+// Package unrendered recognises manifests that are not ready for a cluster: Helm templates, and texts with variables for envsubst. Its callers
+// decide what to do with them.
 package unrendered
 
 import (

@@ -1,6 +1,6 @@
-// Package awsv1 holds the kind EC2NodeClass of group karpenter.k8s.aws: how machines of EC2 are made. It carries the
-// defaults and rules that the API server checks, those that only a controller can check, and the drift hash. Finding what
-// a class refers to, and starting machines, is left to package provider/aws.
+// Package awsv1 holds the kind EC2NodeClass of group karpenter.k8s.aws, which describes machines of EC2. It has the defaults and rules that the API
+// server checks, the rules that only a controller can check, and the drift hash. Package provider/aws finds the objects to which a class refers, and
+// starts machines.
 //
 // +kubebuilder:object:generate=true
 // +groupName=karpenter.k8s.aws

@@ -1,6 +1,6 @@
-// Package azurev1beta1 holds the kind AKSNodeClass of group karpenter.azure.com: how virtual machines of Azure are made, in
-// clusters of AKS and in any other. It carries the defaults and rules that the API server checks, the drift hash and that of
-// what is changed in place. Finding what a class refers to, and starting machines, is left to the provider.
+// Package azurev1beta1 holds the kind AKSNodeClass of group karpenter.azure.com, which describes virtual machines of Azure, in clusters of AKS and
+// in any other. It has the defaults and rules that the API server checks, the drift hash, and the hash of fields that are changed in place. The
+// provider finds the objects to which a class refers, and starts machines.
 //
 // +kubebuilder:object:generate=true
 // +groupName=karpenter.azure.com

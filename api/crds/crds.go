@@ -1,6 +1,5 @@
-// Package crds holds the CustomResourceDefinitions of every kind under api, as
-// generated from the markers there, for whoever has to install or check them.
-// The YAML files are never edited by hand.
+// Package crds holds the CustomResourceDefinitions of every kind under api, generated from the markers there. Commands install and check them. The
+// YAML files are never edited by hand.
 package crds
 
 import (

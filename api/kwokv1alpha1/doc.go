@@ -1,6 +1,5 @@
-// Package kwokv1alpha1 holds the kind KWOKNodeClass of group karpenter.kwok.sh:
-// the node class of simulated machines. Making those machines is left to
-// package provider/kwok.
+// Package kwokv1alpha1 holds the kind KWOKNodeClass of group karpenter.kwok.sh: the node class of simulated machines. Package provider/kwok makes
+// these machines.
 //
 // +kubebuilder:object:generate=true
 // +groupName=karpenter.kwok.sh

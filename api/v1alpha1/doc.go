@@ -1,6 +1,5 @@
-// Package v1alpha1 holds the kind NodeOverlay of group karpenter.sh, which
-// corrects prices and resources of instance types. What an overlay does to a
-// catalog is decided in package engine.
+// Package v1alpha1 holds the kind NodeOverlay of group karpenter.sh, which changes prices and resources of instance types. Package engine/overlay
+// applies overlays to catalogs.
 //
 // +kubebuilder:object:generate=true
 // +groupName=karpenter.sh

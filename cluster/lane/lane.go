@@ -1,6 +1,6 @@
-// Package lane decides in which order this process writes to the API server. Reads and leases go at once; of the writes only
-// so many are under way at a time, and of those that wait the urgent ones go first. Without it, the one write that keeps new
-// pods off a machine that the cloud takes away would share a busy API server evenly with a thousand that can wait.
+// Package lane orders the writes of this process to the API server. Reads and leases go at once. A limited number of writes are under way at a time,
+// and urgent writes go before others that wait. Without it, one urgent write (the taint that keeps new pods off a machine that the cloud takes away)
+// would share a busy API server evenly with a thousand writes that can wait.
 package lane
 
 import (

@@ -1,5 +1,5 @@
-// Package capacitybuffer says on CapacityBuffers what plans make of them: whether they are understood, how many pods room is kept for,
-// whether there is that much room, and what it costs. What they come to is for package buffer and the plans.
+// Package capacitybuffer writes the status of CapacityBuffers: whether a buffer is valid, the number of pods for which room is kept, whether there
+// is that much room, and its cost. Package buffer and the plans compute these values.
 package capacitybuffer
 
 import (

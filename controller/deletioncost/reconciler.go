@@ -1,5 +1,5 @@
-// Package deletioncost writes deletion costs on pods, so that ReplicaSets which shrink end those first that have to move anyway. Which
-// costs is for package disruption.
+// Package deletioncost writes deletion costs on pods, so that ReplicaSets that shrink first end the pods that have to move anyway. Package
+// disruption computes the costs.
 package deletioncost
 
 import (

@@ -1,7 +1,6 @@
-// Package disrupt removes and replaces nodes as the engine decides. What it begins stands in the objects themselves (marks
-// on the claims, taints on the nodes, the replacements' claims, then deletions), so that after a restart it is taken up
-// again or taken back: the Reconciler remembers nothing that matters. Draining and stopping machines is left to package
-// nodeclaim.
+// Package disrupt removes and replaces nodes as the engine decides. Each step is written on the objects (marks on the claims, taints on the nodes,
+// the replacements' claims, then deletions). After a restart, the next pass continues a disruption or takes it back, because the Reconciler's memory
+// is not needed for that. Package nodeclaim drains nodes and stops machines.
 package disrupt
 
 import (

@@ -1,7 +1,6 @@
-// Package interruption acts on the notices by which a cloud announces that it will take machines away: the nodes take no
-// more pods at once, before anything else is done for any of them; then whoever replaces them is told to begin, and when he
-// has, their claims are deleted. What a notice means is decided in package engine, the rest of the way is left to package
-// nodeclaim.
+// Package interruption acts on the notices by which a cloud announces that it will take machines away. First, all nodes of the notices are closed to
+// new pods. Then the provisioner starts replacements, and after that the nodes' claims are deleted. Package engine decides on the meaning of a
+// notice, and package nodeclaim does the rest.
 package interruption
 
 import (

@@ -1,6 +1,6 @@
-// Package nodeclaim carries one NodeClaim from its launch to its end: it reads what the claim's next step depends on, asks
-// lifecycle.Next, and writes what the step says, again and again until there is nothing more to do now. It also removes
-// what a crash or somebody's hands left behind: claims whose machine is gone, machines and nodes that have no claim.
+// Package nodeclaim carries one NodeClaim from its launch to its end. It reads the input of the claim's next step, calls lifecycle.Next, and writes
+// the step, until there is nothing more to do now. It also removes the remains of crashes and manual deletions: claims whose machine is gone, and
+// machines and nodes that have no claim.
 //
 // What the next step is, package engine decides; why claims are made, and which of them are disrupted, other controllers do.
 package nodeclaim

@@ -1,5 +1,5 @@
-// Package nodeoverlay says on NodeOverlays whether they are in force, and what to do where one is not or where nodes show something
-// else. What they do is settled before: package overlay lays them over catalogs in every Snapshot.
+// Package nodeoverlay writes the status of NodeOverlays: whether an overlay is in force, and the remedy if it is not or if nodes show other values.
+// Package overlay applies the overlays to the catalogs of every Snapshot.
 package nodeoverlay
 
 import (

@@ -1,6 +1,5 @@
-// Package nodepool keeps the status of NodePools: whether a pool can be used, what it has, whether its machines join the
-// cluster, and the fingerprint by which its claims drift. Pools of fixed size it also keeps at their size; all other machines are
-// started and removed elsewhere.
+// Package nodepool keeps the status of NodePools: whether a pool can be used, the resources of its nodes, whether its machines join the cluster, and
+// the fingerprint by which its claims drift. It also keeps pools of fixed size at their size. Other controllers start and remove all other machines.
 package nodepool
 
 import (

@@ -1,6 +1,6 @@
-// Package provision starts machines for pods that no node can run: it asks the engine for a plan, checks each launch
-// against the newest snapshot, writes it down as a NodeClaim, and tells pods and people. When a pass begins is left to
-// the loop that runs it, what becomes of a claim to package nodeclaim.
+// Package provision starts machines for pods that no node can run. It asks the engine for a plan, checks each launch against the newest snapshot,
+// creates a NodeClaim for it, and reports to pods and people. The loop that runs it begins the passes, and package nodeclaim continues with the
+// claims.
 package provision
 
 import (

@@ -1,4 +1,4 @@
-// Package provisioningrequest says on ProvisioningRequests what plans make of them. What that is is for package booking and the plans.
+// Package provisioningrequest writes the status of ProvisioningRequests. Package booking and the plans compute it.
 package provisioningrequest
 
 import (

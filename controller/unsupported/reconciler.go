@@ -1,5 +1,5 @@
-// Package unsupported says on objects of kinds that are installed and not acted on without their
-// feature gates (CapacityBuffer, NodeOverlay) that they have no effect, so that nobody counts on them.
+// Package unsupported writes a condition on objects whose kind has no effect without its feature gate (CapacityBuffer, NodeOverlay), so that users
+// do not count on these objects.
 package unsupported
 
 import (

@@ -1,6 +1,6 @@
-// Package charttest holds the tests of what is deployed: the Helm charts, rendered by Helm's library, checked by a real API
-// server, installed over a release of Karpenter's, and used by a controller that may do no more than the chart allows.
-// The library brings half of Helm along, so it is kept out of the module that is shipped.
+// Package charttest holds the tests of the Helm charts. Helm's library renders them, a real API server checks them, they are installed over a
+// release of Karpenter's, and a controller runs with exactly the rights that they grant. Helm's library has many dependencies, so the tests are a
+// module of their own.
 package charttest
 
 import (

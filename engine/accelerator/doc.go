@@ -1,3 +1,3 @@
-// Package accelerator says what the device plugins of accelerators show of a machine's devices: whole ones, parts that take turns,
-// slices of a MIG layout. It only computes; who wants what of whose machines is for others.
+// Package accelerator computes the resources that the device plugins of accelerators show for a machine's devices: whole devices, time-sliced
+// shares, or slices of a MIG layout.
 package accelerator

@@ -1,4 +1,4 @@
-// Package advice says what would make a plan cheaper: it makes the plan again for snapshots and options in which one thing is allowed
-// that pools, pods or the controller do not allow, and ranks what that saves. Nothing is estimated: what a suggestion saves is the
-// difference between what two plans for the same pods cost.
+// Package advice finds changes that would make a plan cheaper. It computes the plan again for snapshots and options in which one constraint of
+// pools, pods or the controller is lifted, and ranks the savings. A saving is the difference between the costs of two plans for the same pods, so
+// nothing is estimated.
 package advice

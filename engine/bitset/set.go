@@ -1,4 +1,4 @@
-// Package bitset holds sets of small integers as bits in words. What the integers stand for is the caller's business.
+// Package bitset holds sets of small integers as bits in words. The caller decides which things the integers number.
 package bitset
 
 import (

@@ -1,5 +1,5 @@
-// Package bound is a lower bound for what machines cost that hold a set of pods, with the prices of resources that prove it. It knows
-// demands (how many pods request what), supplies (what can be bought) and which demand may use which supply.
+// Package bound computes a lower bound for the price of machines that hold a set of pods, and the prices of resources that prove it. Its input are
+// demands (numbers of pods with their requests), supplies (machines that can be bought) and the supplies that each demand may use.
 package bound
 
 import (

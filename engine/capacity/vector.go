@@ -1,5 +1,5 @@
-// Package capacity counts resources: amounts as vectors of integers, indexed by interned resource names. Units are the
-// caller's: the engine counts cpu in thousandths of a core, memory and storage in bytes, everything else in pieces.
+// Package capacity counts resources: amounts as vectors of integers, indexed by interned resource names. The caller chooses the units: the engine
+// counts cpu in thousandths of a core, memory and storage in bytes, and all other resources in pieces.
 package capacity
 
 import "encoding/binary"

@@ -1,6 +1,6 @@
-// Package consolidation looks for machines that are not worth their price: whose pods find room elsewhere, or on cheaper
-// machines. It knows numbers and sets only, and no rules between pods but how many of a kind a machine takes: what it
-// proposes is a state to aim at, and whoever asked has to look whether all rules allow it.
+// Package consolidation finds machines that cost more than their removal: their pods have room elsewhere, or on cheaper machines. It knows only
+// numbers and sets, and no rules between pods but the number of pods of a kind that one machine takes. Its result is a state to aim at, and the
+// caller has to check whether all rules allow it.
 package consolidation
 
 import (

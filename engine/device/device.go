@@ -1,6 +1,6 @@
-// Package device allocates devices to claims as kube-scheduler does (Dynamic Resource Allocation): which devices of one machine
-// serve the claims of one pod, or what they lack. It knows no Kubernetes object and no expression: what selectors say of devices is
-// handed in, once for each shape. What a device is, what a claim asks for and what is taken already comes from its caller.
+// Package device allocates devices to claims as kube-scheduler does (Dynamic Resource Allocation): it returns the devices of one machine that serve
+// the claims of one pod, or the reason for which there are none. It uses no Kubernetes object and evaluates no expression. Its caller passes the
+// devices, the claims, the devices that are taken, and the answers of selectors, once for each shape of device.
 //
 // Amounts are in thousandths of Kubernetes' units, so that 1500m is a whole number.
 package device

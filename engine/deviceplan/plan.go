@@ -1,7 +1,7 @@
-// Package deviceplan makes of claims for devices (Dynamic Resource Allocation) what packing and replays go by. Pods that claim the same
-// are of one kind. Where a kind only counts devices that selectors match, they are resources like others; where it does more (shares,
-// counters, constraints, alternatives), the allocator is asked how many such pods a machine serves, and these share no device with pods of
-// other kinds on a new place: which devices they would leave is not worth knowing before kube-scheduler has chosen.
+// Package deviceplan translates claims for devices (Dynamic Resource Allocation) into the terms of packing and of replays. Pods that claim the same
+// are of one kind. If a kind only counts devices that selectors match, its devices are resources like others. If a kind uses shares, counters,
+// constraints or alternatives, the allocator computes how many of its pods a machine serves. On a new machine, such pods share no device with pods
+// of other kinds, because kube-scheduler has not yet chosen the devices.
 package deviceplan
 
 import (

@@ -1,6 +1,6 @@
-// Package dra reads what Kubernetes' objects say of Dynamic Resource Allocation, as engine/device counts it: what ResourceSlices publish
-// for a machine, what ResourceClaims and DeviceClasses ask for, what is allocated, and which claims a pod waits for. What selectors
-// answer is computed outside, since they are expressions in a language of their own.
+// Package dra reads Kubernetes' objects for Dynamic Resource Allocation into the terms of engine/device: the devices that ResourceSlices publish for
+// a machine, the requests of ResourceClaims and DeviceClasses, the allocated devices, and the claims for which a pod waits. The caller evaluates
+// selectors, because they are expressions in CEL.
 package dra
 
 import (

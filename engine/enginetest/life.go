@@ -1,5 +1,5 @@
-// Package enginetest builds the objects that tests of the engine start from, and says how many random inputs they draw. It knows no
-// package above engine, so that all may use it inside; package scenario/scenariotest reads the notation of scenarios.
+// Package enginetest builds the objects from which tests of the engine start, and chooses the number of their random inputs. It imports no package
+// above engine, so that all packages of the engine may use it. Package scenario/scenariotest reads the notation of scenarios.
 package enginetest
 
 import (

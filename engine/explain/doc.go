@@ -1,3 +1,3 @@
-// Package explain says why: why a pod waits or runs where it does, why a node stays or goes, what a pool can start, and what other pools
-// or policies would have saved. Its records are values that programs read as JSON.
+// Package explain gives the reasons of decisions: why a pod waits or runs on its node, why a node stays or goes, which machines a pool can start,
+// and how much other pools or policies would have saved. Its records are values that programs read as JSON.
 package explain

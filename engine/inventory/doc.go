@@ -1,5 +1,5 @@
-// Package inventory is what there is: the pods, nodes, claims and catalogs of a Snapshot, joined into machines and their pods, with what
-// has begun and is not over (launches, disruptions with replacements), prices, and what running machines tell of others.
+// Package inventory joins the pods, nodes, claims and catalogs of a Snapshot into machines and their pods. It adds prices, the launches and
+// disruptions that are in progress, and facts that running machines tell about machines like them.
 //
 // Its Cache remembers from call to call what has been read. Deciders keep there what they remember themselves (KeptBy).
 package inventory

@@ -1,4 +1,3 @@
-// Package kube reads what one Kubernetes object says by itself: what a pod requests and selects, which taints it tolerates, what a
-// node, a NodeClaim, a NodePool or an instance type is, whether any of it makes sense. What several objects mean together is the
-// business of the packages above it.
+// Package kube reads single Kubernetes objects: the requests, selectors and tolerations of a pod, the properties of a node, a NodeClaim, a NodePool
+// or an instance type, and the faults of each. The packages above it read several objects together.
 package kube

@@ -1,5 +1,5 @@
-// Package lossgroup cuts what new spot machines list, so that not all pods of an owner are lost at once: the spot machines of a type in a zone
-// are taken away together.
+// Package lossgroup shortens the list of offerings of new spot machines, so that an owner does not lose all of its pods at once. A cloud takes the
+// spot machines of one type in one zone away together.
 package lossgroup
 
 import (

@@ -1,3 +1,3 @@
-// Package offering says what machines NodePools can start: their classes' catalogs as options of package packing, and what keeps a pool
-// from having any for a pod. Which of them are started is for others to decide.
+// Package offering lists the machines that NodePools can start: their classes' catalogs as options of package packing. If a pool has no option for a
+// pod, it says why.
 package offering

@@ -1,2 +1,2 @@
-// Package ondemand says which pods have to run on machines on demand, so that their owners have the share there that they ask for.
+// Package ondemand chooses the pods that have to run on on-demand machines, so that each owner has the share of its pods there that it asks for.
 package ondemand

@@ -1,7 +1,6 @@
-// Package packing decides how many machines of which kind hold a set of pods at the least price. It knows numbers and
-// sets only: amounts of resources, options that can be bought, which classes of pods may use which option, and rules
-// between pods (package topology). What these stand for in Kubernetes is decided before (package engine compiles a
-// Problem) and after (it names the result).
+// Package packing decides how many machines of which kind hold a set of pods at the least price. It knows only numbers and sets: amounts of
+// resources, options that can be bought, the options that each class of pods may use, and rules between pods (package topology). Package
+// provisioning compiles a Problem from Kubernetes' objects and names the result.
 package packing
 
 import (

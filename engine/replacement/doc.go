@@ -1,3 +1,4 @@
-// Package replacement says how disruptions go on that wait for replacements: they are finished once these are ready, or taken back. All
-// that it knows of them stands on the claims, also what has failed, and until when that keeps others from being tried.
+// Package replacement decides how disruptions with replacements go on: they are finished once the replacements are ready, in whole or in part, or
+// they are taken back. Their state is written on the NodeClaims. So are failed attempts, and the time until which these keep other nodes from being
+// replaced.
 package replacement

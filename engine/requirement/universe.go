@@ -1,6 +1,5 @@
-// Package requirement answers what labels a node may carry: which values of a key an expression such as "zone In (a,b)"
-// or "cpu Gt 4" admits, as bit sets over all values that can be told apart in one problem, so that intersecting two
-// requirements is one AND. Who asks and what the keys mean is the caller's business.
+// Package requirement computes the labels that a node may carry. It represents the values of a key that an expression such as "zone In (a,b)" or
+// "cpu Gt 4" admits as a bit set over all values that can be told apart in one problem. The intersection of two requirements is then one AND.
 package requirement
 
 import (

@@ -1,7 +1,6 @@
-// Package topology answers which places a pod may go to beside the pods that are there already: spread constraints, pod
-// affinity and anti-affinity, and whatever else cannot share a machine. It knows small integers only: keys divide places
-// into domains, and groups, sets and marks are counted in them. What these stand for in Kubernetes is the caller's
-// business.
+// Package topology computes the places where a pod may go beside the pods that are there: spread constraints, pod affinity and anti-affinity, and
+// any other rule by which pods cannot share a machine. It knows only small integers: keys divide places into domains, and groups, sets and marks are
+// counted in them. The caller decides which of Kubernetes' objects the integers number.
 package topology
 
 import (

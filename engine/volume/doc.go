@@ -1,3 +1,3 @@
-// Package volume finds out what the volumes of a pod need of the node that it runs on: where they are, or may be made, how many a node
-// takes of each driver, and with whom they may be shared.
+// Package volume computes the constraints that the volumes of a pod put on its node: the places where the volumes are or may be created, the number
+// of volumes of each driver that a node takes, and the pods that may share a volume.
 package volume

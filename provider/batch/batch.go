@@ -1,5 +1,5 @@
-// Package batch gathers calls that can be made as one: whoever asks waits a moment for others who ask the same kind of
-// thing. What the one call is, and how its answer is dealt, is left to whoever makes a Batcher.
+// Package batch combines calls that can be made as one: a caller waits a moment for other callers of the same kind. The maker of a Batcher provides
+// the combined call and distributes its answer.
 package batch
 
 import (

@@ -1,5 +1,4 @@
-// Package clusterapi takes machines from MachineDeployments of Cluster API: a NodeClaim is one replica more, and its end takes
-// exactly its Machine away.
+// Package clusterapi takes machines from MachineDeployments of Cluster API. A NodeClaim adds one replica, and its end removes exactly its Machine.
 //
 // What is true stands on the Machines, in the management cluster: an annotation says which NodeClaim a Machine belongs to. How
 // many replicas a MachineDeployment is to have is counted anew from its Machines and the claims that wait for one, each time,

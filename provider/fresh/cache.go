@@ -1,5 +1,4 @@
-// Package fresh keeps what was dear to find out for as long as it may be believed. What is kept, and for how long, is left
-// to whoever asks.
+// Package fresh caches answers that are expensive to get, for as long as they may be believed. Its callers choose the answers and the time.
 package fresh
 
 import (

@@ -1,6 +1,6 @@
-// Package jointoken mints what a machine joins a cluster with where its cloud vouches for nobody: one bootstrap token for each
-// NodeClaim, as kubeadm has them, that is worth nothing once the machine is a node. What a machine is told, and when the minter
-// is asked to clean up, is left to whoever starts machines.
+// Package jointoken mints the tokens with which machines join a cluster if their cloud does not vouch for them: one bootstrap token for each
+// NodeClaim, in kubeadm's format, that is worth nothing once the machine is a node. The provider passes the token to the machine, and decides when
+// old tokens are removed.
 package jointoken
 
 import (

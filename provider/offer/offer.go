@@ -1,5 +1,5 @@
-// Package offer finds what a launch may buy: the offerings of a catalog that a claim's requirements allow and that hold
-// what it asks for. Which of them is bought, and how, is left to each cloud's provider.
+// Package offer finds the offerings that a launch may buy: the offerings of a catalog that a claim's requirements allow and that are large enough
+// for the claim. Each cloud's provider chooses one of them and buys it.
 package offer
 
 import (

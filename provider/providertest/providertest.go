@@ -1,5 +1,5 @@
-// Package providertest is the suite that every provider must pass: what the interface provider.Provider promises, put to
-// the test. What only one cloud does is left to that provider's own tests.
+// Package providertest is the test suite that every provider must pass. It tests the contract of the interface provider.Provider. Properties of a
+// single cloud are tested by that provider's own tests.
 package providertest
 
 import (

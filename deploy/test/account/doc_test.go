@@ -1,6 +1,5 @@
-// Package accounttest holds the tests of what an account of AWS needs: the controller's policies, against the calls that it
-// makes; the CloudFormation template and the Terraform module, against each other and against moto, an independent
-// implementation of AWS.
+// Package accounttest holds the tests of the resources that an AWS account needs. The controller's policies are compared with its calls. The
+// CloudFormation template and the Terraform module are compared with each other and with moto, an independent implementation of AWS.
 package accounttest
 
 import (

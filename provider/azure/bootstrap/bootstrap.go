@@ -1,6 +1,5 @@
-// Package bootstrap writes what a machine with an image of AKS is told when it first boots: a script for cloud-init that exports the
-// variables that the image's own scripts read, and runs them. Everything here is a function of values, and the same values give the
-// same script.
+// Package bootstrap writes the boot script of a machine with an image of AKS: a script for cloud-init that exports the variables of the image's own
+// scripts and runs these. Everything here is a function of values, and the same values give the same script.
 //
 // The names of the variables, and the paths, are the contract of AKS's node images, which Microsoft keeps for AKS itself and does
 // not document. They were written down from knowledge of that contract. No machine of AKS has been started with this script: that

@@ -1,5 +1,5 @@
-// Package cloud is the connection to Azure: the calls that a provider makes, through Azure's SDK, with errors that say what to do
-// about them. Bodies are those of the SDK; what is to be asked for is left to the packages beside it.
+// Package cloud is the connection to Azure: the calls that a provider makes, through Azure's SDK, with errors that say how to mend the cause. The
+// request bodies are the SDK's types. The packages beside it decide what to ask for.
 package cloud
 
 import (

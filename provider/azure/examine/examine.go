@@ -1,5 +1,5 @@
-// Package examine looks at a subscription of Azure for what keeps the autoscaler from working there: credentials and rights that are
-// missing, and where; quotas that are nearly full; subnets, images and whatever else classes name that is not there. It only reads.
+// Package examine looks at a subscription of Azure for obstacles to the autoscaler: missing credentials and rights, quotas that are nearly full, and
+// subnets, images and other resources that classes name and that do not exist. It only reads.
 package examine
 
 import (

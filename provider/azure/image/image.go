@@ -1,6 +1,6 @@
-// Package image finds the images that machines of a class are started from: those of AKS by family, and the one that a class
-// names itself. It says which machines each is for, and when a newer one takes the place of an older. Writing that into the
-// class, and starting machines, is left to the provider.
+// Package image finds the images from which machines of a class are started: the images of AKS by family, and the image that a class names itself.
+// It says for which machines each image is, and when a newer image replaces an older one. The provider writes that into the class and starts
+// machines.
 package image
 
 import (

@@ -1,5 +1,5 @@
-// Package machine knows what a machine of Azure is made of: what is asked for it, its network interface and its disks, and what
-// Azure says of one that is there. It also keeps the list of those of a cluster, for everybody who asks at about the same time.
+// Package machine describes a machine of Azure: the requests for the machine, its network interface and its disks, and the reading of an existing
+// machine. It also keeps the list of the machines of a cluster for callers that ask at about the same time.
 package machine
 
 import (

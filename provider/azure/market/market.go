@@ -1,6 +1,6 @@
-// Package market knows what machines of Azure a subscription can buy in its region: every VM size with its labels, what a node of
-// it has, where it is sold, at which price, what has no capacity, and what quotas have left. Classes that ask for the same share one catalog.
-// What to buy is decided in package engine.
+// Package market lists the machines that an Azure subscription can buy in its region: every VM size with its labels, the resources of a node of that
+// size, the zones and prices, the sizes without capacity, and the unused quotas. Classes that ask for the same share one catalog. Package engine
+// decides what to buy.
 package market
 
 import (

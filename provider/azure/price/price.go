@@ -1,4 +1,4 @@
-// Package price reads what Azure's retail prices say that machines cost. It calls nothing.
+// Package price reads the prices of machines from Azure's retail prices. It calls nothing.
 package price
 
 import (

@@ -1,5 +1,5 @@
-// Package size turns what Azure says of a VM size, and what a node class asks for, into what a node of that size is: its labels,
-// what it has and what it keeps back, and why a size is not used. It calls nothing and knows no prices.
+// Package size computes a node's properties from Azure's data about a VM size and from a node class: the labels, the capacity, the reserved
+// resources, and the reason for which a size is not used. It calls nothing and knows no prices.
 package size
 
 import (

@@ -1,4 +1,4 @@
-// Package sku reads what Azure's API says of the VM sizes that a subscription has. It calls nothing.
+// Package sku reads the data of Azure's API about the VM sizes of a subscription. It calls nothing.
 package sku
 
 import (

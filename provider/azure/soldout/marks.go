@@ -1,5 +1,5 @@
-// Package soldout remembers for a while what Azure had no capacity or no quota for, and why. It reads that from the errors that
-// launches end in: which sizes, where, for how long. What to buy instead is left to whoever asks.
+// Package soldout remembers for a while the sizes for which Azure had no capacity or no quota, and why. It learns from the errors of launches which
+// sizes are affected, where, and for how long. Its callers decide what to buy instead.
 package soldout
 
 import (

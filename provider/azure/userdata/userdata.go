@@ -1,6 +1,5 @@
-// Package userdata writes what a machine of Azure is told when it first boots, in clusters that are not of AKS: the user's own
-// text, for cloud-init or whatever else reads it, with what only the autoscaler knows filled in. Everything here is a function of
-// values.
+// Package userdata writes the boot data of a machine of Azure in clusters other than AKS: the user's own text for cloud-init or another reader, with
+// values filled in that only the autoscaler knows. Everything here is a function of values.
 //
 // A text without {{ is given to the machine as it is. In others, what stands between {{ and }} is replaced:
 //

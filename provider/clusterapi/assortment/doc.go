@@ -1,4 +1,3 @@
-// Package assortment makes a catalog from MachineDeployments: what their machines have, where and at what price, from
-// annotations, templates, running nodes and built-in figures, whichever says it first. It only computes: the objects are
-// handed in, by the provider or from files.
+// Package assortment makes a catalog from MachineDeployments: the resources, zones and prices of their machines. It takes each from the first source
+// that has it: annotations, templates, running nodes, or built-in figures. It only computes: the provider or a file reader passes the objects.
 package assortment
