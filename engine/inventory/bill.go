@@ -9,14 +9,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Bill says what commitments pay of the machines that run, as clouds do it: the commitments for machines come first, then the amounts;
-// of each kind what saves most. What runs counts before what a plan starts.
+// Bill assigns commitments to the running machines as clouds do: commitments for machines come before commitments for amounts, and within each kind the
+// use that saves most comes first. Running machines come before the launches of a plan.
 type Bill struct {
 	Commitments []kube.Commitment // that have not ended
-	// Left is what each has left for more machines, in its own units.
+	// Left is the unused part of each commitment, in the commitment's own units.
 	Left []float64
 	uses []engine.CommitmentUse
-	// shares is how much of its price a machine does not cost, by its name.
+	// shares is the share of a machine's price that commitments pay, by the machine's name.
 	shares map[string]float64
 }
 
@@ -28,8 +28,8 @@ type covering struct {
 	units float64
 }
 
-// BillOf bills the machines that stay. Those that go, also in a trial only, free what paid for them: as long as they are there, they have
-// what the others leave.
+// BillOf bills the machines that stay. Machines that go, even if only in a trial, free the commitments that paid for them. While these machines are
+// there, they use the part that the others leave.
 func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	b := &Bill{Commitments: kube.CommitmentsOf(s), shares: map[string]float64{}}
 	if len(b.Commitments) == 0 {
@@ -52,7 +52,7 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 		cx, cy := b.Commitments[x.of], b.Commitments[y.of]
 		return cmp.Or(
 			cmp.Compare(leaves(x.h), leaves(y.h)), cmp.Compare(min(cy.Machines, 1), min(cx.Machines, 1)), cmp.Compare(x.units/x.price*cx.UnitPrice(), y.units/y.price*cy.UnitPrice()), cmp.Compare(y.price, x.price), cmp.Compare(x.of, y.of),
-			// Of machines alike those that stay, then those with most pods: the others are left to go first.
+			// Of equal machines, the machines that stay come first, then the machines with most pods, because the others should go first.
 			cmp.Compare(stays(y.h), stays(x.h)), cmp.Compare(len(y.h.Bound), len(x.h.Bound)), CompareMachineNames(x.h.MachineInfo, y.h.MachineInfo))
 	})
 	left := b.Left
@@ -77,7 +77,7 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	return b
 }
 
-// leaves is 1 for a machine that goes, else 0.
+// leaves returns 1 for a machine that goes, else 0.
 func leaves(h *Machine) int {
 	if h.Leaving {
 		return 1
@@ -85,7 +85,7 @@ func leaves(h *Machine) int {
 	return 0
 }
 
-// stays is 1 for a machine that is not ours to remove, or has pods that something protects, else 0.
+// stays returns 1 for a machine that Tenon may not remove or that has protected pods, else 0.
 func stays(h *Machine) int {
 	if h.Claim == nil || slices.ContainsFunc(h.Pods.Infos, func(f *PodInfo) bool { return f.Guarded }) {
 		return 1
@@ -93,7 +93,7 @@ func stays(h *Machine) int {
 	return 0
 }
 
-// coverings adds what may pay for the machine.
+// coverings adds the commitments that may pay for the machine.
 func (b *Bill) coverings(list []covering, h *Machine, prices *PriceBook) []covering {
 	t, o := prices.soldAs(h)
 	if o == nil {
@@ -109,7 +109,7 @@ func (b *Bill) coverings(list []covering, h *Machine, prices *PriceBook) []cover
 	return list
 }
 
-// soldAs is what the machine is sold as, or, until it is launched, the cheapest that it may turn out to be; nil if nobody knows.
+// soldAs returns the machine's offering. Until the machine is launched, it returns the cheapest possible offering, and nil if none is known.
 func (b *PriceBook) soldAs(h *Machine) (*engine.InstanceType, *engine.Offering) {
 	if h.Open == nil {
 		id := MachineOffering(h.Labels)
@@ -137,7 +137,7 @@ func (b *PriceBook) soldAs(h *Machine) (*engine.InstanceType, *engine.Offering) 
 	return kind, cheapest
 }
 
-// take books what a machine uses of a commitment that would cost so much without.
+// take books the part of a commitment that a machine uses; price is the machine's price without the commitment.
 func (b *Bill) take(i int, units, price float64) {
 	b.Left[i] = max(0, b.Left[i]-units)
 	if b.Left[i] < 1e-9 { // the last digits are no money
@@ -149,7 +149,7 @@ func (b *Bill) take(i int, units, price float64) {
 	u.InsteadPerHour += price
 }
 
-// Start books a launch that the commitment of that name pays for: what it takes most of what it may turn out to be.
+// Start books a launch for which the commitment of that name pays, as the offering of the launch that uses most of the commitment.
 func (b *Bill) Start(name string, instanceTypes []string, prices []float64) {
 	i := slices.IndexFunc(b.Commitments, func(c kube.Commitment) bool { return c.Name == name })
 	if i < 0 {
@@ -167,8 +167,8 @@ func (b *Bill) Start(name string, instanceTypes []string, prices []float64) {
 	b.uses[i].UsedPerHour = used
 }
 
-// Price is what the machine of that name costs beside what is paid anyway, if it costs so much without any commitment, and overhead of that
-// whatever its machine is.
+// Price returns the cost of the machine of that name beside the commitments, which are paid anyway. Usd is its price without commitments, and overhead
+// is the part of usd that does not depend on the machine.
 func (b *Bill) Price(name string, usd, overhead float64) float64 {
 	switch share := b.shares[name]; {
 	case share == 0 || usd <= overhead:
@@ -180,7 +180,7 @@ func (b *Bill) Price(name string, usd, overhead float64) float64 {
 	}
 }
 
-// Uses says what becomes of all commitments of the snapshot, in order of their names.
+// Uses returns the use of all commitments of the snapshot, in order of their names.
 func (b *Bill) Uses(s *engine.Snapshot) []engine.CommitmentUse {
 	var out []engine.CommitmentUse
 	for i, u := range b.uses {
@@ -197,7 +197,7 @@ func (b *Bill) Uses(s *engine.Snapshot) []engine.CommitmentUse {
 	return out
 }
 
-// CommitmentUses says what becomes of the snapshot's commitments, in order of their names, if nothing is started.
+// CommitmentUses returns the use of the snapshot's commitments, in order of their names, if no machine is started.
 func CommitmentUses(s *engine.Snapshot) []engine.CommitmentUse { return BillOfSnapshot(s).Uses(s) }
 
 // BillOfSnapshot bills the machines of the snapshot.
@@ -209,7 +209,7 @@ func BillOfSnapshot(s *engine.Snapshot) *Bill {
 	return BillOf(s, cache, MachinesOf(s, cache.Take(s, 1)))
 }
 
-// problem says why the commitment may be of no use: no class sells what it covers, or only for less.
+// problem says why the commitment may be useless: no class sells machines that it covers, or they cost less without it.
 func (b *Bill) problem(s *engine.Snapshot, i int) string {
 	c, sold := &b.Commitments[i], false
 	for j := range s.Classes {

@@ -21,47 +21,47 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// MachineInfo is what nodes, claims and catalogs tell of a machine that exists or has been asked for: a Node, a NodeClaim, or both.
-// All compilations share it; once it is made nobody changes it.
+// MachineInfo holds the facts of nodes, claims and catalogs about a machine that exists or was started: a Node, a NodeClaim, or both. All compilations
+// share it, and it never changes.
 type MachineInfo struct {
 	Node  *corev1.Node // nil until the machine has joined the cluster
 	Claim *v1.NodeClaim
-	// Labels are those of the node; until it is registered, the claim's come before them.
+	// Labels are the labels of the node. Until the node is registered, the claim's labels override them.
 	Labels map[string]string
-	// PoolName is that of the pool by the labels, empty without.
+	// PoolName is the pool's name in the labels, empty if there is none.
 	PoolName string
-	// Open holds, for a claim that is not launched yet, what may still become of its other labels.
+	// Open holds the possible values of the other labels of a claim that is not launched yet.
 	Open   *OpenLabels
 	Taints []corev1.Taint
-	// Allocatable is what pods can use, before anything is taken.
+	// Allocatable is the amount of each resource that pods can use on the empty machine.
 	Allocatable corev1.ResourceList
 	// capacity counts against the pool's limits.
 	capacity corev1.ResourceList
 	// Goes is true for a machine that is being removed.
 	Goes bool
-	// RemovedElsewhere is true for a node that Cluster Autoscaler is removing, CandidateElsewhere for one that it is about to
-	// remove. Their pods need no other place until it evicts them: it has looked for one, and may change its mind.
+	// RemovedElsewhere is true for a node that Cluster Autoscaler is removing, CandidateElsewhere for a node that it is about to remove. The pods of
+	// such a node need no other place until they are evicted, because Cluster Autoscaler has found a place for them and may still keep the node.
 	RemovedElsewhere, CandidateElsewhere bool
-	// Planned are the pods that the machine was started for, by UID.
+	// Planned are the UIDs of the pods for which the machine was started.
 	Planned []string
-	// registered and initialized say how far the node has come; a node without a claim has arrived.
+	// registered and initialized are the state of the node. Both are true for a node without a claim.
 	registered, Initialized bool
-	// Bare is true for a node that came in the place of one that was registered: it is read as it is.
+	// Bare is true for a node that replaced a registered node of the same machine. The node is read without the claim.
 	Bare bool
-	// Begun is since when the claim is initialized, or when it was made, SoftEnd when it is to be replaced for its age; zero for
-	// never.
+	// Begun is the time at which the claim was initialized, or created if it is not initialized. SoftEnd is the time from which the machine is replaced
+	// for its age, zero if it is not.
 	Begun, SoftEnd time.Time
-	// launched and arrived are when the claim's conditions of being launched and initialized became true.
+	// launched and arrived are the times at which the claim's conditions Launched and Initialized became true.
 	launched, Arrived moment
 	Start             startKind // what tells how long it takes to start
-	// marked is true for a claim that is to go once what replaces it is ready.
+	// marked is true for a claim that is to go once its replacements are ready.
 	marked bool
-	// usual are the labels that are asked for all the time: nodes have dozens.
+	// usual are the labels that are read very often; a node has dozens of labels.
 	usual    [len(usualLabels)]labelFact
 	offering engine.OfferingID // that the machine was bought as, by the labels
-	// Lacking is a label without which nothing can be said of its price, empty if there is none.
+	// Lacking is a missing label without which the machine's price is unknown, empty if no label is missing.
 	Lacking string
-	// What conditions say: that the node is ready, that its machine is started anew, or stopped, that it is out of date.
+	// The conditions of the node and the claim: the node is ready, the machine reboots or is stopped, the machine has drifted.
 	Ready, rebooting, Stopping, Drifted bool
 	kind                                *engine.InstanceType // by the claim; nil if the catalog does not list it
 	Sold                                *engine.InstanceType // the same by the labels
@@ -69,43 +69,43 @@ type MachineInfo struct {
 	observed                            *resource.Quantity   // the memory that others of its type will have; nil if it does not tell
 }
 
-// labelFact is the value of a label that a node has, or has not.
+// labelFact is the value of a node's label, if the node has the label.
 type labelFact struct {
 	key, value string
 	there      bool
 }
 
-// Machine is a machine as one compilation sees it.
+// Machine is a machine with its state in one compilation.
 type Machine struct {
 	*MachineInfo
 	Number int // its place in the list of all, the same in all compilations of a snapshot
-	// Price is what it costs beside commitments, which are paid anyway: USD per hour, 0 if it is not known.
+	// Price is the machine's cost beside commitments, which are paid anyway, in USD per hour; 0 if it is not known.
 	Price float64
-	// Ordered is true for a machine that goes once its replacements are ready, replaces for one that others wait for.
+	// Ordered is true for a machine that goes once its replacements are ready, Replaces for a replacement.
 	Ordered, Replaces bool
-	// Leaving is true for a machine that is being removed: nothing new goes there and its pods need another place.
+	// Leaving is true for a machine that is being removed. No new pod goes there, and its pods need another place.
 	Leaving bool
-	// Overdue is true for a machine that has been started and should be ready by now: nobody counts on it until it is.
+	// Overdue is true for a machine that should be ready by now and is not. Plans do not count on it until it is ready.
 	Overdue bool
-	// Misses is true for a machine that has been ready for so long that resources it does not show are not to be expected.
+	// Misses is true for a machine that has been ready for so long that missing resources are not expected any more.
 	Misses bool
-	// Gone is true for a machine whose node is gone, and for a node that is not registered because its machine has others.
+	// Gone is true for a machine whose node is gone, and for an unregistered node whose machine has other nodes.
 	Gone bool
-	// Supposed is true if it is leaving only in a trial: it is still there while what replaces it starts.
+	// Supposed is true if the machine is leaving only in a trial. It is still there while its replacements start.
 	Supposed bool
-	// Promised are pods that still run on machines that go, and for which room is kept here.
+	// Promised are pods that still run on machines that go and for which room is kept here.
 	Promised []*corev1.Pod
 	Pods     *NodePods
 	Info     *NodeInfo     // nil without a node
 	Bound    []*corev1.Pod // oldest first; shared, not to be changed
-	// Expected are unbound pods that the machine was started for or that are nominated to it.
+	// Expected are unbound pods for which the machine was started, or that are nominated to it.
 	Expected []*corev1.Pod
 	Free     capacity.Vector
 	Volumes  volume.NodeVolumes
 	Target   int // its number among those that may take pods
 }
 
-// Name is the Node's name, or the claim's as long as there is no Node.
+// Name returns the Node's name, or the claim's name if there is no Node.
 func (m *MachineInfo) Name() string {
 	if m.Node != nil {
 		return m.Node.Name
@@ -113,7 +113,7 @@ func (m *MachineInfo) Name() string {
 	return m.Claim.Name
 }
 
-// ID is the claim's name, or the Node's if there is no claim: it stays the same while the machine starts.
+// ID returns the claim's name, or the Node's name if there is no claim. It stays the same while the machine starts.
 func (m *MachineInfo) ID() string { return cmp.Or(m.ClaimName(), m.Name()) }
 
 func (m *MachineInfo) ClaimName() string {
@@ -129,12 +129,12 @@ func (m *MachineInfo) IsRegistered() bool { return m.registered }
 
 func (m *MachineInfo) IsInitialized() bool { return m.Initialized }
 
-// IsUncounted reports whether nobody counts on the machine: it is late, or Cluster Autoscaler is removing it.
+// IsUncounted reports whether plans do not count on the machine, because it is late or Cluster Autoscaler is removing it.
 func (h *Machine) IsUncounted() bool { return h.Overdue || h.RemovedElsewhere }
 
 func (m *MachineInfo) IsRebooting() bool { return m.rebooting }
 
-// Key tells machines apart from one snapshot to the next.
+// Key returns a name that identifies the machine in later snapshots.
 func (h *Machine) Key() string {
 	if h.Node == nil {
 		return "/" + h.Claim.Name
@@ -142,7 +142,7 @@ func (h *Machine) Key() string {
 	return h.Node.Name + "/" + h.ClaimName()
 }
 
-// MachineSet holds machines by their numbers; nil is empty.
+// MachineSet is a set of machines by their numbers; nil is empty.
 type MachineSet []bool
 
 func MachineSetOf(all int, hosts []*Machine) MachineSet {
@@ -155,12 +155,11 @@ func MachineSetOf(all int, hosts []*Machine) MachineSet {
 
 func (s MachineSet) Has(h *Machine) bool { return len(s) > 0 && s[h.Number] }
 
-// triedAfter is how long after a machine is ready kube-scheduler has tried all pods there that the machine was started for.
+// triedAfter is the time after which kube-scheduler has tried all planned pods on a machine that has become ready.
 const triedAfter = 15 * time.Second
 
-// IsTried reports whether the pods that the machine was started for and that still wait were refused there: it has been
-// ready for long enough. A spread may have gone another way, another pod may have taken their port. They are planned
-// anew, on this machine too if it will have them.
+// IsTried reports whether kube-scheduler has refused the planned pods that still wait on the machine, because the machine has been ready for long
+// enough. Other pods may have changed a spread or taken a port. The pods are planned anew, on this machine too if it can take them.
 func (h *Machine) IsTried(now time.Time) bool {
 	return h.IsInitialized() && h.Arrived.Known && now.Sub(h.Arrived.At) > triedAfter && !h.AwaitsTaints(now)
 }
@@ -194,7 +193,7 @@ func newMachine(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *Machin
 	return m
 }
 
-// readCatalogs reads what a machine with a claim is sold as.
+// readCatalogs finds the offering of a machine with a claim.
 func (m *MachineInfo) readCatalogs(offer *catalogs) {
 	class := m.Claim.Spec.NodeClassRef
 	types := offer.Types.Of(class, m.PoolName)
@@ -203,7 +202,7 @@ func (m *MachineInfo) readCatalogs(offer *catalogs) {
 	m.observed = m.observeMemory()
 }
 
-// withCatalogs is the machine once something else is sold than before.
+// withCatalogs returns the machine with other catalogs.
 func (m *MachineInfo) withCatalogs(offer *catalogs) *MachineInfo {
 	switch {
 	case m.Claim == nil:
@@ -216,7 +215,7 @@ func (m *MachineInfo) withCatalogs(offer *catalogs) *MachineInfo {
 	return &out
 }
 
-// missing reports whether the machine misses a resource that was asked for, and has been ready for too long to wait for it.
+// missing reports whether the machine lacks a requested resource and has been ready for too long to wait for it.
 func (m *MachineInfo) missing(now time.Time, published *dra.Published) bool {
 	return m.registered && now.Sub(ReadySince(m.Claim, []*corev1.Node{m.Node})) >= ResourcePatience && MissesResource(m.Claim, m.Node, published)
 }
@@ -230,7 +229,7 @@ func (m *MachineInfo) AwaitsTaints(now time.Time) bool {
 
 func (m *MachineInfo) isUndeclared(t corev1.Taint) bool { return kube.IsUndeclared(m.Claim, t) }
 
-// Usable is what pods can use of the machine, before anything is taken.
+// Usable returns the amount of each resource that pods can use on the empty machine.
 func (h *Machine) Usable() corev1.ResourceList {
 	if h.Misses {
 		return h.Node.Status.Allocatable
@@ -238,7 +237,7 @@ func (h *Machine) Usable() corev1.ResourceList {
 	return h.Allocatable
 }
 
-// Machines is MachinesOf for one more compilation of the same snapshot.
+// Machines is MachinesOf for another compilation of the same snapshot.
 func (c *PodIndex) Machines(s *engine.Snapshot) []*Machine {
 	if c.machines == nil {
 		c.machines = MachinesOf(s, c)
@@ -271,9 +270,8 @@ func compareMachines(a, b *MachineInfo) int {
 	return strings.Compare(a.ClaimName(), b.ClaimName())
 }
 
-// read settles which of node and claim is believed. Until the node is registered the claim's labels come before its own,
-// and its taints are those of the claim; until it is initialized, amounts that it does not report yet are those that the cloud
-// expects (see usable).
+// read merges node and claim. Until the node is registered, the claim's labels override the node's, and the taints are the claim's. Until the node is
+// initialized, the cloud's expected amounts replace the amounts that the node does not report yet (see usable).
 func (m *MachineInfo) read(types kube.TypeIndex) {
 	m.Goes = IsLeaving(m.Node, m.Claim)
 	m.RemovedElsewhere, m.CandidateElsewhere = kube.IsRemovedElsewhere(m.Node), kube.IsCandidateElsewhere(m.Node)
@@ -321,7 +319,7 @@ func (m *MachineInfo) readConditions() {
 	m.launched, m.Arrived = momentOf(m.Claim, v1.ConditionLaunched), momentOf(m.Claim, v1.ConditionInitialized)
 }
 
-// moment is when a condition became true, if it is.
+// moment returns the time at which the condition became true, zero if it is not true.
 type moment struct {
 	At    time.Time
 	Known bool
@@ -335,8 +333,8 @@ func momentOf(claim *v1.NodeClaim, condition string) moment {
 	return moment{c.LastTransitionTime.Time, true}
 }
 
-// startingLabels are those of a machine that is not registered: the claim's, and what else a node that has joined carries
-// already, which registration leaves alone.
+// startingLabels returns the labels of a machine that is not registered: the claim's labels, and other labels that the node has already and that
+// registration does not change.
 func (m *MachineInfo) startingLabels() map[string]string {
 	if m.Node == nil {
 		return m.Claim.Labels
@@ -349,13 +347,13 @@ func (m *MachineInfo) startingLabels() map[string]string {
 	return labels
 }
 
-// Awaits reports whether a pod that is ending makes room for another that is nominated to the machine.
+// Awaits reports whether a terminating pod makes room for another pod that is nominated to the machine.
 func (h *Machine) Awaits(pod *corev1.Pod) bool {
 	return kube.IsTerminating(pod) && slices.ContainsFunc(h.Expected, func(other *corev1.Pod) bool { return other.Status.NominatedNodeName == h.Name() })
 }
 
-// IsLeaving reports whether the machine is being removed for good. A node that is only marked for disruption may still
-// stay; its taint keeps new pods off. One that was closed because the cloud takes its machine away does not.
+// IsLeaving reports whether the machine is certain to be removed. A node that is only marked for disruption may still stay; its taint keeps new pods
+// off. A node that was closed because the cloud takes its machine away does not stay.
 func IsLeaving(node *corev1.Node, claim *v1.NodeClaim) bool {
 	if claim != nil && (claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInstanceTerminating)) {
 		return true
@@ -380,8 +378,8 @@ func nodeTaints(n *corev1.Node) []corev1.Taint {
 	return append(slices.Clone(taints), cordon)
 }
 
-// Admits reports whether the machine meets one of the constraints' terms and its taints are tolerated, room aside. A label that
-// is still open must do whatever becomes of it.
+// Admits reports whether the machine meets one of the constraints' terms and its taints are tolerated, without regard to room. If the value of a label
+// is still open, each possible value has to meet the term.
 func (h *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool {
 	if kube.Untolerated(d.Tolerations, h.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, h.Taints) {
 		return false
@@ -396,7 +394,7 @@ func (h *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool 
 	})
 }
 
-// KnownLabel is the value of the label if it is settled; OpenValue says that it is not, but will be.
+// KnownLabel returns the value of the label. It returns OpenValue if the label will get a value that is not known yet.
 func (h *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool) {
 	if value, ok := h.Label(key); ok || h.Open == nil || u.Key(key) < 0 {
 		return value, ok
@@ -409,7 +407,7 @@ func (h *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool)
 	return u.Value(k, set.Next(0))
 }
 
-// ExpectedType is the type of a machine whose node has not reported everything yet, nil if that is over.
+// ExpectedType returns the instance type of a machine whose node has not reported all resources yet, nil for other machines.
 func (m *MachineInfo) ExpectedType() *engine.InstanceType {
 	if m.IsInitialized() {
 		return nil
@@ -427,7 +425,7 @@ func (h *Machine) Meets(e requirement.Expression, u *requirement.Universe) bool 
 	return e.Admits(h.Label(e.Key))
 }
 
-// MayMeet reports whether the machine meets the expression, or can turn out to.
+// MayMeet reports whether the machine meets the expression, or meets it for a possible value of an open label.
 func (h *Machine) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
 	if set := h.openSet(e, u); set != nil {
 		return set.Meets(u.Set(e))
@@ -435,7 +433,7 @@ func (h *Machine) MayMeet(e requirement.Expression, u *requirement.Universe) boo
 	return e.Admits(h.Label(e.Key))
 }
 
-// openSet holds what may become of a label that is still open, nil if it is not.
+// openSet returns the possible values of an open label, nil for other labels.
 func (h *Machine) openSet(e requirement.Expression, u *requirement.Universe) bitset.Set {
 	if _, there := h.Label(e.Key); there || h.Open == nil || u == nil {
 		return nil
@@ -463,7 +461,7 @@ func (m *MachineInfo) findLabel(key string) (value string, there bool) {
 	return value, there
 }
 
-// MayHave reports whether the machine has the label, or may get it.
+// MayHave reports whether the machine has the label or may get it.
 func (h *Machine) MayHave(key string) bool {
 	if _, there := h.Label(key); there || h.Open == nil {
 		return there
@@ -476,7 +474,7 @@ func (h *Machine) MayHave(key string) bool {
 // Runs reports whether the DaemonSet will have a pod on the machine, or may have one as long as labels are open.
 func (h *Machine) Runs(d *Daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.MayMeet) }
 
-// SurelyRuns is runs whatever becomes of labels.
+// SurelyRuns reports whether the DaemonSet will have a pod on the machine for all possible values of open labels.
 func (h *Machine) SurelyRuns(d *Daemon, u *requirement.Universe) bool {
 	return h.accepts(d, u, h.Meets)
 }
@@ -495,7 +493,7 @@ func (h *Machine) accepts(d *Daemon, u *requirement.Universe, meets func(require
 	})
 }
 
-// LifetimeLeft is the share of the machine's life that is left until it expires, 1 if it never does.
+// LifetimeLeft returns the share of the machine's life that is left until it expires, 1 if it never expires.
 func (h *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
 	life := kube.ExpireAfter(h.Claim)
 	if life <= 0 {
@@ -505,8 +503,8 @@ func (h *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
 	return min(max(left.Seconds()/life.Seconds(), 0), 1)
 }
 
-// PoolUsage adds up what the machines of a pool count against its limits, each until its claim is being deleted: that its node
-// is, or that the cloud will take it, does not mean that it is gone.
+// PoolUsage returns the resources of a pool's machines that count against its limits. A machine counts until its claim is being deleted. It counts
+// while only its node is being deleted, or if the cloud has announced that it will take the machine away.
 func PoolUsage(hosts []*Machine, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, h := range hosts {
