@@ -36,7 +36,6 @@ func TestDisruption(t *testing.T) {
 		{"period", "a termination grace period ends a drain that a budget blocks", terminationGracePeriod},
 		{"window", "a budget's window keeps nodes until it ends", budgetWindow},
 		{"halves", "two pods of one Deployment leave a node one after the other", halves},
-		{"later", "two nodes that one machine replaces go one after the other", later},
 		{"churn", "pods come and go all the time", churn},
 		{"static", "a pool of fixed size keeps its size", staticPool},
 	} {
@@ -145,37 +144,6 @@ func halves(w *world) {
 	pods.atLeast(w.TB, 1)
 	if after := w.perHour(); after > 0.6*before {
 		w.Errorf("two pods of 1 cpu cost $%.3f/h after $%.3f/h", after, before)
-	}
-}
-
-// later leaves two large nodes with one pod each, for which one small machine has room, and a budget that lets one node go at a time.
-func later(w *world) {
-	w.cornerPool(func(p *v1.NodePool) {
-		p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(time.Second)
-		p.Spec.Disruption.Budgets = []v1.Budget{{Nodes: "1"}}
-		p.Spec.Template.Spec.Requirements[len(p.Spec.Template.Spec.Requirements)-1].Values = []string{"4", "8"}
-	})
-	w.deploy("bursts", 2, "5", "1Gi")
-	w.deploy(w.corner, 2, "1600m", "1Gi")
-	w.running(4, 2*time.Minute)
-	if n := len(w.nodes()); n != 2 {
-		w.Fatalf("%d nodes for two pods of 5 cpu and two of 1600m", n)
-	}
-	claims, pods := w.openLedger(), w.watchPods(w.corner)
-	w.scale("bursts", 0)
-	w.until(3*time.Minute, func() (bool, string) { return len(w.nodes()) == 1, fmt.Sprintf("%d nodes", len(w.nodes())) })
-	w.running(2, time.Minute)
-	w.quiet(3*time.Second, time.Minute)
-	w.whole()
-	if n := claims.check(w.TB); n > 1 {
-		w.Errorf("%d nodes were on their way out at once, the budget is 1", n)
-	}
-	pods.atLeast(w.TB, 1)
-	if cpu := w.nodes()[0].Status.Capacity.Cpu().Value(); cpu != 4 {
-		w.Errorf("the two pods run on a node of %d cpu", cpu)
-	}
-	if n := len(claims.all(w.TB)); n != 3 {
-		w.Errorf("%d machines were started, not one for the two that went", n-2)
 	}
 }
 
