@@ -84,8 +84,7 @@ func printOrders(orders []replacement.Order) string {
 		what := strings.Join(o.Claims, " ")
 		switch o.Step {
 		case replacement.OrderFinish:
-			going := slices.DeleteFunc(slices.Clone(o.Claims), func(name string) bool { return !o.Staying[name].OK() })
-			fmt.Fprintf(&out, "finish %s: %s\n", strings.Join(going, " "), o.Reason)
+			fmt.Fprintf(&out, "finish %s: %s\n", strings.Join(o.Going(), " "), o.Reason)
 			for _, name := range o.Claims {
 				if why := o.Staying[name]; !why.OK() {
 					fmt.Fprintf(&out, "  %s stays: %s\n", name, why)

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,14 +94,14 @@ func (w *World) mark(name string, mark inventory.Mark) {
 }
 
 // unmark takes mark back, and notes on the claim if that says something about the next attempt.
-func (w *World) unmark(name string, o replacement.Order) {
+func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reason) {
 	claim, ok := w.claims.get(name)
 	if !ok || claim.DeletionTimestamp != nil {
 		return
 	}
 	claim = claim.DeepCopy()
 	delete(claim.Annotations, v1.DisruptionAnnotationKey)
-	if failure, failed := replacement.NextFailure(claim, o.Reason, o.Why, w.clock.now); failed {
+	if failure, failed := replacement.NextFailure(claim, reason, why, w.clock.now); failed {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionBackoffAnnotationKey, failure)
 	}
 	v1.RemoveCondition(claim, v1.ConditionDisruptionReason, w.clock.now)
@@ -125,22 +126,19 @@ func (w *World) watchOrders(ctx context.Context) {
 	list := replacement.Progress(w.snapshot(ctx), w.cfg.Options, &w.progress)
 	clear(w.orders)
 	for _, o := range list {
-		if w.cfg.Policy == Baseline && o.Why.Code == engine.PodStranded {
-			o.Step = replacement.OrderFinish
+		if w.cfg.Policy == Baseline {
+			if o.Why.Code == engine.PodStranded {
+				o.Step, o.Surrender = replacement.OrderFinish, nil
+			}
+			maps.DeleteFunc(o.Staying, func(_ string, why engine.Reason) bool { return why.Code == engine.PodStranded })
 		}
 		switch o.Step {
 		case replacement.OrderFinish:
-			for _, name := range o.Surrender {
-				w.deleteClaim(name, "replacement failed")
-			}
-			w.finish(o.Reason, slices.DeleteFunc(slices.Clone(o.Claims), func(name string) bool { _, stays := o.Staying[name]; return stays }), o.DrainWithin)
-			for name := range o.Staying {
-				x := o
-				x.Why = o.Staying[name]
-				w.unmark(name, x)
-			}
+			w.finish(o.Reason, o.Going(), o.DrainWithin)
+			w.giveUp(o)
 		case replacement.OrderRollBack:
-			w.takeBack(o)
+			w.meter.TakenBack++
+			w.giveUp(o)
 		default:
 			w.orders[o.ID] = true
 		}
@@ -161,13 +159,14 @@ func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time
 	}
 }
 
-// takeBack lets the nodes stay, and replacements go that no pod needs.
-func (w *World) takeBack(o replacement.Order) {
-	w.meter.TakenBack++
+// giveUp removes the replacements that no pod needs, and opens the nodes that stay.
+func (w *World) giveUp(o replacement.Order) {
 	for _, name := range o.Surrender {
 		w.deleteClaim(name, "replacement failed")
 	}
 	for _, name := range o.Claims {
-		w.unmark(name, o)
+		if why := o.Staying[name]; !why.OK() {
+			w.unmark(name, o.Reason, why)
+		}
 	}
 }

@@ -127,7 +127,7 @@ func (r *Reconciler) finish(ctx context.Context, view *view, o replacement.Order
 	if len(o.Staying)+len(o.Surrender) == 0 || errors.Join(errs...) != nil { // what is left of the order is looked at again
 		return unexpected(errs)
 	}
-	return r.giveUp(ctx, view, o, o.Staying)
+	return r.giveUp(ctx, view, o)
 }
 
 // areGone asks the API server itself whether none of the claims exists: after a restart the watch may be behind.
@@ -147,15 +147,11 @@ func (r *Reconciler) rollBack(ctx context.Context, view *view, o replacement.Ord
 			return err
 		}
 	}
-	staying := map[string]engine.Reason{}
-	for _, name := range o.Claims {
-		staying[name] = o.Why
-	}
-	return r.giveUp(ctx, view, o, staying)
+	return r.giveUp(ctx, view, o)
 }
 
-// giveUp lets claims of an order stay: replacements that nobody uses go, the nodes take pods again, and last the marks go.
-func (r *Reconciler) giveUp(ctx context.Context, view *view, o replacement.Order, staying map[string]engine.Reason) error {
+// giveUp deletes the replacements that the order surrenders. Then it opens the nodes of the claims that stay, and last it removes their marks.
+func (r *Reconciler) giveUp(ctx context.Context, view *view, o replacement.Order) error {
 	errs := make([]error, len(o.Surrender))
 	r.each(len(o.Surrender), func(i int) { errs[i] = r.surrender(ctx, view, o.Surrender[i], o.ID) })
 	if err := errors.Join(errs...); err != nil {
@@ -163,15 +159,15 @@ func (r *Reconciler) giveUp(ctx context.Context, view *view, o replacement.Order
 	}
 	var why []string
 	for _, name := range o.Claims {
-		if reason := staying[name]; !reason.OK() {
+		if reason := o.Staying[name]; !reason.OK() {
 			why = append(why, name+": "+reason.String())
 		}
 	}
-	log.FromContext(ctx).Info("took disruption back", "id", o.ID, "why", why, "surrendered", o.Surrender)
+	log.FromContext(ctx).Info("took disruption back, in whole or in part", "id", o.ID, "stays", why, "goes", o.Going(), "surrendered", o.Surrender)
 	errs = make([]error, len(o.Claims))
 	r.each(len(o.Claims), func(i int) {
 		claim, node := view.claims[o.Claims[i]], view.node(o.Nodes[i])
-		why := staying[o.Claims[i]]
+		why := o.Staying[o.Claims[i]]
 		if why.OK() {
 			return
 		}

@@ -127,7 +127,12 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 				c.note(p, engine.Reason{})
 			}
 			all := c.tried.part(wave)
-			c.begin(all, c.withoutNextTurn(all.groups(wave)), m)
+			for _, part := range c.begin(all, c.withoutNextTurn(all.groups(wave)), m) {
+				why := c.takeVerb(part, m)
+				for _, h := range part.Machines {
+					c.release(h, m, why)
+				}
+			}
 			return
 		}
 	}

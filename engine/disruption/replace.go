@@ -110,7 +110,17 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 			}
 		}
 		if len(stranded) == 0 {
-			return stayed + d.begin(t, t.groups(chosen), m)
+			for _, part := range d.begin(t, t.groups(chosen), m) { // if a budget has too little left for the whole part, try half of it
+				why, half := d.takeVerb(part, m), part.Machines[:len(part.Machines)/2]
+				if *trials >= mostTrials {
+					half = nil
+				}
+				for _, h := range part.Machines[len(half):] {
+					d.release(h, m, why)
+				}
+				stayed += len(part.Machines) - len(half) + d.settle(half, m, trials)
+			}
+			return stayed
 		}
 		var fine []*inventory.Machine
 		for _, h := range chosen {
@@ -139,29 +149,24 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 	return stayed
 }
 
-// begin writes down as disruptions the parts of a trial that found a place for every pod. It returns how many machines stay because
-// the budgets for their way to go are spent.
-func (d *planner) begin(t tried, parts []provisioning.Group, m method) (stayed int) {
+// begin writes down as disruptions the parts of a trial that found a place for every pod. It returns the parts for which the budgets for replaced
+// nodes, or for nodes that go without a replacement, have too little left.
+func (d *planner) begin(t tried, parts []provisioning.Group, m method) (refused []provisioning.Group) {
 	t.fill(parts)
-	if replacement.GoesInPart(m.reason) {
-		var small []provisioning.Group
-		for _, part := range parts {
-			small = append(small, part.Cut()...)
-		}
-		parts = small
-	}
 	for _, part := range parts {
-		if r := d.takeVerb(part, m); !r.OK() {
-			for _, h := range part.Machines {
-				d.release(h, m, r)
+		switch {
+		case !d.takeVerb(part, m).OK():
+			refused = append(refused, part)
+		case replacement.GoesInPart(m.reason):
+			for _, small := range part.Cut() {
+				d.add(small, m)
 			}
-			stayed += len(part.Machines)
-			continue
+		default:
+			d.add(part, m)
 		}
-		d.add(part, m)
 	}
 	d.remember(machinesOfGroups(parts), t.moved())
-	return stayed
+	return refused
 }
 
 // moved is where the pods that leave will run, as far as that is a machine that is there.

@@ -87,7 +87,7 @@ type Order struct {
 	Decided time.Time
 	// Claims and Nodes are those that are still to go, in the same order; a node that has vanished is empty.
 	Claims, Nodes []string
-	// Staying holds the claims that stay when the order deletes the others, each with the reason.
+	// Staying holds the claims that stay, each with the reason: some if the step is Finish, all if it is RollBack, none if it is Wait.
 	Staying map[string]engine.Reason
 	// Replacements are the claims that come. Starting are the replacements that are not ready, Gone the replacements that were deleted.
 	Replacements, Starting, Gone []string
@@ -100,6 +100,19 @@ type Order struct {
 	Pods int
 	// DrainWithin is how long the drains may take; nil leaves it to the claims.
 	DrainWithin *time.Duration
+}
+
+// Going lists the claims that the order deletes if its step is Finish.
+func (o *Order) Going() []string {
+	return slices.DeleteFunc(slices.Clone(o.Claims), func(name string) bool { return !o.Staying[name].OK() })
+}
+
+// stays notes that the claim stays.
+func (o *Order) stays(claim string, why engine.Reason) {
+	if o.Staying == nil {
+		o.Staying = map[string]engine.Reason{}
+	}
+	o.Staying[claim] = why
 }
 
 // Progress decides how disruptions with replacements go on, the oldest first. It reads only its arguments: whatever is
@@ -138,13 +151,17 @@ func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []
 	o.settle(out, ready, opt, cache)
 	for i := range out {
 		order := &out[i]
-		if order.Step != OrderFinish {
-			order.Staying = nil
-		}
 		switch {
+		case order.Step == OrderWait:
+			order.Staying = nil
 		case order.Step == OrderRollBack:
+			for _, name := range order.Claims {
+				if order.Staying[name].OK() {
+					order.stays(name, order.Why)
+				}
+			}
 			order.Surrender = o.affordable(order, o.idle(order.Replacements, pods))
-		case order.Step == OrderFinish && GoesInPart(order.Reason): // it waits for these no longer
+		case GoesInPart(order.Reason): // late replacements
 			order.Surrender = o.idle(order.Starting, pods)
 		}
 	}
@@ -285,10 +302,7 @@ func (o *orders) objection(x *inventory.InProgress, order *Order, pods map[strin
 		if r.OK() {
 			continue
 		}
-		if order.Staying == nil {
-			order.Staying = map[string]engine.Reason{}
-		}
-		if order.Staying[c.Name] = r; !GoesInPart(x.Reason) || len(order.Staying) == len(x.Leaving) {
+		if order.stays(c.Name, r); !GoesInPart(x.Reason) || len(order.Staying) == len(x.Leaving) {
 			return r
 		}
 	}

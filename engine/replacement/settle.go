@@ -44,10 +44,7 @@ func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *in
 			if order.Why = lacking; lacking.OK() {
 				order.Why = engine.Reason{Code: engine.PodStranded, Key: kube.PodID(pod).String()}
 			}
-			if order.Staying == nil {
-				order.Staying = map[string]engine.Reason{}
-			}
-			order.Staying[name] = order.Why
+			order.stays(name, order.Why)
 		}
 		switch {
 		case order.Why.OK():
