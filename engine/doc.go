@@ -32,8 +32,8 @@
 //	advice        changes that would make a plan cheaper
 //
 // Packages for numbers, sets and graphs know nothing of Kubernetes: bitset, capacity, parallel, device (devices that serve a claim), requirement,
-// topology, packing (machines that hold a set of pods at the least price), bound (a lower bound for their price) and consolidation (machines that cost
-// more than their removal).
+// topology, packing (machines that hold a set of pods at the least price), bound (a lower bound for their price) and consolidation (machines whose
+// removal saves money).
 // Package enginetest builds the objects that the tests of all these packages start from.
 //
 // Every entry point is a function of values: it does no I/O, reads no clock, logs nothing, and the same input always gives the same

@@ -58,7 +58,7 @@ type LookedMachine struct {
 	Count int    `json:"count"`
 	// Why is the reason for which the machine stays.
 	Why Reason `json:"why"`
-	// Later is true if the machine was considered after the time at which all machines were.
+	// Later is true if the machine was considered again after ConsolidationLook.At.
 	Later bool `json:"later,omitempty"`
 	// Failed is the time at which the machine was chosen and then could not be removed.
 	Failed time.Time `json:"failed,omitzero"`

@@ -28,7 +28,7 @@ type Options struct {
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
 	// Profiles are the profiles in kube-scheduler's configuration. A pod has the profile that its schedulerName names.
 	Profiles []SchedulerProfile `json:"schedulerProfiles,omitempty"`
-	// NoNominations says that nobody writes the planned nodes of pods into status.nominatedNodeName.
+	// NoNominations turns nominations off: the planned nodes of pods are not written into status.nominatedNodeName.
 	NoNominations bool `json:"noNominations,omitempty"`
 	// LargestCPU is a size in cores. A larger type is bought only if smaller types cannot serve the pod or the pool. 0 means 96, below 0 means any size.
 	LargestCPU int `json:"largestCPU,omitempty"`
@@ -40,14 +40,14 @@ type Options struct {
 	MinMemoryForPods int64 `json:"minMemoryForPods,omitempty"`
 	// BufferLimits limits the requests of the pods of all CapacityBuffers together. A resource that is not named has no limit.
 	BufferLimits corev1.ResourceList `json:"bufferLimits,omitempty"`
-	// SpotSpreadShare is the increase of a spot machine's price, as a share of that price, that is accepted so that an owner loses at most half of its
-	// pods at once. 0 means 0.02; below 0, nothing is done to keep pods from being lost together.
+	// SpotSpreadShare is the share by which a spot machine may be dearer if an owner then loses at most half of its pods at once. 0 means 0.02; below
+	// 0, a spot machine may not be dearer for that.
 	SpotSpreadShare float64 `json:"spotSpreadShare,omitempty"`
 	// SpotToSpot lets consolidation replace spot machines by spot machines.
 	SpotToSpot bool `json:"spotToSpot,omitempty"`
-	// TerminateFirstDrift lets a drifted machine go before its replacement is there if the replacement has no room until then.
+	// TerminateFirstDrift lets a drifted machine go before its replacement starts, if there is no room for the replacement until the machine has gone.
 	TerminateFirstDrift bool `json:"terminateFirstDrift,omitempty"`
-	// LookAgain is the largest age of a complete pass of disruption from which the next pass may go on, however many machines there are and have
+	// LookAgain is the time for which passes of disruption may reuse the findings of the last complete pass, however many machines there are and have
 	// changed. 0 means a minute if there are many machines and few of them have changed, and no time otherwise.
 	LookAgain time.Duration `json:"lookAgain,omitempty"`
 	// Threads is the number of goroutines that may work at a time. The plan does not depend on it. 0 means 1.

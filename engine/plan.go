@@ -16,13 +16,13 @@ import (
 // A caller carries the parts out in this order. If a part fails, the caller goes on with the other parts, because the next plan repeats the failed
 // part. A crash in the middle is repaired in the same way.
 //
-//  1. Backoffs are written first, because a launch failure also covers the machines that were started before the failure was found. If the back-off
-//     were written after the launches, new machines that fail as well would not make the wait longer.
+//  1. Backoffs are written first, because a back-off covers all machines that were started before it. If it were written after the launches,
+//     failures of the new machines would not make the wait longer.
 //  2. Launches follow. Each launch is checked against the newest snapshot, and the launches before it count against the limits. The pods of a launch
 //     are not nominated here: the NodeClaim records its pods, and lifecycle.Step nominates its node when that node opens.
 //  3. Placements are advice to kube-scheduler. They follow the launches, because a machine takes longer to boot than a pod takes to be bound.
-//  4. Disruptions follow in any order, after the disruptions of earlier plans that this plan does not want were taken back. The steps of one
-//     disruption have a fixed order (Disruption).
+//  4. Disruptions follow in any order. Before them, the caller takes back the disruptions of earlier plans that this plan does not contain. The
+//     steps of one disruption have a fixed order (Disruption).
 //  5. Next is a preference on which nothing else depends.
 //
 // The other parts are reports for people.
@@ -131,8 +131,7 @@ type Choice struct {
 	// RunnerUp is the cheapest offering of another instance type, or the zero value if there is none. It costs PriceDifference USD per hour more.
 	RunnerUp        OfferingID
 	PriceDifference float64
-	// Filled is the requested share of the resource of which the pods and DaemonSets request the largest share of the chosen type. FilledBy is that
-	// resource.
+	// FilledBy is the resource of the chosen type of which the pods and DaemonSets request the largest share. Filled is that share.
 	Filled   float64
 	FilledBy corev1.ResourceName
 	// Division says why a launch of spot machines lists fewer offerings than it could; it is nil if the launch lists all.
@@ -149,7 +148,7 @@ type Division struct {
 	OtherZones []string `json:"otherZones,omitempty"`
 	Types      []string `json:"types"`
 	OtherTypes []string `json:"otherTypes,omitempty"`
-	// Dearer is the increase of the cheapest offering's price that the division costs, as a share of that price.
+	// Dearer is the share by which the division raises the price of the cheapest offering.
 	Dearer float64 `json:"dearer"`
 }
 
@@ -195,8 +194,8 @@ type Disruption struct {
 	// TerminateFirst says why the nodes go before their replacements can be started. It is empty if nothing replaces the nodes, or if Replacements
 	// do.
 	TerminateFirst TerminateFirstCause `json:",omitempty"`
-	// YieldsTo lists the pods for which nodes make way that only hold room of CapacityBuffers. The limits of their pool leave too little for a
-	// machine for these pods.
+	// YieldsTo lists pods for which the limits of the nodes' pool leave too little. The nodes hold nothing but room of CapacityBuffers, and make way
+	// for a machine for these pods.
 	YieldsTo []PodID `json:",omitempty"`
 	// NodesLater lists nodes that go once the budgets allow it. The replacement has room for their pods too. SavingPerHour does not count these
 	// nodes.

@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// ScaleUp says that another autoscaler has announced a node for a pod. Plans believe the announcement until a time, and then plan for the pod like
-// for any other.
+// ScaleUp says that another autoscaler has announced a node for a pod. Plans start no machine for the pod until a given time. After that time, they
+// plan for the pod like for any other.
 type ScaleUp struct {
 	// Pod is the pod's UID.
 	Pod string `json:"pod"`

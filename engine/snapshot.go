@@ -169,8 +169,8 @@ type RepairPolicy struct {
 // InstanceType is a size of machine that a cloud offers.
 type InstanceType struct {
 	Name string `json:"name"`
-	// Labels lists, for each label key, the values that a machine of this type can have. The first value is the default. No machine of the type has a
-	// label whose list is empty. Zone and capacity type are not here, because they belong to the offerings. The label
+	// Labels lists, for each label key, the values that a machine of this type can have. The first value is the default. If the list
+	// of a key is empty, no machine of the type has that label. Zone and capacity type are not here, because they belong to the offerings. The label
 	// node.kubernetes.io/instance-type is the name of the type and need not be listed.
 	Labels map[string][]string `json:"labels,omitempty"`
 	// Capacity is the machine's capacity. Overhead is the part that the kubelet, the system and eviction thresholds reserve.
@@ -178,8 +178,8 @@ type InstanceType struct {
 	Overhead corev1.ResourceList `json:"overhead,omitempty"`
 	// AttachLimits is the number of volumes that a machine of this type takes, by CSI driver. A driver that is not named has no known limit.
 	AttachLimits map[string]int `json:"attachLimits,omitempty"`
-	// AttachShared is the number of these places that other devices may take on a running machine, network interfaces for example, by CSI driver. If a
-	// driver reports a limit that is lower by that number, nobody has configured the lower limit.
+	// AttachShared is the number of these places that other devices, network interfaces for example, may take on a running machine, by CSI driver. If a
+	// driver reports a limit that is lower by at most this number, such devices explain it. If it reports less, the driver was configured so.
 	AttachShared map[string]int `json:"attachShared,omitempty"`
 	// Added names, for each resource whose amount in Capacity comes from a NodeOverlay, the overlay.
 	Added map[corev1.ResourceName]string `json:"added,omitempty"`

@@ -149,7 +149,7 @@ type Releaser interface {
 	ReleaseClass(ctx context.Context, class Class) (stays []string, err error)
 }
 
-// An Event tells people of a finding of the provider about an object.
+// An Event reports something that the provider has found out about an object.
 type Event struct {
 	Object  Object
 	Warning bool

@@ -1,6 +1,6 @@
-// Package disrupt removes and replaces nodes as the engine decides. Each step is written on the objects (marks on the claims, taints on the nodes,
-// the replacements' claims, then deletions). After a restart, the next pass continues a disruption or takes it back, because the Reconciler's memory
-// is not needed for that. Package nodeclaim drains nodes and stops machines.
+// Package disrupt removes and replaces nodes as the engine decides. Each step is written on the objects: marks on the claims, taints on the nodes, the
+// replacements' claims, then deletions. The first pass after a restart reads these, and continues each disruption or takes it back. Package nodeclaim
+// drains nodes and stops machines.
 package disrupt
 
 import (

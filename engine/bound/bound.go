@@ -1,5 +1,5 @@
-// Package bound computes a lower bound for the price of machines that hold a set of pods, and the prices of resources that prove it. Its input are
-// demands (numbers of pods with their requests), supplies (machines that can be bought) and the supplies that each demand may use.
+// Package bound computes a lower bound for the price of machines that hold a set of pods, and the prices of resources that prove it. Its input is a
+// set of demands (numbers of pods with their requests), supplies (machines that can be bought) and the supplies that each demand may use.
 package bound
 
 import (

@@ -1,4 +1,4 @@
-// Package consolidation finds machines that cost more than their removal: their pods have room elsewhere, or on cheaper machines. It knows only
+// Package consolidation finds machines whose removal saves money, because their pods have room elsewhere or on cheaper machines. It knows only
 // numbers and sets, and no rules between pods but the number of pods of a kind that one machine takes. Its result is a state to aim at, and the
 // caller has to check whether all rules allow it.
 package consolidation
