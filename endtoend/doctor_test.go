@@ -77,14 +77,15 @@ func TestDoctorFindsWhatWasBroken(t *testing.T) {
 	w.saysOf(found, "rbac", "ServiceAccount of this pod may do all")
 	w.saysOf(found, "not checked", "CRDs could not be looked at")
 
-	told := d.DeepCopy() // as by the chart's controller.env, behind the variable that the chart sets
-	told.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FEATURE_GATES", Value: "CapacityBuffer=false"}, {Name: "FEATURE_GATES", Value: "CapacityBuffer=true,ProvisioningRequest=true"}}
-	w.must(w.Update(w, told))
+	before := client.MergeFrom(d.DeepCopy()) // a patch, because the controller of Deployments writes the same object
+	// Two variables of one name, as by the chart's controller.env, behind the variable that the chart sets
+	d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FEATURE_GATES", Value: "CapacityBuffer=false"}, {Name: "FEATURE_GATES", Value: "CapacityBuffer=true,ProvisioningRequest=true"}}
+	w.must(w.Patch(w, d, before))
 	found, _ = w.findings(w.playground.Kubeconfig())
 	w.said(strings.Join(problems(found), "\n"), "ServiceAccount kube-system/tenon: it may not watch capacitybuffers.autoscaling.x-k8s.io, list podtemplates, watch podtemplates")
-	w.must(w.Get(w, client.ObjectKeyFromObject(d), told))
-	told.Spec.Template.Spec.Containers[0].Env = nil
-	w.must(w.Update(w, told))
+	before = client.MergeFrom(d.DeepCopy())
+	d.Spec.Template.Spec.Containers[0].Env = nil
+	w.must(w.Patch(w, d, before))
 
 	w.pool("impossible", func(p *v1.NodePool) {
 		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, v1.Requirement{Key: "node.kubernetes.io/instance-type", Operator: v1.In, Values: []string{"none-such"}})
