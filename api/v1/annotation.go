@@ -73,7 +73,7 @@ type Annotation struct {
 	Ours bool
 }
 
-// Annotations are all annotations in this program's own domain, first those that people write, each group in order of key.
+// Annotations are all annotations in this program's own domain, first those that people write.
 func Annotations() []Annotation {
 	return []Annotation{
 		{

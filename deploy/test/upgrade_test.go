@@ -87,7 +87,11 @@ func TestHelmUpgradesAReleaseOfKarpentersInPlaceAndBack(t *testing.T) {
 	if after.UID != before.UID {
 		t.Error("the Deployment was made anew")
 	}
-	if after.Spec.Template.Spec.Containers[0].Image != "tenon.sh/controller:0.1.0" || after.Spec.Template.Spec.Containers[0].Args[0] != "controller" {
+	loaded, err := ours.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Spec.Template.Spec.Containers[0].Image != "tenon.sh/controller:"+loaded.AppVersion() || after.Spec.Template.Spec.Containers[0].Args[0] != "controller" {
 		t.Errorf("the upgrade did not change the program: %v", after.Spec.Template.Spec.Containers)
 	}
 	roll := action.NewRollback(helm)
