@@ -51,28 +51,28 @@ func NewMetrics(registry prometheus.Registerer, version string) *Metrics {
 	m.declareClaims(f)
 	m.declareNodes(f)
 	m.declareDecisions(f)
-	build := f.gauges("karpenter_build_info", "What is running; always 1.", "version", "goversion", "goarch", "commit")
+	build := f.gauges("karpenter_build_info", "The version and the revision of the controller; always 1.", "version", "goversion", "goarch", "commit")
 	build.WithLabelValues(version, runtime.Version(), runtime.GOARCH, "").Set(1)
 	return m
 }
 
 func (m *Metrics) declareClaims(f factory) {
-	m.claimsCreated = f.counters("karpenter_nodeclaims_created_total", "NodeClaims created, by why and for which pool.",
+	m.claimsCreated = f.counters("karpenter_nodeclaims_created_total", "NodeClaims created, by reason and pool.",
 		"reason", "nodepool", "min_values_relaxed")
 	m.claimsTerminated = f.counters("karpenter_nodeclaims_terminated_total", "NodeClaims whose machine is gone.",
 		"nodepool", "capacity_type", "zone")
-	m.claimsDisrupted = f.counters("karpenter_nodeclaims_disrupted_total", "NodeClaims that this program deleted, by why.",
+	m.claimsDisrupted = f.counters("karpenter_nodeclaims_disrupted_total", "NodeClaims that Tenon deleted, by reason.",
 		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
-	m.unhealthyDisrupted = f.counters("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims that were deleted because their node was broken, by the condition that said so.",
+	m.unhealthyDisrupted = f.counters("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims that were deleted because their node was unhealthy, by the node's condition.",
 		"condition", "nodepool", "capacity_type", "image_id", "termination_mode")
 	m.podsDisrupted = f.counters("karpenter_pods_disruption_initiated_total", "Pods that had to move because their NodeClaim was deleted.",
 		"reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
 	m.claimTermination = f.histograms("karpenter_nodeclaims_termination_duration_seconds", "Time from a NodeClaim's deletion to its end.",
 		doubling(1, 12), "nodepool")
-	m.machineTermination = f.histograms("karpenter_nodeclaims_instance_termination_duration_seconds", "Time from telling a machine to stop to its end.",
+	m.machineTermination = f.histograms("karpenter_nodeclaims_instance_termination_duration_seconds", "Time from the request to stop a machine to its end.",
 		doubling(1, 11), "nodepool")
-	m.evictions = f.counters("karpenter_pods_eviction_requests_total", "Evictions asked for, by the API server's answer.", "code")
-	m.podsDrained = f.counters("karpenter_pods_drained_total", "Pods that were evicted or deleted while draining, by why their node goes.", "reason")
+	m.evictions = f.counters("karpenter_pods_eviction_requests_total", "Requested evictions, by the API server's answer.", "code")
+	m.podsDrained = f.counters("karpenter_pods_drained_total", "Pods that were evicted or deleted by a drain, by the reason of the drain.", "reason")
 }
 
 func (m *Metrics) declareNodes(f factory) {
@@ -88,48 +88,48 @@ func (m *Metrics) declareNodes(f factory) {
 
 func (m *Metrics) declareDecisions(f factory) {
 	m.scheduling = f.histograms("karpenter_scheduler_scheduling_duration_seconds", "Time to make a plan.", decisionBuckets(), "controller")
-	m.slowPasses = f.counters("tenon_slow_passes_total", "Times that a loop began to take longer than a minute for a pass.", "controller")
-	m.unschedulable = f.gauges("karpenter_scheduler_unschedulable_pods_count", "Pods that the last plan found no machine for.", "controller")
+	m.slowPasses = f.counters("tenon_slow_passes_total", "Passes of a loop that took longer than a minute.", "controller")
+	m.unschedulable = f.gauges("karpenter_scheduler_unschedulable_pods_count", "Pods for which the last plan found no machine.", "controller")
 	m.planCost = f.gauges("tenon_plan_cost_dollars_per_hour",
-		"What the last plan that started machines costs, in USD per hour: planned, its lower bound, expected after kube-scheduler, worst.", "kind")
+		"The cost of the last plan that started machines, in USD per hour: as planned, its lower bound, as expected after kube-scheduler, and at worst.", "kind")
 	m.bufferCost = f.gauges("tenon_capacity_buffer_cost_dollars_per_hour",
-		"What the room that CapacityBuffers keep costs, in USD per hour, of the 1,000 first by name.", "namespace", "name")
+		"The cost of the room that a CapacityBuffer reserves, in USD per hour, for the first 1,000 by name.", "namespace", "name")
 	m.queueDepth = f.gauges("karpenter_scheduler_queue_depth", "Pods that waited for the last plan.", "controller")
 	m.ignored = prometheus.NewGauge(prometheus.GaugeOpts{Name: "karpenter_scheduler_ignored_pods_count", Help: "Pods that the last plan could not read."})
 	f.registry.MustRegister(m.ignored)
 	m.decisions = f.counters("karpenter_voluntary_disruption_decisions_total", "Disruptions begun.", "decision", "reason", "consolidation_type")
-	m.decisionsByPool = f.counters("karpenter_voluntary_disruption_decisions_by_nodepool_total", "Disruptions begun, once for each pool concerned.",
+	m.decisionsByPool = f.counters("karpenter_voluntary_disruption_decisions_by_nodepool_total", "Disruptions begun, once for each pool with a node in the disruption.",
 		"nodepool", "decision", "reason", "consolidation_type")
 	m.terminateFirst = f.counters("karpenter_voluntary_disruption_terminate_first_decisions_total",
-		"Disruptions begun whose replacements have no room until the nodes are gone.", "nodepool", "reason", "terminate_first_reason")
+		"Disruptions begun whose replacements can start only after the nodes are gone.", "nodepool", "reason", "terminate_first_reason")
 	m.deletionCostsWait = f.gauges("karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes",
 		"Nodes whose pods get their deletion cost in a later pass.", "nodepool")
-	m.deletionCosts = f.counters("karpenter_pod_deletion_cost_pod_annotation_writes_total", "Deletion costs that were to be written on pods, by what came of it.", "result")
+	m.deletionCosts = f.counters("karpenter_pod_deletion_cost_pod_annotation_writes_total", "Writes of deletion costs on pods, by result.", "result")
 	m.evaluation = f.histograms("karpenter_voluntary_disruption_decision_evaluation_duration_seconds", "Time to decide what to disrupt.",
 		decisionBuckets(), "reason", "consolidation_type")
-	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that could be disrupted at the last look.", "reason")
-	m.kept = f.gauges("tenon_nodes_kept", "Nodes by why they were not disrupted at the last look, the reasons of tenon explain node.", "nodepool", "reason")
+	m.eligible = f.gauges("karpenter_voluntary_disruption_eligible_nodes", "Nodes that the last disruption pass could disrupt.", "reason")
+	m.kept = f.gauges("tenon_nodes_kept", "Nodes that the last disruption pass did not disrupt, by the reason of tenon explain node.", "nodepool", "reason")
 	m.requests = f.gauges("tenon_provisioning_requests",
-		"ProvisioningRequests by what the last plan made of them, as tenon explain provisioningrequest says.", "progress", "reason")
-	m.gangs = f.gauges("tenon_pod_groups", "PodGroups whose pods start together by what the last plan made of them, as tenon explain podgroup says.",
+		"ProvisioningRequests, by the last plan's answer, as in tenon explain provisioningrequest.", "progress", "reason")
+	m.gangs = f.gauges("tenon_pod_groups", "PodGroups whose pods start together, by the last plan's answer, as in tenon explain podgroup.",
 		"progress", "reason")
-	m.judgements = f.counters("karpenter_consolidation_moves_total", "Moves that consolidation looked at, once for each pool that they would take machines from.",
+	m.judgements = f.counters("karpenter_consolidation_moves_total", "Consolidations that were evaluated, once for each pool that would lose nodes.",
 		"decision", "nodepool", "policy")
-	m.balance = f.histograms("karpenter_consolidation_score", "Scores of moves under the policy Balanced.", []float64{0.1, 0.25, 0.33, 0.5, 1, 2, 5, 10},
+	m.balance = f.histograms("karpenter_consolidation_score", "Scores of consolidations under the policy Balanced.", []float64{0.1, 0.25, 0.33, 0.5, 1, 2, 5, 10},
 		"decision", "nodepool", "policy")
 	timeouts := f.counters("karpenter_voluntary_disruption_consolidation_timeouts_total", "Always 0: consolidation looks at all nodes in one pass that has no time limit.",
 		"consolidation_type")
 	for _, kind := range []string{"multi", "single"} {
 		timeouts.WithLabelValues(kind)
 	}
-	m.failedValidations = f.counters("karpenter_voluntary_disruption_failed_validations_total", "Disruptions that were not right any more when they were to begin.",
+	m.failedValidations = f.counters("karpenter_voluntary_disruption_failed_validations_total", "Planned disruptions that were not valid any more at their start.",
 		"consolidation_type")
-	m.queueFailures = f.counters("karpenter_voluntary_disruption_queue_failures_total", "Replacements that were not ready when their disruption was taken back.",
+	m.queueFailures = f.counters("karpenter_voluntary_disruption_queue_failures_total", "Replacements that were not ready yet when their disruption was taken back.",
 		"decision", "reason", "consolidation_type")
 	m.beginAtZero()
-	m.cloudDuration = f.histograms("karpenter_cloudprovider_duration_seconds", "Time that calls to the cloud took.", prometheus.DefBuckets,
+	m.cloudDuration = f.histograms("karpenter_cloudprovider_duration_seconds", "Time from a call to the cloud to its answer.", prometheus.DefBuckets,
 		"controller", "method", "provider")
-	m.cloudErrors = f.counters("karpenter_cloudprovider_errors_total", "Calls to the cloud that failed, by kind of error.",
+	m.cloudErrors = f.counters("karpenter_cloudprovider_errors_total", "Failed calls to the cloud, by kind of error.",
 		"controller", "method", "provider", "error", "nodepool")
 }
 

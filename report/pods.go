@@ -49,7 +49,7 @@ func NewPodObserver(registry prometheus.Registerer, clock clock.PassiveClock) *P
 			Name: "karpenter_pods_startup_duration_seconds", Help: "Time from a pod's creation until it was ready.", Objectives: quantiles(),
 		}, nil),
 		decision: f.histograms("karpenter_pods_scheduling_decision_duration_seconds",
-			"Time from a pod's being seen waiting until a plan looked at it.", decisionBuckets()),
+			"Time from the first sight of a pending pod until a plan included the pod.", decisionBuckets()),
 		provisioned: f.histograms("karpenter_pods_provisioning_bound_duration_seconds",
 			"Time from the first plan with a place for a pod until a node was chosen.", decisionBuckets(), "dynamic_resources"),
 		provisionedStartup: f.histograms("karpenter_pods_provisioning_startup_duration_seconds",

@@ -161,25 +161,25 @@ func metricsText(all, aws, azure []declaration) string {
 	var out strings.Builder
 	out.WriteString(`# Metrics
 
-Made from the code by ` + "`make generate`" + `; do not edit. The controller serves them on ` + "`/metrics`" + ` of the metrics port. Names and
-labels are Karpenter's, but for those that begin with ` + "`tenon_`" + `. Metrics of nodes carry the labels of the cloud's machines as
-well, without their domain and with ` + "`_`" + ` for ` + "`-`" + `. Metrics of the state of the cluster are those of the leader only.
-Beside these there are those of the Go runtime, of the process and of controller-runtime.
+Made from the code by ` + "`make generate`" + `; do not edit. The controller serves these metrics at ` + "`/metrics`" + ` of the metrics port. Names and
+labels are Karpenter's, except for names with ` + "`tenon_`" + `. Metrics of nodes also have the labels of the cloud's instance types, without
+their domain and with ` + "`_`" + ` for ` + "`-`" + `. Only the leader has the metrics of the cluster's state. The page leaves out the
+metrics of the Go runtime, the process and controller-runtime.
 
 `)
 	writeTable(&out, all)
 	out.WriteString(`
 ## AWS
 
-With the AWS provider there are these too. An offering has one series of each metric, whatever classes can use it: there are as
-many as instance types times the zones of all classes times three capacity types.
+The AWS provider adds these. An offering has one series of each metric, even if several node classes can use the offering. So the number of series is
+at most the number of instance types, times the zones of all classes, times three capacity types.
 
 `)
 	writeTable(&out, aws)
 	out.WriteString(`
 ## Azure
 
-With the Azure provider there are these too.
+The Azure provider adds these.
 
 `)
 	writeTable(&out, azure)

@@ -35,10 +35,10 @@ func NewStatusObserver(registry prometheus.Registerer, recorder *Recorder, clock
 	for _, kind := range kinds {
 		name := "operator_" + kind
 		o.kinds[kind] = kindMetrics{
-			transitions: f.counters(name+"_status_condition_transitions_total", "Changes of conditions.", "type", "status", "reason"),
-			durations: f.histograms(name+"_status_condition_transition_seconds", "How long conditions had the status that they left.",
+			transitions: f.counters(name+"_status_condition_transitions_total", "Changes of the status of conditions.", "type", "status", "reason"),
+			durations: f.histograms(name+"_status_condition_transition_seconds", "Time from one change of a condition's status to the next.",
 				doubling(0.5, 15), "type", "status", "to_status"),
-			termination: f.histograms(name+"_termination_duration_seconds", "Time from deletion to the end.", doubling(0.5, 15)),
+			termination: f.histograms(name+"_termination_duration_seconds", "Time from the deletion of an object until it is gone.", doubling(0.5, 15)),
 		}
 	}
 	return o

@@ -71,11 +71,11 @@ func annotationsText() string {
 	var b strings.Builder
 	b.WriteString("# Annotations of Tenon\n\n")
 	b.WriteString("<!-- Made from the table in api/v1/annotation.go by make generate; do not edit. -->\n\n")
-	b.WriteString("Beside these, the annotations of Karpenter (`karpenter.sh/`) mean what they mean there. A value that cannot be read\n")
-	b.WriteString("does the safe thing named in the last column, and `tenon explain` says so.\n")
+	b.WriteString("Karpenter's annotations (`karpenter.sh/`) have the same meaning as in Karpenter. If a value cannot be read, Tenon takes the\n")
+	b.WriteString("safe choice of the last column, and `tenon explain` says so.\n")
 	for _, ours := range []bool{false, true} {
 		if ours {
-			b.WriteString("\n## Written by Tenon\n\nNobody else is to write or change these.\n")
+			b.WriteString("\n## Written by Tenon\n\nDo not write or change these.\n")
 		} else {
 			b.WriteString("\n## Written by people\n")
 		}

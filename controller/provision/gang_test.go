@@ -67,7 +67,7 @@ func TestPodGroupsAreToldOf(t *testing.T) {
 		}
 	}
 	if err := testutil.GatherAndCompare(w.Registry, strings.NewReader(`
-# HELP tenon_pod_groups PodGroups whose pods start together by what the last plan made of them, as tenon explain podgroup says.
+# HELP tenon_pod_groups PodGroups whose pods start together, by the last plan's answer, as in tenon explain podgroup.
 # TYPE tenon_pod_groups gauge
 tenon_pod_groups{progress="starting",reason=""} 1
 tenon_pod_groups{progress="too_small",reason="gang_too_small"} 1

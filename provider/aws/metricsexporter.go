@@ -41,11 +41,11 @@ func newMetricsExporter(clock clock.PassiveClock, prices *price.Prices) *metrics
 	const prefix = "karpenter_cloudprovider_instance_type_"
 	return &metricsExporter{
 		clock: clock, began: clock.Now(), prices: prices, catalogs: map[string]shown{},
-		available: desc(prefix+"offering_available", "Whether an offering can be bought by any class; 1 or 0.", "instance_type", "capacity_type", "zone"),
-		estimate:  desc(prefix+"offering_price_estimate", "What a machine of an offering costs, in USD per hour.", "instance_type", "capacity_type", "zone"),
+		available: desc(prefix+"offering_available", "1 if some node class can buy the offering, else 0.", "instance_type", "capacity_type", "zone"),
+		estimate:  desc(prefix+"offering_price_estimate", "The price of a machine of the offering, in USD per hour.", "instance_type", "capacity_type", "zone"),
 		cores:     desc(prefix+"cpu_cores", "Cores of an instance type.", "instance_type"),
 		memory:    desc(prefix+"memory_bytes", "Nominal memory of an instance type.", "instance_type"),
-		age:       desc("tenon_cloudprovider_price_age_seconds", "How long ago prices were told; if they never have been, for how long nobody has.", "capacity_type"),
+		age:       desc("tenon_cloudprovider_price_age_seconds", "Time since prices were last read, or since the start if they never were.", "capacity_type"),
 	}
 }
 

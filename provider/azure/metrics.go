@@ -18,8 +18,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		return c
 	}
 	return &metrics{
-		starts: counters("karpenter_instance_vm_create_start_total", "Machines that Azure was asked for.", "image", "size", "zone", "capacity_type", "nodepool"),
-		failures: counters("karpenter_instance_vm_create_failure_total", "Machines that Azure did not make, by when that was said, at once (sync) or later (async), and by its word for why.",
+		starts: counters("karpenter_instance_vm_create_start_total", "Requests to Azure to create a machine.", "image", "size", "zone", "capacity_type", "nodepool"),
+		failures: counters("karpenter_instance_vm_create_failure_total", "Machines that Azure refused, at once (sync) or later (async), by Azure's error code.",
 			"image", "size", "zone", "capacity_type", "nodepool", "phase", "error_code"),
 	}
 }
