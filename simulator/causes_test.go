@@ -24,7 +24,7 @@ func TestTheCausesAddUpToTheBillAboveTheBound(t *testing.T) {
 	for _, policy := range []v1.ConsolidationPolicy{simulator.Baseline, v1.WhenEmpty, v1.WhenEmptyOrUnderutilized} {
 		for seed := range uint64(2) {
 			c := config(t, shop+"fault kill at=1h capacity=spot share=50%\nfault short at=2h for=2h capacity=spot\n")
-			c.Policy, c.Seed, c.Audit, c.For = policy, seed, false, 4*time.Hour
+			c.Policy, c.Seed, c.Audit, c.For = policy, seed, false, 6*time.Hour
 			c.Snapshot.NodeOverheadPrice = 0.01 * float64(seed)
 			r := run(t, c)
 			sum, shares := 0.0, 0.0
