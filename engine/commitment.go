@@ -53,7 +53,7 @@ type CommitmentUse struct {
 	LaunchesPerHour  float64 `json:"launchesPerHour,omitempty"`
 	ElsewherePerHour float64 `json:"elsewherePerHour,omitempty"`
 	IdlePerHour      float64 `json:"idlePerHour"`
-	// InsteadPerHour is the price that the machines and launches that use the commitment would have without it.
+	// InsteadPerHour is the price, without the commitment, of the machines and launches that use it.
 	InsteadPerHour float64 `json:"insteadPerHour"`
 	// Machines counts the machines of this cluster and the launches for which the commitment pays in whole or in part.
 	Machines int `json:"machines"`

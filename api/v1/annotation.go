@@ -73,7 +73,7 @@ type Annotation struct {
 	Ours bool
 }
 
-// Annotations are all annotations in this program's own domain, first those that people write.
+// Annotations lists all annotations with the prefix tenon.sh/.
 func Annotations() []Annotation {
 	return []Annotation{
 		{

@@ -87,7 +87,7 @@ type Order struct {
 	Decided time.Time
 	// Claims and Nodes are those that are still to go, in the same order; a node that has vanished is empty.
 	Claims, Nodes []string
-	// Staying holds the claims that stay, each with the reason: some if the step is Finish, all if it is RollBack, none if it is Wait.
+	// Staying maps the claims that stay to their reasons. It holds some claims if Step is Finish, all if Step is RollBack, and none if Step is Wait.
 	Staying map[string]engine.Reason
 	// Replacements are the claims that come. Starting are the replacements that are not ready, Gone the replacements that were deleted.
 	Replacements, Starting, Gone []string
