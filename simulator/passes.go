@@ -153,6 +153,12 @@ func (w *World) anyToMove() bool {
 // noteChange has the nodes looked at that may be disrupted, but not more often than the configuration says, and seldom while
 // there is little to gain.
 func (w *World) noteChange() {
+	w.changed = w.clock.now
+	w.lookAt(w.disrupted.Add(w.lookPause()))
+}
+
+// lookPause is the shortest time from one look at the nodes to the next.
+func (w *World) lookPause() time.Duration {
 	pause := w.cfg.disruptEvery()
 	if !w.pressing && !w.mayYield() && float64(w.departed) < enough*float64(len(w.units.list)) {
 		pause *= quietTimes
@@ -160,7 +166,12 @@ func (w *World) noteChange() {
 	if w.cfg.Policy == Baseline || w.cfg.DisruptEvery == 0 && len(w.seatList) <= smallWorld {
 		pause = min(pause, baselineLook)
 	}
-	at := later(w.clock.now.Add(batchIdle), w.disrupted.Add(pause))
+	return pause
+}
+
+// lookAt has the nodes looked at at that time, if that is sooner than the next look.
+func (w *World) lookAt(at time.Time) {
+	at = later(w.clock.now.Add(batchIdle), at)
 	if !w.looks.IsZero() && !at.Before(w.looks) {
 		return
 	}
@@ -203,6 +214,8 @@ func (w *World) disrupt(ctx context.Context) {
 			engine.TakenBack, engine.PodsExpected:
 			w.noteChange() // time alone changes that
 			return
+		case engine.NoCheaperPlace, engine.SavesTooLittle: // a pod of twice the age costs less to move
+			w.lookAt(w.clock.now.Add(max(w.lookPause(), w.clock.now.Sub(w.changed))))
 		}
 	}
 	if w.mayYield() { // once what is sold out is to be had

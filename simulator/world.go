@@ -134,6 +134,7 @@ type World struct {
 	wanted, planAt       time.Time // since when machines are wanted, and when a plan is made for that; zero while none are
 	looks                time.Time // zero while no look at the nodes is entered
 	scheduled, disrupted time.Time
+	changed              time.Time // when nodes, pods or prices changed last
 	again                time.Duration
 
 	cache    inventory.Cache
