@@ -253,11 +253,16 @@ func (s *search) remove(j int) {
 	s.undo([]int{j})
 }
 
-// allowed reports whether the caps let the machines go, and records in putOff that they do not. Of two machines one may go now and the other one
+// mostInTurns is the number of machines up to which a set goes one machine after the other. In larger sets the first pods are moved again
+// before the last ones have moved.
+const mostInTurns = 3
+
+// allowed reports whether the caps let the machines go, and records in putOff that they do not. Some of a few machines may go now and the others
 // later, if the caps would let each of them go alone.
 func (s *search) allowed(gone []int) bool {
 	later := s.beyond(gone)
-	if len(later) == 0 || len(later) == 1 && len(gone) == 2 && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
+	inTurns := len(gone) <= mostInTurns && len(later) < len(gone)
+	if len(later) == 0 || inTurns && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
 		return true
 	}
 	for _, j := range gone {

@@ -65,13 +65,10 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	return true
 }
 
-// firstOf lists the machines of the part that go now. If one new machine replaces the part, a machine that a budget keeps can follow later. If
-// several new machines replace it, one of them could stay empty until then and be removed again, so all machines of the part go together.
+// firstOf lists the machines of the part that go now. A machine that a budget keeps can follow later.
 func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
-	if len(p.Launches) == 1 {
-		if first := slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() }); len(first) > 0 {
-			return first
-		}
+	if first := slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() }); len(first) > 0 {
+		return first
 	}
 	return p.Machines
 }
@@ -143,15 +140,22 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 	}
 }
 
-// withoutNextTurn removes from the parts the machines whose turn comes later. The new machines stay large enough for the pods of all.
+// withoutNextTurn removes from the parts the machines whose turn comes later, and the new machines that only pods of theirs are for. The other new
+// machines stay large enough for the pods of all.
 func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisioning.Group {
 	inNextTurn := func(h *inventory.Machine) bool { return slices.Contains(c.nextTurn, h) }
+	goesNow := func(id engine.PodID) bool { return !inNextTurn(c.tried.on[id].from) }
 	for i := range parts {
 		p := &parts[i]
 		p.Later = slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !inNextTurn(h) })
 		p.Machines = slices.DeleteFunc(p.Machines, inNextTurn)
+		all := len(p.Launches)
+		p.Launches = slices.DeleteFunc(p.Launches, func(l engine.Launch) bool { return len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, goesNow) })
+		if len(p.Launches) < all {
+			p.Later = nil // they need another machine then
+		}
 		for l := range p.Launches {
-			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return inNextTurn(c.tried.on[id].from) })
+			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return !goesNow(id) })
 		}
 	}
 	return parts
