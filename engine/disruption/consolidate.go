@@ -399,7 +399,7 @@ func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.G
 			return good
 		}
 		if left == 1 || len(c.sources) > manySources { // a later pass looks at the others again
-			keep = machinesOfGroups(good)
+			keep = provisioning.MachinesOf(good)
 		}
 		gone = keep
 	}

@@ -116,7 +116,7 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 			}
 		}
 		landing := c.landing(&t, good, stay)
-		if wave = machinesOfGroups(landing); len(wave) == 0 {
+		if wave = provisioning.MachinesOf(landing); len(wave) == 0 {
 			return
 		}
 		if c.tried.covers(wave, len(c.sources) > manySources) {
@@ -159,14 +159,6 @@ func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisionin
 		}
 	}
 	return parts
-}
-
-func machinesOfGroups(parts []provisioning.Group) []*inventory.Machine {
-	var out []*inventory.Machine
-	for _, p := range parts {
-		out = append(out, p.Machines...)
-	}
-	return out
 }
 
 // mostReplays is how often parts are left out of one wave.

@@ -165,7 +165,7 @@ func (d *planner) begin(t tried, parts []provisioning.Group, m method) (refused 
 			d.add(part, m)
 		}
 	}
-	d.remember(machinesOfGroups(parts), t.moved())
+	d.remember(provisioning.MachinesOf(parts), t.moved())
 	return refused
 }
 

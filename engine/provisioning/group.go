@@ -61,3 +61,12 @@ func (g Group) Cut() []Group {
 	}
 	return out
 }
+
+// MachinesOf lists the machines of the groups, group by group.
+func MachinesOf(groups []Group) []*inventory.Machine {
+	var out []*inventory.Machine
+	for _, g := range groups {
+		out = append(out, g.Machines...)
+	}
+	return out
+}
