@@ -253,16 +253,11 @@ func (s *search) remove(j int) {
 	s.undo([]int{j})
 }
 
-// mostInTurns is the number of machines up to which a set goes one machine after the other. In larger sets the first pods are moved again
-// before the last ones have moved.
-const mostInTurns = 3
-
-// allowed reports whether the caps let the machines go, and records in putOff that they do not. Some of a few machines may go now and the others
-// later, if the caps would let each of them go alone.
+// allowed reports whether the caps let the machines go, and records in putOff that they do not. Some of the machines may go now and the
+// others later, if the caps would let each of them go alone.
 func (s *search) allowed(gone []int) bool {
 	later := s.beyond(gone)
-	inTurns := len(gone) <= mostInTurns && len(later) < len(gone)
-	if len(later) == 0 || inTurns && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
+	if len(later) == 0 || len(later) < len(gone) && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
 		return true
 	}
 	for _, j := range gone {

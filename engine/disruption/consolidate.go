@@ -26,7 +26,7 @@ const (
 	leastShare = 0.01
 	leastCore  = 0.03
 	// strictness is how much dearer moving counts where something is bought instead.
-	strictness = 7
+	strictness = 10
 	// mostAims bounds how often what was found is looked at anew because some of it did not hold.
 	mostAims = 6
 	// fewAims is the same for a pass that looks at a few machines only.
@@ -307,16 +307,11 @@ func (c *consolidator) foreseeReplay() {
 	}
 }
 
-// batch keeps parts small where many machines are replaced: those of one batch do not depend on others.
+// batch keeps parts small where many machines are found: the launches of one batch do not depend on others.
 func (c *consolidator) batch() {
-	replaced := 0
 	c.batches = map[string]int{}
-	for _, h := range c.found {
-		if !slices.ContainsFunc(c.moving(h), func(pod *corev1.Pod) bool { _, hinted := c.nominations[pod]; return !hinted }) {
-			continue
-		}
-		c.batches[h.Name()] = 1 + replaced/batchSize
-		replaced++
+	for i, h := range c.found {
+		c.batches[h.Name()] = 1 + i/batchSize
 	}
 }
 
