@@ -133,9 +133,9 @@ func (s *solver) fixedShares(class, level, n int) []fixedShare {
 		}
 		v := s.viewOf([]int{g.Key})
 		var out []fixedShare
-		for spot, at := range v.domains {
+		for domain, at := range v.domains {
 			if d := at[g.Key]; d >= 0 && there[d] >= 0 {
-				if ways := s.narrowed(c.Levels[level].Ways, v, spot); ways != nil {
+				if ways := s.narrowed(c.Levels[level].Ways, v, domain); ways != nil {
 					out = append(out, fixedShare{ways, least})
 				}
 			}

@@ -13,36 +13,36 @@ import (
 func (s *solver) choicesOf(c, l int) []domainChoice {
 	ls := &s.classes[c].levels[l]
 	if ls.spotsRead {
-		return ls.spots
+		return ls.choices
 	}
 	ls.spotsRead = true
-	if ls.spots = s.sameChoices(c, l); ls.spots != nil {
-		return ls.spots
+	if ls.choices = s.sameChoices(c, l); ls.choices != nil {
+		return ls.choices
 	}
 	domains := s.sold(c, l).domains
 	n := 0
-	for spot := range domains {
-		if domains[spot].ok {
+	for domain := range domains {
+		if domains[domain].ok {
 			n++
 		}
 	}
-	ls.spots = make([]domainChoice, 0, n)
-	for spot, sold := range domains {
+	ls.choices = make([]domainChoice, 0, n)
+	for domain, sold := range domains {
 		if !sold.ok {
 			continue
 		}
-		switch host := s.besideResidents(ls, ls.view.domains[spot]); host {
+		switch host := s.besideResidents(ls, ls.view.domains[domain]); host {
 		case nil:
 		case ls.host:
-			ls.spots = append(ls.spots, domainChoice{spot: spot, tier: sold.tier})
+			ls.choices = append(ls.choices, domainChoice{domain: domain, tier: sold.tier})
 		default:
-			ls.spots = append(ls.spots, domainChoice{spot: spot, tier: sold.tier, beside: host})
+			ls.choices = append(ls.choices, domainChoice{domain: domain, tier: sold.tier, beside: host})
 		}
 	}
-	if len(ls.spots) > 1 || s.p.Weighted {
+	if len(ls.choices) > 1 || s.p.Weighted {
 		s.compare(c, l)
 	}
-	return ls.spots
+	return ls.choices
 }
 
 // sameChoices returns the choices of an earlier level of the class with the same view, ways and sets; nil if there is none.
@@ -53,23 +53,23 @@ func (s *solver) sameChoices(c, l int) []domainChoice {
 	levels, ways := s.classes[c].levels, s.p.Classes[c].Levels[l].Ways
 	for k := range l {
 		if earlier := &levels[k]; earlier.spotsRead && earlier.view == levels[l].view && s.p.Classes[c].Levels[k].Ways == ways && slices.Equal(earlier.rules.Sets, levels[l].rules.Sets) {
-			return earlier.spots
+			return earlier.choices
 		}
 	}
 	return nil
 }
 
 // waysIn returns the part of the level's ways that lies in one domain; nil if there is none.
-func (s *solver) waysIn(c, l, spot int) *Ways {
-	return s.narrowed(s.p.Classes[c].Levels[l].Ways, s.classes[c].levels[l].view, spot)
+func (s *solver) waysIn(c, l, domain int) *Ways {
+	return s.narrowed(s.p.Classes[c].Levels[l].Ways, s.classes[c].levels[l].view, domain)
 }
 
-func (s *solver) narrowed(ways *Ways, v *view, spot int) *Ways {
-	key := narrowKey{ways, v, spot}
+func (s *solver) narrowed(ways *Ways, v *view, domain int) *Ways {
+	key := narrowKey{ways, v, domain}
 	if out, ok := s.narrow[key]; ok {
 		return out
 	}
-	out := v.narrowed(s.pools, ways, spot)
+	out := v.narrowed(s.pools, ways, domain)
 	s.narrow[key] = out
 	return out
 }
@@ -112,8 +112,8 @@ func (s *solver) rates(c, l int) []float64 {
 	sale, v := f.saleOf(s, c, l), s.classes[c].levels[l].view
 	if sale.rates == nil {
 		sale.rates = make([]float64, len(v.domains))
-		for spot := range v.domains {
-			sale.rates[spot] = f.rate(s.p.Classes[c].Levels[l].Ways, v.options[spot], s.p.Classes[c].Request)
+		for domain := range v.domains {
+			sale.rates[domain] = f.rate(s.p.Classes[c].Levels[l].Ways, v.options[domain], s.p.Classes[c].Request)
 		}
 		s.look(v.offers)
 	}
@@ -126,8 +126,8 @@ func (f *frame) saleOf(s *solver, c, l int) *sale {
 	out := f.sales[key]
 	if out == nil {
 		out = &sale{domains: make([]sold, len(v.domains))}
-		for spot := range v.domains {
-			out.domains[spot] = f.sells(key.ways, v.options[spot], class.Request)
+		for domain := range v.domains {
+			out.domains[domain] = f.sells(key.ways, v.options[domain], class.Request)
 		}
 		f.sales[key] = out
 		s.look(v.offers)
@@ -204,25 +204,25 @@ func admits(ways []Way, o int) bool {
 func (s *solver) compare(c, l int) {
 	ls := &s.classes[c].levels[l]
 	rates := s.rates(c, l)
-	least := leastRate(rates, ls.spots)
+	least := leastRate(rates, ls.choices)
 	if last := len(s.p.Classes[c].Levels) - 1; s.p.Weighted && l < last {
 		least = min(least, leastRate(s.rates(c, last), s.choicesOf(c, last)))
 	}
 	unwanted := s.unwanted(c, l)
-	for i := range ls.spots {
-		choice := &ls.spots[i]
-		choice.dear = rates[choice.spot]
+	for i := range ls.choices {
+		choice := &ls.choices[i]
+		choice.dear = rates[choice.domain]
 		if least > 0 {
 			choice.dear = choice.dear/least - 1
 		}
-		choice.wanted = !unwanted.Has(choice.spot)
+		choice.wanted = !unwanted.Has(choice.domain)
 	}
 }
 
-func leastRate(rates []float64, spots []domainChoice) float64 {
+func leastRate(rates []float64, choices []domainChoice) float64 {
 	least := math.Inf(1)
-	for i := range spots {
-		least = min(least, rates[spots[i].spot])
+	for i := range choices {
+		least = min(least, rates[choices[i].domain])
 	}
 	return least
 }
@@ -247,15 +247,15 @@ func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
 	}
 	where := u.where[v]
 	if where == nil {
-		where = u.view.spotsOf(v)
+		where = u.view.domainsOf(v)
 		u.where[v] = where
 	}
-	for spot := range v.domains {
-		if classes := u.classes[where[spot]]; len(classes) > 1 || len(classes) == 1 && classes[0] != c {
+	for domain := range v.domains {
+		if classes := u.classes[where[domain]]; len(classes) > 1 || len(classes) == 1 && classes[0] != c {
 			if out == nil {
 				out = bitset.New(len(v.domains))
 			}
-			out.Add(spot)
+			out.Add(domain)
 		}
 	}
 	s.look(len(v.domains))
@@ -267,7 +267,7 @@ func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
 type unserved struct {
 	view    *view           // of the set's own keys
 	classes [][]int         // of each domain, two at most
-	where   map[*view][]int // see view.spotsOf
+	where   map[*view][]int // see view.domainsOf
 }
 
 // unservedOf returns nil if all dependants of the set can have a machine in all domains.
@@ -320,10 +320,10 @@ func (s *solver) unservedOf(set int) *unserved {
 func (s *solver) soldIn(f dependant, v *view) []bool {
 	out := make([]bool, len(v.domains))
 	own := s.classes[f.class].levels[f.level].view
-	where := v.spotsOf(own)
-	for spot, sold := range s.sold(f.class, f.level).domains {
+	where := v.domainsOf(own)
+	for domain, sold := range s.sold(f.class, f.level).domains {
 		if sold.ok {
-			out[where[spot]] = true
+			out[where[domain]] = true
 		}
 	}
 	s.look(len(own.domains))
@@ -336,7 +336,7 @@ func (s *solver) roomIn(f dependant, v *view) []bool {
 	nodes := s.p.Classes[f.class].Levels[f.level].Nodes
 	for n := nodes.Next(0); n >= 0; n = nodes.Next(n + 1) {
 		s.look(1)
-		if at := v.spotOf[s.nodes[n].place]; !out[at] {
+		if at := v.domainAt[s.nodes[n].place]; !out[at] {
 			out[at] = s.needs(f.class, n).Fits(s.nodes[n].room)
 		}
 	}

@@ -29,7 +29,7 @@ type domainSearch struct {
 // searched is a class with several domains to choose from.
 type searched struct {
 	class, level int
-	spots        []int
+	domains      []int
 	n            int // its pods that no existing node takes
 }
 
@@ -45,7 +45,7 @@ func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	}
 	ways := 1
 	for _, c := range st.classes {
-		ways = min(ways*divisions(c.n, len(c.spots)), mostSteered+1)
+		ways = min(ways*divisions(c.n, len(c.domains)), mostSteered+1)
 	}
 	if ways <= mostSteered {
 		st.all()
@@ -96,13 +96,13 @@ func (st *domainSearch) find() bool {
 			continue
 		}
 		s.prepare(c, level[c])
-		spots := s.choicesOf(c, level[c])
-		if len(spots) < 2 {
+		choices := s.choicesOf(c, level[c])
+		if len(choices) < 2 {
 			continue
 		}
 		made := searched{class: c, level: level[c], n: n}
-		for i := range spots {
-			made.spots = append(made.spots, spots[i].spot)
+		for i := range choices {
+			made.domains = append(made.domains, choices[i].domain)
 		}
 		st.classes = append(st.classes, made)
 	}
@@ -143,8 +143,8 @@ func (st *domainSearch) all() {
 
 // divide calls f for every division of the class's pods, with the numbers in quota, as long as there are rounds left to try one.
 func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]int, f func()) {
-	key := domainKey{c.class, c.level, c.spots[at]}
-	if at == len(c.spots)-1 {
+	key := domainKey{c.class, c.level, c.domains[at]}
+	if at == len(c.domains)-1 {
 		quota[key] = left
 		f()
 		return

@@ -24,11 +24,11 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	}
 	var domains []*Ways
 	for _, choice := range r.choicesOf(c, l) {
-		if len(r.affinityIn(ls, ls.view.domains[choice.spot])) > 0 {
+		if len(r.affinityIn(ls, ls.view.domains[choice.domain])) > 0 {
 			continue
 		}
-		if _, ok := r.world.Allows(ls.rules, ls.view.domains[choice.spot]); ok {
-			domains = append(domains, r.waysIn(c, l, choice.spot))
+		if _, ok := r.world.Allows(ls.rules, ls.view.domains[choice.domain]); ok {
+			domains = append(domains, r.waysIn(c, l, choice.domain))
 		}
 	}
 	for _, pools := range r.round.tiers() {

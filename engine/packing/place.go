@@ -11,17 +11,17 @@ import (
 
 // demand is what is to be bought for: some pods of one class, at one level, on new machines in one domain.
 type demand struct {
-	class, level, spot int
-	single             bool // the view has no other domain
-	ways               *Ways
-	place              topology.Place
-	rules              *topology.Rules
-	host               *hostRules
-	request            capacity.Vector
-	own                capacity.Vector // the request without what others may have brought to the machine
-	queue              []int           // the pods, in the order in which they are placed
-	left               int             // how many of them have no machine yet
-	company            []int           // sets of which a pod has to be on the same machine
+	class, level, domain int
+	single               bool // the view has no other domain
+	ways                 *Ways
+	place                topology.Place
+	rules                *topology.Rules
+	host                 *hostRules
+	request              capacity.Vector
+	own                  capacity.Vector // the request without what others may have brought to the machine
+	queue                []int           // the pods, in the order in which they are placed
+	left                 int             // how many of them have no machine yet
+	company              []int           // sets of which a pod has to be on the same machine
 }
 
 // levelState is what has been worked out for one level of a class.
@@ -33,14 +33,14 @@ type levelState struct {
 	free      bool // no rule at all: pods need not be looked at one by one
 	nodes     []int
 	nodesRead bool
-	spots     []domainChoice
+	choices   []domainChoice
 	spotsRead bool
 }
 
 type narrowKey struct {
-	ways *Ways
-	view *view
-	spot int
+	ways   *Ways
+	view   *view
+	domain int
 }
 
 var noRules = &topology.Rules{}
@@ -117,12 +117,12 @@ func (s *solver) openDomains() {
 func (s *solver) openFor(group, c, l int) {
 	s.prepare(c, l)
 	ls := &s.classes[c].levels[l]
-	for spot, sold := range s.sold(c, l).domains {
-		if !sold.ok || s.isShut(group, ls.view.domains[spot]) {
+	for domain, sold := range s.sold(c, l).domains {
+		if !sold.ok || s.isShut(group, ls.view.domains[domain]) {
 			continue
 		}
-		if most, capped := s.lessons.caps[domainKey{c, l, spot}]; !capped || most > 0 {
-			s.world.Open(group, ls.view.domains[spot])
+		if most, capped := s.lessons.caps[domainKey{c, l, domain}]; !capped || most > 0 {
+			s.world.Open(group, ls.view.domains[domain])
 		}
 	}
 	s.look(len(ls.view.domains))
@@ -306,8 +306,8 @@ func (s *solver) placeFree(c int) {
 	if left == 0 {
 		return
 	}
-	if spots := s.choicesOf(c, 0); len(spots) > 0 {
-		s.onNew(c, 0, spots[0], left)
+	if choices := s.choicesOf(c, 0); len(choices) > 0 {
+		s.onNew(c, 0, choices[0], left)
 	}
 }
 

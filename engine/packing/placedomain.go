@@ -10,7 +10,7 @@ import (
 
 // domainChoice is a domain in which a new machine can hold a pod of the class.
 type domainChoice struct {
-	spot   int
+	domain int
 	tier   int        // rank of the heaviest pool there
 	dear   float64    // by how much what the pods need costs more than in the cheapest domain, as a share of that
 	beside *hostRules // what the rules leave beside the residents of machines there; nil for all
@@ -47,7 +47,7 @@ func (s *solver) buyable(c, l int) bool {
 	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
 	ways := s.p.Classes[c].Levels[l].Ways
 	for _, choice := range s.choicesOf(c, l) {
-		options := s.classes[c].levels[l].view.options[choice.spot]
+		options := s.classes[c].levels[l].view.options[choice.domain]
 		s.look(len(options))
 		if s.lessons.frame.sells(ways, options, all).ok {
 			return true
@@ -65,22 +65,22 @@ func (s *solver) findDomain(c, l int) placement {
 	if l+1 < len(s.p.Classes[c].Levels) && s.startsByHost(ls) && !s.buyable(c, l) && s.buyableFrom(c, l+1) {
 		return out // what it would like has no room for its companions
 	}
-	spots := s.choicesOf(c, l)
-	s.look(len(spots) * (4 + ls.rules.Len()))
+	choices := s.choicesOf(c, l)
+	s.look(len(choices) * (4 + ls.rules.Len()))
 	least := 0
-	for i := range spots {
-		choice := &spots[i]
-		key := domainKey{c, l, choice.spot}
+	for i := range choices {
+		choice := &choices[i]
+		key := domainKey{c, l, choice.domain}
 		if most, capped := s.lessons.caps[key]; capped && s.inItem(key) >= most {
 			continue
 		}
 		if most, steered := s.lessons.quota[key]; steered && s.inItem(key) >= most {
 			continue
 		}
-		if s.isLonely(company, ls.view.domains[choice.spot]) {
+		if s.isLonely(company, ls.view.domains[choice.domain]) {
 			continue
 		}
-		uneven, ok := s.world.Allows(ls.rules, ls.view.domains[choice.spot])
+		uneven, ok := s.world.Allows(ls.rules, ls.view.domains[choice.domain])
 		if !ok {
 			continue
 		}
@@ -113,13 +113,13 @@ func (s *solver) rejected(c int, ls *levelState) bitset.Set {
 func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 	state := &s.classes[c]
 	ls := &state.levels[l]
-	key := domainKey{c, l, choice.spot}
-	company := s.affinityIn(ls, ls.view.domains[choice.spot])
+	key := domainKey{c, l, choice.domain}
+	company := s.affinityIn(ls, ls.view.domains[choice.domain])
 	it := s.byKey[key]
 	if it == nil || !slices.Equal(it.company, company) {
 		it = &demand{
-			class: c, level: l, spot: choice.spot, single: len(ls.view.domains) == 1, ways: s.waysIn(c, l, choice.spot),
-			place: ls.view.domains[choice.spot], rules: ls.rules, host: ls.hostIn(choice), request: s.p.Classes[c].Request, own: s.own[c], company: company,
+			class: c, level: l, domain: choice.domain, single: len(ls.view.domains) == 1, ways: s.waysIn(c, l, choice.domain),
+			place: ls.view.domains[choice.domain], rules: ls.rules, host: ls.hostIn(choice), request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
 		s.byKey[key] = it
 		s.demands = append(s.demands, it)

@@ -83,16 +83,16 @@ func (s *solver) findNode(c, l int) placement {
 		if whole && class.Request.Times(node.room, class.Count) < class.Count-s.classes[c].next && s.buyableFrom(c, l) {
 			continue
 		}
-		spot := ls.view.spotOf[node.place]
-		if allowed[spot] == 0 {
-			allowed[spot] = -1
+		domain := ls.view.domainAt[node.place]
+		if allowed[domain] == 0 {
+			allowed[domain] = -1
 			s.look(8 + ls.rules.Len())
-			if _, ok := s.world.Allows(ls.rules, s.p.Places[node.place]); ok && !slices.Contains(ls.view.domains[spot], topology.Open) &&
+			if _, ok := s.world.Allows(ls.rules, s.p.Places[node.place]); ok && !slices.Contains(ls.view.domains[domain], topology.Open) &&
 				!s.restricts(c, l, s.p.Places[node.place]) {
-				allowed[spot] = 1
+				allowed[domain] = 1
 			}
 		}
-		if allowed[spot] > 0 && s.hostAllows(ls, n) {
+		if allowed[domain] > 0 && s.hostAllows(ls, n) {
 			found = n
 			kept = append(kept, list[i+1:]...)
 			break

@@ -9,7 +9,7 @@ import (
 )
 
 // rationed is a drawn problem whose machines draw cores from the quotas of two families and from one of all together, as far as they
-// are not spot machines, which have one of their own.
+// are not domain machines, which have one of their own.
 func rationed(seed uint64) *packing.Problem {
 	p, _ := drawProblem(seed)
 	r := rand.New(rand.NewPCG(seed, 77))

@@ -204,8 +204,8 @@ func (r *replay) findLate(pod Pod) bool {
 	for l := range r.p.Classes[c].Levels {
 		ls := &r.classes[c].levels[l]
 		for _, n := range r.candidates(c, l) {
-			spot := ls.view.domains[ls.view.spotOf[r.nodes[n].place]]
-			if !slices.Contains(spot, topology.Open) && r.takes(c, l, n) {
+			domain := ls.view.domains[ls.view.domainAt[r.nodes[n].place]]
+			if !slices.Contains(domain, topology.Open) && r.takes(c, l, n) {
 				r.putLate(pod, l, n)
 				return true
 			}
@@ -232,9 +232,9 @@ func (r *replay) takes(c, l, n int) bool {
 // joins reports whether a pod of the class can use the machine whatever it turns out to be, as it is.
 func (r *replay) joins(c, l, machine int) bool {
 	m := &r.round.machines[machine]
-	spot := r.classes[c].levels[l].view.spotOf
+	domainAt := r.classes[c].levels[l].view.domainAt
 	others := r.nodes[len(r.p.Nodes)+machine].others
-	if slices.ContainsFunc(others, func(place int) bool { return spot[place] != spot[others[0]] }) {
+	if slices.ContainsFunc(others, func(place int) bool { return domainAt[place] != domainAt[others[0]] }) {
 		return false
 	}
 	return slices.ContainsFunc(r.p.Classes[c].Levels[l].Ways.Pools[m.Pool], func(way Way) bool {

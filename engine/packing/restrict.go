@@ -15,8 +15,8 @@ func (s *solver) restricts(c, l int, place topology.Place) bool {
 		return false
 	}
 	for _, choice := range s.choicesOf(c, l) {
-		there := ls.view.domains[choice.spot]
-		if s.bounded(c, l, choice.spot) == 0 {
+		there := ls.view.domains[choice.domain]
+		if s.bounded(c, l, choice.domain) == 0 {
 			continue
 		}
 		if _, ok := s.world.Allows(ls.rules, there); ok && s.roomNear(c, l, keys, there) > here {
@@ -58,8 +58,8 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 	room := 0
 	s.look(len(s.choicesOf(c, l)) + len(s.roomyNodes()))
 	for _, choice := range s.choicesOf(c, l) {
-		if near(ls.view.domains[choice.spot]) {
-			room += s.bounded(c, l, choice.spot)
+		if near(ls.view.domains[choice.domain]) {
+			room += s.bounded(c, l, choice.domain)
 		}
 	}
 	for _, n := range s.roomyNodes() {
@@ -74,9 +74,9 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 }
 
 // bounded is how many pods that are left the class may have on new machines in the domain, as far as that is known.
-func (s *solver) bounded(c, l, spot int) int {
+func (s *solver) bounded(c, l, domain int) int {
 	left := s.p.Classes[c].Count - s.classes[c].next
-	key := domainKey{c, l, spot}
+	key := domainKey{c, l, domain}
 	if most, capped := s.lessons.caps[key]; capped {
 		return max(0, min(left, most-s.inItem(key)))
 	}

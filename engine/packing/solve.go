@@ -169,7 +169,7 @@ func (l *learnedLimits) clone() *learnedLimits {
 	return &out
 }
 
-type domainKey struct{ class, level, spot int }
+type domainKey struct{ class, level, domain int }
 
 // solver is the state of one round.
 type solver struct {
@@ -381,13 +381,13 @@ func (s *solver) learn() bool {
 	l := s.lessons
 	had := map[domainKey]int{} // a pod that starts somewhere and those that have to join it are different demands
 	for _, it := range s.demands {
-		had[domainKey{it.class, it.level, it.spot}] += len(it.queue) - it.left
+		had[domainKey{it.class, it.level, it.domain}] += len(it.queue) - it.left
 	}
 	for _, it := range s.demands {
 		if it.left == 0 {
 			continue
 		}
-		key := domainKey{it.class, it.level, it.spot}
+		key := domainKey{it.class, it.level, it.domain}
 		bought := had[key]
 		last := it.level == len(s.p.Classes[it.class].Levels)-1
 		if before, ok := l.caps[key]; (!ok || before > bought) && !(last && it.single) {

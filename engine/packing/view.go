@@ -12,8 +12,8 @@ import (
 // view is the world as rules see it that depend on some keys only: places that do not differ in these keys are one domain.
 type view struct {
 	keys []int
-	// spotOf maps each place to its domain.
-	spotOf []int
+	// domainAt maps each place to the index of its domain.
+	domainAt []int
 	// domains holds each domain as a place: the other keys are nowhere.
 	domains []topology.Place
 	// options lists, for each domain, the options of all pools there; a pool's listed options come first, the cheapest before the others.
@@ -48,7 +48,7 @@ func (v *views) of(p *Problem, pools []supplyPool, keys []int) *view {
 }
 
 func newView(p *Problem, pools []supplyPool, keys []int) *view {
-	v := &view{keys: keys, spotOf: make([]int, len(p.Places))}
+	v := &view{keys: keys, domainAt: make([]int, len(p.Places))}
 	known := map[string]int{}
 	var text []byte
 	for i, place := range p.Places {
@@ -62,18 +62,18 @@ func newView(p *Problem, pools []supplyPool, keys []int) *view {
 			known[string(text)] = at
 			v.domains = append(v.domains, v.domainOf(place))
 		}
-		v.spotOf[i] = at
+		v.domainAt[i] = at
 	}
 	v.options = make([][]offered, len(v.domains))
-	for spot, domain := range v.domains {
-		if slices.ContainsFunc(keys, func(k int) bool { return domain[k] < 0 }) {
-			v.partly = append(v.partly, spot)
+	for domain, labels := range v.domains {
+		if slices.ContainsFunc(keys, func(k int) bool { return labels[k] < 0 }) {
+			v.partly = append(v.partly, domain)
 		}
 	}
 	add := func(pool, option int) {
 		v.offers++
-		spot := v.spotOf[pools[pool].Options[option].Place]
-		v.options[spot] = append(v.options[spot], offered{pool, option})
+		domain := v.domainAt[pools[pool].Options[option].Place]
+		v.options[domain] = append(v.options[domain], offered{pool, option})
 	}
 	for i := range pools {
 		for _, o := range pools[i].byPrice {
@@ -101,13 +101,13 @@ func (v *view) domainOf(place topology.Place) topology.Place {
 }
 
 // narrowed is what the ways leave in one domain; nil if that is nothing.
-func (v *view) narrowed(pools []supplyPool, ways *Ways, spot int) *Ways {
+func (v *view) narrowed(pools []supplyPool, ways *Ways, domain int) *Ways {
 	if len(v.domains) == 1 {
 		return ways
 	}
 	out := &Ways{Pools: make([][]Way, len(pools))}
 	any := false
-	for rest := v.options[spot]; len(rest) > 0; {
+	for rest := v.options[domain]; len(rest) > 0; {
 		p, n := rest[0].pool, 1
 		for n < len(rest) && rest[n].pool == p {
 			n++
@@ -135,11 +135,11 @@ func (v *view) narrowed(pools []supplyPool, ways *Ways, spot int) *Ways {
 	return out
 }
 
-// spotsOf returns, for each domain of another view, the domain of this one that contains it. The other view has all keys of this one.
-func (v *view) spotsOf(other *view) []int {
+// domainsOf returns, for each domain of another view, the domain of this one that contains it. The other view has all keys of this one.
+func (v *view) domainsOf(other *view) []int {
 	out := make([]int, len(other.domains))
-	for place, spot := range other.spotOf {
-		out[spot] = v.spotOf[place]
+	for place, domain := range other.domainAt {
+		out[domain] = v.domainAt[place]
 	}
 	return out
 }
