@@ -266,7 +266,7 @@ func TestWhatIfPlansAChosenChangeAtOnce(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.open(t, changed)
 	evaluate[bool](t, b, waitUntil(`document.querySelector("#answer [data-says]")`))
-	isTrue(t, b, "the answer", `document.getElementById("answer").innerText.includes("Node ip-10-0-3-122 goes: Underutilized")`)
+	isTrue(t, b, "the answer", `document.getElementById("answer").innerText.includes("Node ip-10-0-3-224 stays for another reason: NoCheaperPlace, not SpotToSpot")`)
 	b.checkQuiet(t, "a chosen change")
 }
 
