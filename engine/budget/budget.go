@@ -42,20 +42,20 @@ type PoolNodes struct {
 // CountNodes leaves out nodes that have not been initialized, and those whose machine is being stopped.
 func CountNodes(pool string, hosts []*inventory.Machine) PoolNodes {
 	var t PoolNodes
-	for _, h := range hosts {
-		if h.Claim == nil || h.Pool() != pool || !h.IsInitialized() || h.Stopping {
+	for _, m := range hosts {
+		if m.Claim == nil || m.Pool() != pool || !m.IsInitialized() || m.Stopping {
 			continue
 		}
 		t.Total++
 		switch {
-		case h.Leaving || h.Ordered || h.IsRebooting():
+		case m.Leaving || m.Ordered || m.IsRebooting():
 			t.leaving++
-			if h.Ordered {
+			if m.Ordered {
 				t.replacing++
 			} else {
 				t.deleting++
 			}
-		case !h.Ready:
+		case !m.Ready:
 			t.unready++
 		}
 	}

@@ -58,16 +58,16 @@ func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
 		m.recorded, m.cut = recordedMoves(m.s)
 	}
 	recorded := m.recorded[o.Name]
-	young := func(f *inventory.PodInfo) bool {
-		return kube.IsActive(f.Pod) && m.s.Now.Sub(f.Pod.CreationTimestamp.Time) < moveHour
+	young := func(info *inventory.PodInfo) bool {
+		return kube.IsActive(info.Pod) && m.s.Now.Sub(info.Pod.CreationTimestamp.Time) < moveHour
 	}
 	if !m.cut || !slices.ContainsFunc(o.Infos, young) {
 		return recorded
 	}
 	since := m.firstPods(o)
 	n := 0
-	for _, f := range o.Infos {
-		if young(f) && f.Pod.CreationTimestamp.Sub(since) > firstPods {
+	for _, info := range o.Infos {
+		if young(info) && info.Pod.CreationTimestamp.Sub(since) > firstPods {
 			n++
 		}
 	}
@@ -78,9 +78,9 @@ func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
 // whether they are ready, as files may have them, are taken to be.
 func (m *OwnerMoves) away(o *inventory.OwnerInfo) int {
 	n := 0
-	for _, f := range o.Infos {
-		said, _ := readiness(f.Pod)
-		if kube.IsActive(f.Pod) && (said != "" || f.Pod.Spec.NodeName == "") && IsAway(f.Pod, m.s.Now) {
+	for _, info := range o.Infos {
+		said, _ := readiness(info.Pod)
+		if kube.IsActive(info.Pod) && (said != "" || info.Pod.Spec.NodeName == "") && IsAway(info.Pod, m.s.Now) {
 			n++
 		}
 	}

@@ -90,18 +90,18 @@ func (g *Guards) covering(pod *corev1.Pod) []*Guard {
 	if g.pods == nil {
 		return g.find(pod)
 	}
-	if f := g.pods.Cache.Pods[pod]; f != nil {
-		return g.coveringInfo(f)
+	if info := g.pods.Cache.Pods[pod]; info != nil {
+		return g.coveringInfo(info)
 	}
 	return g.find(pod)
 }
 
 // coveringInfo is covering the pod of that info; those that are alike share the answer.
-func (g *Guards) coveringInfo(f *inventory.PodInfo) []*Guard {
-	covering, known := g.byKind[f.Labels]
+func (g *Guards) coveringInfo(info *inventory.PodInfo) []*Guard {
+	covering, known := g.byKind[info.Labels]
 	if !known {
-		covering = g.find(f.Pod)
-		g.byKind[f.Labels] = covering
+		covering = g.find(info.Pod)
+		g.byKind[info.Labels] = covering
 	}
 	return covering
 }
@@ -154,8 +154,8 @@ func (g *Guards) Needs(pods []*inventory.PodInfo) ([]GuardNeed, engine.Reason) {
 		return nil, engine.Reason{}
 	}
 	var out []GuardNeed
-	for _, f := range pods {
-		pod, covering := f.Pod, g.coveringInfo(f)
+	for _, info := range pods {
+		pod, covering := info.Pod, g.coveringInfo(info)
 		switch {
 		case len(covering) == 0:
 		case len(covering) > 1:

@@ -149,20 +149,20 @@ func hasAvoidedTaint(s *engine.Snapshot) bool {
 func (w *Reader) Of(pod *corev1.Pod) *PodConstraints { return w.OfInfo(w.cache.InfoOf(pod)) }
 
 // OfInfo are the constraints of the pod of that info.
-func (w *Reader) OfInfo(f *inventory.PodInfo) *PodConstraints {
-	if r := f.RequestProblem(); !r.OK() {
-		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&f.Pod.Spec), Objection: r} // nobody shares that: requests are no part of it
+func (w *Reader) OfInfo(info *inventory.PodInfo) *PodConstraints {
+	if r := info.RequestProblem(); !r.OK() {
+		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&info.Pod.Spec), Objection: r} // nobody shares that: requests are no part of it
 	}
-	if f.Mounts || w.cache.ClaimsDevices(f) || w.Spreads.Deduces(f.Pod) {
-		return w.backedOff(w.find(f.Pod), f) // what the pod asks for hangs on other objects
+	if info.Mounts || w.cache.ClaimsDevices(info) || w.Spreads.Deduces(info.Pod) {
+		return w.backedOff(w.find(info.Pod), info) // what the pod asks for hangs on other objects
 	}
-	ask := w.cache.ConstraintsOf(f)
+	ask := w.cache.ConstraintsOf(info)
 	have, ok := w.byClass[ask]
 	if !ok {
-		have = w.find(f.Pod)
+		have = w.find(info.Pod)
 		w.byClass[ask] = have
 	}
-	return w.backedOff(have, f)
+	return w.backedOff(have, info)
 }
 
 // find are the constraints of a pod whose requests make sense.
@@ -291,14 +291,14 @@ type AntiAffinity struct {
 }
 
 // AntiAffinityOf are the terms of the pod's anti-affinity, nil if it has none.
-func (w *Reader) AntiAffinityOf(f *inventory.PodInfo) *AntiAffinity {
-	if f.Pod.Spec.Affinity == nil || f.Pod.Spec.Affinity.PodAntiAffinity == nil {
+func (w *Reader) AntiAffinityOf(info *inventory.PodInfo) *AntiAffinity {
+	if info.Pod.Spec.Affinity == nil || info.Pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil
 	}
-	key := apartKey{f.Labels, f.Pod.Spec.Affinity.PodAntiAffinity}
+	key := apartKey{info.Labels, info.Pod.Spec.Affinity.PodAntiAffinity}
 	out := w.byApart[key]
 	if out == nil {
-		out = &AntiAffinity{AffinityTerms: w.Selectors.AntiAffinityOf(f.Pod)}
+		out = &AntiAffinity{AffinityTerms: w.Selectors.AntiAffinityOf(info.Pod)}
 		w.byApart[key] = out
 	}
 	return out

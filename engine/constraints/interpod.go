@@ -285,8 +285,8 @@ func (c *InterPod) termOf(t kube.AffinityTerm) int {
 }
 
 // AddRunning collects the anti-affinity of pods that run.
-func (c *InterPod) AddRunning(w *Reader, f *inventory.PodInfo) {
-	a := w.AntiAffinityOf(f)
+func (c *InterPod) AddRunning(w *Reader, info *inventory.PodInfo) {
+	a := w.AntiAffinityOf(info)
 	if a == nil || a.ran {
 		return
 	}

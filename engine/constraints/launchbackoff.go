@@ -155,22 +155,22 @@ const driverPrefix = "driver:"
 
 // ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one,
 // whichever of them have to run on demand for their owner's share.
-func ShapeOf(m *inventory.Cache, f *inventory.PodInfo) string {
+func ShapeOf(m *inventory.Cache, info *inventory.PodInfo) string {
 	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%q %q %q", f.Pod.Namespace, m.RequestsFor(f).Text, inventory.OwnConstraints(f.Pod, m.ConstraintsOf(f).Text))
-	if g := f.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+	fmt.Fprintf(sum, "%q %q %q", info.Pod.Namespace, m.RequestsFor(info).Text, inventory.OwnConstraints(info.Pod, m.ConstraintsOf(info).Text))
+	if g := info.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		fmt.Fprintf(sum, "%q", *g.PodGroupName) // what keeps a gang off may be its size
 	}
-	for i := range f.Pod.Spec.ResourceClaims {
-		c := &f.Pod.Spec.ResourceClaims[i]
+	for i := range info.Pod.Spec.ResourceClaims {
+		c := &info.Pod.Spec.ResourceClaims[i]
 		for _, name := range []*string{c.ResourceClaimName, c.ResourceClaimTemplateName} {
 			if name != nil {
 				fmt.Fprintf(sum, "%q", *name)
 			}
 		}
 	}
-	for i := range f.Pod.Spec.Volumes {
-		if v := &f.Pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+	for i := range info.Pod.Spec.Volumes {
+		if v := &info.Pod.Spec.Volumes[i]; v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
 			sum.Write([]byte{'v'})
 		}
 	}
@@ -189,15 +189,15 @@ func (l *LaunchBackoffs) Add(pool string, f *LaunchFailure, now time.Time) {
 
 // Note writes down that the machine does not take pods of the shape. It reports whether that was not known yet. Machines that were
 // asked for before the last failure was found out belong to it.
-func (b *LaunchBackoff) Note(h *inventory.Machine, shape, why string, now time.Time) bool {
-	kind := h.Labels[corev1.LabelInstanceTypeStable]
+func (b *LaunchBackoff) Note(m *inventory.Machine, shape, why string, now time.Time) bool {
+	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	i := slices.IndexFunc(b.Failures, func(f LaunchFailure) bool { return f.Shape == shape })
 	if i < 0 {
 		i = len(b.Failures)
 		b.Failures = append(b.Failures, LaunchFailure{Shape: shape})
 	}
 	f := &b.Failures[i]
-	fresh := h.Claim.CreationTimestamp.After(f.Last)
+	fresh := m.Claim.CreationTimestamp.After(f.Last)
 	if fresh {
 		f.Count, f.Last = f.Count+1, now.UTC().Truncate(time.Second)
 	}
@@ -213,16 +213,16 @@ func (b *LaunchBackoff) Note(h *inventory.Machine, shape, why string, now time.T
 
 // Correct takes the machine's type out of a failure if the machine has taken such a pod since: it is a later machine, or the same one after its
 // taint has gone. The failure counts one launch less then.
-func (b *LaunchBackoff) Correct(h *inventory.Machine, cache *inventory.Cache) {
-	kind := h.Labels[corev1.LabelInstanceTypeStable]
+func (b *LaunchBackoff) Correct(m *inventory.Machine, cache *inventory.Cache) {
+	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	for i := range b.Failures {
 		f := &b.Failures[i]
 		at := slices.Index(f.InstanceTypes, kind)
 		took := func(pod *corev1.Pod) bool {
-			later := h.Claim.CreationTimestamp.After(f.Last) || inventory.BoundAt(pod).After(f.Last)
-			return later && slices.Contains(h.Planned, string(pod.UID)) && ShapeOf(cache, cache.InfoOf(pod)) == f.Shape
+			later := m.Claim.CreationTimestamp.After(f.Last) || inventory.BoundAt(pod).After(f.Last)
+			return later && slices.Contains(m.Planned, string(pod.UID)) && ShapeOf(cache, cache.InfoOf(pod)) == f.Shape
 		}
-		if at >= 0 && slices.ContainsFunc(h.Bound, took) {
+		if at >= 0 && slices.ContainsFunc(m.Bound, took) {
 			f.InstanceTypes, f.Count = slices.Delete(slices.Clone(f.InstanceTypes), at, at+1), max(1, f.Count-1)
 		}
 	}
@@ -230,14 +230,14 @@ func (b *LaunchBackoff) Correct(h *inventory.Machine, cache *inventory.Cache) {
 }
 
 // CorrectDrivers forgets of a type that drivers publish nothing on it if they have on the machine, late as that may be.
-func (b *LaunchBackoff) CorrectDrivers(h *inventory.Machine, published *dra.Published) {
-	if published == nil || h.Node == nil {
+func (b *LaunchBackoff) CorrectDrivers(m *inventory.Machine, published *dra.Published) {
+	if published == nil || m.Node == nil {
 		return
 	}
-	kind := h.Labels[corev1.LabelInstanceTypeStable]
+	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool {
 		driver, ok := strings.CutPrefix(f.Shape, driverPrefix)
-		return ok && len(f.InstanceTypes) == 1 && f.InstanceTypes[0] == kind && published.Lacks(h.Node, []string{driver}) == ""
+		return ok && len(f.InstanceTypes) == 1 && f.InstanceTypes[0] == kind && published.Lacks(m.Node, []string{driver}) == ""
 	})
 }
 
@@ -248,17 +248,17 @@ func (b *LaunchBackoff) Bound() {
 }
 
 // backedOff are the constraints of the pod with what is known of machines that did not take such pods.
-func (w *Reader) backedOff(have *PodConstraints, f *inventory.PodInfo) *PodConstraints {
+func (w *Reader) backedOff(have *PodConstraints, info *inventory.PodInfo) *PodConstraints {
 	if w.Backoffs == nil {
 		return have
 	}
-	have = w.withoutRefused(have, w.Backoffs.Refused[f.Pod])
-	b := w.Backoffs.Dear[f.Pod]
+	have = w.withoutRefused(have, w.Backoffs.Refused[info.Pod])
+	b := w.Backoffs.Dear[info.Pod]
 	if b == nil && len(w.Backoffs.ByShape) > 0 {
 		b = w.silentDriver(have)
 	}
 	if b == nil && len(w.Backoffs.ByShape) > 0 {
-		b = w.Backoffs.ByShape[ShapeOf(w.cache, f)]
+		b = w.Backoffs.ByShape[ShapeOf(w.cache, info)]
 	}
 	if b == nil {
 		return have

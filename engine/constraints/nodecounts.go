@@ -44,16 +44,16 @@ func (c *InterPod) Machine(place int) *NodeCounts {
 
 // Runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
 // where another pod waits for that, they may be no company either.
-func (c *InterPod) Runs(w *Reader, at *NodeCounts, f *inventory.PodInfo, scratch []int, awaited bool) []int {
-	matched := c.Index.Match(f.Pod, scratch[:0])
+func (c *InterPod) Runs(w *Reader, at *NodeCounts, info *inventory.PodInfo, scratch []int, awaited bool) []int {
+	matched := c.Index.Match(info.Pod, scratch[:0])
 	if len(matched) > 0 {
 		ending := 0
-		if f.Ending {
+		if info.Ending {
 			ending = 1
 		}
 		c.selected(at, matched, 1, ending, awaited)
 	}
-	c.holds(w, at, f)
+	c.holds(w, at, info)
 	return matched
 }
 
@@ -66,14 +66,14 @@ func (c *InterPod) RunAll(w *Reader, at *NodeCounts, r *inventory.NodePods) {
 			}
 		}
 	}
-	for _, f := range r.Particular {
-		c.holds(w, at, f)
+	for _, info := range r.Particular {
+		c.holds(w, at, info)
 	}
 }
 
 // holds notes what the pod keeps others from on its node.
-func (c *InterPod) holds(w *Reader, at *NodeCounts, f *inventory.PodInfo) {
-	if a := w.AntiAffinityOf(f); a != nil {
+func (c *InterPod) holds(w *Reader, at *NodeCounts, info *inventory.PodInfo) {
+	if a := w.AntiAffinityOf(info); a != nil {
 		for _, t := range a.Required {
 			c.own(at, c.Terms[c.Term[t]].Owned, t.Key)
 		}
@@ -84,10 +84,10 @@ func (c *InterPod) holds(w *Reader, at *NodeCounts, f *inventory.PodInfo) {
 		}
 	}
 	if len(c.ports) > 0 {
-		c.HoldPorts(at, kube.HostPortsOf(&f.Pod.Spec))
+		c.HoldPorts(at, kube.HostPortsOf(&info.Pod.Spec))
 	}
 	if len(c.Disks) > 0 {
-		c.holdDisks(at, w.Volumes.Of(f.Pod).Disks)
+		c.holdDisks(at, w.Volumes.Of(info.Pod).Disks)
 	}
 }
 

@@ -122,8 +122,8 @@ func (p *Plan) claimsOf(pod *corev1.Pod) (dra.PodClaims, *device.Reason) {
 	}
 	made, known := p.made[pod]
 	if !known {
-		f := p.cache.InfoOf(pod)
-		made = dra.ExtendedClaim(p.cache.SuccessorOf(f), p.cache.NextRequests(f).Devices, p.cache.Devices.ClassOf)
+		info := p.cache.InfoOf(pod)
+		made = dra.ExtendedClaim(p.cache.SuccessorOf(info), p.cache.NextRequests(info).Devices, p.cache.Devices.ClassOf)
 		p.made[pod] = made
 	}
 	if made != nil {

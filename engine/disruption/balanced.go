@@ -26,14 +26,14 @@ type balance struct{ price, disruption float64 }
 // balances adds up every node with a pool's label. Those of unknown price count with their pods only.
 func (d *planner) balances() map[string]balance {
 	out := map[string]balance{}
-	for _, h := range d.p.Machines { // ordered by name: sums depend on the order in their last bits
-		if h.Claim == nil || h.Node == nil || h.Pool() == "" {
+	for _, m := range d.p.Machines { // ordered by name: sums depend on the order in their last bits
+		if m.Claim == nil || m.Node == nil || m.Pool() == "" {
 			continue
 		}
-		b := out[h.Pool()]
-		b.price += d.price(h)
-		b.disruption += d.reschedulingCost(h)
-		out[h.Pool()] = b
+		b := out[m.Pool()]
+		b.price += d.price(m)
+		b.disruption += d.reschedulingCost(m)
+		out[m.Pool()] = b
 	}
 	return out
 }
@@ -55,19 +55,19 @@ func balanced(score float64) bool { return score >= BalanceThreshold }
 // note writes down what was decided of a move, and what speaks against it.
 func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 	var nodes, claims []string
-	for _, h := range p.Machines {
-		nodes, claims = append(nodes, h.Name()), append(claims, h.ClaimName())
+	for _, m := range p.Machines {
+		nodes, claims = append(nodes, m.Name()), append(claims, m.ClaimName())
 	}
 	scores := c.scores(p.Machines, p.Launches)
 	seen := map[string]bool{}
-	for _, h := range p.Machines {
-		b := c.budgets[h.Pool()]
-		if b == nil || seen[h.Pool()] {
+	for _, m := range p.Machines {
+		b := c.budgets[m.Pool()]
+		if b == nil || seen[m.Pool()] {
 			continue
 		}
-		seen[h.Pool()] = true
-		j := engine.Judgement{NodePool: h.Pool(), Policy: cmp.Or(b.Rules.Pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: r.OK(), Nodes: nodes, Claims: claims}
-		if score, ok := scores[h.Pool()]; ok && (r.OK() || r.Code == engine.NotBalanced) {
+		seen[m.Pool()] = true
+		j := engine.Judgement{NodePool: m.Pool(), Policy: cmp.Or(b.Rules.Pool.Spec.Disruption.ConsolidationPolicy, v1.WhenEmptyOrUnderutilized), Approved: r.OK(), Nodes: nodes, Claims: claims}
+		if score, ok := scores[m.Pool()]; ok && (r.OK() || r.Code == engine.NotBalanced) {
 			j.Balance = &score
 		}
 		c.plan.Judgements = append(c.plan.Judgements, j)
@@ -99,10 +99,10 @@ func (d *planner) scores(gone []*inventory.Machine, replacements []engine.Launch
 	}
 	out := map[string]engine.Balance{}
 	price, disruption, all := map[string]float64{}, map[string]float64{}, 0.0
-	for _, h := range gone {
-		price[h.Pool()] += d.price(h)
-		disruption[h.Pool()] += d.reschedulingCost(h)
-		all += d.price(h)
+	for _, m := range gone {
+		price[m.Pool()] += d.price(m)
+		disruption[m.Pool()] += d.reschedulingCost(m)
+		all += d.price(m)
 	}
 	saving := all
 	for i := range replacements {

@@ -13,8 +13,8 @@ import (
 )
 
 // occupants says what would have to move if the machine went: its pods, and the room of CapacityBuffers and ProvisioningRequests.
-func (d *planner) occupants(h *inventory.Machine) string {
-	pods, room := d.roomOn(h)
+func (d *planner) occupants(m *inventory.Machine) string {
+	pods, room := d.roomOn(m)
 	switch {
 	case room == "":
 		return engine.Plural(pods, "pod")
@@ -25,9 +25,9 @@ func (d *planner) occupants(h *inventory.Machine) string {
 }
 
 // roomOn says what room is kept on the machine, nothing if there is none, and counts the pods beside.
-func (d *planner) roomOn(h *inventory.Machine) (pods int, room string) {
+func (d *planner) roomOn(m *inventory.Machine) (pods int, room string) {
 	kept, first := 0, ""
-	for _, pod := range d.moving(h) {
+	for _, pod := range d.moving(m) {
 		if isPod(pod) {
 			pods++
 			continue
@@ -44,19 +44,19 @@ func (d *planner) roomOn(h *inventory.Machine) (pods int, room string) {
 }
 
 // besideRoom continues "for its pods" of a machine: room has to have a place as well.
-func (d *planner) besideRoom(h *inventory.Machine) string {
+func (d *planner) besideRoom(m *inventory.Machine) string {
 	if len(d.room) == 0 {
 		return ""
 	}
-	if _, room := d.roomOn(h); room != "" {
+	if _, room := d.roomOn(m); room != "" {
 		return " and " + room
 	}
 	return " beside the room that is kept elsewhere"
 }
 
 // keepsOnlyRoom reports whether room would have to move if the machine went, and nothing else.
-func (d *planner) keepsOnlyRoom(h *inventory.Machine) bool {
-	moving := d.moving(h)
+func (d *planner) keepsOnlyRoom(m *inventory.Machine) bool {
+	moving := d.moving(m)
 	return len(moving) > 0 && !slices.ContainsFunc(moving, isPod)
 }
 
@@ -64,11 +64,11 @@ func (d *planner) keepsOnlyRoom(h *inventory.Machine) bool {
 func isPod(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }
 
 // roomOnly is the reason of a machine that nobody has pods on and that stays for the room that is kept there.
-func (d *planner) roomOnly(h *inventory.Machine) engine.Reason {
-	if !d.keepsOnlyRoom(h) {
+func (d *planner) roomOnly(m *inventory.Machine) engine.Reason {
+	if !d.keepsOnlyRoom(m) {
 		return engine.Reason{}
 	}
-	return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
+	return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: d.occupants(m)}
 }
 
 // takeOutRoom takes the pods that stand for room out of the plan: nobody has to move them, and no reason names them.

@@ -56,9 +56,9 @@ func NewChecker(s *engine.Snapshot) *Checker {
 	for _, pod := range c.problem.SortPods() {
 		c.waiting[kube.PodID(pod)] = true
 	}
-	for _, h := range c.problem.Machines {
-		for _, pod := range h.Expected {
-			c.assigned[kube.PodID(pod)] = h.ID()
+	for _, m := range c.problem.Machines {
+		for _, pod := range m.Expected {
+			c.assigned[kube.PodID(pod)] = m.ID()
 		}
 	}
 	c.opening = nomination.PodsOfOpening(s)
@@ -142,11 +142,11 @@ func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
 
 // checkPlacement: the machine is still there, and the pod is expected on it or free to go there.
 func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
-	for _, h := range c.problem.Machines {
-		if h.Leaving || h.Gone || h.Name() != p.Node && (p.Claim == "" || h.ClaimName() != p.Claim) {
+	for _, m := range c.problem.Machines {
+		if m.Leaving || m.Gone || m.Name() != p.Node && (p.Claim == "" || m.ClaimName() != p.Claim) {
 			continue
 		}
-		expected := slices.ContainsFunc(h.Expected, func(pod *corev1.Pod) bool { return kube.PodID(pod) == p.Pod })
+		expected := slices.ContainsFunc(m.Expected, func(pod *corev1.Pod) bool { return kube.PodID(pod) == p.Pod })
 		if expected || c.waiting[p.Pod] {
 			return engine.Reason{}
 		}

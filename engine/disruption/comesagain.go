@@ -38,14 +38,14 @@ func (d *planner) noteComings() {
 	}
 	now := map[string]engine.Comings{}
 	came := map[string]time.Time{}
-	for _, h := range d.p.Machines { // ordered by name
-		if h.Claim == nil || h.Leaving {
+	for _, m := range d.p.Machines { // ordered by name
+		if m.Claim == nil || m.Leaving {
 			continue
 		}
-		uid := string(h.Claim.UID)
+		uid := string(m.Claim.UID)
 		key, known := ownerOf[uid]
-		if !known && d.s.Now.Sub(h.Claim.CreationTimestamp.Time) < newMachine {
-			key = startedFor(h)
+		if !known && d.s.Now.Sub(m.Claim.CreationTimestamp.Time) < newMachine {
+			key = startedFor(m)
 		}
 		if key == "" {
 			continue
@@ -53,11 +53,11 @@ func (d *planner) noteComings() {
 		ownerOf[uid] = key
 		c := now[key]
 		c.Machines = append(c.Machines, uid)
-		if boot := h.Begun.Sub(kube.TrueSince(h.Claim, v1.ConditionLaunched)); h.IsInitialized() && boot > 0 && (c.Boot == 0 || boot < c.Boot) {
+		if boot := m.Begun.Sub(kube.TrueSince(m.Claim, v1.ConditionLaunched)); m.IsInitialized() && boot > 0 && (c.Boot == 0 || boot < c.Boot) {
 			c.Boot = boot
 		}
-		for _, pod := range slices.Concat(h.Expected, h.Bound) {
-			if kube.IsActive(pod) && h.Pool()+" "+kube.LastingOwner(pod) == key {
+		for _, pod := range slices.Concat(m.Expected, m.Bound) {
+			if kube.IsActive(pod) && m.Pool()+" "+kube.LastingOwner(pod) == key {
 				c.Busy, came[key] = true, kube.Latest(came[key], pod.CreationTimestamp.Time)
 			}
 		}
@@ -92,9 +92,9 @@ func (d *planner) noteComings() {
 
 // startedFor names the machine's pool and the one owner of the pods that it was started for, as far as they are still there; "" for
 // several owners or none. Only CronJobs come by the clock: the steps of a workflow come again and again too, and then no more.
-func startedFor(h *inventory.Machine) string {
-	planned, owner := kube.PlannedPods(h.Claim), ""
-	for _, pod := range slices.Concat(h.Expected, h.Bound) {
+func startedFor(m *inventory.Machine) string {
+	planned, owner := kube.PlannedPods(m.Claim), ""
+	for _, pod := range slices.Concat(m.Expected, m.Bound) {
 		if !slices.Contains(planned, string(pod.UID)) {
 			continue
 		}
@@ -107,17 +107,17 @@ func startedFor(h *inventory.Machine) string {
 	if owner == "" {
 		return ""
 	}
-	return h.Pool() + " " + owner
+	return m.Pool() + " " + owner
 }
 
 // comesAgain keeps an empty machine whose owner's pods are about to come again, as they did before, while that costs less than to start
 // another for them: to pay again for its boot, or for the least that is billed, and to let the pods wait for it, which counts as
 // much as the machine.
-func (d *planner) comesAgain(h *inventory.Machine) engine.Reason {
-	if !kube.HasTaints(v1.CoreTaints(h.Claim.Spec.Taints), h.Taints) { // the pods that came before did not tolerate that, as far as anybody knows
+func (d *planner) comesAgain(m *inventory.Machine) engine.Reason {
+	if !kube.HasTaints(v1.CoreTaints(m.Claim.Spec.Taints), m.Taints) { // the pods that came before did not tolerate that, as far as anybody knows
 		return engine.Reason{}
 	}
-	key := d.ownerOf[string(h.Claim.UID)]
+	key := d.ownerOf[string(m.Claim.UID)]
 	boot, times := d.passes.Comings[key].Boot, d.passes.Comings[key].Times
 	if len(times) < 2 {
 		return engine.Reason{}
@@ -133,5 +133,5 @@ func (d *planner) comesAgain(h *inventory.Machine) engine.Reason {
 		return engine.Reason{}
 	}
 	_, owner, _ := strings.Cut(key, " ")
-	return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: "of " + owner + ", which comes again at about " + engine.ClockText(next) + ","}
+	return engine.Reason{Code: engine.PodsExpected, NodePool: m.Pool(), Need: "of " + owner + ", which comes again at about " + engine.ClockText(next) + ","}
 }

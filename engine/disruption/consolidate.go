@@ -82,41 +82,41 @@ func (d *planner) consolidate() {
 		if !inVain {
 			return
 		}
-		for _, h := range c.found {
-			gaveUp[h.Pool()] = true
-			c.giveUp(h)
+		for _, m := range c.found {
+			gaveUp[m.Pool()] = true
+			c.giveUp(m)
 		}
 		if round == 2*mostRetries {
 			return
 		}
-		c.leaveOut(func(h *inventory.Machine) bool {
-			return slices.Contains(c.found, h) || round >= mostRetries && gaveUp[h.Pool()]
+		c.leaveOut(func(m *inventory.Machine) bool {
+			return slices.Contains(c.found, m) || round >= mostRetries && gaveUp[m.Pool()]
 		})
 	}
 }
 
 // setReason leaves a machine that is to be replaced for another reason than its price the reason for which that cannot be done.
-func (c *consolidator) setReason(h *inventory.Machine, r engine.Reason) {
-	if _, known := c.why[h]; !known || !isDrifted(h) {
-		c.planner.setReason(h, r)
+func (c *consolidator) setReason(m *inventory.Machine, r engine.Reason) {
+	if _, known := c.why[m]; !known || !isDrifted(m) {
+		c.planner.setReason(m, r)
 	}
 }
 
 // giveUp notes that the machine was found in vain, unless time alone changes that, or the options say how often all are looked at.
-func (c *consolidator) giveUp(h *inventory.Machine) {
-	switch code := c.why[h].Code; {
+func (c *consolidator) giveUp(machine *inventory.Machine) {
+	switch code := c.why[machine].Code; {
 	case c.opt.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
 	default:
-		if m, known := c.passes.Look.Machines[h.Key()]; known {
+		if m, known := c.passes.Look.Machines[machine.Key()]; known {
 			m.Failed = c.s.Now.Round(0)
-			c.passes.Look.Machines[h.Key()] = m
+			c.passes.Look.Machines[machine.Key()] = m
 		}
-		c.passed = append(c.passed, h)
+		c.passed = append(c.passed, machine)
 	}
 }
 
 // leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
-func (c *consolidator) leaveOut(out func(h *inventory.Machine) bool) {
+func (c *consolidator) leaveOut(out func(m *inventory.Machine) bool) {
 	c.drop(out)
 	*c = consolidator{planner: c.planner, sources: c.sources, index: c.index, nominations: map[*corev1.Pod]int{}, passed: c.passed}
 }
@@ -165,40 +165,40 @@ func (d *planner) newConsolidation() *consolidator {
 		unsettled = d.scaledDownLately()
 	}
 	c := &consolidator{planner: d, index: make([]int, len(d.p.Machines)), nominations: map[*corev1.Pod]int{}}
-	for _, h := range d.free() {
-		if r := cmp.Or(d.consolidationRefusal(h), unsettled[h.Pool()]); !r.OK() {
-			d.refuse(h, r)
+	for _, m := range d.free() {
+		if r := cmp.Or(d.consolidationRefusal(m), unsettled[m.Pool()]); !r.OK() {
+			d.refuse(m, r)
 			continue
 		}
-		c.index[h.Number] = len(c.sources)
-		c.sources = append(c.sources, h)
+		c.index[m.Number] = len(c.sources)
+		c.sources = append(c.sources, m)
 	}
 	return c
 }
 
 // consolidationRefusal says why a machine is not looked at.
-func (d *planner) consolidationRefusal(h *inventory.Machine) engine.Reason {
-	if len(d.moving(h)) == 0 {
-		return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: "0 pods"} // what keeps it is known already
+func (d *planner) consolidationRefusal(m *inventory.Machine) engine.Reason {
+	if len(d.moving(m)) == 0 {
+		return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: "0 pods"} // what keeps it is known already
 	}
-	if r := d.consolidatable(h, false); !r.OK() {
+	if r := d.consolidatable(m, false); !r.OK() {
 		return r
 	}
-	if r := replacement.TakenBack(h, d.s.Now); !r.OK() {
+	if r := replacement.TakenBack(m, d.s.Now); !r.OK() {
 		return r
 	}
-	if pod := d.moved[h]; pod != nil { // to a replacement that has no room for it
-		return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: kube.PodID(pod).String()}
+	if pod := d.moved[m]; pod != nil { // to a replacement that has no room for it
+		return engine.Reason{Code: engine.PodsExpected, NodePool: m.Pool(), Need: kube.PodID(pod).String()}
 	}
-	if r := d.held(h); !r.OK() {
+	if r := d.held(m); !r.OK() {
 		return r
 	}
-	return d.blocked(h)
+	return d.blocked(m)
 }
 
 // horizon is how soon a move of the machine's pods must have paid for itself, in hours.
-func (c *consolidator) horizon(h *inventory.Machine) float64 {
-	if b := c.budgets[h.Pool()]; b != nil && b.Rules.Payback > 0 {
+func (c *consolidator) horizon(m *inventory.Machine) float64 {
+	if b := c.budgets[m.Pool()]; b != nil && b.Rules.Payback > 0 {
 		return b.Rules.Payback.Hours()
 	}
 	return usualPayback.Hours()
@@ -206,19 +206,19 @@ func (c *consolidator) horizon(h *inventory.Machine) float64 {
 
 // moveCosts is what moving the pods of a machine costs, in USD, as if all had the usual payback. Settled is what it costs once
 // none of them is young any more.
-func (c *consolidator) moveCosts(h *inventory.Machine) (cost, settled float64) {
-	for _, f := range c.movers(h) {
-		once := f.SettledCost(c.podValue(f), f.OwnersStart())
-		cost += once * f.Young(c.s.Now)
+func (c *consolidator) moveCosts(m *inventory.Machine) (cost, settled float64) {
+	for _, info := range c.movers(m) {
+		once := info.SettledCost(c.podValue(info), info.OwnersStart())
+		cost += once * info.Young(c.s.Now)
 		settled += once
 	}
-	scale := usualPayback.Hours() / c.horizon(h)
+	scale := usualPayback.Hours() / c.horizon(m)
 	return cost * scale, settled * scale
 }
 
 // podValue is what a pod is worth at the market's prices, in USD per hour.
-func (c *consolidator) podValue(f *inventory.PodInfo) float64 {
-	need := c.cache.RequestsFor(f)
+func (c *consolidator) podValue(info *inventory.PodInfo) float64 {
+	need := c.cache.RequestsFor(info)
 	value, known := c.values[need]
 	if !known {
 		value = c.worthOf(need, c.market)
@@ -243,7 +243,7 @@ func (c *consolidator) search(covered bool) {
 	t.Also = inventory.MachineSetOf(len(c.p.Machines), c.sources)
 	c.problem = provisioning.CompileTrial(c.s, c.opt, c.p.Pods, t)
 	p, machineOf, listed := c.numbers(covered)
-	var caps []func(h *inventory.Machine) engine.Reason
+	var caps []func(m *inventory.Machine) engine.Reason
 	c.opt.Parallel(
 		func() { c.readClasses(p, machineOf, listed) },
 		func() { caps = c.caps(p, machineOf) },
@@ -254,8 +254,8 @@ func (c *consolidator) search(covered bool) {
 		c.foreseeReplay,
 	)
 	at := make([]*inventory.Machine, len(p.Machines))
-	for _, h := range c.sources {
-		at[machineOf[h.Number]] = h
+	for _, m := range c.sources {
+		at[machineOf[m.Number]] = m
 	}
 	for _, i := range result.Gone {
 		c.found = append(c.found, at[i])
@@ -302,16 +302,16 @@ func (c *consolidator) foreseeReplay() {
 	if c.opt.Threads <= 1 {
 		return
 	}
-	for _, h := range c.problem.Machines {
-		scheduler.NodePodsOf(c.cache, h.Pods)
+	for _, m := range c.problem.Machines {
+		scheduler.NodePodsOf(c.cache, m.Pods)
 	}
 }
 
 // batch keeps parts small where many machines are found: the launches of one batch do not depend on others.
 func (c *consolidator) batch() {
 	c.batches = map[string]int{}
-	for i, h := range c.found {
-		c.batches[h.Name()] = 1 + i/batchSize
+	for i, m := range c.found {
+		c.batches[m.Name()] = 1 + i/batchSize
 	}
 }
 
@@ -319,21 +319,21 @@ func (c *consolidator) batch() {
 // number, -1 for the others.
 func (c *consolidator) machines(p *consolidation.Problem) []int {
 	machineOf := slices.Repeat([]int{-1}, len(c.problem.Machines))
-	for i, h := range c.problem.Targets {
-		machineOf[h.Number] = i
+	for i, machine := range c.problem.Targets {
+		machineOf[machine.Number] = i
 		p.Machines = append(p.Machines, consolidation.Machine{Free: c.problem.Packing.Nodes[i].Free, Takes: true})
 	}
 	c.cost, c.settled = make([]float64, len(c.sources)), make([]float64, len(c.sources))
-	for j, h := range c.sources {
-		c.cost[j], c.settled[j] = c.moveCosts(h)
-		i := machineOf[h.Number]
+	for j, machine := range c.sources {
+		c.cost[j], c.settled[j] = c.moveCosts(machine)
+		i := machineOf[machine.Number]
 		if i < 0 { // it takes no pods
 			i = len(p.Machines)
-			machineOf[h.Number] = i
+			machineOf[machine.Number] = i
 			p.Machines = append(p.Machines, consolidation.Machine{Free: make(capacity.Vector, c.problem.Names.Len())})
 		}
 		m := &p.Machines[i]
-		m.Goes, m.Price, m.Cost = true, c.planner.price(h), c.cost[j]
+		m.Goes, m.Price, m.Cost = true, c.planner.price(machine), c.cost[j]
 	}
 	return machineOf
 }
@@ -383,8 +383,8 @@ func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.G
 			}
 			complete = false
 			c.note(part, r)
-			for _, h := range part.Machines {
-				c.setReason(h, r)
+			for _, m := range part.Machines {
+				c.setReason(m, r)
 			}
 			if len(part.Machines) > 1 { // without the one that gains least the others may pay
 				keep = append(keep, c.better(part, stranded)...)
@@ -424,10 +424,10 @@ func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 		return false
 	}
 	in := make(map[*inventory.Machine]bool, len(a.gone))
-	for _, h := range a.gone {
-		in[h] = true
+	for _, m := range a.gone {
+		in[m] = true
 	}
-	return !slices.ContainsFunc(gone, func(h *inventory.Machine) bool { return !in[h] })
+	return !slices.ContainsFunc(gone, func(m *inventory.Machine) bool { return !in[m] })
 }
 
 // part is what the trial has told about these of its machines.
@@ -442,31 +442,31 @@ func (a *attempted) part(gone []*inventory.Machine) tried {
 func (c *consolidator) explain(found []provisioning.Group) {
 	going := map[*inventory.Machine]bool{}
 	for _, p := range found {
-		for _, h := range p.Machines {
-			going[h] = true
+		for _, m := range p.Machines {
+			going[m] = true
 		}
 	}
 	held := c.heldByPreferences()
-	for j, h := range c.sources {
-		if going[h] {
+	for j, m := range c.sources {
+		if going[m] {
 			continue
 		}
-		if old, known := c.why[h]; known && (old.Code != engine.NotEmpty || old.Need != "") {
+		if old, known := c.why[m]; known && (old.Code != engine.NotEmpty || old.Need != "") {
 			continue
 		}
-		if r := c.roomOnly(h); !r.OK() {
-			c.setReason(h, r)
+		if r := c.roomOnly(m); !r.OK() {
+			c.setReason(m, r)
 			continue
 		}
-		waste := max(0, c.planner.price(h)-c.value(h))
-		need := c.settled[j]/usualPayback.Hours() + c.least(c.planner.price(h))
-		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: h.Pool(), Have: dollars(waste), Key: c.besideRoom(h)}
-		if held[h] {
-			r.Key += c.preferencesOf(h)
+		waste := max(0, c.planner.price(m)-c.value(m))
+		need := c.settled[j]/usualPayback.Hours() + c.least(c.planner.price(m))
+		r := engine.Reason{Code: engine.NoCheaperPlace, NodePool: m.Pool(), Have: dollars(waste), Key: c.besideRoom(m)}
+		if held[m] {
+			r.Key += c.preferencesOf(m)
 		}
 		if waste <= need {
 			r.Code, r.Have, r.Need, r.Key = engine.SavesTooLittle, dollars(waste)+" at most", dollars(need), ""
 		}
-		c.setReason(h, r)
+		c.setReason(m, r)
 	}
 }

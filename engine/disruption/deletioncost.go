@@ -44,17 +44,17 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 		out.Waiting[pool.Name] = 0
 	}
 	var drifted, others, rest []*inventory.Machine
-	for _, h := range d.p.Machines {
+	for _, m := range d.p.Machines {
 		switch {
-		case h.Claim == nil || h.Node == nil:
-		case h.Leaving || h.Ordered || slices.ContainsFunc(h.Node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey }):
-			out.Writes = append(out.Writes, deletionCostsOn(h, strconv.Itoa(math.MinInt32))...)
-		case d.takesDeletionCost(h) && isDrifted(h):
-			drifted = append(drifted, h)
-		case d.takesDeletionCost(h):
-			others = append(others, h)
+		case m.Claim == nil || m.Node == nil:
+		case m.Leaving || m.Ordered || slices.ContainsFunc(m.Node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey }):
+			out.Writes = append(out.Writes, deletionCostsOn(m, strconv.Itoa(math.MinInt32))...)
+		case d.takesDeletionCost(m) && isDrifted(m):
+			drifted = append(drifted, m)
+		case d.takesDeletionCost(m):
+			others = append(others, m)
 		default:
-			rest = append(rest, h)
+			rest = append(rest, m)
 		}
 	}
 	drifted, over := d.withinBudget(drifted, v1.Drifted)
@@ -63,17 +63,17 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 	rest = slices.Concat(rest, over, more)
 	slices.SortFunc(rest, provisioning.CompareNames)
 	nodes := 0
-	for i, h := range slices.Concat(ranked, rest) {
+	for i, m := range slices.Concat(ranked, rest) {
 		value := ""
 		if i < len(ranked) {
 			value = strconv.Itoa(i - len(ranked))
 		}
-		writes := deletionCostsOn(h, value)
+		writes := deletionCostsOn(m, value)
 		if len(writes) == 0 {
 			continue
 		}
 		if nodes++; nodes > mostCostedNodes {
-			out.Waiting[h.Pool()]++
+			out.Waiting[m.Pool()]++
 			continue
 		}
 		out.Writes = append(out.Writes, writes...)
@@ -83,18 +83,18 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 
 // takesDeletionCost says of a machine that it would help if its pods went: somebody may disrupt it, and once the pods are gone
 // that ReplicaSets can end nothing is left that would have to move. Pods that hold a share on demand are no help: others would take it up.
-func (d *planner) takesDeletionCost(h *inventory.Machine) bool {
-	if !d.verdicts[h].OK() || !d.held(h).OK() || !d.blocked(h).OK() || h.Sold == nil {
+func (d *planner) takesDeletionCost(m *inventory.Machine) bool {
+	if !d.verdicts[m].OK() || !d.held(m).OK() || !d.blocked(m).OK() || m.Sold == nil {
 		return false
 	}
-	if slices.ContainsFunc(h.Bound, kube.MustRunOnDemand) {
+	if slices.ContainsFunc(m.Bound, kube.MustRunOnDemand) {
 		return false
 	}
-	pool := d.budgets[h.Pool()].Rules.Pool
-	if pool.Spec.Replicas != nil || pool.Spec.Disruption.ConsolidateAfter.Duration == nil && !isDrifted(h) {
+	pool := d.budgets[m.Pool()].Rules.Pool
+	if pool.Spec.Replicas != nil || pool.Spec.Disruption.ConsolidateAfter.Duration == nil && !isDrifted(m) {
 		return false
 	}
-	return !slices.ContainsFunc(h.Bound, func(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(m.Bound, func(pod *corev1.Pod) bool {
 		if !kube.IsActive(pod) || pod.Namespace == metav1.NamespaceSystem || kube.IsBufferPod(pod) {
 			return false
 		}
@@ -111,28 +111,28 @@ func isControlledBy(pod *corev1.Pod, apiVersion, kind string) bool {
 // pool still allow for the reason.
 func (d *planner) withinBudget(hosts []*inventory.Machine, reason v1.DisruptionReason) (within, over []*inventory.Machine) {
 	ratio := make(map[*inventory.Machine]float64, len(hosts))
-	for _, h := range hosts {
-		ratio[h] = d.price(h) / d.reschedulingCost(h)
+	for _, m := range hosts {
+		ratio[m] = d.price(m) / d.reschedulingCost(m)
 	}
 	slices.SortFunc(hosts, func(a, b *inventory.Machine) int {
 		return cmp.Or(cmp.Compare(ratio[b], ratio[a]), provisioning.CompareNames(a, b))
 	})
-	for _, h := range hosts {
-		if r := d.budgets[h.Pool()].Take(reason); r.OK() {
-			within = append(within, h)
+	for _, m := range hosts {
+		if r := d.budgets[m.Pool()].Take(reason); r.OK() {
+			within = append(within, m)
 		} else {
-			over = append(over, h)
+			over = append(over, m)
 		}
 	}
-	for _, h := range within { // the next reason has its own budget
-		d.budgets[h.Pool()].Release()
+	for _, m := range within { // the next reason has its own budget
+		d.budgets[m.Pool()].Release()
 	}
 	return within, over
 }
 
 // deletionCostsOn are the writes that give the pods of ReplicaSets on the machine that deletion cost.
-func deletionCostsOn(h *inventory.Machine, value string) (out []DeletionCostWrite) {
-	for _, pod := range h.Bound {
+func deletionCostsOn(m *inventory.Machine, value string) (out []DeletionCostWrite) {
+	for _, pod := range m.Bound {
 		if !kube.IsActive(pod) || !isControlledBy(pod, "apps/v1", "ReplicaSet") {
 			continue
 		}

@@ -97,13 +97,13 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	for _, pool := range s.NodePools {
 		d.budgets[pool.Name] = budget.NewPass(s, pool, p.Machines)
 	}
-	for _, h := range p.Machines {
-		if h.Node != nil && h.Claim != nil {
-			d.nodes[h.Claim] = append(d.nodes[h.Claim], h)
+	for _, m := range p.Machines {
+		if m.Node != nil && m.Claim != nil {
+			d.nodes[m.Claim] = append(d.nodes[m.Claim], m)
 		}
-		if h.Leaving { // its pods will need what the budgets allow before anybody else's
-			d.guards.Use(d.evictees(h), 1)
-			d.loseGangs(h, 1)
+		if m.Leaving { // its pods will need what the budgets allow before anybody else's
+			d.guards.Use(d.evictees(m), 1)
+			d.loseGangs(m, 1)
 		}
 	}
 	d.expect()
@@ -123,15 +123,15 @@ func (d *planner) expect() {
 	existing.Pools = nil
 	solution := packing.Solve(&existing)
 	starts := d.gangsThatStart(solution)
-	for i, h := range d.p.Targets {
+	for i, m := range d.p.Targets {
 		for _, share := range solution.OnNodes[i] {
 			for _, n := range share.Pods {
 				pod := d.p.Classes[share.Class].Pods[n]
 				if g := d.p.Gangs.Of(pod); g != nil && !starts[g] {
 					continue // it does not come unless the rest of the gang does
 				}
-				d.assigned[pod] = h.Number
-				d.receives(h, pod)
+				d.assigned[pod] = m.Number
+				d.receives(m, pod)
 			}
 		}
 	}
@@ -139,13 +139,13 @@ func (d *planner) expect() {
 
 // judge says of every machine that nobody may disrupt it, where that is so.
 func (d *planner) judge() {
-	for _, h := range d.p.Machines {
-		if h.Claim == nil {
+	for _, m := range d.p.Machines {
+		if m.Claim == nil {
 			continue
 		}
-		if r := d.ineligible(h); !r.OK() {
-			d.verdicts[h] = r
-			d.refuse(h, r)
+		if r := d.ineligible(m); !r.OK() {
+			d.verdicts[m] = r
+			d.refuse(m, r)
 		}
 	}
 }
@@ -153,75 +153,75 @@ func (d *planner) judge() {
 // free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
 func (d *planner) free() []*inventory.Machine {
 	var out []*inventory.Machine
-	for _, h := range d.ranked() {
-		if _, barred := d.verdicts[h]; !barred && !d.taken[h] {
-			out = append(out, h)
+	for _, m := range d.ranked() {
+		if _, barred := d.verdicts[m]; !barred && !d.taken[m] {
+			out = append(out, m)
 		}
 	}
 	return out
 }
 
 // refuse writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
-func (d *planner) refuse(h *inventory.Machine, r engine.Reason) {
-	if old, known := d.why[h]; !known || old.Code == engine.NotEmpty && old.Need == "" {
-		d.why[h] = r
+func (d *planner) refuse(m *inventory.Machine, r engine.Reason) {
+	if old, known := d.why[m]; !known || old.Code == engine.NotEmpty && old.Need == "" {
+		d.why[m] = r
 	}
 }
 
 // setReason is refuse for a reason that says more than why the machine is not removed to save money.
-func (d *planner) setReason(h *inventory.Machine, r engine.Reason) {
-	if d.verdicts[h].OK() || slices.Contains([]engine.Code{engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere}, r.Code) {
-		d.why[h] = r
+func (d *planner) setReason(m *inventory.Machine, r engine.Reason) {
+	if d.verdicts[m].OK() || slices.Contains([]engine.Code{engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere}, r.Code) {
+		d.why[m] = r
 	}
 }
 
 // removeEmpty removes the machines that run nothing which would have to move.
 func (d *planner) removeEmpty() {
-	for _, h := range d.free() {
-		r := d.emptyRefusal(h)
+	for _, m := range d.free() {
+		r := d.emptyRefusal(m)
 		if r.OK() {
-			r = d.spend(h)
+			r = d.spend(m)
 		}
 		if !r.OK() {
-			d.refuse(h, r)
+			d.refuse(m, r)
 			continue
 		}
-		d.add(provisioning.Group{Machines: []*inventory.Machine{h}}, method{reason: v1.Empty})
+		d.add(provisioning.Group{Machines: []*inventory.Machine{m}}, method{reason: v1.Empty})
 	}
 }
 
 // emptyRefusal says why the machine may not be removed as empty, budgets aside.
-func (d *planner) emptyRefusal(h *inventory.Machine) engine.Reason {
-	if r := d.held(h); !r.OK() {
+func (d *planner) emptyRefusal(m *inventory.Machine) engine.Reason {
+	if r := d.held(m); !r.OK() {
 		return r
 	}
-	if len(d.moving(h)) > 0 {
-		if r := d.consolidatable(h, false); !r.OK() && r.Code != engine.ConsolidateAfter {
+	if len(d.moving(m)) > 0 {
+		if r := d.consolidatable(m, false); !r.OK() && r.Code != engine.ConsolidateAfter {
 			return r
 		}
-		return engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h)}
+		return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: d.occupants(m)}
 	}
-	if r := d.consolidatable(h, true); !r.OK() && r.Code != engine.ConsolidateAfter {
+	if r := d.consolidatable(m, true); !r.OK() && r.Code != engine.ConsolidateAfter {
 		return r
 	}
-	if pod := d.expected[h]; pod != nil {
+	if pod := d.expected[m]; pod != nil {
 		if owner := d.rollouts.Owner(pod); owner != "" {
-			return engine.Reason{Code: engine.RollingOut, NodePool: h.Pool(), Key: owner, Need: "its next pods"}
+			return engine.Reason{Code: engine.RollingOut, NodePool: m.Pool(), Key: owner, Need: "its next pods"}
 		}
-		return engine.Reason{Code: engine.PodsExpected, NodePool: h.Pool(), Need: kube.PodID(pod).String()}
+		return engine.Reason{Code: engine.PodsExpected, NodePool: m.Pool(), Need: kube.PodID(pod).String()}
 	}
-	if r := d.blocked(h); !r.OK() { // pods that a drain would have to send away all the same
+	if r := d.blocked(m); !r.OK() { // pods that a drain would have to send away all the same
 		return r
 	}
-	if r := d.consolidatable(h, true); !r.OK() || d.budgets[h.Pool()].Rules.Retired {
+	if r := d.consolidatable(m, true); !r.OK() || d.budgets[m.Pool()].Rules.Retired {
 		return r
 	}
-	return d.comesAgain(h)
+	return d.comesAgain(m)
 }
 
 // spend takes one empty node off what the pool's budgets allow.
-func (d *planner) spend(h *inventory.Machine) engine.Reason {
-	b := d.budgets[h.Pool()]
+func (d *planner) spend(m *inventory.Machine) engine.Reason {
+	b := d.budgets[m.Pool()]
 	if r := b.WayRefusal(v1.Empty, false, 1); !r.OK() {
 		return r
 	}
@@ -229,18 +229,18 @@ func (d *planner) spend(h *inventory.Machine) engine.Reason {
 		return r
 	}
 	b.UseWay(false, 1)
-	d.guards.Use(d.evictees(h), 1)
+	d.guards.Use(d.evictees(m), 1)
 	return engine.Reason{}
 }
 
 // finish lists why machines stay, and what could not be read.
 func (d *planner) finish() *engine.Plan {
 	for _, number := range d.cache.MachineListOf(d.s).InNames() {
-		h := d.p.Machines[number]
-		if r, kept := d.why[h]; kept && !d.taken[h] {
-			k := engine.Kept{Node: h.Name(), Claim: h.ClaimName(), NodePool: h.Pool(), Reason: r}
+		m := d.p.Machines[number]
+		if r, kept := d.why[m]; kept && !d.taken[m] {
+			k := engine.Kept{Node: m.Name(), Claim: m.ClaimName(), NodePool: m.Pool(), Reason: r}
 			if r.Code == engine.DoNotDisrupt && r.Have != "" { // for a limited time
-				k.Protector, _ = d.protector(h)
+				k.Protector, _ = d.protector(m)
 			}
 			d.plan.Kept = append(d.plan.Kept, k)
 		}

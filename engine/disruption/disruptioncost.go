@@ -6,19 +6,19 @@ import (
 )
 
 // legacyCost is upstream's cost of disrupting a machine: what its pods cost to evict, times the share of its life that is left.
-func (d *planner) legacyCost(h *inventory.Machine) float64 {
+func (d *planner) legacyCost(m *inventory.Machine) float64 {
 	sum := 0.0
-	for _, pod := range h.Bound {
+	for _, pod := range m.Bound {
 		sum += kube.EvictionCost(pod)
 	}
-	return sum * h.LifetimeLeft(d.s)
+	return sum * m.LifetimeLeft(d.s)
 }
 
 // reschedulingCost is upstream's cost of moving a machine's pods: 1 for the machine, and what the pods that need another place
 // cost to evict.
-func (d *planner) reschedulingCost(h *inventory.Machine) float64 {
+func (d *planner) reschedulingCost(m *inventory.Machine) float64 {
 	cost := 1.0
-	for _, pod := range d.moving(h) {
+	for _, pod := range d.moving(m) {
 		cost += max(0, kube.EvictionCost(pod))
 	}
 	return cost

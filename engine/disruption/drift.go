@@ -16,15 +16,15 @@ import (
 	"tenon.sh/engine/replacement"
 )
 
-func isDrifted(h *inventory.Machine) bool { return h.Drifted }
+func isDrifted(m *inventory.Machine) bool { return m.Drifted }
 
 // drift replaces machines that have drifted: first those without pods, then those that drifted first. Their pods rather go
 // where they need not move again.
 func (d *planner) drift() {
 	var candidates []*inventory.Machine
-	for _, h := range d.free() {
-		if isDrifted(h) && d.budgets[h.Pool()].Rules.Pool.Spec.Replicas == nil {
-			candidates = append(candidates, h)
+	for _, machine := range d.free() {
+		if isDrifted(machine) && d.budgets[machine.Pool()].Rules.Pool.Spec.Replicas == nil {
+			candidates = append(candidates, machine)
 		}
 	}
 	if len(candidates) == 0 {
@@ -35,7 +35,7 @@ func (d *planner) drift() {
 	})
 	m := method{
 		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon, usualPrices: true},
-		heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }, terminatesFirst: d.opt.TerminateFirstDrift,
+		heeds: func(machine *inventory.Machine) bool { return !hasDeadline(machine) }, terminatesFirst: d.opt.TerminateFirstDrift,
 	}
 	d.execute(candidates, m)
 	if m.terminatesFirst {
@@ -44,24 +44,24 @@ func (d *planner) drift() {
 }
 
 // goesSoon says of a machine that pods which move there would have to move again.
-func (d *planner) goesSoon(h *inventory.Machine) bool {
-	if h.Claim == nil {
+func (d *planner) goesSoon(m *inventory.Machine) bool {
+	if m.Claim == nil {
 		return false
 	}
-	b := d.budgets[h.Pool()]
+	b := d.budgets[m.Pool()]
 	if b == nil || b.Rules.Retired {
 		return true
 	}
-	return isDrifted(h) && d.observer(h) == "" || d.softlyExpired(h)
+	return isDrifted(m) && d.observer(m) == "" || d.softlyExpired(m)
 }
 
 // observer says of a machine that has drifted who does no more than say so: its pool or its class; "" if it is to be replaced.
-func (d *planner) observer(h *inventory.Machine) string {
-	pool := d.budgets[h.Pool()].Rules
+func (d *planner) observer(m *inventory.Machine) string {
+	pool := d.budgets[m.Pool()].Rules
 	if pool.Observed {
 		return "pool"
 	}
-	drifted, class := v1.GetCondition(h.Claim, v1.ConditionDrifted), kube.FindClass(d.s, pool.Pool.Spec.Template.Spec.NodeClassRef)
+	drifted, class := v1.GetCondition(m.Claim, v1.ConditionDrifted), kube.FindClass(d.s, pool.Pool.Spec.Template.Spec.NodeClassRef)
 	if class != nil && slices.ContainsFunc(class.Traits, func(t engine.Trait) bool { return t.Observed && t.Reason == drifted.Reason }) {
 		return "node class"
 	}
@@ -69,30 +69,30 @@ func (d *planner) observer(h *inventory.Machine) string {
 }
 
 // driftRefusal says why a machine that has drifted stays for now.
-func (d *planner) driftRefusal(h *inventory.Machine) engine.Reason {
-	if by := d.observer(h); by != "" {
-		return engine.Reason{Code: engine.DriftObserved, NodePool: h.Pool(), Key: by, Have: v1.GetCondition(h.Claim, v1.ConditionDrifted).Reason}
+func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
+	if by := d.observer(m); by != "" {
+		return engine.Reason{Code: engine.DriftObserved, NodePool: m.Pool(), Key: by, Have: v1.GetCondition(m.Claim, v1.ConditionDrifted).Reason}
 	}
-	if r := d.halted(h); !r.OK() {
+	if r := d.halted(m); !r.OK() {
 		return r
 	}
-	if hasDeadline(h) {
+	if hasDeadline(m) {
 		return engine.Reason{}
 	}
-	return d.held(h)
+	return d.held(m)
 }
 
 // halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
 // works. A machine whose own replacing was taken back waits too.
-func (d *planner) halted(h *inventory.Machine) engine.Reason {
-	if r := replacement.TakenBack(h, d.s.Now); !r.OK() {
+func (d *planner) halted(m *inventory.Machine) engine.Reason {
+	if r := replacement.TakenBack(m, d.s.Now); !r.OK() {
 		return r
 	}
 	if d.halts == nil {
 		d.halts = d.haltedPools()
 	}
-	r := d.halts[h.Pool()]
-	r.NodePool = h.Pool()
+	r := d.halts[m.Pool()]
+	r.NodePool = m.Pool()
 	if r.Code == "" {
 		r = engine.Reason{}
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // evictees are the pods that a drain would send away through the eviction API.
-func (d *planner) evictees(h *inventory.Machine) (out []*inventory.PodInfo) {
-	for _, f := range h.Pods.Infos {
-		if !f.Active() || !f.Drainable || f.Guarded && kube.ProtectionOf(f.Pod, d.s.Now).Active { // what is active is not stuck
+func (d *planner) evictees(m *inventory.Machine) (out []*inventory.PodInfo) {
+	for _, info := range m.Pods.Infos {
+		if !info.Active() || !info.Drainable || info.Guarded && kube.ProtectionOf(info.Pod, d.s.Now).Active { // what is active is not stuck
 			continue
 		}
-		out = append(out, f)
+		out = append(out, info)
 	}
 	return out
 }

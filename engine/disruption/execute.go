@@ -28,8 +28,8 @@ func (c *consolidator) consolidating() method {
 func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine {
 	gain := func(p provisioning.Group) float64 {
 		sum := 0.0
-		for _, h := range p.Machines {
-			sum += c.planner.price(h) - c.cost[c.index[h.Number]]/usualPayback.Hours()
+		for _, machine := range p.Machines {
+			sum += c.planner.price(machine) - c.cost[c.index[machine.Number]]/usualPayback.Hours()
 		}
 		for i := range p.Launches {
 			sum -= p.Launches[i].Worst()
@@ -51,15 +51,15 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	first := c.firstOf(p)
 	if refused := c.reserveAll(first, m); refused != nil {
-		for _, h := range p.Machines {
-			c.setReason(h, refused(h))
+		for _, machine := range p.Machines {
+			c.setReason(machine, refused(machine))
 		}
 		return false
 	}
-	for _, h := range p.Machines {
-		if !slices.Contains(first, h) {
-			c.nextTurn = append(c.nextTurn, h)
-			c.setReason(h, c.later[h])
+	for _, machine := range p.Machines {
+		if !slices.Contains(first, machine) {
+			c.nextTurn = append(c.nextTurn, machine)
+			c.setReason(machine, c.later[machine])
 		}
 	}
 	return true
@@ -67,20 +67,20 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 
 // firstOf lists the machines of the part that go now. A machine that a budget keeps can follow later.
 func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
-	if first := slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !c.later[h].OK() }); len(first) > 0 {
+	if first := slices.DeleteFunc(slices.Clone(p.Machines), func(m *inventory.Machine) bool { return !c.later[m].OK() }); len(first) > 0 {
 		return first
 	}
 	return p.Machines
 }
 
 // reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns what to say of each.
-func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(h *inventory.Machine) engine.Reason {
+func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(machine *inventory.Machine) engine.Reason {
 	owners := c.ownersOf(machines)
 	if owner, ok := c.moves.Allow(owners); !ok {
-		return func(h *inventory.Machine) engine.Reason { return c.ownerMoved(owner, h) }
+		return func(machine *inventory.Machine) engine.Reason { return c.ownerMoved(owner, machine) }
 	}
-	for i, h := range machines {
-		if r := c.reserve(h, m); !r.OK() {
+	for i, machine := range machines {
+		if r := c.reserve(machine, m); !r.OK() {
 			for _, other := range machines[:i] {
 				c.release(other, m, r)
 			}
@@ -97,9 +97,9 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 	m := c.consolidating()
 	stay := func(p provisioning.Group, r engine.Reason) {
 		c.note(p, r)
-		for _, h := range p.Machines {
-			if !slices.Contains(c.nextTurn, h) {
-				c.release(h, m, r)
+		for _, machine := range p.Machines {
+			if !slices.Contains(c.nextTurn, machine) {
+				c.release(machine, m, r)
 			}
 		}
 	}
@@ -126,16 +126,16 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 			all := c.tried.part(wave)
 			for _, part := range c.begin(all, c.withoutNextTurn(all.groups(wave)), m) {
 				why := c.takeVerb(part, m)
-				for _, h := range part.Machines {
-					c.release(h, m, why)
+				for _, machine := range part.Machines {
+					c.release(machine, m, why)
 				}
 			}
 			return
 		}
 	}
-	for _, h := range wave {
-		if !slices.Contains(c.nextTurn, h) {
-			c.release(h, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "what goes with it has to go first"})
+	for _, machine := range wave {
+		if !slices.Contains(c.nextTurn, machine) {
+			c.release(machine, m, engine.Reason{Code: engine.BudgetExhausted, NodePool: machine.Pool(), Have: "what goes with it has to go first"})
 		}
 	}
 }
@@ -143,11 +143,11 @@ func (c *consolidator) execute(wave []*inventory.Machine) {
 // withoutNextTurn removes from the parts the machines whose turn comes later, and the new machines that only pods of theirs are for. The other new
 // machines stay large enough for the pods of all.
 func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisioning.Group {
-	inNextTurn := func(h *inventory.Machine) bool { return slices.Contains(c.nextTurn, h) }
+	inNextTurn := func(m *inventory.Machine) bool { return slices.Contains(c.nextTurn, m) }
 	goesNow := func(id engine.PodID) bool { return !inNextTurn(c.tried.on[id].from) }
 	for i := range parts {
 		p := &parts[i]
-		p.Later = slices.DeleteFunc(slices.Clone(p.Machines), func(h *inventory.Machine) bool { return !inNextTurn(h) })
+		p.Later = slices.DeleteFunc(slices.Clone(p.Machines), func(m *inventory.Machine) bool { return !inNextTurn(m) })
 		p.Machines = slices.DeleteFunc(p.Machines, inNextTurn)
 		all := len(p.Launches)
 		p.Launches = slices.DeleteFunc(p.Launches, func(l engine.Launch) bool { return len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, goesNow) })
@@ -224,14 +224,14 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 // do although they have to run on demand.
 func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engine.Code {
 	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Cache: c.cache}
-	for h := range c.taken {
-		r.Removed[h.Name()] = true
+	for m := range c.taken {
+		r.Removed[m.Name()] = true
 	}
 	for _, p := range parts {
 		r.Launches = append(r.Launches, p.Launches...)
-		for _, h := range p.Machines {
-			r.Removed[h.Name()] = true
-			r.Pods = append(r.Pods, c.moving(h)...)
+		for _, m := range p.Machines {
+			r.Removed[m.Name()] = true
+			r.Pods = append(r.Pods, c.moving(m)...)
 		}
 	}
 	for _, d := range c.plan.Disruptions {
@@ -265,8 +265,8 @@ func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing,
 		return
 	}
 	spot := map[string]bool{}
-	for _, h := range c.p.Machines {
-		spot[h.Name()] = !inventory.RunsOnDemand(h.Labels)
+	for _, m := range c.p.Machines {
+		spot[m.Name()] = !inventory.RunsOnDemand(m.Labels)
 	}
 	for i := range r.Launches {
 		l := &r.Launches[i]

@@ -7,17 +7,17 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-func (d *planner) softlyExpired(h *inventory.Machine) bool {
+func (d *planner) softlyExpired(m *inventory.Machine) bool {
 	// At the end somebody else removes it.
-	return !h.SoftEnd.IsZero() && !d.s.Now.Before(h.SoftEnd) && d.s.Now.Before(kube.ExpiresAt(h.Claim))
+	return !m.SoftEnd.IsZero() && !d.s.Now.Before(m.SoftEnd) && d.s.Now.Before(kube.ExpiresAt(m.Claim))
 }
 
 // expire replaces machines that are near the end of their lives, before they have to go without a replacement.
 func (d *planner) expire() {
 	var candidates []*inventory.Machine
-	for _, h := range d.free() {
-		if d.softlyExpired(h) && d.budgets[h.Pool()].Rules.Pool.Spec.Replicas == nil {
-			candidates = append(candidates, h)
+	for _, m := range d.free() {
+		if d.softlyExpired(m) && d.budgets[m.Pool()].Rules.Pool.Spec.Replicas == nil {
+			candidates = append(candidates, m)
 		}
 	}
 	if len(candidates) == 0 {
@@ -30,9 +30,9 @@ func (d *planner) expire() {
 	})
 }
 
-func (d *planner) expiryRefusal(h *inventory.Machine) engine.Reason {
-	if r := d.halted(h); !r.OK() {
+func (d *planner) expiryRefusal(m *inventory.Machine) engine.Reason {
+	if r := d.halted(m); !r.OK() {
 		return r
 	}
-	return d.held(h)
+	return d.held(m)
 }

@@ -11,36 +11,36 @@ import (
 )
 
 // runsGang says that the machine runs pods of a gang: what moves one of them stops the work of all, which no saving is worth.
-func (d *planner) runsGang(h *inventory.Machine) engine.Reason {
-	return d.gangOn(h, func(*gang.Gang, int) bool { return true })
+func (d *planner) runsGang(m *inventory.Machine) engine.Reason {
+	return d.gangOn(m, func(*gang.Gang, int) bool { return true })
 }
 
 // breaksGang says that a gang would be too few without its pods on the machine and on those that go, or is only moved as a whole.
-func (d *planner) breaksGang(h *inventory.Machine) engine.Reason {
-	return d.gangOn(h, func(g *gang.Gang, pods int) bool { return g.Breaks(d.gangs[g] + pods) })
+func (d *planner) breaksGang(m *inventory.Machine) engine.Reason {
+	return d.gangOn(m, func(g *gang.Gang, pods int) bool { return g.Breaks(d.gangs[g] + pods) })
 }
 
 // gangOn names the first gang with pods on the machine, so many, of which that is true.
-func (d *planner) gangOn(h *inventory.Machine, is func(g *gang.Gang, pods int) bool) engine.Reason {
-	count := d.gangsOn(h)
+func (d *planner) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods int) bool) engine.Reason {
+	count := d.gangsOn(m)
 	if len(count) == 0 {
 		return engine.Reason{}
 	}
 	for _, g := range d.p.Gangs.List {
 		if n := count[g]; n > 0 && is(g, n) {
-			return engine.Reason{Code: engine.GangRuns, NodePool: h.Pool(), Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount())}
+			return engine.Reason{Code: engine.GangRuns, NodePool: m.Pool(), Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount())}
 		}
 	}
 	return engine.Reason{}
 }
 
 // gangsOn counts the pods of gangs on the machine.
-func (d *planner) gangsOn(h *inventory.Machine) map[*gang.Gang]int {
+func (d *planner) gangsOn(m *inventory.Machine) map[*gang.Gang]int {
 	if d.p.Gangs == nil {
 		return nil
 	}
 	count := map[*gang.Gang]int{}
-	for _, pod := range d.moving(h) {
+	for _, pod := range d.moving(m) {
 		if g := d.p.Gangs.Of(pod); g != nil {
 			count[g]++
 		}
@@ -70,8 +70,8 @@ func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool
 }
 
 // loseGangs counts the machine's pods among those that gangs lose; with a negative sign, no longer.
-func (d *planner) loseGangs(h *inventory.Machine, sign int) {
-	for g, n := range d.gangsOn(h) {
+func (d *planner) loseGangs(m *inventory.Machine, sign int) {
+	for g, n := range d.gangsOn(m) {
 		d.gangs[g] += sign * n
 	}
 }

@@ -49,7 +49,7 @@ func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 }
 
 // podsOf tells whether the pods of a machine are the same as before: a hash of them, and how many they are.
-func podsOf(h *inventory.Machine) (hash uint64, count int) { return h.Pods.Hash, h.Pods.Count }
+func podsOf(m *inventory.Machine) (hash uint64, count int) { return m.Pods.Hash, m.Pods.Count }
 
 // changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
 // answers false if all have to be.
@@ -69,14 +69,14 @@ func (c *consolidator) changed() bool {
 	}
 	look := map[string]bool{}
 	freed := false
-	for _, h := range c.sources {
-		before, known := l.Machines[h.Key()]
-		pods, count := podsOf(h)
+	for _, machine := range c.sources {
+		before, known := l.Machines[machine.Key()]
+		pods, count := podsOf(machine)
 		switch {
 		case !known:
-			look[h.Key()] = true
+			look[machine.Key()] = true
 		case before.Pods != pods && count <= before.Count:
-			look[h.Key()], freed = true, true
+			look[machine.Key()], freed = true, true
 		} // with more pods than before they are worth more, and have less room for those of others
 	}
 	if len(look) > mostWasteful && c.opt.LookAgain <= 0 {
@@ -88,11 +88,11 @@ func (c *consolidator) changed() bool {
 			look[key] = look[key] || !hasNoPlace(l.Machines[key].Why.Code)
 		}
 	}
-	c.drop(func(h *inventory.Machine) bool {
-		if m, known := l.Machines[h.Key()]; known && !look[h.Key()] {
-			c.setReason(h, m.Why)
+	c.drop(func(machine *inventory.Machine) bool {
+		if m, known := l.Machines[machine.Key()]; known && !look[machine.Key()] {
+			c.setReason(machine, m.Why)
 		}
-		return !look[h.Key()]
+		return !look[machine.Key()]
 	})
 	return true
 }
@@ -100,22 +100,22 @@ func (c *consolidator) changed() bool {
 // passOver leaves out machines that a pass has found for nothing not longer ago than that, and that have not changed since:
 // where budgets are small, others would wait for ever behind them.
 func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
-	c.drop(func(h *inventory.Machine) bool {
-		m := l.Machines[h.Key()]
-		if pods, count := podsOf(h); m.Failed.IsZero() || c.s.Now.Sub(m.Failed) >= within || m.Pods != pods || m.Count != count {
+	c.drop(func(machine *inventory.Machine) bool {
+		m := l.Machines[machine.Key()]
+		if pods, count := podsOf(machine); m.Failed.IsZero() || c.s.Now.Sub(m.Failed) >= within || m.Pods != pods || m.Count != count {
 			return false
 		}
-		c.setReason(h, m.Why)
-		c.passed = append(c.passed, h)
+		c.setReason(machine, m.Why)
+		c.passed = append(c.passed, machine)
 		return true
 	})
 }
 
 // drop takes away sources.
-func (c *consolidator) drop(gone func(h *inventory.Machine) bool) {
+func (c *consolidator) drop(gone func(m *inventory.Machine) bool) {
 	c.sources = slices.DeleteFunc(c.sources, gone)
-	for i, h := range c.sources {
-		c.index[h.Number] = i
+	for i, m := range c.sources {
+		c.index[m.Number] = i
 	}
 }
 
@@ -128,10 +128,10 @@ func (c *consolidator) noteLook() {
 			At: c.s.Now.Round(0), Pools: hashOfPools(c.s), Offers: offers, LastOffers: offers, Machines: map[string]engine.LookedMachine{},
 			Wasteful: c.mostWasteful(), Worth: map[string]float64{}, Market: map[string]float64{},
 		}
-		for _, h := range c.passed {
-			m := c.looked(h)
-			m.Failed = before.Machines[h.Key()].Failed
-			now.Machines[h.Key()] = m
+		for _, machine := range c.passed {
+			m := c.looked(machine)
+			m.Failed = before.Machines[machine.Key()].Failed
+			now.Machines[machine.Key()] = m
 		}
 		for i, worth := range c.worth {
 			now.Worth[c.problem.Names.Name(i)], now.Market[c.problem.Names.Name(i)] = worth, c.market[i]
@@ -139,21 +139,21 @@ func (c *consolidator) noteLook() {
 		c.passes.Look = now
 	}
 	l := c.passes.Look
-	for _, h := range c.sources {
-		if c.taken[h] || c.why[h].Code == engine.BudgetExhausted || c.why[h].Code == engine.EvictionBlocked {
-			delete(l.Machines, h.Key())
+	for _, machine := range c.sources {
+		if c.taken[machine] || c.why[machine].Code == engine.BudgetExhausted || c.why[machine].Code == engine.EvictionBlocked {
+			delete(l.Machines, machine.Key())
 			continue
 		}
-		m := c.looked(h)
+		m := c.looked(machine)
 		m.Later = c.incremental
-		l.Machines[h.Key()] = m
+		l.Machines[machine.Key()] = m
 	}
 }
 
 // looked is what this pass has found of the machine.
-func (c *consolidator) looked(h *inventory.Machine) engine.LookedMachine {
-	m := engine.LookedMachine{Why: c.why[h]}
-	m.Pods, m.Count = podsOf(h)
+func (c *consolidator) looked(machine *inventory.Machine) engine.LookedMachine {
+	m := engine.LookedMachine{Why: c.why[machine]}
+	m.Pods, m.Count = podsOf(machine)
 	if hasNoPlace(m.Why.Code) || m.Why.Code == engine.CannotMove {
 		m.Failed = c.s.Now.Round(0)
 	}
@@ -169,13 +169,13 @@ func hasNoPlace(code engine.Code) bool {
 func (c *consolidator) mostWasteful() []string {
 	ranked := slices.Clone(c.sources)
 	rate := make(map[*inventory.Machine]float64, len(ranked))
-	for j, h := range ranked {
-		rate[h] = (c.planner.price(h) - c.value(h)) / (c.cost[j] + 1e-9)
+	for j, m := range ranked {
+		rate[m] = (c.planner.price(m) - c.value(m)) / (c.cost[j] + 1e-9)
 	}
 	slices.SortStableFunc(ranked, func(a, b *inventory.Machine) int { return cmp.Compare(rate[b], rate[a]) })
 	var out []string
-	for _, h := range ranked[:min(mostWasteful, len(ranked))] {
-		out = append(out, h.Key())
+	for _, m := range ranked[:min(mostWasteful, len(ranked))] {
+		out = append(out, m.Key())
 	}
 	return out
 }

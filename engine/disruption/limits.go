@@ -17,10 +17,10 @@ import (
 // caps tells the search what may go at a time: of each pool as many nodes as its budgets allow, of each PodDisruptionBudget's
 // pods as many as may be evicted, and half of each owner's an hour. For each cap it returns what to say of a machine that it
 // keeps.
-func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h *inventory.Machine) engine.Reason {
-	var say []func(h *inventory.Machine) engine.Reason
+func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m *inventory.Machine) engine.Reason {
+	var say []func(m *inventory.Machine) engine.Reason
 	index := map[any]int{}
-	cap := func(key any, left int, why func(h *inventory.Machine) engine.Reason) int {
+	cap := func(key any, left int, why func(m *inventory.Machine) engine.Reason) int {
 		i, known := index[key]
 		if !known {
 			i = len(say)
@@ -30,42 +30,42 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(h 
 		}
 		return i
 	}
-	for _, h := range c.sources {
-		b := c.budgets[h.Pool()]
+	for _, m := range c.sources {
+		b := c.budgets[m.Pool()]
 		left := b.Left(v1.Underutilized)
-		uses := []consolidation.Lot{{Of: cap(b, left, func(h *inventory.Machine) engine.Reason {
-			going := slices.DeleteFunc(slices.Clone(c.found), func(other *inventory.Machine) bool { return other.Pool() != h.Pool() })
+		uses := []consolidation.Lot{{Of: cap(b, left, func(m *inventory.Machine) engine.Reason {
+			going := slices.DeleteFunc(slices.Clone(c.found), func(other *inventory.Machine) bool { return other.Pool() != m.Pool() })
 			if r := b.Refusal(v1.Underutilized); !r.OK() || left <= len(going) {
-				return cmp.Or(r, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: "no more node now"})
+				return cmp.Or(r, engine.Reason{Code: engine.BudgetExhausted, NodePool: m.Pool(), Have: "no more node now"})
 			}
-			return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: engine.Plural(left, "node") + " now, and more would go together for cheaper machines"}
+			return engine.Reason{Code: engine.BudgetExhausted, NodePool: m.Pool(), Have: engine.Plural(left, "node") + " now, and more would go together for cheaper machines"}
 		}), N: 1}}
-		needs, _ := c.guards.Needs(c.evictees(h))
+		needs, _ := c.guards.Needs(c.evictees(m))
 		for _, x := range needs {
-			uses = append(uses, consolidation.Lot{Of: cap(x.Guard, x.Left, func(h *inventory.Machine) engine.Reason { return c.guardedBy(x, h) }), N: min(x.N, max(x.Most, 1))})
+			uses = append(uses, consolidation.Lot{Of: cap(x.Guard, x.Left, func(m *inventory.Machine) engine.Reason { return c.guardedBy(x, m) }), N: min(x.N, max(x.Most, 1))})
 		}
-		owners := c.ownersOf([]*inventory.Machine{h})
+		owners := c.ownersOf([]*inventory.Machine{m})
 		for _, owner := range slices.Sorted(maps.Keys(owners)) {
-			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(h *inventory.Machine) engine.Reason { return c.ownerMoved(owner, h) }), N: owners[owner]})
+			uses = append(uses, consolidation.Lot{Of: cap(owner, c.moves.Left(owner), func(m *inventory.Machine) engine.Reason { return c.ownerMoved(owner, m) }), N: owners[owner]})
 		}
-		p.Machines[machineOf[h.Number]].Uses = uses
+		p.Machines[machineOf[m.Number]].Uses = uses
 	}
 	return say
 }
 
 // guardedBy says that the budget keeps pods of the machine, and names the first of them; x.first if it has none and would go with
 // machines that have.
-func (c *consolidator) guardedBy(x budget.GuardNeed, h *inventory.Machine) engine.Reason {
-	needs, _ := c.guards.Needs(c.evictees(h))
+func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engine.Reason {
+	needs, _ := c.guards.Needs(c.evictees(m))
 	if i := slices.IndexFunc(needs, func(own budget.GuardNeed) bool { return own.Guard == x.Guard }); i >= 0 {
 		x = needs[i]
 	}
-	return engine.Reason{Code: engine.EvictionBlocked, NodePool: h.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
+	return engine.Reason{Code: engine.EvictionBlocked, NodePool: m.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
 }
 
 // ownerMoved says that more pods of the owner would move with the machine, or with others that would go together with it, than may.
-func (c *consolidator) ownerMoved(owner string, h *inventory.Machine) engine.Reason {
-	n := c.ownersOf([]*inventory.Machine{h})[owner]
+func (c *consolidator) ownerMoved(owner string, m *inventory.Machine) engine.Reason {
+	n := c.ownersOf([]*inventory.Machine{m})[owner]
 	need := engine.Plural(n, "pod") + " of this node"
 	switch {
 	case n == 0:
@@ -73,5 +73,5 @@ func (c *consolidator) ownerMoved(owner string, h *inventory.Machine) engine.Rea
 	case n <= c.moves.Left(owner):
 		need += ", beside those that go first,"
 	}
-	return engine.Reason{Code: engine.OwnerMoved, NodePool: h.Pool(), Key: owner, Need: need, Have: engine.Plural(c.moves.Left(owner), "more pod")}
+	return engine.Reason{Code: engine.OwnerMoved, NodePool: m.Pool(), Key: owner, Need: need, Have: engine.Plural(c.moves.Left(owner), "more pod")}
 }

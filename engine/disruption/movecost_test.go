@@ -53,16 +53,16 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	s := &engine.Snapshot{Classes: []engine.Class{{InstanceTypes: []engine.InstanceType{{Name: "two", Offerings: []engine.Offering{{Zone: "a", CapacityType: "on-demand", Price: 4.84}}}}}}}
 	machine := func(pool, name, kind string, pods int) *inventory.Machine {
 		labels := map[string]string{v1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}
-		h := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Node: &corev1.Node{}, Claim: &v1.NodeClaim{}, Labels: labels, PoolName: pool}}
-		h.Node.Name, h.Claim.Name = name, name
-		h.Price, _ = inventory.NewPriceBook(s).Price(labels, nil)
-		h.Pods = &inventory.NodePods{}
+		m := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Node: &corev1.Node{}, Claim: &v1.NodeClaim{}, Labels: labels, PoolName: pool}}
+		m.Node.Name, m.Claim.Name = name, name
+		m.Price, _ = inventory.NewPriceBook(s).Price(labels, nil)
+		m.Pods = &inventory.NodePods{}
 		for range pods {
 			pod := &corev1.Pod{}
-			h.Pods.Bound, h.Pods.Infos = append(h.Pods.Bound, pod), append(h.Pods.Infos, &inventory.PodInfo{Pod: pod})
+			m.Pods.Bound, m.Pods.Infos = append(m.Pods.Bound, pod), append(m.Pods.Infos, &inventory.PodInfo{Pod: pod})
 		}
-		h.Bound = h.Pods.Bound
-		return h
+		m.Bound = m.Pods.Bound
+		return m
 	}
 	for name, policy := range map[string]v1.ConsolidationPolicy{"even": v1.Balanced, "other": v1.Balanced, "free": v1.WhenEmptyOrUnderutilized} {
 		pool := &v1.NodePool{}

@@ -16,17 +16,17 @@ const mostNext = 10
 // if nothing more is put on them.
 func (d *planner) next() []string {
 	var waiting []*inventory.Machine
-	for h, r := range d.why {
-		if r.Code == engine.BudgetExhausted && !d.taken[h] && h.Node != nil {
-			waiting = append(waiting, h)
+	for m, r := range d.why {
+		if r.Code == engine.BudgetExhausted && !d.taken[m] && m.Node != nil {
+			waiting = append(waiting, m)
 		}
 	}
 	slices.SortFunc(waiting, func(a, b *inventory.Machine) int {
 		return cmp.Or(cmp.Compare(len(d.moving(a)), len(d.moving(b))), provisioning.CompareNames(a, b))
 	})
 	var names []string
-	for _, h := range waiting[:min(mostNext, len(waiting))] {
-		names = append(names, h.Node.Name)
+	for _, m := range waiting[:min(mostNext, len(waiting))] {
+		names = append(names, m.Node.Name)
 	}
 	return names
 }

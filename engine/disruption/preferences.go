@@ -23,8 +23,8 @@ func prefers(class packing.Class) bool { return class.Levels[len(class.Levels)-1
 // unless the search lets pods give up their preferences. Preferences that are not met today count too.
 func (c *consolidator) missed(machines []*inventory.Machine) float64 {
 	sum := 0.0
-	for _, h := range machines {
-		sum += c.misses[h.Number]
+	for _, m := range machines {
+		sum += c.misses[m.Number]
 	}
 	return sum
 }
@@ -47,9 +47,9 @@ func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
 	p, machineOf, listed := free.numbers(false)
 	free.readClasses(p, machineOf, listed)
 	for _, i := range consolidation.Search(p).Gone {
-		for _, h := range c.sources {
-			if machineOf[h.Number] == i {
-				out[h] = true
+		for _, m := range c.sources {
+			if machineOf[m.Number] == i {
+				out[m] = true
 			}
 		}
 	}
@@ -57,9 +57,9 @@ func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
 }
 
 // preferencesOf names the preferences of the machine's pods, as the end of a sentence about a place; "" for none.
-func (c *consolidator) preferencesOf(h *inventory.Machine) string {
+func (c *consolidator) preferencesOf(m *inventory.Machine) string {
 	var names []string
-	for _, pod := range c.moving(h) {
+	for _, pod := range c.moving(m) {
 		for _, s := range c.p.Constraints.Of(pod).Soft {
 			if name := s.Name(); !slices.Contains(names, name) {
 				names = append(names, name)

@@ -49,9 +49,9 @@ func (d *planner) repair() {
 	r.readPatterns()
 	r.examine()
 	var candidates []*inventory.Machine
-	for h, f := range r.faults {
+	for m, f := range r.faults {
 		if f.policy != nil {
-			candidates = append(candidates, h)
+			candidates = append(candidates, m)
 		}
 	}
 	slices.SortFunc(candidates, func(a, b *inventory.Machine) int {
@@ -94,38 +94,38 @@ func (r *repairer) readPatterns() {
 
 // examine looks at every node with the label of a pool whose class says what broken means.
 func (r *repairer) examine() {
-	for _, h := range r.d.p.Machines {
-		b := r.d.budgets[h.Pool()]
-		if h.Node == nil || b == nil {
+	for _, m := range r.d.p.Machines {
+		b := r.d.budgets[m.Pool()]
+		if m.Node == nil || b == nil {
 			continue
 		}
 		class := kube.FindClass(r.d.s, b.Rules.Pool.Spec.Template.Spec.NodeClassRef)
 		if class == nil || len(class.Repairs) == 0 {
 			continue
 		}
-		r.all[h.Pool()]++
-		f, sick := r.fault(h, class.Repairs)
+		r.all[m.Pool()]++
+		f, sick := r.fault(m, class.Repairs)
 		if sick {
-			r.sick[h.Pool()]++
+			r.sick[m.Pool()]++
 		}
-		if h.Claim != nil && sick {
-			r.faults[h] = f
+		if m.Claim != nil && sick {
+			r.faults[m] = f
 		}
 	}
 }
 
 // fault brings together what the policies say of the node's conditions.
-func (r *repairer) fault(h *inventory.Machine, policies []engine.RepairPolicy) (f *fault, sick bool) {
+func (r *repairer) fault(m *inventory.Machine, policies []engine.RepairPolicy) (f *fault, sick bool) {
 	f = &fault{}
 	ranks := priorityRanks(policies)
 	var due []*engine.RepairPolicy
 	begun := map[*engine.RepairPolicy]time.Time{}
-	for i := range h.Node.Status.Conditions {
-		c := &h.Node.Status.Conditions[i]
+	for i := range m.Node.Status.Conditions {
+		c := &m.Node.Status.Conditions[i]
 		applying := r.applying(c, policies)
 		sick = sick || len(applying) > 0
 		for _, p := range applying {
-			if at := r.counted(h, c).Add(p.Toleration); !r.d.s.Now.Before(at) {
+			if at := r.counted(m, c).Add(p.Toleration); !r.d.s.Now.Before(at) {
 				due, begun[p] = append(due, p), at
 			}
 		}
@@ -172,13 +172,13 @@ func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPol
 
 // counted is when the condition's toleration began: with the condition, even if that is older than the node, which may have been
 // registered anew; with the node if the condition does not say. A node that was rebooted gets all of it.
-func (r *repairer) counted(h *inventory.Machine, c *corev1.NodeCondition) time.Time {
+func (r *repairer) counted(m *inventory.Machine, c *corev1.NodeCondition) time.Time {
 	at := c.LastTransitionTime.Time
 	if at.IsZero() {
-		at = h.Node.CreationTimestamp.Time
+		at = m.Node.CreationTimestamp.Time
 	}
-	if h.Claim != nil && !h.IsRebooting() {
-		at = kube.Latest(at, kube.TrueSince(h.Claim, v1.ConditionRebooting))
+	if m.Claim != nil && !m.IsRebooting() {
+		at = kube.Latest(at, kube.TrueSince(m.Claim, v1.ConditionRebooting))
 	}
 	return at
 }
@@ -203,38 +203,38 @@ func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 func (r *repairer) execute(candidates []*inventory.Machine) {
 	m := method{
 		reason: v1.Unhealthy, refusal: r.refusal,
-		trial:       trialOptions{held: true, closed: func(h *inventory.Machine) bool { return r.faults[h] != nil || r.d.goesSoon(h) }},
+		trial:       trialOptions{held: true, closed: func(machine *inventory.Machine) bool { return r.faults[machine] != nil || r.d.goesSoon(machine) }},
 		heeds:       func(*inventory.Machine) bool { return false },
 		drainWithin: r.drainWithin,
 	}
 	var now, pools, static []*inventory.Machine
-	for _, h := range candidates {
-		switch refused := r.refusal(h); {
+	for _, machine := range candidates {
+		switch refused := r.refusal(machine); {
 		case !refused.OK():
-			r.d.setReason(h, refused)
-		case r.faults[h].grace == 0 || !h.IsInitialized() || !r.d.halted(h).OK():
-			now = append(now, h)
-		case r.d.budgets[h.Pool()].Rules.Pool.Spec.Replicas != nil:
-			static = append(static, h)
+			r.d.setReason(machine, refused)
+		case r.faults[machine].grace == 0 || !machine.IsInitialized() || !r.d.halted(machine).OK():
+			now = append(now, machine)
+		case r.d.budgets[machine.Pool()].Rules.Pool.Spec.Replicas != nil:
+			static = append(static, machine)
 		default:
-			pools = append(pools, h)
+			pools = append(pools, machine)
 		}
 	}
 	r.remove(now, m)
 	r.d.replaceStatic(static, m)
 	r.d.execute(pools, m)
-	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(h *inventory.Machine) bool { // nothing can be started in their place
-		return r.d.taken[h] || r.d.why[h].Code == engine.BudgetExhausted
+	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(machine *inventory.Machine) bool { // nothing can be started in their place
+		return r.d.taken[machine] || r.d.why[machine].Code == engine.BudgetExhausted
 	}), m)
 }
 
 // remove removes machines without waiting for anything. What their pods need is started as for those of any machine that is
 // leaving.
 func (r *repairer) remove(hosts []*inventory.Machine, m method) {
-	hosts = slices.DeleteFunc(hosts, func(h *inventory.Machine) bool {
-		refused := r.spend(h)
+	hosts = slices.DeleteFunc(hosts, func(machine *inventory.Machine) bool {
+		refused := r.spend(machine)
 		if !refused.OK() {
-			r.d.setReason(h, refused)
+			r.d.setReason(machine, refused)
 		}
 		return !refused.OK()
 	})
@@ -245,8 +245,8 @@ func (r *repairer) remove(hosts []*inventory.Machine, m method) {
 	launches := t.plan.Launches
 	t.plan.Launches = nil
 	parts := make([]provisioning.Group, len(hosts))
-	for i, h := range hosts {
-		parts[i].Machines = []*inventory.Machine{h}
+	for i, machine := range hosts {
+		parts[i].Machines = []*inventory.Machine{machine}
 	}
 	t.fill(parts)
 	first := len(r.d.plan.Disruptions)
@@ -254,7 +254,7 @@ func (r *repairer) remove(hosts []*inventory.Machine, m method) {
 		r.d.add(p, m)
 	}
 	for _, l := range launches {
-		if i := slices.IndexFunc(hosts, func(h *inventory.Machine) bool { return h == t.leaves(l.Pods[0]) }); i >= 0 {
+		if i := slices.IndexFunc(hosts, func(machine *inventory.Machine) bool { return machine == t.leaves(l.Pods[0]) }); i >= 0 {
 			r.d.plan.Disruptions[first+i].SavingPerHour -= l.Price
 		}
 	}
@@ -262,11 +262,11 @@ func (r *repairer) remove(hosts []*inventory.Machine, m method) {
 }
 
 // spend takes the machine's place in the budgets that are about repairs. One that was never ready needs none and uses none.
-func (r *repairer) spend(h *inventory.Machine) engine.Reason {
-	if !h.IsInitialized() {
+func (r *repairer) spend(m *inventory.Machine) engine.Reason {
+	if !m.IsInitialized() {
 		return engine.Reason{}
 	}
-	b := r.d.budgets[h.Pool()]
+	b := r.d.budgets[m.Pool()]
 	if refused := b.WayRefusal(v1.Unhealthy, false, 1); !refused.OK() {
 		return refused
 	}
@@ -279,25 +279,25 @@ func (r *repairer) spend(h *inventory.Machine) engine.Reason {
 
 // refusal says why the broken machine is not repaired now. What protects a node or its pods from being disrupted does not
 // protect a broken one.
-func (r *repairer) refusal(h *inventory.Machine) engine.Reason {
-	pool := h.Pool()
-	switch mark, _ := inventory.MarkOf(h.Claim); {
-	case h.IsRebooting():
+func (r *repairer) refusal(m *inventory.Machine) engine.Reason {
+	pool := m.Pool()
+	switch mark, _ := inventory.MarkOf(m.Claim); {
+	case m.IsRebooting():
 		return engine.Reason{Code: engine.Rebooting, NodePool: pool}
-	case h.Leaving:
+	case m.Leaving:
 		return engine.Reason{Code: engine.AlreadyLeaving, NodePool: pool}
-	case !h.IsRegistered():
+	case !m.IsRegistered():
 		return engine.Reason{Code: engine.NotInitialized, NodePool: pool}
 	case mark.Reason == v1.Unhealthy:
 		return engine.Reason{Code: engine.BeingReplaced, NodePool: pool}
 	}
-	if refused := r.d.ineligibleByPool(h); !refused.OK() {
+	if refused := r.d.ineligibleByPool(m); !refused.OK() {
 		return refused
 	}
-	if h.Node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
+	if m.Node.Annotations[v1.DoNotRepairAnnotationKey] == "true" {
 		return engine.Reason{Code: engine.DoNotRepair, NodePool: pool}
 	}
-	if class := kube.FindClass(r.d.s, h.Claim.Spec.NodeClassRef); class != nil && slices.Contains(class.Tended, h.Claim.Name) {
+	if class := kube.FindClass(r.d.s, m.Claim.Spec.NodeClassRef); class != nil && slices.Contains(class.Tended, m.Claim.Name) {
 		return engine.Reason{Code: engine.RepairedElsewhere, NodePool: pool}
 	}
 	if most := (mostUnhealthy*r.all[pool] + 99) / 100; r.sick[pool] > most {
@@ -307,10 +307,10 @@ func (r *repairer) refusal(h *inventory.Machine) engine.Reason {
 }
 
 // drainWithin is how long the drain may take: what the policies or the claim set, whichever is less.
-func (r *repairer) drainWithin(h *inventory.Machine) *time.Duration {
-	within := r.faults[h].grace
-	if hasDeadline(h) {
-		within = min(within, h.Claim.Spec.TerminationGracePeriod.Duration)
+func (r *repairer) drainWithin(m *inventory.Machine) *time.Duration {
+	within := r.faults[m].grace
+	if hasDeadline(m) {
+		within = min(within, m.Claim.Spec.TerminationGracePeriod.Duration)
 	}
 	return &within
 }

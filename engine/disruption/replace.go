@@ -41,14 +41,14 @@ func (d *planner) execute(candidates []*inventory.Machine, m method) {
 	trials := 0
 	for len(candidates) > 0 && trials < mostTrials && !d.opt.Stopped() {
 		var chosen, rest []*inventory.Machine
-		for _, h := range candidates {
-			if r := d.reserve(h, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked || r.Code == engine.GangRuns {
-				d.setReason(h, r)
-				rest = append(rest, h)
+		for _, machine := range candidates {
+			if r := d.reserve(machine, m); r.Code == engine.BudgetExhausted || r.Code == engine.EvictionBlocked || r.Code == engine.GangRuns {
+				d.setReason(machine, r)
+				rest = append(rest, machine)
 			} else if !r.OK() {
-				d.setReason(h, r)
+				d.setReason(machine, r)
 			} else {
-				chosen = append(chosen, h)
+				chosen = append(chosen, machine)
 			}
 		}
 		if len(chosen) == 0 {
@@ -62,41 +62,43 @@ func (d *planner) execute(candidates []*inventory.Machine, m method) {
 }
 
 // reserve takes the machine's place in all budgets, if there is one.
-func (d *planner) reserve(h *inventory.Machine, m method) engine.Reason {
-	if r := m.refusal(h); !r.OK() {
+func (d *planner) reserve(machine *inventory.Machine, m method) engine.Reason {
+	if r := m.refusal(machine); !r.OK() {
 		return r
 	}
-	if m.heeds(h) {
-		if r := d.guards.Allow(d.evictees(h)); !r.OK() {
-			r.NodePool = h.Pool()
+	if m.heeds(machine) {
+		if r := d.guards.Allow(d.evictees(machine)); !r.OK() {
+			r.NodePool = machine.Pool()
 			return r
 		}
 	}
-	if !m.isUnbound(h) {
-		if r := d.budgets[h.Pool()].Take(m.reason); !r.OK() {
+	if !m.isUnbound(machine) {
+		if r := d.budgets[machine.Pool()].Take(m.reason); !r.OK() {
 			return r
 		}
 	}
-	if m.heeds(h) {
-		d.guards.Use(d.evictees(h), 1)
+	if m.heeds(machine) {
+		d.guards.Use(d.evictees(machine), 1)
 	}
-	d.loseGangs(h, 1)
+	d.loseGangs(machine, 1)
 	return engine.Reason{}
 }
 
 // release frees what reserve took for a machine that stays.
-func (d *planner) release(h *inventory.Machine, m method, r engine.Reason) {
-	d.setReason(h, r)
-	if !m.isUnbound(h) {
-		d.budgets[h.Pool()].Release()
+func (d *planner) release(machine *inventory.Machine, m method, r engine.Reason) {
+	d.setReason(machine, r)
+	if !m.isUnbound(machine) {
+		d.budgets[machine.Pool()].Release()
 	}
-	if m.heeds(h) {
-		d.guards.Use(d.evictees(h), -1)
+	if m.heeds(machine) {
+		d.guards.Use(d.evictees(machine), -1)
 	}
-	d.loseGangs(h, -1)
+	d.loseGangs(machine, -1)
 }
 
-func (m *method) isUnbound(h *inventory.Machine) bool { return m.unbound != nil && m.unbound(h) }
+func (m *method) isUnbound(machine *inventory.Machine) bool {
+	return m.unbound != nil && m.unbound(machine)
+}
 
 // settle plans the removal of the chosen machines in one trial, and begins what it can of it. It returns how many stay.
 func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (stayed int) {
@@ -115,32 +117,32 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 				if *trials >= mostTrials {
 					half = nil
 				}
-				for _, h := range part.Machines[len(half):] {
-					d.release(h, m, why)
+				for _, machine := range part.Machines[len(half):] {
+					d.release(machine, m, why)
 				}
 				stayed += len(part.Machines) - len(half) + d.settle(half, m, trials)
 			}
 			return stayed
 		}
 		var fine []*inventory.Machine
-		for _, h := range chosen {
-			if stranded[h].OK() {
-				fine = append(fine, h)
+		for _, machine := range chosen {
+			if stranded[machine].OK() {
+				fine = append(fine, machine)
 			}
 		}
 		if len(fine) == 0 && len(chosen) > 1 && *trials < mostTrials {
 			// Together they take away from one another what each could have: try fewer.
 			half := (len(chosen) + 1) / 2
-			for _, h := range chosen[half:] {
-				d.release(h, m, stranded[h])
+			for _, machine := range chosen[half:] {
+				d.release(machine, m, stranded[machine])
 			}
 			stayed += len(chosen) - half
 			chosen = chosen[:half]
 			continue
 		}
-		for _, h := range chosen {
-			if r := stranded[h]; !r.OK() {
-				d.release(h, m, r)
+		for _, machine := range chosen {
+			if r := stranded[machine]; !r.OK() {
+				d.release(machine, m, r)
 				stayed++
 			}
 		}
@@ -182,11 +184,11 @@ func (t *tried) moved() map[*corev1.Pod]string {
 func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 	replacing := len(p.Launches) > 0
 	count := map[string]int{}
-	for _, h := range p.Machines {
-		count[h.Pool()]++
+	for _, machine := range p.Machines {
+		count[machine.Pool()]++
 	}
-	for _, h := range p.Machines {
-		if r := d.budgets[h.Pool()].WayRefusal(m.reason, replacing, count[h.Pool()]); !r.OK() {
+	for _, machine := range p.Machines {
+		if r := d.budgets[machine.Pool()].WayRefusal(m.reason, replacing, count[machine.Pool()]); !r.OK() {
 			return r
 		}
 	}
@@ -199,19 +201,19 @@ func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 // add begins the disruption of machines.
 func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: slices.Clone(p.Moves)}
-	for _, h := range p.Machines {
-		x.Nodes, x.Claims = append(x.Nodes, h.Node.Name), append(x.Claims, h.Claim.Name)
-		x.SavingPerHour += d.price(h)
-		d.taken[h] = true
+	for _, machine := range p.Machines {
+		x.Nodes, x.Claims = append(x.Nodes, machine.Node.Name), append(x.Claims, machine.Claim.Name)
+		x.SavingPerHour += d.price(machine)
+		d.taken[machine] = true
 		if m.drainWithin != nil {
-			x.DrainWithin = shorter(x.DrainWithin, m.drainWithin(h))
+			x.DrainWithin = shorter(x.DrainWithin, m.drainWithin(machine))
 		}
 	}
 	if m.reason == v1.Underutilized {
 		x.OwnersMoved = d.ownersOf(p.Machines)
 	}
-	for _, h := range p.Later {
-		x.NodesLater = append(x.NodesLater, h.Node.Name)
+	for _, machine := range p.Later {
+		x.NodesLater = append(x.NodesLater, machine.Node.Name)
 	}
 	d.holdBack(&x, p, m)
 	names := map[string]string{} // each trial has numbered its launches from one
@@ -236,11 +238,11 @@ func (d *planner) holdBack(x *engine.Disruption, p provisioning.Group, m method)
 	for _, id := range p.Pods {
 		moves[id] = true
 	}
-	for _, h := range p.Machines {
-		if period := h.Claim.Spec.TerminationGracePeriod; period != nil {
+	for _, machine := range p.Machines {
+		if period := machine.Claim.Spec.TerminationGracePeriod; period != nil {
 			within = shorter(within, &period.Duration)
 		}
-		for _, pod := range d.moving(h) {
+		for _, pod := range d.moving(machine) {
 			if id := kube.PodID(pod); !moves[id] {
 				x.Held = append(x.Held, id)
 			}
@@ -270,14 +272,14 @@ func shorter(a, b *time.Duration) *time.Duration {
 // remember keeps in mind where the pods of machines that go will run, for the methods that come after.
 func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string) {
 	byName := map[string]*inventory.Machine{}
-	for _, h := range d.p.Machines {
-		byName[h.Name()] = h
+	for _, m := range d.p.Machines {
+		byName[m.Name()] = m
 	}
-	for _, h := range gone {
-		if !d.taken[h] {
+	for _, m := range gone {
+		if !d.taken[m] {
 			continue
 		}
-		for _, pod := range h.Bound {
+		for _, pod := range m.Bound {
 			if to := byName[on[pod]]; to != nil {
 				d.assigned[pod] = to.Number
 				d.receives(to, pod)
@@ -290,9 +292,9 @@ func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string)
 }
 
 // receives says that the pod is going to run on the machine.
-func (d *planner) receives(h *inventory.Machine, pod *corev1.Pod) {
-	if d.expected[h] == nil {
-		d.expected[h] = pod
+func (d *planner) receives(m *inventory.Machine, pod *corev1.Pod) {
+	if d.expected[m] == nil {
+		d.expected[m] = pod
 	}
 }
 

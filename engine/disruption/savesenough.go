@@ -13,24 +13,24 @@ import (
 
 // judgePart says why the machines of a part do not go.
 func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) engine.Reason {
-	for _, h := range p.Machines {
-		if r := stranded[h]; !r.OK() {
+	for _, m := range p.Machines {
+		if r := stranded[m]; !r.OK() {
 			return r
 		}
 	}
 	price, spot, cost := 0.0, 0.0, 0.0
-	for _, h := range p.Machines {
-		price += c.planner.price(h)
-		if len(p.Launches) > 0 && h.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
-			spot += c.planner.price(h)
+	for _, m := range p.Machines {
+		price += c.planner.price(m)
+		if len(p.Launches) > 0 && m.Labels[v1.CapacityTypeLabelKey] == v1.CapacityTypeSpot {
+			spot += c.planner.price(m)
 		}
-		cost += c.cost[c.index[h.Number]]
+		cost += c.cost[c.index[m.Number]]
 	}
 	worst := 0.0
 	for i := range p.Launches {
 		worst += p.Launches[i].Worst()
 	}
-	h := p.Machines[0]
+	m := p.Machines[0]
 	moving := cost / usualPayback.Hours()
 	if len(p.Launches) > 0 {
 		moving *= strictness
@@ -41,7 +41,7 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 	missed := c.missed(p.Machines)
 	if saving-moving-missed < least {
 		r := engine.Reason{
-			Code: engine.SavesTooLittle, NodePool: h.Pool(), Need: dollars(moving + missed + least), Have: dollars(max(saving, 0)),
+			Code: engine.SavesTooLittle, NodePool: m.Pool(), Need: dollars(moving + missed + least), Have: dollars(max(saving, 0)),
 			Key: replacementWord(p),
 		}
 		if missed > 0 {
@@ -63,10 +63,10 @@ func (c *consolidator) kept(p provisioning.Group) float64 {
 	}
 	sum, counted := 0.0, map[*inventory.Machine]bool{}
 	for _, from := range p.Machines {
-		for _, h := range c.tried.onto[from] {
-			if !counted[h] {
-				counted[h] = true
-				sum += c.planner.price(h)
+		for _, m := range c.tried.onto[from] {
+			if !counted[m] {
+				counted[m] = true
+				sum += c.planner.price(m)
 			}
 		}
 	}
@@ -76,9 +76,9 @@ func (c *consolidator) kept(p provisioning.Group) float64 {
 // ontoIdle lists, for each machine of the last trial, those that its pods move to and that are empty and wait for their time to go.
 func (c *consolidator) ontoIdle() map[*inventory.Machine][]*inventory.Machine {
 	idle := map[string]*inventory.Machine{}
-	for _, h := range c.free() {
-		if len(c.moving(h)) == 0 && c.emptyRefusal(h).Code == engine.ConsolidateAfter {
-			idle[h.Name()] = h
+	for _, m := range c.free() {
+		if len(c.moving(m)) == 0 && c.emptyRefusal(m).Code == engine.ConsolidateAfter {
+			idle[m.Name()] = m
 		}
 	}
 	out := map[*inventory.Machine][]*inventory.Machine{}
@@ -86,9 +86,9 @@ func (c *consolidator) ontoIdle() map[*inventory.Machine][]*inventory.Machine {
 		return out
 	}
 	for _, to := range c.tried.plan.Placements {
-		if h := idle[to.Node]; h != nil {
+		if m := idle[to.Node]; m != nil {
 			from := c.tried.on[to.Pod].from
-			out[from] = append(out[from], h)
+			out[from] = append(out[from], m)
 		}
 	}
 	return out
@@ -111,26 +111,26 @@ func replacementWord(p provisioning.Group) string {
 // better is the part without the machine that gains least.
 func (c *consolidator) better(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) []*inventory.Machine {
 	var fine []*inventory.Machine
-	for _, h := range p.Machines {
-		if r := stranded[h]; r.OK() {
-			fine = append(fine, h)
+	for _, m := range p.Machines {
+		if r := stranded[m]; r.OK() {
+			fine = append(fine, m)
 		}
 	}
 	if len(fine) < len(p.Machines) {
 		return fine
 	}
-	gain := func(h *inventory.Machine) float64 {
-		return c.planner.price(h) - c.value(h) - strictness*c.cost[c.index[h.Number]]/usualPayback.Hours()
+	gain := func(m *inventory.Machine) float64 {
+		return c.planner.price(m) - c.value(m) - strictness*c.cost[c.index[m.Number]]/usualPayback.Hours()
 	}
 	slices.SortStableFunc(fine, func(a, b *inventory.Machine) int { return cmp.Compare(gain(b), gain(a)) })
 	return fine[:len(fine)-max(1, len(fine)/4)]
 }
 
 // value is what the pods of the machine are worth, in USD per hour.
-func (c *consolidator) value(h *inventory.Machine) float64 {
+func (c *consolidator) value(m *inventory.Machine) float64 {
 	sum := 0.0
-	for _, f := range c.movers(h) {
-		sum += c.worthOf(c.cache.RequestsFor(f), c.worth)
+	for _, info := range c.movers(m) {
+		sum += c.worthOf(c.cache.RequestsFor(info), c.worth)
 	}
 	return sum
 }
@@ -145,8 +145,8 @@ const mostForSpread = 0.02
 
 // spotRefusal keeps spot machines from being replaced by spot machines, unless that is asked for and there is a choice.
 func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
-	for _, h := range p.Machines {
-		if h.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot {
+	for _, m := range p.Machines {
+		if m.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot {
 			return engine.Reason{}
 		}
 	}

@@ -27,17 +27,17 @@ const (
 // hour, and the bill would stay high for as long. Pods that are moved leave nodes that go themselves, which do not count.
 func (d *planner) scaledDownLately() map[string]engine.Reason {
 	nodes, busy := map[string]int{}, map[string]int{}
-	for _, h := range d.p.Machines {
-		if h.Node == nil || h.Claim == nil || h.Leaving || d.budgets[h.Pool()] == nil {
+	for _, m := range d.p.Machines {
+		if m.Node == nil || m.Claim == nil || m.Leaving || d.budgets[m.Pool()] == nil {
 			continue
 		}
-		nodes[h.Pool()]++
-		a := d.p.Pods.ActivityOn(h.Node.Name)
-		if last := h.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // nobody is there who came then
+		nodes[m.Pool()]++
+		a := d.p.Pods.ActivityOn(m.Node.Name)
+		if last := m.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // nobody is there who came then
 			a.Left = kube.Latest(a.Left, last)
 		}
-		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[h.Pool()].Rules.Pool) {
-			busy[h.Pool()]++
+		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[m.Pool()].Rules.Pool) {
+			busy[m.Pool()]++
 		}
 	}
 	maps.DeleteFunc(d.passes.ScaledDown, func(name string, _ time.Time) bool { return d.budgets[name] == nil })

@@ -64,10 +64,10 @@ func newResizer(s *engine.Snapshot, opt engine.Options) *resizer {
 	pods := (*inventory.Cache)(nil).Take(s, 1)
 	all := inventory.MachinesOf(s, pods)
 	x.usage = limits.NewUsage(s, pods, all)
-	for _, h := range all {
-		if h.Claim != nil {
-			pool := h.Claim.Labels[v1.NodePoolLabelKey]
-			x.machines[pool] = append(x.machines[pool], h)
+	for _, m := range all {
+		if m.Claim != nil {
+			pool := m.Claim.Labels[v1.NodePoolLabelKey]
+			x.machines[pool] = append(x.machines[pool], m)
 		}
 	}
 	return x
@@ -77,12 +77,12 @@ func (x *resizer) resize(pool *v1.NodePool) Resizing {
 	r := Resizing{NodePool: pool.Name}
 	var stay []*inventory.Machine
 	coming := 0
-	for _, h := range x.machines[pool.Name] {
-		if h.Leaving {
+	for _, m := range x.machines[pool.Name] {
+		if m.Leaving {
 			continue
 		}
-		stay = append(stay, h)
-		if h.Replaces {
+		stay = append(stay, m)
+		if m.Replaces {
 			coming++
 		}
 	}
@@ -117,8 +117,8 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 		return
 	}
 	seen := []string{string(pool.UID)}
-	for _, h := range x.machines[pool.Name] {
-		seen = append(seen, string(h.Claim.UID))
+	for _, m := range x.machines[pool.Name] {
+		seen = append(seen, string(m.Claim.UID))
 	}
 	slices.Sort(seen)
 	for i := range n {
@@ -144,12 +144,12 @@ func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 		cost float64
 	}
 	list := make([]ranked, 0, len(hosts))
-	for _, h := range hosts {
-		r := ranked{h: h, good: 1}
-		if isDrifted(h) {
+	for _, m := range hosts {
+		r := ranked{h: m, good: 1}
+		if isDrifted(m) {
 			r.good = 0
 		}
-		r.tier, r.cost = x.scaleDownCost(h)
+		r.tier, r.cost = x.scaleDownCost(m)
 		list = append(list, r)
 	}
 	slices.SortFunc(list, func(a, b ranked) int {
@@ -162,19 +162,19 @@ func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 	return out
 }
 
-func (x *resizer) scaleDownCost(h *inventory.Machine) (tier int, cost float64) {
+func (x *resizer) scaleDownCost(m *inventory.Machine) (tier int, cost float64) {
 	moving := false
-	protected := kube.IsProtected(h.Node)
-	for _, p := range h.Bound {
+	protected := kube.IsProtected(m.Node)
+	for _, p := range m.Bound {
 		protected = protected || kube.ProtectionOf(p, x.s.Now).Active
 		moving = moving || kube.IsReschedulable(p)
 		cost += kube.EvictionCost(p)
 	}
-	cost *= h.LifetimeLeft(x.s)
+	cost *= m.LifetimeLeft(x.s)
 	switch {
-	case h.Ordered || h.Replaces:
+	case m.Ordered || m.Replaces:
 		return 4, cost
-	case h.Claim.Status.ProviderID == "":
+	case m.Claim.Status.ProviderID == "":
 		return 0, 0
 	case protected:
 		return 3, cost

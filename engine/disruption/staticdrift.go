@@ -14,13 +14,13 @@ import (
 // driftStatic replaces machines of static pools that have drifted or are old, one for one.
 func (d *planner) driftStatic() {
 	var drifted, expired []*inventory.Machine
-	for _, h := range d.free() {
+	for _, m := range d.free() {
 		switch {
-		case d.budgets[h.Pool()].Rules.Pool.Spec.Replicas == nil:
-		case isDrifted(h):
-			drifted = append(drifted, h)
-		case d.softlyExpired(h):
-			expired = append(expired, h)
+		case d.budgets[m.Pool()].Rules.Pool.Spec.Replicas == nil:
+		case isDrifted(m):
+			drifted = append(drifted, m)
+		case d.softlyExpired(m):
+			expired = append(expired, m)
 		}
 	}
 	byAge := func(a, b *inventory.Machine) int {
@@ -28,7 +28,7 @@ func (d *planner) driftStatic() {
 	}
 	d.emptiesFirst(drifted, byAge)
 	d.replaceStatic(drifted, method{
-		reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(h *inventory.Machine) bool { return !hasDeadline(h) }, terminatesFirst: d.opt.TerminateFirstDrift,
+		reason: v1.Drifted, refusal: d.driftRefusal, heeds: func(m *inventory.Machine) bool { return !hasDeadline(m) }, terminatesFirst: d.opt.TerminateFirstDrift,
 	})
 	d.emptiesFirst(expired, func(a, b *inventory.Machine) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
 	d.replaceStatic(expired, method{reason: v1.Expired, refusal: d.expiryRefusal, heeds: func(*inventory.Machine) bool { return true }})
@@ -37,27 +37,27 @@ func (d *planner) driftStatic() {
 // replaceStatic gives each machine one replacement from its pool's template. Where its pods go is their own affair: the pool has
 // as many machines after as before.
 func (d *planner) replaceStatic(hosts []*inventory.Machine, m method) {
-	for _, h := range hosts {
-		launch, r := d.staticReplacement(h, m)
-		if m.terminatesFirst && d.staticTerminatesFirst(h, m, r) {
+	for _, machine := range hosts {
+		launch, r := d.staticReplacement(machine, m)
+		if m.terminatesFirst && d.staticTerminatesFirst(machine, m, r) {
 			continue
 		}
 		if !r.OK() {
-			d.setReason(h, r)
+			d.setReason(machine, r)
 			continue
 		}
-		d.replaced[h.Pool()]++
-		d.add(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{launch}, Pods: d.movingIDs(h)}, m)
+		d.replaced[machine.Pool()]++
+		d.add(provisioning.Group{Machines: []*inventory.Machine{machine}, Launches: []engine.Launch{launch}, Pods: d.movingIDs(machine)}, m)
 	}
 }
 
 // staticReplacement takes the machine's place in all budgets and limits; it says why not if it cannot be replaced now.
-func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Launch, engine.Reason) {
-	pool := d.budgets[h.Pool()].Rules.Pool
+func (d *planner) staticReplacement(machine *inventory.Machine, m method) (engine.Launch, engine.Reason) {
+	pool := d.budgets[machine.Pool()].Rules.Pool
 	if r := d.staticRoom(pool); !r.OK() {
 		return engine.Launch{}, r
 	}
-	if r := d.reserve(h, m); !r.OK() {
+	if r := d.reserve(machine, m); !r.OK() {
 		return engine.Launch{}, r
 	}
 	stamp := d.stampOf(pool)
@@ -69,10 +69,10 @@ func (d *planner) staticReplacement(h *inventory.Machine, m method) (engine.Laun
 		r = d.usage.Take(stamp.launch, pool) // as it will be counted again at the moment of acting
 	}
 	if r.OK() {
-		r = d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{h}, Launches: []engine.Launch{stamp.launch}}, m)
+		r = d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{machine}, Launches: []engine.Launch{stamp.launch}}, m)
 	}
 	if !r.OK() {
-		d.release(h, m, r)
+		d.release(machine, m, r)
 	}
 	return stamp.launch, r
 }
@@ -96,12 +96,12 @@ type stamp struct {
 // reached. Machines that are on their way out are still there.
 func (d *planner) staticRoom(pool *v1.NodePool) engine.Reason {
 	all, stay := 0, 0
-	for _, h := range d.p.Machines {
-		if h.Claim == nil || h.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
+	for _, m := range d.p.Machines {
+		if m.Claim == nil || m.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
 			continue
 		}
 		all++
-		if !h.Leaving && !h.Replaces {
+		if !m.Leaving && !m.Replaces {
 			stay++
 		}
 	}

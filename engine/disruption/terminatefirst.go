@@ -15,46 +15,46 @@ import (
 // reservation that the machine itself holds. Its pods then wait until the new machine has taken the slot.
 func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 	for trials := 0; len(candidates) > 0 && trials < mostTrials; candidates = candidates[1:] {
-		h := candidates[0]
-		reservation := d.reservationOf(h)
-		if d.taken[h] || d.why[h].Code != engine.CannotMove || reservation == "" {
+		machine := candidates[0]
+		reservation := d.reservationOf(machine)
+		if d.taken[machine] || d.why[machine].Code != engine.CannotMove || reservation == "" {
 			continue
 		}
 		trials++
-		if alone := d.try([]*inventory.Machine{h}, m.trial); len(alone.stranded()) == 0 { // others were in its way
+		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // others were in its way
 			continue
 		}
 		options := m.trial
 		options.freed = reservation
-		t := d.try([]*inventory.Machine{h}, options)
+		t := d.try([]*inventory.Machine{machine}, options)
 		if len(t.stranded()) > 0 || !slices.ContainsFunc(t.plan.Launches, func(l engine.Launch) bool { return drawsFrom(l, reservation) }) {
 			continue
 		}
-		r := d.reserve(h, m)
+		r := d.reserve(machine, m)
 		if r.OK() {
-			if r = d.mayTerminateFirst(h, m, reservation); !r.OK() {
-				d.release(h, m, r)
+			if r = d.mayTerminateFirst(machine, m, reservation); !r.OK() {
+				d.release(machine, m, r)
 				continue
 			}
-			d.addFirst(h, m, engine.NoReservedCapacity, t)
+			d.addFirst(machine, m, engine.NoReservedCapacity, t)
 		}
-		d.setReason(h, r)
+		d.setReason(machine, r)
 	}
 }
 
 // staticTerminatesFirst removes a machine of a static pool that cannot be replaced, for that reason, before it is gone: the pool's
 // limit on nodes is reached, or the pool's machines come from capacity reservations that are full and the machine holds a slot of
 // one. It reports whether what becomes of the machine is settled.
-func (d *planner) staticTerminatesFirst(h *inventory.Machine, m method, why engine.Reason) bool {
-	pool := d.budgets[h.Pool()].Rules.Pool
+func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, why engine.Reason) bool {
+	pool := d.budgets[machine.Pool()].Rules.Pool
 	stamped := d.stampOf(pool)
 	cause, reservation, launch := engine.StaticAtLimit, "", stamped.launch
 	switch {
 	case why.Code == engine.LimitReached && why.Key == string(v1.ResourceNodes) && stamped.why.OK():
-	case stamped.why.OK() || d.reservationOf(h) == "" || why != stamped.why && why.Code != engine.LimitReached:
+	case stamped.why.OK() || d.reservationOf(machine) == "" || why != stamped.why && why.Code != engine.LimitReached:
 		return false
 	default:
-		cause, reservation = engine.NoReservedCapacity, d.reservationOf(h)
+		cause, reservation = engine.NoReservedCapacity, d.reservationOf(machine)
 		if _, r := stampLaunch(withoutShortages(d.s), d.opt, pool); r.OK() { // others than reservations may soon have some again
 			return false
 		}
@@ -63,15 +63,15 @@ func (d *planner) staticTerminatesFirst(h *inventory.Machine, m method, why engi
 			return false
 		}
 	}
-	r := d.reserve(h, m)
+	r := d.reserve(machine, m)
 	if r.OK() {
-		if r = d.mayTerminateFirst(h, m, reservation); !r.OK() {
-			d.release(h, m, r)
+		if r = d.mayTerminateFirst(machine, m, reservation); !r.OK() {
+			d.release(machine, m, r)
 			return true
 		}
-		d.addFirst(h, m, cause, tried{plan: &engine.Plan{Launches: []engine.Launch{launch}}})
+		d.addFirst(machine, m, cause, tried{plan: &engine.Plan{Launches: []engine.Launch{launch}}})
 	}
-	d.setReason(h, r)
+	d.setReason(machine, r)
 	return true
 }
 
@@ -106,11 +106,11 @@ func withOfferings(s *engine.Snapshot, change func(o *engine.Offering)) *engine.
 }
 
 // reservationOf is the capacity reservation that the machine holds a slot of, empty for none that is still offered.
-func (d *planner) reservationOf(h *inventory.Machine) string {
-	if h.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeReserved {
+func (d *planner) reservationOf(m *inventory.Machine) string {
+	if m.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeReserved {
 		return ""
 	}
-	return d.cache.ReservationOf(d.s, h.MachineInfo)
+	return d.cache.ReservationOf(d.s, m.MachineInfo)
 }
 
 func drawsFrom(l engine.Launch, reservation string) bool {
@@ -120,29 +120,29 @@ func drawsFrom(l engine.Launch, reservation string) bool {
 // mayTerminateFirst spends what the budgets allow of nodes that go without a replacement. Nodes that have gone first and are not
 // back yet still count: budgets do not see them, and one after the other all of a pool could be away. And nobody makes room in a
 // reservation as long as somebody waits for what it has.
-func (d *planner) mayTerminateFirst(h *inventory.Machine, m method, reservation string) engine.Reason {
-	b := d.budgets[h.Pool()]
+func (d *planner) mayTerminateFirst(machine *inventory.Machine, m method, reservation string) engine.Reason {
+	b := d.budgets[machine.Pool()]
 	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // h is in used
-		return engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("no more node now, with %d on the way", away)}
+		return engine.Reason{Code: engine.BudgetExhausted, NodePool: machine.Pool(), Have: fmt.Sprintf("no more node now, with %d on the way", away)}
 	}
 	if reservation != "" {
 		if id := d.awaits(reservation); id.Name != "" {
-			return engine.Reason{Code: engine.ReplacingHalted, NodePool: h.Pool(), Have: fmt.Sprintf("pod %s waits for the next slot of reservation %s", id, reservation)}
+			return engine.Reason{Code: engine.ReplacingHalted, NodePool: machine.Pool(), Have: fmt.Sprintf("pod %s waits for the next slot of reservation %s", id, reservation)}
 		}
 	}
-	return d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{h}}, m)
+	return d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{machine}}, m)
 }
 
 // away counts the pool's machines that budgets do not see: those that are starting or being stopped, and those that a static pool
 // lacks.
 func (d *planner) away(pool *v1.NodePool) int {
 	all, away := 0, 0
-	for _, h := range d.p.Machines {
-		if h.Claim == nil || h.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
+	for _, m := range d.p.Machines {
+		if m.Claim == nil || m.Claim.Labels[v1.NodePoolLabelKey] != pool.Name {
 			continue
 		}
 		all++
-		if h.Stopping || !h.Leaving && !h.IsInitialized() {
+		if m.Stopping || !m.Leaving && !m.IsInitialized() {
 			away++
 		}
 	}
@@ -172,16 +172,16 @@ func (d *planner) awaits(reservation string) engine.PodID {
 
 // addFirst begins the disruption of a machine whose replacement is started once it is gone, like what the pods of any machine that
 // is leaving need.
-func (d *planner) addFirst(h *inventory.Machine, m method, cause engine.TerminateFirstCause, t tried) {
+func (d *planner) addFirst(machine *inventory.Machine, m method, cause engine.TerminateFirstCause, t tried) {
 	price := 0.0
 	for _, l := range t.plan.Launches {
 		price += l.Price
 	}
 	t.plan.Launches = nil
-	parts := []provisioning.Group{{Machines: []*inventory.Machine{h}}}
+	parts := []provisioning.Group{{Machines: []*inventory.Machine{machine}}}
 	t.fill(parts)
 	if len(t.on) == 0 {
-		parts[0].Pods = d.movingIDs(h)
+		parts[0].Pods = d.movingIDs(machine)
 	}
 	x := d.add(parts[0], m)
 	x.TerminateFirst = cause
@@ -190,9 +190,9 @@ func (d *planner) addFirst(h *inventory.Machine, m method, cause engine.Terminat
 }
 
 // movingIDs names the pods that need another place.
-func (d *planner) movingIDs(h *inventory.Machine) []engine.PodID {
+func (d *planner) movingIDs(m *inventory.Machine) []engine.PodID {
 	var pods []engine.PodID
-	for _, pod := range d.moving(h) {
+	for _, pod := range d.moving(m) {
 		pods = append(pods, kube.PodID(pod))
 	}
 	slices.SortFunc(pods, provisioning.ComparePods)

@@ -45,19 +45,19 @@ type leaver struct {
 
 // leaves is the machine that the pod leaves; nil if the outcome is not about it.
 func (t *tried) leaves(id engine.PodID) *inventory.Machine {
-	h := t.on[id].from
-	if t.chosen != nil && !t.chosen[h] {
+	m := t.on[id].from
+	if t.chosen != nil && !t.chosen[m] {
 		return nil
 	}
-	return h
+	return m
 }
 
 // only is the outcome for some of the machines, with which all that share new machines have to be. Both share the plan.
 func (t *tried) only(hosts []*inventory.Machine) tried {
 	out := *t
 	out.chosen = make(map[*inventory.Machine]bool, len(hosts))
-	for _, h := range hosts {
-		out.chosen[h] = true
+	for _, m := range hosts {
+		out.chosen[m] = true
 	}
 	return out
 }
@@ -80,10 +80,10 @@ func (d *planner) try(gone []*inventory.Machine, opt trialOptions) tried {
 	out.apart = !slices.ContainsFunc(out.plan.Launches, func(l engine.Launch) bool { return l.Commitment != "" }) && !slices.ContainsFunc(p.Packing.Classes, func(c packing.Class) bool {
 		return slices.ContainsFunc(c.Levels, func(l packing.Level) bool { return l.Rules != nil })
 	})
-	for _, h := range p.Machines {
-		if t.Gone.Has(h) {
-			for _, pod := range p.LeavingPods(h) {
-				out.on[kube.PodID(pod)] = leaver{pod, d.p.Machines[h.Number]}
+	for _, m := range p.Machines {
+		if t.Gone.Has(m) {
+			for _, pod := range p.LeavingPods(m) {
+				out.on[kube.PodID(pod)] = leaver{pod, d.p.Machines[m.Number]}
 			}
 		}
 	}
@@ -101,11 +101,11 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 	for i := range d.plan.Disruptions {
 		t.Begun = append(t.Begun, d.plan.Disruptions[i].Replacements...)
 	}
-	for i, h := range d.p.Machines {
+	for i, m := range d.p.Machines {
 		switch {
-		case d.taken[h]:
+		case d.taken[m]:
 			t.Left[i] = true
-		case d.takesNobody(h) || opt.closed != nil && opt.closed(h):
+		case d.takesNobody(m) || opt.closed != nil && opt.closed(m):
 			t.Closed[i] = true
 		}
 	}
@@ -113,11 +113,11 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 }
 
 // takesNobody says of a machine that pods are not moved there: it is not ready to take them, or it is to go itself.
-func (d *planner) takesNobody(h *inventory.Machine) bool {
-	if !h.IsInitialized() || h.Node != nil && !h.Ready {
+func (d *planner) takesNobody(m *inventory.Machine) bool {
+	if !m.IsInitialized() || m.Node != nil && !m.Ready {
 		return true
 	}
-	return h.Ordered || h.IsRebooting() || h.CandidateElsewhere
+	return m.Ordered || m.IsRebooting() || m.CandidateElsewhere
 }
 
 // keepOwn leaves out what is about pods that need a place anyway.
@@ -135,9 +135,9 @@ func (t *tried) keepOwn() {
 func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	out := map[*inventory.Machine]engine.Reason{}
 	for _, u := range t.plan.Unplaced {
-		h := t.leaves(u.Pod)
-		if _, known := out[h]; h != nil && !known {
-			out[h] = engine.Reason{Code: engine.CannotMove, NodePool: h.Pool(), Key: u.Pod.String(), Have: engine.Sentence(u.Reasons)}.Bounded()
+		m := t.leaves(u.Pod)
+		if _, known := out[m]; m != nil && !known {
+			out[m] = engine.Reason{Code: engine.CannotMove, NodePool: m.Pool(), Key: u.Pod.String(), Have: engine.Sentence(u.Reasons)}.Bounded()
 		}
 	}
 	for _, l := range t.plan.Launches {
@@ -146,9 +146,9 @@ func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 			continue
 		}
 		for _, id := range l.Pods {
-			if h := t.leaves(id); h != nil && out[h].OK() {
-				r.NodePool = h.Pool()
-				out[h] = r
+			if m := t.leaves(id); m != nil && out[m].OK() {
+				r.NodePool = m.Pool()
+				out[m] = r
 			}
 		}
 	}
@@ -159,42 +159,42 @@ func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 // together. They come in the order of their first machines.
 func (t *tried) groups(gone []*inventory.Machine) []provisioning.Group {
 	group := map[*inventory.Machine]*inventory.Machine{}
-	find := func(h *inventory.Machine) *inventory.Machine {
-		for group[h] != nil {
-			h = group[h]
+	find := func(m *inventory.Machine) *inventory.Machine {
+		for group[m] != nil {
+			m = group[m]
 		}
-		return h
+		return m
 	}
 	for i := range t.plan.Launches {
 		var first *inventory.Machine
 		for _, id := range t.plan.Launches[i].Pods {
-			h := t.leaves(id)
-			if h == nil {
+			m := t.leaves(id)
+			if m == nil {
 				continue
 			}
-			if h = find(h); first == nil {
-				first = h
-			} else if h != first {
-				group[h] = first
+			if m = find(m); first == nil {
+				first = m
+			} else if m != first {
+				group[m] = first
 			}
 		}
 	}
 	var out []provisioning.Group
 	index := map[*inventory.Machine]int{}
-	for _, h := range gone {
-		root := find(h)
+	for _, m := range gone {
+		root := find(m)
 		i, known := index[root]
 		if !known {
 			i = len(out)
 			index[root] = i
 			out = append(out, provisioning.Group{})
 		}
-		out[i].Machines = append(out[i].Machines, h)
+		out[i].Machines = append(out[i].Machines, m)
 	}
 	for _, l := range t.plan.Launches {
 		for _, id := range l.Pods {
-			if h := t.leaves(id); h != nil {
-				i := index[find(h)]
+			if m := t.leaves(id); m != nil {
+				i := index[find(m)]
 				out[i].Launches = append(out[i].Launches, l)
 				break
 			}
@@ -207,8 +207,8 @@ func (t *tried) groups(gone []*inventory.Machine) []provisioning.Group {
 func (t *tried) fill(parts []provisioning.Group) {
 	index := map[*inventory.Machine]int{}
 	for i, p := range parts {
-		for _, h := range p.Machines {
-			index[h] = i
+		for _, m := range p.Machines {
+			index[m] = i
 		}
 	}
 	for id, l := range t.on {

@@ -41,14 +41,14 @@ func (d *planner) yieldRoom() {
 	}
 	for _, y := range d.helping(d.yields(plan, pools), refused) {
 		var evictees []*inventory.PodInfo
-		for _, h := range y.Machines {
-			evictees = append(evictees, d.evictees(h)...)
+		for _, m := range y.Machines {
+			evictees = append(evictees, d.evictees(m)...)
 		}
 		if !d.guards.Allow(evictees).OK() {
 			continue // PodDisruptionBudgets allow one of them and not all
 		}
-		for _, h := range y.Machines {
-			d.spend(h)
+		for _, m := range y.Machines {
+			d.spend(m)
 		}
 		d.add(provisioning.Group{Machines: y.Machines}, method{reason: v1.Empty}).YieldsTo = y.Pods
 	}
@@ -72,12 +72,12 @@ func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out [
 			out = append(out, provisioning.Group{Machines: machines, Pods: l.Pods})
 			continue
 		}
-		for _, h := range machines {
+		for _, m := range machines {
 			switch {
 			case c.TooMany:
-				d.setReason(h, engine.Reason{Code: engine.BudgetExhausted, NodePool: h.Pool(), Have: fmt.Sprintf("%s now, and pod %s needs the place of %d", engine.Plural(p.Most, "more node"), l.Pods[0], len(machines))})
+				d.setReason(m, engine.Reason{Code: engine.BudgetExhausted, NodePool: m.Pool(), Have: fmt.Sprintf("%s now, and pod %s needs the place of %d", engine.Plural(p.Most, "more node"), l.Pods[0], len(machines))})
 			case d.s.Now.Before(c.From):
-				d.setReason(h, engine.Reason{Code: engine.NotEmpty, NodePool: h.Pool(), Have: d.occupants(h), Need: fmt.Sprintf("; from %s on it makes way for pod %s, whose machine was not to be had when this one was bought", engine.ClockText(c.From), l.Pods[0])})
+				d.setReason(m, engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: d.occupants(m), Need: fmt.Sprintf("; from %s on it makes way for pod %s, whose machine was not to be had when this one was bought", engine.ClockText(c.From), l.Pods[0])})
 			}
 		}
 	}
@@ -164,19 +164,19 @@ func (d *planner) roomAtLimits() map[string]*yield.Pool {
 			out[name] = &yield.Pool{Left: model.Left.Clone(), Most: d.budgets[name].LeftWithoutReplacement(v1.Empty)}
 		}
 	}
-	for _, h := range d.ranked() {
-		p := out[h.Pool()]
+	for _, machine := range d.ranked() {
+		p := out[machine.Pool()]
 		if p == nil {
 			continue
 		}
-		m := yield.Machine{Number: h.Number, Counts: d.p.Names.Vector(inventory.PoolUsage([]*inventory.Machine{h}, h.Pool())), Created: h.Claim.CreationTimestamp.Time, ForRoom: len(kube.PlannedPods(h.Claim)) == 0}
-		if h.Leaving || d.taken[h] {
+		m := yield.Machine{Number: machine.Number, Counts: d.p.Names.Vector(inventory.PoolUsage([]*inventory.Machine{machine}, machine.Pool())), Created: machine.Claim.CreationTimestamp.Time, ForRoom: len(kube.PlannedPods(machine.Claim)) == 0}
+		if machine.Leaving || d.taken[machine] {
 			p.Left.Add(m.Counts, 1)
 			m.Counts = make(capacity.Vector, len(m.Counts))
 		} else {
-			m.Yields = d.mayYield(h)
+			m.Yields = d.mayYield(machine)
 		}
-		if len(h.Expected) == 0 && !slices.ContainsFunc(d.moving(h), isPod) {
+		if len(machine.Expected) == 0 && !slices.ContainsFunc(d.moving(machine), isPod) {
 			p.Unused = append(p.Unused, m)
 		}
 	}
@@ -187,9 +187,9 @@ func (d *planner) roomAtLimits() map[string]*yield.Pool {
 }
 
 // mayYield reports whether the machine keeps nothing but room and could go if it were empty, budgets aside.
-func (d *planner) mayYield(h *inventory.Machine) bool {
-	_, barred := d.verdicts[h]
-	return !barred && d.keepsOnlyRoom(h) && d.expected[h] == nil && d.halted(h).OK() && d.held(h).OK() && d.consolidatable(h, true).OK() && d.blocked(h).OK()
+func (d *planner) mayYield(m *inventory.Machine) bool {
+	_, barred := d.verdicts[m]
+	return !barred && d.keepsOnlyRoom(m) && d.expected[m] == nil && d.halted(m).OK() && d.held(m).OK() && d.consolidatable(m, true).OK() && d.blocked(m).OK()
 }
 
 // mayGo lists the machines that may go: as many of each pool as budgets allow, those first that are likely to be the largest, or all.
@@ -223,8 +223,8 @@ func (d *planner) waiting() map[engine.PodID]time.Time {
 // the pods.
 func (d *planner) planWithout(gone []*inventory.Machine) *engine.Plan {
 	goes, leaves := inventory.MachineSetOf(len(d.p.Machines), gone), map[*v1.NodeClaim]bool{}
-	for _, h := range d.p.Machines {
-		leaves[h.Claim] = leaves[h.Claim] || h.Leaving || d.taken[h] || goes.Has(h)
+	for _, m := range d.p.Machines {
+		leaves[m.Claim] = leaves[m.Claim] || m.Leaving || d.taken[m] || goes.Has(m)
 	}
 	next := *provisioning.WithDeleted(d.given, leaves)
 	next.CapacityBuffers = nil

@@ -20,14 +20,14 @@ type Overattached struct {
 func FindOverattached(s *engine.Snapshot) []Overattached {
 	p := provisioning.ReadProblem(s, engine.Options{}, (&inventory.Cache{}).Take(s, 1), nil)
 	var out []Overattached
-	for _, h := range p.Machines {
-		if h.Node == nil {
+	for _, m := range p.Machines {
+		if m.Node == nil {
 			continue
 		}
-		attached := p.Constraints.Volumes.AttachedTo(h.Name(), h.ExpectedType(), h.Bound)
+		attached := p.Constraints.Volumes.AttachedTo(m.Name(), m.ExpectedType(), m.Bound)
 		for _, driver := range slices.Sorted(maps.Keys(attached.Used)) {
 			if limit, known := attached.Limits[driver]; known && attached.Used[driver] > limit {
-				out = append(out, Overattached{h.Name(), driver, attached.Used[driver], limit})
+				out = append(out, Overattached{m.Name(), driver, attached.Used[driver], limit})
 			}
 		}
 	}

@@ -43,9 +43,9 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	}
 	var list []covering
 	prices := cache.CatalogsOf(s).prices
-	for _, h := range machines {
-		if !h.Gone && !h.Supposed {
-			list = b.coverings(list, h, prices)
+	for _, m := range machines {
+		if !m.Gone && !m.Supposed {
+			list = b.coverings(list, m, prices)
 		}
 	}
 	slices.SortStableFunc(list, func(x, y covering) int {
@@ -78,58 +78,58 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 }
 
 // leaves returns 1 for a machine that goes, else 0.
-func leaves(h *Machine) int {
-	if h.Leaving {
+func leaves(m *Machine) int {
+	if m.Leaving {
 		return 1
 	}
 	return 0
 }
 
 // stays returns 1 for a machine that Tenon may not remove or that has protected pods, else 0.
-func stays(h *Machine) int {
-	if h.Claim == nil || slices.ContainsFunc(h.Pods.Infos, func(f *PodInfo) bool { return f.Guarded }) {
+func stays(m *Machine) int {
+	if m.Claim == nil || slices.ContainsFunc(m.Pods.Infos, func(info *PodInfo) bool { return info.Guarded }) {
 		return 1
 	}
 	return 0
 }
 
 // coverings adds the commitments that may pay for the machine.
-func (b *Bill) coverings(list []covering, h *Machine, prices *PriceBook) []covering {
-	t, o := prices.soldAs(h)
+func (b *Bill) coverings(list []covering, m *Machine, prices *PriceBook) []covering {
+	t, o := prices.soldAs(m)
 	if o == nil {
 		return list
 	}
 	for i := range b.Commitments {
 		c := &b.Commitments[i]
 		units, ok := c.Takes(t.Name, o.KnownPrice())
-		if ok && c.Covers(o, func(key string) (string, bool) { return kube.MachineLabel(h.Labels, t, o, key) }) {
-			list = append(list, covering{i, h, o.Price, units})
+		if ok && c.Covers(o, func(key string) (string, bool) { return kube.MachineLabel(m.Labels, t, o, key) }) {
+			list = append(list, covering{i, m, o.Price, units})
 		}
 	}
 	return list
 }
 
 // soldAs returns the machine's offering. Until the machine is launched, it returns the cheapest possible offering, and nil if none is known.
-func (b *PriceBook) soldAs(h *Machine) (*engine.InstanceType, *engine.Offering) {
-	if h.Open == nil {
-		id := MachineOffering(h.Labels)
+func (b *PriceBook) soldAs(m *Machine) (*engine.InstanceType, *engine.Offering) {
+	if m.Open == nil {
+		id := MachineOffering(m.Labels)
 		t := b.anyType[id.InstanceType]
-		if h.Claim != nil {
-			t = h.Sold
+		if m.Claim != nil {
+			t = m.Sold
 		}
 		if t == nil {
 			return nil, nil
 		}
-		if h.Claim == nil {
-			return t, b.offering(id, h.Labels, nil)
+		if m.Claim == nil {
+			return t, b.offering(id, m.Labels, nil)
 		}
-		return t, b.offering(id, h.Labels, h.Claim.Spec.NodeClassRef)
+		return t, b.offering(id, m.Labels, m.Claim.Spec.NodeClassRef)
 	}
 	var kind *engine.InstanceType
 	var cheapest *engine.Offering
-	for _, t := range h.Open.Types {
+	for _, t := range m.Open.Types {
 		for i := range t.Offerings {
-			if o := &t.Offerings[i]; !o.SoldOut && h.Open.Allows(o) && (cheapest == nil || o.Price < cheapest.Price) {
+			if o := &t.Offerings[i]; !o.SoldOut && m.Open.Allows(o) && (cheapest == nil || o.Price < cheapest.Price) {
 				kind, cheapest = t, o
 			}
 		}

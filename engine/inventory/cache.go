@@ -98,7 +98,7 @@ type PodInfo struct {
 }
 
 // Active is true for pods that have not ended, and have not been told to.
-func (f *PodInfo) Active() bool { return f.counts && !f.Ending }
+func (info *PodInfo) Active() bool { return info.counts && !info.Ending }
 
 // RequestClass is what pods request; equal ones share it.
 type RequestClass struct {
@@ -244,14 +244,14 @@ func (m *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources)
 }
 
 // ClaimsDevices reports whether the pod claims devices: by name, or under the names of resources where these stand for devices.
-func (m *Cache) ClaimsDevices(f *PodInfo) bool {
-	return len(f.Pod.Spec.ResourceClaims) > 0 || m.claimed.Any() && len(m.NextRequests(f).Devices) > 0
+func (m *Cache) ClaimsDevices(info *PodInfo) bool {
+	return len(info.Pod.Spec.ResourceClaims) > 0 || m.claimed.Any() && len(m.NextRequests(info).Devices) > 0
 }
 
 // InfoOf is what is known of the pod; of one that is in no snapshot, for this once.
 func (m *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
-	if f := m.Pods[pod]; f != nil {
-		return f
+	if info := m.Pods[pod]; info != nil {
+		return info
 	}
 	return &PodInfo{Pod: pod, Labels: m.kindOf(pod), Mounts: volume.HasVolumes(&pod.Spec)}
 }
@@ -260,20 +260,20 @@ func (m *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
 func (m *Cache) RequestsOf(pod *corev1.Pod) *RequestClass { return m.RequestsKnown(pod, m.Pods[pod]) }
 
 // RequestsKnown is RequestsOf for a caller that has the pod's info, nil for one that the cache does not know.
-func (m *Cache) RequestsKnown(pod *corev1.Pod, f *PodInfo) *RequestClass {
-	if f != nil {
-		return m.RequestsFor(f)
+func (m *Cache) RequestsKnown(pod *corev1.Pod, info *PodInfo) *RequestClass {
+	if info != nil {
+		return m.RequestsFor(info)
 	}
 	return m.readRequests(pod)
 }
 
 // RequestProblem says what is wrong with the pod's requests.
-func (f *PodInfo) RequestProblem() engine.Reason {
-	if f.sound {
+func (info *PodInfo) RequestProblem() engine.Reason {
+	if info.sound {
 		return engine.Reason{}
 	}
-	r := kube.RequestProblem(&f.Pod.Spec)
-	f.sound = r.OK()
+	r := kube.RequestProblem(&info.Pod.Spec)
+	info.sound = r.OK()
 	return r
 }
 
@@ -283,25 +283,25 @@ func (m *Cache) forget(live int) {
 		return
 	}
 	needs, asks := map[string]*RequestClass{}, map[string]*ConstraintClass{}
-	for pod, f := range m.Pods {
-		if !f.Listed {
+	for pod, info := range m.Pods {
+		if !info.Listed {
 			delete(m.Pods, pod)
 			continue
 		}
-		f.Labels.pass = m.Pass
-		if f.node != nil {
-			f.node.seen = m.Pass
+		info.Labels.pass = m.Pass
+		if info.node != nil {
+			info.node.seen = m.Pass
 		}
-		if f.workload != nil {
-			f.workload.seen = m.Pass
+		if info.workload != nil {
+			info.workload.seen = m.Pass
 		}
-		for _, n := range []*RequestClass{f.requests, f.nextRequests} {
+		for _, n := range []*RequestClass{info.requests, info.nextRequests} {
 			if n != nil {
 				needs[n.Text] = n
 			}
 		}
-		if f.constraints != nil {
-			asks[f.constraints.Text] = f.constraints
+		if info.constraints != nil {
+			asks[info.constraints.Text] = info.constraints
 		}
 	}
 	m.requestClasses, m.constraintClasses = needs, asks

@@ -129,17 +129,17 @@ func DaemonPriority(pod *corev1.Pod) int32 {
 // that are equally new the first by name.
 func newestOfDaemons(infos []*PodInfo) map[string]*corev1.Pod {
 	newest := map[string]*PodInfo{}
-	for _, f := range infos {
-		if !f.Active() || f.DaemonKey == "" {
+	for _, info := range infos {
+		if !info.Active() || info.DaemonKey == "" {
 			continue
 		}
-		if n := newest[f.DaemonKey]; n == nil || newerPod(f.Pod, n.Pod) {
-			newest[f.DaemonKey] = f
+		if n := newest[info.DaemonKey]; n == nil || newerPod(info.Pod, n.Pod) {
+			newest[info.DaemonKey] = info
 		}
 	}
 	out := make(map[string]*corev1.Pod, len(newest))
-	for key, f := range newest {
-		out[key] = f.Pod
+	for key, info := range newest {
+		out[key] = info.Pod
 	}
 	return out
 }

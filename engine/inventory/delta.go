@@ -26,18 +26,18 @@ type podSet struct {
 }
 
 // alter adds the pod, or takes it away, in the given call; it reports whether this is the first change of the set.
-func (c *podSet) alter(f *PodInfo, comes bool, pass uint64) bool {
+func (c *podSet) alter(info *PodInfo, comes bool, pass uint64) bool {
 	first := !c.altered
 	if first {
 		c.altered, c.before.sum, c.before.count = true, c.Sum, c.Count
 	}
 	switch {
 	case !comes:
-		c.Sum, c.Count = c.Sum-f.id, c.Count-1
+		c.Sum, c.Count = c.Sum-info.id, c.Count-1
 	default:
-		c.Sum, c.Count = c.Sum+f.id, c.Count+1
-		if f.left != pass { // or else it only stands elsewhere
-			c.came = append(c.came, f)
+		c.Sum, c.Count = c.Sum+info.id, c.Count+1
+		if info.left != pass { // or else it only stands elsewhere
+			c.came = append(c.came, info)
 		}
 	}
 	return first
@@ -52,9 +52,9 @@ func (c *podSet) finish(infos []*PodInfo) (now []*PodInfo, stayed int, changed b
 		return infos, len(infos), false
 	}
 	now = make([]*PodInfo, 0, c.Count)
-	for _, f := range infos {
-		if f.Listed {
-			now = append(now, f)
+	for _, info := range infos {
+		if info.Listed {
+			now = append(now, info)
 		}
 	}
 	return append(now, came...), len(now), true
@@ -70,18 +70,18 @@ const (
 	ofDaemonSet
 )
 
-func (f *PodInfo) mark() mark {
+func (info *PodInfo) mark() mark {
 	var out mark
 	switch {
-	case f.node == nil:
+	case info.node == nil:
 		out |= isUnbound
-	case !f.counts:
+	case !info.counts:
 		out |= hasEnded
 	}
-	if f.Mounts {
+	if info.Mounts {
 		out |= mountsVolumes
 	}
-	if f.DaemonKey != "" {
+	if info.DaemonKey != "" {
 		out |= ofDaemonSet
 	}
 	return out
@@ -111,9 +111,9 @@ func (m *Cache) follow(pods []*corev1.Pod, threads int) {
 		}
 		i, j = i+gone, j+come
 	}
-	for _, f := range append(missed, m.last[i:]...) {
-		f.left, f.Listed = m.Pass, false
-		m.alter(f, false)
+	for _, info := range append(missed, m.last[i:]...) {
+		info.left, info.Listed = m.Pass, false
+		m.alter(info, false)
 	}
 	var unread []*corev1.Pod
 	for _, j := range new {
@@ -123,13 +123,13 @@ func (m *Cache) follow(pods []*corev1.Pod, threads int) {
 	}
 	m.readAll(unread, threads)
 	for _, j := range new {
-		f := last[j]
-		if f == nil {
-			f = m.Pods[pods[j]]
+		info := last[j]
+		if info == nil {
+			info = m.Pods[pods[j]]
 		}
-		f.Listed = true
-		m.alter(f, true)
-		last[j], marks[j] = f, f.mark()
+		info.Listed = true
+		m.alter(info, true)
+		last[j], marks[j] = info, info.mark()
 	}
 	m.list, m.last, m.marks = slices.Clone(pods), last, marks
 }
@@ -151,11 +151,11 @@ func shift(old, new []*corev1.Pod) (gone, come int) {
 }
 
 // alter has the pod's node and owner know that it has come, or that it is gone.
-func (m *Cache) alter(f *PodInfo, comes bool) {
-	if o := f.Owner; o != nil && o.alter(f, comes, m.Pass) {
+func (m *Cache) alter(info *PodInfo, comes bool) {
+	if o := info.Owner; o != nil && o.alter(info, comes, m.Pass) {
 		m.otherOwners = append(m.otherOwners, o)
 	}
-	if r := f.node; r != nil && f.counts && r.alter(f, comes, m.Pass) {
+	if r := info.node; r != nil && info.counts && r.alter(info, comes, m.Pass) {
 		m.otherNodes = append(m.otherNodes, r)
 	}
 }
@@ -195,27 +195,27 @@ func (r *NodePods) close(stayed int) {
 		slices.SortFunc(r.Infos, func(a, b *PodInfo) int { return kube.OlderFirst(a.Pod, b.Pod) })
 	} else {
 		for i := stayed; i < len(r.Infos); i++ { // they are the youngest most of the time
-			f, at := r.Infos[i], i
-			for ; at > 0 && kube.OlderFirst(f.Pod, r.Infos[at-1].Pod) < 0; at-- {
+			info, at := r.Infos[i], i
+			for ; at > 0 && kube.OlderFirst(info.Pod, r.Infos[at-1].Pod) < 0; at-- {
 				r.Infos[at] = r.Infos[at-1]
 			}
-			r.Infos[at] = f
+			r.Infos[at] = info
 		}
 	}
-	for _, f := range r.Infos {
-		r.Hash += f.hash
-		r.Bound, r.Annotated = append(r.Bound, f.Pod), r.Annotated || len(f.Pod.Annotations) > 0
-		i := slices.IndexFunc(r.Kinds, func(k kindCount) bool { return k.Kind == f.Labels })
+	for _, info := range r.Infos {
+		r.Hash += info.hash
+		r.Bound, r.Annotated = append(r.Bound, info.Pod), r.Annotated || len(info.Pod.Annotations) > 0
+		i := slices.IndexFunc(r.Kinds, func(k kindCount) bool { return k.Kind == info.Labels })
 		if i < 0 {
 			i = len(r.Kinds)
-			r.Kinds = append(r.Kinds, kindCount{Kind: f.Labels})
+			r.Kinds = append(r.Kinds, kindCount{Kind: info.Labels})
 		}
 		r.Kinds[i].N++
-		if f.Ending {
+		if info.Ending {
 			r.Kinds[i].Ending++
 		}
-		if f.particular {
-			r.Particular = append(r.Particular, f)
+		if info.particular {
+			r.Particular = append(r.Particular, info)
 		}
 	}
 }

@@ -385,19 +385,19 @@ func (m *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
 	}
 	r.classesRead = true
 	r.ReadMovable()
-	for _, f := range r.Movers {
+	for _, info := range r.Movers {
 		i := -1
-		if !f.Mounts && f.RequestProblem().OK() {
-			ask, need := m.ConstraintsOf(f), m.NextRequests(f)
+		if !info.Mounts && info.RequestProblem().OK() {
+			ask, need := m.ConstraintsOf(info), m.NextRequests(info)
 			i = slices.IndexFunc(r.classes, func(l EquivalenceClass) bool {
-				return l.First.constraints == ask && l.First.nextRequests == need && l.First.Labels == f.Labels
+				return l.First.constraints == ask && l.First.nextRequests == need && l.First.Labels == info.Labels
 			})
 		}
 		if i < 0 {
 			i = len(r.classes)
-			r.classes = append(r.classes, EquivalenceClass{First: f})
+			r.classes = append(r.classes, EquivalenceClass{First: info})
 		}
-		r.classes[i].Pods = append(r.classes[i].Pods, f.Pod)
+		r.classes[i].Pods = append(r.classes[i].Pods, info.Pod)
 	}
 	return r.classes
 }

@@ -169,12 +169,12 @@ func HasPartInDisruption(c *v1.NodeClaim) bool {
 
 // OrderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it
 // has none.
-func (h *Machine) OrderRefusal() engine.Reason {
+func (m *Machine) OrderRefusal() engine.Reason {
 	switch {
-	case h.Ordered:
-		return engine.Reason{Code: engine.BeingReplaced, NodePool: h.Pool()}
-	case h.Replaces:
-		return engine.Reason{Code: engine.Replacing, NodePool: h.Pool()}
+	case m.Ordered:
+		return engine.Reason{Code: engine.BeingReplaced, NodePool: m.Pool()}
+	case m.Replaces:
+		return engine.Reason{Code: engine.Replacing, NodePool: m.Pool()}
 	}
 	return engine.Reason{}
 }

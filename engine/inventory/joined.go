@@ -65,8 +65,8 @@ func (m *MachineInfo) IsGone(now time.Time) bool {
 }
 
 // NodeGone is why nobody counts on such a machine.
-func (h *Machine) NodeGone() engine.Reason {
-	return engine.Reason{Code: engine.NodeGone, NodePool: h.Pool(), Need: cmp.Or(h.Claim.Status.NodeName, h.Claim.Name)}
+func (m *Machine) NodeGone() engine.Reason {
+	return engine.Reason{Code: engine.NodeGone, NodePool: m.Pool(), Need: cmp.Or(m.Claim.Status.NodeName, m.Claim.Name)}
 }
 
 const resourceNotRegistered, poolsNotPublished = "ResourceNotRegistered", "DRADriverPoolsNotPublished"

@@ -130,16 +130,16 @@ func (m *MachineInfo) IsRegistered() bool { return m.registered }
 func (m *MachineInfo) IsInitialized() bool { return m.Initialized }
 
 // IsUncounted reports whether plans do not count on the machine, because it is late or Cluster Autoscaler is removing it.
-func (h *Machine) IsUncounted() bool { return h.Overdue || h.RemovedElsewhere }
+func (m *Machine) IsUncounted() bool { return m.Overdue || m.RemovedElsewhere }
 
 func (m *MachineInfo) IsRebooting() bool { return m.rebooting }
 
 // Key returns a name that identifies the machine in later snapshots.
-func (h *Machine) Key() string {
-	if h.Node == nil {
-		return "/" + h.Claim.Name
+func (m *Machine) Key() string {
+	if m.Node == nil {
+		return "/" + m.Claim.Name
 	}
-	return h.Node.Name + "/" + h.ClaimName()
+	return m.Node.Name + "/" + m.ClaimName()
 }
 
 // MachineSet is a set of machines by their numbers; nil is empty.
@@ -147,21 +147,21 @@ type MachineSet []bool
 
 func MachineSetOf(all int, hosts []*Machine) MachineSet {
 	out := make(MachineSet, all)
-	for _, h := range hosts {
-		out[h.Number] = true
+	for _, m := range hosts {
+		out[m.Number] = true
 	}
 	return out
 }
 
-func (s MachineSet) Has(h *Machine) bool { return len(s) > 0 && s[h.Number] }
+func (s MachineSet) Has(m *Machine) bool { return len(s) > 0 && s[m.Number] }
 
 // triedAfter is the time after which kube-scheduler has tried all planned pods on a machine that has become ready.
 const triedAfter = 15 * time.Second
 
 // IsTried reports whether kube-scheduler has refused the planned pods that still wait on the machine, because the machine has been ready for long
 // enough. Other pods may have changed a spread or taken a port. The pods are planned anew, on this machine too if it can take them.
-func (h *Machine) IsTried(now time.Time) bool {
-	return h.IsInitialized() && h.Arrived.Known && now.Sub(h.Arrived.At) > triedAfter && !h.AwaitsTaints(now)
+func (m *Machine) IsTried(now time.Time) bool {
+	return m.IsInitialized() && m.Arrived.Known && now.Sub(m.Arrived.At) > triedAfter && !m.AwaitsTaints(now)
 }
 
 // usualLabels are the keys of a machine's usual labels.
@@ -230,11 +230,11 @@ func (m *MachineInfo) AwaitsTaints(now time.Time) bool {
 func (m *MachineInfo) isUndeclared(t corev1.Taint) bool { return kube.IsUndeclared(m.Claim, t) }
 
 // Usable returns the amount of each resource that pods can use on the empty machine.
-func (h *Machine) Usable() corev1.ResourceList {
-	if h.Misses {
-		return h.Node.Status.Allocatable
+func (m *Machine) Usable() corev1.ResourceList {
+	if m.Misses {
+		return m.Node.Status.Allocatable
 	}
-	return h.Allocatable
+	return m.Allocatable
 }
 
 // Machines is MachinesOf for another compilation of the same snapshot.
@@ -243,9 +243,9 @@ func (c *PodIndex) Machines(s *engine.Snapshot) []*Machine {
 		c.machines = MachinesOf(s, c)
 	}
 	copies, out := make([]Machine, len(c.machines)), make([]*Machine, len(c.machines))
-	for i, h := range c.machines {
-		copies[i] = *h
-		copies[i].Overdue = h.Overdue && !c.Patient
+	for i, m := range c.machines {
+		copies[i] = *m
+		copies[i].Overdue = m.Overdue && !c.Patient
 		out[i] = &copies[i]
 	}
 	return out
@@ -348,8 +348,8 @@ func (m *MachineInfo) startingLabels() map[string]string {
 }
 
 // Awaits reports whether a terminating pod makes room for another pod that is nominated to the machine.
-func (h *Machine) Awaits(pod *corev1.Pod) bool {
-	return kube.IsTerminating(pod) && slices.ContainsFunc(h.Expected, func(other *corev1.Pod) bool { return other.Status.NominatedNodeName == h.Name() })
+func (m *Machine) Awaits(pod *corev1.Pod) bool {
+	return kube.IsTerminating(pod) && slices.ContainsFunc(m.Expected, func(other *corev1.Pod) bool { return other.Status.NominatedNodeName == m.Name() })
 }
 
 // IsLeaving reports whether the machine is certain to be removed. A node that is only marked for disruption may still stay; its taint keeps new pods
@@ -380,27 +380,27 @@ func nodeTaints(n *corev1.Node) []corev1.Taint {
 
 // Admits reports whether the machine meets one of the constraints' terms and its taints are tolerated, without regard to room. If the value of a label
 // is still open, each possible value has to meet the term.
-func (h *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool {
-	if kube.Untolerated(d.Tolerations, h.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, h.Taints) {
+func (m *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool {
+	if kube.Untolerated(d.Tolerations, m.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.Taints) {
 		return false
 	}
-	if h.IsInitialized() && slices.ContainsFunc(d.Features, func(f string) bool {
-		return !slices.Contains(h.Node.Status.DeclaredFeatures, f)
+	if m.IsInitialized() && slices.ContainsFunc(d.Features, func(f string) bool {
+		return !slices.Contains(m.Node.Status.DeclaredFeatures, f)
 	}) {
 		return false
 	}
 	return slices.ContainsFunc(d.Terms, func(term []requirement.Expression) bool {
-		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.Meets(e, u) })
+		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.Meets(e, u) })
 	})
 }
 
 // KnownLabel returns the value of the label. It returns OpenValue if the label will get a value that is not known yet.
-func (h *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool) {
-	if value, ok := h.Label(key); ok || h.Open == nil || u.Key(key) < 0 {
+func (m *Machine) KnownLabel(key string, u *requirement.Universe) (string, bool) {
+	if value, ok := m.Label(key); ok || m.Open == nil || u.Key(key) < 0 {
 		return value, ok
 	}
 	k := u.Key(key)
-	set := h.Open.Set(u, k)
+	set := m.Open.Set(u, k)
 	if set.Len() != 1 {
 		return kube.OpenValue, false
 	}
@@ -418,27 +418,27 @@ func (m *MachineInfo) ExpectedType() *engine.InstanceType {
 	return m.kind
 }
 
-func (h *Machine) Meets(e requirement.Expression, u *requirement.Universe) bool {
-	if set := h.openSet(e, u); set != nil {
+func (m *Machine) Meets(e requirement.Expression, u *requirement.Universe) bool {
+	if set := m.openSet(e, u); set != nil {
 		return set.Within(u.Set(e))
 	}
-	return e.Admits(h.Label(e.Key))
+	return e.Admits(m.Label(e.Key))
 }
 
 // MayMeet reports whether the machine meets the expression, or meets it for a possible value of an open label.
-func (h *Machine) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
-	if set := h.openSet(e, u); set != nil {
+func (m *Machine) MayMeet(e requirement.Expression, u *requirement.Universe) bool {
+	if set := m.openSet(e, u); set != nil {
 		return set.Meets(u.Set(e))
 	}
-	return e.Admits(h.Label(e.Key))
+	return e.Admits(m.Label(e.Key))
 }
 
 // openSet returns the possible values of an open label, nil for other labels.
-func (h *Machine) openSet(e requirement.Expression, u *requirement.Universe) bitset.Set {
-	if _, there := h.Label(e.Key); there || h.Open == nil || u == nil {
+func (m *Machine) openSet(e requirement.Expression, u *requirement.Universe) bitset.Set {
+	if _, there := m.Label(e.Key); there || m.Open == nil || u == nil {
 		return nil
 	}
-	return h.Open.Set(u, u.Key(e.Key))
+	return m.Open.Set(u, u.Key(e.Key))
 }
 
 func (m *MachineInfo) Label(key string) (value string, there bool) {
@@ -462,25 +462,25 @@ func (m *MachineInfo) findLabel(key string) (value string, there bool) {
 }
 
 // MayHave reports whether the machine has the label or may get it.
-func (h *Machine) MayHave(key string) bool {
-	if _, there := h.Label(key); there || h.Open == nil {
+func (m *Machine) MayHave(key string) bool {
+	if _, there := m.Label(key); there || m.Open == nil {
 		return there
 	}
-	return slices.ContainsFunc(h.Open.Types, func(t *engine.InstanceType) bool { return len(t.Labels[key]) > 0 }) ||
-		slices.ContainsFunc(h.Open.offered, func(labels map[string]string) bool { return labels[key] != "" }) ||
-		slices.ContainsFunc(h.Claim.Spec.Requirements, func(r v1.Requirement) bool { return v1.NormalizeLabel(r.Key) == key })
+	return slices.ContainsFunc(m.Open.Types, func(t *engine.InstanceType) bool { return len(t.Labels[key]) > 0 }) ||
+		slices.ContainsFunc(m.Open.offered, func(labels map[string]string) bool { return labels[key] != "" }) ||
+		slices.ContainsFunc(m.Claim.Spec.Requirements, func(r v1.Requirement) bool { return v1.NormalizeLabel(r.Key) == key })
 }
 
 // Runs reports whether the DaemonSet will have a pod on the machine, or may have one as long as labels are open.
-func (h *Machine) Runs(d *Daemon, u *requirement.Universe) bool { return h.accepts(d, u, h.MayMeet) }
+func (m *Machine) Runs(d *Daemon, u *requirement.Universe) bool { return m.accepts(d, u, m.MayMeet) }
 
 // SurelyRuns reports whether the DaemonSet will have a pod on the machine for all possible values of open labels.
-func (h *Machine) SurelyRuns(d *Daemon, u *requirement.Universe) bool {
-	return h.accepts(d, u, h.Meets)
+func (m *Machine) SurelyRuns(d *Daemon, u *requirement.Universe) bool {
+	return m.accepts(d, u, m.Meets)
 }
 
-func (h *Machine) accepts(d *Daemon, u *requirement.Universe, meets func(requirement.Expression, *requirement.Universe) bool) bool {
-	if kube.Untolerated(d.Tolerations, h.Taints) != nil {
+func (m *Machine) accepts(d *Daemon, u *requirement.Universe, meets func(requirement.Expression, *requirement.Universe) bool) bool {
+	if kube.Untolerated(d.Tolerations, m.Taints) != nil {
 		return false
 	}
 	return slices.ContainsFunc(d.Terms, func(term []requirement.Expression) bool {
@@ -494,12 +494,12 @@ func (h *Machine) accepts(d *Daemon, u *requirement.Universe, meets func(require
 }
 
 // LifetimeLeft returns the share of the machine's life that is left until it expires, 1 if it never expires.
-func (h *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
-	life := kube.ExpireAfter(h.Claim)
+func (m *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
+	life := kube.ExpireAfter(m.Claim)
 	if life <= 0 {
 		return 1
 	}
-	left := h.Claim.CreationTimestamp.Add(life).Sub(s.Now)
+	left := m.Claim.CreationTimestamp.Add(life).Sub(s.Now)
 	return min(max(left.Seconds()/life.Seconds(), 0), 1)
 }
 
@@ -507,11 +507,11 @@ func (h *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
 // while only its node is being deleted, or if the cloud has announced that it will take the machine away.
 func PoolUsage(hosts []*Machine, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
-	for _, h := range hosts {
-		if h.Claim == nil || h.Pool() != pool || h.Claim.DeletionTimestamp != nil {
+	for _, m := range hosts {
+		if m.Claim == nil || m.Pool() != pool || m.Claim.DeletionTimestamp != nil {
 			continue
 		}
-		kube.AddList(used, h.capacity)
+		kube.AddList(used, m.capacity)
 		kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
 	}
 	return used

@@ -211,18 +211,18 @@ func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
 	f.readOrders(s)
 	all, out := make([]Machine, len(f.Machines)), make([]*Machine, len(f.Machines))
 	for i := range all {
-		h := &all[i]
-		h.MachineInfo, h.Number = f.Machines[i], i
-		h.Leaving, h.Price = h.Goes, h.FullPrice
+		m := &all[i]
+		m.MachineInfo, m.Number = f.Machines[i], i
+		m.Leaving, m.Price = m.Goes, m.FullPrice
 		if f.ordered != nil {
-			h.Ordered, h.Replaces = f.ordered[i], f.replaces[i]
+			m.Ordered, m.Replaces = f.ordered[i], f.replaces[i]
 		}
-		if h.Info = f.Infos[i]; h.Node == nil {
-			h.Pods = &NodePods{}
+		if m.Info = f.Infos[i]; m.Node == nil {
+			m.Pods = &NodePods{}
 		} else {
-			h.Pods = c.PodsOn(h.Node.Name)
+			m.Pods = c.PodsOn(m.Node.Name)
 		}
-		h.Bound, out[i] = h.Pods.Bound, h
+		m.Bound, out[i] = m.Pods.Bound, m
 	}
 	for _, i := range f.Nodeless {
 		all[i].Gone = f.Machines[i].IsGone(s.Now)
@@ -239,8 +239,8 @@ func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
 	}
 	if len(s.Commitments) > 0 {
 		bill := BillOf(s, c.Cache, out)
-		for _, h := range out {
-			h.Price = bill.Price(h.Name(), h.FullPrice, s.NodeOverheadPrice)
+		for _, m := range out {
+			m.Price = bill.Price(m.Name(), m.FullPrice, s.NodeOverheadPrice)
 		}
 	}
 	return out

@@ -19,23 +19,23 @@ const (
 )
 
 // startTime is how long the pod took from being bound to being ready, below zero if that is not known.
-func (f *PodInfo) startTime() time.Duration {
-	if f.startedKnown {
-		return f.started
+func (info *PodInfo) startTime() time.Duration {
+	if info.startedKnown {
+		return info.started
 	}
-	f.started, f.startedKnown = -1, true
-	for _, c := range f.Pod.Status.Conditions {
+	info.started, info.startedKnown = -1, true
+	for _, c := range info.Pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			f.started = c.LastTransitionTime.Sub(BoundAt(f.Pod))
+			info.started = c.LastTransitionTime.Sub(BoundAt(info.Pod))
 		}
 	}
-	return f.started
+	return info.started
 }
 
 // OwnerOf is ownerKey, remembered.
 func (m *Cache) OwnerOf(pod *corev1.Pod) string {
-	if f := m.Pods[pod]; f != nil && f.Owner != nil {
-		return f.Owner.Name
+	if info := m.Pods[pod]; info != nil && info.Owner != nil {
+		return info.Owner.Name
 	}
 	return ownerKey(pod)
 }
@@ -50,9 +50,9 @@ func ownerKey(pod *corev1.Pod) string {
 }
 
 // OwnersStart is how long pods of the pod's owner take from being bound to being ready.
-func (f *PodInfo) OwnersStart() time.Duration {
-	if f.Owner != nil {
-		if took := f.Owner.startTime(); took >= 0 {
+func (info *PodInfo) OwnersStart() time.Duration {
+	if info.Owner != nil {
+		if took := info.Owner.startTime(); took >= 0 {
 			return took
 		}
 	}
@@ -61,15 +61,15 @@ func (f *PodInfo) OwnersStart() time.Duration {
 
 // SettledCost is what moving a pod costs in USD that has run for long: what it is worth an hour, for as long as moving disturbs
 // it, more for pods of high priority or deletion cost.
-func (f *PodInfo) SettledCost(perHour float64, start time.Duration) float64 {
-	return perHour * (moveTime + 2*start).Hours() * f.weight
+func (info *PodInfo) SettledCost(perHour float64, start time.Duration) float64 {
+	return perHour * (moveTime + 2*start).Hours() * info.weight
 }
 
 // Young is how many times that it costs to move the pod at its age.
-func (f *PodInfo) Young(now time.Time) float64 {
-	age := max(now.Sub(f.boundAt), time.Second)
+func (info *PodInfo) Young(now time.Time) float64 {
+	age := max(now.Sub(info.boundAt), time.Second)
 	times := 1 + float64(youngAge)/float64(age)
-	if f.brief {
+	if info.brief {
 		return times
 	}
 	return min(times, dearestYoung)

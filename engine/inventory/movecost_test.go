@@ -28,8 +28,8 @@ func TestWhatMovingAPodCosts(t *testing.T) {
 	} {
 		cache := &Cache{}
 		cache.Take(&engine.Snapshot{}, 1)
-		f := cache.read(aged(c.age), 1)
-		if got := f.SettledCost(0.6, c.start) * f.Young(now); math.Abs(got-c.want) > 1e-6 {
+		info := cache.read(aged(c.age), 1)
+		if got := info.SettledCost(0.6, c.start) * info.Young(now); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}

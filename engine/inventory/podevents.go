@@ -104,25 +104,25 @@ func podEvent(pod *corev1.Pod) time.Time {
 // ReadActivity says as of when ActivityOn is asked, and reads when pods ended.
 func (c *PodIndex) ReadActivity(now time.Time) {
 	c.now, c.endings = now, map[*NodePods]Activity{}
-	for _, f := range c.ended {
-		a := c.endings[f.node]
-		a.read(f, now)
-		c.endings[f.node] = a
+	for _, info := range c.ended {
+		a := c.endings[info.node]
+		a.read(info, now)
+		c.endings[info.node] = a
 	}
 }
 
 // read notes when the pod came to its node or left it, unless that is still to come.
-func (a *Activity) read(f *PodInfo, now time.Time) {
-	if f.DaemonKey != "" || f.event.After(now) {
+func (a *Activity) read(info *PodInfo, now time.Time) {
+	if info.DaemonKey != "" || info.event.After(now) {
 		return
 	}
-	a.note(f.event, f.brief)
+	a.note(info.event, info.brief)
 	switch {
-	case f.brief:
-	case f.Active():
-		a.Came = kube.Latest(a.Came, f.event)
+	case info.brief:
+	case info.Active():
+		a.Came = kube.Latest(a.Came, info.event)
 	default:
-		a.Left = kube.Latest(a.Left, f.event)
+		a.Left = kube.Latest(a.Left, info.event)
 	}
 }
 
@@ -146,9 +146,9 @@ func (r *NodePods) activityAt(now time.Time) Activity {
 		return r.activity
 	}
 	r.activity, r.activityNow, r.activityRead = Activity{}, now, true
-	for _, f := range r.Infos {
-		r.activity.read(f, now)
-		r.activityRead = r.activityRead && !f.event.After(now)
+	for _, info := range r.Infos {
+		r.activity.read(info, now)
+		r.activityRead = r.activityRead && !info.event.After(now)
 	}
 	return r.activity
 }

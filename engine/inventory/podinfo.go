@@ -74,9 +74,9 @@ func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
 func (r *podReader) join(other *podReader, infos []*PodInfo) {
 	nodes, kinds, works := joined(r.podsByNode, other.podsByNode), joined(r.kinds, other.kinds), joined(r.works, other.works)
 	needs, asks, owned := joined(r.requestClasses, other.requestClasses), joined(r.constraintClasses, other.constraintClasses), joined(r.Owned, other.Owned)
-	for _, f := range infos {
-		f.node, f.Labels, f.requests, f.nextRequests, f.constraints = nodes[f.node], kinds[f.Labels], needs[f.requests], needs[f.nextRequests], asks[f.constraints]
-		f.workload, f.Owner = works[f.workload], owned[f.Owner]
+	for _, info := range infos {
+		info.node, info.Labels, info.requests, info.nextRequests, info.constraints = nodes[info.node], kinds[info.Labels], needs[info.requests], needs[info.nextRequests], asks[info.constraints]
+		info.workload, info.Owner = works[info.workload], owned[info.Owner]
 	}
 }
 
@@ -100,41 +100,41 @@ func hashOf(pod *corev1.Pod) uint64 {
 
 // read reads a pod, the one of that number.
 func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
-	f := &PodInfo{
+	info := &PodInfo{
 		Pod: pod, id: kube.Mixed(number), hash: hashOf(pod), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
 		Labels: r.kindOf(pod), event: podEvent(pod), brief: IsBrief(pod), DaemonKey: daemonKey(pod),
 		created: pod.CreationTimestamp.Time, boundAt: BoundAt(pod), weight: min(max(kube.EvictionCost(pod), 0.1), 10),
 	}
 	if name := ownerKey(pod); name != "" {
-		f.Owner = r.ownerNamed(name)
+		info.Owner = r.ownerNamed(name)
 	}
 	if w, revision, ok := revisionOf(pod); ok {
-		f.workload, f.revision = r.workloadOf(w), revision
+		info.workload, info.revision = r.workloadOf(w), revision
 	}
 	ports, a := len(kube.HostPortsOf(&pod.Spec)) > 0, pod.Spec.Affinity
-	f.particular = a != nil && a.PodAntiAffinity != nil || ports || f.Mounts
-	f.Apart = a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || ports || f.Mounts
-	f.Drainable = !kube.IsMirror(pod) && !kube.ToleratesDisruption(pod)
-	_, f.Guarded = pod.Annotations[v1.DoNotDisruptAnnotationKey]
+	info.particular = a != nil && a.PodAntiAffinity != nil || ports || info.Mounts
+	info.Apart = a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || ports || info.Mounts
+	info.Drainable = !kube.IsMirror(pod) && !kube.ToleratesDisruption(pod)
+	_, info.Guarded = pod.Annotations[v1.DoNotDisruptAnnotationKey]
 	if pod.Spec.NodeName != "" {
-		f.node = r.podsByNode[pod.Spec.NodeName]
-		if f.node == nil {
-			f.node = &NodePods{}
-			r.podsByNode[pod.Spec.NodeName] = f.node
+		info.node = r.podsByNode[pod.Spec.NodeName]
+		if info.node == nil {
+			info.node = &NodePods{}
+			r.podsByNode[pod.Spec.NodeName] = info.node
 		}
 	}
-	return f
+	return info
 }
 
 // readAhead reads what will be asked of most pods that run.
-func (r *podReader) readAhead(f *PodInfo) {
-	if f.node == nil || !f.counts || !f.RequestProblem().OK() {
+func (r *podReader) readAhead(info *PodInfo) {
+	if info.node == nil || !info.counts || !info.RequestProblem().OK() {
 		return
 	}
-	r.NextRequests(f)
-	r.RequestsFor(f)
-	if !f.Mounts {
-		r.ConstraintsOf(f)
+	r.NextRequests(info)
+	r.RequestsFor(info)
+	if !info.Mounts {
+		r.ConstraintsOf(info)
 	}
 }
 
@@ -167,31 +167,31 @@ func (r *podReader) workloadOf(name workloadName) *workloadInfo {
 }
 
 // RequestsFor is what the pod requests.
-func (r *podReader) RequestsFor(f *PodInfo) *RequestClass {
-	if f.requests == nil {
-		f.requests = r.readRequests(f.Pod)
+func (r *podReader) RequestsFor(info *PodInfo) *RequestClass {
+	if info.requests == nil {
+		info.requests = r.readRequests(info.Pod)
 	}
-	return f.requests
+	return info.requests
 }
 
 // NextRequests is what the pod's successor requests.
-func (r *podReader) NextRequests(f *PodInfo) *RequestClass {
-	if f.nextRequests == nil {
-		if s := r.SuccessorOf(f); s == f.Pod {
-			f.nextRequests = r.RequestsFor(f)
+func (r *podReader) NextRequests(info *PodInfo) *RequestClass {
+	if info.nextRequests == nil {
+		if s := r.SuccessorOf(info); s == info.Pod {
+			info.nextRequests = r.RequestsFor(info)
 		} else {
-			f.nextRequests = r.readRequests(s)
+			info.nextRequests = r.readRequests(s)
 		}
 	}
-	return f.nextRequests
+	return info.nextRequests
 }
 
 // SuccessorOf is the pod that asks for a place where the pod of that info is to have one.
-func (r *podReader) SuccessorOf(f *PodInfo) *corev1.Pod {
-	if f.Owner == nil {
-		return successor(f.Pod, ownerTemplate{})
+func (r *podReader) SuccessorOf(info *PodInfo) *corev1.Pod {
+	if info.Owner == nil {
+		return successor(info.Pod, ownerTemplate{})
 	}
-	return successor(f.Pod, r.templates[f.Owner.Name])
+	return successor(info.Pod, r.templates[info.Owner.Name])
 }
 
 func (r *podReader) readRequests(pod *corev1.Pod) *RequestClass {
@@ -206,17 +206,17 @@ func (r *podReader) readRequests(pod *corev1.Pod) *RequestClass {
 }
 
 // ConstraintsOf is what the pod asks for beside resources and volumes, of which it has none.
-func (r *podReader) ConstraintsOf(f *PodInfo) *ConstraintClass {
-	if f.constraints != nil {
-		return f.constraints
+func (r *podReader) ConstraintsOf(info *PodInfo) *ConstraintClass {
+	if info.constraints != nil {
+		return info.constraints
 	}
-	key := r.key.Constraints(f.Pod, f.Pod.Spec.TopologySpreadConstraints, &volume.PodVolumes{})
+	key := r.key.Constraints(info.Pod, info.Pod.Spec.TopologySpreadConstraints, &volume.PodVolumes{})
 	a, ok := r.constraintClasses[string(key)]
 	if !ok {
 		a = &ConstraintClass{string(key)}
 		r.constraintClasses[a.Text] = a
 	}
-	f.constraints = a
+	info.constraints = a
 	return a
 }
 
@@ -226,9 +226,9 @@ func (r *NodePods) ReadMovable() {
 		return
 	}
 	r.movableRead = true
-	for _, f := range r.Infos {
-		if kube.IsReschedulable(f.Pod) {
-			r.Movable, r.Movers = append(r.Movable, f.Pod), append(r.Movers, f)
+	for _, info := range r.Infos {
+		if kube.IsReschedulable(info.Pod) {
+			r.Movable, r.Movers = append(r.Movable, info.Pod), append(r.Movers, info)
 		}
 	}
 }
@@ -237,8 +237,8 @@ func (r *NodePods) ReadMovable() {
 func (r *NodePods) DaemonKeys() []string {
 	if !r.daemonsRead {
 		r.daemonsRead = true
-		for _, f := range r.Infos {
-			if key := f.DaemonKey; key != "" && !slices.Contains(r.daemons, key) {
+		for _, info := range r.Infos {
+			if key := info.DaemonKey; key != "" && !slices.Contains(r.daemons, key) {
 				r.daemons = append(r.daemons, key)
 			}
 		}

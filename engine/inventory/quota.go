@@ -27,20 +27,20 @@ func (m *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]eng
 		return nil
 	}
 	prices := m.CatalogsOf(s).prices
-	for _, h := range machines {
+	for _, machine := range machines {
 		switch {
-		case h.Claim == nil:
-		case h.Open != nil:
-			if !h.Leaving || h.Supposed {
-				take(out, h.Open.draws())
+		case machine.Claim == nil:
+		case machine.Open != nil:
+			if !machine.Leaving || machine.Supposed {
+				take(out, machine.Open.draws())
 			}
-		case h.launched.Known:
-			offering := prices.offering(h.offering, h.Labels, h.Claim.Spec.NodeClassRef)
+		case machine.launched.Known:
+			offering := prices.offering(machine.offering, machine.Labels, machine.Claim.Spec.NodeClassRef)
 			if offering == nil {
 				continue
 			}
 			for _, u := range offering.Quotas { // a condition knows whole seconds
-				if q, known := out[u.Quota]; known && !q.Read.IsZero() && !h.launched.At.Before(q.Read.Truncate(time.Second)) {
+				if q, known := out[u.Quota]; known && !q.Read.IsZero() && !machine.launched.At.Before(q.Read.Truncate(time.Second)) {
 					q.Left -= u.Units
 					out[u.Quota] = q
 				}

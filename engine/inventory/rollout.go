@@ -67,33 +67,33 @@ type workloadInfo struct {
 func RolloutsOf(c *PodIndex, now time.Time) *Rollouts {
 	r := &Rollouts{Newest: map[workloadName]*corev1.Pod{}, old: map[workloadName]int{}, total: map[workloadName]int{}, next: map[*corev1.Pod]workloadName{}}
 	mixed := false
-	for _, f := range c.all {
-		w := f.workload
-		if w == nil || !f.Active() {
+	for _, info := range c.all {
+		w := info.workload
+		if w == nil || !info.Active() {
 			continue
 		}
 		if w.pass != c.Cache.Pass {
-			*w = workloadInfo{name: w.name, pass: c.Cache.Pass, seen: w.seen, newest: f}
+			*w = workloadInfo{name: w.name, pass: c.Cache.Pass, seen: w.seen, newest: info}
 		}
 		w.total++
-		w.mixed = w.mixed || f.revision != w.newest.revision
+		w.mixed = w.mixed || info.revision != w.newest.revision
 		mixed = mixed || w.mixed
-		if younger(f, w.newest) {
-			w.newest = f
+		if younger(info, w.newest) {
+			w.newest = info
 		}
 	}
 	if !mixed {
 		return r
 	}
-	for _, f := range c.all {
-		if w := f.workload; w != nil && w.mixed && f.Active() && f.revision != w.newest.revision {
+	for _, info := range c.all {
+		if w := info.workload; w != nil && w.mixed && info.Active() && info.revision != w.newest.revision {
 			w.old++
 		}
 	}
-	for _, f := range c.all {
-		w := f.workload
-		if w != nil && w.mixed && w.newest == f && now.Sub(f.Pod.CreationTimestamp.Time) < rolloutPatience {
-			r.Newest[w.name], r.old[w.name], r.total[w.name], w.rolling = f.Pod, w.old, w.total, r
+	for _, info := range c.all {
+		w := info.workload
+		if w != nil && w.mixed && w.newest == info && now.Sub(info.Pod.CreationTimestamp.Time) < rolloutPatience {
+			r.Newest[w.name], r.old[w.name], r.total[w.name], w.rolling = info.Pod, w.old, w.total, r
 		}
 	}
 	return r
@@ -107,9 +107,9 @@ func younger(a, b *PodInfo) bool {
 }
 
 // Leaving names the workload whose rollout is about to replace the pod, "" if none is.
-func (r *Rollouts) Leaving(f *PodInfo) string {
-	w := f.workload
-	if w == nil || w.rolling != r || !f.Active() || f.revision == w.newest.revision {
+func (r *Rollouts) Leaving(info *PodInfo) string {
+	w := info.workload
+	if w == nil || w.rolling != r || !info.Active() || info.revision == w.newest.revision {
 		return ""
 	}
 	return w.name.String()

@@ -134,9 +134,9 @@ func (m *Cache) learnTemplates(s *engine.Snapshot) {
 		if old, now := before[name], m.templates[name]; old == now || old.spec != nil && now.spec != nil && old.update == now.update && m.sameRequests(old.spec, now.spec) {
 			continue
 		}
-		for _, f := range owner.Infos {
-			if f.nextRequests = nil; f.node != nil {
-				f.node.classes, f.node.classesRead = nil, false
+		for _, info := range owner.Infos {
+			if info.nextRequests = nil; info.node != nil {
+				info.node.classes, info.node.classesRead = nil, false
 			}
 		}
 	}

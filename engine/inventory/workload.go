@@ -19,8 +19,8 @@ type OwnerInfo struct {
 // Active counts the pods that have not ended, or begun to.
 func (o *OwnerInfo) Active() int {
 	n := 0
-	for _, f := range o.Infos {
-		if kube.IsActive(f.Pod) {
+	for _, info := range o.Infos {
+		if kube.IsActive(info.Pod) {
 			n++
 		}
 	}
@@ -30,8 +30,8 @@ func (o *OwnerInfo) Active() int {
 // First is when the first of the pods was made.
 func (o *OwnerInfo) First() time.Time {
 	at := o.Infos[0].Pod.CreationTimestamp.Time
-	for _, f := range o.Infos {
-		if t := f.Pod.CreationTimestamp.Time; t.Before(at) {
+	for _, info := range o.Infos {
+		if t := info.Pod.CreationTimestamp.Time; t.Before(at) {
 			at = t
 		}
 	}
@@ -46,8 +46,8 @@ func (o *OwnerInfo) startTime() time.Duration {
 	}
 	o.start, o.startRead = -1, true
 	var took []time.Duration
-	for _, f := range o.Infos {
-		if t := f.startTime(); f.node != nil && t >= 0 {
+	for _, info := range o.Infos {
+		if t := info.startTime(); info.node != nil && t >= 0 {
 			took = append(took, t)
 		}
 	}

@@ -21,13 +21,13 @@ func (j *Judge) published() *dra.Published {
 
 // silent is a driver whose devices the pod claims, that the machine was started for, and that has published none for its node although
 // that has been ready for long; empty for none. Whatever else a pod asks for, such a machine has no devices for it.
-func (j *Judge) silent(h *inventory.Machine, f *inventory.PodInfo, published *dra.Published) string {
-	if published == nil || !h.Misses || !j.Pods.Cache.ClaimsDevices(f) {
+func (j *Judge) silent(m *inventory.Machine, info *inventory.PodInfo, published *dra.Published) string {
+	if published == nil || !m.Misses || !j.Pods.Cache.ClaimsDevices(info) {
 		return ""
 	}
-	wanted := j.Constraints.OfInfo(f).Devices.Drivers()
-	for _, driver := range kube.DriversAskedFor(h.Claim) {
-		if slices.Contains(wanted, driver) && published.Lacks(h.Node, []string{driver}) != "" {
+	wanted := j.Constraints.OfInfo(info).Devices.Drivers()
+	for _, driver := range kube.DriversAskedFor(m.Claim) {
+		if slices.Contains(wanted, driver) && published.Lacks(m.Node, []string{driver}) != "" {
 			return driver
 		}
 	}
@@ -35,7 +35,7 @@ func (j *Judge) silent(h *inventory.Machine, f *inventory.PodInfo, published *dr
 }
 
 // driverless says of a machine that it has not the devices of the driver.
-func driverless(h *inventory.Machine, driver string, published *dra.Published) string {
+func driverless(m *inventory.Machine, driver string, published *dra.Published) string {
 	return fmt.Sprintf("machine %s (%s) was started for such devices and has none: %s for its node, which has been ready for %s",
-		h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], published.Lacks(h.Node, []string{driver}), inventory.ResourcePatience)
+		m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], published.Lacks(m.Node, []string{driver}), inventory.ResourcePatience)
 }

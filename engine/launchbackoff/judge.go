@@ -43,54 +43,54 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 	}
 	out := &constraints.LaunchBackoffs{ByShape: map[string]*constraints.ShapeBackoff{}, Unfit: map[*corev1.Pod]*inventory.MachineInfo{}, Unwritten: map[*inventory.MachineInfo]*corev1.Pod{}, Dear: map[*corev1.Pod]*constraints.ShapeBackoff{}}
 	found, published := map[string][]engine.LaunchFinding{}, j.published()
-	for _, h := range j.Machines {
-		b := pools[h.Pool()]
-		absent := neverJoined(h, s.Now)
-		if b == nil || !absent && !shows(h, s.Now) {
+	for _, m := range j.Machines {
+		b := pools[m.Pool()]
+		absent := neverJoined(m, s.Now)
+		if b == nil || !absent && !shows(m, s.Now) {
 			continue
 		}
-		b.Correct(h, cache)
-		b.CorrectDrivers(h, published)
+		b.Correct(m, cache)
+		b.CorrectDrivers(m, published)
 		var finding engine.LaunchFinding
-		for _, uid := range h.Planned {
+		for _, uid := range m.Planned {
 			pod := unbound[uid]
 			if pod == nil {
 				continue
 			}
-			f := cache.InfoOf(pod)
-			shape, why := constraints.ShapeOf(cache, f), ""
+			info := cache.InfoOf(pod)
+			shape, why := constraints.ShapeOf(cache, info), ""
 			if absent {
 				why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster within %s: its log, user data, image, role and network tell why",
-					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], inventory.RegistrationTimeout)
-			} else if driver := j.silent(h, f, published); driver != "" {
-				why, shape = driverless(h, driver, published), constraints.DriverShape(driver)
+					m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], inventory.RegistrationTimeout)
+			} else if driver := j.silent(m, info, published); driver != "" {
+				why, shape = driverless(m, driver, published), constraints.DriverShape(driver)
 			} else {
-				why = j.unfit(h, f)
+				why = j.unfit(m, info)
 			}
 			if why == "" && j.Pods.Held(pod) {
-				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", h.Claim.Name, j.Gangs.Of(pod).Name())
+				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", m.Claim.Name, j.Gangs.Of(pod).Name())
 			}
 			if why == "" {
 				continue
 			}
-			out.Unfit[pod] = h.MachineInfo
-			if b.Note(h, shape, why, s.Now) {
-				out.Unwritten[h.MachineInfo] = pod
+			out.Unfit[pod] = m.MachineInfo
+			if b.Note(m, shape, why, s.Now) {
+				out.Unwritten[m.MachineInfo] = pod
 				finding.Pods, finding.Why = append(finding.Pods, kube.PodID(pod)), why
 			}
 		}
 		if finding.Pods != nil {
-			finding.Claim = h.Claim
-			found[h.Pool()] = append(found[h.Pool()], finding)
+			finding.Claim = m.Claim
+			found[m.Pool()] = append(found[m.Pool()], finding)
 		}
 	}
-	out.Refused = j.addRefused(func(h *inventory.Machine, pod *corev1.Pod, why string) {
-		b := pools[h.Pool()]
-		if b == nil || !b.Note(h, constraints.ShapeOf(cache, cache.InfoOf(pod)), why, s.Now) {
+	out.Refused = j.addRefused(func(m *inventory.Machine, pod *corev1.Pod, why string) {
+		b := pools[m.Pool()]
+		if b == nil || !b.Note(m, constraints.ShapeOf(cache, cache.InfoOf(pod)), why, s.Now) {
 			return
 		}
-		out.Unwritten[h.MachineInfo] = pod
-		found[h.Pool()] = append(found[h.Pool()], engine.LaunchFinding{Claim: h.Claim, Pods: []engine.PodID{kube.PodID(pod)}, Why: why})
+		out.Unwritten[m.MachineInfo] = pod
+		found[m.Pool()] = append(found[m.Pool()], engine.LaunchFinding{Claim: m.Claim, Pods: []engine.PodID{kube.PodID(pod)}, Why: why})
 	})
 	for _, pool := range s.NodePools {
 		b := pools[pool.Name]
@@ -107,68 +107,68 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 }
 
 // neverJoined reports whether the machine goes because it has not joined the cluster in time.
-func neverJoined(h *inventory.Machine, now time.Time) bool {
-	return h.Goes && h.Node == nil && len(h.Planned) > 0 && v1.IsTrue(h.Claim, v1.ConditionLaunched) && !kube.HasJoined(h.Claim) &&
-		now.Sub(inventory.WaitingSince(h.Claim, v1.ConditionRegistered)) >= inventory.RegistrationTimeout
+func neverJoined(m *inventory.Machine, now time.Time) bool {
+	return m.Goes && m.Node == nil && len(m.Planned) > 0 && v1.IsTrue(m.Claim, v1.ConditionLaunched) && !kube.HasJoined(m.Claim) &&
+		now.Sub(inventory.WaitingSince(m.Claim, v1.ConditionRegistered)) >= inventory.RegistrationTimeout
 }
 
 // shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
-func shows(h *inventory.Machine, now time.Time) bool {
-	if h.Arrived.Known && now.Sub(h.Arrived.At) >= constraints.LaunchJudged { // the claim may say it a moment later than the node
+func shows(m *inventory.Machine, now time.Time) bool {
+	if m.Arrived.Known && now.Sub(m.Arrived.At) >= constraints.LaunchJudged { // the claim may say it a moment later than the node
 		return false
 	}
-	return len(h.Planned) > 0 && h.IsRegistered() && !h.Goes
+	return len(m.Planned) > 0 && m.IsRegistered() && !m.Goes
 }
 
 // showsAll reports whether it shows all else too: it is ready, or has been so for long enough to miss what it does not have, and
 // nothing that passes keeps pods off.
-func showsAll(h *inventory.Machine) bool {
-	return (h.IsInitialized() || h.Misses) && h.Ready && !slices.ContainsFunc(h.Taints, kube.SaysState)
+func showsAll(m *inventory.Machine) bool {
+	return (m.IsInitialized() || m.Misses) && m.Ready && !slices.ContainsFunc(m.Taints, kube.SaysState)
 }
 
 // unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
-func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
-	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable])
-	need := j.Pods.Cache.RequestsFor(f).List
+func (j *Judge) unfit(m *inventory.Machine, info *inventory.PodInfo) string {
+	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable])
+	need := j.Pods.Cache.RequestsFor(info).List
 	taken := need.DeepCopy()
-	for _, pod := range h.Bound {
+	for _, pod := range m.Bound {
 		if kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
 			kube.AddList(taken, j.Pods.Cache.RequestsOf(pod).List)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(need)) {
-		all, have := taken[name], h.Usable()[name]
+		all, have := taken[name], m.Usable()[name]
 		if q := need[name]; q.Sign() > 0 && all.Cmp(have) > 0 {
-			promised := h.Claim.Status.Allocatable[name]
+			promised := m.Claim.Status.Allocatable[name]
 			return subject + fmt.Sprintf("its node has %s %s for pods instead of %s, and with the DaemonSets' pods %s are asked for", have.String(), name, promised.String(), all.String())
 		}
 	}
-	if text := stuck(h); text != "" {
+	if text := stuck(m); text != "" {
 		return subject + text
 	}
-	if !showsAll(h) {
+	if !showsAll(m) {
 		return ""
 	}
-	w := j.Constraints.OfInfo(f)
-	if t := kube.Untolerated(w.Tolerations, h.Taints); t != nil {
-		if h.AwaitsTaints(j.Snapshot.Now) {
+	w := j.Constraints.OfInfo(info)
+	if t := kube.Untolerated(w.Tolerations, m.Taints); t != nil {
+		if m.AwaitsTaints(j.Snapshot.Now) {
 			return "" // an agent may take the taint off
 		}
 		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
 	}
-	if text := mislabelled(h, w); text != "" {
+	if text := mislabelled(m, w); text != "" {
 		return subject + "its node has " + text
 	}
-	if text := j.Constraints.Volumes.TooSmall(f.Pod, h.Name()); text != "" {
+	if text := j.Constraints.Volumes.TooSmall(info.Pod, m.Name()); text != "" {
 		return subject + text
 	}
-	if text := j.unattachable(h, w); text != "" {
+	if text := j.unattachable(m, w); text != "" {
 		return subject + text
 	}
-	if !j.Constraints.Claims.Has(&w.Devices, h.Node) {
+	if !j.Constraints.Claims.Has(&w.Devices, m.Node) {
 		return subject + "the devices that its drivers have published do not serve the pod's claims"
 	}
-	for _, pod := range h.Bound {
+	for _, pod := range m.Bound {
 		if !kube.OwnedByDaemonSet(pod) && !kube.IsMirror(pod) {
 			continue
 		}
@@ -182,12 +182,12 @@ func (j *Judge) unfit(h *inventory.Machine, f *inventory.PodInfo) string {
 }
 
 // stuck says which startup taint is still on the overdue machine's node, empty for none: its agent has not taken it off.
-func stuck(h *inventory.Machine) string {
-	if !h.Overdue || !h.Ready {
+func stuck(m *inventory.Machine) string {
+	if !m.Overdue || !m.Ready {
 		return ""
 	}
-	for _, t := range h.Node.Spec.Taints {
-		if kube.IsStartupTaint(h.Claim, t) || kube.IsEphemeralTaint(t) {
+	for _, t := range m.Node.Spec.Taints {
+		if kube.IsStartupTaint(m.Claim, t) || kube.IsEphemeralTaint(t) {
 			return fmt.Sprintf("its node has not lost the taint %s in time: see whether the agent that takes it off runs there", kube.TaintText(t))
 		}
 	}
@@ -195,7 +195,7 @@ func stuck(h *inventory.Machine) string {
 }
 
 // mislabelled says which label that matters to pods with the constraints the machine has other than was planned.
-func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
+func mislabelled(m *inventory.Machine, w *constraints.PodConstraints) string {
 	keys := map[string]bool{}
 	for _, term := range w.Told {
 		for _, e := range term {
@@ -209,8 +209,8 @@ func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
 		keys[t.Key] = true
 	}
 	for _, key := range kube.SortedKeys(keys) {
-		want, promised := h.Claim.Labels[key]
-		if have, there := h.Label(key); promised && (!there || have != want) {
+		want, promised := m.Claim.Labels[key]
+		if have, there := m.Label(key); promised && (!there || have != want) {
 			return fmt.Sprintf("label %s=%s instead of %s", key, cmp.Or(have, "(none)"), want)
 		}
 	}
@@ -218,12 +218,12 @@ func mislabelled(h *inventory.Machine, w *constraints.PodConstraints) string {
 }
 
 // unattachable says for which driver the machine takes fewer volumes than pods with the constraints have.
-func (j *Judge) unattachable(h *inventory.Machine, w *constraints.PodConstraints) string {
+func (j *Judge) unattachable(m *inventory.Machine, w *constraints.PodConstraints) string {
 	count := map[string]int{}
 	for _, a := range w.Volumes.Attach {
 		count[a.Driver]++
 	}
-	limits := j.Constraints.Volumes.LimitsOf(h.Name(), nil)
+	limits := j.Constraints.Volumes.LimitsOf(m.Name(), nil)
 	for _, driver := range slices.Sorted(maps.Keys(count)) {
 		if limit, known := limits[driver]; known && limit < count[driver] {
 			return fmt.Sprintf("its driver %s takes %s, the pod has %d", driver, engine.Plural(limit, "volume"), count[driver])

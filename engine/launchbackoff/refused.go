@@ -20,8 +20,8 @@ const bindPatience = 12 * time.Minute
 func (j *Judge) refused(pod *corev1.Pod, byName map[string]*inventory.Machine) []string {
 	e := j.Snapshot.ExpectedPods[string(pod.UID)]
 	out := slices.DeleteFunc(slices.Clone(e.Refused), func(name string) bool { return byName[name] == nil })
-	h := byName[e.Node]
-	if h == nil || j.Snapshot.Now.Sub(e.Since) < bindPatience || slices.ContainsFunc(h.Bound, kube.IsTerminating) || slices.Contains(out, e.Node) {
+	m := byName[e.Node]
+	if m == nil || j.Snapshot.Now.Sub(e.Since) < bindPatience || slices.ContainsFunc(m.Bound, kube.IsTerminating) || slices.Contains(out, e.Node) {
 		return out
 	}
 	out = append(out, e.Node)
@@ -30,14 +30,14 @@ func (j *Judge) refused(pod *corev1.Pod, byName map[string]*inventory.Machine) [
 }
 
 // addRefused lists the refused nodes of each pod, and reports a machine that was started for such a pod as one that did not take it.
-func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why string)) map[*corev1.Pod][]string {
+func (j *Judge) addRefused(unfit func(m *inventory.Machine, pod *corev1.Pod, why string)) map[*corev1.Pod][]string {
 	if len(j.Snapshot.ExpectedPods) == 0 {
 		return nil
 	}
 	byName, out := map[string]*inventory.Machine{}, map[*corev1.Pod][]string{}
-	for _, h := range j.Machines {
-		if h.Node != nil && !h.Goes {
-			byName[h.Node.Name] = h
+	for _, m := range j.Machines {
+		if m.Node != nil && !m.Goes {
+			byName[m.Node.Name] = m
 		}
 	}
 	for _, pod := range j.Pods.Unbound {
@@ -50,9 +50,9 @@ func (j *Judge) addRefused(unfit func(h *inventory.Machine, pod *corev1.Pod, why
 		}
 		out[pod] = nodes
 		for _, name := range nodes {
-			if h := byName[name]; h.Claim != nil && slices.Contains(h.Planned, string(pod.UID)) {
-				unfit(h, pod, fmt.Sprintf("machine %s (%s) was started for such a pod, has room for it, and kube-scheduler does not bind it there: %s",
-					h.Claim.Name, h.Labels[corev1.LabelInstanceTypeStable], kube.SchedulerWords(pod)))
+			if m := byName[name]; m.Claim != nil && slices.Contains(m.Planned, string(pod.UID)) {
+				unfit(m, pod, fmt.Sprintf("machine %s (%s) was started for such a pod, has room for it, and kube-scheduler does not bind it there: %s",
+					m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], kube.SchedulerWords(pod)))
 			}
 		}
 	}
@@ -67,8 +67,8 @@ func (j *Judge) Expected(plan *engine.Plan, refused map[*corev1.Pod][]string) {
 		on[p.Pod] = p.Node
 	}
 	open := map[string]bool{}
-	for _, h := range j.Machines {
-		open[h.Name()] = h.Node != nil && h.Ready && !h.Node.Spec.Unschedulable && (h.Claim == nil || h.IsInitialized())
+	for _, m := range j.Machines {
+		open[m.Name()] = m.Node != nil && m.Ready && !m.Node.Spec.Unschedulable && (m.Claim == nil || m.IsInitialized())
 	}
 	plan.ExpectedPods = map[string]engine.ExpectedPod{}
 	for _, pod := range j.Pods.Unbound {

@@ -114,8 +114,8 @@ func (u *Usage) CountLeaving(pool string) {
 		return
 	}
 	used := inventory.PoolUsage(u.machines, pool)
-	for _, h := range u.machines {
-		if h.Claim != nil && h.Claim.DeletionTimestamp != nil && h.Pool() == pool {
+	for _, m := range u.machines {
+		if m.Claim != nil && m.Claim.DeletionTimestamp != nil && m.Pool() == pool {
 			kube.AddList(used, corev1.ResourceList{v1.ResourceNodes: kube.Quantity(v1.ResourceNodes, 1)})
 		}
 	}

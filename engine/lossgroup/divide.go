@@ -214,12 +214,12 @@ func (x *divider) count(s *packing.Solution) {
 		m.move(1)
 	}
 	known := map[*inventory.Machine]bitset.Set{}
-	on := func(e *exposure, h *inventory.Machine) {
+	on := func(e *exposure, machine *inventory.Machine) {
 		e.total++
-		at, seen := known[h]
+		at, seen := known[machine]
 		if !seen {
-			at = x.cellsOf(h)
-			known[h] = at
+			at = x.cellsOf(machine)
+			known[machine] = at
 		}
 		if at == nil {
 			return
@@ -230,23 +230,23 @@ func (x *divider) count(s *packing.Solution) {
 		}
 	}
 	nodes := make(map[string]*inventory.Machine, len(x.p.Machines))
-	for _, h := range x.p.Machines {
-		if h.Node != nil && !h.Leaving {
-			nodes[h.Node.Name] = h
+	for _, machine := range x.p.Machines {
+		if machine.Node != nil && !machine.Leaving {
+			nodes[machine.Node.Name] = machine
 		}
 	}
 	for _, e := range x.owners {
 		if e == nil || x.p.Cache.Owned[e.name] == nil {
 			continue
 		}
-		for _, f := range x.p.Cache.Owned[e.name].Infos {
-			if h := nodes[f.Pod.Spec.NodeName]; h != nil && f.Active() {
-				on(e, h)
+		for _, info := range x.p.Cache.Owned[e.name].Infos {
+			if machine := nodes[info.Pod.Spec.NodeName]; machine != nil && info.Active() {
+				on(e, machine)
 			}
 		}
 	}
-	for i, h := range x.p.Targets {
-		x.each(s.OnNodes[i], func(e *exposure) { on(e, h) })
+	for i, machine := range x.p.Targets {
+		x.each(s.OnNodes[i], func(e *exposure) { on(e, machine) })
 	}
 	for i := range s.New {
 		if m := &s.New[i]; !x.p.isSpot(m) {
@@ -272,8 +272,8 @@ func (p *Problem) isSpot(m *packing.Machine) bool {
 }
 
 // cellsOf are the cells of which the machine is, or may come to be; nil for one that is not on spot.
-func (x *divider) cellsOf(h *inventory.Machine) bitset.Set {
-	types, zones := h.LossGroups()
+func (x *divider) cellsOf(m *inventory.Machine) bitset.Set {
+	types, zones := m.LossGroups()
 	if len(zones) == 0 {
 		return nil
 	}

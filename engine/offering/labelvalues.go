@@ -35,7 +35,7 @@ func (x *LabelValues) IsAbsent(key string) bool {
 	if !known {
 		absent = !slices.Contains(v1.WellKnownLabels(), key) &&
 			!slices.ContainsFunc(x.pools, func(m *Pool) bool { return m.knows(key) }) &&
-			!slices.ContainsFunc(x.machines, func(h *inventory.Machine) bool { return h.MayHave(key) })
+			!slices.ContainsFunc(x.machines, func(machine *inventory.Machine) bool { return machine.MayHave(key) })
 		x.absent[key] = absent
 	}
 	return absent
@@ -60,7 +60,7 @@ func (x *LabelValues) isOpen(key string) bool {
 	}
 	open := key != corev1.LabelHostname && key != kube.NodeNameKey &&
 		(slices.ContainsFunc(x.pools, func(m *Pool) bool { return !m.catalog.settled[key] }) ||
-			slices.ContainsFunc(x.machines, func(h *inventory.Machine) bool { return h.Open != nil && len(h.Open.Types) == 0 }))
+			slices.ContainsFunc(x.machines, func(machine *inventory.Machine) bool { return machine.Open != nil && len(machine.Open.Types) == 0 }))
 	x.open[key] = open
 	return open
 }
@@ -70,14 +70,14 @@ func (x *LabelValues) onHosts(key string) map[string]bool {
 		return values
 	}
 	values := map[string]bool{}
-	for _, h := range x.machines {
-		if value, there := h.Label(key); there {
+	for _, m := range x.machines {
+		if value, there := m.Label(key); there {
 			values[value] = true
 		}
-		if h.Open == nil {
+		if m.Open == nil {
 			continue
 		}
-		for _, t := range h.Open.Types {
+		for _, t := range m.Open.Types {
 			for i := range t.Offerings {
 				for _, value := range valuesOf(t, &t.Offerings[i], key) {
 					values[value] = true

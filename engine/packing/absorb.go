@@ -20,10 +20,10 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 	held := s.effort
 	s.effort = s.p.Effort / absorbPart
 	defer func() { s.effort = held }()
-	for i, d := range company {
+	for i, bin := range company {
 		var prices []float64
 		for _, g := range m.offerings {
-			if g.pool == d.pool && g.price > d.price && g.price < d.price+priceOf(others) {
+			if g.pool == bin.pool && g.price > bin.price && g.price < bin.price+priceOf(others) {
 				prices = append(prices, g.price)
 			}
 		}
@@ -36,8 +36,8 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 			if s.effort <= 0 || s.p.stopped() {
 				return others
 			}
-			grown, rest := s.takeIn(m, d, order, prices[k*len(prices)/min(len(prices), mostPrices)])
-			before := d.price + priceOf(others) - priceOf(rest) // of what is one machine then
+			grown, rest := s.takeIn(m, bin, order, prices[k*len(prices)/min(len(prices), mostPrices)])
+			before := bin.price + priceOf(others) - priceOf(rest) // of what is one machine then
 			// Where the price is about the same, two machines are better than one: they are not lost together.
 			if before > grown.price*equallyCheap && before-grown.price > saved {
 				best, kept, saved = grown, rest, before-grown.price
@@ -45,7 +45,7 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 		}
 		if best != nil {
 			s.chargeAll(others, -1)
-			s.charge(d, -1)
+			s.charge(bin, -1)
 			company[i], others, order = best, kept, kept
 			s.charge(best, 1)
 			s.chargeAll(others, 1)
@@ -57,25 +57,25 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 // takeIn is the open bin with all pods of as many of the others as a machine of the price holds, and the rest of these. One machine may
 // need all that the others use of limits, so it is looked for as if none of them stayed, and, if it does not fit beside those that do,
 // as if all of them did.
-func (s *solver) takeIn(m *supply, d *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+func (s *solver) takeIn(m *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	s.chargeAll(others, -1)
-	grown, rest = s.takeInNow(m, d, others, most)
-	s.charge(d, -1)
+	grown, rest = s.takeInNow(m, b, others, most)
+	s.charge(b, -1)
 	s.chargeAll(rest, 1)
-	sh := &s.pools[grown.pool]
-	fits := (!sh.limited || within(s.billOf(grown), sh.left)) && s.quotasHold(s.drawsOf(grown))
+	p := &s.pools[grown.pool]
+	fits := (!p.limited || within(s.billOf(grown), p.left)) && s.quotasHold(s.drawsOf(grown))
 	s.chargeAll(rest, -1)
-	s.charge(d, 1)
+	s.charge(b, 1)
 	s.chargeAll(others, 1)
 	if !fits {
-		return s.takeInNow(m, d, others, most)
+		return s.takeInNow(m, b, others, most)
 	}
 	return grown, rest
 }
 
 // takeInNow is takeIn within what limits leave now.
-func (s *solver) takeInNow(m *supply, d *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
-	v := &visit{s: s, m: m, bins: []*openBin{d}, guests: make([]*guests, 1)}
+func (s *solver) takeInNow(m *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+	v := &visit{s: s, m: m, bins: []*openBin{b}, guests: make([]*guests, 1)}
 	var undo []earlier
 	for _, other := range others {
 		s.use(1)

@@ -16,8 +16,8 @@ func (s *solver) keepApart() {
 	on := map[int][]int{} // the open bins with pods of each owner
 	pods := map[int]int{}
 	var owners []int
-	for i, d := range s.bins {
-		for _, pod := range d.pinned {
+	for i, b := range s.bins {
+		for _, pod := range b.pinned {
 			owner := s.ownerOf(pod)
 			if owner < 0 {
 				continue
@@ -91,9 +91,9 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 }
 
 // accepts reports whether every option of the open bin is open to the class.
-func (s *solver) accepts(d *openBin, class int) bool {
-	for _, way := range s.p.Classes[class].Levels[0].Ways.Pools[d.pool] {
-		if allNil(way.Free) && d.ways.Within(way.Options) {
+func (s *solver) accepts(b *openBin, class int) bool {
+	for _, way := range s.p.Classes[class].Levels[0].Ways.Pools[b.pool] {
+		if allNil(way.Free) && b.ways.Within(way.Options) {
 			return true
 		}
 	}
@@ -102,8 +102,8 @@ func (s *solver) accepts(d *openBin, class int) bool {
 
 // holds reports whether the bin's own option has room for that much, and the list of options is none of its pool's
 // concerns.
-func (s *solver) holds(d *openBin, sum capacity.Vector) bool {
-	return d.variety == nil && sum.Fits(s.pools[d.pool].Options[d.option].Allocatable)
+func (s *solver) holds(b *openBin, sum capacity.Vector) bool {
+	return b.variety == nil && sum.Fits(s.pools[b.pool].Options[b.option].Allocatable)
 }
 
 // swap moves pod i of a to b, and pod j of b to a unless j is below 0.

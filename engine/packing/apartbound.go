@@ -5,14 +5,14 @@ package packing
 // pods may use what room is left: groups do not add up, the dearest counts.
 func (s *solver) apart(m *supply, counts []int) float64 {
 	marks, groups := map[int]float64{}, map[int]float64{}
-	for i, it := range m.demands {
-		if counts[i] == 0 || it.host.none() {
+	for i, d := range m.demands {
+		if counts[i] == 0 || d.host.none() {
 			continue
 		}
 		price := -1.0
-		it.host.each(func(byMark bool, at, most int) {
+		d.host.each(func(byMark bool, at, most int) {
 			if price < 0 {
-				price = float64(counts[i]) * s.leastFor(m.pools, it)
+				price = float64(counts[i]) * s.leastFor(m.pools, d)
 			}
 			if byMark {
 				marks[at] += price / float64(most)
@@ -31,13 +31,13 @@ func (s *solver) apart(m *supply, counts []int) float64 {
 }
 
 // leastFor is the price of the cheapest option that holds a pod of the demand, wherever it was placed; 0 if there is none.
-func (s *solver) leastFor(pools []int, it *demand) float64 {
-	ways := s.p.Classes[it.class].Levels[it.level].Ways
+func (s *solver) leastFor(pools []int, d *demand) float64 {
+	ways := s.p.Classes[d.class].Levels[d.level].Ways
 	least, found := 0.0, false
 	for _, p := range pools {
-		sh := &s.pools[p]
-		for _, o := range sh.byPrice {
-			if option := &sh.Options[o]; admits(ways.Pools[p], o) && it.request.Fits(option.Allocatable) {
+		pool := &s.pools[p]
+		for _, o := range pool.byPrice {
+			if option := &pool.Options[o]; admits(ways.Pools[p], o) && d.request.Fits(option.Allocatable) {
 				if !found || option.Price < least {
 					least, found = option.Price, true
 				}

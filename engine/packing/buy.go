@@ -92,8 +92,8 @@ func (s *solver) machinesFor(m *supply, left []int) []*openBin {
 
 func priceOf(bins []*openBin) float64 {
 	sum := 0.0
-	for _, d := range bins {
-		sum += d.price
+	for _, b := range bins {
+		sum += b.price
 	}
 	return sum
 }
@@ -107,9 +107,9 @@ func (m *supply) measureApart(s *solver) bool {
 	for i := range m.lots {
 		l := &m.lots[i]
 		owner := -1
-		for _, it := range l.demands {
-			owners := s.p.Classes[it.class].Owners
-			for _, pod := range it.queue[len(it.queue)-it.left:] {
+		for _, d := range l.demands {
+			owners := s.p.Classes[d.class].Owners
+			for _, pod := range d.queue[len(d.queue)-d.left:] {
 				switch {
 				case len(owners) == 0 || owners[pod] < 0 || owner >= 0 && owners[pod] != owner:
 					owner = math.MaxInt
@@ -165,9 +165,9 @@ func (s *solver) turns() [][]*demand {
 	var out [][]*demand
 	for _, demands := range s.byPriority() {
 		batches := map[int][]*demand{}
-		for _, it := range demands {
-			b := s.p.Classes[it.class].Batch
-			batches[b] = append(batches[b], it)
+		for _, d := range demands {
+			b := s.p.Classes[d.class].Batch
+			batches[b] = append(batches[b], d)
 		}
 		for _, b := range slices.Sorted(maps.Keys(batches)) {
 			out = append(out, batches[b])
@@ -188,9 +188,9 @@ func (s *solver) byPriority() [][]*demand {
 	var out [][]*demand
 	for _, r := range s.unplaced() { // highest first
 		var turn []*demand
-		for _, it := range s.demands {
-			if s.p.Classes[it.class].Priority == r.priority {
-				turn = append(turn, it)
+		for _, d := range s.demands {
+			if s.p.Classes[d.class].Priority == r.priority {
+				turn = append(turn, d)
 			}
 		}
 		out = append(out, turn)
@@ -205,9 +205,9 @@ const fewKinds = 16
 func (s *solver) boundOf(m *supply) float64 {
 	counts := make([]int, len(m.demands))
 	all := true
-	for i, it := range m.demands {
-		counts[i] = m.before[i] - it.left
-		all = all && it.left == 0
+	for i, d := range m.demands {
+		counts[i] = m.before[i] - d.left
+		all = all && d.left == 0
 	}
 	b := m.bound
 	if !all {
@@ -234,20 +234,20 @@ func (s *solver) boundOf(m *supply) float64 {
 func (s *solver) hand(m *supply, bins []*openBin) {
 	type part struct{ bin, n int }
 	parts := make([][]part, len(m.lots))
-	for i, d := range bins {
-		for _, p := range d.loads {
+	for i, b := range bins {
+		for _, p := range b.loads {
 			parts[p.lot] = append(parts[p.lot], part{i, p.n})
 		}
-		d.loads = nil
+		b.loads = nil
 	}
 	for lot, list := range parts {
 		for len(list) > 0 {
 			kept := list[:0]
 			for _, p := range list {
-				it := m.next(lot)
-				d := bins[p.bin]
-				d.pinned = append(d.pinned, Pod{it.class, it.queue[len(it.queue)-it.left]})
-				it.left--
+				demand := m.next(lot)
+				b := bins[p.bin]
+				b.pinned = append(b.pinned, Pod{demand.class, demand.queue[len(demand.queue)-demand.left]})
+				demand.left--
 				if p.n > 1 {
 					kept = append(kept, part{p.bin, p.n - 1})
 				}
@@ -278,62 +278,62 @@ func within(charge, left capacity.Vector) bool {
 }
 
 // spend charges the open bin against limits and quotas; it changes nothing and answers false if they forbid it.
-func (s *solver) spend(d *openBin) bool {
-	sh := &s.pools[d.pool]
-	if sh.limited && !within(s.billOf(d), sh.left) || !s.quotasHold(s.drawsOf(d)) {
+func (s *solver) spend(b *openBin) bool {
+	p := &s.pools[b.pool]
+	if p.limited && !within(s.billOf(b), p.left) || !s.quotasHold(s.drawsOf(b)) {
 		return false
 	}
-	s.charge(d, 1)
+	s.charge(b, 1)
 	return true
 }
 
 // charge counts the bin's option n times; -1 gives it back.
-func (s *solver) charge(d *openBin, n int) {
-	sh := &s.pools[d.pool]
-	if sh.limited {
-		sh.left.Add(s.billOf(d), -int64(n))
+func (s *solver) charge(b *openBin, n int) {
+	p := &s.pools[b.pool]
+	if p.limited {
+		p.left.Add(s.billOf(b), -int64(n))
 	}
-	s.deduct(s.drawsOf(d), n)
+	s.deduct(s.drawsOf(b), n)
 }
 
 func (s *solver) chargeAll(bins []*openBin, n int) {
-	for _, d := range bins {
-		s.charge(d, n)
+	for _, b := range bins {
+		s.charge(b, n)
 	}
 }
 
 // billOf is what the open bin counts against the limits: its option, or the largest of those that it has to list.
-func (s *solver) billOf(d *openBin) capacity.Vector {
-	if d.bill != nil {
-		return d.bill
+func (s *solver) billOf(b *openBin) capacity.Vector {
+	if b.bill != nil {
+		return b.bill
 	}
-	return s.pools[d.pool].Options[d.option].Charge
+	return s.pools[b.pool].Options[b.option].Charge
 }
 
 // cheapest gives the open bin the cheapest option that holds it and that limits and quotas allow. Nothing that holds
 // the pods costs less than floor.
-func (s *solver) cheapest(d *openBin, floor float64) bool {
-	sh := &s.pools[d.pool]
+func (s *solver) cheapest(b *openBin, floor float64) bool {
+	pool := &s.pools[b.pool]
 	from := 0
 	if len(s.p.Quotas) == 0 && floor > 0 {
 		floor *= 1 - 1e-9
-		from, _ = slices.BinarySearchFunc(sh.byPrice, floor, func(o int, p float64) int {
-			if sh.Options[o].Price < p {
+		from, _ = slices.BinarySearchFunc(pool.byPrice, floor, func(o int, p float64) int {
+			if pool.Options[o].Price < p {
 				return -1
 			}
 			return 1
 		})
 	}
-	if d.variety != nil {
-		return s.cheapestVaried(d, sh.byPrice[from:])
+	if b.variety != nil {
+		return s.cheapestVaried(b, pool.byPrice[from:])
 	}
-	for _, o := range sh.byPrice[from:] {
-		option := &sh.Options[o]
-		if !d.ways.Has(o) || !d.sum.Fits(option.Allocatable) {
+	for _, o := range pool.byPrice[from:] {
+		option := &pool.Options[o]
+		if !b.ways.Has(o) || !b.sum.Fits(option.Allocatable) {
 			continue
 		}
-		if s.suits(d, o) && s.affordable(d.pool, o) {
-			d.option, d.price = o, option.Price
+		if s.suits(b, o) && s.affordable(b.pool, o) {
+			b.option, b.price = o, option.Price
 			return true
 		}
 	}
@@ -341,10 +341,10 @@ func (s *solver) cheapest(d *openBin, floor float64) bool {
 }
 
 // suits reports whether an option that is bought only for certain pods may be bought for the bin's.
-func (s *solver) suits(d *openBin, o int) bool {
-	sh := &s.pools[d.pool]
-	if sh.Options[o].Large && !d.large {
+func (s *solver) suits(b *openBin, o int) bool {
+	p := &s.pools[b.pool]
+	if p.Options[o].Large && !b.large {
 		return false
 	}
-	return !sh.devices[o] || d.device || s.asksFor(d.sum, sh, o)
+	return !p.devices[o] || b.device || s.asksFor(b.sum, p, o)
 }

@@ -14,12 +14,12 @@ type guests struct {
 	count, most  []int
 }
 
-func (s *solver) guestsOf(m *supply, d *openBin) *guests {
+func (s *solver) guestsOf(m *supply, b *openBin) *guests {
 	g := &guests{}
-	for _, r := range d.host {
+	for _, r := range b.host {
 		g.add(r, 1, s.host.nGroups)
 	}
-	for _, p := range d.loads {
+	for _, p := range b.loads {
 		g.add(m.kinds[m.lots[p.lot].kind].host, p.n, s.host.nGroups)
 	}
 	return g
@@ -62,13 +62,13 @@ const mostGuests = 12
 func (s *solver) closeBins(m *supply, bins []*openBin) []*openBin {
 	order := make([]int, 0, len(bins))
 	value := make([]float64, len(bins))
-	for i, d := range bins {
-		value[i] = m.worth(d)
+	for i, bin := range bins {
+		value[i] = m.worth(bin)
 		pods := 0
-		for _, p := range d.loads {
+		for _, p := range bin.loads {
 			pods += p.n
 		}
-		if d.price+m.perNode > value[i]*1.02 && pods <= mostGuests {
+		if bin.price+m.perNode > value[i]*1.02 && pods <= mostGuests {
 			order = append(order, i)
 		}
 	}
@@ -85,7 +85,7 @@ func (s *solver) closeBins(m *supply, bins []*openBin) []*openBin {
 			failed++
 		}
 	}
-	return slices.DeleteFunc(v.bins, func(d *openBin) bool { return d == nil })
+	return slices.DeleteFunc(v.bins, func(bin *openBin) bool { return bin == nil })
 }
 
 // squeeze puts pods for which no machine could be bought, because of limits, on those that were.
@@ -195,24 +195,24 @@ func (v *visit) host(lot int, limit float64) (int, *openBin) {
 	tried := 0
 	for k := range v.bins {
 		i := (v.next + k) % len(v.bins)
-		d := v.bins[i]
-		if d == nil || len(kind.ways.Pools[d.pool]) == 0 {
+		b := v.bins[i]
+		if b == nil || len(kind.ways.Pools[b.pool]) == 0 {
 			continue
 		}
 		if v.guests[i] == nil {
-			v.guests[i] = v.s.guestsOf(v.m, d)
+			v.guests[i] = v.s.guestsOf(v.m, b)
 		}
 		if !v.guests[i].accept(kind.host) {
 			continue
 		}
 		v.s.use(1)
-		v.s.charge(d, -1)
-		grown := v.s.joined(d, kind.ways, kind.host, request, l.needsLarge, l.needsDevices)
-		v.s.charge(d, 1)
+		v.s.charge(b, -1)
+		grown := v.s.joined(b, kind.ways, kind.host, request, l.needsLarge, l.needsDevices)
+		v.s.charge(b, 1)
 		if grown == nil {
 			continue
 		}
-		if cost := grown.price - d.price; cost < least {
+		if cost := grown.price - b.price; cost < least {
 			at, best, least = i, grown, cost
 		}
 		if tried++; tried == mostHosts || least <= 0 {

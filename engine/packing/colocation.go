@@ -10,30 +10,30 @@ import (
 // buyColocated places the pods that have to share a machine with certain others. Each joins the machine of those pods
 // that grows at the least price; where there is none yet, one is started with one of those that it wants to be with.
 func (s *solver) buyColocated(pools []int, demands []*demand) {
-	for _, it := range demands {
-		if len(it.company) == 0 {
+	for _, d := range demands {
+		if len(d.company) == 0 {
 			continue
 		}
-		for it.left > 0 && s.joinColocated(pools, it) {
-			it.left--
+		for d.left > 0 && s.joinColocated(pools, d) {
+			d.left--
 		}
 	}
 }
 
 func (s *solver) joinColocated(pools []int, it *demand) bool {
 	best, at, least := (*openBin)(nil), -1, math.Inf(1)
-	for i, d := range s.bins {
-		if !s.isColocated(d, it) || !slices.Contains(pools, d.pool) || !d.accepts(it.host, s.host.nGroups) {
+	for i, b := range s.bins {
+		if !s.isColocated(b, it) || !slices.Contains(pools, b.pool) || !b.accepts(it.host, s.host.nGroups) {
 			continue
 		}
-		s.charge(d, -1)
-		grown := s.joined(d, it.ways, it.host, it.request, false, false)
+		s.charge(b, -1)
+		grown := s.joined(b, it.ways, it.host, it.request, false, false)
 		if grown == nil {
-			grown = s.joined(d, it.ways, it.host, it.request, true, true)
+			grown = s.joined(b, it.ways, it.host, it.request, true, true)
 		}
-		s.charge(d, 1)
-		if grown != nil && grown.price-d.price < least {
-			best, at, least = grown, i, grown.price-d.price
+		s.charge(b, 1)
+		if grown != nil && grown.price-b.price < least {
+			best, at, least = grown, i, grown.price-b.price
 		}
 	}
 	if best == nil {
@@ -47,25 +47,25 @@ func (s *solver) joinColocated(pools []int, it *demand) bool {
 }
 
 // accept notes the next pod of the demand on the open bin.
-func (s *solver) accept(d *openBin, it *demand) {
-	d.pinned = append(d.pinned[:len(d.pinned):len(d.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
-	d.host = append(d.host[:len(d.host):len(d.host)], it.host)
+func (s *solver) accept(b *openBin, it *demand) {
+	b.pinned = append(b.pinned[:len(b.pinned):len(b.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
+	b.host = append(b.host[:len(b.host):len(b.host)], it.host)
 	sets := make([]int, s.host.nSets)
-	copy(sets, d.sets)
+	copy(sets, b.sets)
 	for _, set := range it.rules.Sets {
 		if h := s.host.sets[set]; h >= 0 {
 			sets[h]++
 		}
 	}
-	d.sets = sets
+	b.sets = sets
 }
 
 // startColocated starts a machine with one pod that the demand wants to be with, and one of the demand's. Large machines and
 // those with devices are taken only if nothing else holds the two.
-func (s *solver) startColocated(pools []int, it *demand) bool {
-	best, host := s.newColocated(pools, it, false)
+func (s *solver) startColocated(pools []int, d *demand) bool {
+	best, host := s.newColocated(pools, d, false)
 	if best == nil {
-		best, host = s.newColocated(pools, it, true)
+		best, host = s.newColocated(pools, d, true)
 	}
 	if best == nil || !s.spend(best) {
 		return false
@@ -73,7 +73,7 @@ func (s *solver) startColocated(pools []int, it *demand) bool {
 	best.host = nil
 	s.accept(best, host)
 	host.left--
-	s.accept(best, it)
+	s.accept(best, d)
 	s.bins = append(s.bins, best)
 	return true
 }
@@ -86,16 +86,16 @@ func (s *solver) newColocated(pools []int, it *demand, special bool) (best *open
 		}
 		for _, p := range pools {
 			empty := &openBin{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.pools[p].Free}
-			d := s.joined(empty, other.ways, other.host, other.request, special, special)
-			if d == nil {
+			b := s.joined(empty, other.ways, other.host, other.request, special, special)
+			if b == nil {
 				continue
 			}
-			d.host = []*hostRules{other.host}
-			if !d.accepts(it.host, s.host.nGroups) {
+			b.host = []*hostRules{other.host}
+			if !b.accepts(it.host, s.host.nGroups) {
 				continue
 			}
-			if d = s.joined(d, it.ways, it.host, it.request, special, special); d != nil && (best == nil || d.price < best.price) {
-				best, host = d, other
+			if b = s.joined(b, it.ways, it.host, it.request, special, special); b != nil && (best == nil || b.price < best.price) {
+				best, host = b, other
 			}
 		}
 	}
@@ -103,8 +103,8 @@ func (s *solver) newColocated(pools []int, it *demand, special bool) (best *open
 }
 
 // isColocated reports whether the open bin has all the pods that the demand needs.
-func (s *solver) isColocated(d *openBin, it *demand) bool {
-	return d.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return d.sets[s.host.sets[set]] == 0 })
+func (s *solver) isColocated(b *openBin, it *demand) bool {
+	return b.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return b.sets[s.host.sets[set]] == 0 })
 }
 
 // allIn reports whether every one of the numbers is in the list.

@@ -19,8 +19,8 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 	left := make([]int, len(m.lots))
 	var lots []int
 	pods := 0
-	for _, d := range bins {
-		for _, p := range d.loads {
+	for _, bin := range bins {
+		for _, p := range bin.loads {
 			left[p.lot] += p.n
 			pods += p.n
 		}
@@ -47,15 +47,15 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 		for _, l := range b.Loads {
 			loads = append(loads, load{lots[l.Demand], l.Count})
 		}
-		d := s.binOf(m, m.offerings[b.Supply].pool, loads)
+		bin := s.binOf(m, m.offerings[b.Supply].pool, loads)
 		for range int(b.Machines) {
-			if d == nil || !s.spend(d) {
+			if bin == nil || !s.spend(bin) {
 				break
 			}
 			for _, p := range loads {
 				left[p.lot] -= p.n
 			}
-			copied := *d
+			copied := *bin
 			better = append(better, &copied)
 		}
 	}

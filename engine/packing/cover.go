@@ -80,11 +80,11 @@ func (s *solver) covered(m *supply, bins []*openBin) (best []*openBin, floor flo
 		return bins, floor, ok
 	}
 	for _, st := range path {
-		d := c.machine(&st)
-		if d == nil {
+		b := c.machine(&st)
+		if b == nil {
 			return nil, floor, false
 		}
-		best = append(best, d)
+		best = append(best, b)
 	}
 	return best, floor, true
 }
@@ -92,9 +92,9 @@ func (s *solver) covered(m *supply, bins []*openBin) (best []*openBin, floor flo
 // begin counts the pods, and finds what they are worth; it answers false if there are none, or too many kinds of them.
 func (c *cover) begin(bins []*openBin) bool {
 	count := make([]int, len(c.m.lots))
-	for _, d := range bins {
-		c.ceiling += d.price
-		for _, p := range d.loads {
+	for _, bin := range bins {
+		c.ceiling += bin.price
+		for _, p := range bin.loads {
 			count[p.lot] += p.n
 		}
 	}
@@ -172,18 +172,18 @@ func (c *cover) machine(st *step) *openBin {
 
 // binOf is the open bin of the pool for the pods, nil if no option holds them.
 func (s *solver) binOf(m *supply, pool int, loads []load) *openBin {
-	d := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.pools[pool].Free}
+	b := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.pools[pool].Free}
 	for _, p := range loads {
 		l := &m.lots[p.lot]
-		request := make(capacity.Vector, len(d.sum))
+		request := make(capacity.Vector, len(b.sum))
 		request.Add(m.shapes[l.shape].whole, int64(p.n))
 		kind := &m.kinds[l.kind]
-		if d = s.joined(d, kind.ways, kind.host, request, l.needsLarge, l.needsDevices); d == nil {
+		if b = s.joined(b, kind.ways, kind.host, request, l.needsLarge, l.needsDevices); b == nil {
 			return nil
 		}
 	}
-	d.loads = loads
-	return d
+	b.loads = loads
+	return b
 }
 
 // prove raises the bound to what the machines of the bins' pods cost at least, if these are all pods, with all ways that they have:
@@ -193,8 +193,8 @@ func (m *supply) prove(s *solver, bins []*openBin, floor float64) {
 		return
 	}
 	placed := 0
-	for _, d := range bins {
-		for _, p := range d.loads {
+	for _, b := range bins {
+		for _, p := range b.loads {
 			placed += p.n
 		}
 	}

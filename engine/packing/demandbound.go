@@ -23,9 +23,9 @@ func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
 // suppliesOf lists what the pools sell to those who may go these ways.
 func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
 	for _, pool := range pools {
-		sh := &s.pools[pool]
-		for _, o := range sh.byPrice {
-			if sh.Options[o].Covered { // what resources are worth is what they cost once nothing is covered any more
+		p := &s.pools[pool]
+		for _, o := range p.byPrice {
+			if p.Options[o].Covered { // what resources are worth is what they cost once nothing is covered any more
 				continue
 			}
 			users := bitset.New(len(ways))
@@ -34,7 +34,7 @@ func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
 					users.Add(i)
 				}
 			}
-			out = append(out, bound.Supply{Allocatable: sh.Options[o].Allocatable, Price: sh.Options[o].Price, Users: users})
+			out = append(out, bound.Supply{Allocatable: p.Options[o].Allocatable, Price: p.Options[o].Price, Users: users})
 		}
 	}
 	return out
@@ -69,8 +69,8 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 	type part struct{ class, level int }
 	count := map[part]int{}
 	var parts []part
-	for i, it := range m.demands {
-		p := part{it.class, it.level}
+	for i, d := range m.demands {
+		p := part{d.class, d.level}
 		if _, ok := count[p]; !ok {
 			parts = append(parts, p)
 		}

@@ -138,12 +138,12 @@ func (f *frame) saleOf(s *solver, c, l int) *sale {
 // sells looks for a listed option that holds the request. The options are in the order of a view.
 func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (out sold) {
 	for _, at := range slices.Backward(options) { // dear ones are large: most pods fit the first
-		sh := &f.pools[at.pool]
-		if out.ok && -sh.Weight >= out.tier {
+		p := &f.pools[at.pool]
+		if out.ok && -p.Weight >= out.tier {
 			continue
 		}
-		if option := &sh.Options[at.option]; option.Listed && request.Fits(option.Allocatable) && admits(ways.Pools[at.pool], at.option) && f.affordable(at) {
-			if out = (sold{-sh.Weight, true}); out.tier == f.heaviest {
+		if option := &p.Options[at.option]; option.Listed && request.Fits(option.Allocatable) && admits(ways.Pools[at.pool], at.option) && f.affordable(at) {
+			if out = (sold{-p.Weight, true}); out.tier == f.heaviest {
 				break
 			}
 		}
@@ -153,9 +153,9 @@ func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (o
 
 // affordable reports whether limits and quotas have room for one machine of the option while no machine is bought yet.
 func (f *frame) affordable(at offered) bool {
-	sh := &f.pools[at.pool]
-	option := &sh.Options[at.option]
-	if sh.limited && !within(option.Charge, sh.Left) {
+	p := &f.pools[at.pool]
+	option := &p.Options[at.option]
+	if p.limited && !within(option.Charge, p.Left) {
 		return false
 	}
 	return !slices.ContainsFunc(option.Draws, func(d Draw) bool { return f.quotas[d.Quota] < d.Units })
@@ -180,9 +180,9 @@ func (f *frame) rate(ways *Ways, options []offered, request capacity.Vector) flo
 }
 
 func (s *solver) poolSells(ways []Way, p int, v capacity.Vector) bool {
-	sh := &s.pools[p]
-	for _, o := range slices.Backward(sh.byPrice) { // dear ones are large: most pods fit the first
-		if v.Fits(sh.Options[o].Allocatable) && admits(ways, o) && s.affordable(p, o) {
+	pool := &s.pools[p]
+	for _, o := range slices.Backward(pool.byPrice) { // dear ones are large: most pods fit the first
+		if v.Fits(pool.Options[o].Allocatable) && admits(ways, o) && s.affordable(p, o) {
 			return true
 		}
 	}

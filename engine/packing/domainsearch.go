@@ -80,13 +80,13 @@ func (st *domainSearch) find() bool {
 		level[c] = len(s.p.Classes[c].Levels) - 1
 		total += count[c]
 	}
-	for _, it := range s.demands {
-		if count[it.class] > 0 && level[it.class] != it.level {
+	for _, d := range s.demands {
+		if count[d.class] > 0 && level[d.class] != d.level {
 			return false // the pods of the class are at several levels
 		}
-		count[it.class] += len(it.queue)
-		level[it.class] = it.level
-		total += len(it.queue)
+		count[d.class] += len(d.queue)
+		level[d.class] = d.level
+		total += len(d.queue)
 	}
 	if total > fewPods || total == 0 || s.isBest() {
 		return false
@@ -208,8 +208,8 @@ func (t toBeat) inVain(s *solver) bool {
 		return false
 	}
 	missed := 0
-	for _, it := range s.demands {
-		missed += it.level * len(it.queue)
+	for _, d := range s.demands {
+		missed += d.level * len(d.queue)
 	}
 	return missed > t.missed || missed == t.missed && s.floorOf(s.demands) >= t.price*(1-1e-9)
 }
@@ -222,17 +222,17 @@ func (s *solver) floorOf(demands []*demand) float64 {
 		price   float64
 	}
 	var groups []group
-	for _, it := range demands {
+	for _, d := range demands {
 		g := group{make([]bitset.Set, len(s.pools)), math.Inf(1)}
 		for p := range s.pools {
-			sh := &s.pools[p]
-			g.options[p] = bitset.New(len(sh.Options))
-			for i := range it.ways.Pools[p] {
-				g.options[p].Or(it.ways.Pools[p][i].Options)
+			pool := &s.pools[p]
+			g.options[p] = bitset.New(len(pool.Options))
+			for i := range d.ways.Pools[p] {
+				g.options[p].Or(d.ways.Pools[p][i].Options)
 			}
-			for _, o := range sh.byPrice {
-				if g.options[p].Has(o) && it.own.Fits(sh.Options[o].Allocatable) {
-					g.price = min(g.price, sh.Options[o].Price)
+			for _, o := range pool.byPrice {
+				if g.options[p].Has(o) && d.own.Fits(pool.Options[o].Allocatable) {
+					g.price = min(g.price, pool.Options[o].Price)
 					break
 				}
 			}

@@ -23,9 +23,9 @@ func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
 		}
 	}
 	e := &exhaustive{s: s, m: m, best: bins}
-	for _, d := range bins {
-		e.bestCost += d.price
-		for _, p := range d.loads {
+	for _, b := range bins {
+		e.bestCost += b.price
+		for _, p := range b.loads {
 			if len(e.lots)+p.n > fewPods {
 				return nil, false
 			}
@@ -75,17 +75,17 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	}
 	for j := first; j < len(machines); j++ {
 		old := machines[j]
-		if d := e.with(old, lot); d != nil {
-			machines[j], e.at[i] = d, j
-			e.place(i+1, machines, cost-old.price+d.price)
+		if b := e.with(old, lot); b != nil {
+			machines[j], e.at[i] = b, j
+			e.place(i+1, machines, cost-old.price+b.price)
 			machines[j] = old
 		}
 	}
 	for _, p := range e.m.pools {
 		empty := &openBin{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.pools[p].Free}
-		if d := e.with(empty, lot); d != nil {
+		if b := e.with(empty, lot); b != nil {
 			e.at[i] = len(machines)
-			e.place(i+1, append(machines, d), cost+d.price)
+			e.place(i+1, append(machines, b), cost+b.price)
 		}
 	}
 }
@@ -98,18 +98,18 @@ func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	if !old.accepts(kind.host, e.s.host.nGroups) {
 		return nil
 	}
-	d := e.s.joined(old, kind.ways, kind.host, e.m.shapes[l.shape].whole, l.needsLarge, l.needsDevices)
-	if d == nil {
+	b := e.s.joined(old, kind.ways, kind.host, e.m.shapes[l.shape].whole, l.needsLarge, l.needsDevices)
+	if b == nil {
 		return nil
 	}
-	d.host = append(slices.Clip(old.host), kind.host)
-	d.loads = slices.Clone(old.loads)
-	if n := len(d.loads); n > 0 && d.loads[n-1].lot == lot {
-		d.loads[n-1].n++
+	b.host = append(slices.Clip(old.host), kind.host)
+	b.loads = slices.Clone(old.loads)
+	if n := len(b.loads); n > 0 && b.loads[n-1].lot == lot {
+		b.loads[n-1].n++
 	} else {
-		d.loads = append(d.loads, load{lot, 1})
+		b.loads = append(b.loads, load{lot, 1})
 	}
-	return d
+	return b
 }
 
 // joined is the open bin with one more pod, on the cheapest option that holds that; nil if there is none.
@@ -122,34 +122,34 @@ func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capac
 		if !ok {
 			continue
 		}
-		d := *old
-		d.free, d.ways, d.sum = free, way.Options.Clone(), old.sum.Clone()
+		b := *old
+		b.free, b.ways, b.sum = free, way.Options.Clone(), old.sum.Clone()
 		if old.ways != nil {
-			d.ways.And(old.ways)
+			b.ways.And(old.ways)
 		}
-		d.large, d.device = d.large || large, d.device || devices
-		if s.pools[d.pool].Variety != nil && !s.varied(&d, d.ways, need) {
+		b.large, b.device = b.large || large, b.device || devices
+		if s.pools[b.pool].Variety != nil && !s.varied(&b, b.ways, need) {
 			continue
 		}
-		d.sum.Add(need, 1)
-		d.has = s.withThings(old.has, host.shared)
-		if s.cheapest(&d, s.leastPrice(&d)) && (best == nil || d.price < best.price) {
-			best = &d
+		b.sum.Add(need, 1)
+		b.has = s.withThings(old.has, host.shared)
+		if s.cheapest(&b, s.leastPrice(&b)) && (best == nil || b.price < best.price) {
+			best = &b
 		}
 	}
 	return best
 }
 
 // leastPrice is no more than any option that holds the open bin costs.
-func (s *solver) leastPrice(d *openBin) float64 {
+func (s *solver) leastPrice(b *openBin) float64 {
 	if len(s.low) == 0 {
 		return 0
 	}
-	return bound.WorthOf(d.sum, s.low)
+	return bound.WorthOf(b.sum, s.low)
 }
 
 // accepts reports whether the rules of one more pod agree with those of the bin's pods.
-func (d *openBin) accepts(r *hostRules, groups int) bool {
+func (b *openBin) accepts(r *hostRules, groups int) bool {
 	if r.none() && groups == 0 {
 		return true
 	}
@@ -157,7 +157,7 @@ func (d *openBin) accepts(r *hostRules, groups int) bool {
 	for i := range most {
 		most[i] = math.MaxInt
 	}
-	for _, other := range d.host {
+	for _, other := range b.host {
 		if clash(r, other) {
 			return false
 		}

@@ -29,54 +29,54 @@ type scratch struct {
 // fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
 // that is worth most. Then it takes the cheapest option that holds them. The open bin is the trial one; it answers false if there
 // is none.
-func (g *greedy) fill(good *offering, exponent int) bool {
-	option := &g.s.pools[good.pool].Options[good.option]
-	d := &g.trial
-	d.begin(good.pool, len(option.Allocatable), g.s.pools[good.pool].Free)
-	g.begin(good, option.Allocatable)
-	g.lead(good, d)
-	g.pour(good, d, exponent)
-	for _, p := range d.loads {
+func (g *greedy) fill(o *offering, exponent int) bool {
+	option := &g.s.pools[o.pool].Options[o.option]
+	b := &g.trial
+	b.begin(o.pool, len(option.Allocatable), g.s.pools[o.pool].Free)
+	g.begin(o, option.Allocatable)
+	g.lead(o, b)
+	g.pour(o, b, exponent)
+	for _, p := range b.loads {
 		g.restore(p.lot, p.n)
 	}
-	d.has = g.things
-	return len(d.loads) > 0 && g.s.cheapest(d, bound.WorthOf(d.sum, g.m.low))
+	b.has = g.things
+	return len(b.loads) > 0 && g.s.cheapest(b, bound.WorthOf(b.sum, g.m.low))
 }
 
 // begin empties the open bin; what room it has for sums and loads it keeps.
-func (d *openBin) begin(pool, dims int, free []bitset.Set) {
-	sum := slices.Grow(d.sum[:0], dims)[:dims]
+func (b *openBin) begin(pool, dims int, free []bitset.Set) {
+	sum := slices.Grow(b.sum[:0], dims)[:dims]
 	clear(sum)
-	*d = openBin{pool: pool, sum: sum, loads: d.loads[:0], free: free}
+	*b = openBin{pool: pool, sum: sum, loads: b.loads[:0], free: free}
 }
 
 // lasting is a copy that stays when the open bin begins again. It takes the place of spare, if there is one.
-func (d *openBin) lasting(spare *openBin) *openBin {
+func (b *openBin) lasting(spare *openBin) *openBin {
 	if spare == nil {
 		spare = &openBin{}
 	}
-	sum, loads := append(spare.sum[:0], d.sum...), append(spare.loads[:0], d.loads...)
-	*spare = *d
+	sum, loads := append(spare.sum[:0], b.sum...), append(spare.loads[:0], b.loads...)
+	*spare = *b
 	spare.sum, spare.loads = sum, loads
 	return spare
 }
 
-func (g *greedy) reopen(good *offering) {
+func (g *greedy) reopen(o *offering) {
 	g.open = g.open[:0]
-	for i := range good.shapes {
-		if !g.avail[good.shapes[i].shape].Empty() {
+	for i := range o.shapes {
+		if !g.avail[o.shapes[i].shape].Empty() {
 			g.open = append(g.open, i)
 		}
 	}
 }
 
-func (g *greedy) begin(good *offering, room capacity.Vector) {
+func (g *greedy) begin(o *offering, room capacity.Vector) {
 	g.work += 8
 	g.room = append(g.room[:0], room...)
-	g.reopen(good)
-	g.compat = append(g.compat[:0], good.kinds...)
+	g.reopen(o)
+	g.compat = append(g.compat[:0], o.kinds...)
 	g.things = nil
-	g.parked, g.again = append(g.parked[:0], good.kinds...), false
+	g.parked, g.again = append(g.parked[:0], o.kinds...), false
 	for i := range g.parked {
 		g.parked[i] = 0
 	}
@@ -87,36 +87,36 @@ func (g *greedy) begin(good *offering, room capacity.Vector) {
 
 // lead puts on what the machine is bought for: one of the pods that make the number of machines what it is, and, on an
 // option that is bought only for certain pods, one of these.
-func (g *greedy) lead(good *offering, d *openBin) {
-	sh := &g.s.pools[good.pool]
-	large, devices := sh.Options[good.option].Large, sh.devices[good.option]
+func (g *greedy) lead(o *offering, b *openBin) {
+	p := &g.s.pools[o.pool]
+	large, devices := p.Options[o.option].Large, p.devices[o.option]
 	if large || devices {
-		if !g.first(good, d, func(l *lot) bool {
+		if !g.first(o, b, func(l *lot) bool {
 			r := g.m.shapes[l.shape].request
-			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.asksFor(r, sh, good.option))
+			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.asksFor(r, p, o.option))
 		}) {
 			g.open = g.open[:0]
 			return
 		}
 	}
 	if !g.m.drivers.Empty() {
-		g.first(good, d, func(l *lot) bool { return g.m.kinds[l.kind].driver })
+		g.first(o, b, func(l *lot) bool { return g.m.kinds[l.kind].driver })
 	}
-	g.scatter(good, d)
+	g.scatter(o, b)
 }
 
 // scatter puts on pods of which a machine takes only a few, if there are so many of them left that every further machine
 // of this size has to take its part: put off, they would each need a machine of their own in the end.
-func (g *greedy) scatter(good *offering, d *openBin) {
-	machines := g.value / good.price
+func (g *greedy) scatter(o *offering, b *openBin) {
+	machines := g.value / o.price
 	for _, k := range g.m.capped {
 		most := g.m.kinds[k].most
 		if n := (g.ofKind[k] + most - 1) / most; n == 0 || float64(n) < 0.8*machines || !g.compat.Has(k) {
 			continue
 		}
-		for _, gs := range good.shapes {
+		for _, gs := range o.shapes {
 			if h := gs.shape; g.avail[h].Has(k) && g.m.shapes[h].request.Fits(g.room) {
-				g.putKind(good, d, h, k, 8*most)
+				g.putKind(o, b, h, k, 8*most)
 				break
 			}
 		}
@@ -124,14 +124,14 @@ func (g *greedy) scatter(good *offering, d *openBin) {
 }
 
 // first puts on one pod of a lot that will do.
-func (g *greedy) first(good *offering, d *openBin, will func(l *lot) bool) bool {
-	for _, gs := range good.shapes {
+func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
+	for _, gs := range o.shapes {
 		h := gs.shape
 		if !g.m.shapes[h].request.Fits(g.room) {
 			continue
 		}
 		for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
-			if l := g.m.lotOf(h, k); will(&g.m.lots[l]) && g.putKind(good, d, h, k, 1) {
+			if l := g.m.lotOf(h, k); will(&g.m.lots[l]) && g.putKind(o, b, h, k, 1) {
 				return true
 			}
 		}
@@ -140,30 +140,30 @@ func (g *greedy) first(good *offering, d *openBin, will func(l *lot) bool) bool 
 }
 
 // pour fills the room that is left.
-func (g *greedy) pour(good *offering, d *openBin, exponent int) {
-	a := g.s.pools[good.pool].Options[good.option].Allocatable
+func (g *greedy) pour(o *offering, b *openBin, exponent int) {
+	a := g.s.pools[o.pool].Options[o.option].Allocatable
 	dims := len(g.m.dims)
 	room, shape := g.roomy[:dims], g.shape[:dims]
 	for {
 		for i, dim := range g.m.dims {
 			room[i], shape[i] = g.room[dim], 0
 			if a[dim] > 0 {
-				shape[i] = good.weight[i] * float64(room[i]) / float64(a[dim])
+				shape[i] = o.weight[i] * float64(room[i]) / float64(a[dim])
 			}
 		}
 		at, most := -1, 0.0
 		kept := g.open[:0]
 		for _, i := range g.open {
-			if !holds(room, good.asks[i*dims:][:dims]) {
+			if !holds(room, o.asks[i*dims:][:dims]) {
 				continue
 			}
-			gs := &good.shapes[i]
+			gs := &o.shapes[i]
 			if !meets(g.avail[gs.shape], g.compat) {
 				continue
 			}
 			kept = append(kept, i)
 			dot := 0.0
-			for j, x := range good.shares[i*dims:][:dims] {
+			for j, x := range o.shares[i*dims:][:dims] {
 				dot += float64(x * shape[j])
 			}
 			if score := dot * gs.score[exponent]; score > most || at < 0 {
@@ -172,7 +172,7 @@ func (g *greedy) pour(good *offering, d *openBin, exponent int) {
 		}
 		g.work += len(g.open) + 4
 		g.open = kept
-		if at < 0 && g.readmit(good) {
+		if at < 0 && g.readmit(o) {
 			continue
 		}
 		if at < 0 {
@@ -180,9 +180,9 @@ func (g *greedy) pour(good *offering, d *openBin, exponent int) {
 			g.work %= Comparisons
 			return
 		}
-		h := good.shapes[at].shape
+		h := o.shapes[at].shape
 		n := g.m.shapes[h].request.Times(g.room, math.MaxInt32)
-		g.put(good, d, h, n)
+		g.put(o, b, h, n)
 	}
 }
 
@@ -197,7 +197,7 @@ func holds(room, asks []int64) bool {
 }
 
 // readmit lets the parked kinds come after all; it answers false if there are none.
-func (g *greedy) readmit(good *offering) bool {
+func (g *greedy) readmit(o *offering) bool {
 	if g.again {
 		return false
 	}
@@ -210,15 +210,15 @@ func (g *greedy) readmit(good *offering) bool {
 		}
 	}
 	if found {
-		g.reopen(good)
+		g.reopen(o)
 	}
 	return found
 }
 
 // put puts an eighth of what fits, at least one pod, of the first kind of the shape that the machine may take.
-func (g *greedy) put(good *offering, d *openBin, h, fits int) {
+func (g *greedy) put(o *offering, b *openBin, h, fits int) {
 	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
-		if g.putKind(good, d, h, k, fits) {
+		if g.putKind(o, b, h, k, fits) {
 			return
 		}
 	}
@@ -238,62 +238,62 @@ func nextIn(a, b bitset.Set, i int) int {
 	return -1
 }
 
-func (g *greedy) putKind(good *offering, d *openBin, h, k, fits int) bool {
+func (g *greedy) putKind(o *offering, b *openBin, h, k, fits int) bool {
 	shape := &g.m.shapes[h]
 	lot := g.m.lotOf(h, k)
 	kind := &g.m.kinds[k]
 	need := lacking(shape.whole, kind.host.shared, g.things)
-	large, device := d.large, d.device
-	d.large, d.device = d.large || g.m.lots[lot].needsLarge, d.device || g.m.lots[lot].needsDevices
-	if len(kind.host.shared) > 0 && !need.Fits(g.room) || !g.join(d, kind, good.option, need) {
+	large, device := b.large, b.device
+	b.large, b.device = b.large || g.m.lots[lot].needsLarge, b.device || g.m.lots[lot].needsDevices
+	if len(kind.host.shared) > 0 && !need.Fits(g.room) || !g.join(b, kind, o.option, need) {
 		g.compat.Remove(k)
-		d.large, d.device = large, device
+		b.large, b.device = large, device
 		return false
 	}
 	if len(kind.host.shared) > 0 {
-		fits = min(fits, g.bring(d, kind.host, need, shape.request))
+		fits = min(fits, g.bring(b, kind.host, need, shape.request))
 	}
 	n := (min(fits, g.left[lot]) + 7) / 8
-	n = min(n, g.mostOf(kind), g.spare(d, lot))
+	n = min(n, g.mostOf(kind), g.spare(b, lot))
 	if g.m.twins[k] != nil && !g.again {
 		n = 1
 	}
-	if d.variety != nil {
-		n = g.s.mostVaried(d, need, shape.request, n)
+	if b.variety != nil {
+		n = g.s.mostVaried(b, need, shape.request, n)
 	}
 	g.room.Add(shape.request, -int64(n))
-	d.sum.Add(shape.request, int64(n))
-	if last := len(d.loads) - 1; last >= 0 && d.loads[last].lot == lot {
-		d.loads[last].n += n
-	} else if i := slices.IndexFunc(d.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
-		d.loads[i].n += n
+	b.sum.Add(shape.request, int64(n))
+	if last := len(b.loads) - 1; last >= 0 && b.loads[last].lot == lot {
+		b.loads[last].n += n
+	} else if i := slices.IndexFunc(b.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
+		b.loads[i].n += n
 	} else {
-		d.loads = append(d.loads, load{lot, n})
+		b.loads = append(b.loads, load{lot, n})
 	}
 	g.remove(lot, n)
-	g.shut(d, lot)
+	g.shut(b, lot)
 	g.meet(k, n)
 	return true
 }
 
 // bring puts on the machine what the pods of a kind share, which the first of them needs beside what the others do. It
 // answers how many of them the machine takes then.
-func (g *greedy) bring(d *openBin, host *hostRules, first, other capacity.Vector) int {
+func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector) int {
 	g.room.Add(first, -1)
 	g.room.Add(other, 1)
-	d.sum.Add(first, 1)
-	d.sum.Add(other, -1)
+	b.sum.Add(first, 1)
+	b.sum.Add(other, -1)
 	g.things = g.s.withThings(g.things, host.shared)
 	return other.Times(g.room, math.MaxInt32)
 }
 
 // spare is how many more pods of the lot should come to the machine.
-func (g *greedy) spare(d *openBin, lot int) int {
+func (g *greedy) spare(b *openBin, lot int) int {
 	most := g.m.lots[lot].most
 	if most == 0 || !g.apart {
 		return math.MaxInt
 	}
-	for _, l := range d.loads {
+	for _, l := range b.loads {
 		if l.lot == lot {
 			return most - l.n
 		}
@@ -302,8 +302,8 @@ func (g *greedy) spare(d *openBin, lot int) int {
 }
 
 // shut keeps the lot from the machine once it has as many of its pods as it should.
-func (g *greedy) shut(d *openBin, lot int) {
-	if g.left[lot] > 0 && g.spare(d, lot) <= 0 {
+func (g *greedy) shut(b *openBin, lot int) {
+	if g.left[lot] > 0 && g.spare(b, lot) <= 0 {
 		l := &g.m.lots[lot]
 		g.avail[l.shape].Remove(l.kind)
 	}
@@ -376,32 +376,32 @@ func takes(r *hostRules, count, most []int) bool {
 
 // join narrows the open bin to what one of the kind's ways leaves, with option still among it. It changes nothing and
 // answers false if no way does, or if the bin's list of options would become too short.
-func (g *greedy) join(d *openBin, k *kind, option int, request capacity.Vector) bool {
-	ways := k.ways.Pools[d.pool]
+func (g *greedy) join(b *openBin, k *kind, option int, request capacity.Vector) bool {
+	ways := k.ways.Pools[b.pool]
 	for i := range ways {
 		way := &ways[i]
 		if !way.Options.Has(option) {
 			continue
 		}
-		same := d.ways != nil && d.ways.Within(way.Options)
-		if same && allNil(way.Free) && d.variety == nil {
+		same := b.ways != nil && b.ways.Within(way.Options)
+		if same && allNil(way.Free) && b.variety == nil {
 			return true
 		}
-		free, ok := narrow(d.free, way.Free)
+		free, ok := narrow(b.free, way.Free)
 		if !ok {
 			continue
 		}
-		options := d.ways
+		options := b.ways
 		if !same {
 			options = way.Options.Clone()
 		}
-		if d.ways != nil && !same {
-			options.And(d.ways)
+		if b.ways != nil && !same {
+			options.And(b.ways)
 		}
-		if g.s.pools[d.pool].Variety != nil && !g.s.varied(d, options, request) {
+		if g.s.pools[b.pool].Variety != nil && !g.s.varied(b, options, request) {
 			continue
 		}
-		d.free, d.ways = free, options
+		b.free, b.ways = free, options
 		return true
 	}
 	return false

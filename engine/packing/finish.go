@@ -17,14 +17,14 @@ func (s *solver) makeMachines() {
 		option int
 	}
 	known := map[pattern]Machine{}
-	for _, d := range s.bins {
-		key := pattern{&d.sum[0], d.option}
+	for _, b := range s.bins {
+		key := pattern{&b.sum[0], b.option}
 		m, ok := known[key]
 		if !ok {
-			m = s.machine(d)
+			m = s.machine(b)
 			known[key] = m
 		}
-		m.Pods, m.Listed = shares(d.pinned), slices.Clone(m.Listed)
+		m.Pods, m.Listed = shares(b.pinned), slices.Clone(m.Listed)
 		s.machines = append(s.machines, m)
 	}
 	s.cutToLimits()
@@ -79,25 +79,25 @@ func (s *solver) finish() *Solution {
 
 func (s *solver) priceOf(m *Machine) float64 { return s.pools[m.Pool].Options[m.Chosen].Price }
 
-func (s *solver) machine(d *openBin) Machine {
-	sh := &s.pools[d.pool]
-	m := Machine{Pool: d.pool, Chosen: d.option, Free: d.free, RunnerUp: -1, Relaxed: d.relaxed}
-	fitting := bitset.New(len(sh.Options))
-	for _, o := range sh.byPrice {
-		if d.ways.Has(o) && d.sum.Fits(sh.Options[o].Allocatable) && s.suits(d, o) {
+func (s *solver) machine(b *openBin) Machine {
+	pool := &s.pools[b.pool]
+	m := Machine{Pool: b.pool, Chosen: b.option, Free: b.free, RunnerUp: -1, Relaxed: b.relaxed}
+	fitting := bitset.New(len(pool.Options))
+	for _, o := range pool.byPrice {
+		if b.ways.Has(o) && b.sum.Fits(pool.Options[o].Allocatable) && s.suits(b, o) {
 			fitting.Add(o)
 			m.Fitting++
-			if m.RunnerUp < 0 && sh.Options[o].Type != sh.Options[d.option].Type && sh.Options[o].Price >= d.price {
+			if m.RunnerUp < 0 && pool.Options[o].Type != pool.Options[b.option].Type && pool.Options[o].Price >= b.price {
 				m.RunnerUp = o
 			}
 		}
 	}
-	if d.variety != nil {
-		m.Listed, m.varied = s.varietyBox(d, s.p.PriceBand), true
+	if b.variety != nil {
+		m.Listed, m.varied = s.varietyBox(b, s.p.PriceBand), true
 		m.Chosen = m.Listed[0]
 		return m
 	}
-	m.Listed = s.box(sh, fitting, d)
+	m.Listed = s.box(pool, fitting, b)
 	return m
 }
 
@@ -125,11 +125,11 @@ const (
 
 // box grows the product of types and slots around the chosen option: all its members fit, and cost at most the price
 // band more than the cheapest. Slots (zones) come first: they give the most choice at the least price.
-func (s *solver) box(sh *supplyPool, fitting bitset.Set, d *openBin) []int {
-	first := &sh.Options[d.option]
-	b := &boxed{sh: sh, first: first, at: map[[2]int]int{}}
-	for _, o := range sh.byPrice {
-		option := &sh.Options[o]
+func (s *solver) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
+	first := &pool.Options[bin.option]
+	b := &boxed{sh: pool, first: first, at: map[[2]int]int{}}
+	for _, o := range pool.byPrice {
+		option := &pool.Options[o]
 		if !fitting.Has(o) || option.Group != first.Group {
 			continue
 		}
@@ -161,7 +161,7 @@ func (s *solver) box(sh *supplyPool, fitting bitset.Set, d *openBin) []int {
 			listed = append(listed, b.at[[2]int{t, slot}])
 		}
 	}
-	s.sortByPrice(sh, listed)
+	s.sortByPrice(pool, listed)
 	return listed
 }
 
@@ -205,9 +205,9 @@ func (b *boxed) grow(band float64, most int) {
 	}
 }
 
-func (s *solver) sortByPrice(sh *supplyPool, options []int) {
+func (s *solver) sortByPrice(p *supplyPool, options []int) {
 	slices.SortFunc(options, func(a, b int) int {
-		return cmp.Or(cmp.Compare(sh.Options[a].Price, sh.Options[b].Price), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(p.Options[a].Price, p.Options[b].Price), cmp.Compare(a, b))
 	})
 }
 
@@ -215,8 +215,8 @@ func (s *solver) sortByPrice(sh *supplyPool, options []int) {
 // of its machines: the cloud may choose any of them. The chosen options alone are within the limits.
 func (s *solver) cutToLimits() {
 	for p := range s.pools {
-		sh := &s.pools[p]
-		if !sh.limited {
+		pool := &s.pools[p]
+		if !pool.limited {
 			continue
 		}
 		for s.overdrawn(p, s.machines) && s.dropDearest(p, s.machines) {
@@ -229,15 +229,15 @@ func (s *solver) cutToLimits() {
 
 // overdrawn reports whether the largest listed types of the pool's machines exceed its limits.
 func (s *solver) overdrawn(p int, machines []Machine) bool {
-	sh := &s.pools[p]
-	left := sh.Pool.Left.Clone()
+	pool := &s.pools[p]
+	left := pool.Pool.Left.Clone()
 	for i := range machines {
 		if machines[i].Pool == p {
 			left.Add(s.largest(&machines[i]), -1)
 		}
 	}
 	for d, n := range left {
-		if n < 0 && sh.Pool.Left[d] >= 0 && sh.Pool.Left[d] < capacity.Most {
+		if n < 0 && pool.Pool.Left[d] >= 0 && pool.Pool.Left[d] < capacity.Most {
 			return true
 		}
 	}
@@ -246,10 +246,10 @@ func (s *solver) overdrawn(p int, machines []Machine) bool {
 
 // largest is what the machine counts against the limits: of each resource, the most that a listed type has.
 func (s *solver) largest(m *Machine) capacity.Vector {
-	sh := &s.pools[m.Pool]
-	most := sh.Options[m.Chosen].Charge.Clone()
+	p := &s.pools[m.Pool]
+	most := p.Options[m.Chosen].Charge.Clone()
 	for _, o := range m.Listed {
-		most.Max(sh.Options[o].Charge)
+		most.Max(p.Options[o].Charge)
 	}
 	return most
 }
@@ -257,13 +257,13 @@ func (s *solver) largest(m *Machine) capacity.Vector {
 // dropDearest removes, from the machine of the pool that lists the most types, the type that is listed last: its cheapest
 // offering is the dearest. It answers false once every machine lists one type only.
 func (s *solver) dropDearest(p int, machines []Machine) bool {
-	sh := &s.pools[p]
+	pool := &s.pools[p]
 	longest, most := -1, 1
 	for i := range machines {
 		if machines[i].Pool != p || machines[i].varied {
 			continue
 		}
-		if n := len(typesOf(sh, machines[i].Listed)); n > most {
+		if n := len(typesOf(pool, machines[i].Listed)); n > most {
 			longest, most = i, n
 		}
 	}
@@ -271,9 +271,9 @@ func (s *solver) dropDearest(p int, machines []Machine) bool {
 		return false
 	}
 	m := &machines[longest]
-	types := slices.DeleteFunc(typesOf(sh, m.Listed), func(t int) bool { return t == sh.Options[m.Chosen].Type })
+	types := slices.DeleteFunc(typesOf(pool, m.Listed), func(t int) bool { return t == pool.Options[m.Chosen].Type })
 	dearest := types[len(types)-1]
-	m.Listed = slices.DeleteFunc(m.Listed, func(o int) bool { return sh.Options[o].Type == dearest })
+	m.Listed = slices.DeleteFunc(m.Listed, func(o int) bool { return pool.Options[o].Type == dearest })
 	return true
 }
 
@@ -288,10 +288,10 @@ func (s *solver) shorten(p int) {
 }
 
 // typesOf lists the types of the options in the order in which they first appear.
-func typesOf(sh *supplyPool, options []int) []int {
+func typesOf(p *supplyPool, options []int) []int {
 	var types []int
 	for _, o := range options {
-		if t := sh.Options[o].Type; !slices.Contains(types, t) {
+		if t := p.Options[o].Type; !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}

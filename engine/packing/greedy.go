@@ -108,8 +108,8 @@ func (g *greedy) run() {
 
 // scarce reports whether the offering has devices that few have: it is bought only for pods that ask for them.
 func (g *greedy) scarce(i int) bool {
-	good := &g.m.offerings[i]
-	return g.s.pools[good.pool].devices[good.option]
+	o := &g.m.offerings[i]
+	return g.s.pools[o.pool].devices[o.option]
 }
 
 func (g *greedy) buyAll() {
@@ -135,19 +135,19 @@ func (g *greedy) buyAll() {
 }
 
 // take adds a copy of the pattern to the open bins, unless limits forbid it.
-func (g *greedy) take(d *openBin, first bool) bool {
-	if !g.s.spend(d) {
+func (g *greedy) take(b *openBin, first bool) bool {
+	if !g.s.spend(b) {
 		return false
 	}
-	for _, p := range d.loads {
+	for _, p := range b.loads {
 		g.remove(p.lot, p.n)
 	}
-	g.cost += d.price + g.m.perNode
+	g.cost += b.price + g.m.perNode
 	if !first {
-		copied := *d
-		d = &copied
+		copied := *b
+		b = &copied
 	}
-	g.bins = append(g.bins, d)
+	g.bins = append(g.bins, b)
 	return true
 }
 
@@ -189,9 +189,9 @@ func (g *greedy) best() *openBin {
 	for len(g.heap) > 0 {
 		top := g.heap[0]
 		if g.fresh[top] == g.bought {
-			d := g.drafty[top]
+			b := g.drafty[top]
 			g.drafty[top] = nil // it is the caller's
-			return d
+			return b
 		}
 		g.refresh(top)
 		if g.drafty[top] == nil { // nothing that is left fits, and nothing will come
@@ -230,16 +230,16 @@ func (g *greedy) before(a, b int) bool {
 }
 
 func (g *greedy) refresh(i int) {
-	good := &g.m.offerings[i]
+	o := &g.m.offerings[i]
 	spare := g.drafty[i]
 	g.fresh[i], g.stale[i], g.drafty[i] = g.bought, 0, nil
 	for _, e := range g.exponents {
-		if !g.fill(good, e) {
+		if !g.fill(o, e) {
 			break
 		}
-		d := &g.trial
-		value := g.valueOf(d)
-		if cost := d.price + float64(g.roominess*g.m.perNode); cost > 0 {
+		b := &g.trial
+		value := g.valueOf(b)
+		if cost := b.price + float64(g.roominess*g.m.perNode); cost > 0 {
 			value /= cost
 		} else {
 			value = math.MaxFloat64
@@ -254,9 +254,9 @@ func (g *greedy) refresh(i int) {
 	}
 }
 
-func (g *greedy) valueOf(d *openBin) float64 {
+func (g *greedy) valueOf(b *openBin) float64 {
 	sum, driver := 0.0, false
-	for _, p := range d.loads {
+	for _, p := range b.loads {
 		l := &g.m.lots[p.lot]
 		sum += float64(float64(p.n) * g.m.shapes[l.shape].value)
 		driver = driver || g.m.kinds[l.kind].driver

@@ -48,8 +48,8 @@ func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok
 	var best *openBin
 	for _, ways := range domains {
 		for _, p := range pools {
-			if d := r.lateDraft(c, ways, p); d != nil && (best == nil || d.price < best.price) {
-				best = d
+			if b := r.lateDraft(c, ways, p); b != nil && (best == nil || b.price < best.price) {
+				best = b
 			}
 		}
 	}
@@ -82,11 +82,11 @@ func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	}
 	large, devices := s.special(pools, &demand{class: c, ways: ways, request: request})
 	empty := &openBin{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
-	d := s.joined(empty, ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
-	if d == nil || r.opens(p, d.option) {
+	b := s.joined(empty, ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
+	if b == nil || r.opens(p, b.option) {
 		return nil
 	}
-	return d
+	return b
 }
 
 // opens reports whether a machine of the option brings an empty domain beside which others have too many pods.

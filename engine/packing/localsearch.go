@@ -41,8 +41,8 @@ func (s *solver) improve(m *supply, bins []*openBin) []*openBin {
 	bins = s.closeBins(m, bins)
 	random := newRandom(bins)
 	total := 0.0
-	for _, d := range bins {
-		total += d.price
+	for _, b := range bins {
+		total += b.price
 	}
 	floor := m.bound.Value
 	before := total
@@ -203,9 +203,9 @@ func (s *solver) neighbours(m *supply, bins []*openBin, random *random, taken bi
 }
 
 // worth is what the bin's pods are worth.
-func (m *supply) worth(d *openBin) float64 {
+func (m *supply) worth(b *openBin) float64 {
 	sum := 0.0
-	for _, p := range d.loads {
+	for _, p := range b.loads {
 		sum += float64(float64(p.n) * m.shapes[m.lots[p.lot].shape].value)
 	}
 	return sum
@@ -217,13 +217,13 @@ func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []
 	old, paid := 0.0, 0.0
 	g.bins, g.cost = nil, 0
 	for _, i := range chosen {
-		d := bins[i]
-		old += d.price + g.m.perNode
-		paid += d.price
-		for _, l := range d.loads {
+		b := bins[i]
+		old += b.price + g.m.perNode
+		paid += b.price
+		for _, l := range b.loads {
 			g.restore(l.lot, l.n)
 		}
-		s.charge(d, -1)
+		s.charge(b, -1)
 	}
 	g.exponents = append(g.exponents[:0], p.exponent)
 	g.roominess = p.roominess
@@ -237,13 +237,13 @@ func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []
 		}
 	}
 	if complete && g.cost < g.ceiling {
-		for _, d := range g.bins {
-			paid -= d.price
+		for _, b := range g.bins {
+			paid -= b.price
 		}
 		return g.bins, paid
 	}
-	for _, d := range g.bins {
-		s.charge(d, -1)
+	for _, b := range g.bins {
+		s.charge(b, -1)
 	}
 	for _, i := range chosen {
 		s.charge(bins[i], 1)
@@ -258,9 +258,9 @@ func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []
 
 func replaced(bins []*openBin, chosen []int, by []*openBin) []*openBin {
 	out := make([]*openBin, 0, len(bins)-len(chosen)+len(by))
-	for i, d := range bins {
+	for i, b := range bins {
 		if !slices.Contains(chosen, i) {
-			out = append(out, d)
+			out = append(out, b)
 		}
 	}
 	return append(out, by...)
@@ -272,8 +272,8 @@ type random struct{ state uint64 }
 
 func newRandom(bins []*openBin) *random {
 	r := &random{state: uint64(len(bins))}
-	for _, d := range bins {
-		for _, n := range d.sum {
+	for _, b := range bins {
+		for _, n := range b.sum {
 			r.state = r.state*31 + uint64(n)
 		}
 	}

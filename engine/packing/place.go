@@ -365,8 +365,8 @@ func (s *solver) batch(c, l int) int {
 }
 
 func (s *solver) inItem(key domainKey) int {
-	if it := s.byKey[key]; it != nil {
-		return len(it.queue)
+	if d := s.byKey[key]; d != nil {
+		return len(d.queue)
 	}
 	return 0
 }

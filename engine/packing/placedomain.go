@@ -28,8 +28,8 @@ func (s *solver) isShut(group int, place topology.Place) bool {
 
 // affordable reports whether the pool's limits and the quotas leave room for one machine of the option.
 func (s *solver) affordable(p, o int) bool {
-	sh := &s.pools[p]
-	return (!sh.limited || within(sh.Options[o].Charge, sh.left)) && (len(s.quotas) == 0 || s.quotasHold(sh.Options[o].Draws))
+	pool := &s.pools[p]
+	return (!pool.limited || within(pool.Options[o].Charge, pool.left)) && (len(s.quotas) == 0 || s.quotasHold(pool.Options[o].Draws))
 }
 
 // buyableFrom reports whether, at the level or a later one, some new machine holds all that is left of the class.
@@ -115,28 +115,28 @@ func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 	ls := &state.levels[l]
 	key := domainKey{c, l, choice.domain}
 	company := s.affinityIn(ls, ls.view.domains[choice.domain])
-	it := s.byKey[key]
-	if it == nil || !slices.Equal(it.company, company) {
-		it = &demand{
+	d := s.byKey[key]
+	if d == nil || !slices.Equal(d.company, company) {
+		d = &demand{
 			class: c, level: l, domain: choice.domain, single: len(ls.view.domains) == 1, ways: s.waysIn(c, l, choice.domain),
 			place: ls.view.domains[choice.domain], rules: ls.rules, host: ls.hostIn(choice), request: s.p.Classes[c].Request, own: s.own[c], company: company,
 		}
-		s.byKey[key] = it
-		s.demands = append(s.demands, it)
+		s.byKey[key] = d
+		s.demands = append(s.demands, d)
 	}
 	for i := range count {
-		it.queue = append(it.queue, state.next+i)
+		d.queue = append(d.queue, state.next+i)
 		s.order, s.levels = append(s.order, Pod{c, state.next + i}), append(s.levels, l)
 	}
-	it.left += count
+	d.left += count
 	state.next += count
 	if ls.free {
 		return
 	}
-	if s.p.Layout.Settles(it.place) {
-		s.world.Arrive([]topology.Place{it.place}, true)
+	if s.p.Layout.Settles(d.place) {
+		s.world.Arrive([]topology.Place{d.place}, true)
 	}
-	s.world.Put(ls.rules, it.place, count)
+	s.world.Put(ls.rules, d.place, count)
 	for _, set := range ls.rules.Sets {
 		s.setLeft[set] += count
 	}

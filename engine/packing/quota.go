@@ -22,11 +22,11 @@ func (s *solver) deduct(draws []Draw, n int) {
 }
 
 // drawsOf is what the open bin takes of quotas: what its option does, or the most of any of those that it has to list.
-func (s *solver) drawsOf(d *openBin) []Draw {
-	if d.draws != nil {
-		return d.draws
+func (s *solver) drawsOf(b *openBin) []Draw {
+	if b.draws != nil {
+		return b.draws
 	}
-	return s.pools[d.pool].Options[d.option].Draws
+	return s.pools[b.pool].Options[b.option].Draws
 }
 
 // drawsMore reports whether some quota can run out for the first and not for the second.
@@ -37,13 +37,13 @@ func drawsMore(a, b []Draw) bool {
 }
 
 // mostDraws is, of each quota, the most that an option of the list takes.
-func (sh *supplyPool) mostDraws(list []int) []Draw {
+func (p *supplyPool) mostDraws(list []int) []Draw {
 	if len(list) == 1 {
-		return sh.Options[list[0]].Draws
+		return p.Options[list[0]].Draws
 	}
 	var out []Draw
 	for _, o := range list {
-		for _, d := range sh.Options[o].Draws {
+		for _, d := range p.Options[o].Draws {
 			if i := slices.IndexFunc(out, func(other Draw) bool { return other.Quota == d.Quota }); i < 0 {
 				out = append(out, d)
 			} else {
@@ -66,8 +66,8 @@ func (s *solver) cutToQuotas() {
 	}
 	for i := range s.machines {
 		m := &s.machines[i]
-		sh := &s.pools[m.Pool]
-		draws := sh.mostDraws(m.Listed)
+		pool := &s.pools[m.Pool]
+		draws := pool.mostDraws(m.Listed)
 		if !slices.ContainsFunc(draws, func(d Draw) bool { return s.quotas[d.Quota] < 0 }) {
 			continue
 		}
@@ -76,22 +76,22 @@ func (s *solver) cutToQuotas() {
 			m.Listed = s.varietyBox(s.bins[i], 0)
 			m.Chosen = m.Listed[0]
 		} else {
-			m.Listed = s.withoutOverdrawn(sh, m)
+			m.Listed = s.withoutOverdrawn(pool, m)
 		}
-		s.deduct(sh.mostDraws(m.Listed), 1)
+		s.deduct(pool.mostDraws(m.Listed), 1)
 	}
 }
 
 // withoutOverdrawn is the list of a machine without the types of which some option takes more of a quota that is too small than the
 // chosen one. What the machine takes itself has been given back.
-func (s *solver) withoutOverdrawn(sh *supplyPool, m *Machine) []int {
-	chosen := &sh.Options[m.Chosen]
+func (s *solver) withoutOverdrawn(p *supplyPool, m *Machine) []int {
+	chosen := &p.Options[m.Chosen]
 	out := map[int]bool{} // types
 	for _, o := range m.Listed {
-		out[sh.Options[o].Type] = out[sh.Options[o].Type] || !s.quotasHold(sh.Options[o].Draws) && drawsMore(sh.Options[o].Draws, chosen.Draws)
+		out[p.Options[o].Type] = out[p.Options[o].Type] || !s.quotasHold(p.Options[o].Draws) && drawsMore(p.Options[o].Draws, chosen.Draws)
 	}
 	if out[chosen.Type] {
 		return []int{m.Chosen}
 	}
-	return slices.DeleteFunc(m.Listed, func(o int) bool { return out[sh.Options[o].Type] })
+	return slices.DeleteFunc(m.Listed, func(o int) bool { return out[p.Options[o].Type] })
 }

@@ -57,7 +57,7 @@ func (s *solver) inTheWay() bool {
 		if s.prepare(c, last); len(s.choicesOf(c, last))+len(s.candidates(c, last)) == 0 {
 			continue
 		}
-		if last > 0 || len(s.p.Quotas) > 0 || slices.ContainsFunc(s.pools, func(sh supplyPool) bool { return sh.limited }) {
+		if last > 0 || len(s.p.Quotas) > 0 || slices.ContainsFunc(s.pools, func(pool supplyPool) bool { return pool.limited }) {
 			return true
 		}
 		for i := range s.p.Classes {
@@ -333,28 +333,28 @@ func newFrame(p *Problem, own []capacity.Vector) *frame {
 }
 
 func newSupplyPool(problem *Problem, p *Pool) supplyPool {
-	sh := supplyPool{Pool: p, devices: make([]bool, len(p.Options))}
+	pool := supplyPool{Pool: p, devices: make([]bool, len(p.Options))}
 	for i := range p.Options {
 		if p.Options[i].Listed {
-			sh.byPrice = append(sh.byPrice, i)
+			pool.byPrice = append(pool.byPrice, i)
 		}
 		for d, device := range problem.Devices {
-			sh.devices[i] = sh.devices[i] || device && p.Options[i].Allocatable[d] > 0
+			pool.devices[i] = pool.devices[i] || device && p.Options[i].Allocatable[d] > 0
 		}
 	}
-	slices.SortStableFunc(sh.byPrice, func(a, b int) int {
+	slices.SortStableFunc(pool.byPrice, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.Options[a].Price, p.Options[b].Price), cmp.Compare(a, b))
 	})
 	for _, v := range p.Variety {
-		sh.asked = append(sh.asked, v.Min)
+		pool.asked = append(pool.asked, v.Min)
 	}
 	if p.Variety != nil {
-		sh.lines, sh.lineOf = linesOf(p, sh.byPrice)
+		pool.lines, pool.lineOf = linesOf(p, pool.byPrice)
 	}
 	for _, n := range p.Left {
-		sh.limited = sh.limited || n < capacity.Most
+		pool.limited = pool.limited || n < capacity.Most
 	}
-	return sh
+	return pool
 }
 
 // tiers groups the pools by weight, heaviest first.
@@ -380,17 +380,17 @@ func (s *solver) learn() bool {
 	learned := false
 	l := s.lessons
 	had := map[domainKey]int{} // a pod that starts somewhere and those that have to join it are different demands
-	for _, it := range s.demands {
-		had[domainKey{it.class, it.level, it.domain}] += len(it.queue) - it.left
+	for _, d := range s.demands {
+		had[domainKey{d.class, d.level, d.domain}] += len(d.queue) - d.left
 	}
-	for _, it := range s.demands {
-		if it.left == 0 {
+	for _, d := range s.demands {
+		if d.left == 0 {
 			continue
 		}
-		key := domainKey{it.class, it.level, it.domain}
+		key := domainKey{d.class, d.level, d.domain}
 		bought := had[key]
-		last := it.level == len(s.p.Classes[it.class].Levels)-1
-		if before, ok := l.caps[key]; (!ok || before > bought) && !(last && it.single) {
+		last := d.level == len(s.p.Classes[d.class].Levels)-1
+		if before, ok := l.caps[key]; (!ok || before > bought) && !(last && d.single) {
 			l.caps[key] = bought
 			learned = true
 		}
@@ -444,15 +444,15 @@ func (s *solver) brought(group, domain int) bool {
 // short reports whether pods of different priorities compete for machines that cannot be had.
 func (s *solver) short() bool {
 	least, most, left := 0, 0, false
-	for i, it := range s.demands {
-		n := s.p.Classes[it.class].Priority
+	for i, d := range s.demands {
+		n := s.p.Classes[d.class].Priority
 		if i == 0 || n < least {
 			least = n
 		}
 		if i == 0 || n > most {
 			most = n
 		}
-		left = left || it.left > 0
+		left = left || d.left > 0
 	}
 	return left && least < most
 }
@@ -513,8 +513,8 @@ func (s *solver) unplaced() []rank {
 	for c := range s.classes {
 		left[c] = s.p.Classes[c].Count - s.classes[c].next
 	}
-	for _, it := range s.demands {
-		left[it.class] += it.left
+	for _, d := range s.demands {
+		left[d.class] += d.left
 	}
 	return s.ranked(left)
 }
@@ -566,8 +566,8 @@ func (s *solver) ranked(left []int) []rank {
 // missed counts the pods that are not at their first level.
 func (s *solver) missed() int {
 	n := 0
-	for _, it := range s.demands {
-		n += it.level * (len(it.queue) - it.left)
+	for _, d := range s.demands {
+		n += d.level * (len(d.queue) - d.left)
 	}
 	return n
 }

@@ -29,9 +29,9 @@ func (s *solver) split(pools []int, demands []*demand) {
 	for _, p := range pools {
 		hard = hard || s.pools[p].limited
 	}
-	for _, it := range demands {
-		hard = hard || len(it.company) > 0
-		total += len(it.queue)
+	for _, d := range demands {
+		hard = hard || len(d.company) > 0
+		total += len(d.queue)
 	}
 	if !hard || total == 0 || total > fewPods {
 		return
@@ -44,8 +44,8 @@ func (s *solver) split(pools []int, demands []*demand) {
 // splitMore looks for places for the pods that have none yet, one after the other; it answers false if there are none.
 func (s *solver) splitMore(pools []int, demands []*demand) bool {
 	found := false
-	for _, it := range demands {
-		for it.left > 0 && s.splitSome(pools, demands, it) {
+	for _, d := range demands {
+		for d.left > 0 && s.splitSome(pools, demands, d) {
 			found = true
 		}
 	}
@@ -68,9 +68,9 @@ func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 		}
 	}
 	cost := 0.0
-	for _, d := range s.bins {
-		s.charge(d, -1)
-		cost += d.price
+	for _, b := range s.bins {
+		s.charge(b, -1)
+		cost += b.price
 	}
 	if more == nil {
 		g.bestCost = cost * (1 - 1e-9)
@@ -83,20 +83,20 @@ func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 			more.left--
 		}
 	}
-	for _, d := range s.bins {
-		s.charge(d, 1)
+	for _, b := range s.bins {
+		s.charge(b, 1)
 	}
 	return g.best != nil
 }
 
 // special reports whether a pod of the demand fits only large options, or only those with devices.
-func (s *solver) special(pools []int, it *demand) (large, devices bool) {
+func (s *solver) special(pools []int, d *demand) (large, devices bool) {
 	large, devices = true, true
 	for _, p := range pools {
-		sh := &s.pools[p]
-		for _, o := range sh.byPrice {
-			if it.request.Fits(sh.Options[o].Allocatable) && admits(it.ways.Pools[p], o) {
-				large, devices = large && sh.Options[o].Large, devices && sh.devices[o]
+		pool := &s.pools[p]
+		for _, o := range pool.byPrice {
+			if d.request.Fits(pool.Options[o].Allocatable) && admits(d.ways.Pools[p], o) {
+				large, devices = large && pool.Options[o].Large, devices && pool.devices[o]
 			}
 		}
 	}
@@ -112,35 +112,35 @@ func (g *splitting) place(i int, machines []*openBin, cost float64) {
 		g.best, g.bestCost = slices.Clone(machines), cost*(1-1e-9)
 		return
 	}
-	it, from := g.pods[i], 0
-	if i > 0 && g.pods[i-1] == it {
+	demand, from := g.pods[i], 0
+	if i > 0 && g.pods[i-1] == demand {
 		from = g.at[i-1] // equal pods go to machines in ascending order
 	}
 	for j := from; j < len(machines); j++ {
 		old := machines[j]
-		if !g.isColocated(i, j) || !old.accepts(it.host, g.s.host.nGroups) {
+		if !g.isColocated(i, j) || !old.accepts(demand.host, g.s.host.nGroups) {
 			continue
 		}
 		g.s.charge(old, -1)
-		if d := g.with(old, i); d != nil {
-			g.s.charge(d, 1)
-			machines[j], g.at[i] = d, j
-			g.place(i+1, machines, cost-old.price+d.price)
+		if b := g.with(old, i); b != nil {
+			g.s.charge(b, 1)
+			machines[j], g.at[i] = b, j
+			g.place(i+1, machines, cost-old.price+b.price)
 			machines[j] = old
-			g.s.charge(d, -1)
+			g.s.charge(b, -1)
 		}
 		g.s.charge(old, 1)
 	}
-	if len(it.company) > 0 {
+	if len(demand.company) > 0 {
 		return
 	}
 	for _, p := range g.pools {
-		empty := &openBin{pool: p, sum: make(capacity.Vector, len(it.request)), free: g.s.pools[p].Free}
-		if d := g.with(empty, i); d != nil {
-			g.s.charge(d, 1)
+		empty := &openBin{pool: p, sum: make(capacity.Vector, len(demand.request)), free: g.s.pools[p].Free}
+		if b := g.with(empty, i); b != nil {
+			g.s.charge(b, 1)
 			g.at[i] = len(machines)
-			g.place(i+1, append(machines, d), cost+d.price)
-			g.s.charge(d, -1)
+			g.place(i+1, append(machines, b), cost+b.price)
+			g.s.charge(b, -1)
 		}
 	}
 }
@@ -160,16 +160,16 @@ func (g *splitting) isColocated(i, machine int) bool {
 // with is the machine with pod i on it as well, nil if no option holds that.
 func (g *splitting) with(old *openBin, i int) *openBin {
 	g.s.use(1)
-	it := g.pods[i]
-	d := g.s.joined(old, it.ways, it.host, it.request, g.big[i], g.fine[i])
-	if d == nil {
+	demand := g.pods[i]
+	b := g.s.joined(old, demand.ways, demand.host, demand.request, g.big[i], g.fine[i])
+	if b == nil {
 		return nil
 	}
 	nth := 0
-	for k := i - 1; k >= 0 && g.pods[k] == it; k-- {
+	for k := i - 1; k >= 0 && g.pods[k] == demand; k-- {
 		nth++
 	}
-	d.host = append(slices.Clip(old.host), it.host)
-	d.pinned = append(slices.Clip(old.pinned), Pod{it.class, it.queue[nth]})
-	return d
+	b.host = append(slices.Clip(old.host), demand.host)
+	b.pinned = append(slices.Clip(old.pinned), Pod{demand.class, demand.queue[nth]})
+	return b
 }

@@ -86,9 +86,9 @@ type offeringFit struct {
 
 func (s *solver) newSupply(pools []int, demands []*demand) *supply {
 	m := &supply{pools: pools}
-	for _, it := range demands {
-		if it.left > 0 && len(it.company) == 0 && s.sellsIn(pools, it) {
-			m.demands = append(m.demands, it)
+	for _, d := range demands {
+		if d.left > 0 && len(d.company) == 0 && s.sellsIn(pools, d) {
+			m.demands = append(m.demands, d)
 		}
 	}
 	if len(m.demands) == 0 {
@@ -104,9 +104,9 @@ func (s *solver) newSupply(pools []int, demands []*demand) *supply {
 }
 
 // sellsIn reports whether some option of the pools can hold one pod of the demand.
-func (s *solver) sellsIn(pools []int, it *demand) bool {
+func (s *solver) sellsIn(pools []int, d *demand) bool {
 	for _, p := range pools {
-		if len(it.ways.Pools[p]) > 0 && s.poolSells(it.ways.Pools[p], p, it.request) {
+		if len(d.ways.Pools[p]) > 0 && s.poolSells(d.ways.Pools[p], p, d.request) {
 			return true
 		}
 	}
@@ -123,25 +123,25 @@ func (m *supply) sort() {
 	shapes := map[string]int{}
 	// Items with rules for single machines come first: they find a machine less easily.
 	slices.SortStableFunc(m.demands, func(a, b *demand) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
-	for _, it := range m.demands {
-		key := kindKey{it.ways, it.host}
+	for _, d := range m.demands {
+		key := kindKey{d.ways, d.host}
 		k, ok := kinds[key]
 		if !ok {
 			k = len(m.kinds)
 			kinds[key] = k
-			m.kinds = append(m.kinds, kind{ways: it.ways, host: it.host})
+			m.kinds = append(m.kinds, kind{ways: d.ways, host: d.host})
 		}
-		text := it.request.Text()
-		if &it.own[0] != &it.request[0] {
-			text += it.own.Text()
+		text := d.request.Text()
+		if &d.own[0] != &d.request[0] {
+			text += d.own.Text()
 		}
 		h, ok := shapes[text]
 		if !ok {
 			h = len(m.shapes)
 			shapes[text] = h
-			m.shapes = append(m.shapes, shape{request: it.own, whole: it.request})
+			m.shapes = append(m.shapes, shape{request: d.own, whole: d.request})
 		}
-		m.add(h, k, it)
+		m.add(h, k, d)
 	}
 	m.avail = make([]bitset.Set, len(m.shapes))
 	for h := range m.shapes {
@@ -204,7 +204,7 @@ func strictness(r *hostRules) int {
 }
 
 // add puts a demand into the lot of its shape and kind.
-func (m *supply) add(h, k int, it *demand) {
+func (m *supply) add(h, k int, d *demand) {
 	shape := &m.shapes[h]
 	at, there := slices.BinarySearch(shape.kinds, k)
 	if !there {
@@ -213,8 +213,8 @@ func (m *supply) add(h, k int, it *demand) {
 		m.lots = append(m.lots, lot{shape: h, kind: k})
 	}
 	l := &m.lots[shape.lots[at]]
-	l.demands = append(l.demands, it)
-	l.n += it.left
+	l.demands = append(l.demands, d)
+	l.n += d.left
 }
 
 // lotOf is the lot of a shape and a kind that it has.
@@ -237,14 +237,14 @@ func (m *supply) machines(counts []int) int {
 			}
 		})
 	}
-	for i, it := range m.demands {
-		each(it.host, func(parts map[int]float64, at, most int) { parts[at] += float64(counts[i]) / float64(most) })
+	for i, d := range m.demands {
+		each(d.host, func(parts map[int]float64, at, most int) { parts[at] += float64(counts[i]) / float64(most) })
 	}
 	m.drivers = bitset.New(len(m.kinds))
 	need := func(parts map[int]float64, at int) int { return int(math.Ceil(parts[at] - 1e-9)) }
 	n := 0
-	for _, it := range m.demands {
-		each(it.host, func(parts map[int]float64, at, _ int) { n = max(n, need(parts, at)) })
+	for _, d := range m.demands {
+		each(d.host, func(parts map[int]float64, at, _ int) { n = max(n, need(parts, at)) })
 	}
 	for k := range m.kinds {
 		each(m.kinds[k].host, func(parts map[int]float64, at, _ int) {
@@ -282,8 +282,8 @@ func (s *solver) offeringsOf(m *supply, p int) []offering {
 // usersOf writes into kinds those of which one pod fits the option, and into the empty text the same of kinds and shapes, so
 // that equal sets share it; the text stays empty if nothing that the option may be bought for fits.
 func (s *solver) usersOf(m *supply, p, o int, kinds bitset.Set, text []byte) []byte {
-	sh := &s.pools[p]
-	option := &sh.Options[o]
+	pool := &s.pools[p]
+	option := &pool.Options[o]
 	clear(kinds)
 	for k := range m.kinds {
 		if admits(m.kinds[k].ways.Pools[p], o) {
@@ -317,23 +317,23 @@ func (m *supply) special(s *solver) {
 		l.needsLarge, l.needsDevices = true, true
 		for j := range m.offerings {
 			g := &m.offerings[j]
-			sh := &s.pools[g.pool]
-			o := &sh.Options[g.option]
-			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (sh.devices[g.option] || !l.needsDevices) {
+			p := &s.pools[g.pool]
+			o := &p.Options[g.option]
+			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (p.devices[g.option] || !l.needsDevices) {
 				continue
 			}
 			if m.shapes[l.shape].whole.Fits(o.Allocatable) {
 				l.needsLarge = l.needsLarge && o.Large
-				l.needsDevices = l.needsDevices && sh.devices[g.option]
+				l.needsDevices = l.needsDevices && p.devices[g.option]
 			}
 		}
 	}
 }
 
 // asksFor reports whether the request names a device that the option has.
-func (s *solver) asksFor(request capacity.Vector, sh *supplyPool, o int) bool {
+func (s *solver) asksFor(request capacity.Vector, pool *supplyPool, o int) bool {
 	for d, device := range s.p.Devices {
-		if device && request[d] > 0 && sh.Options[o].Allocatable[d] > 0 {
+		if device && request[d] > 0 && pool.Options[o].Allocatable[d] > 0 {
 			return true
 		}
 	}
@@ -341,17 +341,17 @@ func (s *solver) asksFor(request capacity.Vector, sh *supplyPool, o int) bool {
 }
 
 // dominated reports whether one of the kept options, which all cost no more, has no less of anything.
-func (s *solver) dominated(sh *supplyPool, o int, kept []int) bool {
-	option := &sh.Options[o]
+func (s *solver) dominated(p *supplyPool, o int, kept []int) bool {
+	option := &p.Options[o]
 	for _, k := range kept {
-		other := &sh.Options[k]
+		other := &p.Options[k]
 		// Machines with devices are not for everybody who may use one without.
-		if other.Large != option.Large || sh.devices[k] && !sh.devices[o] || drawsMore(other.Draws, option.Draws) {
+		if other.Large != option.Large || p.devices[k] && !p.devices[o] || drawsMore(other.Draws, option.Draws) {
 			continue
 		}
 		more := true
 		for d, n := range option.Allocatable {
-			if other.Allocatable[d] < n || other.Charge[d] > option.Charge[d] && sh.left[d] < capacity.Most {
+			if other.Allocatable[d] < n || other.Charge[d] > option.Charge[d] && p.left[d] < capacity.Most {
 				more = false
 				break
 			}

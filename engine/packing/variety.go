@@ -49,19 +49,19 @@ type selection struct {
 }
 
 // selectionOf is the selection for the open bin if it had this sum and could use the options.
-func (s *solver) selectionOf(d *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
+func (s *solver) selectionOf(b *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
 	devices := s.askedDevices(sum)
-	if c := d.selection; c != nil && c.s == s && c.large == d.large && c.device == d.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
+	if c := b.selection; c != nil && c.s == s && c.large == b.large && c.device == b.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
 		return c
 	}
-	key := appendNumbers(make([]byte, 0, 8*(len(options)+len(wanted))+16), d.pool, asInt(d.large), asInt(d.device))
+	key := appendNumbers(make([]byte, 0, 8*(len(options)+len(wanted))+16), b.pool, asInt(b.large), asInt(b.device))
 	key = append(appendNumbers(options.AppendText(key), wanted...), devices...)
 	if s.selections == nil {
 		s.selections = map[string]*selection{}
 	}
 	c := s.selections[string(key)]
 	if c == nil {
-		c = s.newSelection(&openBin{pool: d.pool, sum: sum, large: d.large, device: d.device}, options.Clone(), wanted)
+		c = s.newSelection(&openBin{pool: b.pool, sum: sum, large: b.large, device: b.device}, options.Clone(), wanted)
 		c.devices = devices
 		s.selections[string(key)] = c
 	}
@@ -79,24 +79,24 @@ func (s *solver) askedDevices(sum capacity.Vector) string {
 	return string(asked)
 }
 
-func (s *solver) newSelection(d *openBin, options bitset.Set, wanted []int) *selection {
-	sh := &s.pools[d.pool]
+func (s *solver) newSelection(b *openBin, options bitset.Set, wanted []int) *selection {
+	p := &s.pools[b.pool]
 	c := &selection{
-		s: s, sh: sh, options: options, large: d.large, device: d.device, wanted: wanted,
-		slotsOf: make([]bitset.Set, len(sh.lines)), lowered: map[string][]int{},
+		s: s, sh: p, options: options, large: b.large, device: b.device, wanted: wanted,
+		slotsOf: make([]bitset.Set, len(p.lines)), lowered: map[string][]int{},
 	}
 	width := 0
-	for i := range sh.Options {
-		width = max(width, sh.Options[i].Slot+1)
+	for i := range p.Options {
+		width = max(width, p.Options[i].Slot+1)
 	}
 	groups := map[int][]bitset.Set{}
 	var order []int
-	for i := range sh.lines {
-		l := &sh.lines[i]
+	for i := range p.lines {
+		l := &p.lines[i]
 		c.slotsOf[i] = bitset.New(width)
 		for _, o := range l.options {
-			if options.Has(o) && s.suits(d, o) {
-				c.slotsOf[i].Add(sh.Options[o].Slot)
+			if options.Has(o) && s.suits(b, o) {
+				c.slotsOf[i].Add(p.Options[o].Slot)
 			}
 		}
 		if groups[l.group] == nil {
@@ -107,10 +107,10 @@ func (s *solver) newSelection(d *openBin, options bitset.Set, wanted []int) *sel
 	for _, group := range order {
 		c.products = append(c.products, productsOf(c, group, groups[group])...)
 	}
-	for _, v := range sh.Variety {
+	for _, v := range p.Variety {
 		c.seen = append(c.seen, make([]int, slices.Max(v.Value)+1))
 	}
-	s.scan(len(sh.Options))
+	s.scan(len(p.Options))
 	return c
 }
 
@@ -174,38 +174,38 @@ func (c *selection) lower(sum capacity.Vector) []int {
 
 // varied reports whether the bin's options would keep the variety that the pool asks for with one more pod. For the
 // first pod it decides how much that is.
-func (s *solver) varied(d *openBin, options bitset.Set, request capacity.Vector) bool {
-	sum := d.sum.Clone()
+func (s *solver) varied(b *openBin, options bitset.Set, request capacity.Vector) bool {
+	sum := b.sum.Clone()
 	sum.Add(request, 1)
-	wanted, relaxed := d.variety, d.relaxed
+	wanted, relaxed := b.variety, b.relaxed
 	if wanted == nil {
-		wanted = s.pools[d.pool].asked
+		wanted = s.pools[b.pool].asked
 	}
-	c := s.selectionOf(d, options, sum, wanted)
+	c := s.selectionOf(b, options, sum, wanted)
 	if !c.enough(sum) {
-		if d.variety != nil {
+		if b.variety != nil {
 			return false
 		}
 		if wanted = c.lower(sum); slices.Equal(wanted, c.wanted) {
 			return false
 		}
 		relaxed = true
-		if c = s.selectionOf(d, options, sum, wanted); !c.enough(sum) {
+		if c = s.selectionOf(b, options, sum, wanted); !c.enough(sum) {
 			return false
 		}
 	}
-	d.variety, d.relaxed, d.selection = wanted, relaxed, c
+	b.variety, b.relaxed, b.selection = wanted, relaxed, c
 	return true
 }
 
 // mostVaried is how many pods, at most n, may join the open bin at once, of which the first asks for something else than the others.
 // One may.
-func (s *solver) mostVaried(d *openBin, first, other capacity.Vector, n int) int {
+func (s *solver) mostVaried(b *openBin, first, other capacity.Vector, n int) int {
 	for ; n > 1; n /= 2 {
-		sum := d.sum.Clone()
+		sum := b.sum.Clone()
 		sum.Add(first, 1)
 		sum.Add(other, int64(n-1))
-		if d.selection.enough(sum) {
+		if b.selection.enough(sum) {
 			return n
 		}
 	}
@@ -214,47 +214,47 @@ func (s *solver) mostVaried(d *openBin, first, other capacity.Vector, n int) int
 
 // cheapestVaried is cheapest for a pool that asks for variety: the option has to be part of a product that has it. The cloud
 // may choose any that is listed, so limits have to leave room for the largest.
-func (s *solver) cheapestVaried(d *openBin, options []int) bool {
-	sh := &s.pools[d.pool]
-	c := s.selectionOf(d, d.ways, d.sum, d.variety)
+func (s *solver) cheapestVaried(b *openBin, options []int) bool {
+	pool := &s.pools[b.pool]
+	c := s.selectionOf(b, b.ways, b.sum, b.variety)
 	for _, o := range options {
-		if !d.ways.Has(o) || !d.sum.Fits(sh.Options[o].Allocatable) || !s.suits(d, o) || !s.affordable(d.pool, o) {
+		if !b.ways.Has(o) || !b.sum.Fits(pool.Options[o].Allocatable) || !s.suits(b, o) || !s.affordable(b.pool, o) {
 			continue
 		}
-		p := c.with(o, d.sum)
+		p := c.with(o, b.sum)
 		if p == nil {
 			continue
 		}
-		d.bill, d.draws = nil, nil
-		if sh.limited || c.tight() || len(s.quotas) > 0 {
-			list := p.list(o, d.sum, 0)
+		b.bill, b.draws = nil, nil
+		if pool.limited || c.tight() || len(s.quotas) > 0 {
+			list := p.list(o, b.sum, 0)
 			if list == nil {
 				continue
 			}
-			if d.bill, d.draws = sh.most(list), sh.mostDraws(list); !within(d.bill, sh.left) || !s.quotasHold(d.draws) {
+			if b.bill, b.draws = pool.most(list), pool.mostDraws(list); !within(b.bill, pool.left) || !s.quotasHold(b.draws) {
 				continue
 			}
 		}
-		d.option, d.price, d.selection = o, sh.Options[o].Price, c
+		b.option, b.price, b.selection = o, pool.Options[o].Price, c
 		return true
 	}
 	return false
 }
 
 // most is, of each resource, the most that an option of the list counts against the limits.
-func (sh *supplyPool) most(list []int) capacity.Vector {
-	out := sh.Options[list[0]].Charge.Clone()
+func (p *supplyPool) most(list []int) capacity.Vector {
+	out := p.Options[list[0]].Charge.Clone()
 	for _, o := range list[1:] {
-		out.Max(sh.Options[o].Charge)
+		out.Max(p.Options[o].Charge)
 	}
 	return out
 }
 
 // varietyBox is the list of options for a machine of such a pool: the cheapest types that are enough, and beside them those
 // within the price band.
-func (s *solver) varietyBox(d *openBin, band float64) []int {
-	c := s.selectionOf(d, d.ways, d.sum, d.variety)
-	return c.with(d.option, d.sum).list(d.option, d.sum, s.pools[d.pool].Options[d.option].full()*band*(1+1e-12))
+func (s *solver) varietyBox(b *openBin, band float64) []int {
+	c := s.selectionOf(b, b.ways, b.sum, b.variety)
+	return c.with(b.option, b.sum).list(b.option, b.sum, s.pools[b.pool].Options[b.option].full()*band*(1+1e-12))
 }
 
 // appendNumbers writes the numbers as text that only equal numbers share.

@@ -45,7 +45,7 @@ func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache)
 	}
 	p.Model()
 	var bound []*corev1.Pod
-	p.eachWithRoom(p.fewestMachines(), func(pod *corev1.Pod, h *inventory.Machine) { bound = append(bound, made.Bind(pod, h.Name())) })
+	p.eachWithRoom(p.fewestMachines(), func(pod *corev1.Pod, m *inventory.Machine) { bound = append(bound, made.Bind(pod, m.Name())) })
 	made.Forget(bound)
 	return withPods(s, bound), roomOf(bound)
 }
@@ -53,8 +53,8 @@ func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache)
 // fewestMachines places the pods on nodes such that as many machines as possible, the dearest first, have neither pods nor room.
 func (p *Problem) fewestMachines() *packing.Solution {
 	var idle []int // targets, cheapest first
-	for i, h := range p.Targets {
-		if h.Claim != nil && len(h.Expected) == 0 && !slices.ContainsFunc(h.Bound, kube.IsReschedulable) {
+	for i, m := range p.Targets {
+		if m.Claim != nil && len(m.Expected) == 0 && !slices.ContainsFunc(m.Bound, kube.IsReschedulable) {
 			idle = append(idle, i)
 		}
 	}
@@ -82,15 +82,15 @@ func (p *Problem) fewestMachines() *packing.Solution {
 }
 
 // eachWithRoom calls the function for every pod that stands for room and has a place on a node.
-func (p *Problem) eachWithRoom(s *packing.Solution, found func(pod *corev1.Pod, h *inventory.Machine)) {
-	for i, h := range p.Targets {
-		if h.Node == nil {
+func (p *Problem) eachWithRoom(s *packing.Solution, found func(pod *corev1.Pod, m *inventory.Machine)) {
+	for i, m := range p.Targets {
+		if m.Node == nil {
 			continue
 		}
 		for _, share := range s.OnNodes[i] {
 			for _, n := range share.Pods {
 				if pod := p.Classes[share.Class].Pods[n]; kube.IsBufferPod(pod) {
-					found(pod, h)
+					found(pod, m)
 				}
 			}
 		}
@@ -127,9 +127,9 @@ func (p *Problem) onExisting(plan *engine.Plan, room Room) {
 	existing := *p.Packing
 	existing.Pools = nil
 	placed := map[types.UID]bool{}
-	p.eachWithRoom(packing.Solve(&existing), func(pod *corev1.Pod, h *inventory.Machine) {
+	p.eachWithRoom(packing.Solve(&existing), func(pod *corev1.Pod, m *inventory.Machine) {
 		placed[pod.UID] = true
-		plan.Placements = append(plan.Placements, engine.Placement{Pod: kube.PodID(pod), Node: h.Name(), Claim: h.ClaimName()})
+		plan.Placements = append(plan.Placements, engine.Placement{Pod: kube.PodID(pod), Node: m.Name(), Claim: m.ClaimName()})
 	})
 	for uid, pod := range room {
 		if !placed[uid] {
@@ -189,8 +189,8 @@ func (p *Problem) sumUp(plan *engine.Plan, buffers []*buffer.Buffer, waiting []*
 		}
 		next += b.Size
 	}
-	for _, h := range p.Machines {
-		c.machines[h.Name()] = h
+	for _, m := range p.Machines {
+		c.machines[m.Name()] = m
 	}
 	plan.Placements = slices.DeleteFunc(plan.Placements, c.placed)
 	for i := range plan.Launches {
@@ -213,19 +213,19 @@ func (p *Problem) sumUp(plan *engine.Plan, buffers []*buffer.Buffer, waiting []*
 
 // placed counts a pod that has a place on a machine, if it is one of a buffer.
 func (c *roomCount) placed(x engine.Placement) bool {
-	room, h := c.of[x.Pod.UID], c.machines[x.Node]
+	room, m := c.of[x.Pod.UID], c.machines[x.Node]
 	if room == nil {
 		return false
 	}
-	if h.Node != nil && (h.Claim == nil || h.IsInitialized()) {
+	if m.Node != nil && (m.Claim == nil || m.IsInitialized()) {
 		room.Existing++
 	} else {
 		room.Coming++
 	}
-	if pool := h.Pool(); pool != "" {
+	if pool := m.Pool(); pool != "" {
 		room.Pools = append(room.Pools, pool)
 	}
-	room.PerHour += h.Price * c.share(c.room[x.Pod.UID], c.p.Names.Vector(h.Usable()))
+	room.PerHour += m.Price * c.share(c.room[x.Pod.UID], c.p.Names.Vector(m.Usable()))
 	return true
 }
 

@@ -185,9 +185,9 @@ func (p *Problem) meet(waiting []pendingClass) {
 			p.InterPod.Add(w.constraints)
 		}
 	}
-	for _, h := range p.Machines {
-		for _, f := range h.Pods.Particular {
-			p.InterPod.AddRunning(p.Constraints, f)
+	for _, m := range p.Machines {
+		for _, info := range m.Pods.Particular {
+			p.InterPod.AddRunning(p.Constraints, info)
 		}
 	}
 	p.meetDaemons()
@@ -276,11 +276,11 @@ func (p *Problem) mention() {
 	for _, pool := range p.Pools {
 		pool.Mention(u)
 	}
-	for _, h := range p.Machines {
-		if h.Open == nil {
+	for _, m := range p.Machines {
+		if m.Open == nil {
 			continue
 		}
-		for _, r := range h.Claim.Spec.Requirements {
+		for _, r := range m.Claim.Spec.Requirements {
 			u.MentionExpression(kube.PoolExpression(r))
 		}
 	}
@@ -288,9 +288,9 @@ func (p *Problem) mention() {
 	for _, pool := range p.Pools {
 		pool.MentionTypes(u)
 	}
-	for _, h := range p.Machines {
-		if h.Open != nil {
-			for _, t := range h.Open.Types {
+	for _, m := range p.Machines {
+		if m.Open != nil {
+			for _, t := range m.Open.Types {
 				mentionType(u, t)
 			}
 		}
@@ -414,8 +414,8 @@ func (p *Problem) resources() *kube.ResourceNames {
 			}
 		}
 	}
-	for _, h := range p.Machines {
-		for name := range h.Allocatable {
+	for _, m := range p.Machines {
+		for name := range m.Allocatable {
 			there[name] = true
 		}
 	}

@@ -52,18 +52,18 @@ func nobody(int) int32 { return topology.Nowhere }
 
 // expectDaemons counts the pods of DaemonSets that the machine has not got yet, as far as they matter; free is what all of them
 // leave.
-func (p *Problem) expectDaemons(h *inventory.Machine, at *constraints.NodeCounts, free capacity.Vector) {
+func (p *Problem) expectDaemons(m *inventory.Machine, at *constraints.NodeCounts, free capacity.Vector) {
 	for _, d := range p.pending {
-		if !d.Resident || p.isKeptOff(h, d) {
+		if !d.Resident || p.isKeptOff(m, d) {
 			continue
 		}
-		certain, rivaled := !d.Doubtful && !free.Overdrawn(p.Names.Vector(d.Requests)) && h.SurelyRuns(&d.Daemon, p.universe), false
+		certain, rivaled := !d.Doubtful && !free.Overdrawn(p.Names.Vector(d.Requests)) && m.SurelyRuns(&d.Daemon, p.universe), false
 		for _, other := range p.pending {
 			if slices.ContainsFunc(d.Rivals, func(i int) bool { return &p.daemons[i] == other }) && other.Priority >= d.Priority {
 				rivaled = true
 			}
 		}
-		if len(d.Leaders) > 0 && !slices.ContainsFunc(d.Leaders, func(i int) bool { return p.leads(h, &p.daemons[i]) }) {
+		if len(d.Leaders) > 0 && !slices.ContainsFunc(d.Leaders, func(i int) bool { return p.leads(m, &p.daemons[i]) }) {
 			certain = false
 		}
 		p.InterPod.Expects(at, &p.InterPod.Layout.Residents[d.Number], certain && !rivaled)
@@ -71,24 +71,24 @@ func (p *Problem) expectDaemons(h *inventory.Machine, at *constraints.NodeCounts
 }
 
 // leads reports whether the machine has the DaemonSet's pod already, or surely will.
-func (p *Problem) leads(h *inventory.Machine, d *constraints.DaemonSet) bool {
-	return slices.Contains(h.Pods.DaemonKeys(), d.Key) || slices.Contains(p.pending, d) && !d.Doubtful && len(d.Rivals) == 0 && h.SurelyRuns(&d.Daemon, p.universe)
+func (p *Problem) leads(m *inventory.Machine, d *constraints.DaemonSet) bool {
+	return slices.Contains(m.Pods.DaemonKeys(), d.Key) || slices.Contains(p.pending, d) && !d.Doubtful && len(d.Rivals) == 0 && m.SurelyRuns(&d.Daemon, p.universe)
 }
 
 // isKeptOff reports whether pods that run on the machine, and stay, keep the DaemonSet's pod off it.
-func (p *Problem) isKeptOff(h *inventory.Machine, d *constraints.DaemonSet) bool {
+func (p *Problem) isKeptOff(m *inventory.Machine, d *constraints.DaemonSet) bool {
 	c := p.InterPod
 	if d.Apart != nil {
 		for _, t := range d.Apart.Required {
-			for _, k := range h.Pods.Kinds {
+			for _, k := range m.Pods.Kinds {
 				if k.N > k.Ending && slices.Contains(k.Kind.Match(c.ID, c.Index), c.Selector[t.Selector]) {
 					return true
 				}
 			}
 		}
 	}
-	return slices.ContainsFunc(h.Pods.Particular, func(f *inventory.PodInfo) bool {
-		a := p.Constraints.AntiAffinityOf(f)
-		return a != nil && !f.Ending && slices.ContainsFunc(a.Required, func(t kube.AffinityTerm) bool { return d.IsSelected(c, t) })
+	return slices.ContainsFunc(m.Pods.Particular, func(info *inventory.PodInfo) bool {
+		a := p.Constraints.AntiAffinityOf(info)
+		return a != nil && !info.Ending && slices.ContainsFunc(a.Required, func(t kube.AffinityTerm) bool { return d.IsSelected(c, t) })
 	})
 }

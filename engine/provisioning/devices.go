@@ -15,18 +15,18 @@ import (
 )
 
 // countDevices fills in what the machine has left of the resources that claimed devices are counted as.
-func (p *Problem) countDevices(h *inventory.Machine, free capacity.Vector) {
+func (p *Problem) countDevices(m *inventory.Machine, free capacity.Vector) {
 	claims := p.Constraints.Claims
 	switch {
 	case claims == nil:
 		return
-	case h.Node != nil:
-		p.Names.SetDevices(free, claims.OnNode(h.Node, h.IsInitialized() || h.Misses, h.ExpectedType()))
-	case h.Open == nil:
-		p.Names.SetDevices(free, claims.OnType(h.Pool(), h.ExpectedType()))
+	case m.Node != nil:
+		p.Names.SetDevices(free, claims.OnNode(m.Node, m.IsInitialized() || m.Misses, m.ExpectedType()))
+	case m.Open == nil:
+		p.Names.SetDevices(free, claims.OnType(m.Pool(), m.ExpectedType()))
 	default: // of what may be started it is the least of each
-		for i, t := range h.Open.Types {
-			room := claims.OnType(h.Pool(), t)
+		for i, t := range m.Open.Types {
+			room := claims.OnType(m.Pool(), t)
 			if i == 0 {
 				p.Names.SetDevices(free, room)
 				continue
@@ -38,7 +38,7 @@ func (p *Problem) countDevices(h *inventory.Machine, free capacity.Vector) {
 			}
 		}
 	}
-	for _, pod := range h.Promised {
+	for _, pod := range m.Promised {
 		need := claims.Of(pod)
 		free.Add(p.Names.Vector(need.Requests), -1)
 	}

@@ -13,18 +13,18 @@ import (
 // pendingOfTrial lists the pods of the machines that the trial plans for although they stay.
 func (p *Problem) pendingOfTrial() []pendingClass {
 	var out []pendingClass
-	for _, h := range p.Machines {
-		if !p.trial.Also.Has(h) {
+	for _, m := range p.Machines {
+		if !p.trial.Also.Has(m) {
 			continue
 		}
-		for _, l := range p.Pods.Cache.ClassesOf(h.Pods) {
-			if pods := p.mayLeave(h, l); len(pods) == 0 {
+		for _, l := range p.Pods.Cache.ClassesOf(m.Pods) {
+			if pods := p.mayLeave(m, l); len(pods) == 0 {
 				continue
 			} else if !p.Constraints.Spreads.Anywhere {
-				out = p.planClass(out, h, l.First, pods)
+				out = p.planClass(out, m, l.First, pods)
 			} else { // what they ask for hangs on whom they belong to
 				for i, pod := range pods {
-					out = p.planClass(out, h, p.Pods.Cache.InfoOf(pod), pods[i:i+1:i+1])
+					out = p.planClass(out, m, p.Pods.Cache.InfoOf(pod), pods[i:i+1:i+1])
 				}
 			}
 		}
@@ -33,18 +33,18 @@ func (p *Problem) pendingOfTrial() []pendingClass {
 }
 
 // mayLeave is the pods of the class that nothing protects for good.
-func (p *Problem) mayLeave(h *inventory.Machine, l inventory.EquivalenceClass) []*corev1.Pod {
-	if !h.Pods.Annotated && !p.budgetsOfPods().MayForbid(l.First.Pod) || !slices.ContainsFunc(l.Pods, p.stays) {
+func (p *Problem) mayLeave(m *inventory.Machine, l inventory.EquivalenceClass) []*corev1.Pod {
+	if !m.Pods.Annotated && !p.budgetsOfPods().MayForbid(l.First.Pod) || !slices.ContainsFunc(l.Pods, p.stays) {
 		return l.Pods
 	}
 	return slices.DeleteFunc(slices.Clone(l.Pods), p.stays)
 }
 
 // planClass adds the pods to those that are planned for, or to those that nothing can be planned for.
-func (p *Problem) planClass(out []pendingClass, h *inventory.Machine, f *inventory.PodInfo, pods []*corev1.Pod) []pendingClass {
+func (p *Problem) planClass(out []pendingClass, m *inventory.Machine, f *inventory.PodInfo, pods []*corev1.Pod) []pendingClass {
 	w := p.Constraints.OfInfo(f)
 	if w.Objection.OK() {
-		return append(out, pendingClass{Pods: pods, info: f, constraints: w, From: h})
+		return append(out, pendingClass{Pods: pods, info: f, constraints: w, From: m})
 	}
 	for _, pod := range pods {
 		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})

@@ -114,8 +114,8 @@ type podKind struct {
 // kindOf is what the gang's waiting pods all ask for; the zero value if they differ.
 func (p *Problem) kindOf(g shortGang) (kind podKind) {
 	for i, pod := range g.Waiting {
-		f := p.Pods.Cache.InfoOf(pod)
-		k := podKind{p.Constraints.OfInfo(f), p.Pods.Cache.RequestsFor(f)}
+		info := p.Pods.Cache.InfoOf(pod)
+		k := podKind{p.Constraints.OfInfo(info), p.Pods.Cache.RequestsFor(info)}
 		if i > 0 && k != kind {
 			return podKind{}
 		}

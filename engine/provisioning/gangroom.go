@@ -23,8 +23,8 @@ func (p *Problem) sumUpGangs(plan *engine.Plan, s *engine.Snapshot) {
 		}
 	}
 	there := map[string]bool{}
-	for _, h := range p.Machines {
-		there[h.Name()] = isThere(h)
+	for _, m := range p.Machines {
+		there[m.Name()] = isThere(m)
 	}
 	for _, x := range plan.Placements {
 		if room := of[x.Pod]; room != nil && there[x.Node] {

@@ -29,9 +29,9 @@ func (g Group) Cut() []Group {
 		return []Group{g}
 	}
 	from := map[engine.PodID]*inventory.Machine{}
-	for _, h := range g.Machines {
-		for _, pod := range h.Bound {
-			from[kube.PodID(pod)] = h
+	for _, m := range g.Machines {
+		for _, pod := range m.Bound {
+			from[kube.PodID(pod)] = m
 		}
 	}
 	part := map[*inventory.Machine]int{}
@@ -43,10 +43,10 @@ func (g Group) Cut() []Group {
 		last := len(out) - 1
 		out[last].Launches = append(out[last].Launches, l)
 		for _, id := range l.Pods {
-			if h := from[id]; h != nil {
-				if _, known := part[h]; !known {
-					part[h] = last
-					out[last].Machines = append(out[last].Machines, h)
+			if m := from[id]; m != nil {
+				if _, known := part[m]; !known {
+					part[m] = last
+					out[last].Machines = append(out[last].Machines, m)
 				}
 			}
 		}

@@ -36,8 +36,8 @@ func TestAGroupOfManyMachinesIsCut(t *testing.T) {
 			if len(parts) > 1 && (len(part.Machines) == 0 || len(part.Launches) == 0) {
 				t.Errorf("%+v: a part of %d machines and %d launches", x, len(part.Machines), len(part.Launches))
 			}
-			for _, h := range part.Machines {
-				machines[h] = true
+			for _, m := range part.Machines {
+				machines[m] = true
 			}
 			for _, l := range part.Launches {
 				launches[l.Name] = true

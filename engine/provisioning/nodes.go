@@ -20,13 +20,13 @@ func (p *Problem) readMachines() {
 	c := p.InterPod
 	at := make([]int, len(p.Machines))
 	maybe := make([]constraints.Possible, len(p.Machines))
-	for i, h := range p.Machines {
-		if h.Open != nil {
-			maybe[i] = p.guess(h)
+	for i, m := range p.Machines {
+		if m.Open != nil {
+			maybe[i] = p.guess(m)
 		}
-		at[i] = c.Place(func(key string) (string, bool) { return h.KnownLabel(key, p.universe) }, func(f int) int32 {
+		at[i] = c.Place(func(key string) (string, bool) { return m.KnownLabel(key, p.universe) }, func(f int) int32 {
 			switch {
-			case p.passes(h, &c.Filters[f]):
+			case p.passes(m, &c.Filters[f]):
 				return 1
 			case maybe[i] != nil && maybe[i][f] != nil:
 				return topology.Open
@@ -37,52 +37,52 @@ func (p *Problem) readMachines() {
 	c.Finish()
 	p.Targets, p.Packing.Nodes = make([]*inventory.Machine, 0, len(p.Machines)), make([]packing.Node, 0, len(p.Machines))
 	var scratch []int
-	for i, h := range p.Machines {
-		if h.Gone {
+	for i, m := range p.Machines {
+		if m.Gone {
 			continue
 		}
 		standing := c.Machine(at[i])
 		c.MayBe(at[i], maybe[i])
-		if h.Leaving || len(h.Expected) > 0 {
-			for _, f := range h.Pods.Infos {
-				if !p.moving[f.Pod] {
-					scratch = c.Runs(p.Constraints, standing, f, scratch, h.Awaits(f.Pod))
+		if m.Leaving || len(m.Expected) > 0 {
+			for _, info := range m.Pods.Infos {
+				if !p.moving[info.Pod] {
+					scratch = c.Runs(p.Constraints, standing, info, scratch, m.Awaits(info.Pod))
 				}
 			}
 		} else {
-			c.RunAll(p.Constraints, standing, h.Pods)
+			c.RunAll(p.Constraints, standing, m.Pods)
 		}
-		if h.Leaving {
+		if m.Leaving {
 			c.Emptied(at[i])
 			continue
 		}
-		if h.IsUncounted() && h.Node != nil {
+		if m.IsUncounted() && m.Node != nil {
 			c.Emptied(at[i]) // kube-scheduler counts its pods, though none can come
 		}
-		if h.IsUncounted() || p.trial.closes(h) {
+		if m.IsUncounted() || p.trial.closes(m) {
 			continue
 		}
-		h.Free, h.Target = p.roomOf(h, standing), len(p.Targets)
-		p.Targets = append(p.Targets, h)
-		node := standing.Node(h.Free)
-		node.Has = p.has(h)
+		m.Free, m.Target = p.roomOf(m, standing), len(p.Targets)
+		p.Targets = append(p.Targets, m)
+		node := standing.Node(m.Free)
+		node.Has = p.has(m)
 		p.Packing.Nodes = append(p.Packing.Nodes, node)
 	}
 }
 
 // guess says where a machine may turn out to be that has not been launched, as each spread sees it.
-func (p *Problem) guess(h *inventory.Machine) constraints.Possible {
+func (p *Problem) guess(m *inventory.Machine) constraints.Possible {
 	guess := make(constraints.Possible, len(p.InterPod.Filters))
 	for f := range p.InterPod.Filters {
-		if terms := p.mayPass(h, &p.InterPod.Filters[f]); len(terms) > 0 {
-			guess[f] = p.possible(h, terms)
+		if terms := p.mayPass(m, &p.InterPod.Filters[f]); len(terms) > 0 {
+			guess[f] = p.possible(m, terms)
 		}
 	}
 	return guess
 }
 
 // possible lists, for each key of places, the domains in which the machine may be if it meets one of the terms.
-func (p *Problem) possible(h *inventory.Machine, terms [][]requirement.Expression) [][]int {
+func (p *Problem) possible(m *inventory.Machine, terms [][]requirement.Expression) [][]int {
 	c := p.InterPod
 	out := make([][]int, c.Keys.Len())
 	for i := range out {
@@ -90,12 +90,12 @@ func (p *Problem) possible(h *inventory.Machine, terms [][]requirement.Expressio
 		if !ok {
 			continue
 		}
-		value, known := h.KnownLabel(key, p.universe)
+		value, known := m.KnownLabel(key, p.universe)
 		switch {
 		case known:
 			out[i] = []int{c.Domains[i].Index(value)}
 		case value == kube.OpenValue:
-			for _, value := range p.openValues(h, key, terms) {
+			for _, value := range p.openValues(m, key, terms) {
 				out[i] = append(out[i], c.Domains[i].Index(value))
 			}
 		}
@@ -104,11 +104,11 @@ func (p *Problem) possible(h *inventory.Machine, terms [][]requirement.Expressio
 }
 
 // openValues lists the values that a label of the machine may get if it meets one of the terms.
-func (p *Problem) openValues(h *inventory.Machine, key string, terms [][]requirement.Expression) []string {
+func (p *Problem) openValues(m *inventory.Machine, key string, terms [][]requirement.Expression) []string {
 	u, k := p.universe, p.universe.Key(key)
 	all := bitset.New(u.Size(k))
 	for _, term := range terms {
-		set := h.Open.Set(u, k)
+		set := m.Open.Set(u, k)
 		for _, e := range term {
 			if e.Key == key {
 				set.And(u.Set(e))
@@ -126,16 +126,16 @@ func (p *Problem) openValues(h *inventory.Machine, key string, terms [][]require
 }
 
 // roomOf is what the pods that run on the machine leave of it.
-func (p *Problem) roomOf(h *inventory.Machine, at *constraints.NodeCounts) capacity.Vector {
-	free := p.sizeOf(h)
-	free.Add(p.usedBy(h.Pods), -1)
-	for _, pod := range h.Promised {
+func (p *Problem) roomOf(m *inventory.Machine, at *constraints.NodeCounts) capacity.Vector {
+	free := p.sizeOf(m)
+	free.Add(p.usedBy(m.Pods), -1)
+	for _, pod := range m.Promised {
 		free.Add(p.requestOf(pod), -1)
 	}
 	pending := p.pending[:0]
 	for i := range p.daemons {
 		d := &p.daemons[i]
-		if slices.Contains(h.Pods.DaemonKeys(), d.Key) || !h.Runs(&d.Daemon, p.universe) {
+		if slices.Contains(m.Pods.DaemonKeys(), d.Key) || !m.Runs(&d.Daemon, p.universe) {
 			continue
 		}
 		free.Add(p.Names.Vector(d.Requests), -1)
@@ -143,35 +143,35 @@ func (p *Problem) roomOf(h *inventory.Machine, at *constraints.NodeCounts) capac
 		pending = append(pending, d)
 	}
 	p.pending = pending
-	p.expectDaemons(h, at, free)
+	p.expectDaemons(m, at, free)
 	if drivers := p.Names.Drivers(); len(drivers) > 0 {
-		h.Volumes = p.Constraints.Volumes.AttachedTo(h.Name(), h.ExpectedType(), h.Bound)
+		m.Volumes = p.Constraints.Volumes.AttachedTo(m.Name(), m.ExpectedType(), m.Bound)
 		for driver, d := range drivers {
-			free[d] = h.Volumes.Free(driver)
+			free[d] = m.Volumes.Free(driver)
 		}
 	}
-	p.countDevices(h, free)
+	p.countDevices(m, free)
 	return free
 }
 
 // sizeOf is what pods can use of the machine, to be changed by the caller.
-func (p *Problem) sizeOf(h *inventory.Machine) capacity.Vector {
-	if !h.IsInitialized() {
-		return p.Names.Vector(h.Usable())
+func (p *Problem) sizeOf(m *inventory.Machine) capacity.Vector {
+	if !m.IsInitialized() {
+		return p.Names.Vector(m.Usable())
 	}
-	return h.Info.Vector(p.Names, p.namesText, h.Node).Clone()
+	return m.Info.Vector(p.Names, p.namesText, m.Node).Clone()
 }
 
 // has holds the shared volumes that are on the machine, and stay there.
-func (p *Problem) has(h *inventory.Machine) bitset.Set {
+func (p *Problem) has(m *inventory.Machine) bitset.Set {
 	if len(p.shared) == 0 {
 		return nil
 	}
 	out := bitset.New(len(p.shared))
-	on := h.Volumes
-	if slices.ContainsFunc(h.Bound, h.Awaits) {
-		staying := slices.DeleteFunc(slices.Clone(h.Bound), h.Awaits)
-		on = p.Constraints.Volumes.AttachedTo(h.Name(), h.ExpectedType(), staying)
+	on := m.Volumes
+	if slices.ContainsFunc(m.Bound, m.Awaits) {
+		staying := slices.DeleteFunc(slices.Clone(m.Bound), m.Awaits)
+		on = p.Constraints.Volumes.AttachedTo(m.Name(), m.ExpectedType(), staying)
 	}
 	for _, list := range []map[volume.Attachment]bool{on.InUse, on.Others} {
 		for a := range list {
@@ -184,31 +184,31 @@ func (p *Problem) has(h *inventory.Machine) bitset.Set {
 }
 
 // passes reports whether a spread with this filter counts the machine.
-func (p *Problem) passes(h *inventory.Machine, f *constraints.NodeFilter) bool {
+func (p *Problem) passes(m *inventory.Machine, f *constraints.NodeFilter) bool {
 	for _, key := range f.Keys {
 		if kube.IsHost(key) {
 			continue // every machine has one
 		}
-		if _, ok := h.KnownLabel(key, p.universe); !ok {
+		if _, ok := m.KnownLabel(key, p.universe); !ok {
 			return false
 		}
 	}
-	if f.Honour && kube.Untolerated(f.Taints, h.Taints) != nil {
+	if f.Honour && kube.Untolerated(f.Taints, m.Taints) != nil {
 		return false
 	}
 	return f.Demand == nil || slices.ContainsFunc(f.Demand.Terms, func(term []requirement.Expression) bool {
-		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.Meets(e, p.universe) })
+		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.Meets(e, p.universe) })
 	})
 }
 
 // mayPass lists the terms by which the spread may turn out to count the machine, none if it cannot.
-func (p *Problem) mayPass(h *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
+func (p *Problem) mayPass(m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
-		if value, ok := h.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {
+		if value, ok := m.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {
 			return nil
 		}
 	}
-	if f.Honour && kube.Untolerated(f.Taints, h.Taints) != nil {
+	if f.Honour && kube.Untolerated(f.Taints, m.Taints) != nil {
 		return nil
 	}
 	if f.Demand == nil {
@@ -216,7 +216,7 @@ func (p *Problem) mayPass(h *inventory.Machine, f *constraints.NodeFilter) [][]r
 	}
 	var out [][]requirement.Expression
 	for _, term := range f.Demand.Terms {
-		if !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !h.MayMeet(e, p.universe) }) {
+		if !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.MayMeet(e, p.universe) }) {
 			out = append(out, term)
 		}
 	}

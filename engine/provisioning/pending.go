@@ -40,37 +40,37 @@ func (p *Problem) SortPods() []*corev1.Pod {
 	byPlan := map[string]*inventory.Machine{} // the newest machine that was started for a pod
 	early := map[string]*inventory.Machine{}  // the same, where kube-scheduler may not have tried it yet
 	leaves := map[string]bool{}               // pods on machines that are being removed: only they ask for a machine where all were tried
-	for _, h := range p.Machines {
-		if h.Leaving {
-			for _, pod := range h.Bound {
+	for _, m := range p.Machines {
+		if m.Leaving {
+			for _, pod := range m.Bound {
 				leaves[string(pod.UID)] = true
 			}
 		}
 	}
-	for _, h := range p.Machines {
-		if h.Leaving || h.IsUncounted() || h.Gone {
+	for _, m := range p.Machines {
+		if m.Leaving || m.IsUncounted() || m.Gone {
 			continue
 		}
-		if _, asked := byName[h.Name()]; asked {
-			byName[h.Name()] = h
+		if _, asked := byName[m.Name()]; asked {
+			byName[m.Name()] = m
 		}
-		if h.Claim == nil {
+		if m.Claim == nil {
 			continue
 		}
-		tried := h.IsTried(p.Snapshot.Now)
+		tried := m.IsTried(p.Snapshot.Now)
 		if tried && len(leaves) == 0 {
 			continue
 		}
-		for _, uid := range h.Planned {
+		for _, uid := range m.Planned {
 			if tried && !leaves[uid] {
 				continue
 			}
 			// A pod that could not run on its first machine was planned for anew: the newest plan holds.
-			if other := byPlan[uid]; other == nil || !h.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp) {
-				byPlan[uid] = h
+			if other := byPlan[uid]; other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp) {
+				byPlan[uid] = m
 			}
-			if other := early[uid]; !tried && (other == nil || !h.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp)) {
-				early[uid] = h
+			if other := early[uid]; !tried && (other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp)) {
+				early[uid] = m
 			}
 		}
 	}
@@ -85,16 +85,16 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if kube.IsUntried(pod) && !p.holds.Of(pod).OK() {
 			continue // kube-scheduler does not know whom the room is held for
 		}
-		h := early[string(pod.UID)]
+		m := early[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
-			h = n
+			m = n
 		}
-		if h != nil && p.Backoffs.Unfit[pod] == h.MachineInfo {
-			h = nil
+		if m != nil && p.Backoffs.Unfit[pod] == m.MachineInfo {
+			m = nil
 		}
 		switch asks := p.Gangs.Of(pod) != nil; {
-		case h != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
-			h.Expected = append(h.Expected, pod)
+		case m != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
+			m.Expected = append(m.Expected, pod)
 		case kube.IsPending(pod), asks && kube.IsUntried(pod):
 			waiting = append(waiting, pod)
 		case kube.IsUntried(pod):
@@ -110,11 +110,11 @@ func (p *Problem) SortPods() []*corev1.Pod {
 	}
 	waiting = append(waiting, p.willBeRefused(untried, waiting)...)
 	p.proposed = map[*corev1.Pod]*inventory.Machine{}
-	for _, h := range p.Machines {
-		if !h.Leaving {
+	for _, m := range p.Machines {
+		if !m.Leaving {
 			continue
 		}
-		for _, pod := range p.LeavingPods(h) {
+		for _, pod := range p.LeavingPods(m) {
 			waiting = append(waiting, pod)
 			if to := byPlan[string(pod.UID)]; to != nil {
 				p.proposed[pod] = to
@@ -128,30 +128,30 @@ func (p *Problem) SortPods() []*corev1.Pod {
 // machine, once it is initialized, still admits them; it returns the others, which wait like any pod. Pods that are being
 // preempted there do not count, nor do the DaemonSets' reserves, which the plan knew.
 func (p *Problem) recheckExpected() (others []*corev1.Pod) {
-	for _, h := range p.Machines {
-		if len(h.Expected) == 0 {
+	for _, m := range p.Machines {
+		if len(m.Expected) == 0 {
 			continue
 		}
-		slices.SortFunc(h.Expected, kube.OlderFirst)
+		slices.SortFunc(m.Expected, kube.OlderFirst)
 		taken := corev1.ResourceList{}
-		for _, pod := range h.Bound {
+		for _, pod := range m.Bound {
 			if !kube.IsTerminating(pod) {
 				kube.AddList(taken, p.Pods.Cache.RequestsOf(pod).List)
 			}
 		}
 		var kept []*corev1.Pod
-		for _, pod := range h.Expected {
+		for _, pod := range m.Expected {
 			with, need := taken.DeepCopy(), p.Pods.Cache.RequestsOf(pod).List
 			kube.AddList(with, need)
 			d := p.Constraints.Of(pod).NodeConstraints
-			if listFits(need, with, h.Usable()) && (!h.IsInitialized() || h.AwaitsTaints(p.Snapshot.Now) || h.Admits(&d, nil)) {
+			if listFits(need, with, m.Usable()) && (!m.IsInitialized() || m.AwaitsTaints(p.Snapshot.Now) || m.Admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
 			} else {
 				others = append(others, pod)
 			}
 		}
-		h.Expected = kept
+		m.Expected = kept
 	}
 	return others
 }
@@ -171,10 +171,10 @@ func listFits(need, all, have corev1.ResourceList) bool {
 const placeAhead = 5 * time.Minute
 
 // LeavingPods lists the pods that need another place because their machine is being removed.
-func (p *Problem) LeavingPods(h *inventory.Machine) []*corev1.Pod {
+func (p *Problem) LeavingPods(m *inventory.Machine) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, pod := range h.Bound {
-		if kube.IsReschedulable(pod) && (h.Supposed && p.trial.Held || !p.stays(pod) || p.endsSoon(h, pod)) {
+	for _, pod := range m.Bound {
+		if kube.IsReschedulable(pod) && (m.Supposed && p.trial.Held || !p.stays(pod) || p.endsSoon(m, pod)) {
 			out = append(out, pod)
 		}
 	}
@@ -187,8 +187,8 @@ func (p *Problem) stays(pod *corev1.Pod) bool {
 }
 
 // endsSoon reports whether the deadline of the machine ends the pod within placeAhead, although something protects the pod.
-func (p *Problem) endsSoon(h *inventory.Machine, pod *corev1.Pod) bool {
-	ends := kube.DrainEnds(h.Claim)
+func (p *Problem) endsSoon(m *inventory.Machine, pod *corev1.Pod) bool {
+	ends := kube.DrainEnds(m.Claim)
 	return !ends.IsZero() && !p.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
 }
 
@@ -196,9 +196,9 @@ func (p *Problem) endsSoon(h *inventory.Machine, pod *corev1.Pod) bool {
 // planned for at all.
 func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 	home := map[*corev1.Pod]*inventory.Machine{}
-	for _, h := range p.Machines {
-		for _, pod := range h.Expected {
-			home[pod] = h
+	for _, m := range p.Machines {
+		for _, pod := range m.Expected {
+			home[pod] = m
 			pods = append(pods, pod)
 		}
 	}
@@ -206,8 +206,8 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 	if p.trial != nil && len(p.trial.Nominations) > 0 {
 		proposed = map[*corev1.Pod]*inventory.Machine{}
 		for _, pod := range pods {
-			if h := p.trial.assignedNodeOf(pod, p.Machines); h != nil && home[pod] == nil {
-				proposed[pod] = h
+			if m := p.trial.assignedNodeOf(pod, p.Machines); m != nil && home[pod] == nil {
+				proposed[pod] = m
 			}
 		}
 	}
@@ -216,8 +216,8 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 		slices.SortFunc(pods, kube.OlderFirst)
 	}
 	for i, pod := range pods {
-		f := p.Pods.Cache.InfoOf(pod)
-		w := p.Constraints.OfInfo(f)
+		info := p.Pods.Cache.InfoOf(pod)
+		w := p.Constraints.OfInfo(info)
 		if !w.Objection.OK() {
 			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})
 			continue
@@ -227,7 +227,7 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
 			continue
 		}
-		out = append(out, pendingClass{pods[i : i+1 : i+1], f, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
+		out = append(out, pendingClass{pods[i : i+1 : i+1], info, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
 	}
 	if p.trial.counts() {
 		out = append(out, p.pendingOfTrial()...)
@@ -238,11 +238,11 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 // leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.
 func (p *Problem) leavers() map[*corev1.Pod]bool {
 	out := map[*corev1.Pod]bool{}
-	for _, h := range p.Machines {
-		if !h.Leaving {
+	for _, m := range p.Machines {
+		if !m.Leaving {
 			continue
 		}
-		for _, pod := range p.LeavingPods(h) {
+		for _, pod := range p.LeavingPods(m) {
 			out[pod] = true
 		}
 	}
@@ -256,8 +256,8 @@ func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
 	}
 	if r.UsedFor != p.namesText {
 		r.Used, r.UsedFor = make(capacity.Vector, p.Names.Len()), p.namesText
-		for _, f := range r.Infos {
-			r.Used.Add(p.RequestFor(p.Pods.Cache.RequestsFor(f)), 1)
+		for _, info := range r.Infos {
+			r.Used.Add(p.RequestFor(p.Pods.Cache.RequestsFor(info)), 1)
 		}
 	}
 	return r.Used
@@ -266,21 +266,21 @@ func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
 // promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
 func (p *Problem) promise() {
 	byPlan := map[string]*inventory.Machine{}
-	for _, h := range p.Machines {
-		if h.Replaces && !h.Leaving {
-			for _, uid := range h.Planned {
-				byPlan[uid] = h
+	for _, m := range p.Machines {
+		if m.Replaces && !m.Leaving {
+			for _, uid := range m.Planned {
+				byPlan[uid] = m
 			}
 		}
 	}
 	if len(byPlan) == 0 {
 		return
 	}
-	for _, h := range p.Machines {
-		if !h.Ordered || h.Leaving {
+	for _, m := range p.Machines {
+		if !m.Ordered || m.Leaving {
 			continue
 		}
-		for _, pod := range h.Bound {
+		for _, pod := range m.Bound {
 			if to := byPlan[string(pod.UID)]; to != nil && kube.IsReschedulable(pod) {
 				to.Promised = append(to.Promised, pod)
 			}

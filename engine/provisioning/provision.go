@@ -93,7 +93,7 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 		p, solution = other, better
 	}
 	plan := NewPlan(p, solution)
-	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Machines, func(h *inventory.Machine) bool { return h.Overdue }) {
+	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Machines, func(m *inventory.Machine) bool { return m.Overdue }) {
 		return plan, p
 	}
 	pods.Patient = true // a machine that is late is better than none
@@ -107,9 +107,9 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 // NewPlan gives the solution its names, prices and reasons.
 func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 	plan := &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}
-	for i, h := range p.Targets {
+	for i, machine := range p.Targets {
 		for _, id := range p.podsOf(s.OnNodes[i]) {
-			plan.Placements = append(plan.Placements, engine.Placement{Pod: id, Node: h.Name(), Claim: h.ClaimName()})
+			plan.Placements = append(plan.Placements, engine.Placement{Pod: id, Node: machine.Name(), Claim: machine.ClaimName()})
 		}
 	}
 	slices.SortFunc(plan.Placements, func(a, b engine.Placement) int { return ComparePods(a.Pod, b.Pod) })

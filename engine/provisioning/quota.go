@@ -117,11 +117,11 @@ func (p *Problem) reserve() {
 		p.reservations[name] = i
 		p.Packing.Quotas = append(p.Packing.Quotas, slots[name])
 	}
-	for _, h := range p.Machines {
-		if h.Open == nil || h.Leaving {
+	for _, m := range p.Machines {
+		if m.Open == nil || m.Leaving {
 			continue
 		}
-		if at, ok := p.reservations[reservationOf(h.Open)]; ok {
+		if at, ok := p.reservations[reservationOf(m.Open)]; ok {
 			p.Packing.Quotas[at]--
 		}
 	}

@@ -335,8 +335,8 @@ func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff 
 			p.looked += (1 + p.universe.Size(p.universe.Key(e.Key))/64) * (len(p.Pools) + len(p.Targets))
 		}
 	}
-	for i, h := range p.Targets {
-		if h.Admits(d, p.universe) {
+	for i, m := range p.Targets {
+		if m.Admits(d, p.universe) {
 			out.nodes.Add(i)
 		}
 	}

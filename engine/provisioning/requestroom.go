@@ -113,8 +113,8 @@ func findRoom(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, de
 			}
 			d.on = map[*corev1.Pod]*inventory.Machine{}
 			for _, pod := range d.pods {
-				if h := on[pod.UID]; h != nil {
-					d.on[pod] = h
+				if m := on[pod.UID]; m != nil {
+					d.on[pod] = m
 				}
 			}
 			d.placed = len(d.on) == len(d.pods) || d.Phase == booking.Booked
@@ -138,17 +138,17 @@ func placesOn(p *Problem, coming bool) map[types.UID]*inventory.Machine {
 	p.Model()
 	existing := *p.Packing
 	existing.Pools, existing.Nodes = nil, slices.Clone(p.Packing.Nodes)
-	for i, h := range p.Targets {
-		if !coming && !isThere(h) {
+	for i, m := range p.Targets {
+		if !coming && !isThere(m) {
 			existing.Nodes[i].Free = make(capacity.Vector, p.Names.Len())
 		}
 	}
 	solution := packing.Solve(&existing)
-	for i, h := range p.Targets {
+	for i, m := range p.Targets {
 		for _, share := range solution.OnNodes[i] {
 			for _, n := range share.Pods {
 				if pod := p.Classes[share.Class].Pods[n]; kube.IsBufferPod(pod) {
-					on[pod.UID] = h
+					on[pod.UID] = m
 				}
 			}
 		}
@@ -157,8 +157,8 @@ func placesOn(p *Problem, coming bool) map[types.UID]*inventory.Machine {
 }
 
 // isThere reports whether pods can run on the machine now.
-func isThere(h *inventory.Machine) bool {
-	return h.Node != nil && (h.Claim == nil || h.IsInitialized())
+func isThere(m *inventory.Machine) bool {
+	return m.Node != nil && (m.Claim == nil || m.IsInitialized())
 }
 
 // withGroup is the snapshot in which the demand's pods are a group.
@@ -176,8 +176,8 @@ func withBookings(s *engine.Snapshot, demands []*demand, made *booking.Pods) *en
 			continue
 		}
 		for _, pod := range d.pods {
-			if h := d.on[pod]; h != nil && h.Node != nil {
-				bound = append(bound, made.Bind(pod, h.Name()))
+			if m := d.on[pod]; m != nil && m.Node != nil {
+				bound = append(bound, made.Bind(pod, m.Name()))
 			}
 		}
 	}
@@ -206,8 +206,8 @@ func (p *Problem) sumUpRequests(plan *engine.Plan, demands []*demand, s *engine.
 		}
 	}
 	there := map[string]bool{}
-	for _, h := range p.Machines {
-		there[h.Name()] = isThere(h)
+	for _, m := range p.Machines {
+		there[m.Name()] = isThere(m)
 	}
 	plan.Placements = slices.DeleteFunc(plan.Placements, func(x engine.Placement) bool {
 		d := of[x.Pod.UID]

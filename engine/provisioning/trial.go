@@ -58,9 +58,9 @@ func (t *Trial) mark(hosts []*inventory.Machine) {
 	if t == nil {
 		return
 	}
-	for _, h := range hosts {
-		if !h.Leaving && (t.Gone.Has(h) || t.Left.Has(h)) {
-			h.Leaving, h.Supposed = true, true
+	for _, m := range hosts {
+		if !m.Leaving && (t.Gone.Has(m) || t.Left.Has(m)) {
+			m.Leaving, m.Supposed = true, true
 		}
 	}
 }
@@ -71,28 +71,28 @@ func (p *Problem) loseDisks() {
 	if p.trial == nil {
 		return
 	}
-	for _, h := range p.Machines {
-		if h.Supposed {
-			delete(p.Constraints.Volumes.Hostnames, h.Labels[corev1.LabelHostname])
+	for _, m := range p.Machines {
+		if m.Supposed {
+			delete(p.Constraints.Volumes.Hostnames, m.Labels[corev1.LabelHostname])
 		}
 	}
 }
 
-func (t *Trial) closes(h *inventory.Machine) bool { return t != nil && t.Closed.Has(h) }
+func (t *Trial) closes(m *inventory.Machine) bool { return t != nil && t.Closed.Has(m) }
 
 // sortTrial settles, for a trial, where the pods are expected that need a place anyway. It returns those that the trial is
 // about.
 func (p *Problem) sortTrial() []*corev1.Pod {
 	for pod, number := range p.trial.AssignedNodes {
-		if h := p.Machines[number]; !h.Leaving && !p.trial.closes(h) {
-			h.Expected = append(h.Expected, pod)
+		if m := p.Machines[number]; !m.Leaving && !p.trial.closes(m) {
+			m.Expected = append(m.Expected, pod)
 		}
 	}
 	p.recheckExpected() // what does not fit after all is somebody else's affair
 	var waiting []*corev1.Pod
-	for _, h := range p.Machines {
-		if p.trial.Gone.Has(h) {
-			waiting = append(waiting, p.LeavingPods(h)...)
+	for _, m := range p.Machines {
+		if p.trial.Gone.Has(m) {
+			waiting = append(waiting, p.LeavingPods(m)...)
 		}
 	}
 	return waiting

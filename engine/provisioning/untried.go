@@ -22,8 +22,8 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	}
 	cache, refused, works := p.Pods.Cache, map[replica]bool{}, false // works says that kube-scheduler does
 	for _, pod := range p.Pods.Unbound {
-		if f := cache.InfoOf(pod); kube.IsPending(pod) && !kube.IsBufferPod(pod) {
-			refused[replica{f.Owner, f.Labels}] = true
+		if info := cache.InfoOf(pod); kube.IsPending(pod) && !kube.IsBufferPod(pod) {
+			refused[replica{info.Owner, info.Labels}] = true
 			works = works || p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
 		}
 	}
@@ -32,9 +32,9 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	}
 	free := p.freeNow(waiting)
 	for _, pod := range untried {
-		f := cache.InfoOf(pod)
+		info := cache.InfoOf(pod)
 		foreseen := works && p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
-		if f.Owner != nil && refused[replica{f.Owner, f.Labels}] || foreseen && !free.mayTake(p.Constraints.OfInfo(f), cache.RequestsFor(f).UsageOf()) {
+		if info.Owner != nil && refused[replica{info.Owner, info.Labels}] || foreseen && !free.mayTake(p.Constraints.OfInfo(info), cache.RequestsFor(info).UsageOf()) {
 			out = append(out, pod)
 		}
 	}
@@ -62,23 +62,23 @@ func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 	for _, pod := range waiting {
 		waits[string(pod.UID)] = pod
 	}
-	for _, h := range p.Machines {
-		if h.Node == nil {
+	for _, m := range p.Machines {
+		if m.Node == nil {
 			continue
 		}
-		free := kube.UsageOf(h.Node.Status.Allocatable)
-		for _, f := range h.Pods.Infos {
-			free = free.Less(cache.RequestsFor(f).UsageOf())
+		free := kube.UsageOf(m.Node.Status.Allocatable)
+		for _, info := range m.Pods.Infos {
+			free = free.Less(cache.RequestsFor(info).UsageOf())
 		}
-		for _, pod := range h.Expected {
+		for _, pod := range m.Expected {
 			free = free.Less(cache.RequestsOf(pod).UsageOf())
 		}
-		for _, uid := range h.Planned {
+		for _, uid := range m.Planned {
 			if pod := waits[uid]; pod != nil {
 				free = free.Less(cache.RequestsOf(pod).UsageOf())
 			}
 		}
-		out.machines, out.free, out.left = append(out.machines, h), append(out.free, free), out.left.Plus(free)
+		out.machines, out.free, out.left = append(out.machines, m), append(out.free, free), out.left.Plus(free)
 	}
 	return out
 }

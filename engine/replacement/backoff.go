@@ -64,15 +64,15 @@ func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Rea
 }
 
 // TakenBack says that the machine is left alone for a while, because a disruption of it was taken back. A broken one is not.
-func TakenBack(h *inventory.Machine, now time.Time) engine.Reason {
-	if h.Claim == nil {
+func TakenBack(m *inventory.Machine, now time.Time) engine.Reason {
+	if m.Claim == nil {
 		return engine.Reason{}
 	}
-	f, ok := failureOf(h.Claim)
+	f, ok := failureOf(m.Claim)
 	if !ok || !f.Alone || !now.Before(f.until()) {
 		return engine.Reason{}
 	}
-	return engine.Reason{Code: engine.TakenBack, NodePool: h.Pool(), Need: engine.ClockText(f.until()), Have: f.Why}
+	return engine.Reason{Code: engine.TakenBack, NodePool: m.Pool(), Need: engine.ClockText(f.until()), Have: f.Why}
 }
 
 // Text is what to write on the claim.

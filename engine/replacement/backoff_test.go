@@ -68,7 +68,7 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		return ok
 	}
 	s := &engine.Snapshot{NodeClaims: []*v1.NodeClaim{claim}}
-	h := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Claim: claim}}
+	m := &inventory.Machine{MachineInfo: &inventory.MachineInfo{Claim: claim}}
 	for _, minutes := range []time.Duration{1, 2, 4} {
 		if !write(engine.PodStranded) {
 			t.Fatal("not written down")
@@ -77,16 +77,16 @@ func TestADisruptionThatStrandsAPodWaitsAlone(t *testing.T) {
 		if list := Backoffs(s); len(list) > 0 {
 			t.Errorf("the pool waits: %+v", list)
 		}
-		if r := TakenBack(h, s.Now); r.Code != engine.TakenBack || r.Have != "pod default/web would have no place to run" {
+		if r := TakenBack(m, s.Now); r.Code != engine.TakenBack || r.Have != "pod default/web would have no place to run" {
 			t.Errorf("a second before %v minutes are over: %+v", minutes, r)
 		}
 		now = now.Add(minutes * time.Minute)
 		s.Now = now
-		if r := TakenBack(h, s.Now); !r.OK() {
+		if r := TakenBack(m, s.Now); !r.OK() {
 			t.Errorf("after %v minutes: %+v", minutes, r)
 		}
 	}
-	if !write(engine.ReplacementLate) || !TakenBack(h, s.Now).OK() {
+	if !write(engine.ReplacementLate) || !TakenBack(m, s.Now).OK() {
 		t.Error("the claim waits for another reason")
 	}
 	if list := Backoffs(s); len(list) != 1 || list[0].Count != 1 || list[0].Until.Sub(now) != time.Minute {

@@ -101,14 +101,14 @@ func (o *orders) recheckWithout(going map[string]bool, buying bool, opt engine.O
 	placed := p.Placed()
 	out := recheck{stranded: map[string]*corev1.Pod{}}
 	from := map[*corev1.Pod]bool{}
-	for _, h := range p.Machines {
-		if h.Claim == nil || !going[h.Claim.Name] {
+	for _, m := range p.Machines {
+		if m.Claim == nil || !going[m.Claim.Name] {
 			continue
 		}
-		for _, pod := range p.LeavingPods(h) {
+		for _, pod := range p.LeavingPods(m) {
 			from[pod] = true
-			if !placed[pod] && out.stranded[h.Claim.Name] == nil {
-				out.stranded[h.Claim.Name] = pod
+			if !placed[pod] && out.stranded[m.Claim.Name] == nil {
+				out.stranded[m.Claim.Name] = pod
 			}
 		}
 	}

@@ -81,16 +81,16 @@ func newRuleReader(w *replayState) *ruleReader {
 }
 
 // running reads the rules of a pod that runs: only its affinity matters to others. They are nil if it has none.
-func (r *ruleReader) running(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
+func (r *ruleReader) running(pod *corev1.Pod, info *inventory.PodInfo) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
 	}
-	return r.remembered(pod, f, false, func() *podRules { return r.read(pod, nil, false) })
+	return r.remembered(pod, info, false, func() *podRules { return r.read(pod, nil, false) })
 }
 
 // waiting reads the rules of a pod that has to land.
-func (r *ruleReader) waiting(pod *corev1.Pod, f *inventory.PodInfo) *podRules {
-	return r.remembered(pod, f, true, func() *podRules {
+func (r *ruleReader) waiting(pod *corev1.Pod, info *inventory.PodInfo) *podRules {
+	return r.remembered(pod, info, true, func() *podRules {
 		if system := r.defaults.SystemConstraintsOf(pod); len(system) > 0 {
 			return r.read(pod, system, false)
 		}
@@ -111,13 +111,13 @@ type rulesKey struct {
 	version, ownerKind, owner string
 }
 
-// remembered are the rules of the pod, read if no other pod has told them before, or if the cache does not know it: then f is
+// remembered are the rules of the pod, read if no other pod has told them before, or if the cache does not know it: then info is
 // nil.
-func (r *ruleReader) remembered(pod *corev1.Pod, f *inventory.PodInfo, waiting bool, read func() *podRules) *podRules {
-	if f == nil {
+func (r *ruleReader) remembered(pod *corev1.Pod, info *inventory.PodInfo, waiting bool, read func() *podRules) *podRules {
+	if info == nil {
 		return read()
 	}
-	key := rulesKey{waiting: waiting, kind: f.Labels, affinity: pod.Spec.Affinity, spreads: len(pod.Spec.TopologySpreadConstraints)}
+	key := rulesKey{waiting: waiting, kind: info.Labels, affinity: pod.Spec.Affinity, spreads: len(pod.Spec.TopologySpreadConstraints)}
 	if waiting {
 		key.scoring = r.world.scoringOf(pod)
 	}

@@ -37,24 +37,24 @@ func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 		return known
 	}
 	out := &nodePods{daemons: r.DaemonKeys()}
-	for _, f := range r.Infos {
-		if f.Apart {
-			out.apart = append(out.apart, f)
+	for _, info := range r.Infos {
+		if info.Apart {
+			out.apart = append(out.apart, info)
 			continue
 		}
-		need := m.RequestsFor(f)
+		need := m.RequestsFor(info)
 		requested := need.UsageOf()
-		out.requested, out.scored = out.requested.Plus(requested), out.scored.Plus(scoredOf(f, requested))
+		out.requested, out.scored = out.requested.Plus(requested), out.scored.Plus(scoredOf(info, requested))
 		i := slices.IndexFunc(out.requests, func(x requestCount) bool { return x.class == need })
 		if i < 0 {
 			i = len(out.requests)
 			out.requests = append(out.requests, requestCount{class: need})
 		}
 		out.requests[i].n++
-		i = slices.IndexFunc(out.kinds, func(x labelCount) bool { return x.kind == f.Labels && x.ending == f.Ending })
+		i = slices.IndexFunc(out.kinds, func(x labelCount) bool { return x.kind == info.Labels && x.ending == info.Ending })
 		if i < 0 {
 			i = len(out.kinds)
-			out.kinds = append(out.kinds, labelCount{kind: f.Labels, ending: f.Ending})
+			out.kinds = append(out.kinds, labelCount{kind: info.Labels, ending: info.Ending})
 		}
 		out.kinds[i].n++
 	}

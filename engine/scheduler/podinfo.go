@@ -56,13 +56,13 @@ type askedAmount struct {
 	n        int64
 }
 
-// measure fills in what the pod takes of a node; f is nil for one that the cache does not know.
-func (w *replayState) measure(p *podInfo, f *inventory.PodInfo) {
-	p.request = w.cache.RequestsKnown(p.pod, f)
+// measure fills in what the pod takes of a node; info is nil for one that the cache does not know.
+func (w *replayState) measure(p *podInfo, info *inventory.PodInfo) {
+	p.request = w.cache.RequestsKnown(p.pod, info)
 	m := w.measuredOf(p.request)
 	p.requests, p.asked, p.requested = m.requests, m.asked, m.requested
-	if f != nil {
-		p.scored = scoredOf(f, p.requested)
+	if info != nil {
+		p.scored = scoredOf(info, p.requested)
 	} else {
 		p.scored = scoredUsage(p.pod, p.requested)
 	}
@@ -70,11 +70,11 @@ func (w *replayState) measure(p *podInfo, f *inventory.PodInfo) {
 }
 
 // scoredOf is scoredUsage of a pod that the cache knows.
-func scoredOf(f *inventory.PodInfo, requested kube.Usage) kube.Usage {
-	if !f.ScoredRead {
-		f.Scored, f.ScoredRead = scoredUsage(f.Pod, requested), true
+func scoredOf(info *inventory.PodInfo, requested kube.Usage) kube.Usage {
+	if !info.ScoredRead {
+		info.Scored, info.ScoredRead = scoredUsage(info.Pod, requested), true
 	}
-	return f.Scored
+	return info.Scored
 }
 
 func (w *replayState) measuredOf(request *inventory.RequestClass) *measured {

@@ -185,34 +185,34 @@ func (w *replayState) readNode(i int, some bool) {
 		w.nodePods[i] = all
 		w.nodes[i].daemons = all.daemons
 	}
-	for _, f := range single {
-		if w.lands(f) {
+	for _, info := range single {
+		if w.lands(info) {
 			continue
 		}
-		w.running, w.at = append(w.running, w.runningPod(f.Pod, f)), append(w.at, i)
-		if some && f.DaemonKey != "" {
-			w.nodes[i].daemons = append(w.nodes[i].daemons, f.DaemonKey)
+		w.running, w.at = append(w.running, w.runningPod(info.Pod, info)), append(w.at, i)
+		if some && info.DaemonKey != "" {
+			w.nodes[i].daemons = append(w.nodes[i].daemons, info.DaemonKey)
 		}
 	}
 }
 
 // lands reports whether the pod of that info is one of those that have to land.
-func (w *replayState) lands(f *inventory.PodInfo) bool {
-	return f.Replay == w.number || len(w.strangers) > 0 && w.strangers[kube.PodID(f.Pod)]
+func (w *replayState) lands(info *inventory.PodInfo) bool {
+	return info.Replay == w.number || len(w.strangers) > 0 && w.strangers[kube.PodID(info.Pod)]
 }
 
-// runningPod is a pod that runs; f is nil for one that the cache does not know.
-func (w *replayState) runningPod(pod *corev1.Pod, f *inventory.PodInfo) *podInfo {
-	p := &podInfo{pod: pod, rules: w.reader.running(pod, f)}
-	w.measure(p, f)
+// runningPod is a pod that runs; info is nil for one that the cache does not know.
+func (w *replayState) runningPod(pod *corev1.Pod, info *inventory.PodInfo) *podInfo {
+	p := &podInfo{pod: pod, rules: w.reader.running(pod, info)}
+	w.measure(p, info)
 	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
 	return p
 }
 
 func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
-	f := w.cache.Pods[pod]
-	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, f), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, f).List)}
-	w.measure(p, f)
+	info := w.cache.Pods[pod]
+	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, info), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, info).List)}
+	w.measure(p, info)
 	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
 	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
 	places, ok := w.readClaims(p)
