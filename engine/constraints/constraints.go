@@ -190,18 +190,18 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 
 // WithVolumes adds the volumes that a pod with these constraints attaches where nobody has them yet, and the devices that it claims. It
 // returns the sum also as text.
-func (w *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.ResourceList, string) {
-	if len(w.Volumes.Attach) == 0 && len(w.Devices.Requests) == 0 {
+func (c *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.ResourceList, string) {
+	if len(c.Volumes.Attach) == 0 && len(c.Devices.Requests) == 0 {
 		if need.Size == "" {
 			need.Size = kube.ListText(need.List)
 		}
 		return need.List, need.Size
 	}
 	out := need.List.DeepCopy()
-	for _, a := range w.Volumes.Attach {
+	for _, a := range c.Volumes.Attach {
 		kube.AddList(out, corev1.ResourceList{kube.AttachResource(a.Driver): *resource.NewQuantity(1, resource.DecimalSI)})
 	}
-	kube.AddList(out, w.Devices.Requests)
+	kube.AddList(out, c.Devices.Requests)
 	return out, kube.ListText(out)
 }
 
@@ -332,23 +332,23 @@ func (w *Reader) preferences(pod *corev1.Pod, together, asunder []kube.WeightedA
 }
 
 // Topologies lists the labels by which the constraints' rules count domains.
-func (w *PodConstraints) Topologies() []string {
+func (c *PodConstraints) Topologies() []string {
 	var keys []string
 	add := func(key string) {
 		if !kube.IsHost(key) {
 			keys = append(keys, key)
 		}
 	}
-	for i := range w.Spreads {
-		add(w.Spreads[i].Key)
+	for i := range c.Spreads {
+		add(c.Spreads[i].Key)
 	}
-	for _, list := range [][]kube.AffinityTerm{w.Affinity, w.Anti} {
+	for _, list := range [][]kube.AffinityTerm{c.Affinity, c.Anti} {
 		for _, t := range list {
 			add(t.Key)
 		}
 	}
-	for i := range w.Soft {
-		switch s := &w.Soft[i]; {
+	for i := range c.Soft {
+		switch s := &c.Soft[i]; {
 		case s.Spread != nil:
 			add(s.Spread.Key)
 		case s.Near != nil:
@@ -361,18 +361,18 @@ func (w *PodConstraints) Topologies() []string {
 }
 
 // Selectors lists what the constraints' rules are about.
-func (w *PodConstraints) Selectors() []*kube.PodSelector {
+func (c *PodConstraints) Selectors() []*kube.PodSelector {
 	var out []*kube.PodSelector
-	for i := range w.Spreads {
-		out = append(out, w.Spreads[i].Selector)
+	for i := range c.Spreads {
+		out = append(out, c.Spreads[i].Selector)
 	}
-	for _, list := range [][]kube.AffinityTerm{w.Affinity, w.Anti} {
+	for _, list := range [][]kube.AffinityTerm{c.Affinity, c.Anti} {
 		for _, t := range list {
 			out = append(out, t.Selector)
 		}
 	}
-	for i := range w.Soft {
-		switch s := &w.Soft[i]; {
+	for i := range c.Soft {
+		switch s := &c.Soft[i]; {
 		case s.Spread != nil:
 			out = append(out, s.Spread.Selector)
 		case s.Near != nil:

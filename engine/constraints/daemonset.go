@@ -90,17 +90,17 @@ func (c *InterPod) residentOwns(r *topology.Resident, mark int, key string) {
 }
 
 // Excludes reports whether the DaemonSet's pod accepts none of the other on its machine.
-func (d *DaemonSet) Excludes(c *InterPod, other *DaemonSet) bool {
-	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t kube.AffinityTerm) bool { return other.IsSelected(c, t) })
+func (d *DaemonSet) Excludes(i *InterPod, other *DaemonSet) bool {
+	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t kube.AffinityTerm) bool { return other.IsSelected(i, t) })
 }
 
 // Follows reports whether the DaemonSet's pod is content with the other on its machine.
-func (d *DaemonSet) Follows(c *InterPod, other *DaemonSet) bool {
-	return !slices.ContainsFunc(d.Near, func(t kube.AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(c, t) })
+func (d *DaemonSet) Follows(i *InterPod, other *DaemonSet) bool {
+	return !slices.ContainsFunc(d.Near, func(t kube.AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(i, t) })
 }
 
-func (d *DaemonSet) IsSelected(c *InterPod, t kube.AffinityTerm) bool {
-	return slices.Contains(d.Info.Labels.Match(c.ID, c.Index), c.Selector[t.Selector])
+func (d *DaemonSet) IsSelected(i *InterPod, t kube.AffinityTerm) bool {
+	return slices.Contains(d.Info.Labels.Match(i.ID, i.Index), i.Selector[t.Selector])
 }
 
 // Spreads reports whether pods elsewhere decide whether there is one on a machine.

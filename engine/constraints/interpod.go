@@ -121,21 +121,21 @@ func NewInterPod(id uint64) *InterPod {
 }
 
 // Add collects what the constraints of a waiting pod are about.
-func (c *InterPod) Add(w *PodConstraints) {
-	filters := w.filters()
-	for i := range w.Spreads {
-		w.Spreads[i].Group = c.groupOf(filters, &w.Spreads[i], filters.hard)
-		c.Groups[w.Spreads[i].Group].Required = true
+func (c *InterPod) Add(p *PodConstraints) {
+	filters := p.filters()
+	for i := range p.Spreads {
+		p.Spreads[i].Group = c.groupOf(filters, &p.Spreads[i], filters.hard)
+		c.Groups[p.Spreads[i].Group].Required = true
 	}
-	if w.Set = c.setOf(w.Affinity); w.Set >= 0 {
-		c.Sets[w.Set].Required = true
+	if p.Set = c.setOf(p.Affinity); p.Set >= 0 {
+		c.Sets[p.Set].Required = true
 	}
-	for _, t := range w.Anti {
+	for _, t := range p.Anti {
 		term := &c.Terms[c.termOf(t)]
 		term.wanted, term.Required = true, true
 	}
-	for i := range w.Soft {
-		s := &w.Soft[i]
+	for i := range p.Soft {
+		s := &p.Soft[i]
 		switch {
 		case s.Near != nil:
 			s.Set = c.setOf([]kube.AffinityTerm{*s.Near})
@@ -145,24 +145,24 @@ func (c *InterPod) Add(w *PodConstraints) {
 			s.Spread.Group = c.groupOf(filters, s.Spread, []string{s.Spread.Key})
 		}
 	}
-	c.ports = append(c.ports, w.Ports...)
-	c.Disks = append(c.Disks, w.Volumes.Disks...)
-	c.Onces, c.soles = append(c.Onces, w.Volumes.Once...), append(c.soles, w.Volumes.Singles...)
-	for i := range w.Volumes.Undecided {
-		c.Sets[c.SetOfClaim(&w.Volumes.Undecided[i])].Required = true
+	c.ports = append(c.ports, p.Ports...)
+	c.Disks = append(c.Disks, p.Volumes.Disks...)
+	c.Onces, c.soles = append(c.Onces, p.Volumes.Once...), append(c.soles, p.Volumes.Singles...)
+	for i := range p.Volumes.Undecided {
+		c.Sets[c.SetOfClaim(&p.Volumes.Undecided[i])].Required = true
 	}
-	c.Takes(w.Volumes.Takes)
-	if set := c.SetOfDevices(w); set >= 0 {
+	c.Takes(p.Volumes.Takes)
+	if set := c.SetOfDevices(p); set >= 0 {
 		c.Sets[set].Required = true
 	}
 }
 
 // SetOfDevices is the set of the pods that share the pod's claim for devices and run on one machine, -1 if it has none.
-func (c *InterPod) SetOfDevices(w *PodConstraints) int {
-	if w.Devices.Shared == "" {
+func (c *InterPod) SetOfDevices(p *PodConstraints) int {
+	if p.Devices.Shared == "" {
 		return -1
 	}
-	return c.setOfReach("devices "+w.Devices.Shared, &volume.SharedClaim{Reach: []string{corev1.LabelHostname}})
+	return c.setOfReach("devices "+p.Devices.Shared, &volume.SharedClaim{Reach: []string{corev1.LabelHostname}})
 }
 
 // Claim makes room for the marks of so many kinds of claims for devices.
@@ -190,10 +190,10 @@ type spreadFilters struct {
 	demand, taints string
 }
 
-func (w *PodConstraints) filters() *spreadFilters {
-	f := &spreadFilters{w: w}
-	for i := range w.Spreads {
-		f.hard = append(f.hard, w.Spreads[i].Key)
+func (c *PodConstraints) filters() *spreadFilters {
+	f := &spreadFilters{w: c}
+	for i := range c.Spreads {
+		f.hard = append(f.hard, c.Spreads[i].Key)
 	}
 	slices.Sort(f.hard)
 	f.hard = slices.Compact(f.hard)
@@ -203,20 +203,20 @@ func (w *PodConstraints) filters() *spreadFilters {
 // groupOf is the group that one of the constraints' spreads counts. All keys of a pod's hard spreads must be there for a node
 // to count for any of them.
 func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string) int {
-	w := of.w
+	p := of.w
 	f := NodeFilter{Honour: s.HonorTaints, Keys: keys}
 	text := ""
-	if s.HonorAffinity && !kube.AnyNode(w.Strict) {
-		f.Demand = &kube.NodeConstraints{Terms: w.Strict}
+	if s.HonorAffinity && !kube.AnyNode(p.Strict) {
+		f.Demand = &kube.NodeConstraints{Terms: p.Strict}
 		if of.demand == "" {
 			of.demand = f.Demand.Text()
 		}
 		text = of.demand
 	}
 	if s.HonorTaints {
-		f.Taints = w.Tolerations
+		f.Taints = p.Tolerations
 		if of.taints == "" {
-			of.taints = "\ntaints " + kube.NodeConstraints{Tolerations: w.Tolerations}.Text()
+			of.taints = "\ntaints " + kube.NodeConstraints{Tolerations: p.Tolerations}.Text()
 		}
 		text += of.taints
 	}

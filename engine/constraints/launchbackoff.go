@@ -155,9 +155,9 @@ const driverPrefix = "driver:"
 
 // ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one,
 // whichever of them have to run on demand for their owner's share.
-func ShapeOf(m *inventory.Cache, info *inventory.PodInfo) string {
+func ShapeOf(cache *inventory.Cache, info *inventory.PodInfo) string {
 	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%q %q %q", info.Pod.Namespace, m.RequestsFor(info).Text, inventory.OwnConstraints(info.Pod, m.ConstraintsOf(info).Text))
+	fmt.Fprintf(sum, "%q %q %q", info.Pod.Namespace, cache.RequestsFor(info).Text, inventory.OwnConstraints(info.Pod, cache.ConstraintsOf(info).Text))
 	if g := info.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		fmt.Fprintf(sum, "%q", *g.PodGroupName) // what keeps a gang off may be its size
 	}

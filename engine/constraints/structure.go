@@ -11,23 +11,23 @@ import (
 // which everything has another name gets the same plan under these names.
 
 // Structure is what a pod with these constraints asks for.
-func (w *PodConstraints) Structure() string {
-	if w.shape != "" {
-		return w.shape
+func (c *PodConstraints) Structure() string {
+	if c.shape != "" {
+		return c.shape
 	}
 	var b strings.Builder
-	b.WriteString(w.NodeConstraints.Text())
-	for i := range w.Spreads {
-		fmt.Fprintf(&b, "\nspread %s %t %t", w.Spreads[i].text(), w.Spreads[i].HonorAffinity, w.Spreads[i].HonorTaints)
+	b.WriteString(c.NodeConstraints.Text())
+	for i := range c.Spreads {
+		fmt.Fprintf(&b, "\nspread %s %t %t", c.Spreads[i].text(), c.Spreads[i].HonorAffinity, c.Spreads[i].HonorTaints)
 	}
-	for _, t := range w.Affinity {
+	for _, t := range c.Affinity {
 		b.WriteString("\nnear " + t.Key)
 	}
-	for _, t := range w.Anti {
+	for _, t := range c.Anti {
 		b.WriteString("\napart " + t.Key)
 	}
-	for i := range w.Soft {
-		s := &w.Soft[i]
+	for i := range c.Soft {
+		s := &c.Soft[i]
 		fmt.Fprintf(&b, "\nsoft %d %t %t", s.Weight, s.Tolerate, s.OfOthers)
 		switch {
 		case s.Near != nil:
@@ -38,22 +38,22 @@ func (w *PodConstraints) Structure() string {
 			b.WriteString(" spread " + s.Spread.text())
 		}
 	}
-	for _, p := range w.Ports {
+	for _, p := range c.Ports {
 		b.WriteString("\nport " + kube.PortText(p))
 	}
-	fmt.Fprintf(&b, "\n%d %d %d", len(w.Volumes.Attach), len(w.Volumes.Once), len(w.Volumes.Disks))
-	if k := w.Devices.Kind(); k >= 0 {
+	fmt.Fprintf(&b, "\n%d %d %d", len(c.Volumes.Attach), len(c.Volumes.Once), len(c.Volumes.Disks))
+	if k := c.Devices.Kind(); k >= 0 {
 		fmt.Fprintf(&b, "\ndevices %d", k)
 	}
-	w.shape = b.String()
-	return w.shape
+	c.shape = b.String()
+	return c.shape
 }
 
 // Domains is the largest number of domains that one of the hard spreads asks for.
-func (w *PodConstraints) Domains() int {
+func (c *PodConstraints) Domains() int {
 	most := 0
-	for i := range w.Spreads {
-		most = max(most, w.Spreads[i].MinDomains)
+	for i := range c.Spreads {
+		most = max(most, c.Spreads[i].MinDomains)
 	}
 	return most
 }

@@ -59,7 +59,7 @@ type WorthRecord struct {
 func (w WorthRecord) Sentence() string { return engine.ResourcePrice(w).Sentence() }
 
 // launched records the launch that the pod is part of.
-func (x *podExplainer) launched(l *engine.Launch) {
+func (e *podExplainer) launched(l *engine.Launch) {
 	r := &LaunchRecord{
 		Name: l.Name, Commitment: l.Commitment, Considered: l.Why.Considered, Listed: len(l.Offerings), Filled: l.Why.Filled, FilledBy: l.Why.FilledBy,
 		RunnerUpCostsMore: l.Why.PriceDifference, Pods: podTexts(l.Pods), PodIDs: l.Pods, Requests: quantityTexts(l.Requests),
@@ -68,7 +68,7 @@ func (x *podExplainer) launched(l *engine.Launch) {
 	if l.Why.RunnerUp != (engine.OfferingID{}) {
 		r.RunnerUp = &l.Why.RunnerUp
 	}
-	for _, p := range x.plan.Cost.Prices {
+	for _, p := range e.plan.Cost.Prices {
 		r.Worth = append(r.Worth, WorthRecord(p))
 	}
 	m := &MachineRecord{NodePool: l.NodePool}
@@ -78,14 +78,14 @@ func (x *podExplainer) launched(l *engine.Launch) {
 	if len(l.Offerings) > 0 {
 		m.InstanceType, m.Zone, m.CapacityType = l.Offerings[0].InstanceType, l.Offerings[0].Zone, l.Offerings[0].CapacityType
 	}
-	if pool := kube.PoolsByName(x.s)[l.NodePool]; pool != nil {
-		class := kube.ClassOf(x.s, pool)
-		m.Share, m.ShareOf = largestShare(kube.PodRequests(x.pod), allocatableOf(class, m.InstanceType))
-		r.SoldOut = x.soldOut(pool, class, l)
-		r.PassedOver = x.passedOver(pool)
-		r.Limits = limitUse(x.s, pool)
+	if pool := kube.PoolsByName(e.s)[l.NodePool]; pool != nil {
+		class := kube.ClassOf(e.s, pool)
+		m.Share, m.ShareOf = largestShare(kube.PodRequests(e.pod), allocatableOf(class, m.InstanceType))
+		r.SoldOut = e.soldOut(pool, class, l)
+		r.PassedOver = e.passedOver(pool)
+		r.Limits = limitUse(e.s, pool)
 	}
-	x.story.Machine, x.story.Launch = m, r
+	e.story.Machine, e.story.Launch = m, r
 }
 
 func allocatableOf(class *engine.Class, name string) corev1.ResourceList {
@@ -100,10 +100,10 @@ func allocatableOf(class *engine.Class, name string) corev1.ResourceList {
 }
 
 // soldOut lists the offerings that are sold out and would have been cheaper for all that the machine is for.
-func (x *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine.Launch) []engine.LaunchOffering {
+func (e *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine.Launch) []engine.LaunchOffering {
 	var out []engine.LaunchOffering
-	for _, o := range offering.Of(pool, class, x.s.NodeOverheadPrice) {
-		if o.Offering.SoldOut && !o.Offering.PriceUnknown && (l.Price == 0 || o.Price < l.Price) && o.Admits(x.pod) && o.Holds(l.Requests) {
+	for _, o := range offering.Of(pool, class, e.s.NodeOverheadPrice) {
+		if o.Offering.SoldOut && !o.Offering.PriceUnknown && (l.Price == 0 || o.Price < l.Price) && o.Admits(e.pod) && o.Holds(l.Requests) {
 			out = append(out, engine.LaunchOffering{OfferingID: o.ID(), Price: o.Price})
 		}
 	}
@@ -111,9 +111,9 @@ func (x *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine
 }
 
 // passedOver asks, for every pool that comes before the chosen one by weight, why it alone does not run this pod alone.
-func (x *podExplainer) passedOver(chosen *v1.NodePool) []engine.ReasonRecord {
+func (e *podExplainer) passedOver(chosen *v1.NodePool) []engine.ReasonRecord {
 	var heavier []*v1.NodePool
-	for _, pool := range x.s.NodePools {
+	for _, pool := range e.s.NodePools {
 		if kube.WeightOf(pool) > kube.WeightOf(chosen) {
 			heavier = append(heavier, pool)
 		}
@@ -123,18 +123,18 @@ func (x *podExplainer) passedOver(chosen *v1.NodePool) []engine.ReasonRecord {
 	})
 	var out []engine.ReasonRecord
 	for _, pool := range heavier {
-		out = append(out, x.whatIf(pool)...)
+		out = append(out, e.whatIf(pool)...)
 	}
 	return out
 }
 
-func (x *podExplainer) whatIf(pool *v1.NodePool) []engine.ReasonRecord {
-	s := *x.s
+func (e *podExplainer) whatIf(pool *v1.NodePool) []engine.ReasonRecord {
+	s := *e.s
 	s.NodePools = []*v1.NodePool{pool}
-	s.Pods = slices.DeleteFunc(slices.Clone(x.s.Pods), func(p *corev1.Pod) bool { return p != x.pod && p.Spec.NodeName == "" })
-	plan := provisioning.Plan(&s, x.opt, nil)
+	s.Pods = slices.DeleteFunc(slices.Clone(e.s.Pods), func(p *corev1.Pod) bool { return p != e.pod && p.Spec.NodeName == "" })
+	plan := provisioning.Plan(&s, e.opt, nil)
 	for _, u := range plan.Unplaced {
-		if u.Pod == kube.PodID(x.pod) {
+		if u.Pod == kube.PodID(e.pod) {
 			return reasonRecords(u.Reasons)
 		}
 	}
@@ -143,6 +143,6 @@ func (x *podExplainer) whatIf(pool *v1.NodePool) []engine.ReasonRecord {
 	}
 	return []engine.ReasonRecord{{
 		Code: engine.LimitReached, NodePool: pool.Name,
-		Message: fmt.Sprintf("it could run the pod, but other pods use what its limits leave (%s)", limitWords(limitUse(x.s, pool))),
+		Message: fmt.Sprintf("it could run the pod, but other pods use what its limits leave (%s)", limitWords(limitUse(e.s, pool))),
 	}}
 }

@@ -83,30 +83,30 @@ func (m *MachineRecord) Words() string {
 
 // ExplainPod says what becomes of the pod. The plan is what provisioning.Plan answers for the snapshot and the options.
 func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *corev1.Pod) PodExplanation {
-	x := &podExplainer{s: s, opt: opt, plan: plan, pod: pod, prices: inventory.NewPriceBook(s)}
-	x.story = PodExplanation{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}
-	x.settle()
-	if m := x.story.Machine; m != nil {
+	e := &podExplainer{s: s, opt: opt, plan: plan, pod: pod, prices: inventory.NewPriceBook(s)}
+	e.story = PodExplanation{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}
+	e.settle()
+	if m := e.story.Machine; m != nil {
 		var ref *v1.NodeClassReference
 		if pool := kube.PoolsByName(s)[m.NodePool]; pool != nil {
 			ref = pool.Spec.Template.Spec.NodeClassRef
 		}
-		x.story.Notes = notDivided(pod, kube.NewTypeIndex(s).Find(ref, m.NodePool, m.InstanceType))
+		e.story.Notes = notDivided(pod, kube.NewTypeIndex(s).Find(ref, m.NodePool, m.InstanceType))
 	}
-	if x.story.Resize = x.pendingResize(); x.story.Resize != nil {
-		x.story.Notes = append(x.story.Notes, x.story.Resize.sentence(pod.Spec.NodeName))
+	if e.story.Resize = e.pendingResize(); e.story.Resize != nil {
+		e.story.Notes = append(e.story.Notes, e.story.Resize.sentence(pod.Spec.NodeName))
 	}
-	x.story.Notes = append(x.story.Notes, claimNotes(s, pod)...)
+	e.story.Notes = append(e.story.Notes, claimNotes(s, pod)...)
 	for _, n := range plan.Notes {
-		if n.Object == "Pod "+x.story.Pod {
-			x.story.Notes = append(x.story.Notes, n.Reason.Message())
+		if n.Object == "Pod "+e.story.Pod {
+			e.story.Notes = append(e.story.Notes, n.Reason.Message())
 		}
 	}
 	if text := ondemand.Sentence(s, pod); text != "" {
-		x.story.Notes = append(x.story.Notes, text)
+		e.story.Notes = append(e.story.Notes, text)
 	}
-	x.story.Summary = x.summary()
-	return x.story
+	e.story.Summary = e.summary()
+	return e.story
 }
 
 // podExplainer is the state of one ExplainPod.
@@ -119,57 +119,57 @@ type podExplainer struct {
 	story  PodExplanation
 }
 
-func (x *podExplainer) settle() {
-	pod := x.pod
+func (e *podExplainer) settle() {
+	pod := e.pod
 	switch {
 	case kube.IsTerminal(pod):
-		x.story.Outcome = OutcomeEnded
+		e.story.Outcome = OutcomeEnded
 		return
-	case x.planned():
-		x.story.From = pod.Spec.NodeName
+	case e.planned():
+		e.story.From = pod.Spec.NodeName
 		return
 	case kube.IsTerminating(pod):
-		x.story.Outcome = OutcomeEnding
+		e.story.Outcome = OutcomeEnding
 	case pod.Spec.NodeName != "":
-		x.story.Outcome = OutcomeRunning
+		e.story.Outcome = OutcomeRunning
 	case kube.OwnedByDaemonSet(pod):
-		x.story.Outcome = OutcomeDaemonSet
+		e.story.Outcome = OutcomeDaemonSet
 	case kube.IsMirror(pod):
-		x.story.Outcome = OutcomeStatic
+		e.story.Outcome = OutcomeStatic
 	case len(pod.Spec.SchedulingGates) > 0:
-		x.story.Outcome = OutcomeGated
+		e.story.Outcome = OutcomeGated
 	default:
-		x.story.Outcome = OutcomeUntried
+		e.story.Outcome = OutcomeUntried
 	}
 	if pod.Spec.NodeName != "" {
-		x.story.Machine = x.existing(pod.Spec.NodeName, "")
+		e.story.Machine = e.existing(pod.Spec.NodeName, "")
 	}
 }
 
 // planned looks the pod up in the plan. A running pod is there if its node is leaving.
-func (x *podExplainer) planned() bool {
-	id := kube.PodID(x.pod)
-	for i := range x.plan.Launches {
-		if l := &x.plan.Launches[i]; slices.Contains(l.Pods, id) {
-			x.story.Outcome = OutcomeLaunch
-			x.launched(l)
+func (e *podExplainer) planned() bool {
+	id := kube.PodID(e.pod)
+	for i := range e.plan.Launches {
+		if l := &e.plan.Launches[i]; slices.Contains(l.Pods, id) {
+			e.story.Outcome = OutcomeLaunch
+			e.launched(l)
 			return true
 		}
 	}
-	for _, p := range x.plan.Placements {
+	for _, p := range e.plan.Placements {
 		if p.Pod == id {
-			x.story.Outcome = OutcomePlacement
-			x.story.Machine = x.existing(p.Node, p.Claim)
+			e.story.Outcome = OutcomePlacement
+			e.story.Machine = e.existing(p.Node, p.Claim)
 			return true
 		}
 	}
-	for _, u := range x.plan.Unplaced {
+	for _, u := range e.plan.Unplaced {
 		if u.Pod == id {
-			x.story.Outcome = OutcomeRefused
+			e.story.Outcome = OutcomeRefused
 			if slices.ContainsFunc(u.Reasons, isElsewhere) {
-				x.story.Outcome = OutcomeElsewhere
+				e.story.Outcome = OutcomeElsewhere
 			}
-			x.story.Reasons = reasonRecords(u.Reasons)
+			e.story.Reasons = reasonRecords(u.Reasons)
 			return true
 		}
 	}
@@ -181,17 +181,17 @@ func isElsewhere(r engine.Reason) bool {
 }
 
 // existing is a machine that is there, or has been asked for and has no node yet.
-func (x *podExplainer) existing(name, claimName string) *MachineRecord {
+func (e *podExplainer) existing(name, claimName string) *MachineRecord {
 	m := &MachineRecord{Claim: claimName}
 	var labels map[string]string
 	var allocatable corev1.ResourceList
-	for _, n := range x.s.Nodes {
+	for _, n := range e.s.Nodes {
 		if n.Name == name {
 			m.Node, labels, allocatable = name, n.Labels, n.Status.Allocatable
 		}
 	}
 	var class *v1.NodeClassReference
-	for _, c := range x.s.NodeClaims {
+	for _, c := range e.s.NodeClaims {
 		if c.Name != m.Claim && (m.Node == "" || c.Status.NodeName != m.Node) {
 			continue
 		}
@@ -203,8 +203,8 @@ func (x *podExplainer) existing(name, claimName string) *MachineRecord {
 	if m.Node == "" && m.Claim == "" {
 		m.Node = name // it is not in the snapshot
 	}
-	m.describe(labels, x.prices, class)
-	m.Share, m.ShareOf = largestShare(kube.PodRequests(x.pod), allocatable)
+	m.describe(labels, e.prices, class)
+	m.Share, m.ShareOf = largestShare(kube.PodRequests(e.pod), allocatable)
 	return m
 }
 
@@ -221,19 +221,19 @@ func (m *MachineRecord) describe(labels map[string]string, prices *inventory.Pri
 }
 
 // summary says the story in a sentence.
-func (x *podExplainer) summary() string {
-	pod, m := x.pod, x.story.Machine
-	switch x.story.Outcome {
+func (e *podExplainer) summary() string {
+	pod, m := e.pod, e.story.Machine
+	switch e.story.Outcome {
 	case OutcomeEnded:
 		return fmt.Sprintf("it has run to its end (%s) and needs no node", pod.Status.Phase)
 	case OutcomeEnding:
 		return "it has been told to stop and needs no other node"
 	case OutcomeRunning:
-		text := "it runs on node " + m.Node + x.group(m)
+		text := "it runs on node " + m.Node + e.group(m)
 		if kube.OwnedByDaemonSet(pod) {
 			text += ", where its DaemonSet wants it; such pods start no machines and keep none"
 		}
-		if r := x.story.Resize; r != nil {
+		if r := e.story.Resize; r != nil {
 			text += ", and its resize is " + r.Reason
 		}
 		return text
@@ -248,68 +248,68 @@ func (x *podExplainer) summary() string {
 		}
 		return "it is held back by its scheduling gates: " + strings.Join(gates, ", ")
 	case OutcomeUntried:
-		if g := gang.Read(x.s).Of(pod); g != nil && !g.Suffices(len(g.Waiting)) {
+		if g := gang.Read(e.s).Of(pod); g != nil && !g.Suffices(len(g.Waiting)) {
 			return "it waits: " + g.TooSmall().Message()
 		}
 		return untried(pod)
 	case OutcomeElsewhere:
-		return "it waits: " + engine.Sentence(x.reasons())
+		return "it waits: " + engine.Sentence(e.reasons())
 	case OutcomePlacement:
-		return x.placed(m)
+		return e.placed(m)
 	case OutcomeLaunch:
-		return x.leaves() + "a machine has to be started for it: " + x.story.Launch.sentence
+		return e.leaves() + "a machine has to be started for it: " + e.story.Launch.sentence
 	}
-	return x.leaves() + "nothing can run it: " + engine.Sentence(x.reasons()) + x.admittedBy()
+	return e.leaves() + "nothing can run it: " + engine.Sentence(e.reasons()) + e.admittedBy()
 }
 
 // group says whose node it is, if no NodePool owns it and it is known.
-func (x *podExplainer) group(m *MachineRecord) string {
-	i := slices.IndexFunc(x.s.Nodes, func(n *corev1.Node) bool { return n.Name == m.Node })
+func (e *podExplainer) group(m *MachineRecord) string {
+	i := slices.IndexFunc(e.s.Nodes, func(n *corev1.Node) bool { return n.Name == m.Node })
 	if m.Claim != "" || m.NodePool != "" || i < 0 {
 		return ""
 	}
-	return foreign(x.s.Nodes[i])
+	return foreign(e.s.Nodes[i])
 }
 
 // admittedBy names the groups of nodes beside all NodePools that the pod is for, as far as labels and taints tell.
-func (x *podExplainer) admittedBy() string {
+func (e *podExplainer) admittedBy() string {
 	var names []string
-	for _, g := range OtherGroups(x.s) {
-		if g.Admits(x.pod) {
+	for _, g := range OtherGroups(e.s) {
+		if g.Admits(e.pod) {
 			names = append(names, g.Name)
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	x.story.OtherGroups = names
+	e.story.OtherGroups = names
 	return "; " + OtherGroupsSentence(names)
 }
 
-func (x *podExplainer) reasons() []engine.Reason {
+func (e *podExplainer) reasons() []engine.Reason {
 	var out []engine.Reason
-	for _, r := range x.story.Reasons {
+	for _, r := range e.story.Reasons {
 		out = append(out, r.Reason())
 	}
 	return out
 }
 
 // leaves says first that a running pod's node goes.
-func (x *podExplainer) leaves() string {
-	if x.story.From == "" {
+func (e *podExplainer) leaves() string {
+	if e.story.From == "" {
 		return ""
 	}
-	return "its node " + x.story.From + " is leaving, and "
+	return "its node " + e.story.From + " is leaving, and "
 }
 
-func (x *podExplainer) placed(m *MachineRecord) string {
+func (e *podExplainer) placed(m *MachineRecord) string {
 	switch {
 	case m.Node == "":
-		return x.leaves() + "the machine of NodeClaim " + m.Claim + ", which has been asked for, has room for it"
-	case x.pod.Status.NominatedNodeName == m.Node:
+		return e.leaves() + "the machine of NodeClaim " + m.Claim + ", which has been asked for, has room for it"
+	case e.pod.Status.NominatedNodeName == m.Node:
 		return "it is nominated to node " + m.Node
 	}
-	return x.leaves() + "node " + m.Node + " has room for it; kube-scheduler is to bind it there"
+	return e.leaves() + "node " + m.Node + " has room for it; kube-scheduler is to bind it there"
 }
 
 func untried(pod *corev1.Pod) string {

@@ -24,17 +24,17 @@ type ResizeRecord struct {
 }
 
 // pendingResize reads a resize that waits; nil if none does.
-func (x *podExplainer) pendingResize() *ResizeRecord {
-	c := kube.ResizePending(x.pod)
-	if c == nil || x.pod.Spec.NodeName == "" {
+func (e *podExplainer) pendingResize() *ResizeRecord {
+	c := kube.ResizePending(e.pod)
+	if c == nil || e.pod.Spec.NodeName == "" {
 		return nil
 	}
-	given, asked := kube.GivenRequests(x.pod), kube.PodRequests(&corev1.Pod{Spec: x.pod.Spec})
+	given, asked := kube.GivenRequests(e.pod), kube.PodRequests(&corev1.Pod{Spec: e.pod.Spec})
 	r := &ResizeRecord{Reason: c.Reason, Message: c.Message, Given: map[string]string{}, Asked: map[string]string{}, Lacks: map[string]string{}}
-	i := slices.IndexFunc(x.s.Nodes, func(n *corev1.Node) bool { return n.Name == x.pod.Spec.NodeName })
+	i := slices.IndexFunc(e.s.Nodes, func(n *corev1.Node) bool { return n.Name == e.pod.Spec.NodeName })
 	others := corev1.ResourceList{} // what the kubelet has given them: their wishes do not count for it
-	for _, p := range x.s.Pods {
-		if p != x.pod && p.Spec.NodeName == x.pod.Spec.NodeName && !kube.IsTerminal(p) {
+	for _, p := range e.s.Pods {
+		if p != e.pod && p.Spec.NodeName == e.pod.Spec.NodeName && !kube.IsTerminal(p) {
 			kube.AddList(others, kube.GivenRequests(p))
 		}
 	}
@@ -49,7 +49,7 @@ func (x *podExplainer) pendingResize() *ResizeRecord {
 		}
 		lack := want.DeepCopy()
 		lack.Add(others[name])
-		lack.Sub(x.s.Nodes[i].Status.Allocatable[name])
+		lack.Sub(e.s.Nodes[i].Status.Allocatable[name])
 		if want.Cmp(has) > 0 && lack.Sign() > 0 {
 			r.Lacks[string(name)] = lack.String()
 		}

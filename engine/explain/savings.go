@@ -112,27 +112,27 @@ type KeptRecord struct {
 // NewSavings makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
 // once, but it says how far the bill is from what it could be.
 func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
-	a := newSavingsPlan(s, opt)
-	a.setIdle()
-	a.setCauses(a.planned)
-	a.setLeftOut()
-	a.setNotSold()
+	plan := newSavingsPlan(s, opt)
+	plan.setIdle()
+	plan.setCauses(plan.planned)
+	plan.setLeftOut()
+	plan.setNotSold()
 	whole := *s
 	whole.EarlierPasses = nil
-	a.setChanges(disruption.Plan(&whole, opt, nil))
-	return a.out
+	plan.setChanges(disruption.Plan(&whole, opt, nil))
+	return plan.out
 }
 
 // NewBills is the comparison without what would go first, what is idle and why nodes stay.
 func NewBills(s *engine.Snapshot, opt engine.Options) *Savings { return newSavingsPlan(s, opt).out }
 
 func newSavingsPlan(s *engine.Snapshot, opt engine.Options) *savingsPlan {
-	a := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, full: map[string]float64{}, staying: map[string]bool{}}
-	a.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
+	plan := &savingsPlan{s: s, opt: opt, price: map[string]float64{}, full: map[string]float64{}, staying: map[string]bool{}}
+	plan.out = &Savings{Pools: []PoolSavings{}, Unpriced: []string{}, Staying: []StayingRecord{}, Planned: []MachineCount{},
 		Causes: []SavingCause{}, Changes: []DisruptionRecord{}, Idle: []IdleRecord{}, Kept: []KeptRecord{}}
-	a.priceNodes()
-	a.expectPods()
-	a.planned = a.plan()
-	a.setPlanned(a.planned)
-	return a
+	plan.priceNodes()
+	plan.expectPods()
+	plan.planned = plan.plan()
+	plan.setPlanned(plan.planned)
+	return plan
 }

@@ -55,18 +55,18 @@ func (b *bill) paid() float64 {
 }
 
 // setCauses splits the saving.
-func (a *savingsPlan) setCauses(plan *engine.Plan) {
+func (saving *savingsPlan) setCauses(plan *engine.Plan) {
 	types := map[string]*engine.InstanceType{}
-	for i := range a.s.Classes {
-		for j := range a.s.Classes[i].InstanceTypes {
-			if t := &a.s.Classes[i].InstanceTypes[j]; types[t.Name] == nil {
+	for i := range saving.s.Classes {
+		for j := range saving.s.Classes[i].InstanceTypes {
+			if t := &saving.s.Classes[i].InstanceTypes[j]; types[t.Name] == nil {
 				types[t.Name] = t
 			}
 		}
 	}
-	usedNow, usedPlanned := a.requested(), a.requested()
+	usedNow, usedPlanned := saving.requested(), saving.requested()
 	requests := map[engine.PodID]corev1.ResourceList{}
-	for _, pod := range a.s.Pods {
+	for _, pod := range saving.s.Pods {
 		requests[kube.PodID(pod)] = kube.PodRequests(pod)
 	}
 	for _, p := range plan.Placements {
@@ -76,15 +76,15 @@ func (a *savingsPlan) setCauses(plan *engine.Plan) {
 		kube.AddList(usedPlanned[p.Node], requests[p.Pod])
 	}
 	var now, planned bill
-	staying := inventory.BillOfSnapshot(a.without())
-	for _, n := range a.nodes {
+	staying := inventory.BillOfSnapshot(saving.without())
+	for _, n := range saving.nodes {
 		id := inventory.MachineOffering(n.Labels)
 		share, _ := largestShare(usedNow[n.Name], n.Status.Allocatable)
-		now.add(a.price[n.Name], a.onDemandPrice(types[id.InstanceType], id, a.price[n.Name]), share)
-		if a.staying[n.Name] {
-			price := staying.Price(n.Name, a.full[n.Name], a.s.NodeOverheadPrice)
+		now.add(saving.price[n.Name], saving.onDemandPrice(types[id.InstanceType], id, saving.price[n.Name]), share)
+		if saving.staying[n.Name] {
+			price := staying.Price(n.Name, saving.full[n.Name], saving.s.NodeOverheadPrice)
 			share, _ := largestShare(usedPlanned[n.Name], n.Status.Allocatable)
-			planned.add(price, a.onDemandPrice(types[id.InstanceType], id, price), share)
+			planned.add(price, saving.onDemandPrice(types[id.InstanceType], id, price), share)
 		}
 	}
 	for i := range plan.Launches {
@@ -93,16 +93,16 @@ func (a *savingsPlan) setCauses(plan *engine.Plan) {
 		if t := types[id.InstanceType]; t != nil {
 			share, _ = largestShare(l.Requests, t.Allocatable())
 		}
-		planned.add(l.Price, a.onDemandPrice(types[id.InstanceType], id, l.Price), share)
+		planned.add(l.Price, saving.onDemandPrice(types[id.InstanceType], id, l.Price), share)
 	}
-	a.out.Causes = causes(&now, &planned)
+	saving.out.Causes = causes(&now, &planned)
 }
 
 // requested is what pods request of each compared node.
-func (a *savingsPlan) requested() map[string]corev1.ResourceList {
+func (saving *savingsPlan) requested() map[string]corev1.ResourceList {
 	used := map[string]corev1.ResourceList{}
-	for _, pod := range a.s.Pods {
-		if _, compared := a.price[pod.Spec.NodeName]; !compared || kube.IsTerminal(pod) {
+	for _, pod := range saving.s.Pods {
+		if _, compared := saving.price[pod.Spec.NodeName]; !compared || kube.IsTerminal(pod) {
 			continue
 		}
 		if used[pod.Spec.NodeName] == nil {
@@ -114,32 +114,32 @@ func (a *savingsPlan) requested() map[string]corev1.ResourceList {
 }
 
 // onDemandPrice is what a spot machine would cost on demand in its zone, or its price if nobody sells that for more.
-func (a *savingsPlan) onDemandPrice(t *engine.InstanceType, id engine.OfferingID, price float64) float64 {
+func (saving *savingsPlan) onDemandPrice(t *engine.InstanceType, id engine.OfferingID, price float64) float64 {
 	if t == nil || id.CapacityType != v1.CapacityTypeSpot {
 		return price
 	}
 	for i := range t.Offerings {
 		if o := &t.Offerings[i]; o.Zone == id.Zone && o.CapacityType == v1.CapacityTypeOnDemand && !o.PriceUnknown {
-			return max(price, o.Price+a.s.NodeOverheadPrice)
+			return max(price, o.Price+saving.s.NodeOverheadPrice)
 		}
 	}
 	return price
 }
 
 // setLeftOut adds up what the nodes and machines cost that are on neither side.
-func (a *savingsPlan) setLeftOut() {
-	prices, pools, joined := inventory.NewPriceBook(a.s), kube.PoolsByName(a.s), map[string]bool{}
-	for _, n := range a.s.Nodes {
+func (saving *savingsPlan) setLeftOut() {
+	prices, pools, joined := inventory.NewPriceBook(saving.s), kube.PoolsByName(saving.s), map[string]bool{}
+	for _, n := range saving.s.Nodes {
 		joined[n.Spec.ProviderID] = true
 		if pools[n.Labels[v1.NodePoolLabelKey]] == nil {
 			usd, _ := prices.Price(n.Labels, nil)
-			a.out.OutsidePerHour += usd
+			saving.out.OutsidePerHour += usd
 		}
 	}
-	for _, c := range a.s.NodeClaims {
+	for _, c := range saving.s.NodeClaims {
 		if c.Status.ProviderID == "" || !joined[c.Status.ProviderID] {
 			usd, _ := prices.Price(c.Labels, c.Spec.NodeClassRef)
-			a.out.StartingPerHour += usd
+			saving.out.StartingPerHour += usd
 		}
 	}
 }

@@ -36,49 +36,49 @@ type savingsPlan struct {
 }
 
 // priceNodes settles which nodes are compared, and what they cost now.
-func (a *savingsPlan) priceNodes() {
-	a.pools, a.places = map[string]*PoolSavings{}, map[string]string{}
-	for _, pool := range a.s.NodePools {
-		a.pools[pool.Name] = &PoolSavings{NodePool: pool.Name}
+func (saving *savingsPlan) priceNodes() {
+	saving.pools, saving.places = map[string]*PoolSavings{}, map[string]string{}
+	for _, pool := range saving.s.NodePools {
+		saving.pools[pool.Name] = &PoolSavings{NodePool: pool.Name}
 	}
-	known, prices, bill := kube.PoolsByName(a.s), inventory.NewPriceBook(a.s), inventory.BillOfSnapshot(a.joined())
-	a.out.Commitments = inventory.CommitmentUses(a.s)
-	for _, n := range kube.ByName(a.s.Nodes) {
+	known, prices, bill := kube.PoolsByName(saving.s), inventory.NewPriceBook(saving.s), inventory.BillOfSnapshot(saving.joined())
+	saving.out.Commitments = inventory.CommitmentUses(saving.s)
+	for _, n := range kube.ByName(saving.s.Nodes) {
 		pool := known[n.Labels[v1.NodePoolLabelKey]]
 		if pool == nil {
-			a.out.Outside++
+			saving.out.Outside++
 			continue
 		}
 		price, ok := prices.DecisionPrice(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
 		if !ok {
-			a.out.Unpriced = append(a.out.Unpriced, n.Name)
+			saving.out.Unpriced = append(saving.out.Unpriced, n.Name)
 			continue
 		}
-		a.full[n.Name] = price
-		price = bill.Price(n.Name, price, a.s.NodeOverheadPrice)
-		a.nodes = append(a.nodes, n)
-		a.price[n.Name] = price
-		a.places[n.Name] = prices.Reservation(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
-		a.pools[pool.Name].Nodes++
-		a.pools[pool.Name].NowPerHour += price
-		a.out.NowPerHour += price
+		saving.full[n.Name] = price
+		price = bill.Price(n.Name, price, saving.s.NodeOverheadPrice)
+		saving.nodes = append(saving.nodes, n)
+		saving.price[n.Name] = price
+		saving.places[n.Name] = prices.Reservation(n.Labels, pool.Spec.Template.Spec.NodeClassRef)
+		saving.pools[pool.Name].Nodes++
+		saving.pools[pool.Name].NowPerHour += price
+		saving.out.NowPerHour += price
 	}
 }
 
 // expectPods finds the pods that wait and that the compared nodes have room for.
-func (a *savingsPlan) expectPods() {
-	a.expected = map[engine.PodID]string{}
-	now := provisioning.Plan(a.s, a.opt, nil)
-	a.learned = now.LearnedDevices
+func (saving *savingsPlan) expectPods() {
+	saving.expected = map[engine.PodID]string{}
+	now := provisioning.Plan(saving.s, saving.opt, nil)
+	saving.learned = now.LearnedDevices
 	for _, p := range now.Placements {
-		if _, compared := a.price[p.Node]; compared {
-			a.expected[p.Pod] = p.Node
+		if _, compared := saving.price[p.Node]; compared {
+			saving.expected[p.Pod] = p.Node
 		}
 	}
-	a.out.Pods = len(a.expected)
-	for _, pod := range a.s.Pods {
-		if _, compared := a.price[pod.Spec.NodeName]; compared && kube.IsReschedulable(pod) {
-			a.out.Pods++
+	saving.out.Pods = len(saving.expected)
+	for _, pod := range saving.s.Pods {
+		if _, compared := saving.price[pod.Spec.NodeName]; compared && kube.IsReschedulable(pod) {
+			saving.out.Pods++
 		}
 	}
 }
@@ -89,13 +89,13 @@ const mostRefits = 8
 
 // plan makes the plan for the pods of the compared nodes. A node with a pod that the plan refuses is put back, for the
 // comparison would be false without it.
-func (a *savingsPlan) plan() *engine.Plan {
+func (saving *savingsPlan) plan() *engine.Plan {
 	plan := &engine.Plan{}
-	limits := volume.LearnLimits(a.s, kube.NewTypeIndex(a.s))
-	a.classes = limits.In(priced(a.s.Classes))
+	limits := volume.LearnLimits(saving.s, kube.NewTypeIndex(saving.s))
+	saving.classes = limits.In(priced(saving.s.Classes))
 	for range mostRefits {
-		plan = provisioning.Plan(a.without(), a.opt, nil)
-		if !a.putBack(plan) {
+		plan = provisioning.Plan(saving.without(), saving.opt, nil)
+		if !saving.putBack(plan) {
 			break
 		}
 	}
@@ -118,68 +118,68 @@ func priced(classes []engine.Class) []engine.Class {
 }
 
 // joined is the snapshot without the machines that are no nodes yet: they are on neither side.
-func (a *savingsPlan) joined() *engine.Snapshot {
-	s := *a.s
+func (saving *savingsPlan) joined() *engine.Snapshot {
+	s := *saving.s
 	nodes := map[string]bool{}
-	for _, n := range a.s.Nodes {
+	for _, n := range saving.s.Nodes {
 		nodes[n.Spec.ProviderID] = true
 	}
-	s.NodeClaims = slices.DeleteFunc(slices.Clone(a.s.NodeClaims), func(c *v1.NodeClaim) bool { return c.Status.ProviderID == "" || !nodes[c.Status.ProviderID] })
+	s.NodeClaims = slices.DeleteFunc(slices.Clone(saving.s.NodeClaims), func(c *v1.NodeClaim) bool { return c.Status.ProviderID == "" || !nodes[c.Status.ProviderID] })
 	return &s
 }
 
 // without is the snapshot with the compared nodes gone, but those that stay, and their pods pending.
-func (a *savingsPlan) without() *engine.Snapshot {
+func (saving *savingsPlan) without() *engine.Snapshot {
 	gone := map[string]bool{}
-	for _, n := range a.nodes {
-		gone[n.Name] = !a.staying[n.Name]
+	for _, n := range saving.nodes {
+		gone[n.Name] = !saving.staying[n.Name]
 	}
-	s := *a.s
-	a.out.Pending, a.out.Starting = 0, 0
+	s := *saving.s
+	saving.out.Pending, saving.out.Starting = 0, 0
 	ids := map[string]bool{}
 	s.Nodes = nil
-	for _, n := range a.s.Nodes {
+	for _, n := range saving.s.Nodes {
 		ids[n.Spec.ProviderID] = gone[n.Name]
 		switch {
 		case gone[n.Name]:
-		case a.staying[n.Name]:
+		case saving.staying[n.Name]:
 			s.Nodes = append(s.Nodes, n)
 		default: // room that nobody counts as paid for would make the plan look cheap
 			s.Nodes = append(s.Nodes, closed(n))
 		}
 	}
 	s.NodeClaims = nil
-	for _, c := range a.s.NodeClaims {
+	for _, c := range saving.s.NodeClaims {
 		leaves, joined := ids[c.Status.ProviderID]
 		switch {
 		case c.Status.ProviderID == "" || !joined:
-			a.out.Starting++
+			saving.out.Starting++
 		case !leaves:
 			s.NodeClaims = append(s.NodeClaims, c)
 		}
 	}
 	var moved []*corev1.Pod
-	s.Pods, moved = a.podsWithout(gone)
+	s.Pods, moved = saving.podsWithout(gone)
 	s.ResourceClaims = dra.Unallocated(s.ResourceClaims, s.ResourceClaimTemplates, moved)
-	s.NodePools = a.knowing()
+	s.NodePools = saving.knowing()
 	s.VolumeAttachments = slices.DeleteFunc(slices.Clone(s.VolumeAttachments), func(x *storagev1.VolumeAttachment) bool { return gone[x.Spec.NodeName] })
 	s.CSINodes = slices.DeleteFunc(slices.Clone(s.CSINodes), func(x *storagev1.CSINode) bool { return gone[x.Name] })
-	s.Classes = a.released(gone)
+	s.Classes = saving.released(gone)
 	return &s
 }
 
 // released are the classes with the places in reservations that the nodes give back which are gone.
-func (a *savingsPlan) released(gone map[string]bool) []engine.Class {
+func (saving *savingsPlan) released(gone map[string]bool) []engine.Class {
 	free := map[string]int{}
-	for _, n := range a.nodes {
-		if place := a.places[n.Name]; place != "" && gone[n.Name] {
+	for _, n := range saving.nodes {
+		if place := saving.places[n.Name]; place != "" && gone[n.Name] {
 			free[place]++
 		}
 	}
 	if len(free) == 0 {
-		return a.classes
+		return saving.classes
 	}
-	classes := slices.Clone(a.classes)
+	classes := slices.Clone(saving.classes)
 	for i := range classes {
 		classes[i].InstanceTypes = slices.Clone(classes[i].InstanceTypes)
 		for j := range classes[i].InstanceTypes {
@@ -194,9 +194,9 @@ func (a *savingsPlan) released(gone map[string]bool) []engine.Class {
 }
 
 // knowing are the pools with what the plan for the nodes as they are writes on them of devices.
-func (a *savingsPlan) knowing() []*v1.NodePool {
-	pools := slices.Clone(a.s.NodePools)
-	for _, l := range a.learned {
+func (saving *savingsPlan) knowing() []*v1.NodePool {
+	pools := slices.Clone(saving.s.NodePools)
+	for _, l := range saving.learned {
 		i := slices.IndexFunc(pools, func(p *v1.NodePool) bool { return p.Name == l.NodePool })
 		pools[i] = pools[i].DeepCopy()
 		metav1.SetMetaDataAnnotation(&pools[i].ObjectMeta, v1.LearnedDevicesAnnotationKey, l.Text)
@@ -205,14 +205,14 @@ func (a *savingsPlan) knowing() []*v1.NodePool {
 }
 
 // podsWithout are the pods, and those of them that wait though they run on nodes that are gone.
-func (a *savingsPlan) podsWithout(gone map[string]bool) (pods, moved []*corev1.Pod) {
-	for _, pod := range a.s.Pods {
+func (saving *savingsPlan) podsWithout(gone map[string]bool) (pods, moved []*corev1.Pod) {
+	for _, pod := range saving.s.Pods {
 		switch {
-		case pod.Spec.NodeName == "" && a.expected[kube.PodID(pod)] != "":
+		case pod.Spec.NodeName == "" && saving.expected[kube.PodID(pod)] != "":
 			pods = append(pods, unbound(pod))
 		case pod.Spec.NodeName == "":
 			if kube.IsPending(pod) {
-				a.out.Pending++
+				saving.out.Pending++
 			}
 		case !gone[pod.Spec.NodeName]:
 			pods = append(pods, pod)
@@ -242,39 +242,39 @@ func unbound(pod *corev1.Pod) *corev1.Pod {
 }
 
 // putBack lets the nodes of refused pods stay; it reports whether there were any that did not yet.
-func (a *savingsPlan) putBack(plan *engine.Plan) bool {
+func (saving *savingsPlan) putBack(plan *engine.Plan) bool {
 	nodeOf := map[engine.PodID]string{}
-	for _, pod := range a.s.Pods {
-		nodeOf[kube.PodID(pod)] = cmp.Or(pod.Spec.NodeName, a.expected[kube.PodID(pod)])
+	for _, pod := range saving.s.Pods {
+		nodeOf[kube.PodID(pod)] = cmp.Or(pod.Spec.NodeName, saving.expected[kube.PodID(pod)])
 	}
 	more := false
 	for _, u := range plan.Unplaced {
 		node := nodeOf[u.Pod]
-		if _, compared := a.price[node]; !compared || a.staying[node] {
+		if _, compared := saving.price[node]; !compared || saving.staying[node] {
 			continue
 		}
-		a.staying[node], more = true, true
-		a.out.Staying = append(a.out.Staying, StayingRecord{node, u.Pod.String(), reasonRecords(u.Reasons)})
+		saving.staying[node], more = true, true
+		saving.out.Staying = append(saving.out.Staying, StayingRecord{node, u.Pod.String(), reasonRecords(u.Reasons)})
 	}
-	slices.SortFunc(a.out.Staying, func(x, y StayingRecord) int { return kube.CompareNaturally(x.Node, y.Node) })
+	slices.SortFunc(saving.out.Staying, func(x, y StayingRecord) int { return kube.CompareNaturally(x.Node, y.Node) })
 	return more
 }
 
 // setPlanned adds up what the plan costs, with the nodes that stay.
-func (a *savingsPlan) setPlanned(plan *engine.Plan) {
+func (saving *savingsPlan) setPlanned(plan *engine.Plan) {
 	counts := map[MachineCount]int{}
 	add := func(pool, kind, capacity string, price float64) {
-		a.pools[pool].PlannedNodes++
-		a.pools[pool].PlannedPerHour += price
-		a.out.PlannedPerHour += price
+		saving.pools[pool].PlannedNodes++
+		saving.pools[pool].PlannedPerHour += price
+		saving.out.PlannedPerHour += price
 		counts[MachineCount{NodePool: pool, InstanceType: kind, CapacityType: capacity, PricePerHour: price}]++
 	}
 	stays := 0.0
-	bill := inventory.BillOfSnapshot(a.without())
-	for _, n := range a.nodes {
-		if a.staying[n.Name] {
+	bill := inventory.BillOfSnapshot(saving.without())
+	for _, n := range saving.nodes {
+		if saving.staying[n.Name] {
 			id := inventory.MachineOffering(n.Labels)
-			price := bill.Price(n.Name, a.full[n.Name], a.s.NodeOverheadPrice)
+			price := bill.Price(n.Name, saving.full[n.Name], saving.s.NodeOverheadPrice)
 			add(n.Labels[v1.NodePoolLabelKey], id.InstanceType, id.CapacityType, price)
 			stays += price
 		}
@@ -283,21 +283,21 @@ func (a *savingsPlan) setPlanned(plan *engine.Plan) {
 		add(l.NodePool, l.Offerings[0].InstanceType, l.Offerings[0].CapacityType, l.Price)
 	}
 	// What pays for a machine that stays might pay for a dearer new one.
-	shared := stays > 0 && len(a.s.Commitments) > 0
+	shared := stays > 0 && len(saving.s.Commitments) > 0
 	if bound := stays + plan.Cost.Bound; !shared && (plan.Cost.Bound > 0 || len(plan.Launches) == 0) {
-		a.out.BoundPerHour = &bound
+		saving.out.BoundPerHour = &bound
 	}
-	a.out.OnStaying, a.out.PlannedCommitments = len(plan.Placements), plan.Commitments
+	saving.out.OnStaying, saving.out.PlannedCommitments = len(plan.Placements), plan.Commitments
 	for m, n := range counts {
 		m.Count = n
-		a.out.Planned = append(a.out.Planned, m)
+		saving.out.Planned = append(saving.out.Planned, m)
 	}
-	slices.SortFunc(a.out.Planned, func(x, y MachineCount) int {
+	slices.SortFunc(saving.out.Planned, func(x, y MachineCount) int {
 		return cmp.Or(cmp.Compare(x.NodePool, y.NodePool), cmp.Compare(y.PricePerHour*float64(y.Count), x.PricePerHour*float64(x.Count)),
 			cmp.Compare(x.InstanceType, y.InstanceType), cmp.Compare(x.CapacityType, y.CapacityType), cmp.Compare(x.PricePerHour, y.PricePerHour))
 	})
-	for _, name := range sortedPools(a.pools) {
-		a.out.Pools = append(a.out.Pools, *a.pools[name])
+	for _, name := range sortedPools(saving.pools) {
+		saving.out.Pools = append(saving.out.Pools, *saving.pools[name])
 	}
 }
 
@@ -311,28 +311,28 @@ func sortedPools(pools map[string]*PoolSavings) []string {
 }
 
 // setIdle ranks the compared nodes by what is paid for nothing.
-func (a *savingsPlan) setIdle() {
-	used := a.requested()
-	for _, n := range a.nodes {
+func (saving *savingsPlan) setIdle() {
+	used := saving.requested()
+	for _, n := range saving.nodes {
 		share, _ := largestShare(used[n.Name], n.Status.Allocatable)
-		a.out.Idle = append(a.out.Idle, IdleRecord{
+		saving.out.Idle = append(saving.out.Idle, IdleRecord{
 			Node: n.Name, NodePool: n.Labels[v1.NodePoolLabelKey], InstanceType: inventory.MachineOffering(n.Labels).InstanceType,
-			PricePerHour: a.price[n.Name], Used: share, IdlePerHour: a.price[n.Name] * max(0, 1-share),
+			PricePerHour: saving.price[n.Name], Used: share, IdlePerHour: saving.price[n.Name] * max(0, 1-share),
 		})
 	}
-	slices.SortFunc(a.out.Idle, func(x, y IdleRecord) int {
+	slices.SortFunc(saving.out.Idle, func(x, y IdleRecord) int {
 		return cmp.Or(cmp.Compare(y.IdlePerHour, x.IdlePerHour), kube.CompareNaturally(x.Node, y.Node))
 	})
 }
 
 // setNotSold finds the nodes that their pools would not buy again.
-func (a *savingsPlan) setNotSold() {
-	pools, records := kube.PoolsByName(a.s), map[NotSoldRecord]*NotSoldRecord{}
+func (saving *savingsPlan) setNotSold() {
+	pools, records := kube.PoolsByName(saving.s), map[NotSoldRecord]*NotSoldRecord{}
 	offers := map[string][]offering.Admitted{}
 	for name, pool := range pools {
-		offers[name] = offering.Of(pool, kube.ClassOf(a.s, pool), a.s.NodeOverheadPrice)
+		offers[name] = offering.Of(pool, kube.ClassOf(saving.s, pool), saving.s.NodeOverheadPrice)
 	}
-	for _, n := range a.nodes {
+	for _, n := range saving.nodes {
 		pool, id := n.Labels[v1.NodePoolLabelKey], inventory.MachineOffering(n.Labels)
 		cause := notSold(offers[pool], id)
 		if cause == "" {
@@ -343,12 +343,12 @@ func (a *savingsPlan) setNotSold() {
 			records[key] = &NotSoldRecord{NodePool: pool, Cause: cause, CapacityType: id.CapacityType, Example: id.String()}
 		}
 		records[key].Nodes++
-		records[key].PricePerHour += a.price[n.Name]
+		records[key].PricePerHour += saving.price[n.Name]
 	}
 	for _, r := range records {
-		a.out.NotSold = append(a.out.NotSold, *r)
+		saving.out.NotSold = append(saving.out.NotSold, *r)
 	}
-	slices.SortFunc(a.out.NotSold, func(x, y NotSoldRecord) int {
+	slices.SortFunc(saving.out.NotSold, func(x, y NotSoldRecord) int {
 		return cmp.Or(cmp.Compare(y.PricePerHour, x.PricePerHour), cmp.Compare(x.NodePool, y.NodePool), cmp.Compare(x.Cause, y.Cause), cmp.Compare(x.CapacityType, y.CapacityType))
 	})
 }
@@ -374,11 +374,11 @@ func notSold(offers []offering.Admitted, id engine.OfferingID) NotSoldCause {
 }
 
 // setChanges says what would go first, and brings those that stay together by their reasons.
-func (a *savingsPlan) setChanges(plan *engine.Plan) {
+func (saving *savingsPlan) setChanges(plan *engine.Plan) {
 	for i := range plan.Disruptions {
-		a.out.Changes = append(a.out.Changes, disruptionRecord(&plan.Disruptions[i]))
+		saving.out.Changes = append(saving.out.Changes, disruptionRecord(&plan.Disruptions[i]))
 	}
-	slices.SortStableFunc(a.out.Changes, func(x, y DisruptionRecord) int { return cmp.Compare(y.SavingPerHour, x.SavingPerHour) })
+	slices.SortStableFunc(saving.out.Changes, func(x, y DisruptionRecord) int { return cmp.Compare(y.SavingPerHour, x.SavingPerHour) })
 	type kind struct {
 		code engine.Code
 		pool string
@@ -388,11 +388,11 @@ func (a *savingsPlan) setChanges(plan *engine.Plan) {
 		of := kind{k.Reason.Code, k.Reason.NodePool}
 		i, ok := index[of]
 		if !ok {
-			i = len(a.out.Kept)
+			i = len(saving.out.Kept)
 			index[of] = i
-			a.out.Kept = append(a.out.Kept, KeptRecord{Code: of.code, NodePool: of.pool, Example: cmp.Or(k.Node, k.Claim), Message: k.Reason.Message()})
+			saving.out.Kept = append(saving.out.Kept, KeptRecord{Code: of.code, NodePool: of.pool, Example: cmp.Or(k.Node, k.Claim), Message: k.Reason.Message()})
 		}
-		a.out.Kept[i].Nodes++
+		saving.out.Kept[i].Nodes++
 	}
-	slices.SortStableFunc(a.out.Kept, func(x, y KeptRecord) int { return cmp.Compare(y.Nodes, x.Nodes) })
+	slices.SortStableFunc(saving.out.Kept, func(x, y KeptRecord) int { return cmp.Compare(y.Nodes, x.Nodes) })
 }

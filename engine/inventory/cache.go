@@ -45,15 +45,15 @@ type Cache struct {
 }
 
 // KeptBy is what a decider keeps of its own from call to call: the T of the cache, empty when it is asked for first.
-func KeptBy[T any](m *Cache) *T {
+func KeptBy[T any](c *Cache) *T {
 	kind := reflect.TypeFor[T]()
-	if m.kept == nil {
-		m.kept = map[reflect.Type]any{}
+	if c.kept == nil {
+		c.kept = map[reflect.Type]any{}
 	}
-	if m.kept[kind] == nil {
-		m.kept[kind] = new(T)
+	if c.kept[kind] == nil {
+		c.kept[kind] = new(T)
 	}
-	return m.kept[kind].(*T)
+	return c.kept[kind].(*T)
 }
 
 // PodInfo is what the engine asks of a pod again and again.
@@ -192,79 +192,81 @@ func (c *PodIndex) HeldCount() int { return len(c.held) }
 func (c *PodIndex) Held(pod *corev1.Pod) bool { return c.held[pod] }
 
 // Take counts the pods of the snapshot. A nil cache is an empty one.
-func (m *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
-	if m == nil {
-		m = &Cache{}
+func (cache *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
+	if cache == nil {
+		cache = &Cache{}
 	}
-	claimed := m.learnDevices(s)
-	if m.Pods == nil {
-		m.Pods, m.podReader = make(map[*corev1.Pod]*PodInfo, len(s.Pods)), newPodReader()
-		m.nodes = map[*corev1.Node]*NodeInfo{}
+	claimed := cache.learnDevices(s)
+	if cache.Pods == nil {
+		cache.Pods, cache.podReader = make(map[*corev1.Pod]*PodInfo, len(s.Pods)), newPodReader()
+		cache.nodes = map[*corev1.Node]*NodeInfo{}
 	}
-	m.claimed = claimed
-	m.Pass++
-	m.learnTemplates(s)
-	m.follow(s.Pods, threads)
-	m.refresh(threads)
-	c := &PodIndex{Cache: m, Pass: m.Pass, all: m.last}
-	for i, mark := range m.marks {
+	cache.claimed = claimed
+	cache.Pass++
+	cache.learnTemplates(s)
+	cache.follow(s.Pods, threads)
+	cache.refresh(threads)
+	c := &PodIndex{Cache: cache, Pass: cache.Pass, all: cache.last}
+	for i, mark := range cache.marks {
 		if mark == 0 {
 			continue
 		}
 		if mark&isUnbound != 0 {
-			c.Unbound = append(c.Unbound, m.list[i])
+			c.Unbound = append(c.Unbound, cache.list[i])
 		}
 		if mark&hasEnded != 0 {
-			c.ended = append(c.ended, m.last[i])
+			c.ended = append(c.ended, cache.last[i])
 		}
 		if mark&mountsVolumes != 0 {
-			c.Mounts = append(c.Mounts, m.list[i])
+			c.Mounts = append(c.Mounts, cache.list[i])
 		}
 		if mark&ofDaemonSet != 0 {
-			c.ofDaemons = append(c.ofDaemons, m.last[i])
+			c.ofDaemons = append(c.ofDaemons, cache.last[i])
 		}
 	}
-	m.ofDaemons = c.ofDaemons
-	m.forget(len(s.Pods))
-	m.forgetNodes(len(s.Nodes))
+	cache.ofDaemons = c.ofDaemons
+	cache.forget(len(s.Pods))
+	cache.forgetNodes(len(s.Nodes))
 	return c
 }
 
 // learnDevices finds out which resources stand for devices that are claimed: pods ask no node for them. Where they are others than before,
 // nothing that is known of pods holds any more, and the cache begins anew.
-func (m *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources) {
-	m.Devices = kube.NewDeviceResources(s)
+func (cache *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources) {
+	cache.Devices = kube.NewDeviceResources(s)
 	if s.Selectors != nil {
-		claimed = m.Devices
+		claimed = cache.Devices
 	}
-	if m.Pods != nil && !claimed.SameNames(m.claimed) {
-		*m = Cache{Pass: m.Pass, Worlds: m.Worlds, InterPods: m.InterPods, next: m.next, machineLists: m.machineLists, Devices: m.Devices}
+	if cache.Pods != nil && !claimed.SameNames(cache.claimed) {
+		*cache = Cache{Pass: cache.Pass, Worlds: cache.Worlds, InterPods: cache.InterPods, next: cache.next, machineLists: cache.machineLists, Devices: cache.Devices}
 	}
 	return claimed
 }
 
 // ClaimsDevices reports whether the pod claims devices: by name, or under the names of resources where these stand for devices.
-func (m *Cache) ClaimsDevices(info *PodInfo) bool {
-	return len(info.Pod.Spec.ResourceClaims) > 0 || m.claimed.Any() && len(m.NextRequests(info).Devices) > 0
+func (cache *Cache) ClaimsDevices(info *PodInfo) bool {
+	return len(info.Pod.Spec.ResourceClaims) > 0 || cache.claimed.Any() && len(cache.NextRequests(info).Devices) > 0
 }
 
 // InfoOf is what is known of the pod; of one that is in no snapshot, for this once.
-func (m *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
-	if info := m.Pods[pod]; info != nil {
+func (cache *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
+	if info := cache.Pods[pod]; info != nil {
 		return info
 	}
-	return &PodInfo{Pod: pod, Labels: m.kindOf(pod), Mounts: volume.HasVolumes(&pod.Spec)}
+	return &PodInfo{Pod: pod, Labels: cache.kindOf(pod), Mounts: volume.HasVolumes(&pod.Spec)}
 }
 
 // RequestsOf is what the pod requests.
-func (m *Cache) RequestsOf(pod *corev1.Pod) *RequestClass { return m.RequestsKnown(pod, m.Pods[pod]) }
+func (cache *Cache) RequestsOf(pod *corev1.Pod) *RequestClass {
+	return cache.RequestsKnown(pod, cache.Pods[pod])
+}
 
 // RequestsKnown is RequestsOf for a caller that has the pod's info, nil for one that the cache does not know.
-func (m *Cache) RequestsKnown(pod *corev1.Pod, info *PodInfo) *RequestClass {
+func (cache *Cache) RequestsKnown(pod *corev1.Pod, info *PodInfo) *RequestClass {
 	if info != nil {
-		return m.RequestsFor(info)
+		return cache.RequestsFor(info)
 	}
-	return m.readRequests(pod)
+	return cache.readRequests(pod)
 }
 
 // RequestProblem says what is wrong with the pod's requests.
@@ -278,22 +280,22 @@ func (info *PodInfo) RequestProblem() engine.Reason {
 }
 
 // forget drops pods that the last call has not seen, once there are many of them.
-func (m *Cache) forget(live int) {
-	if len(m.Pods) <= 2*live+1000 {
+func (cache *Cache) forget(live int) {
+	if len(cache.Pods) <= 2*live+1000 {
 		return
 	}
 	needs, asks := map[string]*RequestClass{}, map[string]*ConstraintClass{}
-	for pod, info := range m.Pods {
+	for pod, info := range cache.Pods {
 		if !info.Listed {
-			delete(m.Pods, pod)
+			delete(cache.Pods, pod)
 			continue
 		}
-		info.Labels.pass = m.Pass
+		info.Labels.pass = cache.Pass
 		if info.node != nil {
-			info.node.seen = m.Pass
+			info.node.seen = cache.Pass
 		}
 		if info.workload != nil {
-			info.workload.seen = m.Pass
+			info.workload.seen = cache.Pass
 		}
 		for _, n := range []*RequestClass{info.requests, info.nextRequests} {
 			if n != nil {
@@ -304,25 +306,25 @@ func (m *Cache) forget(live int) {
 			asks[info.constraints.Text] = info.constraints
 		}
 	}
-	m.requestClasses, m.constraintClasses = needs, asks
-	for name, r := range m.podsByNode {
-		if r.seen != m.Pass {
-			delete(m.podsByNode, name)
+	cache.requestClasses, cache.constraintClasses = needs, asks
+	for name, r := range cache.podsByNode {
+		if r.seen != cache.Pass {
+			delete(cache.podsByNode, name)
 		}
 	}
-	for text, k := range m.kinds {
-		if k.pass != m.Pass {
-			delete(m.kinds, text)
+	for text, k := range cache.kinds {
+		if k.pass != cache.Pass {
+			delete(cache.kinds, text)
 		}
 	}
-	for name, w := range m.works {
-		if w.seen != m.Pass {
-			delete(m.works, name)
+	for name, w := range cache.works {
+		if w.seen != cache.Pass {
+			delete(cache.works, name)
 		}
 	}
-	for name, o := range m.Owned {
+	for name, o := range cache.Owned {
 		if o.Count == 0 {
-			delete(m.Owned, name)
+			delete(cache.Owned, name)
 		}
 	}
 }
@@ -330,8 +332,8 @@ func (m *Cache) forget(live int) {
 // PodsOn are the pods of a node.
 func (c *PodIndex) PodsOn(node string) *NodePods { return c.Cache.PodsOn(node) }
 
-func (m *Cache) PodsOn(node string) *NodePods {
-	if r := m.podsByNode[node]; r != nil {
+func (cache *Cache) PodsOn(node string) *NodePods {
+	if r := cache.podsByNode[node]; r != nil {
 		return r
 	}
 	return &NodePods{}

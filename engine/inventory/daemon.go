@@ -64,9 +64,9 @@ func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, infos []*PodInfo) {
 }
 
 // DaemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
-func (m *Cache) DaemonPods(s *engine.Snapshot) []daemonPod {
-	m.daemons.ofDaemonSets(s, m.ofDaemons)
-	return m.daemons.pods
+func (cache *Cache) DaemonPods(s *engine.Snapshot) []daemonPod {
+	cache.daemons.ofDaemonSets(s, cache.ofDaemons)
+	return cache.daemons.pods
 }
 
 // Daemons is what the snapshot's DaemonSets will take of nodes; it is shared, not to be changed.

@@ -91,47 +91,47 @@ func (info *PodInfo) mark() mark {
 const mostShifted = 8
 
 // follow goes from the pods of the last call to these: most are where they were, or a little further on.
-func (m *Cache) follow(pods []*corev1.Pod, threads int) {
+func (cache *Cache) follow(pods []*corev1.Pod, threads int) {
 	last, marks := make([]*PodInfo, len(pods)), make([]mark, len(pods))
 	var missed []*PodInfo
 	var new []int
 	i, j := 0, 0
 	for j < len(pods) {
 		n := 0
-		for i+n < len(m.list) && j+n < len(pods) && m.list[i+n] == pods[j+n] {
+		for i+n < len(cache.list) && j+n < len(pods) && cache.list[i+n] == pods[j+n] {
 			n++
 		}
-		copy(last[j:j+n], m.last[i:])
-		copy(marks[j:j+n], m.marks[i:])
+		copy(last[j:j+n], cache.last[i:])
+		copy(marks[j:j+n], cache.marks[i:])
 		i, j = i+n, j+n
-		gone, come := shift(m.list[i:], pods[j:])
-		missed = append(missed, m.last[i:i+gone]...)
+		gone, come := shift(cache.list[i:], pods[j:])
+		missed = append(missed, cache.last[i:i+gone]...)
 		for k := range come {
 			new = append(new, j+k)
 		}
 		i, j = i+gone, j+come
 	}
-	for _, info := range append(missed, m.last[i:]...) {
-		info.left, info.Listed = m.Pass, false
-		m.alter(info, false)
+	for _, info := range append(missed, cache.last[i:]...) {
+		info.left, info.Listed = cache.Pass, false
+		cache.alter(info, false)
 	}
 	var unread []*corev1.Pod
 	for _, j := range new {
-		if last[j] = m.Pods[pods[j]]; last[j] == nil {
+		if last[j] = cache.Pods[pods[j]]; last[j] == nil {
 			unread = append(unread, pods[j])
 		}
 	}
-	m.readAll(unread, threads)
+	cache.readAll(unread, threads)
 	for _, j := range new {
 		info := last[j]
 		if info == nil {
-			info = m.Pods[pods[j]]
+			info = cache.Pods[pods[j]]
 		}
 		info.Listed = true
-		m.alter(info, true)
+		cache.alter(info, true)
 		last[j], marks[j] = info, info.mark()
 	}
-	m.list, m.last, m.marks = slices.Clone(pods), last, marks
+	cache.list, cache.last, cache.marks = slices.Clone(pods), last, marks
 }
 
 // shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.
@@ -151,12 +151,12 @@ func shift(old, new []*corev1.Pod) (gone, come int) {
 }
 
 // alter has the pod's node and owner know that it has come, or that it is gone.
-func (m *Cache) alter(info *PodInfo, comes bool) {
-	if o := info.Owner; o != nil && o.alter(info, comes, m.Pass) {
-		m.otherOwners = append(m.otherOwners, o)
+func (cache *Cache) alter(info *PodInfo, comes bool) {
+	if o := info.Owner; o != nil && o.alter(info, comes, cache.Pass) {
+		cache.otherOwners = append(cache.otherOwners, o)
 	}
-	if r := info.node; r != nil && info.counts && r.alter(info, comes, m.Pass) {
-		m.otherNodes = append(m.otherNodes, r)
+	if r := info.node; r != nil && info.counts && r.alter(info, comes, cache.Pass) {
+		cache.otherNodes = append(cache.otherNodes, r)
 	}
 }
 
@@ -164,11 +164,11 @@ func (m *Cache) alter(info *PodInfo, comes bool) {
 const fewRolls = 100
 
 // refresh writes the pods of nodes and owners anew whose pods are not those of the last call.
-func (m *Cache) refresh(threads int) {
+func (cache *Cache) refresh(threads int) {
 	var parts []func()
-	for _, x := range parallel.Ranges(len(m.otherNodes), threads, fewRolls) {
+	for _, x := range parallel.Ranges(len(cache.otherNodes), threads, fewRolls) {
 		parts = append(parts, func() {
-			for _, r := range m.otherNodes[x.From:x.To] {
+			for _, r := range cache.otherNodes[x.From:x.To] {
 				if infos, stayed, changed := r.finish(r.Infos); changed {
 					*r = NodePods{Infos: infos, podSet: r.podSet, seen: r.seen}
 					r.close(stayed)
@@ -177,12 +177,12 @@ func (m *Cache) refresh(threads int) {
 		})
 	}
 	parallel.Run(parts...)
-	for _, o := range m.otherOwners {
+	for _, o := range cache.otherOwners {
 		if infos, _, changed := o.finish(o.Infos); changed {
 			o.Infos, o.startRead = infos, false
 		}
 	}
-	m.otherNodes, m.otherOwners = m.otherNodes[:0], m.otherOwners[:0]
+	cache.otherNodes, cache.otherOwners = cache.otherNodes[:0], cache.otherOwners[:0]
 }
 
 // fewCame is how many pods are put in order one by one.

@@ -379,7 +379,7 @@ type EquivalenceClass struct {
 
 // ClassesOf sorts the movable pods of the node into classes. What a pod with volumes asks for hangs on other objects, so that it is a
 // class of its own; so is one whose requests make no sense.
-func (m *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
+func (cache *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
 	if r.classesRead {
 		return r.classes
 	}
@@ -388,7 +388,7 @@ func (m *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
 	for _, info := range r.Movers {
 		i := -1
 		if !info.Mounts && info.RequestProblem().OK() {
-			ask, need := m.ConstraintsOf(info), m.NextRequests(info)
+			ask, need := cache.ConstraintsOf(info), cache.NextRequests(info)
 			i = slices.IndexFunc(r.classes, func(l EquivalenceClass) bool {
 				return l.First.constraints == ask && l.First.nextRequests == need && l.First.Labels == info.Labels
 			})

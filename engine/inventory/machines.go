@@ -43,37 +43,37 @@ type machineList struct {
 }
 
 // MachineListOf is the machines of the snapshot.
-func (m *Cache) MachineListOf(s *engine.Snapshot) *machineList {
-	if offer := m.CatalogsOf(s); m.machines == nil || m.machines.catalogs != offer || !m.machines.isOf(s, m) {
-		m.machines = m.newMachineList(s, offer)
+func (cache *Cache) MachineListOf(s *engine.Snapshot) *machineList {
+	if offer := cache.CatalogsOf(s); cache.machines == nil || cache.machines.catalogs != offer || !cache.machines.isOf(s, cache) {
+		cache.machines = cache.newMachineList(s, offer)
 	}
-	return m.machines
+	return cache.machines
 }
 
 // isOf reports whether the nodes and claims are those of the snapshot.
-func (f *machineList) isOf(s *engine.Snapshot, m *Cache) bool {
-	if len(f.nodes) != len(s.Nodes) || len(f.claims) != len(s.NodeClaims) {
+func (l *machineList) isOf(s *engine.Snapshot, cache *Cache) bool {
+	if len(l.nodes) != len(s.Nodes) || len(l.claims) != len(s.NodeClaims) {
 		return false
 	}
-	if slices.Equal(f.nodes, s.Nodes) && slices.Equal(f.claims, s.NodeClaims) {
+	if slices.Equal(l.nodes, s.Nodes) && slices.Equal(l.claims, s.NodeClaims) {
 		return true
 	}
 	for _, n := range s.Nodes {
-		if infos := m.nodes[n]; infos == nil || infos.machineList != f.number {
+		if infos := cache.nodes[n]; infos == nil || infos.machineList != l.number {
 			return false
 		}
 	}
-	if f.isClaim == nil {
-		f.isClaim = make(map[*v1.NodeClaim]bool, len(f.claims))
-		for _, c := range f.claims {
-			f.isClaim[c] = true
+	if l.isClaim == nil {
+		l.isClaim = make(map[*v1.NodeClaim]bool, len(l.claims))
+		for _, c := range l.claims {
+			l.isClaim[c] = true
 		}
 	}
-	return !slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return !f.isClaim[c] })
+	return !slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool { return !l.isClaim[c] })
 }
 
 // newMachineList joins nodes and claims by provider ID.
-func (m *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList {
+func (cache *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList {
 	byID := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
 	for _, c := range s.NodeClaims {
 		id := c.Status.ProviderID
@@ -94,7 +94,7 @@ func (m *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList
 			}
 			joined[claim] = true
 		}
-		machines = append(machines, m.machineOf(node, claim, offer))
+		machines = append(machines, cache.machineOf(node, claim, offer))
 	}
 	for _, claim := range s.NodeClaims {
 		if !joined[claim] {
@@ -102,52 +102,52 @@ func (m *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList
 		}
 	}
 	slices.SortFunc(machines, compareMachines)
-	m.machineLists++
-	f := &machineList{
-		number: m.machineLists, nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), catalogs: offer, Machines: machines,
+	cache.machineLists++
+	l := &machineList{
+		number: cache.machineLists, nodes: slices.Clone(s.Nodes), claims: slices.Clone(s.NodeClaims), catalogs: offer, Machines: machines,
 		Infos: make([]*NodeInfo, len(machines)),
 	}
 	for i, x := range machines {
 		if !x.Initialized && !x.Goes && x.launched.Known && !x.Arrived.Known && (x.Node != nil || !kube.HasJoined(x.Claim)) {
-			f.starting = append(f.starting, i)
+			l.starting = append(l.starting, i)
 		}
 		if x.Node == nil {
-			f.Nodeless = append(f.Nodeless, i)
+			l.Nodeless = append(l.Nodeless, i)
 			continue
 		}
 		if x.Claim != nil && twice[x.Claim] && !x.registered {
-			f.several = append(f.several, i)
+			l.several = append(l.several, i)
 		}
-		f.ByName, f.Infos[i] = append(f.ByName, i), m.nodeOf(x.Node)
-		f.Infos[i].machineList = f.number
+		l.ByName, l.Infos[i] = append(l.ByName, i), cache.nodeOf(x.Node)
+		l.Infos[i].machineList = l.number
 	}
-	slices.SortStableFunc(f.ByName, func(a, b int) int { return cmp.Compare(f.Machines[a].Node.Name, f.Machines[b].Node.Name) })
-	return f
+	slices.SortStableFunc(l.ByName, func(a, b int) int { return cmp.Compare(l.Machines[a].Node.Name, l.Machines[b].Node.Name) })
+	return l
 }
 
 // published is what drivers have published, nil if no machine that starts waits for that.
-func (f *machineList) published(s *engine.Snapshot, cache *Cache) *dra.Published {
-	if s.Selectors == nil || !slices.ContainsFunc(f.starting, func(i int) bool { return len(kube.DriversAskedFor(f.Machines[i].Claim)) > 0 }) {
+func (l *machineList) published(s *engine.Snapshot, cache *Cache) *dra.Published {
+	if s.Selectors == nil || !slices.ContainsFunc(l.starting, func(i int) bool { return len(kube.DriversAskedFor(l.Machines[i].Claim)) > 0 }) {
 		return nil
 	}
 	return cache.PublishedIn(s)
 }
 
 // Memory is what running machines tell of the memory of others, by type.
-func (f *machineList) Memory() map[*engine.InstanceType]*resource.Quantity {
-	if f.learned == nil {
-		f.learned = observedMemory(f.Machines)
+func (l *machineList) Memory() map[*engine.InstanceType]*resource.Quantity {
+	if l.learned == nil {
+		l.learned = observedMemory(l.Machines)
 	}
-	return f.learned
+	return l.learned
 }
 
 // readOrders finds out what part machines have in orders; replays do not ask.
-func (f *machineList) readOrders(s *engine.Snapshot) {
-	if f.ordersRead {
+func (l *machineList) readOrders(s *engine.Snapshot) {
+	if l.ordersRead {
 		return
 	}
-	f.ordersRead = true
-	if !slices.ContainsFunc(f.Machines, func(x *MachineInfo) bool { return x.marked }) {
+	l.ordersRead = true
+	if !slices.ContainsFunc(l.Machines, func(x *MachineInfo) bool { return x.marked }) {
 		return
 	}
 	list := DisruptionsInProgress(s)
@@ -160,41 +160,41 @@ func (f *machineList) readOrders(s *engine.Snapshot) {
 			replaces[name] = true
 		}
 	}
-	f.ordered, f.replaces = make([]bool, len(f.Machines)), make([]bool, len(f.Machines))
-	for i, x := range f.Machines {
-		f.ordered[i], f.replaces[i] = x.marked, x.Claim != nil && replaces[x.Claim.Name]
+	l.ordered, l.replaces = make([]bool, len(l.Machines)), make([]bool, len(l.Machines))
+	for i, x := range l.Machines {
+		l.ordered[i], l.replaces[i] = x.marked, x.Claim != nil && replaces[x.Claim.Name]
 	}
 }
 
 // InNames are the numbers of the machines, by name.
-func (f *machineList) InNames() []int {
-	if f.named == nil {
-		for i := range f.Machines {
-			f.named = append(f.named, i)
+func (l *machineList) InNames() []int {
+	if l.named == nil {
+		for i := range l.Machines {
+			l.named = append(l.named, i)
 		}
-		slices.SortStableFunc(f.named, func(a, b int) int {
-			return CompareMachineNames(f.Machines[a], f.Machines[b])
+		slices.SortStableFunc(l.named, func(a, b int) int {
+			return CompareMachineNames(l.Machines[a], l.Machines[b])
 		})
 	}
-	return f.named
+	return l.named
 }
 
 // DearestFirst are the numbers of the machines that have a claim, those that cost most without commitments first, then by name.
-func (f *machineList) DearestFirst() []int {
-	if f.dearest == nil {
-		for _, i := range f.InNames() {
-			if f.Machines[i].Claim != nil {
-				f.dearest = append(f.dearest, i)
+func (l *machineList) DearestFirst() []int {
+	if l.dearest == nil {
+		for _, i := range l.InNames() {
+			if l.Machines[i].Claim != nil {
+				l.dearest = append(l.dearest, i)
 			}
 		}
-		slices.SortStableFunc(f.dearest, func(a, b int) int { return cmp.Compare(f.Machines[b].FullPrice, f.Machines[a].FullPrice) })
+		slices.SortStableFunc(l.dearest, func(a, b int) int { return cmp.Compare(l.Machines[b].FullPrice, l.Machines[a].FullPrice) })
 	}
-	return f.dearest
+	return l.dearest
 }
 
 // machineOf is newMachine of a node, remembered.
-func (m *Cache) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *MachineInfo {
-	f := m.nodeOf(node)
+func (cache *Cache) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *MachineInfo {
+	f := cache.nodeOf(node)
 	switch {
 	case f.machine == nil || f.machine.Claim != claim:
 		f.machine = newMachine(node, claim, offer)
@@ -207,34 +207,34 @@ func (m *Cache) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *catalog
 
 // MachinesOf lists the machines of the snapshot, initialized ones first, then by name.
 func MachinesOf(s *engine.Snapshot, c *PodIndex) []*Machine {
-	f := c.Cache.MachineListOf(s)
-	f.readOrders(s)
-	all, out := make([]Machine, len(f.Machines)), make([]*Machine, len(f.Machines))
+	l := c.Cache.MachineListOf(s)
+	l.readOrders(s)
+	all, out := make([]Machine, len(l.Machines)), make([]*Machine, len(l.Machines))
 	for i := range all {
 		m := &all[i]
-		m.MachineInfo, m.Number = f.Machines[i], i
+		m.MachineInfo, m.Number = l.Machines[i], i
 		m.Leaving, m.Price = m.Goes, m.FullPrice
-		if f.ordered != nil {
-			m.Ordered, m.Replaces = f.ordered[i], f.replaces[i]
+		if l.ordered != nil {
+			m.Ordered, m.Replaces = l.ordered[i], l.replaces[i]
 		}
-		if m.Info = f.Infos[i]; m.Node == nil {
+		if m.Info = l.Infos[i]; m.Node == nil {
 			m.Pods = &NodePods{}
 		} else {
 			m.Pods = c.PodsOn(m.Node.Name)
 		}
 		m.Bound, out[i] = m.Pods.Bound, m
 	}
-	for _, i := range f.Nodeless {
-		all[i].Gone = f.Machines[i].IsGone(s.Now)
+	for _, i := range l.Nodeless {
+		all[i].Gone = l.Machines[i].IsGone(s.Now)
 	}
-	for _, i := range f.several {
+	for _, i := range l.several {
 		all[i].Gone = true
 	}
-	published := f.published(s, c.Cache)
-	for _, i := range f.starting {
-		all[i].Misses = f.Machines[i].missing(s.Now, published)
+	published := l.published(s, c.Cache)
+	for _, i := range l.starting {
+		all[i].Misses = l.Machines[i].missing(s.Now, published)
 	}
-	for _, i := range f.overdue(s.Now) {
+	for _, i := range l.overdue(s.Now) {
 		all[i].Overdue = !all[i].Misses
 	}
 	if len(s.Commitments) > 0 {

@@ -33,8 +33,8 @@ func (info *PodInfo) startTime() time.Duration {
 }
 
 // OwnerOf is ownerKey, remembered.
-func (m *Cache) OwnerOf(pod *corev1.Pod) string {
-	if info := m.Pods[pod]; info != nil && info.Owner != nil {
+func (cache *Cache) OwnerOf(pod *corev1.Pod) string {
+	if info := cache.Pods[pod]; info != nil && info.Owner != nil {
 		return info.Owner.Name
 	}
 	return ownerKey(pod)

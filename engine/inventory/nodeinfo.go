@@ -20,16 +20,16 @@ type NodeInfo struct {
 }
 
 // nodeOf is what is known of a node.
-func (m *Cache) nodeOf(node *corev1.Node) *NodeInfo {
-	f := m.nodes[node]
+func (cache *Cache) nodeOf(node *corev1.Node) *NodeInfo {
+	f := cache.nodes[node]
 	if f == nil {
 		f = &NodeInfo{}
-		if m.nodes == nil {
-			m.nodes = map[*corev1.Node]*NodeInfo{}
+		if cache.nodes == nil {
+			cache.nodes = map[*corev1.Node]*NodeInfo{}
 		}
-		m.nodes[node] = f
+		cache.nodes[node] = f
 	}
-	f.pass = m.Pass
+	f.pass = cache.Pass
 	return f
 }
 
@@ -42,20 +42,20 @@ func (f *NodeInfo) Vector(names *kube.ResourceNames, text string, node *corev1.N
 }
 
 // forgetNodes drops nodes that the last calls have not asked for, once there are many of them.
-func (m *Cache) forgetNodes(live int) {
-	if len(m.nodes) <= 2*live+100 {
+func (cache *Cache) forgetNodes(live int) {
+	if len(cache.nodes) <= 2*live+100 {
 		return
 	}
-	if m.machines != nil {
-		for _, f := range m.machines.Infos { // nobody has to ask for these
+	if cache.machines != nil {
+		for _, f := range cache.machines.Infos { // nobody has to ask for these
 			if f != nil {
-				f.pass = m.Pass
+				f.pass = cache.Pass
 			}
 		}
 	}
-	for node, f := range m.nodes {
-		if f.pass < m.Pass-1 {
-			delete(m.nodes, node)
+	for node, f := range cache.nodes {
+		if f.pass < cache.Pass-1 {
+			delete(cache.nodes, node)
 		}
 	}
 }

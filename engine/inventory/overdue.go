@@ -26,16 +26,16 @@ const (
 type startKind struct{ pool, instanceType string }
 
 // overdue lists the machines that should be ready by now, by number.
-func (f *machineList) overdue(now time.Time) []int {
-	if len(f.starting) == 0 {
+func (l *machineList) overdue(now time.Time) []int {
+	if len(l.starting) == 0 {
 		return nil
 	}
 	var out []int
 	count := map[string]int{}
-	for _, i := range f.starting {
-		x := f.Machines[i]
+	for _, i := range l.starting {
+		x := l.Machines[i]
 		from := kube.Latest(kube.TrueSince(x.Claim, v1.ConditionLaunched), kube.TrueSince(x.Claim, v1.ConditionRegistered)) // or since its node is gone
-		if now.Sub(from) > f.PatienceFor(x.Start) {
+		if now.Sub(from) > l.PatienceFor(x.Start) {
 			count[x.Pool()]++
 			out = append(out, i)
 		}
@@ -44,25 +44,25 @@ func (f *machineList) overdue(now time.Time) []int {
 		return nil
 	}
 	begun := map[string]int{} // machines of each pool that were started lately, and are not about to go
-	for _, x := range f.Machines {
+	for _, x := range l.Machines {
 		if x.Claim != nil && !x.Goes && (!x.Initialized || now.Sub(kube.TrueSince(x.Claim, v1.ConditionLaunched)) < usualPatience) {
 			begun[x.Pool()]++
 		}
 	}
 	return slices.DeleteFunc(out, func(i int) bool {
-		pool := f.Machines[i].Pool()
+		pool := l.Machines[i].Pool()
 		return count[pool] > (mostLate*begun[pool]+99)/100
 	})
 }
 
 // PatienceFor is how long machines of the kind are counted on: twice as long as nearly all of them took that are ready by now.
 // Where none of the type is ready it is twice as long as for the pool's others.
-func (f *machineList) PatienceFor(kind startKind) time.Duration {
-	if p, known := f.patience[kind]; known {
+func (l *machineList) PatienceFor(kind startKind) time.Duration {
+	if p, known := l.patience[kind]; known {
 		return p
 	}
 	var of, others []time.Duration
-	for _, x := range f.Machines {
+	for _, x := range l.Machines {
 		if x.Goes || x.Start.pool != kind.pool || !x.launched.Known || !x.Arrived.Known || x.cameAgain() {
 			continue
 		}
@@ -79,10 +79,10 @@ func (f *machineList) PatienceFor(kind startKind) time.Duration {
 	case len(others) > 0:
 		patience = 2 * patienceAfter(others)
 	}
-	if f.patience == nil {
-		f.patience = map[startKind]time.Duration{}
+	if l.patience == nil {
+		l.patience = map[startKind]time.Duration{}
 	}
-	f.patience[kind] = patience
+	l.patience[kind] = patience
 	return patience
 }
 

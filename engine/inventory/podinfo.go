@@ -37,16 +37,16 @@ func newPodReader() podReader {
 const fewUnread = 1000
 
 // readAll reads pods that the cache does not know yet.
-func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
-	infos, first := make([]*PodInfo, len(pods)), m.next+1
-	m.next += uint64(len(pods))
+func (cache *Cache) readAll(pods []*corev1.Pod, threads int) {
+	infos, first := make([]*PodInfo, len(pods)), cache.next+1
+	cache.next += uint64(len(pods))
 	ranges := parallel.Ranges(len(pods), threads, fewUnread)
 	readers, parts := make([]*podReader, len(ranges)), make([]func(), len(ranges))
 	for i, x := range ranges {
-		reader := &m.podReader
+		reader := &cache.podReader
 		if i > 0 {
 			other := newPodReader()
-			other.templates, other.claimed = m.templates, m.claimed
+			other.templates, other.claimed = cache.templates, cache.claimed
 			reader = &other
 		}
 		readers[i] = reader
@@ -62,11 +62,11 @@ func (m *Cache) readAll(pods []*corev1.Pod, threads int) {
 	parallel.Run(parts...)
 	for i, x := range ranges {
 		if i > 0 {
-			m.join(readers[i], infos[x.From:x.To])
+			cache.join(readers[i], infos[x.From:x.To])
 		}
 	}
 	for i, pod := range pods {
-		m.Pods[pod] = infos[i]
+		cache.Pods[pod] = infos[i]
 	}
 }
 

@@ -49,8 +49,8 @@ func compareCaches(t *testing.T, one, many *Cache, pods []*corev1.Pod) {
 	t.Helper()
 	s := &engine.Snapshot{Pods: pods}
 	a, b := one.Take(s, 1), many.Take(s, 3)
-	sizes := func(m *Cache) []int {
-		return []int{len(m.Pods), len(m.podsByNode), len(m.kinds), len(m.works), len(m.Owned)}
+	sizes := func(c *Cache) []int {
+		return []int{len(c.Pods), len(c.podsByNode), len(c.kinds), len(c.works), len(c.Owned)}
 	}
 	if got, want := sizes(many), sizes(one); !slices.Equal(got, want) {
 		t.Fatalf("pods, nodes, kinds, workloads and owners: %d, want %d", got, want)

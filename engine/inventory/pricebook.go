@@ -93,8 +93,8 @@ func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassRef
 }
 
 // ReservationOf is the one that the machine draws from, "" if it draws from none that is still offered.
-func (m *Cache) ReservationOf(s *engine.Snapshot, h *MachineInfo) string {
-	return m.CatalogsOf(s).prices.Reservation(h.Labels, h.Claim.Spec.NodeClassRef)
+func (cache *Cache) ReservationOf(s *engine.Snapshot, h *MachineInfo) string {
+	return cache.CatalogsOf(s).prices.Reservation(h.Labels, h.Claim.Spec.NodeClassRef)
 }
 
 func (b *PriceBook) offering(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) *engine.Offering {
@@ -178,7 +178,7 @@ type catalogKey struct {
 }
 
 // CatalogsOf is what the snapshot's classes sell. A nil cache remembers nothing.
-func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
+func (cache *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 	var keys []catalogKey
 	for i := range s.Classes {
 		by := catalogKey{class: s.Classes[i].Ref, pools: strings.Join(s.Classes[i].Pools, " "), types: len(s.Classes[i].InstanceTypes)}
@@ -187,15 +187,15 @@ func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 		}
 		keys = append(keys, by)
 	}
-	if m != nil && m.catalogs != nil && slices.Equal(m.catalogs.keys, keys) && m.catalogs.prices.overhead == s.NodeOverheadPrice {
-		return m.catalogs
+	if cache != nil && cache.catalogs != nil && slices.Equal(cache.catalogs.keys, keys) && cache.catalogs.prices.overhead == s.NodeOverheadPrice {
+		return cache.catalogs
 	}
 	types := kube.NewTypeIndex(s)
 	out := &catalogs{keys: keys, Types: types, Drivers: kube.LimitedDrivers(s), prices: newPriceBook(s, types)}
-	if m != nil {
-		m.catalogs = out
-		for _, f := range m.nodes { // what was sold before is not kept for nodes that nobody asks for any more
-			if m.machines == nil || f.machineList != m.machines.number {
+	if cache != nil {
+		cache.catalogs = out
+		for _, f := range cache.nodes { // what was sold before is not kept for nodes that nobody asks for any more
+			if cache.machines == nil || f.machineList != cache.machines.number {
 				f.machine, f.catalogs = nil, nil
 			}
 		}
@@ -203,4 +203,4 @@ func (m *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 	return out
 }
 
-func (m *Cache) TypesOf(s *engine.Snapshot) kube.TypeIndex { return m.CatalogsOf(s).Types }
+func (cache *Cache) TypesOf(s *engine.Snapshot) kube.TypeIndex { return cache.CatalogsOf(s).Types }

@@ -20,8 +20,8 @@ type readSlices struct {
 
 // PublishedIn is what drivers have published in the snapshot. Several deciders ask for it in each pass: it is read again only where the
 // ResourceSlices are others.
-func (m *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
-	known := KeptBy[readSlices](m)
+func (cache *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
+	known := KeptBy[readSlices](cache)
 	if known.published == nil || !slices.Equal(known.of, s.ResourceSlices) {
 		*known = readSlices{s.ResourceSlices, dra.Publish(s.ResourceSlices)}
 	}

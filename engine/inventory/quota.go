@@ -11,7 +11,7 @@ import (
 // These are the ones that are not launched yet, each counted as whatever it may turn out to be that takes most, and those that were
 // launched since the clouds were asked. What machines give back that are on their way out is not counted on. It is nil if there are no
 // quotas.
-func (m *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]engine.Quota {
+func (cache *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]engine.Quota {
 	var out map[string]engine.Quota
 	for i := range s.Classes {
 		for _, q := range s.Classes[i].Quotas {
@@ -26,7 +26,7 @@ func (m *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]eng
 	if out == nil {
 		return nil
 	}
-	prices := m.CatalogsOf(s).prices
+	prices := cache.CatalogsOf(s).prices
 	for _, machine := range machines {
 		switch {
 		case machine.Claim == nil:

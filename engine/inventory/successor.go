@@ -108,12 +108,12 @@ func raisedTo(own, template corev1.ResourceRequirements) corev1.ResourceRequirem
 
 // learnTemplates reads what owners make their pods from. Pods of owners that request something else now are asked anew what their
 // successors request.
-func (m *Cache) learnTemplates(s *engine.Snapshot) {
-	before := m.templates
-	m.templates = make(map[string]ownerTemplate, len(before))
+func (cache *Cache) learnTemplates(s *engine.Snapshot) {
+	before := cache.templates
+	cache.templates = make(map[string]ownerTemplate, len(before))
 	note := func(kind string, o metav1.Object, t *corev1.PodTemplateSpec) {
 		if t != nil && len(t.Spec.Containers) > 0 {
-			m.templates[o.GetNamespace()+"/"+kind+"/"+o.GetName()] = ownerTemplate{spec: &t.Spec}
+			cache.templates[o.GetNamespace()+"/"+kind+"/"+o.GetName()] = ownerTemplate{spec: &t.Spec}
 		}
 	}
 	for _, o := range s.ReplicaSets {
@@ -122,16 +122,16 @@ func (m *Cache) learnTemplates(s *engine.Snapshot) {
 	for _, o := range s.StatefulSets {
 		note("StatefulSet", o, &o.Spec.Template)
 		name := o.Namespace + "/StatefulSet/" + o.Name
-		if t, ok := m.templates[name]; ok {
+		if t, ok := cache.templates[name]; ok {
 			t.update = updateRuleOf(o)
-			m.templates[name] = t
+			cache.templates[name] = t
 		}
 	}
 	for _, o := range s.ReplicationControllers {
 		note("ReplicationController", o, o.Spec.Template)
 	}
-	for name, owner := range m.Owned {
-		if old, now := before[name], m.templates[name]; old == now || old.spec != nil && now.spec != nil && old.update == now.update && m.sameRequests(old.spec, now.spec) {
+	for name, owner := range cache.Owned {
+		if old, now := before[name], cache.templates[name]; old == now || old.spec != nil && now.spec != nil && old.update == now.update && cache.sameRequests(old.spec, now.spec) {
 			continue
 		}
 		for _, info := range owner.Infos {
@@ -142,7 +142,7 @@ func (m *Cache) learnTemplates(s *engine.Snapshot) {
 	}
 }
 
-func (m *Cache) sameRequests(a, b *corev1.PodSpec) bool {
-	key := bytes.Clone(m.key.requests(&corev1.Pod{Spec: *a}))
-	return bytes.Equal(key, m.key.requests(&corev1.Pod{Spec: *b}))
+func (cache *Cache) sameRequests(a, b *corev1.PodSpec) bool {
+	key := bytes.Clone(cache.key.requests(&corev1.Pod{Spec: *a}))
+	return bytes.Equal(key, cache.key.requests(&corev1.Pod{Spec: *b}))
 }

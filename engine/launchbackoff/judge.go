@@ -149,23 +149,23 @@ func (j *Judge) unfit(m *inventory.Machine, info *inventory.PodInfo) string {
 	if !showsAll(m) {
 		return ""
 	}
-	w := j.Constraints.OfInfo(info)
-	if t := kube.Untolerated(w.Tolerations, m.Taints); t != nil {
+	c := j.Constraints.OfInfo(info)
+	if t := kube.Untolerated(c.Tolerations, m.Taints); t != nil {
 		if m.AwaitsTaints(j.Snapshot.Now) {
 			return "" // an agent may take the taint off
 		}
 		return subject + fmt.Sprintf("its node has the taint %s, which the pool does not name; name it under startupTaints if it goes by itself, under taints if it stays", kube.TaintText(*t))
 	}
-	if text := mislabelled(m, w); text != "" {
+	if text := mislabelled(m, c); text != "" {
 		return subject + "its node has " + text
 	}
 	if text := j.Constraints.Volumes.TooSmall(info.Pod, m.Name()); text != "" {
 		return subject + text
 	}
-	if text := j.unattachable(m, w); text != "" {
+	if text := j.unattachable(m, c); text != "" {
 		return subject + text
 	}
-	if !j.Constraints.Claims.Has(&w.Devices, m.Node) {
+	if !j.Constraints.Claims.Has(&c.Devices, m.Node) {
 		return subject + "the devices that its drivers have published do not serve the pod's claims"
 	}
 	for _, pod := range m.Bound {
@@ -173,7 +173,7 @@ func (j *Judge) unfit(m *inventory.Machine, info *inventory.PodInfo) string {
 			continue
 		}
 		for _, held := range kube.HostPortsOf(&pod.Spec) {
-			if slices.ContainsFunc(w.Ports, held.Collides) {
+			if slices.ContainsFunc(c.Ports, held.Collides) {
 				return subject + fmt.Sprintf("pod %s of its node holds the port %s", kube.PodID(pod), kube.PortText(held))
 			}
 		}
@@ -195,17 +195,17 @@ func stuck(m *inventory.Machine) string {
 }
 
 // mislabelled says which label that matters to pods with the constraints the machine has other than was planned.
-func mislabelled(m *inventory.Machine, w *constraints.PodConstraints) string {
+func mislabelled(m *inventory.Machine, c *constraints.PodConstraints) string {
 	keys := map[string]bool{}
-	for _, term := range w.Told {
+	for _, term := range c.Told {
 		for _, e := range term {
 			keys[e.Key] = true
 		}
 	}
-	for _, spread := range w.Spreads {
+	for _, spread := range c.Spreads {
 		keys[spread.Key] = true
 	}
-	for _, t := range slices.Concat(w.Affinity, w.Anti) {
+	for _, t := range slices.Concat(c.Affinity, c.Anti) {
 		keys[t.Key] = true
 	}
 	for _, key := range kube.SortedKeys(keys) {
@@ -218,9 +218,9 @@ func mislabelled(m *inventory.Machine, w *constraints.PodConstraints) string {
 }
 
 // unattachable says for which driver the machine takes fewer volumes than pods with the constraints have.
-func (j *Judge) unattachable(m *inventory.Machine, w *constraints.PodConstraints) string {
+func (j *Judge) unattachable(m *inventory.Machine, c *constraints.PodConstraints) string {
 	count := map[string]int{}
-	for _, a := range w.Volumes.Attach {
+	for _, a := range c.Volumes.Attach {
 		count[a.Driver]++
 	}
 	limits := j.Constraints.Volumes.LimitsOf(m.Name(), nil)

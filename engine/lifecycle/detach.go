@@ -19,26 +19,26 @@ const detachCheck = 5 * time.Second
 
 // detach waits until the volumes of pods that had to go are detached; a machine that vanishes before that keeps them
 // from their next node for minutes. It reports whether to go on.
-func (x *termination) detach() bool {
-	if len(x.nodes) == 0 {
+func (term *termination) detach() bool {
+	if len(term.nodes) == 0 {
 		return true
 	}
-	names := blockingAttachments(x.Life)
+	names := blockingAttachments(term.Life)
 	if len(names) == 0 {
-		x.condition(v1.ConditionVolumesDetached, metav1.ConditionTrue, "", "")
+		term.condition(v1.ConditionVolumesDetached, metav1.ConditionTrue, "", "")
 		return true
 	}
-	if !x.deadline.IsZero() && !x.Now.Before(x.deadline) {
-		x.condition(v1.ConditionVolumesDetached, metav1.ConditionFalse, "TerminationGracePeriodElapsed", "volumes are still attached: "+engine.AtMost(names, 5))
+	if !term.deadline.IsZero() && !term.Now.Before(term.deadline) {
+		term.condition(v1.ConditionVolumesDetached, metav1.ConditionFalse, "TerminationGracePeriodElapsed", "volumes are still attached: "+engine.AtMost(names, 5))
 		return true
 	}
-	x.condition(v1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment", "volumes are still attached: "+engine.AtMost(names, 5))
-	for _, n := range x.nodes {
-		x.tell(n, false, eventAwaitingDetachment, fmt.Sprintf("waiting for volumes to be detached: %s", engine.AtMost(names, 5)))
+	term.condition(v1.ConditionVolumesDetached, metav1.ConditionUnknown, "AwaitingVolumeDetachment", "volumes are still attached: "+engine.AtMost(names, 5))
+	for _, n := range term.nodes {
+		term.tell(n, false, eventAwaitingDetachment, fmt.Sprintf("waiting for volumes to be detached: %s", engine.AtMost(names, 5)))
 	}
-	x.step.by(detachCheck)
-	if !x.deadline.IsZero() {
-		x.step.by(x.deadline.Sub(x.Now))
+	term.step.by(detachCheck)
+	if !term.deadline.IsZero() {
+		term.step.by(term.deadline.Sub(term.Now))
 	}
 	return false
 }

@@ -26,40 +26,40 @@ const (
 
 // drain sends the pods away, in four tiers, and reports whether all are gone. That nothing is left is believed only when
 // the pods were listed from the API server itself after the taint.
-func (x *termination) drain() bool {
-	if len(x.nodes) == 0 {
+func (term *termination) drain() bool {
+	if len(term.nodes) == 0 {
 		return true
 	}
-	waiting := waitingPods(x.Pods, x.Now)
+	waiting := waitingPods(term.Pods, term.Now)
 	if len(waiting) > 0 {
-		if x.claim != nil && v1.GetCondition(x.claim, v1.ConditionDrained) == nil {
-			x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		if term.claim != nil && v1.GetCondition(term.claim, v1.ConditionDrained) == nil {
+			term.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
 		}
-		x.evict(waiting)
+		term.evict(waiting)
 		return false
 	}
-	if left := x.unsettled(); left > 0 {
-		x.step.by(left)
+	if left := term.unsettled(); left > 0 {
+		term.step.by(left)
 		return false
 	}
-	if !x.Fresh {
-		x.step.Ask = AskPods
+	if !term.Fresh {
+		term.step.Ask = AskPods
 		return false
 	}
-	x.condition(v1.ConditionDrained, metav1.ConditionTrue, "", "")
+	term.condition(v1.ConditionDrained, metav1.ConditionTrue, "", "")
 	return true
 }
 
 // unsettled is how long the nodes' taint is still too young.
-func (x *termination) unsettled() time.Duration {
-	if x.claim == nil {
-		return x.nodes[0].DeletionTimestamp.Add(settle).Sub(x.Now)
+func (term *termination) unsettled() time.Duration {
+	if term.claim == nil {
+		return term.nodes[0].DeletionTimestamp.Add(settle).Sub(term.Now)
 	}
-	c := v1.GetCondition(x.claim, v1.ConditionDrained)
+	c := v1.GetCondition(term.claim, v1.ConditionDrained)
 	if c.Status == metav1.ConditionTrue {
 		return 0
 	}
-	return c.LastTransitionTime.Add(settle).Sub(x.Now)
+	return c.LastTransitionTime.Add(settle).Sub(term.Now)
 }
 
 // waitingPods are those that hold a drain, the large ones first.
@@ -80,64 +80,64 @@ func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 
 // evict chooses the pods to send away now: those that the deadline leaves no more time, and the first tier of the rest
 // that still has pods. Pods that are protected, already ending, or waiting for others of their workload keep their tier occupied.
-func (x *termination) evict(waiting []*corev1.Pod) {
-	x.step.by(drainCheck)
+func (term *termination) evict(waiting []*corev1.Pod) {
+	term.step.by(drainCheck)
 	var patient []*corev1.Pod
 	for _, p := range waiting {
-		if !x.overdue(p) {
+		if !term.overdue(p) {
 			patient = append(patient, p)
 			continue
 		}
-		if grace := x.graceLeft(); !kube.IsTerminating(p) || p.DeletionTimestamp.Sub(x.Now) > time.Duration(grace+1)*time.Second {
-			x.step.Evict = append(x.step.Evict, Eviction{Pod: p, Force: true, Grace: grace})
+		if grace := term.graceLeft(); !kube.IsTerminating(p) || p.DeletionTimestamp.Sub(term.Now) > time.Duration(grace+1)*time.Second {
+			term.step.Evict = append(term.step.Evict, Eviction{Pod: p, Force: true, Grace: grace})
 		}
 	}
 	tier := firstTier(patient)
 	for _, p := range tier {
-		protection := kube.ProtectionOf(p, x.Now)
+		protection := kube.ProtectionOf(p, term.Now)
 		if protection.Invalid != "" {
-			x.tell(p, true, eventInvalidProtection, fmt.Sprintf("annotation %s is %q: want \"true\" or a duration such as 30m; it is ignored",
+			term.tell(p, true, eventInvalidProtection, fmt.Sprintf("annotation %s is %q: want \"true\" or a duration such as 30m; it is ignored",
 				v1.DoNotDisruptAnnotationKey, protection.Invalid))
 		}
 		switch {
 		case kube.IsTerminating(p):
-			x.step.by(p.DeletionTimestamp.Add(time.Minute + time.Second).Sub(x.Now))
+			term.step.by(p.DeletionTimestamp.Add(time.Minute + time.Second).Sub(term.Now))
 		case protection.Active:
 			if !protection.Until.IsZero() {
-				x.step.by(protection.Until.Sub(x.Now))
-				x.step.Events = append(x.step.Events, engine.ProtectedUntil(p, protection.Until))
+				term.step.by(protection.Until.Sub(term.Now))
+				term.step.Events = append(term.step.Events, engine.ProtectedUntil(p, protection.Until))
 			}
-		case !x.mayGo(p):
+		case !term.mayGo(p):
 		default:
 			if !protection.Until.IsZero() {
-				x.tell(p, false, eventProtectionEnded, fmt.Sprintf("annotation %s protected the pod until %s", v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until)))
+				term.tell(p, false, eventProtectionEnded, fmt.Sprintf("annotation %s protected the pod until %s", v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until)))
 			}
-			x.step.Evict = append(x.step.Evict, Eviction{Pod: p})
+			term.step.Evict = append(term.step.Evict, Eviction{Pod: p})
 		}
 	}
-	x.tellDrain(len(waiting), tier)
+	term.tellDrain(len(waiting), tier)
 }
 
 // overdue reports whether the deadline leaves the pod no more time than its own grace period, or less. It asks to look
 // again when that will be so.
-func (x *termination) overdue(p *corev1.Pod) bool {
-	if x.deadline.IsZero() {
+func (term *termination) overdue(p *corev1.Pod) bool {
+	if term.deadline.IsZero() {
 		return false
 	}
 	if kube.IsTerminating(p) {
-		return p.DeletionTimestamp.After(x.deadline)
+		return p.DeletionTimestamp.After(term.deadline)
 	}
-	left := x.deadline.Add(-kube.GraceOf(p)).Sub(x.Now)
+	left := term.deadline.Add(-kube.GraceOf(p)).Sub(term.Now)
 	if left > 0 {
-		x.step.by(left)
+		term.step.by(left)
 	}
 	return left <= 0
 }
 
 // graceLeft is how many seconds a pod that is forced out may take; never 0, which would remove the pod from the API
 // while it still runs.
-func (x *termination) graceLeft() int64 {
-	return max(int64(x.deadline.Sub(x.Now)/time.Second), 1)
+func (term *termination) graceLeft() int64 {
+	return max(int64(term.deadline.Sub(term.Now)/time.Second), 1)
 }
 
 // firstTier is the first group of pods that go together: ordinary pods before critical ones, and within each, DaemonSet

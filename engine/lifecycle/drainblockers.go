@@ -23,21 +23,21 @@ type drainBlocker struct{ pod, text string }
 
 // tellDrain says what a drain waits for, on the claim's condition and in events: within ten seconds if something holds it
 // that does not end by itself, later if it just takes long.
-func (x *termination) tellDrain(waiting int, tier []*corev1.Pod) {
-	since := x.drainingSince()
-	age := x.Now.Sub(since)
+func (term *termination) tellDrain(waiting int, tier []*corev1.Pod) {
+	since := term.drainingSince()
+	age := term.Now.Sub(since)
 	if age < tellAfter {
-		x.step.by(tellAfter - age)
+		term.step.by(tellAfter - age)
 		return
 	}
 	var holds []drainBlocker
 	for _, p := range tier {
-		if text := x.blockerOf(p); text != "" {
+		if text := term.blockerOf(p); text != "" {
 			holds = append(holds, drainBlocker{kube.PodID(p).String(), text})
 		}
 	}
 	text := blockerText(holds)
-	x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", text)
+	term.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", text)
 	if text == "" {
 		if age < quietDrain {
 			return
@@ -48,13 +48,13 @@ func (x *termination) tellDrain(waiting int, tier []*corev1.Pod) {
 	if len(holds) > 0 {
 		event.Key = holds[0].pod
 	}
-	for _, n := range x.nodes {
+	for _, n := range term.nodes {
 		event.Object = n
-		x.step.Events = append(x.step.Events, event)
+		term.step.Events = append(term.step.Events, event)
 	}
-	if x.claim != nil && len(holds) > 0 {
-		event.Object = x.Claim
-		x.step.Events = append(x.step.Events, event)
+	if term.claim != nil && len(holds) > 0 {
+		event.Object = term.Claim
+		term.step.Events = append(term.step.Events, event)
 	}
 }
 
@@ -65,11 +65,11 @@ func pluralAre(n int, noun string) string {
 	return engine.Plural(n, noun) + " are"
 }
 
-func (x *termination) drainingSince() time.Time {
-	if x.claim != nil {
-		return v1.GetCondition(x.claim, v1.ConditionDrained).LastTransitionTime.Time
+func (term *termination) drainingSince() time.Time {
+	if term.claim != nil {
+		return v1.GetCondition(term.claim, v1.ConditionDrained).LastTransitionTime.Time
 	}
-	return x.nodes[0].DeletionTimestamp.Time
+	return term.nodes[0].DeletionTimestamp.Time
 }
 
 func blockerText(holds []drainBlocker) string {
@@ -84,25 +84,25 @@ func blockerText(holds []drainBlocker) string {
 }
 
 // blockerOf says what keeps the pod on its node, "" if it is just about to be sent away.
-func (x *termination) blockerOf(p *corev1.Pod) string {
+func (term *termination) blockerOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
-	protection := kube.ProtectionOf(p, x.Now)
+	protection := kube.ProtectionOf(p, term.Now)
 	switch {
 	case kube.IsTerminating(p):
-		return x.endOf(p)
+		return term.endOf(p)
 	case protection.Active && protection.Until.IsZero():
 		return fmt.Sprintf("pod %s carries the annotation %s", name, v1.DoNotDisruptAnnotationKey)
 	case protection.Active:
 		return fmt.Sprintf("pod %s carries the annotation %s until %s", name, v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until))
 	}
-	if x.Now.Sub(x.drainingSince()) >= quietDrain { // most workloads are ready again before that
-		if text := x.waitsFor(p); text != "" {
+	if term.Now.Sub(term.drainingSince()) >= quietDrain { // most workloads are ready again before that
+		if text := term.waitsFor(p); text != "" {
 			return text
 		}
 	}
 	var covering []string
 	evictable := true
-	for _, b := range x.Budgets {
+	for _, b := range term.Budgets {
 		if budget.Selects(b, p) {
 			covering = append(covering, b.Namespace+"/"+b.Name)
 			evictable = b.Status.DisruptionsAllowed > 0 || budget.EvictsUnready(b) && !budget.IsReady(p)
@@ -119,10 +119,10 @@ func (x *termination) blockerOf(p *corev1.Pod) string {
 }
 
 // endOf says what is to be known of a pod that has been told to end.
-func (x *termination) endOf(p *corev1.Pod) string {
+func (term *termination) endOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
 	switch {
-	case p.DeletionTimestamp.After(x.Now):
+	case p.DeletionTimestamp.After(term.Now):
 		return fmt.Sprintf("pod %s is ending and has until %s", name, engine.ClockText(p.DeletionTimestamp.Time))
 	case len(p.Finalizers) > 0:
 		return fmt.Sprintf("pod %s has ended but is held by finalizers %s", name, strings.Join(p.Finalizers, ", "))
@@ -132,15 +132,15 @@ func (x *termination) endOf(p *corev1.Pod) string {
 
 // tellHeldNodes says on the claim which nodes stay though their machine is gone, because somebody else's finalizers hold
 // them.
-func (x *termination) tellHeldNodes() {
+func (term *termination) tellHeldNodes() {
 	var texts []string
-	for _, n := range x.nodes {
+	for _, n := range term.nodes {
 		if n.DeletionTimestamp != nil && !ours(n) && len(n.Finalizers) > 0 {
 			texts = append(texts, fmt.Sprintf("Node %s is held by finalizers %s", n.Name, strings.Join(n.Finalizers, ", ")))
 		}
 	}
 	if len(texts) > 0 {
 		slices.Sort(texts)
-		x.condition(v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "the machine is gone; "+strings.Join(texts, "; "))
+		term.condition(v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "the machine is gone; "+strings.Join(texts, "; "))
 	}
 }

@@ -34,21 +34,21 @@ type termination struct {
 // terminate is the step of a claim, or of a node without one, that is being removed: close the node, send its pods away, let
 // go of its volumes, stop the machine, and only then let the objects go.
 func terminate(l Life) Step {
-	x := &termination{Life: l}
+	t := &termination{Life: l}
 	if l.Claim != nil {
-		x.claim = draftOf(l.Claim)
-		restamp(x.claim, l.Now)
+		t.claim = draftOf(l.Claim)
+		restamp(t.claim, l.Now)
 	}
-	x.nodes = nodesInUse(l)
-	x.setDeadline()
-	x.run()
-	if x.step.Ask != AskNothing {
-		return Step{Ask: x.step.Ask}
+	t.nodes = nodesInUse(l)
+	t.setDeadline()
+	t.run()
+	if t.step.Ask != AskNothing {
+		return Step{Ask: t.step.Ask}
 	}
-	if x.claim != nil {
-		x.step.Claim = changed(l.Claim, x.claim)
+	if t.claim != nil {
+		t.step.Claim = changed(l.Claim, t.claim)
 	}
-	return x.step
+	return t.step
 }
 
 // nodesInUse are the nodes on which pods may run. A machine's first node that still carries the unregistered taint is left to the
@@ -72,25 +72,25 @@ func inUse(n *corev1.Node) bool {
 }
 
 // setDeadline reads or writes down when pods have to be gone.
-func (x *termination) setDeadline() {
-	if x.claim == nil {
+func (term *termination) setDeadline() {
+	if term.claim == nil {
 		return
 	}
-	text, ok := x.claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]
+	text, ok := term.claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]
 	if ok {
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			x.tell(x.Claim, true, eventDraining, fmt.Sprintf("annotation %s is %q, which is no RFC 3339 time: draining without a deadline; correct or remove it",
+			term.tell(term.Claim, true, eventDraining, fmt.Sprintf("annotation %s is %q, which is no RFC 3339 time: draining without a deadline; correct or remove it",
 				v1.NodeClaimTerminationTimestampAnnotationKey, text))
 			return
 		}
-		x.deadline = t
+		term.deadline = t
 		return
 	}
-	if period := x.claim.Spec.TerminationGracePeriod; period != nil {
-		x.deadline = x.claim.DeletionTimestamp.Add(period.Duration)
-		x.claim.Annotations = kube.With(x.claim.Annotations, v1.NodeClaimTerminationTimestampAnnotationKey, x.deadline.UTC().Format(time.RFC3339))
-		x.tell(x.Claim, true, eventDeadline, x.deadlineMessage())
+	if period := term.claim.Spec.TerminationGracePeriod; period != nil {
+		term.deadline = term.claim.DeletionTimestamp.Add(period.Duration)
+		term.claim.Annotations = kube.With(term.claim.Annotations, v1.NodeClaimTerminationTimestampAnnotationKey, term.deadline.UTC().Format(time.RFC3339))
+		term.tell(term.Claim, true, eventDeadline, term.deadlineMessage())
 	}
 }
 
@@ -105,50 +105,50 @@ func DrainDeadline(claim *v1.NodeClaim, within *time.Duration, now time.Time) (t
 	return at.Format(time.RFC3339), err != nil || at.Before(said)
 }
 
-func (x *termination) deadlineMessage() string {
-	return fmt.Sprintf("all pods will be deleted by %s", x.deadline.UTC().Format(time.RFC3339))
+func (term *termination) deadlineMessage() string {
+	return fmt.Sprintf("all pods will be deleted by %s", term.deadline.UTC().Format(time.RFC3339))
 }
 
-func (x *termination) run() {
-	if !x.terminating() {
-		if len(x.nodes) == 0 && x.claim != nil && kube.HasJoined(x.claim) && !x.Sought {
-			x.step.Ask = AskNode // pods may run on one that the cache does not show
+func (term *termination) run() {
+	if !term.terminating() {
+		if len(term.nodes) == 0 && term.claim != nil && kube.HasJoined(term.claim) && !term.Sought {
+			term.step.Ask = AskNode // pods may run on one that the cache does not show
 			return
 		}
-		if !x.dropDead() || !x.closeNodes() || !x.drain() || !x.detach() {
+		if !term.dropDead() || !term.closeNodes() || !term.drain() || !term.detach() {
 			return
 		}
 	}
-	switch x.Machine {
+	switch term.Machine {
 	case MachineUnknown, MachinePresent:
-		x.step.Ask = AskTerminate
+		term.step.Ask = AskTerminate
 	case MachineLeaving:
-		x.condition(v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "")
-		x.step.by(x.pollMachine())
+		term.condition(v1.ConditionInstanceTerminating, metav1.ConditionTrue, "", "")
+		term.step.by(term.pollMachine())
 	case MachineGone:
-		x.release()
+		term.release()
 	}
 }
 
 // terminating says that the cloud has accepted to stop the machine: nothing before that matters any more.
-func (x *termination) terminating() bool {
-	return x.claim != nil && v1.IsTrue(x.claim, v1.ConditionInstanceTerminating)
+func (term *termination) terminating() bool {
+	return term.claim != nil && v1.IsTrue(term.claim, v1.ConditionInstanceTerminating)
 }
 
 // dropDead lets go of nodes that are not Ready and whose machine is gone: nobody there can end pods or detach volumes.
 // It reports whether to go on.
-func (x *termination) dropDead() bool {
+func (term *termination) dropDead() bool {
 	dead := 0
-	for _, n := range x.nodes {
+	for _, n := range term.nodes {
 		if kube.NodeReady(n) || n.DeletionTimestamp == nil {
 			continue
 		}
-		if x.Machine == MachineUnknown {
-			x.step.Ask = AskMachine
+		if term.Machine == MachineUnknown {
+			term.step.Ask = AskMachine
 			return false
 		}
-		if x.Machine == MachineGone && ours(n) {
-			x.step.ReleaseNodes = append(x.step.ReleaseNodes, n.Name)
+		if term.Machine == MachineGone && ours(n) {
+			term.step.ReleaseNodes = append(term.step.ReleaseNodes, n.Name)
 			dead++
 		}
 	}
@@ -156,30 +156,30 @@ func (x *termination) dropDead() bool {
 }
 
 // closeNodes taints the nodes and then deletes them; our finalizer keeps them. It reports whether all were closed before.
-func (x *termination) closeNodes() bool {
+func (term *termination) closeNodes() bool {
 	done := true
-	for _, n := range x.nodes {
+	for _, n := range term.nodes {
 		closed := closedNode(n)
 		if closed != n {
-			x.step.Nodes = append(x.step.Nodes, closed)
+			term.step.Nodes = append(term.step.Nodes, closed)
 		}
 		if n.DeletionTimestamp == nil {
-			x.step.DeleteNodes = append(x.step.DeleteNodes, n.Name)
+			term.step.DeleteNodes = append(term.step.DeleteNodes, n.Name)
 		}
 		if closed != n || n.DeletionTimestamp == nil {
 			done = false
-			if x.Nominating {
-				x.step.Withdraw = append(x.step.Withdraw, n.Name)
+			if term.Nominating {
+				term.step.Withdraw = append(term.step.Withdraw, n.Name)
 			}
-			if !x.deadline.IsZero() {
-				x.tell(n, true, eventDeadline, x.deadlineMessage())
+			if !term.deadline.IsZero() {
+				term.tell(n, true, eventDeadline, term.deadlineMessage())
 			}
 		}
 	}
-	if len(x.nodes) > 0 && x.claim != nil && v1.GetCondition(x.claim, v1.ConditionDrained) == nil {
-		x.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
-		if notice := x.nodes[0].Annotations[v1.NoticeAnnotationKey]; notice != "" {
-			x.condition(v1.ConditionDisruptionReason, metav1.ConditionTrue, notice, notice)
+	if len(term.nodes) > 0 && term.claim != nil && v1.GetCondition(term.claim, v1.ConditionDrained) == nil {
+		term.condition(v1.ConditionDrained, metav1.ConditionUnknown, "Draining", "")
+		if notice := term.nodes[0].Annotations[v1.NoticeAnnotationKey]; notice != "" {
+			term.condition(v1.ConditionDisruptionReason, metav1.ConditionTrue, notice, notice)
 		}
 	}
 	return done
@@ -210,40 +210,40 @@ func closedNode(n *corev1.Node) *corev1.Node {
 }
 
 // pollMachine is how long to wait before the cloud is asked again whether the machine is gone.
-func (x *termination) pollMachine() time.Duration {
-	since := x.Now
-	if x.claim != nil {
-		since = v1.GetCondition(x.claim, v1.ConditionInstanceTerminating).LastTransitionTime.Time
-	} else if len(x.nodes) > 0 {
-		since = x.nodes[0].DeletionTimestamp.Time
+func (term *termination) pollMachine() time.Duration {
+	since := term.Now
+	if term.claim != nil {
+		since = v1.GetCondition(term.claim, v1.ConditionInstanceTerminating).LastTransitionTime.Time
+	} else if len(term.nodes) > 0 {
+		since = term.nodes[0].DeletionTimestamp.Time
 	}
-	return min(max(x.Now.Sub(since)/2, time.Second), 5*time.Second)
+	return min(max(term.Now.Sub(since)/2, time.Second), 5*time.Second)
 }
 
 // release lets the nodes go, and the claim once they are gone. A node that is not being deleted joined again while its
 // machine was stopping.
-func (x *termination) release() {
-	for _, n := range x.nodes {
+func (term *termination) release() {
+	for _, n := range term.nodes {
 		if n.DeletionTimestamp == nil {
-			x.step.DeleteNodes = append(x.step.DeleteNodes, n.Name)
+			term.step.DeleteNodes = append(term.step.DeleteNodes, n.Name)
 		}
 		if ours(n) {
-			x.step.ReleaseNodes = append(x.step.ReleaseNodes, n.Name)
+			term.step.ReleaseNodes = append(term.step.ReleaseNodes, n.Name)
 		}
 	}
-	x.tellHeldNodes()
-	x.step.Release = x.claim != nil && len(x.nodes) == 0
+	term.tellHeldNodes()
+	term.step.Release = term.claim != nil && len(term.nodes) == 0
 }
 
 func ours(n *corev1.Node) bool { return slices.Contains(n.Finalizers, v1.TerminationFinalizer) }
 
 // condition sets a condition on the claim, if there is one.
-func (x *termination) condition(t string, status metav1.ConditionStatus, reason, message string) {
-	if x.claim != nil {
-		kube.SetCondition(x.claim, t, status, reason, message, x.Now)
+func (term *termination) condition(t string, status metav1.ConditionStatus, reason, message string) {
+	if term.claim != nil {
+		kube.SetCondition(term.claim, t, status, reason, message, term.Now)
 	}
 }
 
-func (x *termination) tell(object engine.Object, warning bool, reason, message string) {
-	x.step.Events = append(x.step.Events, engine.Event{Object: object, Warning: warning, Reason: reason, Message: message})
+func (term *termination) tell(object engine.Object, warning bool, reason, message string) {
+	term.step.Events = append(term.step.Events, engine.Event{Object: object, Warning: warning, Reason: reason, Message: message})
 }

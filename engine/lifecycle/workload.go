@@ -84,46 +84,46 @@ func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
 
 // mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others
 // are ready, also where no PodDisruptionBudget asks for it. A pod that may be evicted counts as away from then on.
-func (x *termination) mayGo(pod *corev1.Pod) bool {
-	w := x.workloadOf(pod)
-	if w == nil || !x.isThere(pod) {
+func (term *termination) mayGo(pod *corev1.Pod) bool {
+	w := term.workloadOf(pod)
+	if w == nil || !term.isThere(pod) {
 		return true
 	}
 	uid := kube.WorkloadOf(pod)
-	left, known := x.mayBeAway[uid]
+	left, known := term.mayBeAway[uid]
 	if !known {
-		wanted, away := x.countAway(w)
+		wanted, away := term.countAway(w)
 		left = (wanted+1)/2 - away
 	}
-	if x.mayBeAway == nil {
-		x.mayBeAway = map[types.UID]int{}
+	if term.mayBeAway == nil {
+		term.mayBeAway = map[types.UID]int{}
 	}
 	if left <= 0 {
-		x.mayBeAway[uid] = left
-		x.step.by(workloadCheck)
+		term.mayBeAway[uid] = left
+		term.step.by(workloadCheck)
 		return false
 	}
-	x.mayBeAway[uid] = left - 1
+	term.mayBeAway[uid] = left - 1
 	return true
 }
 
 // workloadOf is the workload for whose other pods the pod may have to wait, nil if there is none.
-func (x *termination) workloadOf(pod *corev1.Pod) *Workload {
-	if !ByChoice(x.claim, x.nodes) {
+func (term *termination) workloadOf(pod *corev1.Pod) *Workload {
+	if !ByChoice(term.claim, term.nodes) {
 		return nil
 	}
-	return x.Workloads[kube.WorkloadOf(pod)]
+	return term.Workloads[kube.WorkloadOf(pod)]
 }
 
 // countAway is how many pods the workload wants, and how many of those are away.
-func (x *termination) countAway(w *Workload) (wanted, away int) {
+func (term *termination) countAway(w *Workload) (wanted, away int) {
 	there, listed := 0, 0
 	for _, p := range w.Pods {
 		if kube.IsTerminal(p) {
 			continue
 		}
 		listed++
-		if x.isThere(p) {
+		if term.isThere(p) {
 			there++
 		}
 	}
@@ -135,23 +135,23 @@ func (x *termination) countAway(w *Workload) (wanted, away int) {
 }
 
 // isThere reports whether the pod is ready, or is not ready for another reason than a drain.
-func (x *termination) isThere(p *corev1.Pod) bool {
+func (term *termination) isThere(p *corev1.Pod) bool {
 	switch {
-	case x.Sent[p.UID] || kube.IsTerminating(p):
+	case term.Sent[p.UID] || kube.IsTerminating(p):
 		return false
 	case p.Spec.NodeName == "":
-		return causeOf(x.claim) != v1.Underutilized && x.Now.Sub(p.CreationTimestamp.Time) >= longestWait
+		return causeOf(term.claim) != v1.Underutilized && term.Now.Sub(p.CreationTimestamp.Time) >= longestWait
 	}
-	return !budget.IsAway(p, x.Now)
+	return !budget.IsAway(p, term.Now)
 }
 
 // waitsFor says for which pods of the pod's workload the pod waits, "" if for none.
-func (x *termination) waitsFor(pod *corev1.Pod) string {
-	w := x.workloadOf(pod)
-	if w == nil || !x.isThere(pod) {
+func (term *termination) waitsFor(pod *corev1.Pod) string {
+	w := term.workloadOf(pod)
+	if w == nil || !term.isThere(pod) {
 		return ""
 	}
-	wanted, away := x.countAway(w)
+	wanted, away := term.countAway(w)
 	if away < (wanted+1)/2 {
 		return ""
 	}

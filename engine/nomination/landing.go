@@ -39,13 +39,13 @@ const mostFurtherPlans = 3
 // landPlan replays the plan and, as long as pods are stranded and further plans launch machines for them, these plans.
 func landPlan(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted bool, further int) scheduler.Landing {
 	r := ReplayOf(s, opt, plan, hinted)
-	w, stranded := r.Run()
-	out := r.Landing(w, stranded)
+	state, stranded := r.Run()
+	out := r.Landing(state, stranded)
 	if len(stranded) == 0 || further == 0 {
 		return out
 	}
 	opt.Effort = -1 // what is left over is small; a first packing will do
-	after := w.After(stranded, mostFurtherPlans-further+1)
+	after := state.After(stranded, mostFurtherPlans-further+1)
 	next := provisioning.Plan(after, opt, nil)
 	if len(next.Launches) > 0 {
 		out.PerHour += landPlan(after, opt, next, hinted, further-1).PerHour

@@ -44,18 +44,18 @@ type catalogs struct {
 }
 
 // catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
-func catalogOf(m *inventory.Cache, types []engine.InstanceType) *catalog {
+func catalogOf(cache *inventory.Cache, types []engine.InstanceType) *catalog {
 	if len(types) == 0 {
 		return newCatalog(nil)
 	}
-	known := inventory.KeptBy[catalogs](m)
-	known.forget(m.Pass)
+	known := inventory.KeptBy[catalogs](cache)
+	known.forget(cache.Pass)
 	c := known.byFirst[&types[0]]
 	if c == nil || len(c.types) != len(types) {
 		c = newCatalog(types)
 		known.byFirst[&types[0]] = c
 	}
-	c.pass = m.Pass
+	c.pass = cache.Pass
 	return c
 }
 

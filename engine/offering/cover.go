@@ -56,14 +56,14 @@ func (t *table) addCovered(o Option, model packing.Option) bool {
 }
 
 // cover has the option take its part of the commitment that pays for it.
-func (m *Pool) cover(o *Option, option *packing.Option) {
-	i := slices.IndexFunc(m.in.Cover, func(c Cover) bool { return c.Name == o.Commitment })
-	c := &m.in.Cover[i]
+func (p *Pool) cover(o *Option, option *packing.Option) {
+	i := slices.IndexFunc(p.in.Cover, func(c Cover) bool { return c.Name == o.Commitment })
+	c := &p.in.Cover[i]
 	if c.endless() {
 		return
 	}
 	amount, _ := c.Takes(o.Kind.Name, o.Offering.Price)
 	units := max(1, int(math.Ceil(c.Units(amount)-1e-6)))
 	option.Draws = append(slices.Clip(option.Draws), packing.Draw{Quota: c.Quota, Units: units})
-	option.Listed = option.Listed && units <= m.in.Left(c.Quota)
+	option.Listed = option.Listed && units <= p.in.Left(c.Quota)
 }

@@ -34,7 +34,7 @@ func (x *LabelValues) IsAbsent(key string) bool {
 	absent, known := x.absent[key]
 	if !known {
 		absent = !slices.Contains(v1.WellKnownLabels(), key) &&
-			!slices.ContainsFunc(x.pools, func(m *Pool) bool { return m.knows(key) }) &&
+			!slices.ContainsFunc(x.pools, func(p *Pool) bool { return p.knows(key) }) &&
 			!slices.ContainsFunc(x.machines, func(machine *inventory.Machine) bool { return machine.MayHave(key) })
 		x.absent[key] = absent
 	}
@@ -42,14 +42,14 @@ func (x *LabelValues) IsAbsent(key string) bool {
 }
 
 // knows reports whether machines of the pool may have the label because it, or its catalog, names it.
-func (m *Pool) knows(key string) bool {
-	_, given := m.labels[key]
-	return given || m.catalog.settled[key] || slices.ContainsFunc(m.required, func(e requirement.Expression) bool { return e.Key == key })
+func (p *Pool) knows(key string) bool {
+	_, given := p.labels[key]
+	return given || p.catalog.settled[key] || slices.ContainsFunc(p.required, func(e requirement.Expression) bool { return e.Key == key })
 }
 
 // has reports whether some machine has the value, or may get it.
 func (x *LabelValues) has(key, value string) bool {
-	return slices.ContainsFunc(x.pools, func(m *Pool) bool { return m.catalog.known[[2]string{key, value}] }) ||
+	return slices.ContainsFunc(x.pools, func(p *Pool) bool { return p.catalog.known[[2]string{key, value}] }) ||
 		x.isOpen(key) || x.onHosts(key)[value]
 }
 
@@ -59,7 +59,7 @@ func (x *LabelValues) isOpen(key string) bool {
 		return open
 	}
 	open := key != corev1.LabelHostname && key != kube.NodeNameKey &&
-		(slices.ContainsFunc(x.pools, func(m *Pool) bool { return !m.catalog.settled[key] }) ||
+		(slices.ContainsFunc(x.pools, func(p *Pool) bool { return !p.catalog.settled[key] }) ||
 			slices.ContainsFunc(x.machines, func(machine *inventory.Machine) bool { return machine.Open != nil && len(machine.Open.Types) == 0 }))
 	x.open[key] = open
 	return open

@@ -13,53 +13,53 @@ import (
 
 // Pin writes down what a new machine may be: the listed types, zones and capacity types, what else the pool requires, and
 // a value for each label that the pods need and that no type settles.
-func (m *Pool) Pin(x *packing.Machine) ([]v1.Requirement, map[string]string) {
+func (p *Pool) Pin(x *packing.Machine) ([]v1.Requirement, map[string]string) {
 	pinned := map[string][]string{}
-	chosen := &m.Options[x.Chosen]
+	chosen := &p.Options[x.Chosen]
 	keys := []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey, corev1.LabelArchStable, corev1.LabelOSStable}
 	keys = append(keys, kube.SeveralValued(chosen.Kind)...)
-	keys = append(keys, kube.SortedKeys(m.chosen)...)
+	keys = append(keys, kube.SortedKeys(p.chosen)...)
 	for key := range chosen.Offering.Labels {
 		keys = append(keys, key)
 	}
 	for _, key := range keys {
 		for _, o := range x.Listed { // cheapest first
-			if value, ok := m.Options[o].label(key); ok && !slices.Contains(pinned[key], value) {
+			if value, ok := p.Options[o].label(key); ok && !slices.Contains(pinned[key], value) {
 				pinned[key] = append(pinned[key], value)
 			}
 		}
 	}
 	labels := map[string]string{}
-	for key := range m.chosen {
+	for key := range p.chosen {
 		labels[key], _ = chosen.label(key)
 	}
-	for i, k := range m.free {
-		key := m.in.Universe.Name(k)
-		if _, given := m.labels[key]; given || key == corev1.LabelHostname || key == kube.NodeNameKey {
+	for i, k := range p.free {
+		key := p.in.Universe.Name(k)
+		if _, given := p.labels[key]; given || key == corev1.LabelHostname || key == kube.NodeNameKey {
 			continue
 		}
 		set := x.Free[i]
 		if set.Has(0) { // the label may be absent
 			continue
 		}
-		value, _ := m.in.Universe.Value(k, set.Next(0))
+		value, _ := p.in.Universe.Value(k, set.Next(0))
 		labels[key] = value
 		pinned[key] = []string{value}
 	}
-	return m.requirements(pinned), labels
+	return p.requirements(pinned), labels
 }
 
 // requirements joins what the pool requires with what the launch pins, by key.
-func (m *Pool) requirements(pinned map[string][]string) []v1.Requirement {
+func (p *Pool) requirements(pinned map[string][]string) []v1.Requirement {
 	var out []v1.Requirement
-	for _, r := range m.NodePool.Spec.Template.Spec.Requirements {
+	for _, r := range p.NodePool.Spec.Template.Spec.Requirements {
 		if _, ok := pinned[v1.NormalizeLabel(r.Key)]; !ok {
 			out = append(out, r)
 		}
 	}
 	for _, key := range kube.SortedKeys(pinned) {
 		r := v1.Requirement{Key: key, Operator: v1.In, Values: pinned[key]}
-		for _, own := range m.NodePool.Spec.Template.Spec.Requirements {
+		for _, own := range p.NodePool.Spec.Template.Spec.Requirements {
 			if v1.NormalizeLabel(own.Key) == key && own.MinValues != nil && *own.MinValues <= len(r.Values) {
 				r.MinValues = own.MinValues
 			}

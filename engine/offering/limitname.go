@@ -13,33 +13,33 @@ import (
 
 // UnknownLimits says which of the pool's limits bound nothing, because no machine of the pool has the resource: usually a misspelt
 // name.
-func (m *Pool) UnknownLimits() []engine.Note {
-	limits := m.NodePool.Spec.Limits
+func (p *Pool) UnknownLimits() []engine.Note {
+	limits := p.NodePool.Spec.Limits
 	if len(limits) == 0 {
 		return nil
 	}
-	known := m.limitable()
+	known := p.limitable()
 	var notes []engine.Note
 	for _, name := range kube.SortedKeys(limits) {
 		if known[name] {
 			continue
 		}
-		notes = append(notes, engine.Note{Object: "NodePool " + m.NodePool.Name, Reason: engine.Reason{
-			Code: engine.UnknownLimit, NodePool: m.NodePool.Name, Key: string(name), Need: suggestedLimit(string(name), known), Have: limitText(known),
+		notes = append(notes, engine.Note{Object: "NodePool " + p.NodePool.Name, Reason: engine.Reason{
+			Code: engine.UnknownLimit, NodePool: p.NodePool.Name, Key: string(name), Need: suggestedLimit(string(name), known), Have: limitText(known),
 		}})
 	}
 	return notes
 }
 
 // limitable are the resources that machines of the pool have, or may have.
-func (m *Pool) limitable() map[corev1.ResourceName]bool {
+func (p *Pool) limitable() map[corev1.ResourceName]bool {
 	known := map[corev1.ResourceName]bool{v1.ResourceNodes: true}
-	for i := range m.Class.InstanceTypes {
-		for name := range m.Class.InstanceTypes[i].Capacity {
+	for i := range p.Class.InstanceTypes {
+		for name := range p.Class.InstanceTypes[i].Capacity {
 			known[name] = true
 		}
 	}
-	for name := range m.used {
+	for name := range p.used {
 		known[name] = true
 	}
 	return known

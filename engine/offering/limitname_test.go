@@ -20,10 +20,10 @@ func TestALimitOfAResourceThatNoMachineHasIsToldWithTheNameThatIsMeant(t *testin
 	} {
 		pool := &v1.NodePool{Spec: v1.NodePoolSpec{Limits: v1.Limits{name: resource.MustParse("4")}}}
 		pool.Name = "general"
-		m := &offering.Pool{NodePool: pool, Class: &engine.Class{InstanceTypes: []engine.InstanceType{{Capacity: corev1.ResourceList{
+		p := &offering.Pool{NodePool: pool, Class: &engine.Class{InstanceTypes: []engine.InstanceType{{Capacity: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), "nvidia.com/gpu": resource.MustParse("1"),
 		}}}}}
-		notes := m.UnknownLimits()
+		notes := p.UnknownLimits()
 		switch {
 		case want == "" && len(notes) > 0:
 			t.Errorf("%s: %v", name, notes)

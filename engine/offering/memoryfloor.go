@@ -15,21 +15,21 @@ import (
 
 // Cramped are the options that leave less memory to pods than the pool's floor, for pods that request none. It is nil if there is none, and
 // if the pool's requirements name instance types, because its owner has chosen them.
-func (m *Pool) Cramped() bitset.Set {
-	if m.cramped == nil && !m.crampedKnown && !NamesTypes(m.required) {
-		floor := m.memoryFloor()
-		for o := range m.Options {
-			if m.memoryRoom(o) >= floor {
+func (p *Pool) Cramped() bitset.Set {
+	if p.cramped == nil && !p.crampedKnown && !NamesTypes(p.required) {
+		floor := p.memoryFloor()
+		for o := range p.Options {
+			if p.memoryRoom(o) >= floor {
 				continue
 			}
-			if m.cramped == nil {
-				m.cramped = bitset.New(len(m.Options))
+			if p.cramped == nil {
+				p.cramped = bitset.New(len(p.Options))
 			}
-			m.cramped.Add(o)
+			p.cramped.Add(o)
 		}
 	}
-	m.crampedKnown = true
-	return m.cramped
+	p.crampedKnown = true
+	return p.cramped
 }
 
 // Roomy are the ways to use the pools' machines without cramped ones; fewer is false if none was among them.
@@ -52,24 +52,24 @@ func NamesTypes(term []requirement.Expression) bool {
 	})
 }
 
-func (m *Pool) memoryFloor() int64 {
-	floor, _ := kube.MinMemoryForPods(m.NodePool, m.in.Opt.EffectiveMinMemoryForPods())
+func (p *Pool) memoryFloor() int64 {
+	floor, _ := kube.MinMemoryForPods(p.NodePool, p.in.Opt.EffectiveMinMemoryForPods())
 	return floor
 }
 
 // memoryRoom is how many bytes of memory a machine of the option has for pods, less the requests of DaemonSets' pods. If no pod requests memory,
 // the packing problem has no such resource, and the DaemonSets' pods request none either.
-func (m *Pool) memoryRoom(o int) int64 {
-	if i := m.in.Names.Find(string(corev1.ResourceMemory)); i >= 0 {
-		return m.Model.Options[o].Allocatable[i]
+func (p *Pool) memoryRoom(o int) int64 {
+	if i := p.in.Names.Find(string(corev1.ResourceMemory)); i >= 0 {
+		return p.Model.Options[o].Allocatable[i]
 	}
-	return kube.Amount(corev1.ResourceMemory, m.Options[o].Kind.Allocatable()[corev1.ResourceMemory])
+	return kube.Amount(corev1.ResourceMemory, p.Options[o].Kind.Allocatable()[corev1.ResourceMemory])
 }
 
 // LittleMemory says that pods which request no memory are to run on a machine that leaves less than the floor; the zero Reason if it leaves
 // more.
-func (m *Pool) LittleMemory(o, pods int, first engine.PodID) engine.Reason {
-	room, floor := m.memoryRoom(o), m.memoryFloor()
+func (p *Pool) LittleMemory(o, pods int, first engine.PodID) engine.Reason {
+	room, floor := p.memoryRoom(o), p.memoryFloor()
 	if pods == 0 || room >= floor {
 		return engine.Reason{}
 	}
@@ -78,7 +78,7 @@ func (m *Pool) LittleMemory(o, pods int, first engine.PodID) engine.Reason {
 		more = " …"
 	}
 	return engine.Reason{
-		Code: engine.LittleMemory, NodePool: m.NodePool.Name, Key: m.Options[o].Kind.Name,
+		Code: engine.LittleMemory, NodePool: p.NodePool.Name, Key: p.Options[o].Kind.Name,
 		Need: fmt.Sprintf("%s (%s%s)", engine.Plural(pods, "pod"), first, more), Have: kube.Text(corev1.ResourceMemory, max(room, 0)),
 	}
 }

@@ -74,17 +74,17 @@ func comparePools(a, b *Pool) int {
 	return cmp.Or(cmp.Compare(poolStructure(a), poolStructure(b)), cmp.Compare(a.NodePool.Name, b.NodePool.Name))
 }
 
-func poolStructure(m *Pool) string {
+func poolStructure(p *Pool) string {
 	var b strings.Builder
-	spec := &m.NodePool.Spec.Template.Spec
+	spec := &p.NodePool.Spec.Template.Spec
 	for _, r := range spec.Requirements {
 		values := slices.Clone(r.Values)
 		slices.Sort(values)
 		fmt.Fprintf(&b, "%s %s %q %d\n", v1.NormalizeLabel(r.Key), r.Operator, values, minValuesOf(r))
 	}
-	fmt.Fprintf(&b, "%v\n%s\n%s\n", m.Taints, kube.ListText(corev1.ResourceList(m.NodePool.Spec.Limits)), kube.ListText(m.used))
-	for _, key := range kube.SortedKeys(m.NodePool.Spec.Template.Labels) {
-		fmt.Fprintf(&b, "%s=%s\n", key, m.NodePool.Spec.Template.Labels[key])
+	fmt.Fprintf(&b, "%v\n%s\n%s\n", p.Taints, kube.ListText(corev1.ResourceList(p.NodePool.Spec.Limits)), kube.ListText(p.used))
+	for _, key := range kube.SortedKeys(p.NodePool.Spec.Template.Labels) {
+		fmt.Fprintf(&b, "%s=%s\n", key, p.NodePool.Spec.Template.Labels[key])
 	}
 	return b.String()
 }

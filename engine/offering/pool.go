@@ -82,17 +82,17 @@ func PoolsOf(s *engine.Snapshot, cache *inventory.Cache, machines []*inventory.M
 			broken = append(broken, engine.Note{Object: "NodePool " + pool.Name, Reason: r})
 			continue
 		}
-		m := &Pool{NodePool: pool, Class: class, catalog: catalogOf(cache, class.InstanceTypes), overhead: s.NodeOverheadPrice}
+		p := &Pool{NodePool: pool, Class: class, catalog: catalogOf(cache, class.InstanceTypes), overhead: s.NodeOverheadPrice}
 		if len(pool.Spec.Limits) > 0 {
-			m.used = inventory.PoolUsage(machines, pool.Name)
+			p.used = inventory.PoolUsage(machines, pool.Name)
 		}
-		m.labels = kube.PoolLabels(pool)
-		m.Taints = v1.CoreTaints(pool.Spec.Template.Spec.Taints)
+		p.labels = kube.PoolLabels(pool)
+		p.Taints = v1.CoreTaints(pool.Spec.Template.Spec.Taints)
 		for _, r := range pool.Spec.Template.Spec.Requirements {
-			m.required = append(m.required, kube.PoolExpression(r))
+			p.required = append(p.required, kube.PoolExpression(r))
 		}
-		m.windows = m.sellsWindows()
-		pools = append(pools, m)
+		p.windows = p.sellsWindows()
+		pools = append(pools, p)
 	}
 	slices.SortFunc(pools, comparePools)
 	slices.SortFunc(broken, func(a, b engine.Note) int { return cmp.Compare(a.Object, b.Object) })
@@ -100,95 +100,95 @@ func PoolsOf(s *engine.Snapshot, cache *inventory.Cache, machines []*inventory.M
 }
 
 // sellsWindows reports whether all machines of the pool have Windows.
-func (m *Pool) sellsWindows() bool {
+func (p *Pool) sellsWindows() bool {
 	windows := string(corev1.Windows)
-	for _, e := range m.required {
+	for _, e := range p.required {
 		if e.Key == corev1.LabelOSStable && e.Admits(windows, true) && !e.Admits(string(corev1.Linux), true) {
 			return true
 		}
 	}
-	for i := range m.Class.InstanceTypes {
-		if !slices.Equal(m.Class.InstanceTypes[i].Labels[corev1.LabelOSStable], []string{windows}) {
+	for i := range p.Class.InstanceTypes {
+		if !slices.Equal(p.Class.InstanceTypes[i].Labels[corev1.LabelOSStable], []string{windows}) {
 			return false
 		}
 	}
 	return true
 }
 
-func (m *Pool) weight() int { return int(kube.WeightOf(m.NodePool)) }
+func (p *Pool) weight() int { return int(kube.WeightOf(p.NodePool)) }
 
 // Mention tells the universe what the pool says of labels.
-func (m *Pool) Mention(u *requirement.Universe) {
-	for _, e := range m.required {
+func (p *Pool) Mention(u *requirement.Universe) {
+	for _, e := range p.required {
 		u.MentionExpression(e)
 	}
-	for _, key := range kube.SortedKeys(m.labels) {
-		u.Mention(key, m.labels[key])
+	for _, key := range kube.SortedKeys(p.labels) {
+		u.Mention(key, p.labels[key])
 	}
 }
 
 // MentionTypes tells the universe the values of the catalog, for the keys that it knows already.
-func (m *Pool) MentionTypes(u *requirement.Universe) {
+func (p *Pool) MentionTypes(u *requirement.Universe) {
 	for k := range u.Keys() {
-		if values := m.catalog.values[u.Name(k)]; len(values) > 0 {
+		if values := p.catalog.values[u.Name(k)]; len(values) > 0 {
 			u.Mention(u.Name(k), values...)
 		}
 	}
 }
 
 // List finds the pool's options, without what a machine of each has: a pool without any can say why.
-func (m *Pool) List(in *Input) {
-	m.in = in
-	m.Options = m.list().options
+func (p *Pool) List(in *Input) {
+	p.in = in
+	p.Options = p.list().options
 }
 
 // Compile turns the pool's catalog into options, once for each Pool.
-func (m *Pool) Compile(in *Input) {
-	m.in = in
+func (p *Pool) Compile(in *Input) {
+	p.in = in
 	u := in.Universe
-	m.Model.Weight = m.weight()
-	m.Model.Left = m.limitsLeft()
-	table := m.list()
-	m.take(table)
-	m.settled = map[int][]valueOptions{}
-	m.freeIndex = map[int]int{}
+	p.Model.Weight = p.weight()
+	p.Model.Left = p.limitsLeft()
+	table := p.list()
+	p.take(table)
+	p.settled = map[int][]valueOptions{}
+	p.freeIndex = map[int]int{}
 	for k := range u.Keys() {
 		key := u.Name(k)
-		if !m.keys[key] {
-			m.freeIndex[k] = len(m.free)
-			m.free = append(m.free, k)
-			m.Model.Free = append(m.Model.Free, m.domain(k))
+		if !p.keys[key] {
+			p.freeIndex[k] = len(p.free)
+			p.free = append(p.free, k)
+			p.Model.Free = append(p.Model.Free, p.domain(k))
 			continue
 		}
-		m.settled[k] = table.byBit(u, k)
+		p.settled[k] = table.byBit(u, k)
 	}
-	m.subtractDaemons()
-	m.houseDaemons()
-	m.Model.Variety = m.varieties()
-	m.markLarge()
-	m.settlePlaces()
+	p.subtractDaemons()
+	p.houseDaemons()
+	p.Model.Variety = p.varieties()
+	p.markLarge()
+	p.settlePlaces()
 }
 
 // list is the pool's table, an empty one for a pool that contradicts itself.
-func (m *Pool) list() *table {
-	m.keys = maps.Clone(m.catalog.settled)
-	m.chooseTopologies()
-	if m.contradiction() == "" {
-		return m.table()
+func (p *Pool) list() *table {
+	p.keys = maps.Clone(p.catalog.settled)
+	p.chooseTopologies()
+	if p.contradiction() == "" {
+		return p.table()
 	}
 	return &table{settled: map[string][]tableValue{}}
 }
 
 // chooseTopologies finds the labels that divide machines into domains, that no type settles, and of which the pool allows
 // several values.
-func (m *Pool) chooseTopologies() {
-	u := m.in.Universe
-	for _, key := range m.in.InterPod.LabelKeys() {
-		if m.keys[key] || kube.IsHost(key) {
+func (p *Pool) chooseTopologies() {
+	u := p.in.Universe
+	for _, key := range p.in.InterPod.LabelKeys() {
+		if p.keys[key] || kube.IsHost(key) {
 			continue
 		}
 		k := u.Key(key)
-		set := m.domain(k)
+		set := p.domain(k)
 		if set.Has(requirement.Absent) || set.Has(u.Size(k)-1) || set.Len() < 2 {
 			continue
 		}
@@ -197,28 +197,28 @@ func (m *Pool) chooseTopologies() {
 			value, _ := u.Value(k, b)
 			values = append(values, value)
 		}
-		if m.chosen == nil {
-			m.chosen = map[string][]string{}
+		if p.chosen == nil {
+			p.chosen = map[string][]string{}
 		}
-		m.chosen[key] = values
-		m.keys[key] = true
+		p.chosen[key] = values
+		p.keys[key] = true
 	}
 }
 
 // settlePlaces gives each option its place.
-func (m *Pool) settlePlaces() {
-	c := m.in.InterPod
+func (p *Pool) settlePlaces() {
+	c := p.in.InterPod
 	passing := make([]bitset.Set, len(c.Filters))
 	for f := range c.Filters {
-		passing[f] = m.passing(&c.Filters[f])
+		passing[f] = p.passing(&c.Filters[f])
 	}
 	keys := c.LabelKeys()
 	known := map[string]int{}
 	var text []byte
-	for i := range m.Options {
+	for i := range p.Options {
 		text = text[:0]
 		for _, key := range keys {
-			value, _ := m.labelOf(i, key)
+			value, _ := p.labelOf(i, key)
 			text = append(append(text, value...), 0)
 		}
 		for f := range passing {
@@ -227,41 +227,41 @@ func (m *Pool) settlePlaces() {
 				text[len(text)-1] = '1'
 			}
 		}
-		for d := range m.in.DaemonSets {
-			if m.in.DaemonSets[d].Resident {
-				text = append(text, byte(m.houses(d, i)))
+		for d := range p.in.DaemonSets {
+			if p.in.DaemonSets[d].Resident {
+				text = append(text, byte(p.houses(d, i)))
 			}
 		}
 		at, ok := known[string(text)]
 		if !ok {
-			at = c.Place(func(key string) (string, bool) { return m.labelOf(i, key) }, func(f int) int32 {
+			at = c.Place(func(key string) (string, bool) { return p.labelOf(i, key) }, func(f int) int32 {
 				if passing[f].Has(i) {
 					return 1
 				}
 				return 0
-			}, func(d int) int32 { return m.houses(d, i) })
+			}, func(d int) int32 { return p.houses(d, i) })
 			known[string(text)] = at
 		}
-		m.Model.Options[i].Place = at
+		p.Model.Options[i].Place = at
 	}
 }
 
 // passing are the options that a spread with this filter counts.
-func (m *Pool) passing(f *constraints.NodeFilter) bitset.Set {
-	out := bitset.New(len(m.Options))
-	if f.Honour && kube.Untolerated(f.Taints, m.Taints) != nil {
+func (p *Pool) passing(f *constraints.NodeFilter) bitset.Set {
+	out := bitset.New(len(p.Options))
+	if f.Honour && kube.Untolerated(f.Taints, p.Taints) != nil {
 		return out
 	}
 	d := kube.NodeConstraints{Terms: [][]requirement.Expression{nil}}
 	if f.Demand != nil {
 		d.Terms = f.Demand.Terms
 	}
-	for _, way := range m.TolerantWays(&d) {
+	for _, way := range p.TolerantWays(&d) {
 		out.Or(way.Options)
 	}
-	for i := range m.Options {
+	for i := range p.Options {
 		for _, key := range f.Keys {
-			if _, ok := m.labelOf(i, key); !ok && !kube.IsHost(key) {
+			if _, ok := p.labelOf(i, key); !ok && !kube.IsHost(key) {
 				out.Remove(i)
 			}
 		}
@@ -270,46 +270,46 @@ func (m *Pool) passing(f *constraints.NodeFilter) bitset.Set {
 }
 
 // labelOf is the value that machines of the option have for a label, if that is settled.
-func (m *Pool) labelOf(i int, key string) (string, bool) {
-	if m.keys[key] {
-		return m.Options[i].label(key)
+func (p *Pool) labelOf(i int, key string) (string, bool) {
+	if p.keys[key] {
+		return p.Options[i].label(key)
 	}
-	k := m.in.Universe.Key(key)
+	k := p.in.Universe.Key(key)
 	if k < 0 || kube.IsHost(key) {
-		value, ok := m.labels[key]
+		value, ok := p.labels[key]
 		return value, ok
 	}
-	set := m.Model.Free[m.freeIndex[k]]
+	set := p.Model.Free[p.freeIndex[k]]
 	if set.Len() != 1 || set.Has(requirement.Absent) {
 		return "", false
 	}
-	return m.in.Universe.Value(k, set.Next(0))
+	return p.in.Universe.Value(k, set.Next(0))
 }
 
 // markLarge marks the options that are larger than machines should be, unless there is nothing else.
-func (m *Pool) markLarge() {
-	most := m.in.Opt.EffectiveLargestCPU()
-	cpu := m.in.Names.Find(string(corev1.ResourceCPU))
-	if most == 0 || !slices.ContainsFunc(m.Model.Options, func(o packing.Option) bool { return o.Listed && o.Charge[cpu] <= most }) {
+func (p *Pool) markLarge() {
+	most := p.in.Opt.EffectiveLargestCPU()
+	cpu := p.in.Names.Find(string(corev1.ResourceCPU))
+	if most == 0 || !slices.ContainsFunc(p.Model.Options, func(o packing.Option) bool { return o.Listed && o.Charge[cpu] <= most }) {
 		return
 	}
-	for i := range m.Model.Options {
-		m.Model.Options[i].Large = m.Model.Options[i].Charge[cpu] > most
+	for i := range p.Model.Options {
+		p.Model.Options[i].Large = p.Model.Options[i].Charge[cpu] > most
 	}
-	for _, v := range m.Model.Variety {
-		if v.Min > 1 && m.distinct(v.Value, false) < v.Min && m.distinct(v.Value, true) >= v.Min {
-			for i := range m.Model.Options {
-				m.Model.Options[i].Large = false
+	for _, v := range p.Model.Variety {
+		if v.Min > 1 && p.distinct(v.Value, false) < v.Min && p.distinct(v.Value, true) >= v.Min {
+			for i := range p.Model.Options {
+				p.Model.Options[i].Large = false
 			}
 			return
 		}
 	}
 }
 
-func (m *Pool) distinct(value []int, large bool) int {
+func (p *Pool) distinct(value []int, large bool) int {
 	seen := map[int]bool{}
 	for i, v := range value {
-		if v >= 0 && (large || !m.Model.Options[i].Large) {
+		if v >= 0 && (large || !p.Model.Options[i].Large) {
 			seen[v] = true
 		}
 	}
@@ -317,15 +317,15 @@ func (m *Pool) distinct(value []int, large bool) int {
 }
 
 // varieties are the pool's minValues.
-func (m *Pool) varieties() []packing.Variety {
+func (p *Pool) varieties() []packing.Variety {
 	var out []packing.Variety
-	for _, r := range m.varied() {
+	for _, r := range p.varied() {
 		key := v1.NormalizeLabel(r.Key)
-		v := packing.Variety{Min: *r.MinValues, Soft: m.in.Opt.MinValues == engine.BestEffort}
+		v := packing.Variety{Min: *r.MinValues, Soft: p.in.Opt.MinValues == engine.BestEffort}
 		var values capacity.Names
-		for i := range m.Options {
+		for i := range p.Options {
 			at := -1
-			if value, ok := m.Options[i].label(key); ok {
+			if value, ok := p.Options[i].label(key); ok {
 				at = values.Index(value)
 			}
 			v.Value = append(v.Value, at)
@@ -336,19 +336,19 @@ func (m *Pool) varieties() []packing.Variety {
 }
 
 // varied lists the requirements that ask for several values. Every list is of one capacity type.
-func (m *Pool) varied() []v1.Requirement {
-	return slices.DeleteFunc(slices.Clone(m.NodePool.Spec.Template.Spec.Requirements), func(r v1.Requirement) bool {
+func (p *Pool) varied() []v1.Requirement {
+	return slices.DeleteFunc(slices.Clone(p.NodePool.Spec.Template.Spec.Requirements), func(r v1.Requirement) bool {
 		return r.MinValues == nil || *r.MinValues <= 1 || v1.NormalizeLabel(r.Key) == v1.CapacityTypeLabelKey
 	})
 }
 
 // contradiction is the first key, by name, that no type settles and for which the pool's own requirements leave no value:
 // no machine can be what the pool says. It is empty if there is none.
-func (m *Pool) contradiction() string {
-	u := m.in.Universe
+func (p *Pool) contradiction() string {
+	u := p.in.Universe
 	first := ""
 	for k := range u.Keys() {
-		if key := u.Name(k); !m.keys[key] && (first == "" || key < first) && m.domain(k).Empty() {
+		if key := u.Name(k); !p.keys[key] && (first == "" || key < first) && p.domain(k).Empty() {
 			first = key
 		}
 	}
@@ -356,14 +356,14 @@ func (m *Pool) contradiction() string {
 }
 
 // limitsLeft is what the pool's limits leave of each resource.
-func (m *Pool) limitsLeft() capacity.Vector {
-	left := make(capacity.Vector, m.in.Names.Len())
+func (p *Pool) limitsLeft() capacity.Vector {
+	left := make(capacity.Vector, p.in.Names.Len())
 	for i := range left {
 		left[i] = capacity.Most
 	}
-	for name, limit := range m.NodePool.Spec.Limits {
-		i := m.in.Names.Find(string(name))
-		left[i] = kube.Amount(name, limit) - kube.Amount(name, m.used[name])
+	for name, limit := range p.NodePool.Spec.Limits {
+		i := p.in.Names.Find(string(name))
+		left[i] = kube.Amount(name, limit) - kube.Amount(name, p.used[name])
 	}
 	return left
 }

@@ -44,30 +44,30 @@ type tableValue struct {
 }
 
 // table is the pool's table for the keys and values that the problem tells apart.
-func (m *Pool) table() *table {
-	rules := m.rules()
-	lasting, name := len(m.chosen) == 0, m.tableName()
-	if known := m.catalog.tables[name]; lasting && known != nil && known.overhead == m.overhead && sameCover(known.cover, m.in.Cover) && known.rules.equal(rules) {
-		known.pass = m.catalog.pass
+func (p *Pool) table() *table {
+	rules := p.rules()
+	lasting, name := len(p.chosen) == 0, p.tableName()
+	if known := p.catalog.tables[name]; lasting && known != nil && known.overhead == p.overhead && sameCover(known.cover, p.in.Cover) && known.rules.equal(rules) {
+		known.pass = p.catalog.pass
 		return known
 	}
-	t := &table{rules: rules, overhead: m.overhead, cover: m.in.Cover, settled: map[string][]tableValue{}, pass: m.catalog.pass}
-	for i := range m.catalog.types {
-		t.add(&m.catalog.types[i], m.turnsOut(&m.catalog.types[i]))
+	t := &table{rules: rules, overhead: p.overhead, cover: p.in.Cover, settled: map[string][]tableValue{}, pass: p.catalog.pass}
+	for i := range p.catalog.types {
+		t.add(&p.catalog.types[i], p.turnsOut(&p.catalog.types[i]))
 	}
-	t.number(kube.SortedKeys(m.chosen))
+	t.number(kube.SortedKeys(p.chosen))
 	if lasting {
-		m.catalog.tables[name] = t
+		p.catalog.tables[name] = t
 	}
 	return t
 }
 
 // tableName names the pool and, of the labels that have several values on one type, those that the problem distinguishes: they decide how
 // many options a type has.
-func (m *Pool) tableName() string {
-	name := m.NodePool.Name
-	for _, key := range m.catalog.several {
-		if m.in.Universe.Key(key) >= 0 {
+func (p *Pool) tableName() string {
+	name := p.NodePool.Name
+	for _, key := range p.catalog.several {
+		if p.in.Universe.Key(key) >= 0 {
 			name += "\x00" + key
 		}
 	}
@@ -75,16 +75,16 @@ func (m *Pool) tableName() string {
 }
 
 // turnsOut lists the ways in which machines of the type can turn out in the pool.
-func (m *Pool) turnsOut(t *soldType) []map[string]string {
+func (p *Pool) turnsOut(t *soldType) []map[string]string {
 	all := t.only
 	if all == nil {
-		all = kube.Variants(t.InstanceType, m.in.Universe)
+		all = kube.Variants(t.InstanceType, p.in.Universe)
 	}
-	if len(m.chosen) > 0 {
+	if len(p.chosen) > 0 {
 		all = clonedAll(all)
 	}
-	for _, key := range kube.SortedKeys(m.chosen) {
-		all = kube.Multiplied(all, key, m.chosen[key])
+	for _, key := range kube.SortedKeys(p.chosen) {
+		all = kube.Multiplied(all, key, p.chosen[key])
 	}
 	return all
 }
@@ -192,25 +192,25 @@ func (t *table) byBit(u *requirement.Universe, k int) []valueOptions {
 }
 
 // take makes the table's options those of the pool, with the sizes and quotas that they have in the problem.
-func (m *Pool) take(t *table) {
-	m.Options, m.Model.Options = t.options, slices.Clone(t.model)
-	text, plain := m.in.Names.Text(), len(m.in.Names.Drivers()) == 0 && m.in.Constraints.Claims == nil && m.in.Opt.MaxPodsPerNode == 0
+func (p *Pool) take(t *table) {
+	p.Options, p.Model.Options = t.options, slices.Clone(t.model)
+	text, plain := p.in.Names.Text(), len(p.in.Names.Drivers()) == 0 && p.in.Constraints.Claims == nil && p.in.Opt.MaxPodsPerNode == 0
 	for i := range t.spans {
 		span := &t.spans[i]
-		size := span.kind.sizeFor(m.in.Names, text)
+		size := span.kind.sizeFor(p.in.Names, text)
 		allocatable := size.allocatable
-		if !plain || m.in.Memory[span.kind.InstanceType] != nil {
-			allocatable = m.sizeOf(span.kind.InstanceType, size.allocatable.Clone())
+		if !plain || p.in.Memory[span.kind.InstanceType] != nil {
+			allocatable = p.sizeOf(span.kind.InstanceType, size.allocatable.Clone())
 		}
 		for o := span.from; o < span.to; o++ {
-			option := &m.Model.Options[o]
+			option := &p.Model.Options[o]
 			option.Allocatable, option.Charge = allocatable, size.charge
 			if offering := t.options[o].Offering; offering.Reservation != "" || len(offering.Quotas) > 0 {
-				draws, available := m.in.Draws(offering)
+				draws, available := p.in.Draws(offering)
 				option.Draws, option.Listed = draws, option.Listed && available
 			}
 			if t.options[o].Commitment != "" {
-				m.cover(&t.options[o], option)
+				p.cover(&t.options[o], option)
 			}
 		}
 	}
@@ -218,19 +218,19 @@ func (m *Pool) take(t *table) {
 
 // sizeOf is what pods can use of a machine of the type: what the catalog says (size, which it changes), or what running
 // machines have taught.
-func (m *Pool) sizeOf(t *engine.InstanceType, size capacity.Vector) capacity.Vector {
-	if known := m.in.Memory[t]; known != nil {
-		memory := m.in.Names.Find(string(corev1.ResourceMemory))
+func (p *Pool) sizeOf(t *engine.InstanceType, size capacity.Vector) capacity.Vector {
+	if known := p.in.Memory[t]; known != nil {
+		memory := p.in.Names.Find(string(corev1.ResourceMemory))
 		size[memory] = kube.Amount(corev1.ResourceMemory, *known)
 	}
-	if pods := m.in.Names.Find(string(corev1.ResourcePods)); m.in.Opt.MaxPodsPerNode > 0 {
-		size[pods] = min(size[pods], int64(m.in.Opt.MaxPodsPerNode))
+	if pods := p.in.Names.Find(string(corev1.ResourcePods)); p.in.Opt.MaxPodsPerNode > 0 {
+		size[pods] = min(size[pods], int64(p.in.Opt.MaxPodsPerNode))
 	}
-	for driver, d := range m.in.Names.Drivers() {
-		size[d] = m.in.Constraints.Volumes.FreeOn(t, driver)
+	for driver, d := range p.in.Names.Drivers() {
+		size[d] = p.in.Constraints.Volumes.FreeOn(t, driver)
 	}
-	if claims := m.in.Constraints.Claims; claims != nil {
-		m.in.Names.SetDevices(size, claims.OnType(m.NodePool.Name, t))
+	if claims := p.in.Constraints.Claims; claims != nil {
+		p.in.Names.SetDevices(size, claims.OnType(p.NodePool.Name, t))
 	}
 	return size
 }
@@ -258,16 +258,16 @@ type optionRules struct {
 	taints   []corev1.Taint
 }
 
-func (m *Pool) rules() optionRules {
-	r := optionRules{taints: m.Taints}
-	for _, e := range m.required {
-		if m.keys[e.Key] {
+func (p *Pool) rules() optionRules {
+	r := optionRules{taints: p.Taints}
+	for _, e := range p.required {
+		if p.keys[e.Key] {
 			r.required = append(r.required, e)
 		}
 	}
-	for _, key := range kube.SortedKeys(m.labels) {
-		if m.keys[key] {
-			r.labels = append(r.labels, [2]string{key, m.labels[key]})
+	for _, key := range kube.SortedKeys(p.labels) {
+		if p.keys[key] {
+			r.labels = append(r.labels, [2]string{key, p.labels[key]})
 		}
 	}
 	return r

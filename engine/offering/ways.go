@@ -17,19 +17,19 @@ import (
 // domain holds the values that a label may have which no type settles: what the pool's labels and requirements say. A
 // well-known label that the pool leaves open can be given any value; a label of the user's own must be defined by the
 // pool. Every machine gets a hostname, and a name, that nothing has named yet.
-func (m *Pool) domain(k int) bitset.Set {
-	u := m.in.Universe
+func (p *Pool) domain(k int) bitset.Set {
+	u := p.in.Universe
 	key := u.Name(k)
 	if key == corev1.LabelHostname || key == kube.NodeNameKey {
 		return bitset.Of(u.Size(k), u.Size(k)-1)
 	}
 	set := u.Any(k)
 	defined := slices.Contains(v1.WellKnownLabels(), key)
-	if value, ok := m.labels[key]; ok {
+	if value, ok := p.labels[key]; ok {
 		set.And(u.Only(k, value))
 		defined = true
 	}
-	for _, e := range m.required {
+	for _, e := range p.required {
 		if e.Key == key {
 			set.And(u.Set(e))
 			defined = true
@@ -42,40 +42,40 @@ func (m *Pool) domain(k int) bitset.Set {
 }
 
 // subtractDaemons takes what DaemonSets will use off the options that they will run on.
-func (m *Pool) subtractDaemons() {
-	for i := range m.in.DaemonSets {
-		d := &m.in.DaemonSets[i]
-		need := m.in.Names.Vector(d.Requests)
-		burdened := bitset.New(len(m.Options))
-		for _, way := range m.Ways(&d.NodeConstraints) {
+func (p *Pool) subtractDaemons() {
+	for i := range p.in.DaemonSets {
+		d := &p.in.DaemonSets[i]
+		need := p.in.Names.Vector(d.Requests)
+		burdened := bitset.New(len(p.Options))
+		for _, way := range p.Ways(&d.NodeConstraints) {
 			burdened.Or(way.Options)
 		}
-		m.Burdened = append(m.Burdened, burdened)
+		p.Burdened = append(p.Burdened, burdened)
 		// Options of the same type, which stand side by side, share vectors.
 		var kind *engine.InstanceType
 		var heavy, light []capacity.Vector
 		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
-			if m.Options[o].Kind != kind {
-				kind, heavy, light = m.Options[o].Kind, heavy[:0], light[:0]
+			if p.Options[o].Kind != kind {
+				kind, heavy, light = p.Options[o].Kind, heavy[:0], light[:0]
 			}
-			old := m.Model.Options[o].Allocatable
+			old := p.Model.Options[o].Allocatable
 			at := slices.IndexFunc(heavy, func(v capacity.Vector) bool { return &v[0] == &old[0] })
 			if at < 0 {
 				at = len(heavy)
 				heavy, light = append(heavy, old), append(light, old.Clone())
 				light[at].Add(need, -1)
 			}
-			m.Model.Options[o].Allocatable = light[at]
+			p.Model.Options[o].Allocatable = light[at]
 		}
 	}
 }
 
 // Ways lists how a pod with this demand may use the pool's machines.
-func (m *Pool) Ways(d *kube.NodeConstraints) []packing.Way {
-	if kube.Untolerated(d.Tolerations, m.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.Taints) {
+func (p *Pool) Ways(d *kube.NodeConstraints) []packing.Way {
+	if kube.Untolerated(d.Tolerations, p.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, p.Taints) {
 		return nil
 	}
-	return m.TolerantWays(d)
+	return p.TolerantWays(d)
 }
 
 // Without takes options out of ways; nil takes out none.
@@ -95,10 +95,10 @@ func Without(ways []packing.Way, options bitset.Set) []packing.Way {
 }
 
 // TolerantWays is Ways whatever the pool's taints are.
-func (m *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
+func (p *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
 	var out []packing.Way
 	for _, term := range d.Terms {
-		way, ok := m.Way(term)
+		way, ok := p.Way(term)
 		if !ok {
 			continue
 		}
@@ -117,10 +117,10 @@ func allNil(sets []bitset.Set) bool {
 }
 
 // Way is what one term leaves; ok is false if that is nothing.
-func (m *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
-	u := m.in.Universe
-	w.Options = bitset.Full(len(m.Options))
-	w.Free = make([]bitset.Set, len(m.free))
+func (p *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
+	u := p.in.Universe
+	w.Options = bitset.Full(len(p.Options))
+	w.Free = make([]bitset.Set, len(p.free))
 	for _, e := range term {
 		k := u.Key(e.Key)
 		if k < 0 { // no machine has the label
@@ -129,17 +129,17 @@ func (m *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
 			}
 			continue
 		}
-		if byBit, settled := m.settled[k]; settled {
-			m.keepOptions(w.Options, byBit, u.Set(e))
+		if byBit, settled := p.settled[k]; settled {
+			p.keepOptions(w.Options, byBit, u.Set(e))
 			continue
 		}
-		i := m.freeIndex[k]
+		i := p.freeIndex[k]
 		set := u.Set(e)
-		if m.Model.Free[i].Within(set) && w.Free[i] == nil {
+		if p.Model.Free[i].Within(set) && w.Free[i] == nil {
 			continue
 		}
 		if w.Free[i] == nil {
-			w.Free[i] = m.Model.Free[i].Clone()
+			w.Free[i] = p.Model.Free[i].Clone()
 		}
 		w.Free[i].And(set)
 		if w.Free[i].Empty() {
@@ -151,7 +151,7 @@ func (m *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
 
 // keepOptions leaves the options that have one of the values. It looks at these, or at the others, whichever are fewer: an
 // expression may name a thousand values, or all but a few.
-func (m *Pool) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
+func (p *Pool) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
 	n := 0
 	for _, v := range byBit {
 		if values.Has(v.bit) {
@@ -166,7 +166,7 @@ func (m *Pool) keepOptions(options bitset.Set, byBit []valueOptions, values bits
 		}
 		return
 	}
-	kept := bitset.New(len(m.Options))
+	kept := bitset.New(len(p.Options))
 	for _, v := range byBit {
 		if values.Has(v.bit) {
 			kept.Or(v.options)

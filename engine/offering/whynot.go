@@ -16,22 +16,22 @@ import (
 )
 
 // Emptiness says of a pool without options which of the pool's own requirements no type meets, and what there is instead.
-func (m *Pool) Emptiness() engine.Reason {
-	r := engine.Reason{Code: engine.NoInstanceTypes, NodePool: m.NodePool.Name}
-	settled := m.catalog.settled
-	for _, e := range m.required {
+func (p *Pool) Emptiness() engine.Reason {
+	r := engine.Reason{Code: engine.NoInstanceTypes, NodePool: p.NodePool.Name}
+	settled := p.catalog.settled
+	for _, e := range p.required {
 		if !settled[e.Key] {
 			continue
 		}
-		met, have := m.offers(e)
+		met, have := p.offers(e)
 		if !met {
 			r.Have = fmt.Sprintf(": %s %s, on offer are %s", e.Key, kube.ExpressionText(e), cmp.Or(engine.AtMost(have, 6), "none"))
 			return r
 		}
 	}
-	if key := m.contradiction(); key != "" {
+	if key := p.contradiction(); key != "" {
 		var all []requirement.Expression
-		for _, e := range m.required {
+		for _, e := range p.required {
 			if e.Key == key {
 				all = append(all, e)
 			}
@@ -42,9 +42,9 @@ func (m *Pool) Emptiness() engine.Reason {
 }
 
 // offers reports whether any type of the pool's class meets the expression, and lists the values that there are.
-func (m *Pool) offers(e requirement.Expression) (met bool, have []string) {
-	for i := range m.Class.InstanceTypes {
-		kind := &m.Class.InstanceTypes[i]
+func (p *Pool) offers(e requirement.Expression) (met bool, have []string) {
+	for i := range p.Class.InstanceTypes {
+		kind := &p.Class.InstanceTypes[i]
 		for j := range kind.Offerings {
 			for _, value := range valuesOf(kind, &kind.Offerings[j], e.Key) {
 				met = met || e.Admits(value, true)
@@ -59,8 +59,8 @@ func (m *Pool) offers(e requirement.Expression) (met bool, have []string) {
 }
 
 // Missing says why the pool cannot meet one expression.
-func (m *Pool) Missing(e requirement.Expression) engine.Reason {
-	u := m.in.Universe
+func (p *Pool) Missing(e requirement.Expression) engine.Reason {
+	u := p.in.Universe
 	k := u.Key(e.Key)
 	if k < 0 { // no machine has the label
 		if e.Admits("", false) {
@@ -69,12 +69,12 @@ func (m *Pool) Missing(e requirement.Expression) engine.Reason {
 		return engine.Reason{Code: engine.LabelNotDefined, Key: e.Key, Need: kube.ExpressionText(e)}
 	}
 	have := bitset.New(u.Size(k))
-	if byBit, ok := m.settled[k]; ok {
+	if byBit, ok := p.settled[k]; ok {
 		for _, v := range byBit {
 			have.Add(v.bit)
 		}
 	} else {
-		have.Or(m.Model.Free[m.freeIndex[k]])
+		have.Or(p.Model.Free[p.freeIndex[k]])
 	}
 	// The last bit stands for all values that nothing else names, and so also for those that this expression alone asks for.
 	other := u.Size(k) - 1
@@ -88,20 +88,20 @@ func (m *Pool) Missing(e requirement.Expression) engine.Reason {
 		r.Code = engine.LabelNotDefined
 		return r
 	}
-	r.Code, r.Have = engine.LabelMismatch, m.valuesText(k, have)
+	r.Code, r.Have = engine.LabelMismatch, p.valuesText(k, have)
 	return r
 }
 
 // Nearest finds the term of which the pool meets most expressions. It returns those that it meets, and at most so many reasons why it does not
 // meet the others. A term for nodes without a label that all nodes have comes last, because another term explains more.
-func (m *Pool) Nearest(terms [][]requirement.Expression, most int) (met []requirement.Expression, misses []engine.Reason, ok bool) {
+func (p *Pool) Nearest(terms [][]requirement.Expression, most int) (met []requirement.Expression, misses []engine.Reason, ok bool) {
 	furthest := 0
 	for _, term := range terms {
 		var here []requirement.Expression
 		var reasons []engine.Reason
 		far := 0
 		for _, e := range term {
-			r := m.Missing(e)
+			r := p.Missing(e)
 			switch {
 			case r.OK():
 				here = append(here, e)
@@ -120,14 +120,14 @@ func (m *Pool) Nearest(terms [][]requirement.Expression, most int) (met []requir
 	return met, misses, ok
 }
 
-func (m *Pool) valuesText(k int, set bitset.Set) string {
+func (p *Pool) valuesText(k int, set bitset.Set) string {
 	var values []string
 	for b := set.Next(0); b >= 0; b = set.Next(b + 1) {
-		value, there := m.in.Universe.Value(k, b)
+		value, there := p.in.Universe.Value(k, b)
 		switch {
 		case !there:
 			value = "no value"
-		case b == m.in.Universe.Size(k)-1:
+		case b == p.in.Universe.Size(k)-1:
 			value = "other values"
 		}
 		values = append(values, value)
@@ -136,20 +136,20 @@ func (m *Pool) valuesText(k int, set bitset.Set) string {
 }
 
 // VarietyRefusals name the minValues that the listed options among these cannot reach.
-func (m *Pool) VarietyRefusals(fitting bitset.Set) (out []engine.Reason) {
-	varied := m.varied()
-	for i, v := range m.Model.Variety {
+func (p *Pool) VarietyRefusals(fitting bitset.Set) (out []engine.Reason) {
+	varied := p.varied()
+	for i, v := range p.Model.Variety {
 		most := 0
 		values := map[int]map[int]bool{} // by group: what is listed together
 		ofType := map[int]map[int]bool{}
 		widest := 0 // values that one type has
 		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
-			option := &m.Model.Options[o]
+			option := &p.Model.Options[o]
 			if !option.Listed || v.Value[o] < 0 {
 				continue
 			}
 			widest = max(widest, note(ofType, option.Type, v.Value[o]))
-			most = max(most, min(note(values, option.Group, v.Value[o]), widest*m.in.Opt.EffectiveMaxTypes()))
+			most = max(most, min(note(values, option.Group, v.Value[o]), widest*p.in.Opt.EffectiveMaxTypes()))
 		}
 		if most < v.Min && !v.Soft {
 			out = append(out, engine.Reason{Code: engine.MinValuesNotMet, Key: v1.NormalizeLabel(varied[i].Key), Need: strconv.Itoa(v.Min), Have: strconv.Itoa(most)})
@@ -168,10 +168,10 @@ func note(values map[int]map[int]bool, key, value int) int {
 }
 
 // Names lists the offerings of the options, at most n.
-func (m *Pool) Names(options bitset.Set, n int) string {
+func (p *Pool) Names(options bitset.Set, n int) string {
 	var names []string
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		names = append(names, m.Options[o].ID().String())
+		names = append(names, p.Options[o].ID().String())
 	}
 	slices.Sort(names)
 	return engine.AtMost(slices.Compact(names), n)

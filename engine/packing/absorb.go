@@ -14,7 +14,7 @@ const (
 
 // absorb lets the machines of pods that have to share one be larger where they then hold all pods of others, and cost less than these: they
 // were bought for their own pods alone. It answers with what is left of the others.
-func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
+func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 	order := slices.Clone(others)
 	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
 	held := s.effort
@@ -22,7 +22,7 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 	defer func() { s.effort = held }()
 	for i, bin := range company {
 		var prices []float64
-		for _, g := range m.offerings {
+		for _, g := range sup.offerings {
 			if g.pool == bin.pool && g.price > bin.price && g.price < bin.price+priceOf(others) {
 				prices = append(prices, g.price)
 			}
@@ -36,7 +36,7 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 			if s.effort <= 0 || s.p.stopped() {
 				return others
 			}
-			grown, rest := s.takeIn(m, bin, order, prices[k*len(prices)/min(len(prices), mostPrices)])
+			grown, rest := s.takeIn(sup, bin, order, prices[k*len(prices)/min(len(prices), mostPrices)])
 			before := bin.price + priceOf(others) - priceOf(rest) // of what is one machine then
 			// Where the price is about the same, two machines are better than one: they are not lost together.
 			if before > grown.price*equallyCheap && before-grown.price > saved {
@@ -57,9 +57,9 @@ func (s *solver) absorb(m *supply, company, others []*openBin) []*openBin {
 // takeIn is the open bin with all pods of as many of the others as a machine of the price holds, and the rest of these. One machine may
 // need all that the others use of limits, so it is looked for as if none of them stayed, and, if it does not fit beside those that do,
 // as if all of them did.
-func (s *solver) takeIn(m *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+func (s *solver) takeIn(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	s.chargeAll(others, -1)
-	grown, rest = s.takeInNow(m, b, others, most)
+	grown, rest = s.takeInNow(sup, b, others, most)
 	s.charge(b, -1)
 	s.chargeAll(rest, 1)
 	p := &s.pools[grown.pool]
@@ -68,14 +68,14 @@ func (s *solver) takeIn(m *supply, b *openBin, others []*openBin, most float64) 
 	s.charge(b, 1)
 	s.chargeAll(others, 1)
 	if !fits {
-		return s.takeInNow(m, b, others, most)
+		return s.takeInNow(sup, b, others, most)
 	}
 	return grown, rest
 }
 
 // takeInNow is takeIn within what limits leave now.
-func (s *solver) takeInNow(m *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
-	v := &visit{s: s, m: m, bins: []*openBin{b}, guests: make([]*guests, 1)}
+func (s *solver) takeInNow(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+	v := &visit{s: s, m: sup, bins: []*openBin{b}, guests: make([]*guests, 1)}
 	var undo []earlier
 	for _, other := range others {
 		s.use(1)

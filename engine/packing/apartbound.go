@@ -3,16 +3,16 @@ package packing
 // apart is a bound of another kind, for so many pods of each demand. No machine that holds a pod costs less than the cheapest
 // that does; where rules let a machine have only a few pods of some group, each of these has to pay for its part of one. Other
 // pods may use what room is left: groups do not add up, the dearest counts.
-func (s *solver) apart(m *supply, counts []int) float64 {
+func (s *solver) apart(sup *supply, counts []int) float64 {
 	marks, groups := map[int]float64{}, map[int]float64{}
-	for i, d := range m.demands {
+	for i, d := range sup.demands {
 		if counts[i] == 0 || d.host.none() {
 			continue
 		}
 		price := -1.0
 		d.host.each(func(byMark bool, at, most int) {
 			if price < 0 {
-				price = float64(counts[i]) * s.leastFor(m.pools, d)
+				price = float64(counts[i]) * s.leastFor(sup.pools, d)
 			}
 			if byMark {
 				marks[at] += price / float64(most)

@@ -13,8 +13,8 @@ func (s *solver) buy(pools []int) {
 	turns := s.turns()
 	if len(turns) > 1 && !s.batched() {
 		// What is bought in several turns may share machines: only all of it together has a bound.
-		if m := s.newSupply(pools, s.demands); len(m.demands) > 0 {
-			defer func() { s.bound += s.boundOf(m) }()
+		if sup := s.newSupply(pools, s.demands); len(sup.demands) > 0 {
+			defer func() { s.bound += s.boundOf(sup) }()
 		}
 	}
 	for _, demands := range turns {
@@ -23,24 +23,24 @@ func (s *solver) buy(pools []int) {
 		s.buyColocated(pools, demands)
 		company := s.bins
 		s.bins = held
-		m := s.newSupply(pools, demands)
-		if len(m.demands) == 0 {
+		sup := s.newSupply(pools, demands)
+		if len(sup.demands) == 0 {
 			s.bins = append(s.bins, company...)
 			continue
 		}
-		left := make([]int, len(m.lots))
-		for i := range m.lots {
-			left[i] = m.lots[i].n
+		left := make([]int, len(sup.lots))
+		for i := range sup.lots {
+			left[i] = sup.lots[i].n
 		}
-		s.topUp(m, company, left)
-		s.low = m.low
-		bins := s.machinesFor(m, left)
+		s.topUp(sup, company, left)
+		s.low = sup.low
+		bins := s.machinesFor(sup, left)
 		s.low = nil // it does not hold for machines with others' pods
-		bins = s.absorb(m, company, bins)
-		s.hand(m, s.squeeze(m, left, append(bins, company...)))
-		s.buyMore(m, left)
+		bins = s.absorb(sup, company, bins)
+		s.hand(sup, s.squeeze(sup, left, append(bins, company...)))
+		s.buyMore(sup, left)
 		if len(turns) == 1 {
-			s.bound += s.boundOf(m)
+			s.bound += s.boundOf(sup)
 		}
 	}
 	if len(turns) == 1 && len(pools) == len(s.pools) {
@@ -50,38 +50,38 @@ func (s *solver) buy(pools []int) {
 
 // buyMore buys for the pods that are left what limits allow now: cheaper machines may have left something of them. Few pods are split in
 // every way instead.
-func (s *solver) buyMore(m *supply, left []int) {
+func (s *solver) buyMore(sup *supply, left []int) {
 	pods := 0
-	for _, n := range m.before {
+	for _, n := range sup.before {
 		pods += n
 	}
-	if pods <= fewPods || !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || !m.ruleless(s) {
+	if pods <= fewPods || !slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || !sup.ruleless(s) {
 		return
 	}
-	g := s.newGreedy(m, left)
+	g := s.newGreedy(sup, left)
 	g.run()
-	s.hand(m, g.bins)
+	s.hand(sup, g.bins)
 }
 
 // equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
 const equallyCheap = 1.005
 
 // machinesFor finds machines for the pods of the supply: if it is about as cheap, such that none holds much of a workload.
-func (s *solver) machinesFor(m *supply, left []int) []*openBin {
-	if s.p.Effort == 0 || !m.measureApart(s) {
-		return s.searchLocally(m, s.first(m, left))
+func (s *solver) machinesFor(sup *supply, left []int) []*openBin {
+	if s.p.Effort == 0 || !sup.measureApart(s) {
+		return s.searchLocally(sup, s.first(sup, left))
 	}
 	spread := slices.Clone(left)
-	m.apart = true
-	some := s.searchLocally(m, s.first(m, spread))
-	m.apart = false
+	sup.apart = true
+	some := s.searchLocally(sup, s.first(sup, spread))
+	sup.apart = false
 	price := priceOf(some)
-	if price <= m.bound.Value*equallyCheap && !slices.ContainsFunc(spread, func(n int) bool { return n > 0 }) {
+	if price <= sup.bound.Value*equallyCheap && !slices.ContainsFunc(spread, func(n int) bool { return n > 0 }) {
 		copy(left, spread)
 		return some
 	}
 	s.chargeAll(some, -1)
-	all := s.searchLocally(m, s.first(m, left))
+	all := s.searchLocally(sup, s.first(sup, left))
 	if priceOf(all)*equallyCheap < price || !slices.Equal(left, spread) {
 		return all
 	}
@@ -102,10 +102,10 @@ func priceOf(bins []*openBin) float64 {
 const apartShare = 3
 
 // measureApart works out how many pods of each lot a machine should have. It answers false if it does not matter.
-func (m *supply) measureApart(s *solver) bool {
+func (sup *supply) measureApart(s *solver) bool {
 	any := false
-	for i := range m.lots {
-		l := &m.lots[i]
+	for i := range sup.lots {
+		l := &sup.lots[i]
 		owner := -1
 		for _, d := range l.demands {
 			owners := s.p.Classes[d.class].Owners
@@ -134,15 +134,15 @@ const (
 )
 
 // first buys the first machines. Those with devices may come first, as they have to be bought in any case and have room for others.
-func (s *solver) first(m *supply, left []int) []*openBin {
+func (s *solver) first(sup *supply, left []int) []*openBin {
 	again := slices.Clone(left)
-	g := s.newGreedy(m, left)
+	g := s.newGreedy(sup, left)
 	g.run()
-	if s.p.Effort == 0 || !m.forDevices() || g.cost <= m.bound.Value*nearBound || len(g.bins) > mostToBuyTwice {
+	if s.p.Effort == 0 || !sup.forDevices() || g.cost <= sup.bound.Value*nearBound || len(g.bins) > mostToBuyTwice {
 		return g.bins
 	}
 	s.chargeAll(g.bins, -1)
-	other := s.newGreedy(m, again)
+	other := s.newGreedy(sup, again)
 	other.forced = true
 	other.run()
 	if slices.Equal(again, left) && other.cost < g.cost {
@@ -155,8 +155,8 @@ func (s *solver) first(m *supply, left []int) []*openBin {
 
 // forDevices reports whether some pods need machines with devices: these have to be bought in any case, and what is left on
 // them decides what else is.
-func (m *supply) forDevices() bool {
-	return slices.ContainsFunc(m.lots, func(l lot) bool { return l.needsDevices })
+func (sup *supply) forDevices() bool {
+	return slices.ContainsFunc(sup.lots, func(l lot) bool { return l.needsDevices })
 }
 
 // turns divides the demands into those that buy together: all of a batch, or one priority after another once room has run
@@ -202,16 +202,16 @@ func (s *solver) byPriority() [][]*demand {
 const fewKinds = 16
 
 // boundOf is the supply's bound for the pods that were bought for.
-func (s *solver) boundOf(m *supply) float64 {
-	counts := make([]int, len(m.demands))
+func (s *solver) boundOf(sup *supply) float64 {
+	counts := make([]int, len(sup.demands))
 	all := true
-	for i, d := range m.demands {
-		counts[i] = m.before[i] - d.left
+	for i, d := range sup.demands {
+		counts[i] = sup.before[i] - d.left
 		all = all && d.left == 0
 	}
-	b := m.bound
+	b := sup.bound
 	if !all {
-		b = s.boundFor(m, counts)
+		b = s.boundFor(sup, counts)
 	}
 	if s.p.Effort == 0 || b.Value <= 0 || priceOf(s.bins) <= b.Value*nearBound {
 		return b.Value
@@ -231,9 +231,9 @@ func (s *solver) boundOf(m *supply) float64 {
 
 // hand gives the open bins the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each
 // other, replicas of one owner, come to different machines where that costs nothing.
-func (s *solver) hand(m *supply, bins []*openBin) {
+func (s *solver) hand(sup *supply, bins []*openBin) {
 	type part struct{ bin, n int }
-	parts := make([][]part, len(m.lots))
+	parts := make([][]part, len(sup.lots))
 	for i, b := range bins {
 		for _, p := range b.loads {
 			parts[p.lot] = append(parts[p.lot], part{i, p.n})
@@ -244,7 +244,7 @@ func (s *solver) hand(m *supply, bins []*openBin) {
 		for len(list) > 0 {
 			kept := list[:0]
 			for _, p := range list {
-				demand := m.next(lot)
+				demand := sup.next(lot)
 				b := bins[p.bin]
 				b.pinned = append(b.pinned, Pod{demand.class, demand.queue[len(demand.queue)-demand.left]})
 				demand.left--
@@ -259,8 +259,8 @@ func (s *solver) hand(m *supply, bins []*openBin) {
 }
 
 // next is the first demand of the lot that has pods left.
-func (m *supply) next(lot int) *demand {
-	l := &m.lots[lot]
+func (sup *supply) next(lot int) *demand {
+	l := &sup.lots[lot]
 	for l.demands[0].left == 0 {
 		l.demands = l.demands[1:]
 	}

@@ -14,13 +14,13 @@ type guests struct {
 	count, most  []int
 }
 
-func (s *solver) guestsOf(m *supply, b *openBin) *guests {
+func (s *solver) guestsOf(sup *supply, b *openBin) *guests {
 	g := &guests{}
 	for _, r := range b.host {
 		g.add(r, 1, s.host.nGroups)
 	}
 	for _, p := range b.loads {
-		g.add(m.kinds[m.lots[p.lot].kind].host, p.n, s.host.nGroups)
+		g.add(sup.kinds[sup.lots[p.lot].kind].host, p.n, s.host.nGroups)
 	}
 	return g
 }
@@ -59,21 +59,21 @@ const mostHosts = 24
 const mostGuests = 12
 
 // closeBins gives up machines whose pods cost less as guests of other machines, the least valuable ones first.
-func (s *solver) closeBins(m *supply, bins []*openBin) []*openBin {
+func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
 	order := make([]int, 0, len(bins))
 	value := make([]float64, len(bins))
 	for i, bin := range bins {
-		value[i] = m.worth(bin)
+		value[i] = sup.worth(bin)
 		pods := 0
 		for _, p := range bin.loads {
 			pods += p.n
 		}
-		if bin.price+m.perNode > value[i]*1.02 && pods <= mostGuests {
+		if bin.price+sup.perNode > value[i]*1.02 && pods <= mostGuests {
 			order = append(order, i)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(value[a], value[b]) })
-	v := &visit{s: s, m: m, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
+	v := &visit{s: s, m: sup, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
 	failed := 0
 	for _, i := range order {
 		if s.effort <= s.p.Effort*4/5 || failed > 40 || s.p.stopped() {
@@ -89,25 +89,25 @@ func (s *solver) closeBins(m *supply, bins []*openBin) []*openBin {
 }
 
 // squeeze puts pods for which no machine could be bought, because of limits, on those that were.
-func (s *solver) squeeze(m *supply, left []int, bins []*openBin) []*openBin {
-	v := &visit{s: s, m: m, bins: bins, guests: make([]*guests, len(bins))}
-	for lot := range m.lots {
+func (s *solver) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
+	v := &visit{s: s, m: sup, bins: bins, guests: make([]*guests, len(bins))}
+	for lot := range sup.lots {
 		v.invite(lot, left, math.Inf(1))
 	}
 	return v.bins
 }
 
 // topUp fills the room that is left on machines that are there for pods which have to share machines.
-func (s *solver) topUp(m *supply, company []*openBin, left []int) {
+func (s *solver) topUp(sup *supply, company []*openBin, left []int) {
 	if len(company) == 0 {
 		return
 	}
-	v := &visit{s: s, m: m, bins: company, guests: make([]*guests, len(company))}
-	order := make([]int, len(m.lots))
+	v := &visit{s: s, m: sup, bins: company, guests: make([]*guests, len(company))}
+	order := make([]int, len(sup.lots))
 	for i := range order {
 		order[i] = i
 	}
-	value := func(lot int) float64 { return m.shapes[m.lots[lot].shape].value }
+	value := func(lot int) float64 { return sup.shapes[sup.lots[lot].shape].value }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(value(b), value(a)) })
 	for _, lot := range order {
 		v.invite(lot, left, math.SmallestNonzeroFloat64)

@@ -11,12 +11,12 @@ const stepsForPod = 2000
 
 // columns buys the machines that hold the pods of the open bins anew: the fillings of the bound, in whole numbers. It answers nil where that
 // is not cheaper, or where the machines are near the bound already.
-func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
+func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
 	price := priceOf(bins)
-	if s.p.Effort == 0 || price <= m.bound.Value*nearBound || m.apart || !m.ruleless(s) {
+	if s.p.Effort == 0 || price <= sup.bound.Value*nearBound || sup.apart || !sup.ruleless(s) {
 		return nil
 	}
-	left := make([]int, len(m.lots))
+	left := make([]int, len(sup.lots))
 	var lots []int
 	pods := 0
 	for _, bin := range bins {
@@ -34,12 +34,12 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 		return nil
 	}
 	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
-	f := s.lotsBound(m, lots, left, 0).Fillings(effort)
+	f := s.lotsBound(sup, lots, left, 0).Fillings(effort)
 	if f == nil || s.p.stopped() {
 		return nil
 	}
 	s.look(effort * looksPerComparison)
-	m.prove(s, bins, f.Value)
+	sup.prove(s, bins, f.Value)
 	s.chargeAll(bins, -1)
 	var better []*openBin
 	for _, b := range f.Whole() {
@@ -47,7 +47,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 		for _, l := range b.Loads {
 			loads = append(loads, load{lots[l.Demand], l.Count})
 		}
-		bin := s.binOf(m, m.offerings[b.Supply].pool, loads)
+		bin := s.binOf(sup, sup.offerings[b.Supply].pool, loads)
 		for range int(b.Machines) {
 			if bin == nil || !s.spend(bin) {
 				break
@@ -60,7 +60,7 @@ func (s *solver) columns(m *supply, bins []*openBin) []*openBin {
 		}
 	}
 	// Limits may keep some of the machines from being bought.
-	g := s.newGreedy(m, left)
+	g := s.newGreedy(sup, left)
 	g.run()
 	better = append(better, g.bins...)
 	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || priceOf(better) >= price {

@@ -45,17 +45,17 @@ const (
 const tieShare = 1e-4
 
 // plain reports whether nothing but room and ways decides what shares a machine, in pools without limits.
-func (m *supply) plain(s *solver) bool {
-	return !slices.ContainsFunc(m.pools, func(p int) bool { return s.pools[p].limited }) && m.ruleless(s)
+func (sup *supply) plain(s *solver) bool {
+	return !slices.ContainsFunc(sup.pools, func(p int) bool { return s.pools[p].limited }) && sup.ruleless(s)
 }
 
 // ruleless reports whether nothing but room, ways and limits decides what shares a machine.
-func (m *supply) ruleless(s *solver) bool {
-	if len(s.p.Quotas) > 0 || slices.ContainsFunc(m.pools, func(p int) bool { return s.pools[p].Variety != nil }) {
+func (sup *supply) ruleless(s *solver) bool {
+	if len(s.p.Quotas) > 0 || slices.ContainsFunc(sup.pools, func(p int) bool { return s.pools[p].Variety != nil }) {
 		return false
 	}
-	return !slices.ContainsFunc(m.kinds, func(k kind) bool {
-		return !k.host.none() || len(k.host.shared) > 0 || slices.ContainsFunc(m.pools, func(p int) bool {
+	return !slices.ContainsFunc(sup.kinds, func(k kind) bool {
+		return !k.host.none() || len(k.host.shared) > 0 || slices.ContainsFunc(sup.pools, func(p int) bool {
 			ways := k.ways.Pools[p]
 			return len(ways) > 1 || len(ways) == 1 && !allNil(ways[0].Free)
 		})
@@ -64,8 +64,8 @@ func (m *supply) ruleless(s *solver) bool {
 
 // covered finds the cheapest machines for the pods of the open bins; ok is false if that takes too much. Floor is what they cost at
 // least in any case.
-func (s *solver) covered(m *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
-	c := &cover{s: s, m: m}
+func (s *solver) covered(sup *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
+	c := &cover{s: s, m: sup}
 	if !c.begin(bins) {
 		return nil, 0, false
 	}
@@ -145,16 +145,16 @@ func (c *cover) begin(bins []*openBin) bool {
 const boundSteps = 30_000
 
 // lotsBound is the bound for so many pods of the lots, where each machine costs so much beside its price.
-func (s *solver) lotsBound(m *supply, lots, count []int, each float64) *bound.Bound {
+func (s *solver) lotsBound(sup *supply, lots, count []int, each float64) *bound.Bound {
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
 	for _, lot := range lots {
-		l := &m.lots[lot]
-		p.Demands = append(p.Demands, bound.Demand{User: l.kind, Request: m.shapes[l.shape].whole, Count: count[lot]})
+		l := &sup.lots[lot]
+		p.Demands = append(p.Demands, bound.Demand{User: l.kind, Request: sup.shapes[l.shape].whole, Count: count[lot]})
 	}
-	for i := range m.offerings {
-		g := &m.offerings[i]
-		p.Supplies = append(p.Supplies, bound.Supply{Allocatable: s.pools[g.pool].Options[g.option].Allocatable, Price: g.price + each, Users: g.kinds, Leads: s.leads(m, g, lots)})
+	for i := range sup.offerings {
+		g := &sup.offerings[i]
+		p.Supplies = append(p.Supplies, bound.Supply{Allocatable: s.pools[g.pool].Options[g.option].Allocatable, Price: g.price + each, Users: g.kinds, Leads: s.leads(sup, g, lots)})
 	}
 	return bound.Of(&p)
 }
@@ -171,13 +171,13 @@ func (c *cover) machine(st *step) *openBin {
 }
 
 // binOf is the open bin of the pool for the pods, nil if no option holds them.
-func (s *solver) binOf(m *supply, pool int, loads []load) *openBin {
+func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
 	b := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.pools[pool].Free}
 	for _, p := range loads {
-		l := &m.lots[p.lot]
+		l := &sup.lots[p.lot]
 		request := make(capacity.Vector, len(b.sum))
-		request.Add(m.shapes[l.shape].whole, int64(p.n))
-		kind := &m.kinds[l.kind]
+		request.Add(sup.shapes[l.shape].whole, int64(p.n))
+		kind := &sup.kinds[l.kind]
 		if b = s.joined(b, kind.ways, kind.host, request, l.needsLarge, l.needsDevices); b == nil {
 			return nil
 		}
@@ -188,8 +188,8 @@ func (s *solver) binOf(m *supply, pool int, loads []load) *openBin {
 
 // prove raises the bound to what the machines of the bins' pods cost at least, if these are all pods, with all ways that they have:
 // pods that others have to join may be the reason for machines on which these have room.
-func (m *supply) prove(s *solver, bins []*openBin, floor float64) {
-	if m.apart || floor <= m.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
+func (sup *supply) prove(s *solver, bins []*openBin, floor float64) {
+	if sup.apart || floor <= sup.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return
 	}
 	placed := 0
@@ -198,13 +198,13 @@ func (m *supply) prove(s *solver, bins []*openBin, floor float64) {
 			placed += p.n
 		}
 	}
-	for i, it := range m.demands {
+	for i, it := range sup.demands {
 		if it.ways != s.p.Classes[it.class].Levels[it.level].Ways {
 			return
 		}
-		placed -= m.before[i]
+		placed -= sup.before[i]
 	}
 	if placed == 0 {
-		m.bound.Value = floor
+		sup.bound.Value = floor
 	}
 }

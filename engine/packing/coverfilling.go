@@ -131,7 +131,7 @@ func (f *filler) fill(k int, slack float64) bool {
 }
 
 // leads is the lots, as indexes into lots, of which there has to be a pod for the offering to be bought; nil for any.
-func (s *solver) leads(m *supply, g *offering, lots []int) bitset.Set {
+func (s *solver) leads(sup *supply, g *offering, lots []int) bitset.Set {
 	p := &s.pools[g.pool]
 	option := &p.Options[g.option]
 	if !option.Large && !p.devices[g.option] {
@@ -139,8 +139,8 @@ func (s *solver) leads(m *supply, g *offering, lots []int) bitset.Set {
 	}
 	out := bitset.New(len(lots))
 	for i, lot := range lots {
-		l := &m.lots[lot]
-		r := m.shapes[l.shape].whole
+		l := &sup.lots[lot]
+		r := sup.shapes[l.shape].whole
 		if g.kinds.Has(l.kind) && r.Fits(option.Allocatable) && (!option.Large || l.needsLarge) && (!p.devices[g.option] || l.needsDevices || s.asksFor(r, p, g.option)) {
 			out.Add(i)
 		}

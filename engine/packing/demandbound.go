@@ -9,14 +9,14 @@ import (
 )
 
 // boundFor bounds the price of machines for n pods of each of the supply's demands.
-func (s *solver) boundFor(m *supply, n []int) *bound.Bound {
-	ways, demands := s.boundDemands(m, n)
-	p := bound.Problem{Demands: demands, Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: m.machines(n)}
+func (s *solver) boundFor(sup *supply, n []int) *bound.Bound {
+	ways, demands := s.boundDemands(sup, n)
+	p := bound.Problem{Demands: demands, Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: sup.machines(n)}
 	copy(p.Devices, s.p.Devices)
-	p.Supplies = s.suppliesOf(m.pools, ways)
+	p.Supplies = s.suppliesOf(sup.pools, ways)
 	b := bound.Of(&p)
 	b.Value = max(0, b.Value-s.p.Relief)
-	b.Value = max(b.Value, s.apart(m, n))
+	b.Value = max(b.Value, s.apart(sup, n))
 	return b
 }
 
@@ -42,7 +42,7 @@ func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
 
 // boundDemands lists what the pods ask for whatever was placed, and the ways that they may go: chosen domains are one way to do it among
 // others. Only what every plan has to put into a domain, because of a spread, is held to it.
-func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bound.Demand) {
+func (s *solver) boundDemands(sup *supply, counts []int) (known []*Ways, out []bound.Demand) {
 	type key struct {
 		way, shape int
 		host       *hostRules // nil where a machine takes any number
@@ -69,7 +69,7 @@ func (s *solver) boundDemands(m *supply, counts []int) (known []*Ways, out []bou
 	type part struct{ class, level int }
 	count := map[part]int{}
 	var parts []part
-	for i, d := range m.demands {
+	for i, d := range sup.demands {
 		p := part{d.class, d.level}
 		if _, ok := count[p]; !ok {
 			parts = append(parts, p)

@@ -14,15 +14,15 @@ const fewPods = 7
 
 // exact finds the cheapest machines for the pods of the open bins: those of few kinds without rules by way of how many are left of
 // each, few with rules by trying everything. Ok is false where that is too much or where limits or quotas make the order matter.
-func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
-	if s.effort > 0 && m.plain(s) {
-		best, floor, ok := s.covered(m, bins)
-		m.prove(s, bins, floor)
+func (s *solver) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) {
+	if s.effort > 0 && sup.plain(s) {
+		best, floor, ok := s.covered(sup, bins)
+		sup.prove(s, bins, floor)
 		if ok {
 			return best, true
 		}
 	}
-	e := &exhaustive{s: s, m: m, best: bins}
+	e := &exhaustive{s: s, m: sup, best: bins}
 	for _, b := range bins {
 		e.bestCost += b.price
 		for _, p := range b.loads {
@@ -34,7 +34,7 @@ func (s *solver) exact(m *supply, bins []*openBin) (best []*openBin, ok bool) {
 			}
 		}
 	}
-	for _, p := range m.pools {
+	for _, p := range sup.pools {
 		if s.pools[p].limited {
 			return nil, false
 		}

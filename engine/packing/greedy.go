@@ -75,24 +75,24 @@ type greedy struct {
 	scratch
 }
 
-func (s *solver) newGreedy(m *supply, left []int) *greedy {
-	g := &greedy{s: s, m: m, left: left, apart: m.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
-	g.avail, g.ofKind = make([]bitset.Set, len(m.shapes)), make([]int, len(m.kinds))
-	words := len(bitset.New(len(m.kinds)))
-	avail := make(bitset.Set, words*len(m.shapes)) // read all the time, and so close together
-	for h := range m.shapes {
+func (s *solver) newGreedy(sup *supply, left []int) *greedy {
+	g := &greedy{s: s, m: sup, left: left, apart: sup.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
+	g.avail, g.ofKind = make([]bitset.Set, len(sup.shapes)), make([]int, len(sup.kinds))
+	words := len(bitset.New(len(sup.kinds)))
+	avail := make(bitset.Set, words*len(sup.shapes)) // read all the time, and so close together
+	for h := range sup.shapes {
 		g.avail[h] = avail[h*words:][:words:words]
-		for i, k := range m.shapes[h].kinds {
-			if n := left[m.shapes[h].lots[i]]; n > 0 {
+		for i, k := range sup.shapes[h].kinds {
+			if n := left[sup.shapes[h].lots[i]]; n > 0 {
 				g.avail[h].Add(k)
 				g.ofKind[k] += n
-				g.value += float64(float64(n) * m.shapes[h].value)
+				g.value += float64(float64(n) * sup.shapes[h].value)
 			}
 		}
 	}
-	g.stale, g.fresh, g.drafty = make([]float64, len(m.offerings)), make([]int, len(m.offerings)), make([]*openBin, len(m.offerings))
+	g.stale, g.fresh, g.drafty = make([]float64, len(sup.offerings)), make([]int, len(sup.offerings)), make([]*openBin, len(sup.offerings))
 	g.count, g.most = make([]int, s.host.nGroups), make([]int, s.host.nGroups)
-	g.shape, g.roomy = make([]float64, len(m.dims)), make([]int64, len(m.dims))
+	g.shape, g.roomy = make([]float64, len(sup.dims)), make([]int64, len(sup.dims))
 	return g
 }
 

@@ -21,34 +21,34 @@ const fewGoods = 60
 
 // searchLocally finds cheaper machines for the pods of the open bins: exactly where that can be done, or else in steps, until the price
 // is near the bound, nothing is gained any more, or the effort is spent.
-func (s *solver) searchLocally(m *supply, bins []*openBin) []*openBin {
+func (s *solver) searchLocally(sup *supply, bins []*openBin) []*openBin {
 	if len(bins) == 0 {
 		return bins
 	}
 	s.effort = s.p.Effort // the first machines had to be found in any case
-	if best, ok := s.exact(m, bins); ok {
+	if best, ok := s.exact(sup, bins); ok {
 		return best
 	}
-	bins = s.improve(m, bins)
-	if better := s.columns(m, bins); better != nil {
-		return s.improve(m, better)
+	bins = s.improve(sup, bins)
+	if better := s.columns(sup, bins); better != nil {
+		return s.improve(sup, better)
 	}
 	return bins
 }
 
 // improve takes a few machines away, packs their pods anew and keeps what is cheaper, as often as that pays.
-func (s *solver) improve(m *supply, bins []*openBin) []*openBin {
-	bins = s.closeBins(m, bins)
+func (s *solver) improve(sup *supply, bins []*openBin) []*openBin {
+	bins = s.closeBins(sup, bins)
 	random := newRandom(bins)
 	total := 0.0
 	for _, b := range bins {
 		total += b.price
 	}
-	floor := m.bound.Value
+	floor := sup.bound.Value
 	before := total
-	teams := s.teams(m)
+	teams := s.teams(sup)
 	stubborn := stubborn
-	if !m.forDevices() {
+	if !sup.forDevices() {
 		stubborn = 0
 	}
 	for tries := 0; s.effort > 0 && !s.p.stopped() && total > floor*1.002; tries += len(teams) {
@@ -58,7 +58,7 @@ func (s *solver) improve(m *supply, bins []*openBin) []*openBin {
 			}
 			before, tries = total, 0
 		}
-		chosen := s.draw(m, bins, len(teams), random)
+		chosen := s.draw(sup, bins, len(teams), random)
 		better := s.repackAll(teams, bins, chosen)
 		var gone []int
 		var by []*openBin
@@ -87,9 +87,9 @@ type worker struct {
 }
 
 // teams are one or several: where limits or quotas are shared, places hang together and are looked at one by one.
-func (s *solver) teams(m *supply) []worker {
+func (s *solver) teams(sup *supply) []worker {
 	n := teamSize
-	for _, p := range m.pools {
+	for _, p := range sup.pools {
 		if s.pools[p].limited {
 			n = 1
 		}
@@ -105,7 +105,7 @@ func (s *solver) teams(m *supply) []worker {
 		if n == 1 {
 			out[i].s = s
 		}
-		out[i].g = out[i].s.newGreedy(m, make([]int, len(m.lots)))
+		out[i].g = out[i].s.newGreedy(sup, make([]int, len(sup.lots)))
 	}
 	return out
 }
@@ -120,16 +120,16 @@ type neighbourhood struct {
 }
 
 // draw draws places that share no machine.
-func (s *solver) draw(m *supply, bins []*openBin, n int, random *random) []neighbourhood {
+func (s *solver) draw(sup *supply, bins []*openBin, n int, random *random) []neighbourhood {
 	var out []neighbourhood
 	taken := bitset.New(len(bins))
 	for range n {
-		p := neighbourhood{bins: s.neighbours(m, bins, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
+		p := neighbourhood{bins: s.neighbours(sup, bins, random, taken), exponent: random.below(len(exponents)), roominess: 1, mask: random.next()}
 		if random.below(2) == 0 {
 			p.roominess = roominess
 		}
 		p.forced = len(s.p.Devices) > 0 && random.below(2) == 0
-		for k := len(m.offerings); k > 4*fewGoods; k /= 2 {
+		for k := len(sup.offerings); k > 4*fewGoods; k /= 2 {
 			p.mask &= random.next()
 		}
 		if len(p.bins) > 0 {
@@ -177,7 +177,7 @@ func (s *solver) repackAll(teams []worker, bins []*openBin, places []neighbourho
 
 // neighbours draws some machines that are not taken yet, the wasteful ones more often than the tight ones, as ascending
 // indexes.
-func (s *solver) neighbours(m *supply, bins []*openBin, random *random, taken bitset.Set) []int {
+func (s *solver) neighbours(sup *supply, bins []*openBin, random *random, taken bitset.Set) []int {
 	n := min(2+random.below(11), len(bins))
 	relative := random.below(2) == 0
 	var chosen []int
@@ -185,9 +185,9 @@ func (s *solver) neighbours(m *supply, bins []*openBin, random *random, taken bi
 		best, most := -1, 0.0
 		for range 3 {
 			i := random.below(len(bins))
-			waste := bins[i].price + m.perNode - m.worth(bins[i])
+			waste := bins[i].price + sup.perNode - sup.worth(bins[i])
 			if relative {
-				waste /= bins[i].price + m.perNode
+				waste /= bins[i].price + sup.perNode
 			}
 			if best < 0 || waste > most {
 				best, most = i, waste
@@ -203,10 +203,10 @@ func (s *solver) neighbours(m *supply, bins []*openBin, random *random, taken bi
 }
 
 // worth is what the bin's pods are worth.
-func (m *supply) worth(b *openBin) float64 {
+func (sup *supply) worth(b *openBin) float64 {
 	sum := 0.0
 	for _, p := range b.loads {
-		sum += float64(float64(p.n) * m.shapes[m.lots[p.lot].shape].value)
+		sum += float64(float64(p.n) * sup.shapes[sup.lots[p.lot].shape].value)
 	}
 	return sum
 }

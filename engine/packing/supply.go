@@ -85,22 +85,22 @@ type offeringFit struct {
 }
 
 func (s *solver) newSupply(pools []int, demands []*demand) *supply {
-	m := &supply{pools: pools}
+	sup := &supply{pools: pools}
 	for _, d := range demands {
 		if d.left > 0 && len(d.company) == 0 && s.sellsIn(pools, d) {
-			m.demands = append(m.demands, d)
+			sup.demands = append(sup.demands, d)
 		}
 	}
-	if len(m.demands) == 0 {
-		return m
+	if len(sup.demands) == 0 {
+		return sup
 	}
-	m.sort()
+	sup.sort()
 	for _, p := range pools {
-		m.offerings = append(m.offerings, s.offeringsOf(m, p)...)
+		sup.offerings = append(sup.offerings, s.offeringsOf(sup, p)...)
 	}
-	m.special(s)
-	m.price(s)
-	return m
+	sup.special(s)
+	sup.price(s)
+	return sup
 }
 
 // sellsIn reports whether some option of the pools can hold one pod of the demand.
@@ -114,7 +114,7 @@ func (s *solver) sellsIn(pools []int, d *demand) bool {
 }
 
 // sort divides the demands into shapes and kinds.
-func (m *supply) sort() {
+func (sup *supply) sort() {
 	type kindKey struct {
 		ways *Ways
 		host *hostRules
@@ -122,14 +122,14 @@ func (m *supply) sort() {
 	kinds := map[kindKey]int{}
 	shapes := map[string]int{}
 	// Items with rules for single machines come first: they find a machine less easily.
-	slices.SortStableFunc(m.demands, func(a, b *demand) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
-	for _, d := range m.demands {
+	slices.SortStableFunc(sup.demands, func(a, b *demand) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
+	for _, d := range sup.demands {
 		key := kindKey{d.ways, d.host}
 		k, ok := kinds[key]
 		if !ok {
-			k = len(m.kinds)
+			k = len(sup.kinds)
 			kinds[key] = k
-			m.kinds = append(m.kinds, kind{ways: d.ways, host: d.host})
+			sup.kinds = append(sup.kinds, kind{ways: d.ways, host: d.host})
 		}
 		text := d.request.Text()
 		if &d.own[0] != &d.request[0] {
@@ -137,58 +137,58 @@ func (m *supply) sort() {
 		}
 		h, ok := shapes[text]
 		if !ok {
-			h = len(m.shapes)
+			h = len(sup.shapes)
 			shapes[text] = h
-			m.shapes = append(m.shapes, shape{request: d.own, whole: d.request})
+			sup.shapes = append(sup.shapes, shape{request: d.own, whole: d.request})
 		}
-		m.add(h, k, d)
+		sup.add(h, k, d)
 	}
-	m.avail = make([]bitset.Set, len(m.shapes))
-	for h := range m.shapes {
-		m.avail[h] = bitset.Of(len(m.kinds), m.shapes[h].kinds...)
+	sup.avail = make([]bitset.Set, len(sup.shapes))
+	for h := range sup.shapes {
+		sup.avail[h] = bitset.Of(len(sup.kinds), sup.shapes[h].kinds...)
 	}
-	m.twins = make([]bitset.Set, len(m.kinds))
+	sup.twins = make([]bitset.Set, len(sup.kinds))
 	bySpread := map[int]bitset.Set{}
-	for k := range m.kinds {
-		for _, g := range m.kinds[k].host.spreads {
+	for k := range sup.kinds {
+		for _, g := range sup.kinds[k].host.spreads {
 			if bySpread[g] == nil {
-				bySpread[g] = bitset.New(len(m.kinds))
+				bySpread[g] = bitset.New(len(sup.kinds))
 			}
 			bySpread[g].Add(k)
-			m.twins[k] = bySpread[g]
+			sup.twins[k] = bySpread[g]
 		}
 	}
-	m.clashes = make([]bitset.Set, len(m.kinds))
-	for a := range m.kinds {
-		if m.kinds[a].host.owns == nil && m.kinds[a].host.rejects == nil {
+	sup.clashes = make([]bitset.Set, len(sup.kinds))
+	for a := range sup.kinds {
+		if sup.kinds[a].host.owns == nil && sup.kinds[a].host.rejects == nil {
 			continue
 		}
-		m.clashes[a] = bitset.New(len(m.kinds))
-		for b := range m.kinds {
-			if clash(m.kinds[a].host, m.kinds[b].host) {
-				m.clashes[a].Add(b)
+		sup.clashes[a] = bitset.New(len(sup.kinds))
+		for b := range sup.kinds {
+			if clash(sup.kinds[a].host, sup.kinds[b].host) {
+				sup.clashes[a].Add(b)
 			}
 		}
 	}
 	byGroup := map[int]bitset.Set{}
-	m.near = make([]bitset.Set, len(m.kinds))
-	for k := range m.kinds {
-		if m.kinds[k].most = m.kinds[k].host.most(); m.kinds[k].most > 0 {
-			m.capped = append(m.capped, k)
+	sup.near = make([]bitset.Set, len(sup.kinds))
+	for k := range sup.kinds {
+		if sup.kinds[k].most = sup.kinds[k].host.most(); sup.kinds[k].most > 0 {
+			sup.capped = append(sup.capped, k)
 		}
-		for _, g := range m.kinds[k].host.touched {
+		for _, g := range sup.kinds[k].host.touched {
 			if byGroup[g] == nil {
-				byGroup[g] = bitset.New(len(m.kinds))
+				byGroup[g] = bitset.New(len(sup.kinds))
 			}
 			byGroup[g].Add(k)
 		}
 	}
-	for k := range m.kinds {
-		for i, g := range m.kinds[k].host.touched {
+	for k := range sup.kinds {
+		for i, g := range sup.kinds[k].host.touched {
 			if i == 0 {
-				m.near[k] = bitset.New(len(m.kinds))
+				sup.near[k] = bitset.New(len(sup.kinds))
 			}
-			m.near[k].Or(byGroup[g])
+			sup.near[k].Or(byGroup[g])
 		}
 	}
 }
@@ -204,29 +204,29 @@ func strictness(r *hostRules) int {
 }
 
 // add puts a demand into the lot of its shape and kind.
-func (m *supply) add(h, k int, d *demand) {
-	shape := &m.shapes[h]
+func (sup *supply) add(h, k int, d *demand) {
+	shape := &sup.shapes[h]
 	at, there := slices.BinarySearch(shape.kinds, k)
 	if !there {
 		shape.kinds = slices.Insert(shape.kinds, at, k)
-		shape.lots = slices.Insert(shape.lots, at, len(m.lots))
-		m.lots = append(m.lots, lot{shape: h, kind: k})
+		shape.lots = slices.Insert(shape.lots, at, len(sup.lots))
+		sup.lots = append(sup.lots, lot{shape: h, kind: k})
 	}
-	l := &m.lots[shape.lots[at]]
+	l := &sup.lots[shape.lots[at]]
 	l.demands = append(l.demands, d)
 	l.n += d.left
 }
 
 // lotOf is the lot of a shape and a kind that it has.
-func (m *supply) lotOf(h, k int) int {
-	at, _ := slices.BinarySearch(m.shapes[h].kinds, k)
-	return m.shapes[h].lots[at]
+func (sup *supply) lotOf(h, k int) int {
+	at, _ := slices.BinarySearch(sup.shapes[h].kinds, k)
+	return sup.shapes[h].lots[at]
 }
 
 // machines counts the machines that rules between pods ask for: the most pods of which no two, or no more than a few, may
 // share one. A pod that lets a machine have so many of its group takes up one part in so many of it, whatever the others
 // allow. It marks the kinds of the group that asks for the most.
-func (m *supply) machines(counts []int) int {
+func (sup *supply) machines(counts []int) int {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	each := func(r *hostRules, f func(parts map[int]float64, at, most int)) {
 		r.each(func(byMark bool, at, most int) {
@@ -237,35 +237,35 @@ func (m *supply) machines(counts []int) int {
 			}
 		})
 	}
-	for i, d := range m.demands {
+	for i, d := range sup.demands {
 		each(d.host, func(parts map[int]float64, at, most int) { parts[at] += float64(counts[i]) / float64(most) })
 	}
-	m.drivers = bitset.New(len(m.kinds))
+	sup.drivers = bitset.New(len(sup.kinds))
 	need := func(parts map[int]float64, at int) int { return int(math.Ceil(parts[at] - 1e-9)) }
 	n := 0
-	for _, d := range m.demands {
+	for _, d := range sup.demands {
 		each(d.host, func(parts map[int]float64, at, _ int) { n = max(n, need(parts, at)) })
 	}
-	for k := range m.kinds {
-		each(m.kinds[k].host, func(parts map[int]float64, at, _ int) {
-			m.kinds[k].driver = m.kinds[k].driver || 10*need(parts, at) >= 9*n && n > 1
+	for k := range sup.kinds {
+		each(sup.kinds[k].host, func(parts map[int]float64, at, _ int) {
+			sup.kinds[k].driver = sup.kinds[k].driver || 10*need(parts, at) >= 9*n && n > 1
 		})
-		if m.kinds[k].driver {
-			m.drivers.Add(k)
+		if sup.kinds[k].driver {
+			sup.drivers.Add(k)
 		}
 	}
 	return n
 }
 
 // offeringsOf lists the options of a pool that are worth starting with.
-func (s *solver) offeringsOf(m *supply, p int) []offering {
+func (s *solver) offeringsOf(sup *supply, p int) []offering {
 	sh := &s.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
 	var offerings []offering
-	kinds := bitset.New(len(m.kinds)) // of one option after the other: few are kept
+	kinds := bitset.New(len(sup.kinds)) // of one option after the other: few are kept
 	var users []byte
 	for _, o := range sh.byPrice {
-		users = s.usersOf(m, p, o, kinds, users[:0])
+		users = s.usersOf(sup, p, o, kinds, users[:0])
 		if len(users) == 0 || !s.affordable(p, o) {
 			continue
 		}
@@ -281,12 +281,12 @@ func (s *solver) offeringsOf(m *supply, p int) []offering {
 
 // usersOf writes into kinds those of which one pod fits the option, and into the empty text the same of kinds and shapes, so
 // that equal sets share it; the text stays empty if nothing that the option may be bought for fits.
-func (s *solver) usersOf(m *supply, p, o int, kinds bitset.Set, text []byte) []byte {
+func (s *solver) usersOf(sup *supply, p, o int, kinds bitset.Set, text []byte) []byte {
 	pool := &s.pools[p]
 	option := &pool.Options[o]
 	clear(kinds)
-	for k := range m.kinds {
-		if admits(m.kinds[k].ways.Pools[p], o) {
+	for k := range sup.kinds {
+		if admits(sup.kinds[k].ways.Pools[p], o) {
 			kinds.Add(k)
 		}
 	}
@@ -295,11 +295,11 @@ func (s *solver) usersOf(m *supply, p, o int, kinds bitset.Set, text []byte) []b
 	}
 	text = kinds.AppendText(text)
 	some, bits := false, byte(0)
-	for h := range m.shapes {
+	for h := range sup.shapes {
 		if h%8 == 0 && h > 0 {
 			text, bits = append(text, bits), 0
 		}
-		if m.shapes[h].whole.Fits(option.Allocatable) {
+		if sup.shapes[h].whole.Fits(option.Allocatable) {
 			some = true
 			bits |= 1 << (h % 8)
 		}
@@ -311,18 +311,18 @@ func (s *solver) usersOf(m *supply, p, o int, kinds bitset.Set, text []byte) []b
 }
 
 // special finds the lots for which only large options, or only options with devices, will do.
-func (m *supply) special(s *solver) {
-	for i := range m.lots {
-		l := &m.lots[i]
+func (sup *supply) special(s *solver) {
+	for i := range sup.lots {
+		l := &sup.lots[i]
 		l.needsLarge, l.needsDevices = true, true
-		for j := range m.offerings {
-			g := &m.offerings[j]
+		for j := range sup.offerings {
+			g := &sup.offerings[j]
 			p := &s.pools[g.pool]
 			o := &p.Options[g.option]
 			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (p.devices[g.option] || !l.needsDevices) {
 				continue
 			}
-			if m.shapes[l.shape].whole.Fits(o.Allocatable) {
+			if sup.shapes[l.shape].whole.Fits(o.Allocatable) {
 				l.needsLarge = l.needsLarge && o.Large
 				l.needsDevices = l.needsDevices && p.devices[g.option]
 			}
@@ -364,41 +364,41 @@ func (s *solver) dominated(p *supplyPool, o int, kept []int) bool {
 }
 
 // price finds what resources are worth, and what follows from it.
-func (m *supply) price(s *solver) {
-	counts := make([]int, len(m.demands))
-	for i, it := range m.demands {
+func (sup *supply) price(s *solver) {
+	counts := make([]int, len(sup.demands))
+	for i, it := range sup.demands {
 		counts[i] = it.left
 	}
-	m.before = counts
-	m.bound = s.boundFor(m, counts)
-	m.u, m.perAdd = m.bound.Shared()
-	m.low = m.bound.Low()
+	sup.before = counts
+	sup.bound = s.boundFor(sup, counts)
+	sup.u, sup.perAdd = sup.bound.Shared()
+	sup.low = sup.bound.Low()
 	if s.worth == nil {
-		s.worth = m.u
+		s.worth = sup.u
 	}
-	m.perNode = nodeShare * s.unitPrice(m)
-	demand := make(capacity.Vector, len(m.u))
-	for _, it := range m.demands {
+	sup.perNode = nodeShare * s.unitPrice(sup)
+	demand := make(capacity.Vector, len(sup.u))
+	for _, it := range sup.demands {
 		demand.Add(it.own, int64(it.left))
 	}
 	least := math.Inf(1)
-	for _, g := range m.offerings {
+	for _, g := range sup.offerings {
 		least = min(least, g.price)
 	}
 	for d := range demand {
 		if demand[d] > 0 {
-			m.dims = append(m.dims, d)
+			sup.dims = append(sup.dims, d)
 		}
 	}
-	values := m.bound.Values()
-	for h := range m.shapes {
-		r := m.shapes[h].request
-		m.shapes[h].value = max(values[r.Text()]+float64(1e-4*least*share(r, demand)), 1e-12)
+	values := sup.bound.Values()
+	for h := range sup.shapes {
+		r := sup.shapes[h].request
+		sup.shapes[h].value = max(values[r.Text()]+float64(1e-4*least*share(r, demand)), 1e-12)
 	}
-	for i := range m.offerings {
-		m.offerings[i].measure(s, m)
+	for i := range sup.offerings {
+		sup.offerings[i].measure(s, sup)
 	}
-	slices.SortStableFunc(m.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
+	slices.SortStableFunc(sup.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
 // nodeShare is the part of the price of one core that every machine costs beside its own price while planning. It
@@ -408,17 +408,17 @@ const nodeShare = 0.05
 
 // unitPrice is the price of one unit of the problem's main resource (one core): its dual, or where that is 0 the least
 // that any option asks for it.
-func (s *solver) unitPrice(m *supply) float64 {
+func (s *solver) unitPrice(sup *supply) float64 {
 	unit := s.p.Unit
 	if len(unit) == 0 {
 		return 0
 	}
-	if p := bound.WorthOf(unit, m.u); p > 0 {
+	if p := bound.WorthOf(unit, sup.u); p > 0 {
 		return p
 	}
 	least := math.Inf(1)
-	for i := range m.offerings {
-		g := &m.offerings[i]
+	for i := range sup.offerings {
+		g := &sup.offerings[i]
 		if n := unit.Times(s.pools[g.pool].Options[g.option].Allocatable, math.MaxInt32); n > 0 {
 			least = min(least, g.price/float64(n))
 		}
@@ -441,36 +441,36 @@ func share(r, demand capacity.Vector) float64 {
 }
 
 // measure prepares the comparison of shapes on this option.
-func (g *offering) measure(s *solver, m *supply) {
+func (g *offering) measure(s *solver, sup *supply) {
 	option := &s.pools[g.pool].Options[g.option]
 	a := option.Allocatable
 	full := 0.0
-	for _, d := range m.dims {
-		full += float64(float64(max(0, min(a[d], capacity.Most/1024))) * m.u[d])
+	for _, d := range sup.dims {
+		full += float64(float64(max(0, min(a[d], capacity.Most/1024))) * sup.u[d])
 	}
-	if g.price+m.perNode > 0 {
-		g.promise = (full + m.perAdd) / (g.price + m.perNode)
+	if g.price+sup.perNode > 0 {
+		g.promise = (full + sup.perAdd) / (g.price + sup.perNode)
 	} else {
 		g.promise = math.Inf(1)
 	}
-	g.weight = make([]float64, len(m.dims))
-	for i, d := range m.dims {
+	g.weight = make([]float64, len(sup.dims))
+	for i, d := range sup.dims {
 		if a[d] <= 0 {
 			continue
 		}
 		g.weight[i] = 0.05
 		if full > 0 {
-			g.weight[i] += float64(a[d]) * m.u[d] / full
+			g.weight[i] += float64(a[d]) * sup.u[d] / full
 		}
 	}
-	for h := range m.shapes {
-		r := m.shapes[h].request
-		if !m.shapes[h].whole.Fits(a) {
+	for h := range sup.shapes {
+		r := sup.shapes[h].request
+		if !sup.shapes[h].whole.Fits(a) {
 			continue
 		}
 		gs := offeringFit{shape: h}
 		square := 0.0
-		for i, d := range m.dims {
+		for i, d := range sup.dims {
 			share := 0.0
 			if r[d] > 0 && a[d] > 0 {
 				share = g.weight[i] * float64(r[d]) / float64(a[d])
@@ -480,7 +480,7 @@ func (g *offering) measure(s *solver, m *supply) {
 		}
 		length := max(math.Sqrt(square), 1e-12)
 		for e, exponent := range exponents {
-			gs.score[e] = power(m.shapes[h].value, exponent) / length
+			gs.score[e] = power(sup.shapes[h].value, exponent) / length
 		}
 		g.shapes = append(g.shapes, gs)
 	}

@@ -69,11 +69,11 @@ func solveWithin(p *Problem, s *engine.Snapshot, opt engine.Options, pods *inven
 }
 
 // rules is how many rules the levels of the constraints have: those that may not be given up are in each of them.
-func rules(w *constraints.PodConstraints) int {
-	hard := len(w.Spreads) + len(w.Affinity) + len(w.Anti) + len(w.Ports) + len(w.Volumes.Disks) + len(w.Volumes.Once) + len(w.Volumes.Singles) + len(w.Volumes.Takes) + len(w.Terms)
-	spreads, soft := len(w.Spreads), 0
-	for i := range w.Soft {
-		switch s := &w.Soft[i]; {
+func rules(c *constraints.PodConstraints) int {
+	hard := len(c.Spreads) + len(c.Affinity) + len(c.Anti) + len(c.Ports) + len(c.Volumes.Disks) + len(c.Volumes.Once) + len(c.Volumes.Singles) + len(c.Volumes.Takes) + len(c.Terms)
+	spreads, soft := len(c.Spreads), 0
+	for i := range c.Soft {
+		switch s := &c.Soft[i]; {
 		case s.Spread != nil:
 			spreads++
 			soft++
@@ -81,7 +81,7 @@ func rules(w *constraints.PodConstraints) int {
 			soft++
 		}
 	}
-	return len(w.Soft) + len(stops(len(w.Soft)))*(hard+soft/2) + spreadRules*max(0, spreads-usualSpreads)
+	return len(c.Soft) + len(stops(len(c.Soft)))*(hard+soft/2) + spreadRules*max(0, spreads-usualSpreads)
 }
 
 // asker is the waiting pods of one namespace that have the same constraints.

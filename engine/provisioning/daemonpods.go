@@ -77,11 +77,11 @@ func (p *Problem) leads(m *inventory.Machine, d *constraints.DaemonSet) bool {
 
 // isKeptOff reports whether pods that run on the machine, and stay, keep the DaemonSet's pod off it.
 func (p *Problem) isKeptOff(m *inventory.Machine, d *constraints.DaemonSet) bool {
-	c := p.InterPod
+	i := p.InterPod
 	if d.Apart != nil {
 		for _, t := range d.Apart.Required {
 			for _, k := range m.Pods.Kinds {
-				if k.N > k.Ending && slices.Contains(k.Kind.Match(c.ID, c.Index), c.Selector[t.Selector]) {
+				if k.N > k.Ending && slices.Contains(k.Kind.Match(i.ID, i.Index), i.Selector[t.Selector]) {
 					return true
 				}
 			}
@@ -89,6 +89,6 @@ func (p *Problem) isKeptOff(m *inventory.Machine, d *constraints.DaemonSet) bool
 	}
 	return slices.ContainsFunc(m.Pods.Particular, func(info *inventory.PodInfo) bool {
 		a := p.Constraints.AntiAffinityOf(info)
-		return a != nil && !info.Ending && slices.ContainsFunc(a.Required, func(t kube.AffinityTerm) bool { return d.IsSelected(c, t) })
+		return a != nil && !info.Ending && slices.ContainsFunc(a.Required, func(t kube.AffinityTerm) bool { return d.IsSelected(i, t) })
 	})
 }

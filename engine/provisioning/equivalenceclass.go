@@ -42,12 +42,12 @@ func (p *Problem) mayLeave(m *inventory.Machine, l inventory.EquivalenceClass) [
 
 // planClass adds the pods to those that are planned for, or to those that nothing can be planned for.
 func (p *Problem) planClass(out []pendingClass, m *inventory.Machine, f *inventory.PodInfo, pods []*corev1.Pod) []pendingClass {
-	w := p.Constraints.OfInfo(f)
-	if w.Objection.OK() {
-		return append(out, pendingClass{Pods: pods, info: f, constraints: w, From: m})
+	c := p.Constraints.OfInfo(f)
+	if c.Objection.OK() {
+		return append(out, pendingClass{Pods: pods, info: f, constraints: c, From: m})
 	}
 	for _, pod := range pods {
-		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})
+		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{c.Objection}})
 	}
 	return out
 }

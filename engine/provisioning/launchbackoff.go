@@ -28,12 +28,12 @@ func (p *Problem) judge() *launchbackoff.Judge {
 }
 
 // optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
-func optionsOf(b *constraints.ShapeBackoff, m *offering.Pool, now time.Time, retry bool) bitset.Set {
+func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, retry bool) bitset.Set {
 	if b == nil {
 		return nil
 	}
-	f := b.ByPool[m.NodePool.Name]
-	most, limited := b.Most[m.NodePool.Name]
+	f := b.ByPool[p.NodePool.Name]
+	most, limited := b.Most[p.NodePool.Name]
 	if f != nil && retry && !now.Before(f.Until()) {
 		f = nil
 	}
@@ -41,11 +41,11 @@ func optionsOf(b *constraints.ShapeBackoff, m *offering.Pool, now time.Time, ret
 		return nil
 	}
 	if f != nil && now.Before(f.Closed()) {
-		return bitset.Full(len(m.Options))
+		return bitset.Full(len(p.Options))
 	}
-	out := bitset.New(len(m.Options))
-	for i := range m.Options {
-		if f != nil && slices.Contains(f.InstanceTypes, m.Options[i].Kind.Name) || limited && m.Options[i].Commitment == "" && m.Options[i].Offering.Price > most {
+	out := bitset.New(len(p.Options))
+	for i := range p.Options {
+		if f != nil && slices.Contains(f.InstanceTypes, p.Options[i].Kind.Name) || limited && p.Options[i].Commitment == "" && p.Options[i].Offering.Price > most {
 			out.Add(i)
 		}
 	}

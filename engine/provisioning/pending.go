@@ -217,9 +217,9 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 	}
 	for i, pod := range pods {
 		info := p.Pods.Cache.InfoOf(pod)
-		w := p.Constraints.OfInfo(info)
-		if !w.Objection.OK() {
-			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{w.Objection}})
+		c := p.Constraints.OfInfo(info)
+		if !c.Objection.OK() {
+			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{c.Objection}})
 			continue
 		}
 		to := proposed[pod]
@@ -227,7 +227,7 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
 			continue
 		}
-		out = append(out, pendingClass{pods[i : i+1 : i+1], info, w, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
+		out = append(out, pendingClass{pods[i : i+1 : i+1], info, c, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
 	}
 	if p.trial.counts() {
 		out = append(out, p.pendingOfTrial()...)

@@ -93,11 +93,11 @@ func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float
 }
 
 // timesUsual names the machine and how many times the usual price it costs.
-func timesUsual(m *offering.Pool, x *packing.Machine, usual float64) string {
-	if m.Options[x.Chosen].Offering.PriceUnknown {
-		return fmt.Sprintf("%s, whose price nobody knows", m.Options[x.Chosen].ID())
+func timesUsual(p *offering.Pool, x *packing.Machine, usual float64) string {
+	if p.Options[x.Chosen].Offering.PriceUnknown {
+		return fmt.Sprintf("%s, whose price nobody knows", p.Options[x.Chosen].ID())
 	}
-	return fmt.Sprintf("%s, which costs %.3g times as much", m.Options[x.Chosen].ID(), m.Options[x.Chosen].Offering.Price/usual)
+	return fmt.Sprintf("%s, which costs %.3g times as much", p.Options[x.Chosen].ID(), p.Options[x.Chosen].Offering.Price/usual)
 }
 
 // waitingSince is when the first of the machine's pods was made; zero if any of them runs somewhere.

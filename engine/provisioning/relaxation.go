@@ -19,8 +19,8 @@ import (
 // relaxationsOf turns the constraints of pods that the matched selectors are about into what is tried for them, the most first: every
 // preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
 // single machines are asked for all together, or not at all.
-func (p *Problem) relaxationsOf(w *constraints.PodConstraints, matched []int) []packing.Level {
-	b := &relaxation{p: p, w: w, matched: matched, concern: p.InterPod.Concerns(matched)}
+func (p *Problem) relaxationsOf(c *constraints.PodConstraints, matched []int) []packing.Level {
+	b := &relaxation{p: p, w: c, matched: matched, concern: p.InterPod.Concerns(matched)}
 	all := b.softWishes()
 	if len(all) >= mostLevels { // what no machine has is given up at once
 		all = slices.DeleteFunc(all, func(s constraints.Preference) bool {
@@ -53,9 +53,9 @@ func (p *Problem) relaxationsOf(w *constraints.PodConstraints, matched []int) []
 		levels = append(levels, level)
 	}
 	levels = append(levels, b.anywhere(levels[len(levels)-1])...)
-	if w.Backoff != nil && w.Backoff.Retry { // better the same machine once more than none
+	if c.Backoff != nil && c.Backoff.Retry { // better the same machine once more than none
 		last := levels[len(levels)-1]
-		last.Ways = p.where(&w.NodeConstraints, w.Ports, w.Backoff, true).ways
+		last.Ways = p.where(&c.NodeConstraints, c.Ports, c.Backoff, true).ways
 		levels = append(levels, last)
 	}
 	return levels
@@ -78,7 +78,7 @@ func stops(n int) []int {
 // one zone or another has no place where preferences could count its pods, so these give way. There is none where that changes
 // nothing.
 func (b *relaxation) anywhere(last packing.Level) []packing.Level {
-	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(m *offering.Pool) bool { return len(m.Model.Variety) > 0 }) {
+	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(pool *offering.Pool) bool { return len(pool.Model.Variety) > 0 }) {
 		return nil
 	}
 	c := b.p.InterPod

@@ -84,11 +84,11 @@ func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 }
 
 // mayTake reports whether a node has room for such a pod and keeps it off by no taint: what else the pod asks for is left aside.
-func (n *freeNodes) mayTake(w *constraints.PodConstraints, need kube.Usage) bool {
-	key := freeKey{w, need}
+func (n *freeNodes) mayTake(c *constraints.PodConstraints, need kube.Usage) bool {
+	key := freeKey{c, need}
 	may, known := n.known[key]
 	for i := 0; !known && !may && need.Within(n.left) && i < len(n.machines); i++ {
-		may = need.Within(n.free[i]) && kube.Untolerated(w.Tolerations, n.machines[i].Node.Spec.Taints) == nil
+		may = need.Within(n.free[i]) && kube.Untolerated(c.Tolerations, n.machines[i].Node.Spec.Taints) == nil
 	}
 	n.known[key] = may
 	return may

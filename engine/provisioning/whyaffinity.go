@@ -17,7 +17,7 @@ import (
 
 // between says which rules between pods keep one more pod of the class off every new machine of the options, which are of one pool;
 // nothing if there is none.
-func (p *Problem) between(pool, class int, options bitset.Set, w *topology.World) []engine.Reason {
+func (p *Problem) between(pool, class int, options bitset.Set, world *topology.World) []engine.Reason {
 	c := p.Classes[class]
 	rules := c.last().Rules
 	if rules == nil {
@@ -37,15 +37,15 @@ func (p *Problem) between(pool, class int, options bitset.Set, w *topology.World
 			kept = r
 			continue
 		}
-		if _, ok := w.Allows(rules, place); ok {
-			kept = p.affinityMissing(c, rules, w)
+		if _, ok := world.Allows(rules, place); ok {
+			kept = p.affinityMissing(c, rules, world)
 			places = nil
 			break
 		}
 		places = append(places, place)
 	}
 	if len(places) > 0 {
-		return p.broke(c, rules, places, w)
+		return p.broke(c, rules, places, world)
 	}
 	if kept.OK() {
 		return nil
@@ -84,7 +84,7 @@ func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Re
 }
 
 // broke names the rules that no place meets; if each is met somewhere, all that are broken anywhere, which is too much together.
-func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, w *topology.World) []engine.Reason {
+func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, world *topology.World) []engine.Reason {
 	var everywhere, somewhere []engine.Reason
 	try := func(only topology.Rules, explain func() engine.Reason) {
 		if len(everywhere) == mostObstacles {
@@ -92,7 +92,7 @@ func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place,
 		}
 		broken := 0
 		for _, place := range places {
-			if _, ok := w.Allows(&only, place); !ok {
+			if _, ok := world.Allows(&only, place); !ok {
 				broken++
 			}
 		}
@@ -104,15 +104,15 @@ func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place,
 		}
 	}
 	for _, s := range r.Spread {
-		try(topology.Rules{Spread: []topology.Spread{s}}, func() engine.Reason { return p.spreadReason(c, s, w) })
+		try(topology.Rules{Spread: []topology.Spread{s}}, func() engine.Reason { return p.spreadReason(c, s, world) })
 	}
 	for _, a := range r.Affinity {
-		try(topology.Rules{Affinity: []topology.Affinity{a}}, func() engine.Reason { return p.affinityReason(c, a, w) })
+		try(topology.Rules{Affinity: []topology.Affinity{a}}, func() engine.Reason { return p.affinityReason(c, a, world) })
 	}
 	for _, m := range r.Rejects {
 		try(topology.Rules{Rejects: []int{m}}, func() engine.Reason { return p.rejectReason(m) })
 	}
-	if missing := p.affinityMissing(c, r, w); !missing.OK() && !slices.Contains(everywhere, missing) {
+	if missing := p.affinityMissing(c, r, world); !missing.OK() && !slices.Contains(everywhere, missing) {
 		everywhere = append(everywhere, missing)
 	}
 	if len(everywhere) > 0 {
@@ -127,7 +127,7 @@ func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place,
 }
 
 // spreadReason shows the counts, domain by domain.
-func (p *Problem) spreadReason(c *podClass, s topology.Spread, w *topology.World) engine.Reason {
+func (p *Problem) spreadReason(c *podClass, s topology.Spread, world *topology.World) engine.Reason {
 	g := &p.InterPod.Groups[s.Group]
 	r := engine.Reason{Code: engine.SpreadNotMet, Key: g.Key, Need: fmt.Sprintf("at most %d apart", s.MaxSkew)}
 	if s.MinDomains > 0 {
@@ -135,7 +135,7 @@ func (p *Problem) spreadReason(c *podClass, s topology.Spread, w *topology.World
 	}
 	key := p.InterPod.Layout.Groups[s.Group].Key
 	var counts []string
-	for d, n := range w.Count(s.Group) {
+	for d, n := range world.Count(s.Group) {
 		if n >= 0 {
 			counts = append(counts, fmt.Sprintf("%s has %d", p.InterPod.Domains[key].Name(d), n))
 		}
@@ -148,13 +148,13 @@ func (p *Problem) spreadReason(c *podClass, s topology.Spread, w *topology.World
 }
 
 // affinityReason says where the company is that the pod needs, or that it waits for pods that wait for it.
-func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.World) engine.Reason {
+func (p *Problem) affinityReason(c *podClass, a topology.Affinity, world *topology.World) engine.Reason {
 	set := &p.InterPod.Sets[a.Set]
 	if c.Devices.Shared != "" && a.Set == p.InterPod.SetOfDevices(c.PodConstraints) {
 		return engine.Reason{Code: engine.ClaimNotReady, Key: c.Devices.Shared, Have: "it will be allocated on the node of another pod, which has no room"}
 	}
 	if set.Claim != nil {
-		return p.claimReason(a, w)
+		return p.claimReason(a, world)
 	}
 	var keys, who []string
 	for _, t := range set.Terms {
@@ -169,7 +169,7 @@ func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.W
 			return r
 		}
 	}
-	if w.Total(a.Set) == 0 {
+	if world.Total(a.Set) == 0 {
 		if cycle := p.cycle(c, a.Set); cycle != "" {
 			return engine.Reason{Code: engine.AffinityCycle, Need: cycle}
 		}
@@ -181,7 +181,7 @@ func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.W
 		if k == topology.Host {
 			continue
 		}
-		for _, d := range w.Domains(a.Set, i) {
+		for _, d := range world.Domains(a.Set, i) {
 			where = append(where, p.InterPod.Domains[k].Name(d))
 		}
 	}
@@ -193,13 +193,13 @@ func (p *Problem) affinityReason(c *podClass, a topology.Affinity, w *topology.W
 }
 
 // claimReason says where the volume will be that the pod shares with others.
-func (p *Problem) claimReason(a topology.Affinity, w *topology.World) engine.Reason {
+func (p *Problem) claimReason(a topology.Affinity, world *topology.World) engine.Reason {
 	var where []string
 	for i, k := range p.InterPod.Layout.Sets[a.Set].Keys {
 		if k == topology.Host {
 			continue
 		}
-		for _, d := range w.Domains(a.Set, i) {
+		for _, d := range world.Domains(a.Set, i) {
 			where = append(where, p.InterPod.Domains[k].Name(d))
 		}
 	}
@@ -211,16 +211,16 @@ func (p *Problem) claimReason(a topology.Affinity, w *topology.World) engine.Rea
 }
 
 // affinityMissing is for pods whose companions have to be on the same machine, and run on machines that have no room, if at all.
-func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, w *topology.World) engine.Reason {
+func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, world *topology.World) engine.Reason {
 	for _, a := range r.Affinity {
-		first := w.Total(a.Set) == 0 && p.InterPod.InSet(a.Set, c.matched)
+		first := world.Total(a.Set) == 0 && p.InterPod.InSet(a.Set, c.matched)
 		if p.InterPod.Layout.Sets[a.Set].WithHost() && !first {
-			if w.Total(a.Set) == 0 {
-				return p.affinityReason(c, a, w)
+			if world.Total(a.Set) == 0 {
+				return p.affinityReason(c, a, world)
 			}
 			set := &p.InterPod.Sets[a.Set]
 			if c.Devices.Shared != "" && a.Set == p.InterPod.SetOfDevices(c.PodConstraints) {
-				return p.affinityReason(c, a, w)
+				return p.affinityReason(c, a, world)
 			}
 			if set.Claim != nil {
 				return engine.Reason{Code: engine.VolumeNotReady, Key: set.Claim.ID.String(), Have: "its volume will be made on the node of another pod, which has no room"}

@@ -69,7 +69,7 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 
 // obstacles lists what keeps a pod of the class off new machines of pool i: each rule that leaves nothing by itself, with the nearest
 // miss, so that whoever lifts one does not meet the next afterwards; if there is none, what cannot be met together.
-func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology.World) (out []engine.Reason) {
+func (p *Problem) obstacles(i, class int, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
 	for i := range pool.Taints {
 		if t := kube.Untolerated(c.Tolerations, pool.Taints[i:i+1]); t != nil {
@@ -93,9 +93,9 @@ func (p *Problem) obstacles(i, class int, left []int64, spare []int, w *topology
 	}
 	lacking, fitting := p.roomRefusals(pool, c, able)
 	out = append(out, lacking...)
-	between, supply := p.between(i, class, fitting, w), p.supplyRefusals(pool, fitting, left, spare)
+	between, supply := p.between(i, class, fitting, world), p.supplyRefusals(pool, fitting, left, spare)
 	if len(out)+len(between)+len(supply) == 0 {
-		supply = p.inDomains(i, class, fitting, left, spare, w)
+		supply = p.inDomains(i, class, fitting, left, spare, world)
 	}
 	if len(supply) > 0 && supply[0].Code == engine.MinValuesNotMet {
 		between, supply = supply, between
@@ -242,10 +242,10 @@ func (p *Problem) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set
 }
 
 // withRoom are those of the options that have enough for the request.
-func withRoom(m *offering.Pool, request capacity.Vector, options bitset.Set) bitset.Set {
-	out := bitset.New(len(m.Options))
+func withRoom(p *offering.Pool, request capacity.Vector, options bitset.Set) bitset.Set {
+	out := bitset.New(len(p.Options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		if request.Fits(m.Model.Options[o].Allocatable) {
+		if request.Fits(p.Model.Options[o].Allocatable) {
 			out.Add(o)
 		}
 	}

@@ -15,13 +15,13 @@ import (
 // inDomains says why none of the options, which are of pool i and would hold a pod of the class, can be had where the rules between
 // pods leave it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. It is
 // nothing if neither is so.
-func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spare []int, w *topology.World) (out []engine.Reason) {
+func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
 	rules := p.Classes[class].last().Rules
 	if rules == nil {
 		return nil
 	}
 	keys := rules.Interest(&p.InterPod.Layout)
-	for _, options := range p.domains(i, class, options, keys, w) {
+	for _, options := range p.domains(i, class, options, keys, world) {
 		refusals := p.supplyRefusals(p.Pools[i], options, left, spare)
 		if len(refusals) == 0 {
 			return nil
@@ -37,7 +37,7 @@ func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spar
 }
 
 // domains are the options of pool i by where the rules between pods allow them a pod of the class, sold out or not.
-func (p *Problem) domains(i, class int, options bitset.Set, keys []int, w *topology.World) []bitset.Set {
+func (p *Problem) domains(i, class int, options bitset.Set, keys []int, world *topology.World) []bitset.Set {
 	rules := p.Classes[class].last().Rules
 	at := map[string]bitset.Set{}
 	spot := map[int]string{} // of each place, empty for those that are not allowed
@@ -46,7 +46,7 @@ func (p *Problem) domains(i, class int, options bitset.Set, keys []int, w *topol
 		text, known := spot[number]
 		if !known {
 			place := p.InterPod.List[number]
-			if _, ok := w.Allows(rules, place); ok {
+			if _, ok := world.Allows(rules, place); ok {
 				text = "at"
 				for _, k := range keys {
 					text += fmt.Sprint(" ", place[k])
@@ -70,18 +70,18 @@ func (p *Problem) domains(i, class int, options bitset.Set, keys []int, w *topol
 }
 
 // together names what cannot be met all at once, though each part of it can.
-func together(m *offering.Pool, r *topology.Rules) engine.Reason {
+func together(p *offering.Pool, r *topology.Rules) engine.Reason {
 	parts := []string{"what the other pods of this plan take"}
 	if r != nil {
 		parts = append(parts, betweenText(r))
 	}
-	if len(m.Model.Variety) > 0 {
+	if len(p.Model.Variety) > 0 {
 		parts = append(parts, "minValues")
 	}
-	if len(m.NodePool.Spec.Limits) > 0 {
+	if len(p.NodePool.Spec.Limits) > 0 {
 		parts = append(parts, "the pool's limits")
 	}
-	parts = append(parts, suppliesOf(m)...)
+	parts = append(parts, suppliesOf(p)...)
 	return engine.Reason{Code: engine.ConstraintsConflict, Have: strings.Join(parts, ", ")}
 }
 
@@ -90,10 +90,10 @@ const mostSupplies = 3
 
 // suppliesOf are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
 // raise one should know which.
-func suppliesOf(m *offering.Pool) (out []string) {
+func suppliesOf(p *offering.Pool) (out []string) {
 	named := map[string][]string{} // by what they are
-	for i := range m.Options {
-		if o := m.Options[i].Offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
+	for i := range p.Options {
+		if o := p.Options[i].Offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
 			named[o.Bound] = append(named[o.Bound], o.Reservation)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 )
 
 // volumeTaken names the claim of the class whose volume the plan has given to another claim.
-func (p *Problem) volumeTaken(c *podClass, w *topology.World) engine.Reason {
+func (p *Problem) volumeTaken(c *podClass, world *topology.World) engine.Reason {
 	for _, s := range c.Volumes.Singles {
 		_, others := p.InterPod.SingleMarks(s)
 		for _, place := range p.InterPod.List {
-			if _, ok := w.Allows(&topology.Rules{Rejects: others}, place); !ok {
+			if _, ok := world.Allows(&topology.Rules{Rejects: others}, place); !ok {
 				return engine.Reason{Code: engine.VolumeNotReady, Key: s.Claim.String(), Have: volume.NoVolumeFree(volume.VolumeClass(p.Constraints.Volumes.Persistent[s.Volume]))}
 			}
 		}
@@ -20,13 +20,13 @@ func (p *Problem) volumeTaken(c *podClass, w *topology.World) engine.Reason {
 }
 
 // noVolumeLeft reports the class of which the plan has given away the last volumes that the pods could use.
-func (p *Problem) noVolumeLeft(c *podClass, w *topology.World) engine.Reason {
+func (p *Problem) noVolumeLeft(c *podClass, world *topology.World) engine.Reason {
 	if len(c.Volumes.Takes) == 0 {
 		return engine.Reason{}
 	}
 	rules := &topology.Rules{Takes: p.InterPod.Takes(c.Volumes.Takes)}
 	for _, place := range p.InterPod.List {
-		if _, ok := w.Allows(rules, place); ok {
+		if _, ok := world.Allows(rules, place); ok {
 			return engine.Reason{}
 		}
 	}

@@ -31,11 +31,11 @@ func StartedFor(s *engine.Snapshot) map[types.UID]string {
 
 // After is the snapshot once everything has landed that can: planned machines are nodes with claims, so that they count
 // against limits, and of the pods without a node only the stranded ones are left.
-func (w *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot {
-	s := *w.replay.Snapshot
+func (state *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot {
+	s := *state.replay.Snapshot
 	s.Nodes, s.NodeClaims, s.CSINodes, s.Pods = nil, nil, nil, nil
-	names := make([]string, len(w.nodes))
-	for i, n := range w.nodes {
+	names := make([]string, len(state.nodes))
+	for i, n := range state.nodes {
 		node, claim, csi := *n.node, n.claim, n.csi
 		if n.launch != nil {
 			claim = predictedClaim(&s, n, fmt.Sprintf("landing-%d-%d", turn, i))
@@ -56,22 +56,22 @@ func (w *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot {
 		s.Nodes = append(s.Nodes, &node)
 	}
 	landed := map[engine.PodID]string{}
-	for i, p := range w.placements {
-		landed[p.Pod] = names[w.landedOn[i]]
+	for i, p := range state.placements {
+		landed[p.Pod] = names[state.landedOn[i]]
 	}
-	s.Pods = w.podsAfter(stranded, landed)
+	s.Pods = state.podsAfter(stranded, landed)
 	return &s
 }
 
 // podsAfter are the pods that run, with those that have landed, and the stranded ones.
-func (w *replayState) podsAfter(stranded []*podInfo, landed map[engine.PodID]string) []*corev1.Pod {
+func (state *replayState) podsAfter(stranded []*podInfo, landed map[engine.PodID]string) []*corev1.Pod {
 	var out []*corev1.Pod
-	for _, pod := range w.replay.Snapshot.Pods {
-		if _, ok := w.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !w.lands(w.cache.InfoOf(pod)) {
+	for _, pod := range state.replay.Snapshot.Pods {
+		if _, ok := state.byNodeName[pod.Spec.NodeName]; ok && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !state.lands(state.cache.InfoOf(pod)) {
 			out = append(out, pod)
 		}
 	}
-	for _, p := range w.queue {
+	for _, p := range state.queue {
 		name, ok := landed[kube.PodID(p.pod)]
 		if !ok {
 			continue

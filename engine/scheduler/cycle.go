@@ -13,22 +13,22 @@ import (
 const mostRounds = 30
 
 // run binds the pods one after another. Those that no node takes are tried again as long as something has changed since.
-func (w *replayState) run() (stranded []*podInfo) {
-	queue := w.queue
+func (state *replayState) run() (stranded []*podInfo) {
+	queue := state.queue
 	for round := 0; len(queue) > 0; round++ {
 		var left []*podInfo
 		for i, p := range queue {
 			if round == 0 && (i == 0 || queue[i-1].priority() != p.priority()) {
-				w.promiseLevel(queue[i:])
+				state.promiseLevel(queue[i:])
 			}
-			n := w.choose(p, i)
+			n := state.choose(p, i)
 			if n < 0 {
 				left = append(left, p)
 				continue
 			}
-			w.bind(p, n)
-			w.nodes[n].used = true
-			w.placements, w.landedOn = append(w.placements, w.placement(p, n)), append(w.landedOn, n)
+			state.bind(p, n)
+			state.nodes[n].used = true
+			state.placements, state.landedOn = append(state.placements, state.placement(p, n)), append(state.landedOn, n)
 		}
 		if len(left) == len(queue) || round == mostRounds {
 			return left
@@ -38,8 +38,8 @@ func (w *replayState) run() (stranded []*podInfo) {
 	return nil
 }
 
-func (w *replayState) placement(p *podInfo, n int) engine.Placement {
-	node := w.nodes[n]
+func (state *replayState) placement(p *podInfo, n int) engine.Placement {
+	node := state.nodes[n]
 	out := engine.Placement{Pod: kube.PodID(p.pod), Node: node.name}
 	if node.claim != nil {
 		out.Claim = node.claim.Name
@@ -50,122 +50,122 @@ func (w *replayState) placement(p *podInfo, n int) engine.Placement {
 // promiseLevel keeps room for the nominated pods of the level of priority that the queue begins with: no pod of that
 // level or a lower one may take it. Every pod's nomination ends with its first attempt: it is bound, or kube-scheduler
 // drops the nomination.
-func (w *replayState) promiseLevel(queue []*podInfo) {
+func (state *replayState) promiseLevel(queue []*podInfo) {
 	for _, p := range queue {
 		if p.priority() != queue[0].priority() {
 			return
 		}
 		if p.nomination >= 0 {
-			w.promise(p, 1)
+			state.promise(p, 1)
 		}
 	}
 }
 
-func (w *replayState) promise(p *podInfo, by int32) {
-	n := w.nodes[p.nomination]
-	w.room.take(p.nomination, p.requests, int64(by))
+func (state *replayState) promise(p *podInfo, by int32) {
+	n := state.nodes[p.nomination]
+	state.room.take(p.nomination, p.requests, int64(by))
 	n.ports.Add(p.ports, int(by))
-	for _, t := range w.countedBy(p) {
+	for _, t := range state.countedBy(p) {
 		t.promise(p.nomination, by)
 	}
 }
 
 // choose finds the node for a pod, -1 if there is none. turn stands for the dice that kube-scheduler would throw.
-func (w *replayState) choose(p *podInfo, turn int) int {
+func (state *replayState) choose(p *podInfo, turn int) int {
 	hint := p.nomination
 	if hint >= 0 {
-		w.promise(p, -1)
+		state.promise(p, -1)
 		p.nomination = -1
 	}
-	if p.lost || slices.ContainsFunc(p.once, func(id volume.ClaimID) bool { return w.inUse[id] > 0 }) {
+	if p.lost || slices.ContainsFunc(p.once, func(id volume.ClaimID) bool { return state.inUse[id] > 0 }) {
 		return -1
 	}
-	if hint >= 0 && w.passes(p, hint) {
+	if hint >= 0 && state.passes(p, hint) {
 		return hint
 	}
-	w.feasible = w.feasible[:0]
+	state.feasible = state.feasible[:0]
 	plain, free := p.filter.plain, p.isFree()
-	w.room.each(p, p.scoring.nodesToScore(len(w.nodes)), func(from, to int, roomy bool) int {
-		before := len(w.feasible)
+	state.room.each(p, p.scoring.nodesToScore(len(state.nodes)), func(from, to int, roomy bool) int {
+		before := len(state.feasible)
 		if roomy && plain && free {
 			for i := from; i < to; i++ {
-				w.feasible = append(w.feasible, i)
+				state.feasible = append(state.feasible, i)
 			}
 			return to - from
 		}
 		for i := from; i < to; i++ {
-			if (roomy || p.fits(w.room.of(i))) && (free && (plain || w.filterResult(p.filter, i).admitted) || !free && w.admits(p, i)) {
-				w.feasible = append(w.feasible, i)
+			if (roomy || p.fits(state.room.of(i))) && (free && (plain || state.filterResult(p.filter, i).admitted) || !free && state.admits(p, i)) {
+				state.feasible = append(state.feasible, i)
 			}
 		}
-		return len(w.feasible) - before
+		return len(state.feasible) - before
 	})
-	switch len(w.feasible) {
+	switch len(state.feasible) {
 	case 0:
 		return -1
 	case 1:
-		return w.feasible[0]
+		return state.feasible[0]
 	}
-	w.score(p)
-	return w.best(turn)
+	state.score(p)
+	return state.best(turn)
 }
 
 // best is the node with the highest score, of several the one that the dice choose.
-func (w *replayState) best(turn int) int {
-	lot := func(i int) uint64 { return kube.Mixed(uint64(turn)<<32 | uint64(w.feasible[i])) }
+func (state *replayState) best(turn int) int {
+	lot := func(i int) uint64 { return kube.Mixed(uint64(turn)<<32 | uint64(state.feasible[i])) }
 	best, bestLot := 0, lot(0)
-	for i, total := range w.totals {
+	for i, total := range state.totals {
 		switch {
-		case total > w.totals[best]:
+		case total > state.totals[best]:
 			best, bestLot = i, lot(i)
-		case total == w.totals[best] && lot(i) > bestLot:
+		case total == state.totals[best] && lot(i) > bestLot:
 			best, bestLot = i, lot(i)
 		}
 	}
-	return w.feasible[best]
+	return state.feasible[best]
 }
 
 // bind puts the pod on node i.
-func (w *replayState) bind(p *podInfo, i int) {
-	n := w.nodes[i]
-	w.room.take(i, p.requests, 1)
-	w.loads[i].add(p.requested, p.scored)
-	w.addExtras(i, p.request, 1)
-	w.scores[i].series = 0
+func (state *replayState) bind(p *podInfo, i int) {
+	n := state.nodes[i]
+	state.room.take(i, p.requests, 1)
+	state.loads[i].add(p.requested, p.scored)
+	state.addExtras(i, p.request, 1)
+	state.scores[i].series = 0
 	n.ports.Add(p.ports, 1)
 	n.disks.Add(p.disks)
 	for _, v := range p.volumes {
 		n.attach(v)
 	}
-	w.use(p.once)
-	w.takeVolumes(p, n)
+	state.use(p.once)
+	state.takeVolumes(p, n)
 	if p.devices != nil {
-		w.takeDevices(p.devices, i)
+		state.takeDevices(p.devices, i)
 	}
-	for _, t := range w.countedBy(p) {
+	for _, t := range state.countedBy(p) {
 		t.add(i, 1)
 	}
 }
 
 // countedBy lists the counts that the pod counts in once it is bound.
-func (w *replayState) countedBy(p *podInfo) []*matchCount {
-	if p.counted != nil || len(w.reader.matchers) == 0 {
+func (state *replayState) countedBy(p *podInfo) []*matchCount {
+	if p.counted != nil || len(state.reader.matchers) == 0 {
 		return p.counted
 	}
 	if p.labels == nil {
-		p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
+		p.labels = state.labelKind(p.pod.Namespace, p.pod.Labels)
 	}
-	p.counted = w.countsOf(countedKey{p.labels, p.rules, kube.IsTerminating(p.pod) && p.constraints == nil})
+	p.counted = state.countsOf(countedKey{p.labels, p.rules, kube.IsTerminating(p.pod) && p.constraints == nil})
 	return p.counted
 }
 
 // countsOf lists the counts in which such pods count.
-func (w *replayState) countsOf(key countedKey) []*matchCount {
-	list, ok := w.counted[key]
+func (state *replayState) countsOf(key countedKey) []*matchCount {
+	list, ok := state.counted[key]
 	if !ok {
 		list = []*matchCount{}
 		for m := key.labels.matched.Next(0); m >= 0; m = key.labels.matched.Next(m + 1) {
-			for _, t := range w.reader.matchers[m].counts {
+			for _, t := range state.reader.matchers[m].counts {
 				if !t.live || !key.ending {
 					list = appendOnce(list, t)
 				}
@@ -178,7 +178,7 @@ func (w *replayState) countsOf(key countedKey) []*matchCount {
 				}
 			}
 		}
-		w.counted[key] = list
+		state.counted[key] = list
 	}
 	return list
 }

@@ -3,20 +3,20 @@ package scheduler
 import "tenon.sh/engine/volume"
 
 // passes reports whether kube-scheduler's filters let the pod onto node i.
-func (w *replayState) passes(p *podInfo, i int) bool {
-	return p.fits(w.room.of(i)) && w.admits(p, i)
+func (state *replayState) passes(p *podInfo, i int) bool {
+	return p.fits(state.room.of(i)) && state.admits(p, i)
 }
 
 // admits is passes, room aside.
-func (w *replayState) admits(p *podInfo, i int) bool {
-	n := w.nodes[i]
-	if !w.filterResult(p.filter, i).admitted || n.ports.Collide(p.ports) || !n.attachable(p.volumes) || n.disks.Conflict(p.disks) || !p.constraints.passes(i) {
+func (state *replayState) admits(p *podInfo, i int) bool {
+	n := state.nodes[i]
+	if !state.filterResult(p.filter, i).admitted || n.ports.Collide(p.ports) || !n.attachable(p.volumes) || n.disks.Conflict(p.disks) || !p.constraints.passes(i) {
 		return false
 	}
-	if p.devices != nil && !w.devicesFit(p.devices, i) {
+	if p.devices != nil && !state.devicesFit(p.devices, i) {
 		return false
 	}
-	_, found := w.volumesOn(p, n)
+	_, found := state.volumesOn(p, n)
 	return found
 }
 

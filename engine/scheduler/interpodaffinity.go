@@ -73,9 +73,9 @@ type ruleReader struct {
 	mentioned map[string]bool
 }
 
-func newRuleReader(w *replayState) *ruleReader {
+func newRuleReader(s *replayState) *ruleReader {
 	return &ruleReader{
-		world: w, rules: map[string]*podRules{}, known: map[rulesKey]*podRules{}, selectors: kube.NewSelectors(w.replay.Snapshot), defaults: kube.NewDefaultSpreads(w.replay.Snapshot, w.replay.Options),
+		world: s, rules: map[string]*podRules{}, known: map[rulesKey]*podRules{}, selectors: kube.NewSelectors(s.replay.Snapshot), defaults: kube.NewDefaultSpreads(s.replay.Snapshot, s.replay.Options),
 		of: map[*kube.PodSelector]*matcher{}, joint: map[string]*matcher{}, heldIndex: map[string]*heldTerm{}, mentioned: map[string]bool{},
 	}
 }

@@ -53,10 +53,10 @@ func (g *nodeFilter) mention(keys map[string]bool) {
 }
 
 // filterResult is what the node filter says of node i.
-func (w *replayState) filterResult(g *nodeFilter, i int) *filterResult {
-	v := &g.verdicts[w.kindOf[i]]
+func (state *replayState) filterResult(g *nodeFilter, i int) *filterResult {
+	v := &g.verdicts[state.kindOf[i]]
 	if !v.known {
-		g.judge(v, w.nodes[i])
+		g.judge(v, state.nodes[i])
 	}
 	return v
 }
@@ -65,9 +65,9 @@ func (w *replayState) filterResult(g *nodeFilter, i int) *filterResult {
 const fewKinds = 16
 
 // isPlain reports whether the node filter admits pods to all nodes alike, of which there is one of each kind in kinds.
-func (w *replayState) isPlain(g *nodeFilter, kinds []int) bool {
+func (state *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 	return len(kinds) <= fewKinds && !slices.ContainsFunc(kinds, func(i int) bool {
-		v := w.filterResult(g, i)
+		v := state.filterResult(g, i)
 		return !v.admitted || v.taints > 0 || v.preferred != 0
 	})
 }

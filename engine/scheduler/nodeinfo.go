@@ -38,8 +38,8 @@ type nodeInfo struct {
 
 // readNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
 // in their order.
-func (w *replayState) readNodes() {
-	r := w.replay
+func (state *replayState) readNodes() {
+	r := state.replay
 	csi := map[string]*storagev1.CSINode{}
 	for _, c := range r.Snapshot.CSINodes {
 		csi[c.Name] = c
@@ -47,12 +47,12 @@ func (w *replayState) readNodes() {
 	var p *predictor // only few replays need one
 	predict := func() *predictor {
 		if p == nil {
-			p = newPredictor(r.Snapshot, w.cache)
+			p = newPredictor(r.Snapshot, state.cache)
 		}
 		return p
 	}
 	mounts := slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return volume.HasVolumes(&p.Spec) })
-	f := w.cache.MachineListOf(r.Snapshot)
+	f := state.cache.MachineListOf(r.Snapshot)
 	slab := make([]nodeInfo, 0, len(f.ByName))
 	for _, i := range f.ByName {
 		h := f.Machines[i]
@@ -69,7 +69,7 @@ func (w *replayState) readNodes() {
 				n.limits = predict().limits.On(n.csi, expected)
 			}
 		}
-		w.addNode(n)
+		state.addNode(n)
 	}
 	if r.On != nil {
 		return
@@ -80,7 +80,7 @@ func (w *replayState) readNodes() {
 			continue
 		}
 		node, csi := predict().claim(claim)
-		w.addNode(&nodeInfo{name: claim.Name, claim: claim, node: node, csi: csi})
+		state.addNode(&nodeInfo{name: claim.Name, claim: claim, node: node, csi: csi})
 	}
 	for i := range r.Launches {
 		l := &r.Launches[i]
@@ -89,12 +89,12 @@ func (w *replayState) readNodes() {
 		}
 		cheapest := slices.MinFunc(l.Offerings, func(a, b engine.LaunchOffering) int { return cmp.Compare(a.Price, b.Price) })
 		if node, csi := predict().launch(l, cheapest.OfferingID); node != nil {
-			w.addNode(&nodeInfo{name: l.Name, launch: l, node: node, csi: csi})
+			state.addNode(&nodeInfo{name: l.Name, launch: l, node: node, csi: csi})
 		}
 	}
 }
 
-func (w *replayState) addNode(n *nodeInfo) {
+func (state *replayState) addNode(n *nodeInfo) {
 	n.taints = n.node.Spec.Taints
 	if n.info == nil {
 		n.info, n.starts = &inventory.NodeInfo{}, true
@@ -102,8 +102,8 @@ func (w *replayState) addNode(n *nodeInfo) {
 	if n.limits == nil && n.csi != nil {
 		n.limits = new(volume.AttachLimits).On(n.csi, nil)
 	}
-	w.byName[n.name] = len(w.nodes)
-	w.nodes = append(w.nodes, n)
+	state.byName[n.name] = len(state.nodes)
+	state.nodes = append(state.nodes, n)
 }
 
 // asInitialized is the node once nothing of its start is left: the claim's labels, no startup taints, and what the cloud

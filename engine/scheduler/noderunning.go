@@ -32,7 +32,7 @@ type labelCount struct {
 }
 
 // NodePodsOf is what the pods of the node mean to a replay.
-func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
+func NodePodsOf(c *inventory.Cache, r *inventory.NodePods) *nodePods {
 	if known, ok := r.Replay.(*nodePods); ok {
 		return known
 	}
@@ -42,7 +42,7 @@ func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 			out.apart = append(out.apart, info)
 			continue
 		}
-		need := m.RequestsFor(info)
+		need := c.RequestsFor(info)
 		requested := need.UsageOf()
 		out.requested, out.scored = out.requested.Plus(requested), out.scored.Plus(scoredOf(info, requested))
 		i := slices.IndexFunc(out.requests, func(x requestCount) bool { return x.class == need })
@@ -63,21 +63,21 @@ func NodePodsOf(m *inventory.Cache, r *inventory.NodePods) *nodePods {
 }
 
 // bindNodePods binds all pods of the node to node i but those that are apart.
-func (w *replayState) bindNodePods(r *nodePods, i int) {
+func (state *replayState) bindNodePods(r *nodePods, i int) {
 	for _, x := range r.requests {
-		w.room.take(i, w.measuredOf(x.class).requests, x.n)
+		state.room.take(i, state.measuredOf(x.class).requests, x.n)
 	}
-	w.loads[i].add(r.requested, r.scored)
-	if len(w.extraNames) > 0 {
+	state.loads[i].add(r.requested, r.scored)
+	if len(state.extraNames) > 0 {
 		for _, x := range r.requests {
-			w.addExtras(i, x.class, x.n)
+			state.addExtras(i, x.class, x.n)
 		}
 	}
-	if len(w.reader.matchers) == 0 {
+	if len(state.reader.matchers) == 0 {
 		return
 	}
 	for _, x := range r.kinds {
-		for _, t := range w.countsOfLabels(x.kind, x.ending) {
+		for _, t := range state.countsOfLabels(x.kind, x.ending) {
 			t.add(i, x.n)
 		}
 	}
@@ -87,12 +87,12 @@ func (w *replayState) bindNodePods(r *nodePods, i int) {
 type labelCounts [2][]*matchCount
 
 // countsOfLabels lists the counts in which such pods count that ask nothing of others.
-func (w *replayState) countsOfLabels(k *inventory.LabelClass, ending bool) []*matchCount {
-	at := w.ofKind[k]
+func (state *replayState) countsOfLabels(k *inventory.LabelClass, ending bool) []*matchCount {
+	at := state.ofKind[k]
 	if at == nil {
-		labels := w.labelKind(k.Sample.Namespace, k.Sample.Labels)
-		at = &labelCounts{w.countsOf(countedKey{labels: labels}), w.countsOf(countedKey{labels: labels, ending: true})}
-		w.ofKind[k] = at
+		labels := state.labelKind(k.Sample.Namespace, k.Sample.Labels)
+		at = &labelCounts{state.countsOf(countedKey{labels: labels}), state.countsOf(countedKey{labels: labels, ending: true})}
+		state.ofKind[k] = at
 	}
 	if ending {
 		return at[1]

@@ -34,19 +34,19 @@ type seriesAsks struct {
 }
 
 // scoreResources fills in what the resources of the nodes give, the share left over and the balance.
-func (w *replayState) scoreResources(p *podInfo) {
+func (state *replayState) scoreResources(p *podInfo) {
 	asks := seriesAsks{scoring: p.scoring, requested: p.requested, fit: p.fit}
-	if len(w.extraNames) > 0 {
+	if len(state.extraNames) > 0 {
 		asks.extras = p.request
 	}
-	if w.series == 0 || w.seriesAsks != asks {
-		w.series, w.seriesAsks = w.series+1, asks
+	if state.series == 0 || state.seriesAsks != asks {
+		state.series, state.seriesAsks = state.series+1, asks
 	}
-	for i, k := range w.feasible {
-		s := &w.scores[k]
-		if s.series != w.series {
-			s.score, s.series = w.resourceScore(p, k), w.series
+	for i, k := range state.feasible {
+		s := &state.scores[k]
+		if s.series != state.series {
+			s.score, s.series = state.resourceScore(p, k), state.series
 		}
-		w.totals[i] = s.score
+		state.totals[i] = s.score
 	}
 }

@@ -46,21 +46,21 @@ type weighedCount struct {
 }
 
 // labelKind interns what a pod's labels mean to the selectors.
-func (w *replayState) labelKind(namespace string, set map[string]string) *labelKind {
-	b := append(append(w.text[:0], namespace...), 0)
-	for _, key := range w.mentioned {
+func (state *replayState) labelKind(namespace string, set map[string]string) *labelKind {
+	b := append(append(state.text[:0], namespace...), 0)
+	for _, key := range state.mentioned {
 		if value, ok := set[key]; ok {
 			b = append(append(b, value...), 1)
 		}
 		b = append(b, 0)
 	}
-	w.text = b
-	if k, ok := w.labelKinds[string(b)]; ok {
+	state.text = b
+	if k, ok := state.labelKinds[string(b)]; ok {
 		return k
 	}
-	k := &labelKind{matched: bitset.New(len(w.reader.matchers))}
-	w.labelKinds[string(b)] = k
-	for _, m := range w.reader.matchers {
+	k := &labelKind{matched: bitset.New(len(state.reader.matchers))}
+	state.labelKinds[string(b)] = k
+	for _, m := range state.reader.matchers {
 		if !slices.ContainsFunc(m.selectors, func(s *kube.PodSelector) bool { return !s.Matches(namespace, set) }) {
 			k.matched.Add(m.id)
 		}
@@ -78,36 +78,36 @@ type constraintsKey struct {
 }
 
 // constraintsOf interns the constraints of a pod that has to land.
-func (w *replayState) constraintsOf(p *podInfo) *podConstraints {
+func (state *replayState) constraintsOf(p *podInfo) *podConstraints {
 	key := constraintsKey{p.rules, p.labels, p.filter, p.scoring.hardPodAffinity}
-	if out, ok := w.constraints[key]; ok {
+	if out, ok := state.constraints[key]; ok {
 		return out
 	}
 	out := &podConstraints{everywhere: p.rules.everywhere}
-	w.constraints[key] = out
+	state.constraints[key] = out
 	for _, r := range p.rules.apart {
-		out.forbidden = appendOnce(out.forbidden, w.matching(r.match, r.key))
+		out.forbidden = appendOnce(out.forbidden, state.matching(r.match, r.key))
 	}
 	if all := p.rules.all; all != nil {
 		out.first = p.labels.matched.Has(all.id)
 		for _, r := range p.rules.together {
-			out.together = appendOnce(out.together, w.matching(all, r.key))
+			out.together = appendOnce(out.together, state.matching(all, r.key))
 		}
 	}
 	for _, r := range p.rules.prefer {
-		out.scores = append(out.scores, weighedCount{w.matching(r.match, r.key), r.weight})
+		out.scores = append(out.scores, weighedCount{state.matching(r.match, r.key), r.weight})
 	}
-	for _, h := range w.reader.held {
+	for _, h := range state.reader.held {
 		switch {
 		case !p.labels.matched.Has(h.match.id):
 		case h.apart:
-			out.forbidden = appendOnce(out.forbidden, w.owned(h))
+			out.forbidden = appendOnce(out.forbidden, state.owned(h))
 		case h.hard:
 			if weight := p.scoring.hardPodAffinity; weight > 0 {
-				out.scores = append(out.scores, weighedCount{w.owned(h), weight})
+				out.scores = append(out.scores, weighedCount{state.owned(h), weight})
 			}
 		default:
-			out.scores = append(out.scores, weighedCount{w.owned(h), h.weight})
+			out.scores = append(out.scores, weighedCount{state.owned(h), h.weight})
 		}
 	}
 	for _, r := range p.rules.hard {
@@ -115,34 +115,34 @@ func (w *replayState) constraintsOf(p *podInfo) *podConstraints {
 		if p.labels.matched.Has(r.match.id) {
 			self = 1
 		}
-		out.hard = append(out.hard, hardSpread{w.spreading(r, p.rules.hard, p.filter, true), int32(r.MaxSkew), int32(r.MinDomains), self})
+		out.hard = append(out.hard, hardSpread{state.spreading(r, p.rules.hard, p.filter, true), int32(r.MaxSkew), int32(r.MinDomains), self})
 	}
 	for _, r := range p.rules.soft {
-		out.soft = append(out.soft, w.softSpread(r, p))
+		out.soft = append(out.soft, state.softSpread(r, p))
 	}
 	return out
 }
 
 // matching is the count of pods that match, by domain of a label, on all nodes.
-func (w *replayState) matching(m *matcher, key string) *matchCount {
-	return w.matchCount(fmt.Sprintf("matching %d %s", m.id, key), func() *matchCount {
-		t := newMatchCount(w.topology(key), nil, false)
+func (state *replayState) matching(m *matcher, key string) *matchCount {
+	return state.matchCount(fmt.Sprintf("matching %d %s", m.id, key), func() *matchCount {
+		t := newMatchCount(state.topology(key), nil, false)
 		m.counts = append(m.counts, t)
 		return t
 	})
 }
 
 // owned is the count of pods that own a term.
-func (w *replayState) owned(h *heldTerm) *matchCount {
+func (state *replayState) owned(h *heldTerm) *matchCount {
 	if h.owned == nil {
-		h.owned = newMatchCount(w.topology(h.key), nil, false)
+		h.owned = newMatchCount(state.topology(h.key), nil, false)
 	}
 	return h.owned
 }
 
 // spreading is the count that a spread constraint goes by: pods of the selector on nodes that have the labels of all
 // the pod's constraints of that kind and that the pod could use, as far as its policies say.
-func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilter, everywhere bool) *matchCount {
+func (state *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilter, everywhere bool) *matchCount {
 	var keys []string
 	if everywhere {
 		for _, s := range siblings {
@@ -158,14 +158,14 @@ func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilt
 		tolerant = g.tolerationText
 	}
 	text := fmt.Sprintf("spreading %d %s %q %t %q %t %q", r.match.id, r.Key, keys, affine != "", affine, r.HonorTaints, tolerant)
-	return w.matchCount(text, func() *matchCount {
-		within := make([]bool, len(w.nodes))
-		for i := range w.nodes {
-			v := w.filterResult(g, i)
+	return state.matchCount(text, func() *matchCount {
+		within := make([]bool, len(state.nodes))
+		for i := range state.nodes {
+			v := state.filterResult(g, i)
 			within[i] = (affine == "" || v.affine) && (!r.HonorTaints || v.tolerated) &&
-				!slices.ContainsFunc(keys, func(key string) bool { return w.topology(key).of[i] < 0 })
+				!slices.ContainsFunc(keys, func(key string) bool { return state.topology(key).of[i] < 0 })
 		}
-		t := newMatchCount(w.topology(r.Key), within, true)
+		t := newMatchCount(state.topology(r.Key), within, true)
 		if !r.Selector.Everything() { // kube-scheduler counts these as nothing
 			r.match.counts = append(r.match.counts, t)
 		}
@@ -173,14 +173,14 @@ func (w *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilt
 	})
 }
 
-func (w *replayState) softSpread(r spreadRule, p *podInfo) softSpread {
-	out := softSpread{key: w.topology(r.Key), maxSkew: int32(r.MaxSkew), perNode: r.Key == corev1.LabelHostname}
+func (state *replayState) softSpread(r spreadRule, p *podInfo) softSpread {
+	out := softSpread{key: state.topology(r.Key), maxSkew: int32(r.MaxSkew), perNode: r.Key == corev1.LabelHostname}
 	if !out.perNode {
-		out.matchCount = w.spreading(r, p.rules.soft, p.filter, p.rules.everywhere)
+		out.matchCount = state.spreading(r, p.rules.soft, p.filter, p.rules.everywhere)
 		return out
 	}
-	out.matchCount = w.matchCount(fmt.Sprintf("on each node %d", r.match.id), func() *matchCount {
-		t := newMatchCount(eachNode(len(w.nodes)), nil, true)
+	out.matchCount = state.matchCount(fmt.Sprintf("on each node %d", r.match.id), func() *matchCount {
+		t := newMatchCount(eachNode(len(state.nodes)), nil, true)
 		if !r.Selector.Everything() {
 			r.match.counts = append(r.match.counts, t)
 		}
@@ -189,20 +189,20 @@ func (w *replayState) softSpread(r spreadRule, p *podInfo) softSpread {
 	return out
 }
 
-func (w *replayState) matchCount(text string, make func() *matchCount) *matchCount {
-	if t, ok := w.counts[text]; ok {
+func (state *replayState) matchCount(text string, make func() *matchCount) *matchCount {
+	if t, ok := state.counts[text]; ok {
 		return t
 	}
 	t := make()
-	w.counts[text] = t
+	state.counts[text] = t
 	return t
 }
 
-func (w *replayState) topology(key string) *topologyDomains {
-	if t, ok := w.topologies[key]; ok {
+func (state *replayState) topology(key string) *topologyDomains {
+	if t, ok := state.topologies[key]; ok {
 		return t
 	}
-	t := newTopology(w.nodes, key)
-	w.topologies[key] = t
+	t := newTopology(state.nodes, key)
+	state.topologies[key] = t
 	return t
 }

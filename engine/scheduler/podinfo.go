@@ -57,9 +57,9 @@ type askedAmount struct {
 }
 
 // measure fills in what the pod takes of a node; info is nil for one that the cache does not know.
-func (w *replayState) measure(p *podInfo, info *inventory.PodInfo) {
-	p.request = w.cache.RequestsKnown(p.pod, info)
-	m := w.measuredOf(p.request)
+func (state *replayState) measure(p *podInfo, info *inventory.PodInfo) {
+	p.request = state.cache.RequestsKnown(p.pod, info)
+	m := state.measuredOf(p.request)
 	p.requests, p.asked, p.requested = m.requests, m.asked, m.requested
 	if info != nil {
 		p.scored = scoredOf(info, p.requested)
@@ -77,16 +77,16 @@ func scoredOf(info *inventory.PodInfo, requested kube.Usage) kube.Usage {
 	return info.Scored
 }
 
-func (w *replayState) measuredOf(request *inventory.RequestClass) *measured {
-	m := w.measured[request]
+func (state *replayState) measuredOf(request *inventory.RequestClass) *measured {
+	m := state.measured[request]
 	if m == nil {
-		m = &measured{requests: w.names.Vector(request.List), requested: request.UsageOf()}
+		m = &measured{requests: state.names.Vector(request.List), requested: request.UsageOf()}
 		for i, n := range m.requests {
 			if n > 0 {
 				m.asked = append(m.asked, askedAmount{i, n})
 			}
 		}
-		w.measured[request] = m
+		state.measured[request] = m
 	}
 	return m
 }

@@ -49,8 +49,8 @@ type Landing struct {
 
 // Land replays. The order of the lists does not matter. PerHour is that of the launches alone.
 func (r *Replay) Land() Landing {
-	w, stranded := r.Run()
-	return r.Landing(w, stranded)
+	s, stranded := r.Run()
+	return r.Landing(s, stranded)
 }
 
 // LandAgain is Land for a caller that keeps a cache from replay to replay.
@@ -61,16 +61,16 @@ func (r *Replay) LandAgain(cache *inventory.Cache) Landing {
 }
 
 func (r *Replay) Run() (*replayState, []*podInfo) {
-	w := newReplayState(r)
-	return w, w.run()
+	s := newReplayState(r)
+	return s, s.run()
 }
 
-func (r *Replay) Landing(w *replayState, stranded []*podInfo) Landing {
-	out := Landing{Placements: w.placements}
+func (r *Replay) Landing(s *replayState, stranded []*podInfo) Landing {
+	out := Landing{Placements: s.placements}
 	for i := range r.Launches {
 		out.PerHour += r.Launches[i].Price
 	}
-	for _, n := range w.nodes {
+	for _, n := range s.nodes {
 		if n.launch != nil && n.used {
 			out.Used = append(out.Used, n.name)
 		}

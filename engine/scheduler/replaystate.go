@@ -86,141 +86,141 @@ type countedKey struct {
 }
 
 func newReplayState(r *Replay) *replayState {
-	w := &replayState{
+	s := &replayState{
 		replay: r, cache: r.Cache, byName: make(map[string]int, len(r.Snapshot.Nodes)), byNodeName: make(map[string]int, len(r.Snapshot.Nodes)), volumes: volume.NewReader(r.Snapshot, kube.AsWritten),
 		taken: map[string]bool{}, users: map[volume.ClaimID]int{}, bound: map[volume.ClaimID][][]requirement.Expression{}, filters: map[string]*nodeFilter{}, labelKinds: map[string]*labelKind{}, constraints: map[constraintsKey]*podConstraints{},
 		counted: map[countedKey][]*matchCount{}, counts: map[string]*matchCount{}, topologies: map[string]*topologyDomains{}, strangers: map[engine.PodID]bool{},
 		ofKind: map[*inventory.LabelClass]*labelCounts{}, measured: map[*inventory.RequestClass]*measured{},
 	}
-	if w.cache == nil {
-		w.cache = &inventory.Cache{}
-		w.cache.Take(r.Snapshot, r.Options.Threads)
+	if s.cache == nil {
+		s.cache = &inventory.Cache{}
+		s.cache.Take(r.Snapshot, r.Options.Threads)
 	}
-	if slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return w.cache.ClaimsDevices(w.cache.InfoOf(p)) }) {
-		w.claims, w.machines, w.homes = deviceplan.Of(r.Snapshot, w.cache), map[int]*deviceplan.Machine{}, map[string]int{}
+	if slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return s.cache.ClaimsDevices(s.cache.InfoOf(p)) }) {
+		s.claims, s.machines, s.homes = deviceplan.Of(r.Snapshot, s.cache), map[int]*deviceplan.Machine{}, map[string]int{}
 	}
-	w.cache.Worlds++
-	w.number = w.cache.Worlds
-	w.readProfiles()
-	w.reader = newRuleReader(w)
-	w.readNodes()
-	for i, n := range w.nodes {
-		w.byNodeName[n.node.Name] = i
+	s.cache.Worlds++
+	s.number = s.cache.Worlds
+	s.readProfiles()
+	s.reader = newRuleReader(s)
+	s.readNodes()
+	for i, n := range s.nodes {
+		s.byNodeName[n.node.Name] = i
 	}
-	w.readPods()
+	s.readPods()
 	var daemons []*podInfo
 	if r.On == nil {
-		daemons = w.readDaemons()
+		daemons = s.readDaemons()
 	}
-	w.sortNodes(daemons)
-	w.mentioned = kube.SortedKeys(w.reader.mentioned)
-	for _, list := range [][]*podInfo{w.queue, daemons} {
+	s.sortNodes(daemons)
+	s.mentioned = kube.SortedKeys(s.reader.mentioned)
+	for _, list := range [][]*podInfo{s.queue, daemons} {
 		for _, p := range list {
-			p.labels = w.labelKind(p.pod.Namespace, p.pod.Labels)
-			p.constraints = w.constraintsOf(p)
+			p.labels = s.labelKind(p.pod.Namespace, p.pod.Labels)
+			p.constraints = s.constraintsOf(p)
 		}
 	}
-	for i, r := range w.nodePods {
+	for i, r := range s.nodePods {
 		if r != nil {
-			w.bindNodePods(r, i)
+			s.bindNodePods(r, i)
 		}
 	}
-	for i, p := range w.running {
-		w.bind(p, w.at[i])
+	for i, p := range s.running {
+		s.bind(p, s.at[i])
 	}
-	w.attachRunning()
+	s.attachRunning()
 	for _, d := range daemons {
-		w.spreadDaemon(d)
+		s.spreadDaemon(d)
 	}
-	return w
+	return s
 }
 
 // readPods sorts the snapshot's pods into those that run and those that have to land.
-func (w *replayState) readPods() {
-	r := w.replay
+func (state *replayState) readPods() {
+	r := state.replay
 	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}
 	for _, pod := range r.Pods {
-		if f := w.cache.Pods[pod]; f != nil && f.Listed {
-			f.Replay = w.number
+		if f := state.cache.Pods[pod]; f != nil && f.Listed {
+			f.Replay = state.number
 		} else {
-			w.strangers[kube.PodID(pod)] = true
+			state.strangers[kube.PodID(pod)] = true
 		}
 		left[pod.Spec.NodeName] = true
-		for name := range w.cache.RequestsOf(pod).List {
+		for name := range state.cache.RequestsOf(pod).List {
 			asked[name] = true
 		}
 	}
-	w.names = kube.NewResourceNames(asked)
-	w.namesText = w.names.Text()
-	w.room.start(w.names.Len(), len(w.nodes))
-	w.nodePods = make([]*nodePods, len(w.nodes))
-	w.loads, w.scores, w.kindOf = make([]nodeLoad, len(w.nodes)), make([]seriesScore, len(w.nodes)), make([]int32, len(w.nodes))
-	for i, n := range w.nodes {
-		w.loads[i].allocatable = kube.UsageOf(n.node.Status.Allocatable)
-		if len(w.extraNames) > 0 {
-			w.extras = append(w.extras, extraLoad{w.extrasOf(n.node.Status.Allocatable), make([]int64, len(w.extraNames))})
+	state.names = kube.NewResourceNames(asked)
+	state.namesText = state.names.Text()
+	state.room.start(state.names.Len(), len(state.nodes))
+	state.nodePods = make([]*nodePods, len(state.nodes))
+	state.loads, state.scores, state.kindOf = make([]nodeLoad, len(state.nodes)), make([]seriesScore, len(state.nodes)), make([]int32, len(state.nodes))
+	for i, n := range state.nodes {
+		state.loads[i].allocatable = kube.UsageOf(n.node.Status.Allocatable)
+		if len(state.extraNames) > 0 {
+			state.extras = append(state.extras, extraLoad{state.extrasOf(n.node.Status.Allocatable), make([]int64, len(state.extraNames))})
 		}
-		w.loads[i].add(kube.Usage{}, kube.Usage{})
-		w.room.put(i, n.info.Vector(w.names, w.namesText, n.node))
-		w.readNode(i, left[n.node.Name])
+		state.loads[i].add(kube.Usage{}, kube.Usage{})
+		state.room.put(i, n.info.Vector(state.names, state.namesText, n.node))
+		state.readNode(i, left[n.node.Name])
 	}
 	for _, pod := range r.Pods {
-		w.queue = append(w.queue, w.waitingPod(pod))
+		state.queue = append(state.queue, state.waitingPod(pod))
 	}
-	slices.SortFunc(w.queue, queued)
-	w.countUsers()
+	slices.SortFunc(state.queue, queued)
+	state.countUsers()
 }
 
 // readNode reads the pods that run on node i and stay there; some is true if others leave it.
-func (w *replayState) readNode(i int, some bool) {
-	if w.byNodeName[w.nodes[i].node.Name] != i {
+func (state *replayState) readNode(i int, some bool) {
+	if state.byNodeName[state.nodes[i].node.Name] != i {
 		return // another node of that name has them
 	}
-	pods := w.cache.PodsOn(w.nodes[i].node.Name)
-	all := NodePodsOf(w.cache, pods)
+	pods := state.cache.PodsOn(state.nodes[i].node.Name)
+	all := NodePodsOf(state.cache, pods)
 	single := all.apart
 	if some {
 		single = pods.Infos
 	} else {
-		w.nodePods[i] = all
-		w.nodes[i].daemons = all.daemons
+		state.nodePods[i] = all
+		state.nodes[i].daemons = all.daemons
 	}
 	for _, info := range single {
-		if w.lands(info) {
+		if state.lands(info) {
 			continue
 		}
-		w.running, w.at = append(w.running, w.runningPod(info.Pod, info)), append(w.at, i)
+		state.running, state.at = append(state.running, state.runningPod(info.Pod, info)), append(state.at, i)
 		if some && info.DaemonKey != "" {
-			w.nodes[i].daemons = append(w.nodes[i].daemons, info.DaemonKey)
+			state.nodes[i].daemons = append(state.nodes[i].daemons, info.DaemonKey)
 		}
 	}
 }
 
 // lands reports whether the pod of that info is one of those that have to land.
-func (w *replayState) lands(info *inventory.PodInfo) bool {
-	return info.Replay == w.number || len(w.strangers) > 0 && w.strangers[kube.PodID(info.Pod)]
+func (state *replayState) lands(info *inventory.PodInfo) bool {
+	return info.Replay == state.number || len(state.strangers) > 0 && state.strangers[kube.PodID(info.Pod)]
 }
 
 // runningPod is a pod that runs; info is nil for one that the cache does not know.
-func (w *replayState) runningPod(pod *corev1.Pod, info *inventory.PodInfo) *podInfo {
-	p := &podInfo{pod: pod, rules: w.reader.running(pod, info)}
-	w.measure(p, info)
-	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
+func (state *replayState) runningPod(pod *corev1.Pod, info *inventory.PodInfo) *podInfo {
+	p := &podInfo{pod: pod, rules: state.reader.running(pod, info)}
+	state.measure(p, info)
+	p.volumes, p.disks = state.volumes.Attached(pod), volume.DisksOf(pod)
 	return p
 }
 
-func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
-	info := w.cache.Pods[pod]
-	p := &podInfo{pod: pod, rules: w.reader.waiting(pod, info), nomination: -1, size: kube.SizeOf(w.cache.RequestsKnown(pod, info).List)}
-	w.measure(p, info)
-	p.scoring, p.extras, p.fit = w.scoringOf(pod), w.extrasOf(p.request.List), fitUsage(pod, p.scored)
-	p.volumes, p.disks = w.volumes.Attached(pod), volume.DisksOf(pod)
-	places, ok := w.readClaims(p)
-	places, ok = w.readDevices(p, places, ok)
-	p.once, p.lost = w.volumes.Once(pod), !ok || p.rules.invalid
-	p.filter = w.nodeFilterOf(&pod.Spec, places)
-	if name, hinted := w.replay.Nominations[kube.PodID(pod)]; hinted {
-		if i, known := w.byName[name]; known {
+func (state *replayState) waitingPod(pod *corev1.Pod) *podInfo {
+	info := state.cache.Pods[pod]
+	p := &podInfo{pod: pod, rules: state.reader.waiting(pod, info), nomination: -1, size: kube.SizeOf(state.cache.RequestsKnown(pod, info).List)}
+	state.measure(p, info)
+	p.scoring, p.extras, p.fit = state.scoringOf(pod), state.extrasOf(p.request.List), fitUsage(pod, p.scored)
+	p.volumes, p.disks = state.volumes.Attached(pod), volume.DisksOf(pod)
+	places, ok := state.readClaims(p)
+	places, ok = state.readDevices(p, places, ok)
+	p.once, p.lost = state.volumes.Once(pod), !ok || p.rules.invalid
+	p.filter = state.nodeFilterOf(&pod.Spec, places)
+	if name, hinted := state.replay.Nominations[kube.PodID(pod)]; hinted {
+		if i, known := state.byName[name]; known {
 			p.nomination = i
 		}
 	}
@@ -228,58 +228,58 @@ func (w *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 }
 
 // nodeFilterOf interns what a pod asks of a node itself.
-func (w *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *nodeFilter {
-	affinity, tolerations := string(w.reader.key.RequiredNodes(spec)), string(w.reader.key.Tolerations(spec))
-	key := affinity + tolerations + string(w.reader.key.PreferredNodes(spec))
+func (state *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *nodeFilter {
+	affinity, tolerations := string(state.reader.key.RequiredNodes(spec)), string(state.reader.key.Tolerations(spec))
+	key := affinity + tolerations + string(state.reader.key.PreferredNodes(spec))
 	for _, alternatives := range places {
 		for _, term := range alternatives {
 			key = string(kube.AppendExpressions([]byte(key+"|"), term))
 		}
 		key += "\n"
 	}
-	if g, ok := w.filters[key]; ok {
+	if g, ok := state.filters[key]; ok {
 		return g
 	}
 	g := &nodeFilter{
 		terms: kube.NodeTermsOf(spec, kube.AsWritten), preferred: kube.PreferredTermsOf(spec, kube.AsWritten), tolerations: spec.Tolerations, volumes: places,
 		affinityText: affinity, tolerationText: tolerations,
 	}
-	w.filters[key] = g
+	state.filters[key] = g
 	return g
 }
 
 // sortNodes tells the kinds of nodes apart that some pod can tell apart.
-func (w *replayState) sortNodes(daemons []*podInfo) {
+func (state *replayState) sortNodes(daemons []*podInfo) {
 	mentioned := map[string]bool{}
-	for _, g := range w.filters {
+	for _, g := range state.filters {
 		g.mention(mentioned)
 	}
 	keys := kube.SortedKeys(mentioned)
 	kinds := map[string]int{}
 	var samples []int // one node of each kind
-	for i, n := range w.nodes {
+	for i, n := range state.nodes {
 		look := n.look(keys)
 		if _, ok := kinds[look]; !ok {
 			kinds[look] = len(kinds)
 			samples = append(samples, i)
 		}
-		w.kindOf[i] = int32(kinds[look])
+		state.kindOf[i] = int32(kinds[look])
 	}
-	for _, g := range w.filters {
+	for _, g := range state.filters {
 		g.verdicts = make([]filterResult, len(kinds))
-		g.plain = w.isPlain(g, samples)
+		g.plain = state.isPlain(g, samples)
 	}
 }
 
 // readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet, the most important first.
-func (w *replayState) readDaemons() []*podInfo {
+func (state *replayState) readDaemons() []*podInfo {
 	var out []*podInfo
-	for _, d := range w.cache.DaemonPods(w.replay.Snapshot) {
-		p := &podInfo{pod: d.Pod, rules: w.reader.read(d.Pod, d.Pod.Spec.TopologySpreadConstraints, true)}
-		w.measure(p, nil)
-		p.scoring, p.extras = w.scoringOf(d.Pod), w.extrasOf(p.request.List)
-		p.volumes = w.volumes.Attached(d.Pod)
-		p.filter = w.nodeFilterOf(&d.Pod.Spec, nil)
+	for _, d := range state.cache.DaemonPods(state.replay.Snapshot) {
+		p := &podInfo{pod: d.Pod, rules: state.reader.read(d.Pod, d.Pod.Spec.TopologySpreadConstraints, true)}
+		state.measure(p, nil)
+		p.scoring, p.extras = state.scoringOf(d.Pod), state.extrasOf(p.request.List)
+		p.volumes = state.volumes.Attached(d.Pod)
+		p.filter = state.nodeFilterOf(&d.Pod.Spec, nil)
 		out = append(out, p)
 	}
 	slices.SortStableFunc(out, func(a, b *podInfo) int {
@@ -289,11 +289,11 @@ func (w *replayState) readDaemons() []*podInfo {
 }
 
 // spreadDaemon puts a DaemonSet's pod on every node that it is for, that has none of it and where kube-scheduler lets it run.
-func (w *replayState) spreadDaemon(p *podInfo) {
+func (state *replayState) spreadDaemon(p *podInfo) {
 	key := p.pod.Namespace + "/" + p.pod.Name
-	for i, n := range w.nodes {
-		if !slices.Contains(n.daemons, key) && w.passes(p, i) {
-			w.bind(p, i)
+	for i, n := range state.nodes {
+		if !slices.Contains(n.daemons, key) && state.passes(p, i) {
+			state.bind(p, i)
 		}
 	}
 }

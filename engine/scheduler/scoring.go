@@ -36,19 +36,19 @@ type scoredResource struct {
 type extraLoad struct{ allocatable, requested []int64 }
 
 // scoringOf is how kube-scheduler ranks nodes for the pod.
-func (w *replayState) scoringOf(pod *corev1.Pod) *scoring {
-	return w.scorings[w.replay.Options.ProfileOf(pod.Spec.SchedulerName)+1]
+func (state *replayState) scoringOf(pod *corev1.Pod) *scoring {
+	return state.scorings[state.replay.Options.ProfileOf(pod.Spec.SchedulerName)+1]
 }
 
 // readProfiles makes the profiles ready: the default one, then those of the options.
-func (w *replayState) readProfiles() {
-	w.scorings = []*scoring{w.newScoring(&engine.SchedulerProfile{})}
-	for i := range w.replay.Options.Profiles {
-		w.scorings = append(w.scorings, w.newScoring(&w.replay.Options.Profiles[i]))
+func (state *replayState) readProfiles() {
+	state.scorings = []*scoring{state.newScoring(&engine.SchedulerProfile{})}
+	for i := range state.replay.Options.Profiles {
+		state.scorings = append(state.scorings, state.newScoring(&state.replay.Options.Profiles[i]))
 	}
 }
 
-func (w *replayState) newScoring(p *engine.SchedulerProfile) *scoring {
+func (state *replayState) newScoring(p *engine.SchedulerProfile) *scoring {
 	weights := engine.ScorePlugins()
 	for name, weight := range p.Weights {
 		weights[name] = weight
@@ -73,13 +73,13 @@ func (w *replayState) newScoring(p *engine.SchedulerProfile) *scoring {
 	if len(balanced) == 0 {
 		balanced = standard
 	}
-	s.fit, s.balanced = w.scoredResources(fit), w.scoredResources(balanced)
+	s.fit, s.balanced = state.scoredResources(fit), state.scoredResources(balanced)
 	s.plain = p.Strategy == engine.LeastAllocated && isStandard(s.fit) && isStandard(s.balanced)
 	return s
 }
 
 // scoredResources leaves out what kube-scheduler finds on no node.
-func (w *replayState) scoredResources(list []engine.ResourceWeight) []scoredResource {
+func (state *replayState) scoredResources(list []engine.ResourceWeight) []scoredResource {
 	var out []scoredResource
 	for _, r := range list {
 		asked := strings.Contains(string(r.Name), "/") || strings.HasPrefix(string(r.Name), corev1.ResourceHugePagesPrefix)
@@ -92,10 +92,10 @@ func (w *replayState) scoredResources(list []engine.ResourceWeight) []scoredReso
 			if !asked && r.Name != corev1.ResourceEphemeralStorage {
 				continue
 			}
-			at := slices.Index(w.extraNames, r.Name)
+			at := slices.Index(state.extraNames, r.Name)
 			if at < 0 {
-				at = len(w.extraNames)
-				w.extraNames = append(w.extraNames, r.Name)
+				at = len(state.extraNames)
+				state.extraNames = append(state.extraNames, r.Name)
 			}
 			out = append(out, scoredResource{len(kube.Usage{}) + at, r.Weight, asked})
 		}
@@ -109,26 +109,26 @@ func isStandard(list []scoredResource) bool {
 }
 
 // extrasOf is how much a list has of the resources beside cpu and memory that scores look at.
-func (w *replayState) extrasOf(list corev1.ResourceList) []int64 {
-	out := make([]int64, len(w.extraNames))
-	for i, name := range w.extraNames {
+func (state *replayState) extrasOf(list corev1.ResourceList) []int64 {
+	out := make([]int64, len(state.extraNames))
+	for i, name := range state.extraNames {
 		out[i] = kube.Amount(name, list[name])
 	}
 	return out
 }
 
 // addExtras counts n pods on node i that request the same.
-func (w *replayState) addExtras(i int, need *inventory.RequestClass, n int64) {
-	for x, name := range w.extraNames {
+func (state *replayState) addExtras(i int, need *inventory.RequestClass, n int64) {
+	for x, name := range state.extraNames {
 		if q, ok := need.List[name]; ok {
-			w.extras[i].requested[x] += n * kube.Amount(name, q)
+			state.extras[i].requested[x] += n * kube.Amount(name, q)
 		}
 	}
 }
 
 // resourceScore is what the resources of node k give for the pod, by the profile.
-func (w *replayState) resourceScore(p *podInfo, k int) int64 {
-	s, l := p.scoring, &w.loads[k]
+func (state *replayState) resourceScore(p *podInfo, k int) int64 {
+	s, l := p.scoring, &state.loads[k]
 	if s.plain {
 		score := s.fitWeight * leastAllocated(l.scored.Plus(p.fit), l.allocatable)
 		if p.requested != (kube.Usage{}) {
@@ -136,8 +136,8 @@ func (w *replayState) resourceScore(p *podInfo, k int) int64 {
 		}
 		return score
 	}
-	score := s.fitWeight * s.fitScore(w.amounts(p, k, s.fit, p.fit, l.scored))
-	amounts := w.amounts(p, k, s.balanced, p.requested, l.requested)
+	score := s.fitWeight * s.fitScore(state.amounts(p, k, s.fit, p.fit, l.scored))
+	amounts := state.amounts(p, k, s.balanced, p.requested, l.requested)
 	if slices.ContainsFunc(s.balanced, func(r scoredResource) bool { return p.asks(r.index) > 0 }) {
 		score += s.balancedWeight * balancedAllocation(evennessOf(amounts, true), evennessOf(amounts, false))
 	}
@@ -156,20 +156,20 @@ func (p *podInfo) asks(index int) int64 {
 type scoredAmount struct{ allocatable, taken, adds, weight int64 }
 
 // amounts lists those of the resources that count for the pod on node k; asks and taken are of cpu and memory.
-func (w *replayState) amounts(p *podInfo, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
-	w.amountsRoom = w.amountsRoom[:0]
+func (state *replayState) amounts(p *podInfo, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
+	state.amountsRoom = state.amountsRoom[:0]
 	for _, r := range of {
 		var a scoredAmount
 		if r.index < len(asks) {
-			a = scoredAmount{w.loads[k].allocatable[r.index], taken[r.index], asks[r.index], r.weight}
+			a = scoredAmount{state.loads[k].allocatable[r.index], taken[r.index], asks[r.index], r.weight}
 		} else if x := r.index - len(asks); !r.asked || p.extras[x] > 0 {
-			a = scoredAmount{w.extras[k].allocatable[x], w.extras[k].requested[x], p.extras[x], r.weight}
+			a = scoredAmount{state.extras[k].allocatable[x], state.extras[k].requested[x], p.extras[x], r.weight}
 		}
 		if a.allocatable > 0 {
-			w.amountsRoom = append(w.amountsRoom, a)
+			state.amountsRoom = append(state.amountsRoom, a)
 		}
 	}
-	return w.amountsRoom
+	return state.amountsRoom
 }
 
 // fitScore is NodeResourcesFit's score by the strategy.

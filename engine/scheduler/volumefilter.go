@@ -20,24 +20,24 @@ type unboundClaim struct {
 
 // readClaims lists, for each volume of the pod that is tied to a place, the alternatives that a node must meet. ok is false for a
 // pod that kube-scheduler lets wait wherever.
-func (w *replayState) readClaims(p *podInfo) (places [][][]requirement.Expression, ok bool) {
+func (state *replayState) readClaims(p *podInfo) (places [][][]requirement.Expression, ok bool) {
 	for i := range p.pod.Spec.Volumes {
 		mount := &p.pod.Spec.Volumes[i]
-		claim, id, problem := w.volumes.ClaimOf(p.pod, mount)
+		claim, id, problem := state.volumes.ClaimOf(p.pod, mount)
 		if problem != "" {
 			return nil, false
 		}
 		if claim == nil {
 			continue
 		}
-		needs := w.volumes.Read(claim)
+		needs := state.volumes.Read(claim)
 		if needs.Problem != "" {
 			return nil, false
 		}
 		named := mount.Ephemeral == nil
 		if needs.Waits && (named || len(needs.Free) > 0) {
 			p.unbound = append(p.unbound, unboundClaim{id, claim.Spec.Resources.Requests[corev1.ResourceStorage], needs})
-			w.users[id]++
+			state.users[id]++
 		}
 		if len(needs.Free) > 0 {
 			continue
@@ -53,19 +53,19 @@ func (w *replayState) readClaims(p *podInfo) (places [][][]requirement.Expressio
 
 // volumesOn says for each unbound claim of the pod which free volume it takes on the node, nil where it has a volume by now or one
 // is made; false if some claim gets none.
-func (w *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolume, bool) {
+func (state *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolume, bool) {
 	there := func(places [][]requirement.Expression) bool { return len(places) == 0 || n.meetsOne(places) }
 	out := make([]*volume.FreeVolume, len(p.unbound))
 	for i := range p.unbound {
 		c := &p.unbound[i]
-		if places, bound := w.bound[c.id]; bound {
+		if places, bound := state.bound[c.id]; bound {
 			if !there(places) {
 				return nil, false
 			}
 			continue
 		}
 		at := slices.IndexFunc(c.needs.Free, func(v volume.FreeVolume) bool {
-			return !w.taken[v.Name] && there(v.Places) && !slices.ContainsFunc(out, func(other *volume.FreeVolume) bool { return other != nil && other.Name == v.Name })
+			return !state.taken[v.Name] && there(v.Places) && !slices.ContainsFunc(out, func(other *volume.FreeVolume) bool { return other != nil && other.Name == v.Name })
 		})
 		switch {
 		case at >= 0:
@@ -79,56 +79,56 @@ func (w *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolume, 
 
 // takeVolumes gives the claims of a pod that lands on the node their volumes. Where these can be reached other pods of the claims
 // have to go.
-func (w *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
-	found, _ := w.volumesOn(p, n)
+func (state *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
+	found, _ := state.volumesOn(p, n)
 	for i, v := range found {
 		c := &p.unbound[i]
-		_, bound := w.bound[c.id]
+		_, bound := state.bound[c.id]
 		if v != nil {
-			w.taken[v.Name] = true
+			state.taken[v.Name] = true
 		}
 		switch {
-		case bound || w.users[c.id] < 2:
+		case bound || state.users[c.id] < 2:
 		case v != nil:
-			w.bound[c.id] = v.Places
+			state.bound[c.id] = v.Places
 		default:
 			var here []requirement.Expression
-			for _, key := range w.volumes.Reach(&c.needs) {
+			for _, key := range state.volumes.Reach(&c.needs) {
 				if value, ok := n.label(key); ok {
 					here = append(here, requirement.Expect(key, requirement.In, []string{value}))
 				}
 			}
-			w.bound[c.id] = [][]requirement.Expression{here}
+			state.bound[c.id] = [][]requirement.Expression{here}
 		}
 	}
 }
 
 // countUsers counts the pods that run and use claims which one pod at a time may use.
-func (w *replayState) countUsers() {
-	if !slices.ContainsFunc(w.queue, func(p *podInfo) bool { return len(p.once) > 0 }) {
+func (state *replayState) countUsers() {
+	if !slices.ContainsFunc(state.queue, func(p *podInfo) bool { return len(p.once) > 0 }) {
 		return
 	}
-	w.inUse = map[volume.ClaimID]int{}
-	for _, pod := range w.replay.Snapshot.Pods {
-		_, stays := w.byNodeName[pod.Spec.NodeName]
-		if stays = stays || w.replay.On != nil; stays && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !w.lands(w.cache.InfoOf(pod)) {
-			w.use(w.volumes.Once(pod))
+	state.inUse = map[volume.ClaimID]int{}
+	for _, pod := range state.replay.Snapshot.Pods {
+		_, stays := state.byNodeName[pod.Spec.NodeName]
+		if stays = stays || state.replay.On != nil; stays && pod.Spec.NodeName != "" && !kube.IsTerminal(pod) && !state.lands(state.cache.InfoOf(pod)) {
+			state.use(state.volumes.Once(pod))
 		}
 	}
 }
 
-func (w *replayState) use(claims []volume.ClaimID) {
+func (state *replayState) use(claims []volume.ClaimID) {
 	for _, id := range claims {
-		w.inUse[id]++
+		state.inUse[id]++
 	}
 }
 
 // attachRunning counts the volumes that are attached or attaching already.
-func (w *replayState) attachRunning() {
-	for _, a := range w.replay.Snapshot.VolumeAttachments {
-		i, there := w.byNodeName[a.Spec.NodeName]
-		if behind, ok := w.volumes.AttachmentBehind(a); ok && there {
-			w.nodes[i].attach(behind)
+func (state *replayState) attachRunning() {
+	for _, a := range state.replay.Snapshot.VolumeAttachments {
+		i, there := state.byNodeName[a.Spec.NodeName]
+		if behind, ok := state.volumes.AttachmentBehind(a); ok && there {
+			state.nodes[i].attach(behind)
 		}
 	}
 }

@@ -341,21 +341,21 @@ func drawRules(r *rand.Rand, l *Layout) Rules {
 }
 
 // compare asks both implementations everything that can be asked.
-func (d *drawn) compare(w *World, p *plainWorld) error {
+func (d *drawn) compare(world *World, p *plainWorld) error {
 	for i := range d.rules {
 		r := &d.rules[i]
 		for _, place := range d.places {
-			uneven, ok := w.Allows(r, place)
+			uneven, ok := world.Allows(r, place)
 			if want := p.allows(r, place); ok != want {
 				return fmt.Errorf("rules %+v at %v: allowed is %v", *r, place, ok)
 			}
-			if want := p.uneven(r, place); ok && uneven != want || w.Uneven(r, place) != want {
-				return fmt.Errorf("rules %+v at %v: uneven by %d and %d, not %d", *r, place, uneven, w.Uneven(r, place), want)
+			if want := p.uneven(r, place); ok && uneven != want || world.Uneven(r, place) != want {
+				return fmt.Errorf("rules %+v at %v: uneven by %d and %d, not %d", *r, place, uneven, world.Uneven(r, place), want)
 			}
 		}
 		for j := range r.Affinity {
-			if a := &r.Affinity[j]; w.Starts(a) != (a.Self && p.total(a.Set) == 0) {
-				return fmt.Errorf("affinity %+v starts: %v", *a, w.Starts(a))
+			if a := &r.Affinity[j]; world.Starts(a) != (a.Self && p.total(a.Set) == 0) {
+				return fmt.Errorf("affinity %+v starts: %v", *a, world.Starts(a))
 			}
 		}
 	}
@@ -363,7 +363,7 @@ func (d *drawn) compare(w *World, p *plainWorld) error {
 		if d.l.Groups[g].Key == Host {
 			continue
 		}
-		for domain, n := range w.Count(g) {
+		for domain, n := range world.Count(g) {
 			want := -1
 			if p.there(g, domain) {
 				want = p.count(g, domain)
@@ -374,16 +374,16 @@ func (d *drawn) compare(w *World, p *plainWorld) error {
 		}
 	}
 	for s := range d.l.Sets {
-		if w.Total(s) != p.total(s) {
-			return fmt.Errorf("set %d has %d, not %d", s, w.Total(s), p.total(s))
+		if world.Total(s) != p.total(s) {
+			return fmt.Errorf("set %d has %d, not %d", s, world.Total(s), p.total(s))
 		}
 		for i, key := range d.l.Sets[s].Keys {
 			if key == Host {
 				continue
 			}
 			for domain := range d.l.Domains[key] {
-				if slices.Contains(w.Domains(s, i), domain) != (p.inSet(s, i, domain) > 0) {
-					return fmt.Errorf("set %d, domains of key %d: %v", s, key, w.Domains(s, i))
+				if slices.Contains(world.Domains(s, i), domain) != (p.inSet(s, i, domain) > 0) {
+					return fmt.Errorf("set %d, domains of key %d: %v", s, key, world.Domains(s, i))
 				}
 			}
 		}
@@ -392,11 +392,11 @@ func (d *drawn) compare(w *World, p *plainWorld) error {
 }
 
 // step changes both implementations alike, mostly by placing pods where they may go.
-func (d *drawn) step(r *rand.Rand, w *World, p *plainWorld) {
+func (d *drawn) step(r *rand.Rand, world *World, p *plainWorld) {
 	rules, place := &d.rules[r.IntN(len(d.rules))], d.places[r.IntN(len(d.places))]
 	if r.IntN(8) == 0 {
 		g := r.IntN(len(d.l.Groups))
-		w.Open(g, place)
+		world.Open(g, place)
 		if key := d.l.Groups[g].Key; key != Host && p.passes(g, place) && place[key] >= 0 {
 			p.opened = append(p.opened, [2]int{g, int(place[key])})
 		}
@@ -406,7 +406,7 @@ func (d *drawn) step(r *rand.Rand, w *World, p *plainWorld) {
 		return
 	}
 	n := 1 + r.IntN(3)
-	w.Put(rules, place, n)
+	world.Put(rules, place, n)
 	for range n {
 		p.placed = append(p.placed, placed{rules, place})
 	}
@@ -417,21 +417,21 @@ func TestAWorldAnswersWhatRecountingEverythingWould(t *testing.T) {
 	for seed := range enginetest.Draws(2000) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		d := draw(r)
-		w, p := NewWorld(&d.l), &plainWorld{l: &d.l}
+		world, p := NewWorld(&d.l), &plainWorld{l: &d.l}
 		var marks, placed, opened []int
 		for step := range 25 {
 			switch {
 			case r.IntN(5) == 0:
-				marks, placed, opened = append(marks, w.Mark()), append(placed, len(p.placed)), append(opened, len(p.opened))
+				marks, placed, opened = append(marks, world.Mark()), append(placed, len(p.placed)), append(opened, len(p.opened))
 			case r.IntN(6) == 0 && len(marks) > 0: // back to any of the marks, not always the last one
 				to := r.IntN(len(marks))
-				w.Undo(marks[to])
+				world.Undo(marks[to])
 				p.placed, p.opened = p.placed[:placed[to]], p.opened[:opened[to]]
 				marks, placed, opened = marks[:to], placed[:to], opened[:to]
 			default:
-				d.step(r, w, p)
+				d.step(r, world, p)
 			}
-			if err := d.compare(w, p); err != nil {
+			if err := d.compare(world, p); err != nil {
 				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 		}
@@ -439,13 +439,13 @@ func TestAWorldAnswersWhatRecountingEverythingWould(t *testing.T) {
 }
 
 // everything is all that a World consists of, as text; the cached minimum only as what it would be.
-func everything(w *World) string {
-	for i := range w.groups {
-		if w.l.Groups[i].Key != Host {
-			w.groups[i].min(0)
+func everything(world *World) string {
+	for i := range world.groups {
+		if world.l.Groups[i].Key != Host {
+			world.groups[i].min(0)
 		}
 	}
-	return fmt.Sprintf("%+v %+v %+v %+v %d", w.groups, w.sets, w.marks, w.takings, len(w.trail))
+	return fmt.Sprintf("%+v %+v %+v %+v %d", world.groups, world.sets, world.marks, world.takings, len(world.trail))
 }
 
 func TestUndoIsExact(t *testing.T) {
@@ -453,25 +453,25 @@ func TestUndoIsExact(t *testing.T) {
 	for seed := range enginetest.Draws(2000) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		d := draw(r)
-		w := NewWorld(&d.l)
+		world := NewWorld(&d.l)
 		before := fmt.Sprintf("%+v", d.l)
 		var marks []int
 		var texts []string
 		for range 40 {
 			switch {
 			case r.IntN(4) == 0:
-				marks, texts = append(marks, w.Mark()), append(texts, everything(w))
+				marks, texts = append(marks, world.Mark()), append(texts, everything(world))
 			case r.IntN(4) == 0 && len(marks) > 0:
 				to := r.IntN(len(marks))
-				w.Undo(marks[to])
-				if got := everything(w); got != texts[to] {
+				world.Undo(marks[to])
+				if got := everything(world); got != texts[to] {
 					t.Fatalf("seed %d: after undo\n%s\nnot\n%s", seed, got, texts[to])
 				}
 				marks, texts = marks[:to], texts[:to]
 			case r.IntN(6) == 0:
-				w.Open(r.IntN(len(d.l.Groups)), d.places[r.IntN(len(d.places))])
+				world.Open(r.IntN(len(d.l.Groups)), d.places[r.IntN(len(d.places))])
 			default:
-				w.Put(&d.rules[r.IntN(len(d.rules))], d.places[r.IntN(len(d.places))], 1+r.IntN(4))
+				world.Put(&d.rules[r.IntN(len(d.rules))], d.places[r.IntN(len(d.places))], 1+r.IntN(4))
 			}
 		}
 		if after := fmt.Sprintf("%+v", d.l); after != before {

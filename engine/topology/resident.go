@@ -47,22 +47,22 @@ func (r *Rules) Barred(l *Layout, place Place) bool {
 
 // Arrive says that a machine is there, with its residents, that turns out in one of the places. With first it may be one that is
 // known already: what another resident of its kind has brought is not brought again.
-func (w *World) Arrive(places []Place, first bool) {
+func (world *World) Arrive(places []Place, first bool) {
 	ch := change{resident: true}
 	add := func(a arrival) {
-		if first && w.came[a] > 0 {
+		if first && world.came[a] > 0 {
 			return
 		}
-		if a.what == toMark && w.came[a] == 0 && !w.marks[a.of].Has(int(a.domain)) {
+		if a.what == toMark && world.came[a] == 0 && !world.marks[a.of].Has(int(a.domain)) {
 			ch.marked = append(ch.marked, [2]int{a.of, int(a.domain)})
 		}
-		w.bring(a, 1)
+		world.bring(a, 1)
 		ch.arrived = append(ch.arrived, a)
 	}
-	for i := range w.l.Residents {
-		r := &w.l.Residents[i]
+	for i := range world.l.Residents {
+		r := &world.l.Residents[i]
 		for _, g := range r.Groups {
-			group := &w.l.Groups[g]
+			group := &world.l.Groups[g]
 			domains, certain := r.domains(places, group.Key, group.passes)
 			what := maybeToGroup
 			if certain {
@@ -73,24 +73,24 @@ func (w *World) Arrive(places []Place, first bool) {
 			}
 		}
 		for _, s := range r.Sets {
-			w.joinSet(i, s, places, add)
+			world.joinSet(i, s, places, add)
 		}
 		for _, m := range r.Owns {
-			domains, _ := r.domains(places, w.l.Marks[m].Key, anywhere)
+			domains, _ := r.domains(places, world.l.Marks[m].Key, anywhere)
 			for _, d := range domains {
 				add(arrival{i, toMark, m, 0, d})
 			}
 		}
 	}
 	if len(ch.arrived) > 0 {
-		w.trail = append(w.trail, ch)
+		world.trail = append(world.trail, ch)
 	}
 }
 
 // joinSet lets the resident be company where it surely is.
-func (w *World) joinSet(i, set int, places []Place, add func(arrival)) {
-	r, counted := &w.l.Residents[i], false
-	for k, key := range w.l.Sets[set].Keys {
+func (world *World) joinSet(i, set int, places []Place, add func(arrival)) {
+	r, counted := &world.l.Residents[i], false
+	for k, key := range world.l.Sets[set].Keys {
 		if key == Host {
 			counted = counted || r.isOn(places)
 			continue
@@ -133,39 +133,39 @@ func (r *Resident) domains(places []Place, key int, counts func(Place) bool) (do
 }
 
 // bring counts what a resident brings, n of it.
-func (w *World) bring(a arrival, n int) {
-	if w.came == nil {
-		w.came = map[arrival]int{}
+func (world *World) bring(a arrival, n int) {
+	if world.came == nil {
+		world.came = map[arrival]int{}
 	}
-	w.came[a] += n
+	world.came[a] += n
 	switch a.what {
 	case toGroup:
-		c := &w.groups[a.of]
+		c := &world.groups[a.of]
 		c.count[a.domain] += n
 		c.fresh = false
 	case maybeToGroup:
-		c := &w.groups[a.of]
+		c := &world.groups[a.of]
 		if c.may == nil {
 			c.may = make([]int, len(c.count))
 		}
 		c.may[a.domain] += n
 	case toSet:
-		w.sets[a.of].count[a.key][a.domain] += n
+		world.sets[a.of].count[a.key][a.domain] += n
 	case toTotal:
-		w.sets[a.of].total += n
+		world.sets[a.of].total += n
 	case toMark:
 		if n > 0 {
-			w.marks[a.of].Add(int(a.domain))
+			world.marks[a.of].Add(int(a.domain))
 		}
 	}
 }
 
 // leave takes an arrival back.
-func (w *World) leave(ch *change) {
+func (world *World) leave(ch *change) {
 	for _, a := range ch.arrived {
-		w.bring(a, -1)
+		world.bring(a, -1)
 	}
 	for _, m := range ch.marked {
-		w.marks[m[0]].Remove(m[1])
+		world.marks[m[0]].Remove(m[1])
 	}
 }

@@ -90,30 +90,30 @@ type supplied struct {
 
 // takeAll lets the pod take all that it asks for. It answers with how things stood before, and whether all could be had;
 // what could be had stays taken.
-func (w *World) takeAll(r *Rules, place Place) (before []supplied, ok bool) {
+func (world *World) takeAll(r *Rules, place Place) (before []supplied, ok bool) {
 	ok = true
 	for i := range r.Takes {
 		ask := &r.Takes[i]
-		t := &w.takings[ask.Supply]
+		t := &world.takings[ask.Supply]
 		before = append(before, supplied{ask.Supply, len(t.takers), slices.Clone(t.by)})
-		ok = t.take(w.l, ask, place) && ok
+		ok = t.take(world.l, ask, place) && ok
 	}
 	return before, ok
 }
 
-func (w *World) giveBack(before []supplied) {
+func (world *World) giveBack(before []supplied) {
 	for _, b := range slices.Backward(before) {
-		t := &w.takings[b.supply]
+		t := &world.takings[b.supply]
 		t.takers, t.by = t.takers[:b.takers], b.by
 	}
 }
 
 // supplies reports whether the pod can have all that it asks for at the place.
-func (w *World) supplies(r *Rules, place Place) bool {
+func (world *World) supplies(r *Rules, place Place) bool {
 	if len(r.Takes) == 0 {
 		return true
 	}
-	before, ok := w.takeAll(r, place)
-	w.giveBack(before)
+	before, ok := world.takeAll(r, place)
+	world.giveBack(before)
 	return ok
 }

@@ -53,7 +53,7 @@ type change struct {
 
 // NewWorld starts with what the layout says. The layout must not change while the world is in use.
 func NewWorld(l *Layout) *World {
-	w := &World{l: l}
+	world := &World{l: l}
 	for i := range l.Groups {
 		g := &l.Groups[i]
 		c := counter{there: g.There.Clone()}
@@ -62,7 +62,7 @@ func NewWorld(l *Layout) *World {
 			copy(c.count, g.Count)
 			c.may = slices.Clone(g.May)
 		}
-		w.groups = append(w.groups, c)
+		world.groups = append(world.groups, c)
 	}
 	for i := range l.Sets {
 		s := &l.Sets[i]
@@ -75,44 +75,44 @@ func NewWorld(l *Layout) *World {
 			}
 			c.count = append(c.count, count)
 		}
-		w.sets = append(w.sets, c)
+		world.sets = append(world.sets, c)
 	}
 	for i := range l.Marks {
 		m := bitset.New(l.Domains[l.Marks[i].Key])
 		copy(m, l.Marks[i].At)
-		w.marks = append(w.marks, m)
+		world.marks = append(world.marks, m)
 	}
 	for i := range l.Available {
-		w.takings = append(w.takings, newTaking(&l.Available[i]))
+		world.takings = append(world.takings, newTaking(&l.Available[i]))
 	}
-	return w
+	return world
 }
 
 // Open says that a machine can come to be in the domain that the group counts at this place.
-func (w *World) Open(group int, place Place) {
-	g := &w.l.Groups[group]
+func (world *World) Open(group int, place Place) {
+	g := &world.l.Groups[group]
 	if g.Key == Host || !g.passes(place) || place[g.Key] < 0 {
 		return
 	}
-	w.OpenDomain(group, int(place[g.Key]))
+	world.OpenDomain(group, int(place[g.Key]))
 }
 
 // OpenDomain says the same of a domain by its number.
-func (w *World) OpenDomain(group, domain int) {
-	c := &w.groups[group]
+func (world *World) OpenDomain(group, domain int) {
+	c := &world.groups[group]
 	if c.there.Has(domain) {
 		return
 	}
 	c.there.Add(domain)
 	c.fresh = false
-	w.trail = append(w.trail, change{group: group, domain: domain})
+	world.trail = append(world.trail, change{group: group, domain: domain})
 }
 
 // passes reports whether the group counts machines of this place.
 func (g *Group) passes(place Place) bool { return g.Filter < 0 || place[g.Filter] == 1 }
 
 // Counts reports whether the group counts machines of this place.
-func (w *World) Counts(group int, place Place) bool { return w.l.Groups[group].passes(place) }
+func (world *World) Counts(group int, place Place) bool { return world.l.Groups[group].passes(place) }
 
 // min is the smallest count of a domain that is there, 0 where there are fewer domains than minDomains.
 func (c *counter) min(minDomains int) int {
@@ -135,53 +135,53 @@ func (c *counter) min(minDomains int) int {
 // uneven says how far the pod's domains are ahead of the emptiest ones: the less, the more even.
 //
 // Where new machines have residents, a machine of the place comes with them.
-func (w *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
-	if w.l.Settles(place) {
-		mark := w.Mark()
-		w.Arrive([]Place{place}, true)
-		defer w.Undo(mark)
+func (world *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
+	if world.l.Settles(place) {
+		mark := world.Mark()
+		world.Arrive([]Place{place}, true)
+		defer world.Undo(mark)
 	}
 	for _, m := range r.Rejects {
-		if d := place[w.l.Marks[m].Key]; d >= 0 && w.marks[m].Has(int(d)) {
+		if d := place[world.l.Marks[m].Key]; d >= 0 && world.marks[m].Has(int(d)) {
 			return 0, false
 		}
 	}
 	for i := range r.Spread {
-		if !w.spreads(&r.Spread[i], place) {
+		if !world.spreads(&r.Spread[i], place) {
 			return 0, false
 		}
 	}
 	for i := range r.Affinity {
-		if !w.near(&r.Affinity[i], place) {
+		if !world.near(&r.Affinity[i], place) {
 			return 0, false
 		}
 	}
-	if !w.supplies(r, place) {
+	if !world.supplies(r, place) {
 		return 0, false
 	}
-	return w.Uneven(r, place), true
+	return world.Uneven(r, place), true
 }
 
 // Uneven says how far ahead of the emptiest domains those of the place are, in the groups that count the pod.
-func (w *World) Uneven(r *Rules, place Place) int {
+func (world *World) Uneven(r *Rules, place Place) int {
 	uneven := 0
 	for _, g := range r.Groups {
-		uneven += w.ahead(g, place)
+		uneven += world.ahead(g, place)
 	}
 	return uneven
 }
 
-func (w *World) ahead(group int, place Place) int {
-	g := &w.l.Groups[group]
+func (world *World) ahead(group int, place Place) int {
+	g := &world.l.Groups[group]
 	if g.Key == Host || place[g.Key] < 0 || !g.passes(place) {
 		return 0
 	}
-	c := &w.groups[group]
+	c := &world.groups[group]
 	return c.count[place[g.Key]] - c.min(0)
 }
 
-func (w *World) spreads(s *Spread, place Place) bool {
-	g := &w.l.Groups[s.Group]
+func (world *World) spreads(s *Spread, place Place) bool {
+	g := &world.l.Groups[s.Group]
 	if g.Key == Host {
 		return true
 	}
@@ -189,7 +189,7 @@ func (w *World) spreads(s *Spread, place Place) bool {
 	if d < 0 {
 		return false
 	}
-	c := &w.groups[s.Group]
+	c := &world.groups[s.Group]
 	here := 0
 	if c.there.Has(int(d)) {
 		here = c.count[d]
@@ -204,23 +204,23 @@ func (w *World) spreads(s *Spread, place Place) bool {
 }
 
 // near reports whether the pods that the affinity looks for are in the place's domains. The key Host is the caller's.
-func (w *World) near(a *Affinity, place Place) bool {
-	if w.l.Sets[a.Set].Loose {
-		return w.follows(a.Set, place)
+func (world *World) near(a *Affinity, place Place) bool {
+	if world.l.Sets[a.Set].Loose {
+		return world.follows(a.Set, place)
 	}
-	if w.Starts(a) {
-		for _, key := range w.l.Sets[a.Set].Keys {
+	if world.Starts(a) {
+		for _, key := range world.l.Sets[a.Set].Keys {
 			if key != Host && place[key] < 0 {
 				return false
 			}
 		}
 		return true
 	}
-	for i, key := range w.l.Sets[a.Set].Keys {
+	for i, key := range world.l.Sets[a.Set].Keys {
 		if key == Host {
 			continue
 		}
-		if d := place[key]; d < 0 || w.sets[a.Set].count[i][d] == 0 {
+		if d := place[key]; d < 0 || world.sets[a.Set].count[i][d] == 0 {
 			return false
 		}
 	}
@@ -228,8 +228,8 @@ func (w *World) near(a *Affinity, place Place) bool {
 }
 
 // follows reports whether the place has the domains that a loose set's pods are in, of the keys that these have.
-func (w *World) follows(set int, place Place) bool {
-	for i, key := range w.l.Sets[set].Keys {
+func (world *World) follows(set int, place Place) bool {
+	for i, key := range world.l.Sets[set].Keys {
 		if key == Host {
 			continue
 		}
@@ -237,8 +237,8 @@ func (w *World) follows(set int, place Place) bool {
 		if d == Open {
 			return false
 		}
-		decided := slices.ContainsFunc(w.sets[set].count[i], func(n int) bool { return n > 0 })
-		if decided && (d < 0 || w.sets[set].count[i][d] == 0) {
+		decided := slices.ContainsFunc(world.sets[set].count[i], func(n int) bool { return n > 0 })
+		if decided && (d < 0 || world.sets[set].count[i][d] == 0) {
 			return false
 		}
 	}
@@ -246,14 +246,14 @@ func (w *World) follows(set int, place Place) bool {
 }
 
 // Starts reports whether the pod would be the first of those that it wants to be with, and may be.
-func (w *World) Starts(a *Affinity) bool { return a.Self && w.sets[a.Set].total == 0 }
+func (world *World) Starts(a *Affinity) bool { return a.Self && world.sets[a.Set].total == 0 }
 
 // Total counts the pods of a set, wherever they are.
-func (w *World) Total(set int) int { return w.sets[set].total }
+func (world *World) Total(set int) int { return world.sets[set].total }
 
 // Count returns the pods of a group in each domain that is there; -1 marks a domain that is not.
-func (w *World) Count(group int) []int {
-	c := &w.groups[group]
+func (world *World) Count(group int) []int {
+	c := &world.groups[group]
 	out := make([]int, len(c.count))
 	for d := range out {
 		out[d] = -1
@@ -265,9 +265,9 @@ func (w *World) Count(group int) []int {
 }
 
 // Domains returns the domains of the i-th key of a set that hold its pods.
-func (w *World) Domains(set, i int) []int {
+func (world *World) Domains(set, i int) []int {
 	var out []int
-	for d, n := range w.sets[set].count[i] {
+	for d, n := range world.sets[set].count[i] {
 		if n > 0 {
 			out = append(out, d)
 		}
@@ -276,35 +276,35 @@ func (w *World) Domains(set, i int) []int {
 }
 
 // Put places n pods.
-func (w *World) Put(r *Rules, place Place, n int) {
+func (world *World) Put(r *Rules, place Place, n int) {
 	ch := change{rules: r, place: place, n: n}
-	w.count(r, place, n)
+	world.count(r, place, n)
 	for _, m := range r.Owns {
-		key := w.l.Marks[m].Key
-		for d := range w.l.Domains[key] {
+		key := world.l.Marks[m].Key
+		for d := range world.l.Domains[key] {
 			// Where it is open which domain it is, it may be any.
-			if (place[key] == int32(d) || place[key] == Open) && !w.marks[m].Has(d) {
-				w.marks[m].Add(d)
+			if (place[key] == int32(d) || place[key] == Open) && !world.marks[m].Has(d) {
+				world.marks[m].Add(d)
 				ch.marked = append(ch.marked, [2]int{m, d})
 			}
 		}
 	}
 	if len(r.Takes) > 0 {
 		for range n {
-			before, _ := w.takeAll(r, place)
+			before, _ := world.takeAll(r, place)
 			ch.supplied = append(ch.supplied, before...)
 		}
 	}
-	w.trail = append(w.trail, ch)
+	world.trail = append(world.trail, ch)
 }
 
-func (w *World) count(r *Rules, place Place, n int) {
+func (world *World) count(r *Rules, place Place, n int) {
 	for _, group := range r.Groups {
-		g := &w.l.Groups[group]
+		g := &world.l.Groups[group]
 		if g.Key == Host || place[g.Key] < 0 || !g.passes(place) {
 			continue
 		}
-		c := &w.groups[group]
+		c := &world.groups[group]
 		d := place[g.Key]
 		if n < 0 || c.count[d] == c.least {
 			c.fresh = false
@@ -312,8 +312,8 @@ func (w *World) count(r *Rules, place Place, n int) {
 		c.count[d] += n
 	}
 	for _, set := range r.Sets {
-		s, counted := &w.sets[set], false
-		for i, key := range w.l.Sets[set].Keys {
+		s, counted := &world.sets[set], false
+		for i, key := range world.l.Sets[set].Keys {
 			if key == Host {
 				counted = true
 			} else if d := place[key]; d >= 0 {
@@ -321,33 +321,33 @@ func (w *World) count(r *Rules, place Place, n int) {
 				counted = true
 			}
 		}
-		if counted || w.l.Sets[set].Loose {
+		if counted || world.l.Sets[set].Loose {
 			s.total += n
 		}
 	}
 }
 
 // Mark returns a mark to which Undo can go back.
-func (w *World) Mark() int { return len(w.trail) }
+func (world *World) Mark() int { return len(world.trail) }
 
 // Undo takes back everything that was placed or opened since the mark.
-func (w *World) Undo(mark int) {
-	for i := len(w.trail) - 1; i >= mark; i-- {
-		ch := &w.trail[i]
+func (world *World) Undo(mark int) {
+	for i := len(world.trail) - 1; i >= mark; i-- {
+		ch := &world.trail[i]
 		if ch.resident {
-			w.leave(ch)
+			world.leave(ch)
 			continue
 		}
 		if ch.rules == nil {
-			w.groups[ch.group].there.Remove(ch.domain)
-			w.groups[ch.group].fresh = false
+			world.groups[ch.group].there.Remove(ch.domain)
+			world.groups[ch.group].fresh = false
 			continue
 		}
-		w.count(ch.rules, ch.place, -ch.n)
+		world.count(ch.rules, ch.place, -ch.n)
 		for _, m := range ch.marked {
-			w.marks[m[0]].Remove(m[1])
+			world.marks[m[0]].Remove(m[1])
 		}
-		w.giveBack(ch.supplied)
+		world.giveBack(ch.supplied)
 	}
-	w.trail = w.trail[:mark]
+	world.trail = world.trail[:mark]
 }

@@ -42,10 +42,10 @@ func foreign(skew int) *topology.Rules {
 }
 
 // answers says for each of the three zones whether one more pod may come: y or n.
-func answers(w *topology.World, r *topology.Rules) string {
+func answers(world *topology.World, r *topology.Rules) string {
 	out := ""
 	for d := range int32(3) {
-		if _, ok := w.Allows(r, zone(d)); ok {
+		if _, ok := world.Allows(r, zone(d)); ok {
 			out += "y"
 		} else {
 			out += "n"
@@ -87,17 +87,17 @@ func TestPlacesWithoutTheKeyAreNoPlaceForItsRules(t *testing.T) {
 	l := zones(0, 0, 0)
 	l.Sets = []topology.Set{{Keys: []int{zoneKey}, Count: [][]int{{0, 0, 0}}}}
 	for _, d := range []int32{topology.Nowhere, topology.Open} {
-		w := topology.NewWorld(l)
-		if _, ok := w.Allows(spread(1, 0), zone(d)); ok {
+		world := topology.NewWorld(l)
+		if _, ok := world.Allows(spread(1, 0), zone(d)); ok {
 			t.Errorf("a spread over zones is kept in domain %d", d)
 		}
 		first := &topology.Rules{Affinity: []topology.Affinity{{Self: true}}, Sets: []int{0}}
-		if _, ok := w.Allows(first, zone(d)); ok {
+		if _, ok := world.Allows(first, zone(d)); ok {
 			t.Errorf("a pod founds its company in domain %d", d)
 		}
-		w.Put(&topology.Rules{Groups: []int{0}, Sets: []int{0}}, zone(d), 2)
-		if got := w.Count(0); !slices.Equal(got, []int{0, 0, 0}) || w.Total(0) != 0 {
-			t.Errorf("pods in domain %d count: %v, %d", d, got, w.Total(0))
+		world.Put(&topology.Rules{Groups: []int{0}, Sets: []int{0}}, zone(d), 2)
+		if got := world.Count(0); !slices.Equal(got, []int{0, 0, 0}) || world.Total(0) != 0 {
+			t.Errorf("pods in domain %d count: %v, %d", d, got, world.Total(0))
 		}
 	}
 }
@@ -106,54 +106,54 @@ func TestFilterLeavesMachinesOutOfTheCount(t *testing.T) {
 	t.Parallel()
 	l := zones(0, 0, -1)
 	l.Groups[0].Filter = filterKey
-	w := topology.NewWorld(l)
-	w.Put(spread(1, 0), filteredOut(0), 5)
-	if got := answers(w, spread(1, 0)); got != "yyy" {
+	world := topology.NewWorld(l)
+	world.Put(spread(1, 0), filteredOut(0), 5)
+	if got := answers(world, spread(1, 0)); got != "yyy" {
 		t.Errorf("pods on machines that do not count keep others out: %s", got)
 	}
-	w.Open(0, filteredOut(2))
-	if got := w.Count(0); !slices.Equal(got, []int{0, 0, -1}) {
+	world.Open(0, filteredOut(2))
+	if got := world.Count(0); !slices.Equal(got, []int{0, 0, -1}) {
 		t.Errorf("a machine that does not count opens a domain: %v", got)
 	}
-	w.Put(spread(1, 0), zone(0), 1)
+	world.Put(spread(1, 0), zone(0), 1)
 	// kube-scheduler asks for the skew of the domain also on machines that do not count.
-	if _, ok := w.Allows(spread(1, 0), filteredOut(0)); ok {
+	if _, ok := world.Allows(spread(1, 0), filteredOut(0)); ok {
 		t.Error("a machine that does not count takes a pod although its domain is too full")
 	}
-	if w.Counts(0, filteredOut(0)) || !w.Counts(0, zone(0)) {
+	if world.Counts(0, filteredOut(0)) || !world.Counts(0, zone(0)) {
 		t.Error("Counts does not tell machines apart by the filter")
 	}
 }
 
 func TestDomainsThatCanBeOpenedCountAsEmpty(t *testing.T) {
 	t.Parallel()
-	w := topology.NewWorld(zones(1, 1, -1))
-	if got := answers(w, spread(1, 0)); got != "yyy" {
+	world := topology.NewWorld(zones(1, 1, -1))
+	if got := answers(world, spread(1, 0)); got != "yyy" {
 		t.Fatalf("before: %s", got)
 	}
-	w.Open(0, zone(topology.Open)) // its domain is not known: it opens none
-	if got := answers(w, spread(1, 0)); got != "yyy" {
+	world.Open(0, zone(topology.Open)) // its domain is not known: it opens none
+	if got := answers(world, spread(1, 0)); got != "yyy" {
 		t.Errorf("a machine without a domain opens one: %s", got)
 	}
-	w.OpenDomain(0, 2)
-	if got := answers(w, spread(1, 0)); got != "nny" {
+	world.OpenDomain(0, 2)
+	if got := answers(world, spread(1, 0)); got != "nny" {
 		t.Errorf("after: %s", got)
 	}
 }
 
 func TestForeignSelectorsCountOtherPods(t *testing.T) {
 	t.Parallel()
-	w := topology.NewWorld(zones(0, 0, 0))
+	world := topology.NewWorld(zones(0, 0, 0))
 	counted := &topology.Rules{Groups: []int{0}} // has no rule of its own
-	w.Put(counted, zone(0), 1)
-	w.Put(counted, zone(1), 1)
-	if got := answers(w, spread(1, 0)); got != "nny" {
+	world.Put(counted, zone(0), 1)
+	world.Put(counted, zone(1), 1)
+	if got := answers(world, spread(1, 0)); got != "nny" {
 		t.Errorf("the owner of the spread: %s", got)
 	}
-	if got := answers(w, counted); got != "yyy" {
+	if got := answers(world, counted); got != "yyy" {
 		t.Errorf("the pods that it counts: %s", got)
 	}
-	if uneven, _ := w.Allows(counted, zone(0)); uneven != 1 {
+	if uneven, _ := world.Allows(counted, zone(0)); uneven != 1 {
 		t.Errorf("zone 0 is %d ahead, want 1", uneven)
 	}
 }
@@ -190,13 +190,13 @@ func TestAffinityWantsAllOfItsKeysAndMayFoundItsCompany(t *testing.T) {
 				set.Count = append(set.Count, make([]int, 3-k))
 			}
 		}
-		w := topology.NewWorld(&topology.Layout{Domains: []int{3, 2, 2}, Sets: []topology.Set{set}})
+		world := topology.NewWorld(&topology.Layout{Domains: []int{3, 2, 2}, Sets: []topology.Set{set}})
 		for _, p := range c.put {
-			w.Put(member, p, 1)
+			world.Put(member, p, 1)
 		}
 		got := ""
 		for _, p := range places {
-			if _, ok := w.Allows(c.rules, p); ok {
+			if _, ok := world.Allows(c.rules, p); ok {
 				got += "y"
 			} else {
 				got += "n"
@@ -205,8 +205,8 @@ func TestAffinityWantsAllOfItsKeysAndMayFoundItsCompany(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
-		if w.Total(0) != len(c.put) {
-			t.Errorf("%s: %d pods in the set, want %d", c.name, w.Total(0), len(c.put))
+		if world.Total(0) != len(c.put) {
+			t.Errorf("%s: %d pods in the set, want %d", c.name, world.Total(0), len(c.put))
 		}
 	}
 }
@@ -214,11 +214,11 @@ func TestAffinityWantsAllOfItsKeysAndMayFoundItsCompany(t *testing.T) {
 func TestRunningPodsAreCompany(t *testing.T) {
 	t.Parallel()
 	l := &topology.Layout{Domains: []int{3, 2, 2}, Sets: []topology.Set{{Keys: []int{zoneKey}, Count: [][]int{{0, 2, 0}}, Total: 2}}}
-	w := topology.NewWorld(l)
-	if got := answers(w, &topology.Rules{Affinity: []topology.Affinity{{Self: true}}, Sets: []int{0}}); got != "nyn" {
+	world := topology.NewWorld(l)
+	if got := answers(world, &topology.Rules{Affinity: []topology.Affinity{{Self: true}}, Sets: []int{0}}); got != "nyn" {
 		t.Errorf("a pod that could found a company joins the one that is there: got %s", got)
 	}
-	if got := w.Domains(0, 0); !slices.Equal(got, []int{1}) {
+	if got := world.Domains(0, 0); !slices.Equal(got, []int{1}) {
 		t.Errorf("the company is in %v", got)
 	}
 }
@@ -243,9 +243,9 @@ func TestMarksKeepApartWhicheverComesFirst(t *testing.T) {
 		{"others do not care", both, none, "yyy"},
 	} {
 		l := &topology.Layout{Domains: []int{3, 2, 2}, Marks: []topology.Mark{{Key: zoneKey}, {Key: zoneKey}}}
-		w := topology.NewWorld(l)
-		w.Put(c.first, zone(0), 1)
-		if got := answers(w, c.second); got != c.want {
+		world := topology.NewWorld(l)
+		world.Put(c.first, zone(0), 1)
+		if got := answers(world, c.second); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -258,9 +258,9 @@ func TestMarksKeepApartWhicheverComesFirst(t *testing.T) {
 func TestNoDomainOwnsNoMark(t *testing.T) {
 	t.Parallel()
 	alone := &topology.Rules{Owns: []int{0}, Rejects: []int{0}}
-	w := topology.NewWorld(&topology.Layout{Domains: []int{3, 2, 2}, Marks: []topology.Mark{{Key: zoneKey}}})
-	w.Put(alone, zone(topology.Nowhere), 1)
-	if _, ok := w.Allows(alone, zone(topology.Nowhere)); !ok || answers(w, alone) != "yyy" {
+	world := topology.NewWorld(&topology.Layout{Domains: []int{3, 2, 2}, Marks: []topology.Mark{{Key: zoneKey}}})
+	world.Put(alone, zone(topology.Nowhere), 1)
+	if _, ok := world.Allows(alone, zone(topology.Nowhere)); !ok || answers(world, alone) != "yyy" {
 		t.Error("two machines without a zone are not in the same zone")
 	}
 }
