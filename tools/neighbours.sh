@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints which of the groups of tests that make test leaves out a change has to pass, for `make test-GROUP`: one of four sets by turns, by
+# Prints which of the groups of tests that make test leaves out a change has to pass, for `make test-GROUP`: one of eight sets by turns, by
 # the number of commits, and the first group whose files the commits of the last four hours have changed: the others' turn will come.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,11 +8,15 @@ if [ "$(git rev-parse --is-shallow-repository)" = true ]; then
 	exit 1
 fi
 commits=$(git rev-list --count HEAD)
-case $((commits % 4)) in
+case $((commits % 8)) in
 0) turn="clusterapi" ;;
-1) turn="deploy keda vpa descheduler" ;;
-2) turn="draws prometheus kueue" ;;
-3) turn="argo browser aws" ;;
+1) turn="deploy keda" ;;
+2) turn="draws" ;;
+3) turn="argo" ;;
+4) turn="vpa descheduler" ;;
+5) turn="prometheus kueue" ;;
+6) turn="browser" ;;
+7) turn="aws" ;;
 esac
 
 folders() {
