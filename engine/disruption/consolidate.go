@@ -71,7 +71,7 @@ func (d *planner) consolidate() {
 		}
 		c.explain(found)
 		if wave := c.batchNow(found); len(wave) > 0 {
-			c.execute(wave)
+			c.beginWave(wave)
 		}
 		c.noteLook()
 		inVain := len(c.found) > 0 && len(d.plan.Disruptions) == begun

@@ -37,7 +37,7 @@ func (d *planner) drift() {
 		reason: v1.Drifted, refusal: d.driftRefusal, trial: trialOptions{closed: d.goesSoon, usualPrices: true},
 		heeds: func(machine *inventory.Machine) bool { return !hasDeadline(machine) }, terminatesFirst: d.opt.TerminateFirstDrift,
 	}
-	d.execute(candidates, m)
+	d.removeNow(candidates, m)
 	if m.terminatesFirst {
 		d.terminateFirst(candidates, m)
 	}

@@ -24,7 +24,7 @@ func (d *planner) expire() {
 		return
 	}
 	d.emptiesFirst(candidates, func(a, b *inventory.Machine) int { return kube.ExpiresAt(a.Claim).Compare(kube.ExpiresAt(b.Claim)) })
-	d.execute(candidates, method{
+	d.removeNow(candidates, method{
 		reason: v1.Expired, refusal: d.expiryRefusal, trial: trialOptions{closed: d.goesSoon},
 		heeds: func(*inventory.Machine) bool { return true },
 	})

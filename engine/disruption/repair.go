@@ -57,7 +57,7 @@ func (d *planner) repair() {
 	slices.SortFunc(candidates, func(a, b *inventory.Machine) int {
 		return cmp.Or(cmp.Compare(r.faults[b].score, r.faults[a].score), cmp.Compare(d.legacyCost(a), d.legacyCost(b)), provisioning.CompareNames(a, b))
 	})
-	r.execute(candidates)
+	r.removeBroken(candidates)
 }
 
 // BrokenBy is the condition for which the node has to be replaced by now; "" if there is none.
@@ -197,10 +197,10 @@ func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 	return ranks
 }
 
-// execute removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
+// removeBroken removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
 // machine that does not work is of no use to them. Only where a policy gives the drain some time, what replaces the machine
 // is started first.
-func (r *repairer) execute(candidates []*inventory.Machine) {
+func (r *repairer) removeBroken(candidates []*inventory.Machine) {
 	m := method{
 		reason: v1.Unhealthy, refusal: r.refusal,
 		trial:       trialOptions{held: true, closed: func(machine *inventory.Machine) bool { return r.faults[machine] != nil || r.d.goesSoon(machine) }},
@@ -222,7 +222,7 @@ func (r *repairer) execute(candidates []*inventory.Machine) {
 	}
 	r.remove(now, m)
 	r.d.replaceStatic(static, m)
-	r.d.execute(pools, m)
+	r.d.removeNow(pools, m)
 	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(machine *inventory.Machine) bool { // nothing can be started in their place
 		return r.d.taken[machine] || r.d.why[machine].Code == engine.BudgetExhausted
 	}), m)

@@ -20,24 +20,24 @@ import (
 type method struct {
 	reason v1.DisruptionReason
 	// refusal says why a machine that the method wants stays for the time being, budgets aside.
-	refusal func(h *inventory.Machine) engine.Reason
+	refusal func(m *inventory.Machine) engine.Reason
 	trial   trialOptions
 	// unbound says of a machine that budgets do not matter.
-	unbound func(h *inventory.Machine) bool
+	unbound func(m *inventory.Machine) bool
 	// heeds says of a machine that budgets for pods keep it.
-	heeds func(h *inventory.Machine) bool
+	heeds func(m *inventory.Machine) bool
 	// terminatesFirst is true if machines whose replacement has no room until they are gone may go before it is there.
 	terminatesFirst bool
 	// drainWithin is how long the drain may take, nil to leave it to the claim.
-	drainWithin func(h *inventory.Machine) *time.Duration
+	drainWithin func(m *inventory.Machine) *time.Duration
 }
 
 // mostTrials bounds the trials of one method, so that nodes that cannot be replaced do not make a pass endless.
 const mostTrials = 40
 
-// execute removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
+// removeNow removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
 // with a pod that nothing else can run stay, and others take their turn.
-func (d *planner) execute(candidates []*inventory.Machine, m method) {
+func (d *planner) removeNow(candidates []*inventory.Machine, m method) {
 	trials := 0
 	for len(candidates) > 0 && trials < mostTrials && !d.opt.Stopped() {
 		var chosen, rest []*inventory.Machine

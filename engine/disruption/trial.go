@@ -15,7 +15,7 @@ import (
 // trialOptions vary a trial.
 type trialOptions struct {
 	held   bool
-	closed func(h *inventory.Machine) bool // beside the machines that no pod is moved to anyway; nil for none
+	closed func(m *inventory.Machine) bool // beside the machines that no pod is moved to anyway; nil for none
 	// nominations is where pods had better go, options what to plan with instead of the planner's; both may be nil.
 	nominations map[*corev1.Pod]int
 	options     *engine.Options

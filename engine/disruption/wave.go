@@ -91,9 +91,9 @@ func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(
 	return nil
 }
 
-// execute begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
+// beginWave begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
 // kube-scheduler would place the pods.
-func (c *consolidator) execute(wave []*inventory.Machine) {
+func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	m := c.consolidating()
 	stay := func(p provisioning.Group, r engine.Reason) {
 		c.note(p, r)
