@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"tenon.sh/engine"
@@ -20,8 +21,19 @@ func writeAccount(t *terminal, a *explain.Savings) {
 		writeLeftOut(t, a)
 		return
 	}
+	rows := [][]string{{"SAVED BY", "USD/HOUR", "USD A MONTH", "SETTING OF THE NODEPOOL"}}
+	for _, c := range a.Causes {
+		if math.Abs(c.PerHour) < 0.00005 {
+			continue
+		}
+		rows = append(rows, []string{c.Name, money(c.PerHour), fmt.Sprintf("%.2f", engine.HoursPerMonth*c.PerHour), c.Setting})
+	}
+	if len(rows) > 1 {
+		t.line("")
+		t.lines(table(t, "", rows))
+	}
 	t.line("")
-	rows := [][]string{{"POOL", "NODES", "USD/HOUR NOW", "PLANNED NODES", "USD/HOUR PLANNED"}}
+	rows = [][]string{{"POOL", "NODES", "USD/HOUR NOW", "PLANNED NODES", "USD/HOUR PLANNED"}}
 	for _, p := range a.Pools {
 		if p.Nodes+p.PlannedNodes == 0 {
 			continue

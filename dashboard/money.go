@@ -52,21 +52,9 @@ type savingsDocument struct {
 
 // A cause is a part of what could be saved, in USD per hour, below zero where the plan costs more.
 type cause struct {
-	Cause   string  `json:"cause"`
+	Name    string  `json:"name"`    // the cause in words
+	Setting string  `json:"setting"` // the field of a NodePool that decides on it
 	PerHour float64 `json:"perHour"`
-}
-
-// Name is the cause for people.
-func (c *cause) Name() string {
-	switch c.Cause {
-	case "Spot":
-		return "Spot instead of on-demand"
-	case "TighterPacking":
-		return "Tighter packing: less room that no pod requests"
-	case "CheaperMachines":
-		return "Cheaper machines for the same requests"
-	}
-	return c.Cause
 }
 
 // Amount is the saving as text, written by words, or "costs … more" if the saving is negative.
@@ -75,19 +63,6 @@ func (c *cause) Amount(words func(float64) string) string {
 		return "costs " + words(-c.PerHour) + " more"
 	}
 	return words(c.PerHour)
-}
-
-// Setting is the setting of a NodePool that decides on it.
-func (c *cause) Setting() string {
-	switch c.Cause {
-	case "Spot":
-		return "requirements: karpenter.sh/capacity-type In [spot, on-demand]"
-	case "TighterPacking":
-		return "disruption: consolidationPolicy: WhenEmptyOrUnderutilized"
-	case "CheaperMachines":
-		return "requirements: more instance types and sizes"
-	}
-	return "-"
 }
 
 // keptRecord is how many nodes stay for a reason, with one of them.

@@ -13,6 +13,8 @@ import (
 // sum of all parts is the saving.
 type SavingCause struct {
 	Cause   string  `json:"cause"`
+	Name    string  `json:"name"`    // the cause in words
+	Setting string  `json:"setting"` // the field of a NodePool that decides on it
 	PerHour float64 `json:"perHour"`
 }
 
@@ -40,9 +42,18 @@ func (b *bill) add(price, onDemand, used float64) {
 func causes(now, planned *bill) []SavingCause {
 	paid := now.paid()
 	return []SavingCause{
-		{CauseSpot, planned.onDemand*paid - planned.price},
-		{CausePacking, (now.idle - planned.idle) * paid},
-		{CauseMachines, ((now.onDemand - now.idle) - (planned.onDemand - planned.idle)) * paid},
+		{
+			CauseSpot, "Spot instead of on-demand", "requirements: karpenter.sh/capacity-type In [spot, on-demand]",
+			planned.onDemand*paid - planned.price,
+		},
+		{
+			CausePacking, "Tighter packing: less room that no pod requests", "disruption: consolidationPolicy: WhenEmptyOrUnderutilized",
+			(now.idle - planned.idle) * paid,
+		},
+		{
+			CauseMachines, "Cheaper machines for the same requests", "requirements: more instance types and sizes",
+			((now.onDemand - now.idle) - (planned.onDemand - planned.idle)) * paid,
+		},
 	}
 }
 
