@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// mostPrices is how many larger machines are tried for pods that have to share one, absorbPart the part of the effort, one of so many, that
-// goes into it, whatever the search for the others has spent.
+// mostPrices is the number of larger machines that are tried for pods that have to share one. 1/absorbPart of the effort goes into this,
+// whatever the search for the other pods has spent.
 const (
 	mostPrices = 24
 	absorbPart = 8
 )
 
-// absorb lets the machines of pods that have to share one be larger where they then hold all pods of others, and cost less than these: they
-// were bought for their own pods alone. It answers with what is left of the others.
+// absorb replaces machines of company, on which pods have to share one machine, by larger ones, if a larger one also holds all pods of some
+// of the others and costs less than all these machines together. company was bought for its own pods alone. absorb returns the rest of the
+// others.
 func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 	order := slices.Clone(others)
 	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
@@ -37,8 +38,8 @@ func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 				return others
 			}
 			grown, rest := s.takeIn(sup, bin, order, prices[k*len(prices)/min(len(prices), mostPrices)])
-			before := bin.price + priceOf(others) - priceOf(rest) // of what is one machine then
-			// Where the price is about the same, two machines are better than one: they are not lost together.
+			before := bin.price + priceOf(others) - priceOf(rest) // of the machines that become one
+			// If the price is about the same, two machines are better than one, because they are not lost together.
 			if before > grown.price*equallyCheap && before-grown.price > saved {
 				best, kept, saved = grown, rest, before-grown.price
 			}
@@ -54,9 +55,9 @@ func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 	return others
 }
 
-// takeIn is the open bin with all pods of as many of the others as a machine of the price holds, and the rest of these. One machine may
-// need all that the others use of limits, so it is looked for as if none of them stayed, and, if it does not fit beside those that do,
-// as if all of them did.
+// takeIn returns the open bin, grown to take all pods of as many of the others as a machine of the price holds, and the rest of the others.
+// First it looks for a machine as if none of the others counted against limits, because it may need all their room there. If this machine
+// is not within limits beside the rest, takeIn looks again as if all of the others stayed.
 func (s *solver) takeIn(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	s.chargeAll(others, -1)
 	grown, rest = s.takeInNow(sup, b, others, most)
@@ -73,7 +74,7 @@ func (s *solver) takeIn(sup *supply, b *openBin, others []*openBin, most float64
 	return grown, rest
 }
 
-// takeInNow is takeIn within what limits leave now.
+// takeInNow does the work of takeIn within the present room of limits.
 func (s *solver) takeInNow(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	v := &visit{s: s, m: sup, bins: []*openBin{b}, guests: make([]*guests, 1)}
 	var undo []earlier
@@ -91,7 +92,7 @@ func (s *solver) takeInNow(sup *supply, b *openBin, others []*openBin, most floa
 	return grown, rest
 }
 
-// takes puts all pods of the other machine on the first one, as long as that costs no more than the price.
+// takes puts all pods of the other machine on the first one, if the first then costs no more than the price; else it reports false.
 func (v *visit) takes(other *openBin, most float64, undo *[]earlier) bool {
 	for _, p := range other.loads {
 		for range p.n {

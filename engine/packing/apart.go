@@ -6,9 +6,9 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// keepApart moves replicas away from machines that hold all of their owner's pods, where that costs nothing: to a machine
-// with room, or in exchange for a pod there. Nobody asked for it, but the failure of one machine should not take down a
-// whole workload without need.
+// keepApart moves a replica to another machine if one machine holds all replicas of an owner, and if the move costs nothing: the other
+// machine has room, or a pod there takes its place. No pod requires this, but the failure of one machine should not take down a whole
+// workload without need.
 func (s *solver) keepApart() {
 	if len(s.bins) < 2 {
 		return
@@ -38,7 +38,7 @@ func (s *solver) keepApart() {
 	}
 }
 
-// ownerOf is the owner of a pod that may be moved; -1 if it has none or has rules to keep to.
+// ownerOf returns the owner of a pod that may be moved; -1 for a pod with no owner, with rules between pods, or with several levels.
 func (s *solver) ownerOf(pod Pod) int {
 	c := &s.p.Classes[pod.Class]
 	if len(c.Owners) == 0 || len(c.Levels) != 1 || !s.classes[pod.Class].levels[0].free {
@@ -47,14 +47,14 @@ func (s *solver) ownerOf(pod Pod) int {
 	return c.Owners[pod.Number]
 }
 
-// mostPartners bounds how many machines are looked at for one replica.
+// mostPartners bounds the machines that are tried for one replica.
 const mostPartners = 64
 
 func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	a := s.bins[from]
 	i := slices.IndexFunc(a.pinned, func(pod Pod) bool { return s.ownerOf(pod) == owner })
 	if i < 0 {
-		return // they went elsewhere in exchange for those of another owner
+		return // they moved away in exchange for pods of another owner
 	}
 	pod := a.pinned[i]
 	request := s.p.Classes[pod.Class].Request
@@ -90,7 +90,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	}
 }
 
-// accepts reports whether every option of the open bin is open to the class.
+// accepts reports whether the class may use every option of the open bin, without narrowing free keys.
 func (s *solver) accepts(b *openBin, class int) bool {
 	for _, way := range s.p.Classes[class].Levels[0].Ways.Pools[b.pool] {
 		if allNil(way.Free) && b.ways.Within(way.Options) {
@@ -100,13 +100,12 @@ func (s *solver) accepts(b *openBin, class int) bool {
 	return false
 }
 
-// holds reports whether the bin's own option has room for that much, and the list of options is none of its pool's
-// concerns.
+// holds reports whether the bin's own option has room for the sum of requests. It is false if the pool asks for a variety of options.
 func (s *solver) holds(b *openBin, sum capacity.Vector) bool {
 	return b.variety == nil && sum.Fits(s.pools[b.pool].Options[b.option].Allocatable)
 }
 
-// swap moves pod i of a to b, and pod j of b to a unless j is below 0.
+// swap moves pod i of a to b, and pod j of b to a unless j is negative.
 func (s *solver) swap(a *openBin, i int, b *openBin, j int) {
 	pod := a.pinned[i]
 	a.sum, b.sum = a.sum.Clone(), b.sum.Clone()

@@ -1,8 +1,8 @@
 package packing
 
-// apart is a bound of another kind, for so many pods of each demand. No machine that holds a pod costs less than the cheapest
-// that does; where rules let a machine have only a few pods of some group, each of these has to pay for its part of one. Other
-// pods may use what room is left: groups do not add up, the dearest counts.
+// apart returns a lower bound for the price of machines for the given number of pods of each demand. It uses the rules between pods: if a
+// machine may have only n pods of a group, each of these pods pays for 1/n of the cheapest machine that holds it. The sums of several
+// groups must not be added, because pods of other groups may use the rest of a machine. So the dearest group counts.
 func (s *solver) apart(sup *supply, counts []int) float64 {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	for i, d := range sup.demands {
@@ -30,7 +30,7 @@ func (s *solver) apart(sup *supply, counts []int) float64 {
 	return most * (1 - 1e-12)
 }
 
-// leastFor is the price of the cheapest option that holds a pod of the demand, wherever it was placed; 0 if there is none.
+// leastFor returns the price of the cheapest option that holds a pod of the demand in any domain; 0 if there is none.
 func (s *solver) leastFor(pools []int, d *demand) float64 {
 	ways := s.p.Classes[d.class].Levels[d.level].Ways
 	least, found := 0.0, false
@@ -48,7 +48,8 @@ func (s *solver) leastFor(pools []int, d *demand) float64 {
 	return least
 }
 
-// each lists what the rules bound on a machine: marks that only one pod may own, and groups of which it takes so many.
+// each calls f for everything that the rules bound on a machine: the marks that only one pod there may own, and the groups with their
+// greatest number of pods.
 func (r *hostRules) each(f func(byMark bool, at, most int)) {
 	if r.owns != nil && r.rejects != nil {
 		for b := r.owns.Next(0); b >= 0; b = r.owns.Next(b + 1) {

@@ -6,8 +6,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// placeAssigned puts pods on the nodes that they are expected on, and only then, into what room these leave, those to whom a
-// node is proposed.
+// placeAssigned puts pods on the nodes that they are expected on. Only then it puts pods on their proposed nodes, into the room that is
+// left.
 func (s *solver) placeAssigned() {
 	s.placeAllAssigned(false)
 	s.placeAllAssigned(true)
@@ -26,8 +26,8 @@ func (s *solver) placeAssigned() {
 	s.countEnding(s.stay)
 }
 
-// placeAllAssigned puts pods on their nodes. One may have to wait for another: whoever could not go is asked again as long as anybody
-// moves.
+// placeAllAssigned puts pods on their nodes. A pod may have to wait for another pod, so it tries the rest again as long as any pod is
+// placed.
 func (s *solver) placeAllAssigned(proposed bool) {
 	for moved := true; moved; {
 		moved = false
@@ -42,7 +42,7 @@ func (s *solver) placeAllAssigned(proposed bool) {
 	}
 }
 
-// countEnding counts the pods on the nodes that do not end after all.
+// countEnding counts the pods on the nodes whose victims of preemption do not end after all.
 func (s *solver) countEnding(nodes []int) {
 	for _, n := range nodes {
 		node := &s.nodes[n]
@@ -55,7 +55,8 @@ func (s *solver) countEnding(nodes []int) {
 	}
 }
 
-// cameLate notes nodes that pods were put on because they are assigned to them, although they were taken to stay away.
+// cameLate notes nodes that got their assigned pods after the round had assumed that these pods stay away. It reports whether there are
+// any.
 func (s *solver) cameLate() bool {
 	found := false
 	for _, n := range s.stay {
@@ -67,7 +68,7 @@ func (s *solver) cameLate() bool {
 	return found
 }
 
-// placeOnAssigned puts the next pod of the class on its own node, at the first level that allows it.
+// placeOnAssigned puts the next pod of the class on its assigned node, at the first level that allows it.
 func (s *solver) placeOnAssigned(c int) bool {
 	class := &s.p.Classes[c]
 	n := class.Assigned - 1
@@ -85,13 +86,13 @@ func (s *solver) placeOnAssigned(c int) bool {
 	return false
 }
 
-// proposable reports whether a node that was only proposed takes the pod.
+// proposable reports whether a node that is only proposed admits the pod and has room for it.
 func (s *solver) proposable(c, l, n int) bool {
 	return s.p.Classes[c].Levels[l].Nodes.Has(n) && s.needs(c, n).Fits(s.nodes[n].room)
 }
 
-// noteClosed remembers which domains were not there when pods were put on their assigned nodes: if machines are bought there after all, some of
-// these pods may be ahead of an emptier domain than they knew of.
+// noteClosed stores the counts of domains, also of domains without machines, when pods have been put on their assigned nodes. If machines
+// are bought in a domain without machines after all, some of these pods may break the spread, because that domain is emptier.
 func (s *solver) noteClosed() {
 	s.closed = make([][]int, len(s.p.Layout.Groups))
 	for c := range s.p.Classes {
@@ -115,7 +116,7 @@ func (ls *levelState) spreads() []topology.Spread {
 	return ls.rules.Spread
 }
 
-// wasClosed reports whether pods were put on their assigned nodes when nothing was in the domain yet.
+// wasClosed reports whether the domain had no machines when pods were put on their assigned nodes.
 func (s *solver) wasClosed(group, domain int) bool {
 	return s.closed[group] != nil && s.closed[group][domain] < 0
 }

@@ -8,11 +8,11 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// buy places what it can of the remaining pods on new machines of the pools.
+// buy places the remaining pods on new machines of the pools, as far as it can.
 func (s *solver) buy(pools []int) {
 	turns := s.turns()
 	if len(turns) > 1 && !s.batched() {
-		// What is bought in several turns may share machines: only all of it together has a bound.
+		// Turns may share machines, so only all turns together have a bound.
 		if sup := s.newSupply(pools, s.demands); len(sup.demands) > 0 {
 			defer func() { s.bound += s.boundOf(sup) }()
 		}
@@ -35,7 +35,7 @@ func (s *solver) buy(pools []int) {
 		s.topUp(sup, company, left)
 		s.low = sup.low
 		bins := s.machinesFor(sup, left)
-		s.low = nil // it does not hold for machines with others' pods
+		s.low = nil // it does not hold for machines that also have other pods
 		bins = s.absorb(sup, company, bins)
 		s.hand(sup, s.squeeze(sup, left, append(bins, company...)))
 		s.buyMore(sup, left)
@@ -48,8 +48,8 @@ func (s *solver) buy(pools []int) {
 	}
 }
 
-// buyMore buys for the pods that are left what limits allow now: cheaper machines may have left something of them. Few pods are split in
-// every way instead.
+// buyMore buys machines for the pods that are left, within the present room of limits, because cheaper machines may have left some room. It
+// leaves few pods to split, which tries every way to divide them.
 func (s *solver) buyMore(sup *supply, left []int) {
 	pods := 0
 	for _, n := range sup.before {
@@ -63,10 +63,10 @@ func (s *solver) buyMore(sup *supply, left []int) {
 	s.hand(sup, g.bins)
 }
 
-// equallyCheap is how much dearer machines may be that keep the replicas of workloads apart, though nobody asked for it.
+// equallyCheap is the factor by which machines that keep the replicas of workloads apart may cost more, though no pod requires them apart.
 const equallyCheap = 1.005
 
-// machinesFor finds machines for the pods of the supply: if it is about as cheap, such that none holds much of a workload.
+// machinesFor finds machines for the pods of the supply. It keeps the replicas of each workload apart if that costs about the same.
 func (s *solver) machinesFor(sup *supply, left []int) []*openBin {
 	if s.p.Effort == 0 || !sup.measureApart(s) {
 		return s.searchLocally(sup, s.first(sup, left))
@@ -98,10 +98,10 @@ func priceOf(bins []*openBin) float64 {
 	return sum
 }
 
-// apartShare is the part of a workload, one of so many, that a machine should have at most.
+// apartShare bounds the replicas of a workload on one machine: at most 1/apartShare of them.
 const apartShare = 3
 
-// measureApart works out how many pods of each lot a machine should have. It answers false if it does not matter.
+// measureApart sets the greatest number of pods of each lot that one machine should have. It reports whether any lot has such a number.
 func (sup *supply) measureApart(s *solver) bool {
 	any := false
 	for i := range sup.lots {
@@ -126,14 +126,15 @@ func (sup *supply) measureApart(s *solver) bool {
 	return any
 }
 
-// nearBound is how far above the bound the first machines may be before those with devices are bought first, in plans of up to so
-// many machines.
+// If the first machines cost more than nearBound times the bound, first also tries to buy machines with devices first, in plans of up to
+// mostToBuyTwice machines.
 const (
 	nearBound      = 1.01
 	mostToBuyTwice = 400
 )
 
-// first buys the first machines. Those with devices may come first, as they have to be bought in any case and have room for others.
+// first buys the first machines. If some pods need devices, it may also try to buy the machines with devices first, because these are
+// needed in any case and have room for other pods. It keeps the cheaper result.
 func (s *solver) first(sup *supply, left []int) []*openBin {
 	again := slices.Clone(left)
 	g := s.newGreedy(sup, left)
@@ -153,14 +154,14 @@ func (s *solver) first(sup *supply, left []int) []*openBin {
 	return g.bins
 }
 
-// forDevices reports whether some pods need machines with devices: these have to be bought in any case, and what is left on
-// them decides what else is.
+// forDevices reports whether some pods need machines with devices. These machines are needed in any case, and the room that is left on them
+// decides which other machines are needed.
 func (sup *supply) forDevices() bool {
 	return slices.ContainsFunc(sup.lots, func(l lot) bool { return l.needsDevices })
 }
 
-// turns divides the demands into those that buy together: all of a batch, or one priority after another once room has run
-// short.
+// turns divides the demands into groups that buy machines together: one group for each batch and, once room has run short, for each
+// priority, highest first.
 func (s *solver) turns() [][]*demand {
 	var out [][]*demand
 	for _, demands := range s.byPriority() {
@@ -176,7 +177,7 @@ func (s *solver) turns() [][]*demand {
 	return out
 }
 
-// batched reports whether the pods are in batches. Such a plan has no bound.
+// batched reports whether the pods are of several batches. A plan with batches has no bound.
 func (s *solver) batched() bool {
 	return slices.ContainsFunc(s.p.Classes, func(c Class) bool { return c.Batch != s.p.Classes[0].Batch })
 }
@@ -198,10 +199,11 @@ func (s *solver) byPriority() [][]*demand {
 	return out
 }
 
-// fewKinds is for how many kinds of pods the bound knows whole machines in any case: with more that takes as long as the plan.
+// fewKinds is the number of kinds of pods up to which boundOf also uses fillings of whole machines; with more kinds, that takes as long as
+// the plan itself.
 const fewKinds = 16
 
-// boundOf is the supply's bound for the pods that were bought for.
+// boundOf returns the supply's bound for the pods that got machines.
 func (s *solver) boundOf(sup *supply) float64 {
 	counts := make([]int, len(sup.demands))
 	all := true
@@ -229,8 +231,8 @@ func (s *solver) boundOf(sup *supply) float64 {
 	return max(b.Value, sum-s.p.Relief)
 }
 
-// hand gives the open bins the pods that they stand for. Pods of one lot are dealt out in turn, so that those that follow each
-// other, replicas of one owner, come to different machines where that costs nothing.
+// hand gives the open bins the pods that their loads count. It deals out the pods of a lot in turn: neighbours in the lot, often replicas
+// of one owner, come to different machines at no cost.
 func (s *solver) hand(sup *supply, bins []*openBin) {
 	type part struct{ bin, n int }
 	parts := make([][]part, len(sup.lots))
@@ -258,7 +260,7 @@ func (s *solver) hand(sup *supply, bins []*openBin) {
 	s.bins = append(s.bins, bins...)
 }
 
-// next is the first demand of the lot that has pods left.
+// next returns the first demand of the lot that has pods left.
 func (sup *supply) next(lot int) *demand {
 	l := &sup.lots[lot]
 	for l.demands[0].left == 0 {
@@ -267,7 +269,7 @@ func (sup *supply) next(lot int) *demand {
 	return l.demands[0]
 }
 
-// within reports whether the charge is left; unlike Fits it minds every resource, also one that is overdrawn already.
+// within reports whether limits leave room for the charge. Unlike Fits, it checks every resource, also one whose limit is exceeded already.
 func within(charge, left capacity.Vector) bool {
 	for d, n := range charge {
 		if n > 0 && n > left[d] {
@@ -277,7 +279,7 @@ func within(charge, left capacity.Vector) bool {
 	return true
 }
 
-// spend charges the open bin against limits and quotas; it changes nothing and answers false if they forbid it.
+// spend charges the open bin against limits and quotas. If they forbid it, it changes nothing and reports false.
 func (s *solver) spend(b *openBin) bool {
 	p := &s.pools[b.pool]
 	if p.limited && !within(s.billOf(b), p.left) || !s.quotasHold(s.drawsOf(b)) {
@@ -287,7 +289,7 @@ func (s *solver) spend(b *openBin) bool {
 	return true
 }
 
-// charge counts the bin's option n times; -1 gives it back.
+// charge counts the open bin n times against limits and quotas; -1 gives it back.
 func (s *solver) charge(b *openBin, n int) {
 	p := &s.pools[b.pool]
 	if p.limited {
@@ -302,7 +304,8 @@ func (s *solver) chargeAll(bins []*openBin, n int) {
 	}
 }
 
-// billOf is what the open bin counts against the limits: its option, or the largest of those that it has to list.
+// billOf returns the amount that the open bin counts against the limits: the charge of its option or, with a list of options, the largest
+// of each resource in the list.
 func (s *solver) billOf(b *openBin) capacity.Vector {
 	if b.bill != nil {
 		return b.bill
@@ -310,8 +313,8 @@ func (s *solver) billOf(b *openBin) capacity.Vector {
 	return s.pools[b.pool].Options[b.option].Charge
 }
 
-// cheapest gives the open bin the cheapest option that holds it and that limits and quotas allow. Nothing that holds
-// the pods costs less than floor.
+// cheapest gives the open bin the cheapest option that holds its pods and that limits and quotas allow; it reports whether there is one. No
+// option that holds the pods costs less than floor.
 func (s *solver) cheapest(b *openBin, floor float64) bool {
 	pool := &s.pools[b.pool]
 	from := 0
@@ -340,7 +343,7 @@ func (s *solver) cheapest(b *openBin, floor float64) bool {
 	return false
 }
 
-// suits reports whether an option that is bought only for certain pods may be bought for the bin's.
+// suits reports whether the option may be bought for the bin's pods: large options and options with devices are only for certain pods.
 func (s *solver) suits(b *openBin, o int) bool {
 	p := &s.pools[b.pool]
 	if p.Options[o].Large && !b.large {

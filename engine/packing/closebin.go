@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// guests is what the rules of the pods on a machine say about further pods.
+// guests is the state of a machine's rules for further pods: its marks, and the counts and bounds of its groups.
 type guests struct {
 	bears, shuns bitset.Set
 	count, most  []int
@@ -44,7 +44,7 @@ func (g *guests) add(r *hostRules, n, groups int) {
 	}
 }
 
-// accept reports whether one more pod with these rules may join.
+// accept reports whether one more pod with the rules may join.
 func (g *guests) accept(r *hostRules) bool {
 	if r.none() || g.count == nil {
 		return true
@@ -52,13 +52,13 @@ func (g *guests) accept(r *hostRules) bool {
 	return !meets(r.rejects, g.bears) && !meets(r.owns, g.shuns) && takes(r, g.count, g.most)
 }
 
-// mostHosts is how many machines are compared for one pod of a machine that is given up.
+// mostHosts bounds the machines that are compared for one pod of a machine that is given up.
 const mostHosts = 24
 
-// mostGuests is the number of pods above which giving up a machine is not tried: it hardly ever pays.
+// mostGuests is the number of pods above which giving up a machine is not tried, because it hardly ever saves money.
 const mostGuests = 12
 
-// closeBins gives up machines whose pods cost less as guests of other machines, the least valuable ones first.
+// closeBins gives up a machine if its pods cost less on the other machines. It begins with the machine whose pods are worth least.
 func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
 	order := make([]int, 0, len(bins))
 	value := make([]float64, len(bins))
@@ -88,7 +88,7 @@ func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
 	return slices.DeleteFunc(v.bins, func(bin *openBin) bool { return bin == nil })
 }
 
-// squeeze puts pods for which no machine could be bought, because of limits, on those that were.
+// squeeze puts pods that got no machine, because of limits, on the machines that were bought.
 func (s *solver) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
 	v := &visit{s: s, m: sup, bins: bins, guests: make([]*guests, len(bins))}
 	for lot := range sup.lots {
@@ -97,7 +97,8 @@ func (s *solver) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
 	return v.bins
 }
 
-// topUp fills the room that is left on machines that are there for pods which have to share machines.
+// topUp puts further pods into the room of company, the machines of pods that have to share one, as long as these machines do not cost
+// more.
 func (s *solver) topUp(sup *supply, company []*openBin, left []int) {
 	if len(company) == 0 {
 		return
@@ -114,7 +115,7 @@ func (s *solver) topUp(sup *supply, company []*openBin, left []int) {
 	}
 }
 
-// invite places pods of the lot as long as that costs less than limit.
+// invite places pods of the lot on the machines as long as each pod costs less than limit.
 func (v *visit) invite(lot int, left []int, limit float64) {
 	for ; left[lot] > 0; left[lot]-- {
 		at, grown := v.host(lot, limit)
@@ -131,7 +132,7 @@ type visit struct {
 	m      *supply
 	bins   []*openBin
 	guests []*guests
-	next   int // where to look first, so that not all go to the same machine
+	next   int // the machine to try first: not always the same one
 }
 
 type earlier struct {
@@ -140,7 +141,7 @@ type earlier struct {
 	guests *guests
 }
 
-// give gives up machine i if that is cheaper.
+// give gives up machine i if that is cheaper, and reports whether it did.
 func (v *visit) give(i int) bool {
 	gone := v.bins[i]
 	v.bins[i] = nil
@@ -186,7 +187,7 @@ func (v *visit) move(at int, grown *openBin, lot int) {
 	v.guests[at] = v.s.guestsOf(v.m, grown)
 }
 
-// host finds the machine that grows at the least price, less than limit, when a pod of the lot joins it.
+// host finds the machine whose price rises least when a pod of the lot joins it; the rise must be less than limit.
 func (v *visit) host(lot int, limit float64) (int, *openBin) {
 	l := &v.m.lots[lot]
 	kind := &v.m.kinds[l.kind]

@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// buyColocated places the pods that have to share a machine with certain others. Each joins the machine of those pods
-// that grows at the least price; where there is none yet, one is started with one of those that it wants to be with.
+// buyColocated places the pods that have to share a machine with certain other pods. Each pod joins, of the machines with these pods, the
+// one whose price rises least. If there is none, a machine is started with one of these pods.
 func (s *solver) buyColocated(pools []int, demands []*demand) {
 	for _, d := range demands {
 		if len(d.company) == 0 {
@@ -46,7 +46,7 @@ func (s *solver) joinColocated(pools []int, it *demand) bool {
 	return true
 }
 
-// accept notes the next pod of the demand on the open bin.
+// accept adds the next pod of the demand to the open bin.
 func (s *solver) accept(b *openBin, it *demand) {
 	b.pinned = append(b.pinned[:len(b.pinned):len(b.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
 	b.host = append(b.host[:len(b.host):len(b.host)], it.host)
@@ -60,8 +60,8 @@ func (s *solver) accept(b *openBin, it *demand) {
 	b.sets = sets
 }
 
-// startColocated starts a machine with one pod that the demand wants to be with, and one of the demand's. Large machines and
-// those with devices are taken only if nothing else holds the two.
+// startColocated starts a machine with one pod of the demand and one pod that it has to share the machine with. It takes a large option, or
+// one with devices, only if no other option holds both.
 func (s *solver) startColocated(pools []int, d *demand) bool {
 	best, host := s.newColocated(pools, d, false)
 	if best == nil {
@@ -78,7 +78,8 @@ func (s *solver) startColocated(pools []int, d *demand) bool {
 	return true
 }
 
-// newColocated is the cheapest machine for a pod of the demand and one that it wants to be with, which host has.
+// newColocated returns the cheapest machine for a pod of the demand and a pod that it has to share the machine with, and the demand of that
+// other pod as host.
 func (s *solver) newColocated(pools []int, it *demand, special bool) (best *openBin, host *demand) {
 	for _, other := range s.demands {
 		if other == it || other.left == 0 || len(other.company) > 0 || !allIn(it.company, other.rules.Sets) {
@@ -102,12 +103,12 @@ func (s *solver) newColocated(pools []int, it *demand, special bool) (best *open
 	return best, host
 }
 
-// isColocated reports whether the open bin has all the pods that the demand needs.
+// isColocated reports whether the open bin has all pods that the demand needs there.
 func (s *solver) isColocated(b *openBin, it *demand) bool {
 	return b.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return b.sets[s.host.sets[set]] == 0 })
 }
 
-// allIn reports whether every one of the numbers is in the list.
+// allIn reports whether the list has all of the numbers.
 func allIn(numbers, list []int) bool {
 	return !slices.ContainsFunc(numbers, func(n int) bool { return !slices.Contains(list, n) })
 }

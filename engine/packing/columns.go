@@ -6,11 +6,11 @@ import (
 	"tenon.sh/engine/bound"
 )
 
-// stepsForPod is how much effort, in steps of bound.Fillings, goes into columns for each pod, unless there is less.
+// stepsForPod is the effort for columns for each pod, in steps of bound.Fillings, unless less effort is left.
 const stepsForPod = 2000
 
-// columns buys the machines that hold the pods of the open bins anew: the fillings of the bound, in whole numbers. It answers nil where that
-// is not cheaper, or where the machines are near the bound already.
+// columns buys other machines for the pods of the open bins: the fillings of the bound, rounded to whole machines. It returns nil if they
+// are not cheaper, or if the machines are near the bound already.
 func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
 	price := priceOf(bins)
 	if s.p.Effort == 0 || price <= sup.bound.Value*nearBound || sup.apart || !sup.ruleless(s) {

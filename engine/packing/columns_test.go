@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// A limit may be reached in the middle of what the search would buy. Machines that are cheaper may leave something of the limit, and what they
-// leave is for the pods that are left: these are no more than without a search.
+// A limit may be reached while the fillings of the bound are bought. Cheaper machines may leave some of the limit for the pods that have no
+// machine yet. The search leaves no more pods without a place than a plan without a search.
 func TestASearchBelowALimitLeavesNoMorePods(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Draws(40) {

@@ -9,47 +9,48 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// cover finds the cheapest machines for pods of a few kinds between which there are no rules. What matters then is how many pods of
-// each lot have no machine yet, and the shortest way from all to none is sought, a step for each machine (P. E. Hart, N. J. Nilsson and
-// B. Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings no machine
-// is worth more than it costs, so that what the pods left are worth never exceeds what they will cost; hardly any step off a
-// cheapest way is looked at where that is close.
+// cover finds the cheapest machines for pods of a few kinds without rules between them. Then only the number of pods of each lot without a
+// machine matters. cover looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J. Nilsson and
+// B. Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a
+// machine are never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If it
+// is close to that price, hardly any step off a cheapest path is tried.
 type cover struct {
 	s        *solver
 	m        *supply
-	lots     []int // those with pods to place, the dearest pods first
+	lots     []int // the lots with pods to place, the dearest pods first
 	counts   []int
-	most     []int     // how many pods of each one machine should have
+	most     []int     // of each lot, how many pods one machine should have at most
 	worth    []float64 // of one pod
-	dear     []float64 // the cheapest machine that holds one
+	dear     []float64 // of each lot, the price of the cheapest machine that holds a pod
 	radix    []uint64
 	fillings []filling
 	first    [][]int // of each lot, the fillings with pods of it, the best first
-	each     float64 // what a machine costs beside its price
-	ceiling  float64 // what is known to be enough
-	room     float64 // how much more than the floor is tried
+	each     float64 // added to the price of each machine
+	ceiling  float64 // the cost of the best machines so far
+	room     float64 // how much more than the floor a path may cost in the next try
 	effort   int     // steps so far
-	limit    int     // of them
-	// floor is what the machines cost at least.
+	limit    int     // the most steps
+	// floor is the least possible cost of the machines.
 	floor float64
 }
 
-// mostCoverLots bounds the lots, mostFillings the fillings of which machines are chosen, and mostCoverSteps the fillings tried on the way.
+// mostCoverLots bounds the lots, mostFillings the fillings from which machines are chosen, and mostCoverSteps the steps of the search.
 const (
 	mostCoverLots  = 12
 	mostFillings   = 4000
 	mostCoverSteps = 600_000
 )
 
-// tieShare is how much dearer, by share of the cheapest machine, fewer machines may be: prices have so many digits that two are hardly ever equal.
+// tieShare is the share of the cheapest machine's price that is added to each machine: of plans that cost about the same, the one with
+// fewer machines is cheaper. Prices have so many digits that two plans hardly ever cost exactly the same.
 const tieShare = 1e-4
 
-// plain reports whether nothing but room and ways decides what shares a machine, in pools without limits.
+// plain reports whether only room and ways decide which pods share a machine, in pools without limits.
 func (sup *supply) plain(s *solver) bool {
 	return !slices.ContainsFunc(sup.pools, func(p int) bool { return s.pools[p].limited }) && sup.ruleless(s)
 }
 
-// ruleless reports whether nothing but room, ways and limits decides what shares a machine.
+// ruleless reports whether only room, ways and limits decide which pods share a machine.
 func (sup *supply) ruleless(s *solver) bool {
 	if len(s.p.Quotas) > 0 || slices.ContainsFunc(sup.pools, func(p int) bool { return s.pools[p].Variety != nil }) {
 		return false
@@ -62,8 +63,8 @@ func (sup *supply) ruleless(s *solver) bool {
 	})
 }
 
-// covered finds the cheapest machines for the pods of the open bins; ok is false if that takes too much. Floor is what they cost at
-// least in any case.
+// covered finds the cheapest machines for the pods of the open bins; ok is false if that takes too much effort. floor is the least possible
+// cost of these machines.
 func (s *solver) covered(sup *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
 	c := &cover{s: s, m: sup}
 	if !c.begin(bins) {
@@ -74,7 +75,7 @@ func (s *solver) covered(sup *supply, bins []*openBin) (best []*openBin, floor f
 	if ok {
 		path, ok = c.search()
 	}
-	// A way that is cheaper by no more than the share of ties is none.
+	// c.floor includes c.each for every machine, which is at most tieShare of its price.
 	floor = c.floor / (1 + tieShare)
 	if !ok || path == nil {
 		return bins, floor, ok
@@ -89,7 +90,7 @@ func (s *solver) covered(sup *supply, bins []*openBin) (best []*openBin, floor f
 	return best, floor, true
 }
 
-// begin counts the pods, and finds what they are worth; it answers false if there are none, or too many kinds of them.
+// begin counts the pods, and finds their worth; it reports false if there are no pods, or too many lots.
 func (c *cover) begin(bins []*openBin) bool {
 	count := make([]int, len(c.m.lots))
 	for _, bin := range bins {
@@ -144,7 +145,7 @@ func (c *cover) begin(bins []*openBin) bool {
 // boundSteps is the effort that goes into bound.Fillings.
 const boundSteps = 30_000
 
-// lotsBound is the bound for so many pods of the lots, where each machine costs so much beside its price.
+// lotsBound returns the bound for the given numbers of pods of the lots, if each machine costs "each" more than its price.
 func (s *solver) lotsBound(sup *supply, lots, count []int, each float64) *bound.Bound {
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
@@ -159,7 +160,7 @@ func (s *solver) lotsBound(sup *supply, lots, count []int, each float64) *bound.
 	return bound.Of(&p)
 }
 
-// machine is the open bin for the pods of one step.
+// machine returns the open bin for the pods of one step.
 func (c *cover) machine(st *step) *openBin {
 	var loads []load
 	for i, n := range st.pods {
@@ -170,7 +171,7 @@ func (c *cover) machine(st *step) *openBin {
 	return c.s.binOf(c.m, c.m.offerings[c.fillings[st.filling].offering].pool, loads)
 }
 
-// binOf is the open bin of the pool for the pods, nil if no option holds them.
+// binOf returns the open bin of the pool for the pods, nil if no option holds them.
 func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
 	b := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.pools[pool].Free}
 	for _, p := range loads {
@@ -186,8 +187,9 @@ func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
 	return b
 }
 
-// prove raises the bound to what the machines of the bins' pods cost at least, if these are all pods, with all ways that they have:
-// pods that others have to join may be the reason for machines on which these have room.
+// prove raises the bound to floor, the least possible cost of the machines for the bins' pods. It does so only if these are all pods of the
+// supply, with all their ways. It does nothing if other pods have to join certain pods, because machines for those pods may have room for
+// these.
 func (sup *supply) prove(s *solver, bins []*openBin, floor float64) {
 	if sup.apart || floor <= sup.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return

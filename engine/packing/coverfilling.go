@@ -9,16 +9,16 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// filling is pods that one offering holds, and nothing more of what there is.
+// filling is a set of pods that one offering holds, with no room for another of the pods to place.
 type filling struct {
 	offering int
 	pods     []int // of each lot
 	price    float64
-	loss     float64    // how much more it costs than the pods are worth
-	lead     bitset.Set // the lots of which there has to be a pod for the offering to be bought; nil for any
+	loss     float64    // price less the worth of the pods
+	lead     bitset.Set // the offering is bought only for a pod of one of these lots; nil for any lot
 }
 
-// fill lists the fillings that may be part of something cheaper than what is known; it answers false if there are too many.
+// fill lists the fillings that may be part of cheaper machines than the best so far; it reports false if there are too many.
 func (c *cover) fill() bool {
 	c.dear = slices.Repeat([]float64{math.Inf(1)}, len(c.lots))
 	for i := range c.m.offerings {
@@ -53,7 +53,7 @@ func (c *cover) fill() bool {
 	return true
 }
 
-// among reports whether a has no more of anything than b.
+// among reports whether a has no more pods of any lot than b.
 func among(a, b []int) bool {
 	for i, n := range a {
 		if n > b[i] {
@@ -70,11 +70,11 @@ type filler struct {
 	price    float64
 	room     capacity.Vector
 	pods     []int
-	open     []int // the lots that it is for
+	open     []int // the lots that may use the offering
 	lead     bitset.Set
 }
 
-// start finds whom the offering is for; nothing is open where it is for nobody.
+// start finds the lots that may use the offering; open stays empty if there are none.
 func (f *filler) start() {
 	c, g := f.c, &f.c.m.offerings[f.offering]
 	option := &c.s.pools[g.pool].Options[g.option]
@@ -93,8 +93,8 @@ func (f *filler) start() {
 	}
 }
 
-// fill goes through the numbers of pods of the k-th open lot and those after it. Slack is how much less than the machine costs the
-// pods may be worth; it answers false once there are too many fillings.
+// fill tries all numbers of pods of the k-th open lot and of those after it. The pods may be worth slack less than the machine costs. fill
+// reports false once there are too many fillings.
 func (f *filler) fill(k int, slack float64) bool {
 	c := f.c
 	if k == len(f.open) {
@@ -121,7 +121,7 @@ func (f *filler) fill(k int, slack float64) bool {
 		if n > 0 {
 			f.room.Add(r, 1)
 		}
-		if k == len(f.open)-1 && n > 0 { // fewer of the last lot are no filling
+		if k == len(f.open)-1 && n > 0 { // with fewer pods of the last lot, another pod would fit
 			f.room.Add(r, int64(n-1))
 			break
 		}
@@ -130,7 +130,7 @@ func (f *filler) fill(k int, slack float64) bool {
 	return ok
 }
 
-// leads is the lots, as indexes into lots, of which there has to be a pod for the offering to be bought; nil for any.
+// leads returns, as indexes into lots, the lots for whose pods the offering may be bought; nil for all.
 func (s *solver) leads(sup *supply, g *offering, lots []int) bitset.Set {
 	p := &s.pools[g.pool]
 	option := &p.Options[g.option]
@@ -152,7 +152,8 @@ func (f *filler) request(i int) capacity.Vector {
 	return f.c.m.shapes[f.c.m.lots[f.c.lots[i]].shape].whole
 }
 
-// keep notes the filling, unless there is one with more pods; it answers false if there are too many.
+// keep stores the filling, unless one more pod fits or the offering may not be bought for these pods; it reports false if there are too
+// many fillings.
 func (f *filler) keep() bool {
 	c := f.c
 	some, led := false, f.lead == nil

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// remainders lists what has been reached, each a number of pods of each lot that have no machine yet.
+// remainders lists the states that the search has reached: for each, the number of pods of each lot without a machine.
 type remainders struct {
 	list  []remainder
 	known map[uint64]int32
-	table []int32 // the same where there are few of them, one more than the index
+	table []int32 // used instead of known for few keys: one more than the index
 }
 
 type remainder struct {
 	key    uint64
-	cost   float64 // of the machines so far
-	from   int     // the remainder before the last of them
-	by     int     // its filling
+	cost   float64 // the cost of the machines so far
+	from   int     // the remainder before the last machine
+	by     int     // the filling of the last machine
 	closed bool
 }
 
-// mostTable bounds the keys for which a table is made.
+// mostTable bounds the keys for which a table is used.
 const mostTable = 1 << 16
 
-// newRemainders begins with all pods.
+// newRemainders returns remainders with one state: no pod has a machine.
 func (c *cover) newRemainders() *remainders {
 	key := uint64(0)
 	for i, n := range c.counts {
@@ -39,7 +39,7 @@ func (c *cover) newRemainders() *remainders {
 	return t
 }
 
-// at is the index of the remainder, a new one that has not been reached if need be.
+// at returns the index of the remainder. If the remainder is new, it is added, with an infinite cost.
 func (t *remainders) at(key uint64) int {
 	i := int32(0)
 	if t.table != nil {
@@ -59,7 +59,7 @@ func (t *remainders) at(key uint64) int {
 	return len(t.list) - 1
 }
 
-// waiting is a remainder that has not been looked at, with the least that a whole way over it may cost.
+// waiting is a remainder that the search still has to try, with a lower bound for the cost of a whole path through it.
 type waiting struct {
 	least float64
 	cost  float64
@@ -71,12 +71,12 @@ func (w waiting) before(o waiting) bool {
 		return w.least < o.least
 	}
 	if w.cost != o.cost {
-		return w.cost > o.cost // nearer to the end
+		return w.cost > o.cost // the one nearer to the end comes first
 	}
 	return w.at < o.at
 }
 
-// queue is a heap of them.
+// queue is a heap of waiting remainders.
 type queue []waiting
 
 func (q *queue) push(w waiting) {
@@ -115,14 +115,14 @@ func (q *queue) pop() waiting {
 	return top
 }
 
-// step is one machine of the way.
+// step is one machine of a path.
 type step struct {
 	filling int
 	pods    []int
 }
 
-// search finds the cheapest way from all pods to none, or where that takes too much one that costs hardly more; ok is false if it
-// finds neither, the path nil if nothing is cheaper than what is known.
+// search finds the cheapest path from all pods to none or, if that takes too much effort, a path that costs hardly more. ok is false if it
+// finds neither; path is nil if no path is cheaper than the best machines so far.
 func (c *cover) search() (path []step, ok bool) {
 	c.room = c.floor * firstRoom
 	if path, ok = c.cheapest(c.limit / 4); ok {
@@ -138,8 +138,8 @@ func (c *cover) search() (path []step, ok bool) {
 	return path, ok || path != nil
 }
 
-// cheapest finds the cheapest way, or none if there is no cheaper one than what is known; ok is false if that takes more steps than
-// limit. It tries first whether a little more than the floor is enough: the less may be lost, the fewer fillings there are.
+// cheapest finds the cheapest path, or none if the best machines so far are not dearer; ok is false if that takes more effort than limit.
+// It first tries to find a path that costs little more than the floor, because fewer fillings come into question then.
 func (c *cover) cheapest(limit int) (path []step, ok bool) {
 	for {
 		most := c.ceiling * (1 - 1e-9)
@@ -151,7 +151,8 @@ func (c *cover) cheapest(limit int) (path []step, ok bool) {
 	}
 }
 
-// hasty finds a way that costs little more than the floor, nil if it is not cheaper than what is known: it goes for the end.
+// hasty finds a path that costs little more than the floor, nil if it is not cheaper than the best machines so far. It prefers remainders
+// near the end.
 func (c *cover) hasty() []step {
 	for share := nearlyExact; ; share *= 1.5 {
 		most := c.ceiling * (1 - 1e-9)
@@ -162,17 +163,17 @@ func (c *cover) hasty() []step {
 	}
 }
 
-// firstRoom is by how much, as a share, machines may cost more than the floor at first, nearlyExact the same where the way need not be
-// the cheapest; each try for such a way takes one part in hastyPart of the steps.
+// firstRoom is the share of the floor by which a path may cost more in the first try, nearlyExact the same for a path that need not be the
+// cheapest. Each try for the latter may take 1/hastyPart of the steps.
 const (
 	hastyPart   = 12
 	firstRoom   = 1.0 / 512
 	nearlyExact = 1.0 / 256
 )
 
-// below is a search for ways that cost no more than the ceiling. Weight is how much what is to come counts beside what is paid: with 1
-// the way is the cheapest, with more it is found sooner and costs so much more at most (I. Pohl, 1970). Once the effort is above
-// limit it gives up, and ok is false.
+// below looks for a path that costs no more than ceiling. weight multiplies the estimate of the cost from a remainder to the end: with 1,
+// the path is the cheapest; with more, it is found sooner and costs at most so many times as much (I. Pohl, 1970). If effort exceeds limit,
+// below stops and ok is false.
 func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool) {
 	t := c.newRemainders()
 	q := queue{}
@@ -221,7 +222,7 @@ func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool)
 	return nil, true
 }
 
-// after is the remainder once the filling is there, and no more than what machines for its pods cost.
+// after returns the remainder once the filling is bought, and a lower bound for the cost of machines for its pods.
 func (c *cover) after(f *filling, left []int) (key uint64, rest float64) {
 	dear := 0.0
 	for i, n := range f.pods {
@@ -234,7 +235,7 @@ func (c *cover) after(f *filling, left []int) (key uint64, rest float64) {
 	return key, max(rest, dear) * (1 - 1e-12)
 }
 
-// led reports whether some pod that is left is a reason to buy the filling's offering.
+// led reports whether the offering of the filling may be bought for a pod that is left.
 func (f *filling) led(left []int) bool {
 	for i, n := range f.pods {
 		if n > 0 && left[i] > 0 && f.lead.Has(i) {
@@ -259,7 +260,7 @@ func (c *cover) value(left []int) float64 {
 	return sum
 }
 
-// rest is no more than machines for the pods cost.
+// rest returns a lower bound for the cost of machines for the pods.
 func (c *cover) rest(left []int) float64 {
 	least := c.value(left)
 	for i, n := range left {
@@ -270,7 +271,7 @@ func (c *cover) rest(left []int) float64 {
 	return least * (1 - 1e-12)
 }
 
-// way lists the machines between the first remainder and this one.
+// way returns the machines between the first remainder and this one.
 func (c *cover) way(list []remainder, at int) []step {
 	var out []step
 	left, before := make([]int, len(c.lots)), make([]int, len(c.lots))

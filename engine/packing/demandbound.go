@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// boundFor bounds the price of machines for n pods of each of the supply's demands.
+// boundFor returns a lower bound for the price of machines for n pods of each of the supply's demands.
 func (s *solver) boundFor(sup *supply, n []int) *bound.Bound {
 	ways, demands := s.boundDemands(sup, n)
 	p := bound.Problem{Demands: demands, Devices: make([]bool, len(s.p.Classes[0].Request)), Machines: sup.machines(n)}
@@ -20,12 +20,12 @@ func (s *solver) boundFor(sup *supply, n []int) *bound.Bound {
 	return b
 }
 
-// suppliesOf lists what the pools sell to those who may go these ways.
+// suppliesOf returns the options of the pools that the ways admit.
 func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
 	for _, pool := range pools {
 		p := &s.pools[pool]
 		for _, o := range p.byPrice {
-			if p.Options[o].Covered { // what resources are worth is what they cost once nothing is covered any more
+			if p.Options[o].Covered { // the worth of resources is their price without commitments
 				continue
 			}
 			users := bitset.New(len(ways))
@@ -40,12 +40,12 @@ func (s *solver) suppliesOf(pools []int, ways []*Ways) (out []bound.Supply) {
 	return out
 }
 
-// boundDemands lists what the pods ask for whatever was placed, and the ways that they may go: chosen domains are one way to do it among
-// others. Only what every plan has to put into a domain, because of a spread, is held to it.
+// boundDemands returns the demands for the bound, and their ways. It does not use the domains that were chosen, because pods may also be
+// placed in other domains. It keeps pods in a domain only if a spread puts them there in every plan (fixedShares).
 func (s *solver) boundDemands(sup *supply, counts []int) (known []*Ways, out []bound.Demand) {
 	type key struct {
 		way, shape int
-		host       *hostRules // nil where a machine takes any number
+		host       *hostRules // nil if a machine takes any number
 	}
 	index := map[key]int{}
 	ways := map[*Ways]int{}
@@ -87,8 +87,8 @@ func (s *solver) boundDemands(sup *supply, counts []int) (known []*Ways, out []b
 	return known, out
 }
 
-// loosest are the rules where a machine takes most of the class's pods, nil where it takes any number: what others have on every machine of a
-// domain may leave less elsewhere.
+// loosest returns, of the class's rules in all domains, the rules under which a machine takes the most of its pods, nil if it takes any
+// number. The rules differ between domains because of residents.
 func (s *solver) loosest(class, level int) (loosest *hostRules) {
 	for _, choice := range s.choicesOf(class, level) {
 		host := s.classes[class].levels[level].hostIn(choice)
@@ -107,7 +107,7 @@ type fixedShare struct {
 	n    int
 }
 
-// fixedShares says how many of the n pods of a class every plan has to put into each domain: of k domains that stay
+// fixedShares returns, for each domain, how many of the n pods of a class every plan has to put there, and the ways there: of k domains
 // within a skew of each other, none may have less than (n − (k−1)·skew)/k.
 func (s *solver) fixedShares(class, level, n int) []fixedShare {
 	c := &s.p.Classes[class]

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// choicesOf lists the domains in which some listed option holds a pod of the class.
+// choicesOf returns the domains in which some listed option holds a pod of the class.
 func (s *solver) choicesOf(c, l int) []domainChoice {
 	ls := &s.classes[c].levels[l]
 	if ls.spotsRead {
@@ -80,15 +80,15 @@ type saleKey struct {
 	shape int
 }
 
-// sale says in which domains of a view a machine for a request can be bought, before the solver has bought any machine.
+// sale lists in which domains of a view a machine for a request can be bought, before the solver has bought any machine.
 type sale struct {
 	domains []sold // of each domain of the view
 	// rates holds, for each domain, the least price of an option there times the share of the option that the request takes up. It is nil
-	// until somebody asks.
+	// until it is needed.
 	rates []float64
 }
 
-// sold says whether some listed option of a domain holds the request, and the rank of the heaviest pool that has one.
+// sold is true for a domain if some listed option there holds the request; tier is the rank of the heaviest pool with this option.
 type sold struct {
 	tier int
 	ok   bool
@@ -103,7 +103,7 @@ func (s *solver) sold(c, l int) *sale {
 	return f.saleOf(s, c, l)
 }
 
-// rates returns the rates of that sale.
+// rates returns the rates of the sale for a pod of the class at the level.
 func (s *solver) rates(c, l int) []float64 {
 	s.prepare(c, l)
 	f := s.lessons.frame
@@ -135,7 +135,7 @@ func (f *frame) saleOf(s *solver, c, l int) *sale {
 	return out
 }
 
-// sells looks for a listed option that holds the request. The options are in the order of a view.
+// sells looks for a listed option that holds the request, in the heaviest pool that has one. The options are in the order of a view.
 func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (out sold) {
 	for _, at := range slices.Backward(options) { // dear ones are large: most pods fit the first
 		p := &f.pools[at.pool]
@@ -198,9 +198,9 @@ func admits(ways []Way, o int) bool {
 	return false
 }
 
-// compare works out how much dearer each domain is than the cheapest for what the class asks for, and in which ones its
-// dependants can be. Where what a level misses has a price, the cheapest is that of the last level: what an earlier one asks
-// for may be dear in every domain.
+// compare finds out how much dearer each domain is than the cheapest for the class's request, and in which domains its dependants can have
+// machines. In a Weighted problem, the cheapest domain of the last level counts too, because an earlier level's demands may be dear in
+// every domain.
 func (s *solver) compare(c, l int) {
 	ls := &s.classes[c].levels[l]
 	rates := s.rates(c, l)
@@ -227,7 +227,7 @@ func leastRate(rates []float64, choices []domainChoice) float64 {
 	return least
 }
 
-// unwanted holds the domains that the class should avoid, because another class has to run beside its pods and can have no machine there.
+// unwanted returns the domains that the class should avoid, because another class has to run beside its pods and can have no machine there.
 func (s *solver) unwanted(c, l int) bitset.Set {
 	v, out := s.classes[c].levels[l].view, bitset.Set(nil)
 	for _, set := range s.classes[c].levels[l].rules.Sets {
@@ -262,15 +262,15 @@ func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
 	return out
 }
 
-// unserved says of a set which classes have to run beside its pods, and in which domains these classes can have no machine: none can be
-// bought, and no node has room.
+// unserved lists, for one set, the classes that have to run beside its pods and can have no machine in some domains: none can be bought
+// there, and no node there has room.
 type unserved struct {
 	view    *view           // of the set's own keys
 	classes [][]int         // of each domain, two at most
 	where   map[*view][]int // see view.domainsOf
 }
 
-// unservedOf returns nil if all dependants of the set can have a machine in all domains.
+// unservedOf returns the unserved of the set, nil if all dependants of the set can have a machine in all domains.
 func (s *solver) unservedOf(set int) *unserved {
 	if out, known := s.unserved[set]; known {
 		return out

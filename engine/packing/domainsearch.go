@@ -9,15 +9,15 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// mostSteered is the number of rounds that the search may take, steerEffort what one of them counts for.
+// mostSteered is the number of rounds that the search may take, steerEffort the effort that one of them counts for.
 const (
 	mostSteered = 400
 	steerEffort = 50
 )
 
-// domainSearch looks for better domains for a few pods. Where a pod has to go is decided before anybody knows what machines
-// will be bought, so that the last pods of a spread, or all of a group that stays together, may end up where they need a
-// machine of their own. For few pods every way to divide them among domains can be tried.
+// domainSearch looks for better domains for a few pods. A round chooses the domain of a pod before it buys machines. So the last pods of a
+// spread, or a whole group that stays together, may be in a domain where they need a machine of their own. For few pods, domainSearch can
+// try every way to divide them among domains.
 type domainSearch struct {
 	p       *Problem
 	lessons *learnedLimits
@@ -30,15 +30,15 @@ type domainSearch struct {
 type searched struct {
 	class, level int
 	domains      []int
-	n            int // its pods that no existing node takes
+	n            int // its pods that are not on existing nodes
 }
 
 func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
-	if p.MostLooks > 0 { // a round of the search looks at as much as the best one, and at its replay
+	if p.MostLooks > 0 { // a round and its replay each take as many looks as the best round
 		st.left = int(min(int64(st.left), max(0, p.MostLooks-p.looked.Load())/(1+2*best.looks)))
 		own := *p
-		own.MostLooks, st.p = 0, &own // rounds that run at a time must not end one another
+		own.MostLooks, st.p = 0, &own // rounds that run at the same time must not end one another
 	}
 	if p.stopped() || p.spent() || !st.find() {
 		return best
@@ -52,7 +52,7 @@ func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 		return st.best
 	}
 	quota := map[domainKey]int{}
-	// Too many: one class at a time, the others staying where they are best.
+	// There are too many ways. So divide one class at a time, and leave the others where they are best.
 	for before := (*solver)(nil); before != st.best && st.left > 0; {
 		before = st.best
 		for i := range st.classes {
@@ -69,7 +69,7 @@ func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	return st.best
 }
 
-// find lists what can be searched; it answers false where that is nothing, too much, or not worth it.
+// find lists the classes to search. It reports false if there are none, or too many pods, or if the best round cannot be improved.
 func (st *domainSearch) find() bool {
 	s := st.best
 	count := make([]int, len(s.classes))
@@ -109,12 +109,12 @@ func (st *domainSearch) find() bool {
 	return len(st.classes) > 0
 }
 
-// isBest reports whether the round cannot be bettered: every pod has what it wants most, at the bound.
+// isBest reports whether the round cannot be improved: every pod has a place at its first level, and the price is at the bound.
 func (s *solver) isBest() bool {
 	return counted(s.without()) == 0 && !s.broken && s.missed() == 0 && s.price() <= s.bound*(1+1e-6)
 }
 
-// divisions counts the ways to divide n pods among k domains.
+// divisions returns the number of ways to divide n pods among k domains, at most mostSteered + 1.
 func divisions(n, k int) int {
 	ways := 1
 	for i := 1; i < k; i++ {
@@ -126,7 +126,7 @@ func divisions(n, k int) int {
 	return ways
 }
 
-// all tries every division of the classes; there are mostSteered at most.
+// all tries every division of the classes' pods; there are at most mostSteered.
 func (st *domainSearch) all() {
 	quota, quotas := map[domainKey]int{}, []map[domainKey]int{}
 	var list func(i int)
@@ -141,7 +141,7 @@ func (st *domainSearch) all() {
 	st.tryAll(quotas)
 }
 
-// divide calls f for every division of the class's pods, with the numbers in quota, as long as there are rounds left to try one.
+// divide calls f for every division of the class's pods, stored in quota, as long as rounds are left.
 func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]int, f func()) {
 	key := domainKey{c.class, c.level, c.domains[at]}
 	if at == len(c.domains)-1 {
@@ -163,8 +163,8 @@ func (st *domainSearch) try(quota map[domainKey]int) {
 	st.take(quota, st.play(quota, st.toBeat(), st.left))
 }
 
-// tryAll tries one quota after another, on as many threads as the problem allows: what some of them come to is found out at the
-// same time, and looked at in their order.
+// tryAll tries all quotas, on as many threads as the problem allows. It plays several quotas at the same time, and takes their results in
+// order.
 func (st *domainSearch) tryAll(quotas []map[domainKey]int) {
 	for threads := max(1, st.p.Threads); st.left > 0 && len(quotas) > 0 && !st.p.stopped(); quotas = quotas[min(threads, len(quotas)):] {
 		some := quotas[:min(threads, len(quotas))]
@@ -181,10 +181,10 @@ func (st *domainSearch) tryAll(quotas []map[domainKey]int) {
 	}
 }
 
-// most is how many pods a round may leave without a place, once they are placed, to be of any use.
+// most returns the number of pods that a round may leave without a place: as many as the best round.
 func (st *domainSearch) most() int { return counted(st.best.without()) }
 
-// toBeat is what a round has to better to be of any use.
+// toBeat is the result of the best round, which another round has to improve.
 type toBeat struct {
 	most   int     // pods without a place
 	missed int     // levels that they miss
@@ -199,10 +199,10 @@ func (st *domainSearch) toBeat() toBeat {
 	return t
 }
 
-// anything is what every round betters.
+// anything is a result that every round improves.
 var anything = toBeat{math.MaxInt, math.MaxInt, math.Inf(1)}
 
-// inVain reports whether the round, whose pods are placed, cannot be better: where they are placed, the machines cost too much.
+// inVain reports whether the round cannot be better, once its pods are placed: they miss more levels, or their machines cost too much.
 func (t toBeat) inVain(s *solver) bool {
 	if math.IsInf(t.price, 1) {
 		return false
@@ -214,8 +214,8 @@ func (t toBeat) inVain(s *solver) bool {
 	return missed > t.missed || missed == t.missed && s.floorOf(s.demands) >= t.price*(1-1e-9)
 }
 
-// floorOf is a price below which nothing holds the pods of the demands where they are placed: demands that may share no machine
-// need one each, large enough for one pod.
+// floorOf returns a lower bound for the price of machines for the demands in their domains. Demands that have no option in common share no
+// machine, so each group of other demands needs a machine that holds its largest pod.
 func (s *solver) floorOf(demands []*demand) float64 {
 	type group struct {
 		options []bitset.Set // of each pool
@@ -237,7 +237,7 @@ func (s *solver) floorOf(demands []*demand) float64 {
 				}
 			}
 		}
-		// Groups that it may share a machine with become one with it.
+		// The demand joins all groups that have an option in common with it; they become one group.
 		groups = slices.DeleteFunc(groups, func(other group) bool {
 			for p := range other.options {
 				if !other.options[p].Meets(g.options[p]) {
@@ -260,15 +260,15 @@ func (s *solver) floorOf(demands []*demand) float64 {
 	return sum
 }
 
-// searchRound is a round that a quota came to. A solver of nil says that it was given up once its pods were placed: too many of
-// them are without a place, or the rest is in vain.
+// searchRound is a round that was played for a quota. solver is nil if the round was given up once its pods were placed: too many pods have
+// no place, or it cannot be better.
 type searchRound struct {
 	solver    *solver
 	unsettled int
 	inVain    bool
 }
 
-// play finds out what the quota comes to: several rounds where one brings domains that it did not know of.
+// play solves the problem with the quota. It plays another round whenever a round opens domains that it did not know of.
 func (st *domainSearch) play(quota map[domainKey]int, t toBeat, rounds int) []searchRound {
 	l := *st.lessons
 	l.caps, l.open, l.shut, l.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), quota
@@ -296,14 +296,14 @@ func (st *domainSearch) play(quota map[domainKey]int, t toBeat, rounds int) []se
 	return out
 }
 
-// take keeps the best of the rounds of a quota. They were played when another round may have been the best.
+// take keeps the best of the rounds of a quota. The best round may have changed since they were played.
 func (st *domainSearch) take(quota map[domainKey]int, rounds []searchRound) {
 	for i := 0; i < len(rounds) && st.left > 0; i++ {
 		st.left--
 		if rounds[i].unsettled > st.most() || rounds[i].inVain {
 			return
 		}
-		if rounds[i].solver == nil { // the best round is another one by now, and leaves more
+		if rounds[i].solver == nil { // the best round has changed, and leaves more pods
 			rounds = st.play(quota, anything, i+1+st.left)
 		}
 		if s := rounds[i].solver; s.differs(st.best) && s.better(st.best) || !s.differs(st.best) && s.price() < st.best.price()*(1-1e-9) {

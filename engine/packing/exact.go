@@ -8,12 +8,11 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// fewPods is the number of pods up to which every way to share machines is tried. There are 877 ways to divide 7 pods,
-// most of them cut short.
+// fewPods is the number of pods up to which every way to share machines is tried. There are 877 ways to divide 7 pods; most are cut short.
 const fewPods = 7
 
-// exact finds the cheapest machines for the pods of the open bins: those of few kinds without rules by way of how many are left of
-// each, few with rules by trying everything. Ok is false where that is too much or where limits or quotas make the order matter.
+// exact finds the cheapest machines for the pods of the open bins. For few lots without rules or limits, it searches by the number of pods
+// of each lot without a machine (cover); for few pods without limits and quotas, it tries everything. ok is false if neither is possible.
 func (s *solver) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) {
 	if s.effort > 0 && sup.plain(s) {
 		best, floor, ok := s.covered(sup, bins)
@@ -51,13 +50,13 @@ func (s *solver) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) 
 type exhaustive struct {
 	s        *solver
 	m        *supply
-	lots     []int // the lot of each pod, equal ones together
+	lots     []int // the lot of each pod; pods of one lot are neighbours
 	at       []int // the machine that each pod is on
 	best     []*openBin
 	bestCost float64
 }
 
-// place puts pod i, and those after it, on the machines so far or on a new one.
+// place puts pod i, and the pods after it, on the machines so far or on a new one.
 func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	if cost > e.bestCost*(1+1e-9) || e.s.effort <= 0 {
 		return
@@ -90,7 +89,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	}
 }
 
-// with is the machine with one more pod on it, nil if no option holds that.
+// with returns the machine with one more pod on it, nil if no option holds it.
 func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	e.s.use(1)
 	l := &e.m.lots[lot]
@@ -112,7 +111,7 @@ func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	return b
 }
 
-// joined is the open bin with one more pod, on the cheapest option that holds that; nil if there is none.
+// joined returns the open bin with one more pod, on the cheapest option that holds all its pods; nil if there is none.
 func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *openBin {
 	var best *openBin
 	need := lacking(request, host.shared, old.has)
@@ -140,7 +139,7 @@ func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capac
 	return best
 }
 
-// leastPrice is no more than any option that holds the open bin costs.
+// leastPrice returns a lower bound for the price of any option that holds the open bin.
 func (s *solver) leastPrice(b *openBin) float64 {
 	if len(s.low) == 0 {
 		return 0
@@ -148,7 +147,7 @@ func (s *solver) leastPrice(b *openBin) float64 {
 	return bound.WorthOf(b.sum, s.low)
 }
 
-// accepts reports whether the rules of one more pod agree with those of the bin's pods.
+// accepts reports whether the rules of one more pod agree with the rules of the bin's pods.
 func (b *openBin) accepts(r *hostRules, groups int) bool {
 	if r.none() && groups == 0 {
 		return true

@@ -11,9 +11,9 @@ import (
 // nodeLoad is a number of pods of one class that go to one node.
 type nodeLoad struct{ node, class, n int }
 
-// fillNodes finds out which of the pods without any rule had better have the room on nodes, so that the machines for the others cost least: nodes
-// are machines that cost nothing in the program that Fillings solves. Other pods keep the room that they have. It answers nil where the round
-// has no pods of several classes and one priority to choose from, or is near the bound of that program already.
+// fillNodes finds out which pods without rules should get the room on existing nodes, if the machines for the other pods are to cost least.
+// It solves the program of bound.Fillings, in which nodes are machines that cost nothing. Pods with rules keep their room. It returns nil
+// if there are no pods of several classes and one priority to choose from, or if the round is near the bound of that program already.
 func (s *solver) fillNodes() []nodeLoad {
 	if s.p.Effort == 0 || len(s.machines) == 0 {
 		return nil
@@ -23,7 +23,7 @@ func (s *solver) fillNodes() []nodeLoad {
 	var ways []*Ways
 	var admitted []bitset.Set                          // the nodes of each user
 	var classes []int                                  // of each demand
-	pods, demandOf := 0, make([]int, len(s.p.Classes)) // pods that are bought for
+	pods, demandOf := 0, make([]int, len(s.p.Classes)) // pods that need new machines
 	for c := range s.p.Classes {
 		class := &s.p.Classes[c]
 		demandOf[c] = -1
@@ -32,7 +32,7 @@ func (s *solver) fillNodes() []nodeLoad {
 			continue
 		}
 		if len(classes) > 0 && class.Priority != s.p.Classes[classes[0]].Priority {
-			return nil // kube-scheduler gives the room to the pods that matter most
+			return nil // kube-scheduler gives the room to the pods with the highest priority
 		}
 		l := &class.Levels[0]
 		user := 0
@@ -47,7 +47,7 @@ func (s *solver) fillNodes() []nodeLoad {
 		p.Demands = append(p.Demands, bound.Demand{User: user, Request: class.Request, Count: class.Count})
 		pods += class.Count
 	}
-	var nodes [][]int // of each of the existing machines
+	var nodes [][]int // of each of p.Existing
 	if len(classes) < 2 {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *solver) fillNodes() []nodeLoad {
 	for _, filling := range f.Whole() {
 		at := filling.Supply - len(p.Supplies)
 		if at < 0 {
-			continue // what is bought is worked out with all rules
+			continue // new machines are bought later, with all rules
 		}
 		n := int(filling.Machines)
 		for _, node := range nodes[at][:n] {
@@ -106,7 +106,7 @@ func (s *solver) fillNodes() []nodeLoad {
 	return out
 }
 
-// addExisting adds the node to those with the same room for the same users, and to the list of these.
+// addExisting adds the node to the nodes with the same room for the same users.
 func addExisting(p *bound.Problem, nodes [][]int, n int, room capacity.Vector, admitted []bitset.Set) [][]int {
 	users := bitset.New(len(admitted))
 	for i := range admitted {
@@ -124,7 +124,7 @@ func addExisting(p *bound.Problem, nodes [][]int, n int, room capacity.Vector, a
 	return nodes
 }
 
-// placeFillings puts pods on nodes as the program has it.
+// placeFillings puts pods on nodes as fillNodes has found.
 func (s *solver) placeFillings() {
 	for _, l := range s.lessons.onNodes {
 		s.prepare(l.class, 0)

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// withNodes is pods that mind nobody, nodes with this room that admit them all, and machines of three shapes in five sizes: two, four and eight of
-// memory for each core.
+// withNodes returns a problem with pods without rules, nodes that admit them all, and machines of three shapes in five sizes: two, four and
+// eight of memory for each core.
 func withNodes(pods []packing.Class, rooms ...capacity.Vector) *packing.Problem {
 	p := &packing.Problem{Effort: 5000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1000, 0}, Places: []topology.Place{{}}, Classes: pods}
 	pool := packing.Pool{Left: capacity.Vector{capacity.Most, capacity.Most}}
@@ -45,7 +45,8 @@ func priceOf(p *packing.Problem, sol *packing.Solution) float64 {
 	return sum
 }
 
-// The largest pod takes all memory of the node and leaves three of its cores to nobody; the pods that need these cores cost more to buy for.
+// The largest pod would take all memory of the node and leave three of its cores unused. Machines for the pods that need these cores cost
+// more.
 func TestNodesGoToThePodsThatWouldCostMost(t *testing.T) {
 	t.Parallel()
 	p := withNodes([]packing.Class{{Request: capacity.Vector{2000, 2000}, Count: 2}, {Request: capacity.Vector{1000, 4000}, Count: 1}}, capacity.Vector{4000, 4000})
@@ -58,7 +59,7 @@ func TestNodesGoToThePodsThatWouldCostMost(t *testing.T) {
 	}
 }
 
-// The room on nodes is no supply apart: what goes there is decided together with what is bought.
+// The pods that get the room on nodes are chosen together with the machines that are bought.
 func TestPlansWithNodesAreNearTheirBound(t *testing.T) {
 	t.Parallel()
 	price, least := 0.0, 0.0
@@ -100,7 +101,7 @@ func TestPlansWithNodesAreNearTheirBound(t *testing.T) {
 	}
 }
 
-// Once nobody waits for the solution, the search for cheaper machines ends, and what has been found by then is still right.
+// If Stop returns true, the search for cheaper machines ends, and the result so far is still correct.
 func TestASearchThatNobodyWaitsForEnds(t *testing.T) {
 	t.Parallel()
 	var pods []packing.Class
@@ -122,7 +123,7 @@ func TestASearchThatNobodyWaitsForEnds(t *testing.T) {
 	}
 }
 
-// What the program would gain is not worth that pods which matter more wait for a machine: kube-scheduler gives them the room anyway.
+// The saving of the program does not justify that pods of higher priority wait for a machine: kube-scheduler gives them the room anyway.
 func TestRoomOnNodesGoesByPriority(t *testing.T) {
 	t.Parallel()
 	p := withNodes([]packing.Class{{Request: capacity.Vector{2000, 2000}, Count: 2}, {Request: capacity.Vector{1000, 4000}, Count: 1, Priority: 1000}}, capacity.Vector{4000, 4000})
@@ -135,7 +136,7 @@ func TestRoomOnNodesGoesByPriority(t *testing.T) {
 	}
 }
 
-// Two pods of the first class fill both nodes; a node that no pod was put on may be where another one had better go.
+// Two pods of the first class fill both nodes. A node without new pods may still be the better place for another pod.
 func TestNodesWithoutPodsArePartOfTheProgram(t *testing.T) {
 	t.Parallel()
 	p := withNodes([]packing.Class{{Request: capacity.Vector{1000, 7000}, Count: 2}, {Request: capacity.Vector{2000, 5000}, Count: 1}}, capacity.Vector{3000, 6000}, capacity.Vector{2000, 7000})

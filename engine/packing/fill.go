@@ -10,25 +10,25 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// scratch is reused from one filling to the next.
+// scratch holds data of one filling, and is used again for the next.
 type scratch struct {
 	open   []int
 	compat bitset.Set
-	parked bitset.Set // kinds that had better go elsewhere, and may come if nothing else fits
-	again  bool       // they may come now
-	things bitset.Set // what the pods so far share with others
+	parked bitset.Set // kinds that should rather go to other machines, and may join if nothing else fits
+	again  bool       // parked kinds may join now
+	things bitset.Set // the shared things of the pods so far
 	count  []int
 	most   []int
 	shape  []float64
 	room   capacity.Vector
 	roomy  []int64 // the room of the resources that matter
-	// trial is the last open bin that was filled, kept the best one of the offering so far: most are thrown away at once.
+	// trial is the last open bin that was filled, kept the best one of the offering so far. They are used again, because most open bins are
+	// dropped at once.
 	trial, kept openBin
 }
 
-// fill puts pods on the option until nothing more fits: each time the shape that is most like the room that is left, and
-// that is worth most. Then it takes the cheapest option that holds them. The open bin is the trial one; it answers false if there
-// is none.
+// fill puts pods on the offering into the open bin trial until nothing more fits. Each time it takes the shape that best matches the
+// remaining room and is worth most. Then it chooses the cheapest option that holds them. It reports false if there is none.
 func (g *greedy) fill(o *offering, exponent int) bool {
 	option := &g.s.pools[o.pool].Options[o.option]
 	b := &g.trial
@@ -43,14 +43,14 @@ func (g *greedy) fill(o *offering, exponent int) bool {
 	return len(b.loads) > 0 && g.s.cheapest(b, bound.WorthOf(b.sum, g.m.low))
 }
 
-// begin empties the open bin; what room it has for sums and loads it keeps.
+// begin empties the open bin, and keeps its memory for sums and loads.
 func (b *openBin) begin(pool, dims int, free []bitset.Set) {
 	sum := slices.Grow(b.sum[:0], dims)[:dims]
 	clear(sum)
 	*b = openBin{pool: pool, sum: sum, loads: b.loads[:0], free: free}
 }
 
-// lasting is a copy that stays when the open bin begins again. It takes the place of spare, if there is one.
+// lasting returns a copy that stays when the open bin begins again. It uses the memory of spare, unless that is nil.
 func (b *openBin) lasting(spare *openBin) *openBin {
 	if spare == nil {
 		spare = &openBin{}
@@ -85,8 +85,8 @@ func (g *greedy) begin(o *offering, room capacity.Vector) {
 	}
 }
 
-// lead puts on what the machine is bought for: one of the pods that make the number of machines what it is, and, on an
-// option that is bought only for certain pods, one of these.
+// lead puts the pods on the machine that it is bought for: on a large option, or one with devices, a pod that needs it, then a pod of a
+// driver kind.
 func (g *greedy) lead(o *offering, b *openBin) {
 	p := &g.s.pools[o.pool]
 	large, devices := p.Options[o.option].Large, p.devices[o.option]
@@ -105,8 +105,8 @@ func (g *greedy) lead(o *offering, b *openBin) {
 	g.scatter(o, b)
 }
 
-// scatter puts on pods of which a machine takes only a few, if there are so many of them left that every further machine
-// of this size has to take its part: put off, they would each need a machine of their own in the end.
+// scatter puts on pods of the kinds of which a machine takes only a few, if so many of them are left that every further machine of this
+// size has to take its part. Otherwise each of them would need a machine of its own in the end.
 func (g *greedy) scatter(o *offering, b *openBin) {
 	machines := g.value / o.price
 	for _, k := range g.m.capped {
@@ -123,7 +123,7 @@ func (g *greedy) scatter(o *offering, b *openBin) {
 	}
 }
 
-// first puts on one pod of a lot that will do.
+// first puts on one pod of a lot that will accepts.
 func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
 	for _, gs := range o.shapes {
 		h := gs.shape
@@ -186,7 +186,7 @@ func (g *greedy) pour(o *offering, b *openBin, exponent int) {
 	}
 }
 
-// holds reports whether there is room for what is asked.
+// holds reports whether the room is enough for the request.
 func holds(room, asks []int64) bool {
 	for i, n := range asks {
 		if n > room[i] && n > 0 {
@@ -196,7 +196,7 @@ func holds(room, asks []int64) bool {
 	return true
 }
 
-// readmit lets the parked kinds come after all; it answers false if there are none.
+// readmit lets the parked kinds join after all; it reports false if there are none.
 func (g *greedy) readmit(o *offering) bool {
 	if g.again {
 		return false
@@ -215,7 +215,7 @@ func (g *greedy) readmit(o *offering) bool {
 	return found
 }
 
-// put puts an eighth of what fits, at least one pod, of the first kind of the shape that the machine may take.
+// put puts on pods of the first kind of the shape that the machine may take: an eighth of the number that fits, and at least one.
 func (g *greedy) put(o *offering, b *openBin, h, fits int) {
 	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
 		if g.putKind(o, b, h, k, fits) {
@@ -224,7 +224,7 @@ func (g *greedy) put(o *offering, b *openBin, h, fits int) {
 	}
 }
 
-// nextIn is the smallest common member that is i or more, -1 if there is none.
+// nextIn returns the smallest common member that is i or more, -1 if there is none.
 func nextIn(a, b bitset.Set, i int) int {
 	for w := i / 64; w < len(a); w++ {
 		x := a[w] & b[w]
@@ -276,8 +276,8 @@ func (g *greedy) putKind(o *offering, b *openBin, h, k, fits int) bool {
 	return true
 }
 
-// bring puts on the machine what the pods of a kind share, which the first of them needs beside what the others do. It
-// answers how many of them the machine takes then.
+// bring puts the shared things of a kind on the machine: its first pod takes them, the others do not. It returns the number of its pods
+// that the machine then holds.
 func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector) int {
 	g.room.Add(first, -1)
 	g.room.Add(other, 1)
@@ -287,7 +287,7 @@ func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector
 	return other.Times(g.room, math.MaxInt32)
 }
 
-// spare is how many more pods of the lot should come to the machine.
+// spare returns how many more pods of the lot should come to the machine.
 func (g *greedy) spare(b *openBin, lot int) int {
 	most := g.m.lots[lot].most
 	if most == 0 || !g.apart {
@@ -301,7 +301,7 @@ func (g *greedy) spare(b *openBin, lot int) int {
 	return most
 }
 
-// shut keeps the lot from the machine once it has as many of its pods as it should.
+// shut keeps the lot off the machine once it has the greatest number of pods of the lot that it should have.
 func (g *greedy) shut(b *openBin, lot int) {
 	if g.left[lot] > 0 && g.spare(b, lot) <= 0 {
 		l := &g.m.lots[lot]
@@ -309,7 +309,7 @@ func (g *greedy) shut(b *openBin, lot int) {
 	}
 }
 
-// mostOf is how many pods of the kind the machine takes for their rules, at least 1: it is compatible.
+// mostOf returns how many pods of the kind the machine takes by their rules. It is at least 1, because the kind is compatible.
 func (g *greedy) mostOf(kind *kind) int {
 	if kind.host.none() {
 		return math.MaxInt
@@ -326,7 +326,7 @@ func (g *greedy) mostOf(kind *kind) int {
 	return max(n, 1)
 }
 
-// meet notes that n pods of kind k are on the machine, and which kinds are no longer compatible for that.
+// meet notes that n pods of kind k are on the machine, and removes the kinds that are no longer compatible.
 func (g *greedy) meet(k, n int) {
 	host := g.m.kinds[k].host
 	if c := g.m.clashes[k]; c != nil {
@@ -356,8 +356,8 @@ func (g *greedy) meet(k, n int) {
 	}
 }
 
-// takes reports whether the counts of the machine leave room for one more pod with these rules. The counts that a bound
-// is about are final ones: whatever order the pods come in, it holds.
+// takes reports whether the counts on the machine leave room for one more pod with these rules. Bounds apply to the final counts, so they
+// hold in whatever order the pods come.
 func (g *greedy) takes(r *hostRules) bool { return takes(r, g.count, g.most) }
 
 func takes(r *hostRules, count, most []int) bool {
@@ -374,8 +374,8 @@ func takes(r *hostRules, count, most []int) bool {
 	return true
 }
 
-// join narrows the open bin to what one of the kind's ways leaves, with option still among it. It changes nothing and
-// answers false if no way does, or if the bin's list of options would become too short.
+// join narrows the open bin to one of the kind's ways that has the option. It changes nothing and reports false if no way is possible, or
+// if the bin's list of options would become too short.
 func (g *greedy) join(b *openBin, k *kind, option int, request capacity.Vector) bool {
 	ways := k.ways.Pools[b.pool]
 	for i := range ways {

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// makeMachines turns the open bins into machines with the options that each may be met with.
+// makeMachines turns the open bins into machines, and lists the options that each may be started with.
 func (s *solver) makeMachines() {
 	s.keepApart()
 	// Copies of one pattern share their options.
@@ -31,7 +31,7 @@ func (s *solver) makeMachines() {
 	s.cutToQuotas()
 }
 
-// finish is the solution of the round.
+// finish returns the solution of the round.
 func (s *solver) finish() *Solution {
 	out := &Solution{OnNodes: s.placed, New: s.machines, Bound: s.bound, Worth: s.worth, World: s.world, Exhausted: s.exhausted}
 	placed := make([][]bool, len(s.p.Classes))
@@ -101,7 +101,7 @@ func (s *solver) machine(b *openBin) Machine {
 	return m
 }
 
-// shares groups pods by class, ascending.
+// shares groups pods by class, in ascending order.
 func shares(pods []Pod) []Share {
 	sorted := slices.Clone(pods)
 	slices.SortFunc(sorted, func(a, b Pod) int { return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Number, b.Number)) })
@@ -116,15 +116,15 @@ func shares(pods []Pod) []Share {
 	return out
 }
 
-// wideTypes is how many types a launch should list where its group asks for a wide choice, and wideBand how far the
-// price may go for that.
+// wideTypes is the number of types that a launch should list if its options are Wide, and wideBand the price band for them.
 const (
 	wideTypes = 15
 	wideBand  = 1.5
 )
 
-// box grows the product of types and slots around the chosen option: all its members fit, and cost at most the price
-// band more than the cheapest. Slots (zones) come first: they give the most choice at the least price.
+// box returns the options that a machine lists: the product of types and slots around the chosen option. All options of the product hold
+// the pods, and cost at most the price band times the chosen one. Slots (zones) are added first, because they give the most choice at the
+// least price.
 func (s *solver) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
 	first := &pool.Options[bin.option]
 	b := &boxed{sh: pool, first: first, at: map[[2]int]int{}}
@@ -165,7 +165,7 @@ func (s *solver) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
 	return listed
 }
 
-// boxed is a box that grows.
+// boxed is a product of types and slots that grows.
 type boxed struct {
 	sh           *supplyPool
 	first        *Option
@@ -190,7 +190,7 @@ func (b *boxed) within(kind, slot int, band float64) bool {
 	return ok && b.sh.Options[o].full() <= b.first.full()*band*(1+1e-12)
 }
 
-// grow adds types that are there in every slot within the band, up to a number of them.
+// grow adds types that have an option within the band in every slot, until there are "most" types.
 func (b *boxed) grow(band float64, most int) {
 	for _, t := range b.byPrice {
 		if len(b.types) >= most {
@@ -211,8 +211,8 @@ func (s *solver) sortByPrice(p *supplyPool, options []int) {
 	})
 }
 
-// cutToLimits shortens lists, the dearest types first, until each pool can pay for the largest listed type of every one
-// of its machines: the cloud may choose any of them. The chosen options alone are within the limits.
+// cutToLimits shortens lists, the dearest types first, until the limits of each pool have room for the largest listed type of every one of
+// its machines, because the cloud may choose any listed type. The chosen options alone are within the limits.
 func (s *solver) cutToLimits() {
 	for p := range s.pools {
 		pool := &s.pools[p]
@@ -244,7 +244,7 @@ func (s *solver) overdrawn(p int, machines []Machine) bool {
 	return false
 }
 
-// largest is what the machine counts against the limits: of each resource, the most that a listed type has.
+// largest returns the amount that the machine counts against the limits: of each resource, the most of any listed option.
 func (s *solver) largest(m *Machine) capacity.Vector {
 	p := &s.pools[m.Pool]
 	most := p.Options[m.Chosen].Charge.Clone()
@@ -254,8 +254,8 @@ func (s *solver) largest(m *Machine) capacity.Vector {
 	return most
 }
 
-// dropDearest removes, from the machine of the pool that lists the most types, the type that is listed last: its cheapest
-// offering is the dearest. It answers false once every machine lists one type only.
+// dropDearest removes a type from the machine of the pool that lists the most types: the last one in the list, whose cheapest offering is
+// the dearest. It reports false once every machine lists only one type.
 func (s *solver) dropDearest(p int, machines []Machine) bool {
 	pool := &s.pools[p]
 	longest, most := -1, 1
@@ -277,7 +277,7 @@ func (s *solver) dropDearest(p int, machines []Machine) bool {
 	return true
 }
 
-// shorten cuts the lists of machines that have to keep a variety down to what that takes: so much the limits leave.
+// shorten cuts the lists of machines with a variety to the types that the variety needs; the limits have room for these.
 func (s *solver) shorten(p int) {
 	for i := range s.machines {
 		if m := &s.machines[i]; m.Pool == p && m.varied {
@@ -287,7 +287,7 @@ func (s *solver) shorten(p int) {
 	}
 }
 
-// typesOf lists the types of the options in the order in which they first appear.
+// typesOf returns the types of the options in the order in which they first appear.
 func typesOf(p *supplyPool, options []int) []int {
 	var types []int
 	for _, o := range options {

@@ -1,6 +1,6 @@
 // Package packing decides how many machines of which kind hold a set of pods at the least price. It knows only numbers and sets: amounts of
 // resources, options that can be bought, the options that each class of pods may use, and rules between pods (package topology). Package
-// provisioning compiles a Problem from Kubernetes' objects and names the result.
+// provisioning compiles a Problem from Kubernetes' objects and adds names to the result.
 package packing
 
 import (
@@ -12,45 +12,44 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// Problem is what must be placed, and where it may go. All vectors have the same length. The solution depends on the
-// order of the lists, so a caller that wants it independent of names sorts them by structure first.
+// Problem lists the pods to place, and the nodes and options that they may use. All vectors have the same length. The solution depends on
+// the order of the lists. A caller sorts them by structure first if the solution must not depend on names.
 type Problem struct {
 	Classes []Class
 	Nodes   []Node
 	Pools   []Pool
-	// Layout says what rules between pods count, Places which domains there are: nodes and options name theirs.
+	// Layout describes the rules between pods, Places the domains. Nodes and options refer to Places by index.
 	Layout topology.Layout
 	Places []topology.Place
-	// Quotas holds, for each supply with an end that options draw from, how many units it has left. A capacity reservation is one of
-	// which every machine takes one unit.
+	// Quotas holds the units that each quota has left. A capacity reservation is a quota of which every machine takes one unit.
 	Quotas []int
-	// Relief is what covered options save at most, beside the same at their full price.
+	// Relief is the most that covered options save, compared with the same options at their full price.
 	Relief float64
-	// Things counts what pods can share on a node.
+	// Things is the number of things that pods can share on a node.
 	Things int
-	// Effort is how many patterns may be built to make the first solution cheaper.
+	// Effort is the effort that the search for cheaper machines may spend after the first solution.
 	Effort int
 	// MostLooks bounds how many rules, options and domains placing may look at. Beyond it, pods without a place get none, and no further
 	// round begins. 0 means no bound.
 	MostLooks int64
 	looked    *atomic.Int64
-	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and what placing looks at in
+	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and the looks of placing, converted to
 	// the same units.
 	Work *atomic.Int64
-	// Stop, unless it is nil, is asked now and then whether nobody waits for the solution any more: then the search ends soon. Several
-	// goroutines may ask at a time.
+	// Stop, unless it is nil, is called now and then. If it returns true, nobody waits for the solution any more, and the search ends soon.
+	// Several goroutines may call it at a time.
 	Stop func() bool
-	// Unit is one unit of the resource that machines are mostly sold by: one core.
+	// Unit is one unit of the resource that mainly decides the price of machines: one core.
 	Unit capacity.Vector
-	// Devices marks the resources of machines that are bought only for pods that ask for them.
+	// Devices marks resources, for example GPUs. Machines with them are bought only for pods that request them.
 	Devices []bool
-	// PriceBand bounds the options that one new machine lists: each costs at most this times the cheapest. MaxTypes
-	// bounds their types.
+	// PriceBand and MaxTypes bound the options that one new machine lists: each costs at most PriceBand times the price of the cheapest,
+	// and they have at most MaxTypes types.
 	PriceBand float64
 	MaxTypes  int
-	// Weighted compares what a level misses with what a place costs; otherwise the first level that can be met is taken.
+	// Weighted compares the Miss of a level with the price of a place; otherwise a pod takes the first level that can be met.
 	Weighted bool
-	// Threads is how many goroutines may search; the solution does not depend on it.
+	// Threads is the number of goroutines that may search; the solution does not depend on it.
 	Threads int
 }
 
@@ -59,73 +58,75 @@ func (p *Problem) stopped() bool { return p.Stop != nil && p.Stop() }
 // spent reports whether placing has reached MostLooks.
 func (p *Problem) spent() bool { return p.MostLooks > 0 && p.looked.Load() > p.MostLooks }
 
-// Class is a number of pods that are alike in everything that matters here.
+// Class is a number of pods that are equal for every decision of this package.
 type Class struct {
 	Request capacity.Vector
 	Count   int
-	// Owners holds, for each pod, a number that replicas of one workload share, -1 for none; nil means none at all.
+	// Owners holds, for each pod, a number that the replicas of one workload share, or -1 for a pod without an owner; nil means that no pod
+	// has one.
 	Owners []int
-	// Shared lists parts of the request that a node has no need to give where somebody has them already.
+	// Shared lists the parts of the request that a pod does not take of a node if another pod there has taken them already.
 	Shared []Shared
-	// Priority orders classes that compete for too little room: higher first.
+	// Priority orders classes that compete for too little room: the higher priority comes first.
 	Priority int
-	// Levels are what the pods ask for, the most first: where one cannot be met, the next is tried.
+	// Levels are the demands of the pods, the strictest first: if one cannot be met, the next is tried.
 	Levels []Level
-	// Assigned is one more than the index of the node that the pods are expected on, 0 for none. They go there before any other
-	// pod goes anywhere, whether there is room or not, if the rules between pods allow it; else they are pods like others.
+	// Assigned is one more than the index of the node that the pods are expected on, 0 for none. These pods are placed there before all
+	// other pods, even without enough room, if the rules between pods allow it; else they are placed like other pods.
 	Assigned int
-	// Proposed homes are taken only where there is room.
+	// Proposed marks an Assigned node that the pods use only if it admits them and has room.
 	Proposed bool
-	// Batch keeps new machines apart: none has pods of two batches.
+	// Batch keeps batches apart: no new machine has pods of two batches.
 	Batch int
 }
 
 // Level is one set of demands of a class.
 type Level struct {
-	// Nodes holds the existing nodes that admit the class, room aside.
+	// Nodes holds the existing nodes that admit the class, whether they have room or not.
 	Nodes bitset.Set
 	// Ways says how the class may use the pools' new machines. Levels may share it.
 	Ways *Ways
-	// Rules are those between pods; nil means none. Levels may share them.
+	// Rules are the rules between pods; nil means none. Levels may share them.
 	Rules *topology.Rules
-	// Miss is, of what a pod is worth, the share that is lost by placing it at this level rather than at the first.
+	// Miss is the loss, as a share of a pod's worth, if the pod is placed at this level rather than at the first.
 	Miss float64
-	// Lone marks a first level that asks for something about single machines: in a Weighted problem it is found out by
-	// trying whether machines are worth starting for it.
+	// Lone marks a first level that demands something of single machines. A Weighted problem is solved with and without such levels, to
+	// find out whether machines are worth starting for them.
 	Lone bool
 }
 
-// Ways holds, for each pool, the ways in which a class may use a machine of it; none means not at all.
+// Ways holds, for each pool, the ways in which a class may use a machine of it; a class may not use a pool without ways.
 type Ways struct {
 	Pools [][]Way
 }
 
-// Way is one way to use a pool's machines: on any of the options, with each free key of the pool narrowed to a set.
+// Way is one way to use a pool's machines: any of its options, with each free key of the pool narrowed to a set of values.
 type Way struct {
 	Options bitset.Set
-	// Free narrows the pool's free keys, in their order; nil leaves a key as it is.
+	// Free narrows the pool's free keys, in their order; nil does not narrow a key.
 	Free []bitset.Set
 }
 
 // Node is a machine that exists already; it costs nothing to use.
 type Node struct {
-	// Free is what the node has left. It may be negative, then nothing fits that asks for that resource.
+	// Free is the free room of the node. A resource may be negative; then no pod fits that requests it.
 	Free capacity.Vector
-	// Place is the index of the node's place.
+	// Place is the index of the node in Problem.Places.
 	Place int
-	// Has holds the shared things that somebody has there; nil for none.
+	// Has holds the shared things that pods have taken there already; nil for none.
 	Has bitset.Set
-	// Owns holds the host marks that the node owns already, Rejects those that its pods keep out; nil means none.
+	// Owns holds the host marks of the pods on the node, Rejects the host marks that these pods keep out; nil means none.
 	Owns, Rejects bitset.Set
-	// Groups and Sets count the pods on the node, for those counted by machine; what is not listed is 0. Doubtful are those of the
-	// groups' pods that may not come.
+	// Groups and Sets count the pods on the node, for the groups and sets that are counted for each machine; a missing entry means 0.
+	// Doubtful counts pods of the groups that may not come.
 	Groups, Sets, Doubtful []Tally
-	// Ending counts, for sets of all keys, victims of preemption; they count for affinity only if the preemptor does not come.
+	// Ending counts, for sets of all keys, the victims of preemption on the node; they count for affinity only if the preemptor does not
+	// come.
 	Ending []Tally
 }
 
-// Shared is what a thing that several pods can use takes of a resource: whoever comes first to a node takes it. Things are numbered. One
-// may take of several resources.
+// Shared is the amount of a resource that a thing takes once for all pods that share it: the first of them on a node takes it. Things are
+// numbered. A thing may take several resources.
 type Shared struct {
 	Thing, Resource int
 	Amount          int64
@@ -143,9 +144,9 @@ type Pool struct {
 	Options []Option
 	// Free holds the values that each free key may take: labels that no option fixes.
 	Free []bitset.Set
-	// Left is what the pool's limits leave; capacity.Most where there is none.
+	// Left is the room that the pool's limits leave; capacity.Most for a resource without a limit.
 	Left capacity.Vector
-	// Variety lists how many different values of something a machine's list of options must keep.
+	// Variety lists the numbers of different values that a machine's list of options must have.
 	Variety []Variety
 }
 
@@ -154,26 +155,26 @@ type Variety struct {
 	Min int
 	// Value holds the value of each option, -1 for none.
 	Value []int
-	// Soft lowers the number to what can be had when a machine gets its first pod.
+	// Soft lowers the number to the number that is possible when a machine gets its first pod.
 	Soft bool
 }
 
 // Option is one offering of one type of machine.
 type Option struct {
-	// Type and Slot place the option in the product that a new machine lists: options of one Type have the same size,
-	// options of one Slot the same zone and the like. Group keeps apart what may not be listed together.
+	// Type and Slot place the option in the product of types and slots that a new machine lists. Options of one Type have the same size,
+	// options of one Slot the same zone and labels. Only options of the same Group may be listed together.
 	Type, Slot, Group int
 	Price             float64
-	// Full is what a machine of the option costs without what pays for it, 0 where nothing does: of these prices the band is a share.
+	// Full is the price of a machine of the option without the commitment that pays for it, 0 without one. PriceBand compares these prices.
 	Full        float64
 	Allocatable capacity.Vector
-	// Charge is what the option counts against the pool's limits.
+	// Charge is the amount that the option counts against the pool's limits.
 	Charge capacity.Vector
-	// Place is the index of the place that a machine of this option is in.
+	// Place is the index, in Problem.Places, of the place of a machine of this option.
 	Place int
-	// Draws is what a machine of the option takes of quotas, at most once of each.
+	// Draws lists the units that a machine of the option takes of quotas, at most one entry for each quota.
 	Draws []Draw
-	// Covered marks an option that costs next to nothing as long as a quota lasts. There is another one that is the same at its full price.
+	// Covered marks an option that costs next to nothing as long as a quota lasts. Another option is the same at its full price.
 	Covered bool
 	// Large marks an option that is bought only for pods that no other option can hold.
 	Large bool
@@ -183,10 +184,10 @@ type Option struct {
 	Listed bool
 }
 
-// full is the price that the price band is about.
+// full returns the price to which PriceBand applies.
 func (o *Option) full() float64 { return cmp.Or(o.Full, o.Price) }
 
-// Draw is what one machine takes of a quota: its index, and so many units of it.
+// Draw is the number of units that one machine takes of a quota.
 type Draw struct{ Quota, Units int }
 
 // Solution says where the pods go.
@@ -194,20 +195,20 @@ type Solution struct {
 	// OnNodes holds, for each node, the pods that it gets.
 	OnNodes [][]Share
 	New     []Machine
-	// Left holds the pods of each class that nothing can run.
+	// Left holds the pods of each class without a place.
 	Left [][]int
-	// Exhausted says that MostLooks was reached too early: a pod in Left might have a place.
+	// Exhausted is true if MostLooks was reached too early: a pod in Left might have a place.
 	Exhausted bool
-	// Order lists every placed pod, in an order in which each meets its rules when those before it are there.
+	// Order lists every placed pod. In this order, the rules of each pod are met by the pods before it.
 	Order []Pod
-	// Bound is a lower bound for the price of the new machines, Worth what a unit of each resource is worth at it.
+	// Bound is a lower bound for the price of the new machines, Worth the worth of a unit of each resource at this bound.
 	Bound float64
 	Worth []float64
 	// World is the state of the rules between pods at the end, for explanations.
 	World *topology.World
 }
 
-// Pod is one pod of a class: the pods of a class are numbered from 0, the first ones are placed first.
+// Pod is one pod of a class. The pods of a class are numbered from 0; lower numbers are placed first.
 type Pod struct {
 	Class, Number int
 }
@@ -231,5 +232,5 @@ type Machine struct {
 	RunnerUp int
 	// Relaxed is true where a soft Variety had to be lowered.
 	Relaxed bool
-	varied  bool // the list is as long as it is for a Variety
+	varied  bool // a Variety decided the list
 }

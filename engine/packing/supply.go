@@ -10,11 +10,11 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// supply is what the greedy search chooses from: the demands and options of one tier of pools, and what resources are
-// worth there. Items are looked at as shapes (equal requests) and kinds (equal rules and ways): what a machine may take
-// next depends on the kind, what fits depends on the shape.
+// supply is the input of the greedy search: the demands and options of one tier of pools, and the worth of resources. Demands are grouped
+// into shapes (equal requests) and kinds (equal rules and ways): the kind decides whether a pod may join a machine, the shape whether it
+// fits.
 type supply struct {
-	apart     bool // replicas of one workload are kept apart
+	apart     bool // whether replicas of one workload are kept apart
 	pools     []int
 	demands   []*demand
 	shapes    []shape
@@ -23,36 +23,37 @@ type supply struct {
 	clashes   []bitset.Set // of each kind, the kinds that cannot share a machine with it; nil for none
 	twins     []bitset.Set // of each kind, the kinds that had better not share a machine with it; nil for none
 	u         []float64    // price of a unit of each resource
-	low       []float64    // no more than any option asks for it
-	perNode   float64      // added to each machine's price while planning: fewer machines for the same money
-	perAdd    float64      // worth of being one more machine, where rules between pods ask for many
+	low       []float64    // a lower bound for the price of a unit of each resource on any option
+	perNode   float64      // added to each machine's price, to prefer fewer machines at the same price
+	perAdd    float64      // worth of one more machine, if rules between pods need many
 	bound     *bound.Bound
-	before    []int // pods that each demand had left at first
+	before    []int // of each demand, the pods without a machine at first
 	lots      []lot
 	avail     []bitset.Set // of each shape, the kinds of which pods are left
-	near      []bitset.Set // of each kind, those that one of its host groups concerns; nil for none
-	drivers   bitset.Set   // the kinds that make the number of machines what it is
-	capped    []int        // the kinds of which a machine takes only so many
+	near      []bitset.Set // of each kind, the kinds with one of its host groups; nil for none
+	drivers   bitset.Set   // the kinds whose rules decide the number of machines
+	capped    []int        // the kinds with a bound for their pods on one machine
 	dims      []int        // resources that matter
 }
 
 // shape is the demands with one request.
 type shape struct {
-	request capacity.Vector // without what others may have brought to the machine
-	whole   capacity.Vector // with it
+	request capacity.Vector // without the shared things that other pods may have brought to the machine
+	whole   capacity.Vector // with these things
 	value   float64         // worth of one pod; never 0
 	kinds   []int           // ascending
 	lots    []int           // of each of the kinds
 }
 
-// lot is all pods of one shape and kind, whatever classes they are of: once they are placed nothing tells them apart.
+// lot is all pods of one shape and kind, of any classes; the search treats them as equal.
 type lot struct {
 	shape, kind int
 	demands     []*demand
 	n           int // pods
-	// needsLarge and needsDevices mark pods for which only such options will do.
+	// needsLarge and needsDevices mark pods that fit only large options, or only options with devices.
 	needsLarge, needsDevices bool
-	// most is how many of them a machine should have, because they are replicas of one workload; 0 means any number.
+	// most is the number of pods of the lot that one machine should have at most, because they are replicas of one workload; 0 means any
+	// number.
 	most int
 }
 
@@ -60,25 +61,25 @@ type lot struct {
 type kind struct {
 	ways   *Ways
 	host   *hostRules
-	driver bool // of the pods that make the number of machines what it is
-	most   int  // how many of the pods a machine takes; 0 means any number
+	driver bool // whether the kind is in supply.drivers
+	most   int  // how many of its pods a machine takes; 0 means any number
 }
 
-// offering is an option worth starting a machine with: no option that the same demands can use has as much for less.
+// offering is an option worth starting a machine with: no other option for the same demands has as many resources at a lower price.
 type offering struct {
 	pool, option int
 	price        float64
-	promise      float64 // worth of all its resources per unit of price: no filling is better
+	promise      float64 // worth of all its resources per unit of price: no filling has more
 	kinds        bitset.Set
 	weight       []float64 // how much each of the supply's resources counts when shapes are compared
 	shapes       []offeringFit
-	// asks is what the shapes ask for of the supply's resources, shape after shape; shares is the same as weighted shares of
-	// the machine. They are read all the time, and so lie close together.
+	// asks holds the requests of the shapes for the supply's resources, shape after shape; shares holds them as weighted shares of the
+	// machine. They are read very often, so they lie close together in memory.
 	asks   []int64
 	shares []float64
 }
 
-// offeringFit is a shape as this option sees it.
+// offeringFit is a shape that fits this offering, with its score for each exponent.
 type offeringFit struct {
 	shape int
 	score [4]float64
@@ -121,7 +122,7 @@ func (sup *supply) sort() {
 	}
 	kinds := map[kindKey]int{}
 	shapes := map[string]int{}
-	// Items with rules for single machines come first: they find a machine less easily.
+	// Demands with rules for single machines come first, because fewer machines suit them.
 	slices.SortStableFunc(sup.demands, func(a, b *demand) int { return cmp.Compare(strictness(b.host), strictness(a.host)) })
 	for _, d := range sup.demands {
 		key := kindKey{d.ways, d.host}
@@ -217,15 +218,15 @@ func (sup *supply) add(h, k int, d *demand) {
 	l.n += d.left
 }
 
-// lotOf is the lot of a shape and a kind that it has.
+// lotOf returns the lot of a shape and one of its kinds.
 func (sup *supply) lotOf(h, k int) int {
 	at, _ := slices.BinarySearch(sup.shapes[h].kinds, k)
 	return sup.shapes[h].lots[at]
 }
 
-// machines counts the machines that rules between pods ask for: the most pods of which no two, or no more than a few, may
-// share one. A pod that lets a machine have so many of its group takes up one part in so many of it, whatever the others
-// allow. It marks the kinds of the group that asks for the most.
+// machines returns the least number of machines that rules between pods need. If a rule lets a machine have only n pods of a group, each of
+// these pods takes up 1/n of a machine, whatever the other rules allow; the group that needs the most machines counts. If that is more than
+// one machine, machines marks as drivers the kinds with rules that need at least 9/10 of this number.
 func (sup *supply) machines(counts []int) int {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	each := func(r *hostRules, f func(parts map[int]float64, at, most int)) {
@@ -257,7 +258,7 @@ func (sup *supply) machines(counts []int) int {
 	return n
 }
 
-// offeringsOf lists the options of a pool that are worth starting with.
+// offeringsOf returns the options of a pool that are worth starting a machine with.
 func (s *solver) offeringsOf(sup *supply, p int) []offering {
 	sh := &s.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
@@ -279,8 +280,8 @@ func (s *solver) offeringsOf(sup *supply, p int) []offering {
 	return offerings
 }
 
-// usersOf writes into kinds those of which one pod fits the option, and into the empty text the same of kinds and shapes, so
-// that equal sets share it; the text stays empty if nothing that the option may be bought for fits.
+// usersOf writes into kinds the kinds that may use the option. It appends to text, which is empty, these kinds and the shapes of which a
+// pod fits, so equal options have equal text. It leaves text empty if no kind may use the option or no shape fits.
 func (s *solver) usersOf(sup *supply, p, o int, kinds bitset.Set, text []byte) []byte {
 	pool := &s.pools[p]
 	option := &pool.Options[o]
@@ -310,7 +311,7 @@ func (s *solver) usersOf(sup *supply, p, o int, kinds bitset.Set, text []byte) [
 	return append(text, bits)
 }
 
-// special finds the lots for which only large options, or only options with devices, will do.
+// special finds the lots that fit only large options, or only options with devices.
 func (sup *supply) special(s *solver) {
 	for i := range sup.lots {
 		l := &sup.lots[i]
@@ -330,7 +331,7 @@ func (sup *supply) special(s *solver) {
 	}
 }
 
-// asksFor reports whether the request names a device that the option has.
+// asksFor reports whether the request asks for a device that the option has.
 func (s *solver) asksFor(request capacity.Vector, pool *supplyPool, o int) bool {
 	for d, device := range s.p.Devices {
 		if device && request[d] > 0 && pool.Options[o].Allocatable[d] > 0 {
@@ -340,12 +341,12 @@ func (s *solver) asksFor(request capacity.Vector, pool *supplyPool, o int) bool 
 	return false
 }
 
-// dominated reports whether one of the kept options, which all cost no more, has no less of anything.
+// dominated reports whether one of the kept options, of which none costs more, has at least as much of every resource.
 func (s *solver) dominated(p *supplyPool, o int, kept []int) bool {
 	option := &p.Options[o]
 	for _, k := range kept {
 		other := &p.Options[k]
-		// Machines with devices are not for everybody who may use one without.
+		// A machine with devices does not serve all pods that may use one without.
 		if other.Large != option.Large || p.devices[k] && !p.devices[o] || drawsMore(other.Draws, option.Draws) {
 			continue
 		}
@@ -363,7 +364,7 @@ func (s *solver) dominated(p *supplyPool, o int, kept []int) bool {
 	return false
 }
 
-// price finds what resources are worth, and what follows from it.
+// price finds the worth of resources, and the values that follow from it.
 func (sup *supply) price(s *solver) {
 	counts := make([]int, len(sup.demands))
 	for i, it := range sup.demands {
@@ -401,13 +402,13 @@ func (sup *supply) price(s *solver) {
 	slices.SortStableFunc(sup.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
-// nodeShare is the part of the price of one core that every machine costs beside its own price while planning. It
-// stands for what is in no price list (kubelet, images, addresses) and keeps the search out of the flat country of
-// hundreds of tiny machines.
+// nodeShare is a share of the price of one core. While planning, every machine costs so much beside its own price. This stands for costs
+// that no price list has (kubelet, images, addresses), and keeps the search away from plans with hundreds of tiny machines, which all cost
+// about the same.
 const nodeShare = 0.05
 
-// unitPrice is the price of one unit of the problem's main resource (one core): its dual, or where that is 0 the least
-// that any option asks for it.
+// unitPrice returns the price of one unit of the problem's main resource (one core): its dual price or, if that is 0, its least price on
+// any option.
 func (s *solver) unitPrice(sup *supply) float64 {
 	unit := s.p.Unit
 	if len(unit) == 0 {
@@ -429,7 +430,7 @@ func (s *solver) unitPrice(sup *supply) float64 {
 	return least
 }
 
-// share is the largest share of the demand that one pod makes up.
+// share returns the largest share of the demand, over all resources, that one pod makes up.
 func share(r, demand capacity.Vector) float64 {
 	most := 0.0
 	for d, n := range r {
@@ -440,7 +441,7 @@ func share(r, demand capacity.Vector) float64 {
 	return most
 }
 
-// measure prepares the comparison of shapes on this option.
+// measure prepares the comparison of shapes on this offering.
 func (g *offering) measure(s *solver, sup *supply) {
 	option := &s.pools[g.pool].Options[g.option]
 	a := option.Allocatable

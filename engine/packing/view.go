@@ -9,15 +9,16 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// view is the world as rules see it that depend on some keys only: places that do not differ in these keys are one domain.
+// view groups places by some label keys: places with equal values of these keys are one domain. It is made for rules that depend on these
+// keys only.
 type view struct {
 	keys []int
 	// domainAt maps each place to the index of its domain.
 	domainAt []int
-	// domains holds each domain as a place: the other keys are nowhere.
+	// domains holds each domain as a place that has values of the view's keys only.
 	domains []topology.Place
-	// options lists, for each domain, the options of all pools there; a pool's listed options come first, the cheapest before the others.
-	// offers is their number.
+	// options lists, for each domain, the options of all pools there. For each pool, its listed options come first, cheapest first, then
+	// the others. offers is the number of all options.
 	options [][]offered
 	offers  int
 	// partly lists domains that lack a value of some key.
@@ -27,7 +28,7 @@ type view struct {
 // offered is an option of a pool.
 type offered struct{ pool, option int }
 
-// views keeps one view for each set of keys. Several goroutines may ask at a time.
+// views keeps one view for each set of keys. Several goroutines may use it at a time.
 type views struct {
 	mu   sync.Mutex // guards list
 	list []*view
@@ -100,7 +101,7 @@ func (v *view) domainOf(place topology.Place) topology.Place {
 	return domain
 }
 
-// narrowed is what the ways leave in one domain; nil if that is nothing.
+// narrowed returns the part of the ways in one domain; nil if there is none.
 func (v *view) narrowed(pools []supplyPool, ways *Ways, domain int) *Ways {
 	if len(v.domains) == 1 {
 		return ways
@@ -144,8 +145,8 @@ func (v *view) domainsOf(other *view) []int {
 	return out
 }
 
-// alike completes an answer for domains that lack a value of some key: it is yes there if it is yes in some domain that has the same
-// values of the other keys.
+// alike completes an answer for domains that lack a value of some key: it is true there if it is true in a domain with the same values of
+// the other keys.
 func (v *view) alike(in []bool) []bool {
 	for _, part := range v.partly {
 		for at, domain := range v.domains {
