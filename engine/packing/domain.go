@@ -137,7 +137,7 @@ func (f *frame) saleOf(s *solver, c, l int) *sale {
 
 // sells looks for a listed option that holds the request, in the heaviest pool that has one. The options are in the order of a view.
 func (f *frame) sells(ways *Ways, options []offered, request capacity.Vector) (out sold) {
-	for _, at := range slices.Backward(options) { // dear ones are large: most pods fit the first
+	for _, at := range slices.Backward(options) { // dear options are large, so most pods fit the first
 		p := &f.pools[at.pool]
 		if out.ok && -p.Weight >= out.tier {
 			continue
@@ -181,7 +181,7 @@ func (f *frame) rate(ways *Ways, options []offered, request capacity.Vector) flo
 
 func (s *solver) poolSells(ways []Way, p int, v capacity.Vector) bool {
 	pool := &s.pools[p]
-	for _, o := range slices.Backward(pool.byPrice) { // dear ones are large: most pods fit the first
+	for _, o := range slices.Backward(pool.byPrice) { // dear options are large, so most pods fit the first
 		if v.Fits(pool.Options[o].Allocatable) && admits(ways, o) && s.affordable(p, o) {
 			return true
 		}

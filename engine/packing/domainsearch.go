@@ -215,7 +215,7 @@ func (t toBeat) inVain(s *solver) bool {
 }
 
 // floorOf returns a lower bound for the price of machines for the demands in their domains. Demands that have no option in common share no
-// machine, so each group of other demands needs a machine that holds its largest pod.
+// machine. So each group of the other demands costs at least the cheapest machine for its dearest pod.
 func (s *solver) floorOf(demands []*demand) float64 {
 	type group struct {
 		options []bitset.Set // of each pool

@@ -136,7 +136,8 @@ func TestRoomOnNodesGoesByPriority(t *testing.T) {
 	}
 }
 
-// Two pods of the first class fill both nodes. A node without new pods may still be the better place for another pod.
+// Without the program, the pod of the second class goes to the second node, and the first node gets no pod. With it, this pod goes to the
+// first node, because a pod of the first class fits only the second.
 func TestNodesWithoutPodsArePartOfTheProgram(t *testing.T) {
 	t.Parallel()
 	p := withNodes([]packing.Class{{Request: capacity.Vector{1000, 7000}, Count: 2}, {Request: capacity.Vector{2000, 5000}, Count: 1}}, capacity.Vector{3000, 6000}, capacity.Vector{2000, 7000})

@@ -7,14 +7,14 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// exponents say how much a pod's worth counts beside its shape when a machine is filled; each makes other patterns.
+// exponents are the powers of a pod's worth in the scores of shapes when a machine is filled; each gives other patterns.
 var exponents = [4]float64{0.3, 0.6, 1, 1.5}
 
-// openBin is a new machine whose option is still open: the cheapest that holds its pods.
+// openBin is a new machine whose option may still change: the cheapest that holds its pods.
 type openBin struct {
 	pool    int
 	sum     capacity.Vector
-	ways    bitset.Set // options that every pod on it may use, room aside
+	ways    bitset.Set // options that every pod on it may use, whether they have room or not
 	free    []bitset.Set
 	loads   []load
 	option  int
@@ -22,17 +22,17 @@ type openBin struct {
 	has     bitset.Set // the shared things that its pods bring
 	large   bool       // some pod fits only large options
 	device  bool       // some pod may use only options with devices
-	variety []int      // how many values of each of the pool's varieties the options must keep; nil until there is a pod
+	variety []int      // of each of the pool's varieties, how many values the options must keep; nil without pods
 	relaxed bool
-	// selection is what can be listed for the open bin as it was when it was last looked at.
+	// selection describes the options that can be listed for the open bin, as of the last call of selectionOf.
 	selection *selection
-	bill      capacity.Vector // what it counts against the pool's limits; nil means what its option does
-	draws     []Draw          // the same of quotas
+	bill      capacity.Vector // the amount that it counts against the pool's limits; nil means its option's Charge
+	draws     []Draw          // the same for quotas
 
-	// What follows is for open bins that are grown pod by pod.
-	host   []*hostRules // of its pods
+	// The following fields are for open bins that grow pod by pod.
+	host   []*hostRules // the rules of its pods
 	sets   []int        // number of pods of each host set
-	pinned []Pod        // pods that are here for the company
+	pinned []Pod        // the pods themselves, once they are known
 }
 
 // load is a number of pods of one lot.
@@ -40,11 +40,12 @@ type load struct {
 	lot, n int
 }
 
-// Comparisons of a shape with the room on a machine make up one unit of effort.
+// Comparisons is the number of comparisons of a shape with the room on a machine that make up one unit of effort.
 const Comparisons = 128
 
-// roominess is how much more than while improving a machine counts while the first ones are bought. Small machines can
-// always be filled to the brim with a few chosen pods; what is left over then fits nothing well.
+// roominess is the factor of perNode while the first machines are bought; improve uses it in half of its tries, and 1 in the others.
+// Without it, the first machines would be small, because a few chosen pods always fill a small machine completely; but the remaining pods
+// would then fit no machine well.
 const roominess = 30
 
 // greedy buys the machine that gives the most worth for its price, again and again.
@@ -54,22 +55,22 @@ type greedy struct {
 	left      []int        // of each lot
 	avail     []bitset.Set // of each shape, the kinds of which pods are left
 	ofKind    []int        // pods left of each kind
-	value     float64      // what all pods that are left are worth
+	value     float64      // the worth of all pods that are left
 	exponents []int
 	apart     bool                    // keep replicas apart
-	forced    bool                    // first what has devices, then the rest: that has to be bought in any case
+	forced    bool                    // first buy offerings with devices, which are needed in any case, then the rest
 	skip      func(offering int) bool // offerings to leave out; nil for none
-	roominess float64                 // how often the price of a node counts in the choice of a pattern
+	roominess float64                 // the factor of perNode in the choice of a pattern
 	bins      []*openBin
 	cost      float64 // planning price of the open bins
 	ceiling   float64 // give up once the cost reaches it; 0 means never
 
-	// stale holds what each offering was last worth per unit of price: as pods go, that falls, so that most offerings need not be
-	// looked at again (M. Minoux, Accelerated greedy algorithms, 1978).
+	// stale holds the worth that each offering last had per unit of price. It falls as pods are placed, so most offerings need not be
+	// filled again after each purchase (M. Minoux, Accelerated greedy algorithms, 1978).
 	stale  []float64
-	fresh  []int // the purchase at which it was worked out
+	fresh  []int // of each offering, the number of purchases when stale was computed
 	drafty []*openBin
-	heap   []int // offerings, the one that may be worth most first
+	heap   []int // offerings, the greatest stale first
 	bought int
 	work   int // Comparisons that are not charged yet
 	scratch
@@ -79,7 +80,7 @@ func (s *solver) newGreedy(sup *supply, left []int) *greedy {
 	g := &greedy{s: s, m: sup, left: left, apart: sup.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
 	g.avail, g.ofKind = make([]bitset.Set, len(sup.shapes)), make([]int, len(sup.kinds))
 	words := len(bitset.New(len(sup.kinds)))
-	avail := make(bitset.Set, words*len(sup.shapes)) // read all the time, and so close together
+	avail := make(bitset.Set, words*len(sup.shapes)) // read very often, so it lies close together in memory
 	for h := range sup.shapes {
 		g.avail[h] = avail[h*words:][:words:words]
 		for i, k := range sup.shapes[h].kinds {
@@ -96,7 +97,7 @@ func (s *solver) newGreedy(sup *supply, left []int) *greedy {
 	return g
 }
 
-// run buys until nothing is left that some good holds.
+// run buys machines until no offering holds a pod that is left.
 func (g *greedy) run() {
 	if g.forced {
 		g.reset(func(i int) bool { return !g.scarce(i) || g.skip != nil && g.skip(i) })
@@ -106,7 +107,7 @@ func (g *greedy) run() {
 	g.buyAll()
 }
 
-// scarce reports whether the offering has devices that few have: it is bought only for pods that ask for them.
+// scarce reports whether the offering has devices; it is bought only for pods that request them.
 func (g *greedy) scarce(i int) bool {
 	o := &g.m.offerings[i]
 	return g.s.pools[o.pool].devices[o.option]
@@ -134,7 +135,7 @@ func (g *greedy) buyAll() {
 	}
 }
 
-// take adds a copy of the pattern to the open bins, unless limits forbid it.
+// take adds a copy of the pattern to the open bins; it reports false if limits or quotas forbid it.
 func (g *greedy) take(b *openBin, first bool) bool {
 	if !g.s.spend(b) {
 		return false
@@ -171,30 +172,30 @@ func (g *greedy) tally(l *lot, n int) {
 	g.value += float64(float64(n) * g.m.shapes[l.shape].value)
 }
 
-// reset forgets what offerings were worth; skip, which may be nil, says which of them to leave out.
+// reset gives offerings their greatest possible worth again; skip, which may be nil, leaves some out.
 func (g *greedy) reset(skip func(good int) bool) {
 	g.heap = g.heap[:0]
 	for i := range g.m.offerings {
 		if skip == nil || !skip(i) {
 			g.stale[i], g.fresh[i] = g.m.offerings[i].promise, -1
-			g.heap = append(g.heap, i) // offerings are sorted by promise, so that this is a heap
+			g.heap = append(g.heap, i) // a heap, because offerings are sorted by promise
 		}
 	}
 	g.bought = 0
 }
 
-// best fills the most promising options anew until one is worth more than all others can be. It is asked again after a purchase,
-// or a reset, only.
+// best fills the most promising offerings again until one is worth more than all others can be, and returns its open bin. It may be called
+// again only after a purchase or a reset.
 func (g *greedy) best() *openBin {
 	for len(g.heap) > 0 {
 		top := g.heap[0]
 		if g.fresh[top] == g.bought {
 			b := g.drafty[top]
-			g.drafty[top] = nil // it is the caller's
+			g.drafty[top] = nil // the caller owns it
 			return b
 		}
 		g.refresh(top)
-		if g.drafty[top] == nil { // nothing that is left fits, and nothing will come
+		if g.drafty[top] == nil { // no pod that is left fits
 			last := len(g.heap) - 1
 			g.heap[0] = g.heap[last]
 			g.heap = g.heap[:last]
@@ -204,7 +205,7 @@ func (g *greedy) best() *openBin {
 	return nil
 }
 
-// sink moves the first good down to its place.
+// sink moves the first offering down to its place in the heap.
 func (g *greedy) sink() {
 	for i := 0; ; {
 		child := 2*i + 1
@@ -267,7 +268,7 @@ func (g *greedy) valueOf(b *openBin) float64 {
 	return sum
 }
 
-// power is x to the e, by operations that round alike on every processor.
+// power returns about x to the power of e. It uses only operations that round alike on every processor.
 func power(x, e float64) float64 {
 	switch e {
 	case 1:
@@ -290,10 +291,10 @@ func (s *solver) use(units int) {
 	}
 }
 
-// looksPerComparison is how many looks take as long as one comparison. A look is at one rule, option or domain.
+// looksPerComparison is how many looks take as long as one comparison. One look is at one rule, option or domain.
 const looksPerComparison = 32
 
-// look counts what placing looks at. Placing does so in any case, so that looks spend no effort.
+// look counts looks of placing. Looks spend no effort, because placing needs them in any case.
 func (s *solver) look(n int) {
 	s.p.looked.Add(int64(n))
 	s.looks += int64(n)
@@ -305,7 +306,7 @@ func (s *solver) look(n int) {
 	s.uncharged %= Comparisons * looksPerComparison
 }
 
-// scan spends the effort that a number of comparisons is.
+// scan spends the effort of n comparisons.
 func (s *solver) scan(n int) {
 	s.scanned += n
 	s.use(s.scanned / Comparisons)

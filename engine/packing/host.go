@@ -10,12 +10,12 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// hostIndex numbers the groups and sets that are counted machine by machine.
+// hostIndex numbers the groups and sets that are counted for each machine.
 type hostIndex struct {
 	groups, sets []int // of each group and set, its number; -1 for those of other keys
 	nGroups      int
 	nSets        int
-	owned        []bool // groups that some pending pod's spread is about
+	owned        []bool // groups that some pending pod's spread bounds
 }
 
 func (h *hostIndex) build(l *topology.Layout) {
@@ -43,13 +43,13 @@ type nodeState struct {
 	has          bitset.Set
 	bears, shuns bitset.Set
 	groups, sets []int
-	doubtful     []int // of the groups' pods, those that may not come; nil for none
+	doubtful     []int // of each group, the pods that may not come; nil for none
 	// others lists the places that a new machine may turn out to be in; nil for a node.
 	others []int
 }
 
-// newNodeStates are the nodes with nothing put on them yet. What they count lies side by side: there are many of them, and every
-// round begins with new ones. There is room for more after them.
+// newNodeStates returns the nodes before the round puts pods on them. Their counts lie side by side in memory, because there are many nodes
+// and every round begins with new ones. The list has capacity for "more" further nodes.
 func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 	dims := 0
 	for i := range nodes {
@@ -86,35 +86,35 @@ func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 	return out
 }
 
-// needs is what one more pod of the class takes of the node.
+// needs returns the resources that one more pod of the class takes of the node.
 func (s *solver) needs(c, n int) capacity.Vector {
 	return lacking(s.p.Classes[c].Request, s.p.Classes[c].Shared, s.nodes[n].has)
 }
 
-// bring notes what pods of the class have on the node.
+// bring notes the shared things that a pod of the class brings to the node.
 func (s *solver) bring(c, n int) {
 	s.nodes[n].has = s.withThings(s.nodes[n].has, s.p.Classes[c].Shared)
 }
 
-// hostRules is the part of a level's rules that concerns single machines. Equal ones are the same pointer.
+// hostRules is the part of a level's rules that concerns single machines. Equal hostRules are the same pointer.
 type hostRules struct {
 	owns, rejects bitset.Set
 	groups        []int // numbers of the host groups that count the pod
-	bounds        []int // of each of these, what the pod's own spreads bound it to
+	bounds        []int // of each of these groups, the bound by the pod's own spreads
 	spread        []hostSpread
-	others        []hostSpread // those of groups that do not count the pod
-	touched       []int        // the groups that the rules count or bound, each once
-	spreads       []int        // groups of other keys over which the pod is spread: better not twice on one machine
-	shared        []Shared     // what the pod takes of the machine only if it is the first there
+	others        []hostSpread // the spreads over groups that do not count the pod
+	touched       []int        // the groups that count the pod or that a spread bounds, each once
+	spreads       []int        // groups of other keys over which the pod is spread: two of their pods should rather not share a machine
+	shared        []Shared     // things that only the first pod takes of the machine
 }
 
-// hostSpread bounds a host group on each machine.
+// hostSpread bounds the pods of a host group on each machine.
 type hostSpread struct {
 	group, most int
 	self        bool
 }
 
-// none reports whether the rules say nothing about other pods.
+// none reports whether the rules do not concern other pods.
 func (r *hostRules) none() bool {
 	return r.owns == nil && r.rejects == nil && len(r.groups) == 0 && len(r.spread) == 0
 }
@@ -122,7 +122,7 @@ func (r *hostRules) none() bool {
 // alone reports whether two pods with these rules cannot share a machine.
 func (r *hostRules) alone() bool { return r.most() == 1 }
 
-// most is how many pods with these rules a machine takes; 0 means any number, as it does without rules.
+// most returns how many pods with these rules a machine takes; 0 means any number, also for nil.
 func (r *hostRules) most() int {
 	if r == nil {
 		return 0
@@ -177,7 +177,7 @@ func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
 	return s.intern(out)
 }
 
-// bound works out what follows from the groups and spreads.
+// bound sets the fields that follow from the groups and spreads.
 func (r *hostRules) bound() {
 	r.touched, r.bounds, r.others = slices.Clone(r.groups), make([]int, 0, len(r.groups)), nil
 	at := map[int]int{}
@@ -217,7 +217,7 @@ func nonEmpty(b bitset.Set) bitset.Set {
 	return b
 }
 
-// union is a with b, as a new set; either may be nil.
+// union returns the union of a and b, either of which may be nil, and changes neither.
 func union(a, b bitset.Set) bitset.Set {
 	switch {
 	case b == nil:

@@ -7,12 +7,12 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// mostLate bounds the machines that are bought for pods that a round leaves over.
+// mostLate bounds the machines that are bought for pods without a place at the end of a round.
 const mostLate = 16
 
-// buyLate buys a machine for a pod that found no place in the round, where that changes nothing for the others: the machine
-// brings no domain beside which others are too full, and no pod is where it is only because no machine was empty. What it buys is
-// there for the pods that follow.
+// buyLate buys a machine for a pod that found no place in the round. It does so only if the other pods keep their rules: the machine brings
+// no empty domain beside domains with several pods, and no pod is on its node only because no machine was empty. Later pods may use the
+// machine too.
 func (r *replay) buyLate(pod Pod, l int) bool {
 	c := pod.Class
 	ls := &r.classes[c].levels[l]
@@ -43,7 +43,7 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	return false
 }
 
-// lateMachine is the cheapest machine of the pools for one pod of the class in one of the domains.
+// lateMachine returns the cheapest machine of the pools for one pod of the class in one of the domains.
 func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok bool) {
 	var best *openBin
 	for _, ways := range domains {
@@ -72,7 +72,7 @@ func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok
 	return m, true
 }
 
-// lateDraft is the cheapest machine of the pool for one pod of the class in the domain, nil if none may be bought.
+// lateDraft returns the cheapest machine of the pool for one pod of the class with these ways, nil if none may be bought.
 func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	s := r.round
 	request := r.p.Classes[c].Request
@@ -89,7 +89,8 @@ func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	return b
 }
 
-// opens reports whether a machine of the option brings an empty domain beside which others have too many pods.
+// opens reports whether a machine of the option brings residents that count for pods with a place, or an empty domain while another domain
+// of the same group has more than one pod.
 func (r *replay) opens(p, o int) bool {
 	place := r.p.Places[r.pools[p].Options[o].Place]
 	if r.disturbs(place) {

@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// improve gives up once so many tries together have not gained this share of the price; as long as the price is far above
-// the bound, only after so many tries for each machine.
+// improve stops after patience tries without a gain of worthwhile, as a share of the price. If some pods need devices and the price is more
+// than far times the bound, it stops only after at least stubborn tries for each machine.
 const (
 	patience   = 150
 	stubborn   = 10
@@ -16,16 +16,16 @@ const (
 	worthwhile = 3e-4
 )
 
-// fewGoods is about how many options are looked at in one try; others are drawn the next time.
+// One try uses a random half of the offerings, and no more than about twice fewGoods; the next try draws others.
 const fewGoods = 60
 
-// searchLocally finds cheaper machines for the pods of the open bins: exactly where that can be done, or else in steps, until the price
-// is near the bound, nothing is gained any more, or the effort is spent.
+// searchLocally finds cheaper machines for the pods of the open bins: exactly if exact can, else step by step, until the price is near the
+// bound, the gain is too small, or the effort is spent.
 func (s *solver) searchLocally(sup *supply, bins []*openBin) []*openBin {
 	if len(bins) == 0 {
 		return bins
 	}
-	s.effort = s.p.Effort // the first machines had to be found in any case
+	s.effort = s.p.Effort // the effort for the first machines does not count
 	if best, ok := s.exact(sup, bins); ok {
 		return best
 	}
@@ -36,7 +36,7 @@ func (s *solver) searchLocally(sup *supply, bins []*openBin) []*openBin {
 	return bins
 }
 
-// improve takes a few machines away, packs their pods anew and keeps what is cheaper, as often as that pays.
+// improve takes a few machines away, packs their pods again and keeps the result if it is cheaper, as long as this gains enough.
 func (s *solver) improve(sup *supply, bins []*openBin) []*openBin {
 	bins = s.closeBins(sup, bins)
 	random := newRandom(bins)
@@ -76,17 +76,17 @@ func (s *solver) improve(sup *supply, bins []*openBin) []*openBin {
 	return bins
 }
 
-// teamSize is how many places of the plan are looked at together. It is fixed, so that the result does not depend on how
-// many of them are really worked on at a time.
+// teamSize is the number of neighbourhoods that are packed again together. It is fixed, because the result must not depend on the number of
+// threads.
 const teamSize = 4
 
-// worker repacks one place of the plan, with a solver and arrays of its own.
+// worker packs one neighbourhood again, with a solver and arrays of its own.
 type worker struct {
 	s *solver
 	g *greedy
 }
 
-// teams are one or several: where limits or quotas are shared, places hang together and are looked at one by one.
+// teams returns one or several workers: only one if machines share limits or quotas, because the neighbourhoods then depend on each other.
 func (s *solver) teams(sup *supply) []worker {
 	n := teamSize
 	for _, p := range sup.pools {
@@ -110,7 +110,7 @@ func (s *solver) teams(sup *supply) []worker {
 	return out
 }
 
-// neighbourhood is some machines that are to be packed anew, and the chance that goes with it.
+// neighbourhood is a set of machines to pack again, with the random choices for this try.
 type neighbourhood struct {
 	bins      []int
 	exponent  int
@@ -119,7 +119,7 @@ type neighbourhood struct {
 	forced    bool
 }
 
-// draw draws places that share no machine.
+// draw returns random neighbourhoods that share no machine.
 func (s *solver) draw(sup *supply, bins []*openBin, n int, random *random) []neighbourhood {
 	var out []neighbourhood
 	taken := bitset.New(len(bins))
@@ -139,14 +139,14 @@ func (s *solver) draw(sup *supply, bins []*openBin, n int, random *random) []nei
 	return out
 }
 
-// repacked is what became of one neighbourhood: nil open bins if nothing better was found.
+// repacked is the result for one neighbourhood: bins is nil if nothing better was found.
 type repacked struct {
 	bins   []*openBin
 	gain   float64
 	effort int
 }
 
-// repackAll looks at every place, on as many threads as the problem allows.
+// repackAll packs every neighbourhood again, on as many threads as the problem allows.
 func (s *solver) repackAll(teams []worker, bins []*openBin, places []neighbourhood) []repacked {
 	out := make([]repacked, len(places))
 	work := func(i int) {
@@ -175,8 +175,7 @@ func (s *solver) repackAll(teams []worker, bins []*openBin, places []neighbourho
 	return out
 }
 
-// neighbours draws some machines that are not taken yet, the wasteful ones more often than the tight ones, as ascending
-// indexes.
+// neighbours draws machines that are not taken yet, wasteful machines more often than others, and returns their indexes in ascending order.
 func (s *solver) neighbours(sup *supply, bins []*openBin, random *random, taken bitset.Set) []int {
 	n := min(2+random.below(11), len(bins))
 	relative := random.below(2) == 0
@@ -202,7 +201,7 @@ func (s *solver) neighbours(sup *supply, bins []*openBin, random *random, taken 
 	return chosen
 }
 
-// worth is what the bin's pods are worth.
+// worth returns the worth of the bin's pods.
 func (sup *supply) worth(b *openBin) float64 {
 	sum := 0.0
 	for _, p := range b.loads {
@@ -211,7 +210,7 @@ func (sup *supply) worth(b *openBin) float64 {
 	return sum
 }
 
-// repack packs the pods of the chosen machines anew. It returns nil unless that is cheaper, and what it gains otherwise.
+// repack packs the pods of the chosen machines again. It returns nil unless that is cheaper, else the new open bins and the gain.
 func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
 	chosen := p.bins
 	old, paid := 0.0, 0.0
@@ -266,8 +265,8 @@ func replaced(bins []*openBin, chosen []int, by []*openBin) []*openBin {
 	return append(out, by...)
 }
 
-// random is splitmix64 (Steele, Lea, Flood 2014). Its seed comes from the structure of the problem, so that the same
-// problem is searched in the same way.
+// random is splitmix64 (Steele, Lea, Flood 2014). Its seed comes from the structure of the problem, because the same problem must be
+// searched in the same way.
 type random struct{ state uint64 }
 
 func newRandom(bins []*openBin) *random {

@@ -2,10 +2,10 @@ package packing
 
 import "slices"
 
-// renumber lets the first pods of each class have the places that there are: of pods that are alike none waits for one
-// that comes after it. The order keeps its places; only who has them changes.
+// renumber gives the places to the first pods of each class, because no pod should wait for an equal pod that comes after it. The order
+// keeps its places; only the pods in them change.
 func renumber(p *Problem, s *Solution) {
-	number := make([][]int, len(p.Classes)) // nil for classes of which only the last pods are left
+	number := make([][]int, len(p.Classes)) // nil for classes whose pods without a place are the last ones already
 	next := make([]int, len(p.Classes))
 	for c, left := range s.Left {
 		if n := len(left); n > 0 && left[0] != p.Classes[c].Count-n {

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// demand is what is to be bought for: some pods of one class, at one level, on new machines in one domain.
+// demand is a number of pods of one class, at one level, for which machines are bought in one domain.
 type demand struct {
 	class, level, domain int
 	single               bool // the view has no other domain
@@ -18,19 +18,19 @@ type demand struct {
 	rules                *topology.Rules
 	host                 *hostRules
 	request              capacity.Vector
-	own                  capacity.Vector // the request without what others may have brought to the machine
+	own                  capacity.Vector // the request without the shared things that other pods may have brought to the machine
 	queue                []int           // the pods, in the order in which they are placed
 	left                 int             // how many of them have no machine yet
-	company              []int           // sets of which a pod has to be on the same machine
+	company              []int           // sets of which the machine must have a pod
 }
 
-// levelState is what has been worked out for one level of a class.
+// levelState caches data of one level of a class.
 type levelState struct {
 	ready     bool
 	view      *view
 	host      *hostRules
 	rules     *topology.Rules
-	free      bool // no rule at all: pods need not be looked at one by one
+	free      bool // no rule at all, so pods need not be placed one by one
 	nodes     []int
 	nodesRead bool
 	choices   []domainChoice
@@ -45,8 +45,8 @@ type narrowKey struct {
 
 var noRules = &topology.Rules{}
 
-// placePods finds for every pod an existing node, or a domain in which to buy a machine for it. Pods that wait for others are
-// tried again as long as anything moves.
+// placePods finds for every pod an existing node, or a domain in which to buy a machine for it. Pods that wait for others are tried again
+// as long as any pod is placed.
 func (s *solver) placePods() {
 	s.knowDomains()
 	s.placeAssigned()
@@ -66,7 +66,7 @@ func (s *solver) placePods() {
 	}
 }
 
-// knowDomains tells the world of the domains, and the residents, that new machines brought in earlier rounds.
+// knowDomains adds to the world the domains, and the residents, that new machines brought in earlier rounds.
 func (s *solver) knowDomains() {
 	for _, places := range s.lessons.arrived {
 		s.world.Arrive(places, false)
@@ -84,7 +84,7 @@ func (s *solver) knowDomains() {
 	}
 }
 
-// openDomains tells the world which domains new machines can open for those who count them.
+// openDomains adds to the world the domains that new machines can open, for the spreads that count them.
 func (s *solver) openDomains() {
 	type seen struct {
 		group int
@@ -112,8 +112,7 @@ func (s *solver) openDomains() {
 	}
 }
 
-// openFor opens the domains in which new machines can hold the class. Where none could be bought the last time, none is
-// opened.
+// openFor opens the domains in which new machines can hold the class, except the domains in which none could be bought in the last round.
 func (s *solver) openFor(group, c, l int) {
 	s.prepare(c, l)
 	ls := &s.classes[c].levels[l]
@@ -128,8 +127,8 @@ func (s *solver) openFor(group, c, l int) {
 	s.look(len(ls.view.domains))
 }
 
-// queueOrder sorts the classes: by priority, those that others want to be with before those, those with rules before
-// those without, then by size.
+// queueOrder sorts the classes: by priority, then classes before the classes that have affinity to them, then classes with rules before
+// classes without, then by size.
 func (s *solver) queueOrder() []int {
 	depth := s.depths()
 	size := s.sizes()
@@ -154,7 +153,7 @@ func (s *solver) queueOrder() []int {
 	return order
 }
 
-// sizes measures the classes' requests by what the existing nodes have left at most.
+// sizes returns the size of each class's request, relative to scale.
 func (s *solver) sizes() []float64 {
 	out := make([]float64, len(s.p.Classes))
 	if len(out) == 0 {
@@ -167,7 +166,7 @@ func (s *solver) sizes() []float64 {
 	return out
 }
 
-// scale is, of each resource, the most that a node or option has.
+// scale returns, of each resource, the most that a node has free or, without nodes, that a class requests; at least 1.
 func (s *solver) scale() []float64 {
 	scale := make([]float64, len(s.p.Classes[0].Request))
 	for d := range scale {
@@ -201,7 +200,7 @@ func measure(v capacity.Vector, scale []float64) float64 {
 	return sum
 }
 
-// depths says how long the chain of affinities is that ends at each class: what others want to be with comes first.
+// depths returns the length of the chain of affinities that starts at each class: 0 for a class without affinity to other classes.
 func (s *solver) depths() []int {
 	members := make([][]int, len(s.p.Layout.Sets))
 	for c := range s.p.Classes {
@@ -216,7 +215,7 @@ func (s *solver) depths() []int {
 		}
 	}
 	depth := make([]int, len(s.p.Classes))
-	state := make([]int8, len(s.p.Classes)) // 1 while it is being looked at, 2 when it is known
+	state := make([]int8, len(s.p.Classes)) // 1 during its visit, 2 once its depth is known
 	var visit func(c int) int
 	visit = func(c int) int {
 		if state[c] != 0 {
@@ -250,7 +249,7 @@ func (s *solver) depths() []int {
 	return depth
 }
 
-// placeClass places as many pods of the class as can be.
+// placeClass places as many pods of the class as possible.
 func (s *solver) placeClass(c int) {
 	class := &s.p.Classes[c]
 	state := &s.classes[c]
@@ -290,7 +289,7 @@ func (s *solver) prepare(c, l int) {
 	ls.free = len(ls.view.keys) == 0 && len(s.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&s.p.Layout)
 }
 
-// placeFree places pods that mind nobody: the fullest nodes first, the rest on new machines.
+// placeFree places pods without rules: on the fullest nodes first, the rest on new machines.
 func (s *solver) placeFree(c int) {
 	class := &s.p.Classes[c]
 	state := &s.classes[c]
@@ -315,7 +314,7 @@ func (s *solver) placeFree(c int) {
 func (s *solver) placeOne(c int) (ok bool) {
 	class := &s.p.Classes[c]
 	if class.Assigned > 0 && s.needs(c, class.Assigned-1).Fits(s.nodes[class.Assigned-1].room) && s.placeOnAssigned(c) {
-		return true // the others that have come since let it
+		return true // pods that were placed since then make it possible
 	}
 	best := placement{cost: math.Inf(1)}
 	for l := range class.Levels {
@@ -348,7 +347,7 @@ func (s *solver) placeOne(c int) (ok bool) {
 	return true
 }
 
-// batch is how many pods of the class go the same way at once: all of them if the rules do not look at domains.
+// batch returns how many pods of the class are placed in the same way at once: all of them if the rules do not depend on domains.
 func (s *solver) batch(c, l int) int {
 	ls := &s.classes[c].levels[l]
 	if len(ls.view.keys) > 0 || s.p.Weighted {
@@ -376,5 +375,5 @@ type placement struct {
 	level  int
 	node   int // -1 for a new machine
 	choice *domainChoice
-	cost   float64 // share of the pod's worth that has to be paid
+	cost   float64 // price beyond the cheapest domain's, as a share of it, and Miss; for a node, -1 instead of the price
 }

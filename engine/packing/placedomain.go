@@ -12,15 +12,15 @@ import (
 type domainChoice struct {
 	domain int
 	tier   int        // rank of the heaviest pool there
-	dear   float64    // by how much what the pods need costs more than in the cheapest domain, as a share of that
-	beside *hostRules // what the rules leave beside the residents of machines there; nil for all
-	wanted bool       // dependants can come along
+	dear   float64    // by how much the request costs more than in the cheapest domain, as a share of that price
+	beside *hostRules // the rules that remain beside the residents of machines there; nil if these change nothing
+	wanted bool       // the dependants can have machines there
 }
 
 // hostIn returns the level's rules for single machines, as they are in the domain.
 func (ls *levelState) hostIn(choice domainChoice) *hostRules { return cmp.Or(choice.beside, ls.host) }
 
-// isShut reports whether nobody has opened the place's domain when it could be.
+// isShut reports whether the place's domain could have been opened in an earlier round, but was not.
 func (s *solver) isShut(group int, place topology.Place) bool {
 	key := s.p.Layout.Groups[group].Key
 	return len(s.lessons.shut) > 0 && key != topology.Host && s.lessons.shut[[2]int{group, int(place[key])}]
@@ -32,7 +32,7 @@ func (s *solver) affordable(p, o int) bool {
 	return (!pool.limited || within(pool.Options[o].Charge, pool.left)) && (len(s.quotas) == 0 || s.quotasHold(pool.Options[o].Draws))
 }
 
-// buyableFrom reports whether, at the level or a later one, some new machine holds all that is left of the class.
+// buyableFrom reports whether, at the level or a later one, some new machine holds all pods that are left of the class.
 func (s *solver) buyableFrom(c, l int) bool {
 	for ; l < len(s.p.Classes[c].Levels); l++ {
 		if s.prepare(c, l); s.buyable(c, l) {
@@ -42,7 +42,7 @@ func (s *solver) buyableFrom(c, l int) bool {
 	return false
 }
 
-// buyable reports whether some new machine holds all that is left of the class.
+// buyable reports whether some new machine holds all pods that are left of the class.
 func (s *solver) buyable(c, l int) bool {
 	all := s.together(c, s.p.Classes[c].Count-s.classes[c].next)
 	ways := s.p.Classes[c].Levels[l].Ways
@@ -56,14 +56,14 @@ func (s *solver) buyable(c, l int) bool {
 	return false
 }
 
-// findDomain looks for a domain in which to buy a machine for one more pod of the class: the most even one that its rules
-// allow, then the cheapest.
+// findDomain looks for a domain in which to buy a machine for one more pod of the class. Of the domains that its rules allow, it prefers
+// one where its dependants can have machines, then the most even spread, then the heaviest pool, then the least price.
 func (s *solver) findDomain(c, l int) placement {
 	out := placement{level: l, node: -1}
 	ls := &s.classes[c].levels[l]
 	company := s.affinityOf(ls)
 	if l+1 < len(s.p.Classes[c].Levels) && s.startsByHost(ls) && !s.buyable(c, l) && s.buyableFrom(c, l+1) {
-		return out // what it would like has no room for its companions
+		return out // this level has no room for its companions
 	}
 	choices := s.choicesOf(c, l)
 	s.look(len(choices) * (4 + ls.rules.Len()))
@@ -99,7 +99,7 @@ func before(a *domainChoice, unevenA int, b *domainChoice, unevenB int) bool {
 	return cmp.Or(cmp.Compare(unevenA, unevenB), cmp.Compare(a.tier, b.tier), cmp.Compare(a.dear, b.dear)) < 0
 }
 
-// rejected are the marks that a pod of the class keeps off its node: in the end only those that it has to.
+// rejected returns the marks that a pod of the class keeps off its node: in a replay, only the marks of its last level.
 func (s *solver) rejected(c int, ls *levelState) bitset.Set {
 	if !s.complete {
 		return ls.host.rejects
@@ -109,7 +109,7 @@ func (s *solver) rejected(c int, ls *levelState) bitset.Set {
 	return s.classes[c].levels[last].host.rejects
 }
 
-// onNew puts the next n pods of the class down for new machines in a domain.
+// onNew plans new machines in a domain for the next pods of the class.
 func (s *solver) onNew(c, l int, choice domainChoice, count int) {
 	state := &s.classes[c]
 	ls := &state.levels[l]

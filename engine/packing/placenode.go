@@ -8,8 +8,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// candidates lists the nodes that admit the class at the level and had room when they were first looked at, the fullest
-// first.
+// candidates returns the nodes that admit the class at the level and had room when they were first tried, the fullest first.
 func (s *solver) candidates(c, l int) []int {
 	ls := &s.classes[c].levels[l]
 	if ls.nodesRead {
@@ -26,7 +25,7 @@ func (s *solver) candidates(c, l int) []int {
 	return ls.nodes
 }
 
-// roomyNodes lists the nodes that have room for the least that any class asks for, the fullest first.
+// roomyNodes returns the nodes with room for the smallest request of any class in every resource, the fullest first.
 func (s *solver) roomyNodes() []int {
 	if s.roomyRead {
 		return s.roomy
@@ -41,7 +40,7 @@ func (s *solver) roomyNodes() []int {
 	}
 	for i := range s.p.Classes {
 		for _, shared := range s.p.Classes[i].Shared {
-			least[shared.Resource] = 0 // where somebody has it already, it takes nothing
+			least[shared.Resource] = 0 // if a pod there has the thing already, it takes nothing
 		}
 	}
 	scale := s.scale()
@@ -60,8 +59,7 @@ func (s *solver) clashes(r *hostRules, n int) bool {
 	return meets(r.rejects, s.nodes[n].bears) || meets(r.owns, s.nodes[n].shuns)
 }
 
-// findNode looks for an existing node for one more pod of the class. Nodes that can never take another one are
-// forgotten.
+// findNode looks for an existing node for one more pod of the class. It drops nodes that can never take another pod of the class.
 func (s *solver) findNode(c, l int) placement {
 	none := placement{level: l, node: -1}
 	ls := &s.classes[c].levels[l]
@@ -71,7 +69,7 @@ func (s *solver) findNode(c, l int) placement {
 	}
 	class := &s.p.Classes[c]
 	whole := s.startsByHost(ls)
-	allowed := make([]int8, len(ls.view.domains)) // 0 not asked, 1 yes, -1 no
+	allowed := make([]int8, len(ls.view.domains)) // 0 unknown, 1 yes, -1 no
 	kept := list[:0]
 	found := -1
 	for i, n := range list {
@@ -115,7 +113,7 @@ func (s *solver) startsByHost(ls *levelState) bool {
 	return false
 }
 
-// affinityOf lists the sets of which the next pod needs a pod on its own machine.
+// affinityOf returns the sets of which the next pod needs a pod on its own machine.
 func (s *solver) affinityOf(ls *levelState) []int {
 	var sets []int
 	for i := range ls.rules.Affinity {
@@ -155,7 +153,8 @@ func (s *solver) hostAllows(ls *levelState, n int) bool {
 	return true
 }
 
-// floor is the smallest count of a host group on the existing nodes that it counts; 0 once there will be empty machines.
+// floor returns the smallest count of a host group on the existing nodes that it counts, or on new machines if some of them will be empty.
+// It is 0 if the group counts fewer than minDomains nodes, or if Zero is set for the group.
 func (s *solver) floor(group, minDomains int) int {
 	if s.p.Layout.Groups[group].Zero {
 		return 0
@@ -173,7 +172,7 @@ func (s *solver) floor(group, minDomains int) int {
 	return min(least, fresh)
 }
 
-// least is the smallest count of a host group on the nodes that it counts, and how many these are.
+// least returns the smallest count of a host group on the nodes that it counts, and the number of these nodes.
 func (s *solver) least(group int) (least, domains int) {
 	h := s.host.groups[group]
 	least = math.MaxInt
@@ -190,7 +189,7 @@ func (s *solver) least(group int) (least, domains int) {
 	return least, domains
 }
 
-// counts reports whether the group counts the node, or may come to count the machine.
+// counts reports whether the group counts the node, or may count the new machine.
 func (s *solver) counts(group, n int) bool {
 	node := &s.nodes[n]
 	return s.world.Counts(group, s.p.Places[node.place]) ||
@@ -212,7 +211,7 @@ func (s *solver) onNode(c, l, n, count int) {
 	s.occupy(c, l, n, count)
 }
 
-// occupy makes the node, and its domains, fuller by some pods of the class.
+// occupy adds pods of the class to the counts of the node and its domains, and takes their room.
 func (s *solver) occupy(c, l, n, count int) {
 	ls := &s.classes[c].levels[l]
 	node := &s.nodes[n]

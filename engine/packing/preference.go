@@ -6,16 +6,16 @@ import (
 	"tenon.sh/engine/bound"
 )
 
-// Whether what pods would like of single machines is worth its price shows only when the machines are bought: being alone is
-// free for a few pods among many others, and dear for many of a kind. So the problem is solved without such preferences for new
-// machines, then with all of them, and if that does not pay with those for which there may be machines enough in any case. What
-// costs least in all counts: machines, and what is missed.
+// solvePreferences finds out which preferences about single machines are worth their price. This shows only once machines are bought: a
+// machine of its own costs nothing for a few pods among many others, and much for many equal pods. So the problem is solved without these
+// preferences for new machines, then with all of them. If that does not lower the total, it is solved with the preferences for which there
+// may be enough machines in any case. The solution with the least total wins: the price of machines and the Miss of pods.
 func (p *Problem) solvePreferences() *solver {
 	none := p.granting(func(int) bool { return false })
 	best := none.solve()
 	worth, bound := best.worth, best.bound
 	if len(best.machines) == 0 {
-		return best // nothing has to be bought, and nothing is for a preference alone
+		return best // no machine has to be bought, and none is bought for a preference alone
 	}
 	least := best.total(p, worth)
 	machines := p.machinesAsked()
@@ -44,22 +44,22 @@ func (p *Problem) solvePreferences() *solver {
 	if !try(func(int) bool { return true }) && some > 0 && some < all {
 		try(func(c int) bool { return machines[c] <= enough })
 	}
-	best.bound, best.worth = min(best.bound, bound), worth // no preference has to be granted
+	best.bound, best.worth = min(best.bound, bound), worth // the bound must also hold without preferences
 	return best
 }
 
-// noise is the share of a price below which a difference comes of the arithmetic alone.
+// noise is the share of a price below which a difference may be a rounding error.
 const noise = 1e-9
 
-// prefers reports whether the class's first level asks something of single machines that it need not have.
+// prefers reports whether the class's first level demands something of single machines that a later level does not.
 func (c *Class) prefers() bool { return len(c.Levels) > 1 && c.Levels[0].Lone }
 
-// hasPreferences reports whether some class prefers something that has a price.
+// hasPreferences reports whether some class has preferences about single machines in a Weighted problem.
 func (p *Problem) hasPreferences() bool {
 	return p.Weighted && slices.ContainsFunc(p.Classes, func(c Class) bool { return c.prefers() })
 }
 
-// granting is the problem with the preferences of some classes only, as far as new machines are concerned.
+// granting returns the problem with the preferences of some classes only; the other preferences count on existing nodes only.
 func (p *Problem) granting(grant func(class int) bool) *Problem {
 	out := *p
 	out.Classes = slices.Clone(p.Classes)
@@ -73,8 +73,8 @@ func (p *Problem) granting(grant func(class int) bool) *Problem {
 	return &out
 }
 
-// machinesAsked says how many machines each class's preference takes: one for every pod that it keeps away, or one for so many of those
-// that are spread.
+// machinesAsked returns the number of machines that each class's preference needs: one for every pod that it keeps away or, for a spread,
+// one for every MaxSkew pods.
 func (p *Problem) machinesAsked() []int {
 	marks, groups := make([]int, p.Layout.HostMarks), make([]int, len(p.Layout.Groups))
 	for c := range p.Classes {
@@ -107,8 +107,8 @@ func (p *Problem) machinesAsked() []int {
 	return out
 }
 
-// total is what the round's machines cost, and what its pods miss, at these prices of resources: each counts at the first of
-// its levels that is met where it is.
+// total returns the price of the round's machines and the Miss of its pods, at these prices of resources. Each pod counts at the first of
+// its levels that its place meets.
 func (s *solver) total(p *Problem, worths []float64) float64 {
 	whole := *s
 	whole.p = p

@@ -8,15 +8,14 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// product is a set of slots of one group with the types that are in all of them: what one machine can be asked for with.
-// Which sums of pods leave it enough different values is found out when it is asked, and remembered as two staircases: rooms
-// of choices of types that are enough, and sums that are too much for any. An open bin that grows pod by pod mostly meets what
-// is known already.
+// product is a set of slots of one group, with the types that have an option in each of these slots: a list that a machine may be started
+// with. The product stores which sums of pods leave enough different values: rooms holds the rooms of types that are enough together,
+// excess holds sums that are too much for any types. An open bin that grows pod by pod mostly needs answers that are stored already.
 type product struct {
 	*selection
 	group   int
 	slots   bitset.Set
-	byPrice []*member // nil until they are asked for
+	byPrice []*member // nil until it is needed
 	rooms   []capacity.Vector
 	excess  []capacity.Vector
 }
@@ -26,19 +25,19 @@ type member struct {
 	line    int
 	size    capacity.Vector
 	options []int   // one for each slot
-	dearest float64 // of these
-	values  [][]int // of each variety
+	dearest float64 // the highest price of these options
+	values  [][]int // the values of each variety
 }
 
-// mostSteps bounds what is remembered of a staircase, and mostProducts the sets of slots that are looked at; the zones of a real
-// cloud have fewer.
+// mostSteps bounds the length of rooms and of excess, and mostProducts the sets of slots that are tried; the zones of a real cloud have
+// fewer sets.
 const (
 	mostSteps    = 128
 	mostProducts = 64
 )
 
-// productsOf lists the products of a group, given the slots of each of its types: every set of slots that some types have in
-// common, the largest first.
+// productsOf returns the products of a group for the slots of each of its types: one for every set of slots that some types have in common,
+// the largest set first.
 func productsOf(c *selection, group int, slots []bitset.Set) (out []*product) {
 	known := map[string]bool{}
 	var sets []bitset.Set
@@ -65,7 +64,7 @@ func productsOf(c *selection, group int, slots []bitset.Set) (out []*product) {
 	return out
 }
 
-// members are the types of the product, the cheapest first.
+// members returns the types of the product, the cheapest first.
 func (p *product) members() []*member {
 	if p.byPrice != nil {
 		return p.byPrice
@@ -106,7 +105,7 @@ func (p *product) has(o int) bool {
 	return option.Group == p.group && p.slots.Has(option.Slot) && p.slots.Within(p.slotsOf[p.sh.lineOf[o]])
 }
 
-// enough reports whether the types that hold the sum have as many different values as are wanted.
+// enough reports whether the types that hold the sum have enough different values.
 func (p *product) enough(sum capacity.Vector) bool {
 	for _, room := range p.rooms {
 		if sum.Fits(room) {
@@ -138,8 +137,8 @@ func remember(steps []capacity.Vector, step capacity.Vector) []capacity.Vector {
 	return append(steps, step)
 }
 
-// leastExcess lowers a sum that is too much as far as it goes: what it asks for beside what makes it too much does not matter,
-// and of that it asks for just more than the next smaller types have.
+// leastExcess lowers a sum that is too much as far as possible: resources that do not matter become 0, and each other resource becomes just
+// more than the next smaller types have.
 func (p *product) leastExcess(sum capacity.Vector) capacity.Vector {
 	least := sum.Clone()
 	for d, n := range least {
@@ -165,8 +164,8 @@ func (p *product) leastExcess(sum capacity.Vector) capacity.Vector {
 	return least
 }
 
-// list chooses, beside the type of one option, the cheapest types that hold the sum and are enough; and besides those, as many
-// as a list may have that cost no more than a price. It is nil if they are not enough.
+// list returns the options of the type of o, of the cheapest types that hold the sum and make the values enough, and of further types that
+// cost at most price, up to the greatest length of a list. It is nil if the values are not enough.
 func (p *product) list(o int, sum capacity.Vector, price float64) []int {
 	t := p.tally()
 	for _, m := range p.members() {
@@ -202,10 +201,10 @@ func (p *product) tally() *tally {
 	return &tally{p: p, reached: make([]int, len(p.wanted))}
 }
 
-// met reports whether nothing is missing, which takes a type even where nothing is wanted.
+// met reports whether no value is missing and at least one type is chosen.
 func (t *tally) met() bool { return len(t.chosen) > 0 && t.missing() == 0 }
 
-// missing is how many values are missing.
+// missing returns how many values are missing.
 func (t *tally) missing() int {
 	sum := 0
 	for i, n := range t.p.wanted {
@@ -214,7 +213,7 @@ func (t *tally) missing() int {
 	return sum
 }
 
-// gain is how many values that are missing the type has.
+// gain returns how many of the missing values the type has.
 func (t *tally) gain(m *member) int {
 	sum := 0
 	for i, values := range m.values {
@@ -241,9 +240,9 @@ func (t *tally) take(m *member) {
 	}
 }
 
-// choose adds types that hold the sum until nothing is missing, each of which has something that is: the dearest types first,
-// as they hold the most, or the cheapest. Where that takes too many, those that have the most of what is missing come first. It
-// answers false if something is missing in the end.
+// choose adds types that hold the sum and have a missing value, until no value is missing. It takes the dearest types first, because they
+// hold the most, or the cheapest first. If these are too many types, it begins again with the types that have the most missing values. It
+// reports false if values are missing in the end.
 func (t *tally) choose(sum capacity.Vector, dearest bool) bool {
 	start := slices.Clone(t.chosen)
 	if t.add(sum, dearest, 1); t.met() || !t.full() {
@@ -261,7 +260,7 @@ func (t *tally) choose(sum capacity.Vector, dearest bool) bool {
 
 func (t *tally) full() bool { return len(t.chosen) >= t.p.s.p.MaxTypes }
 
-// most is the most that a type which holds the sum has of what is missing.
+// most returns the greatest number of missing values that a type which holds the sum has.
 func (t *tally) most(sum capacity.Vector) int {
 	most := 0
 	for _, m := range t.p.members() {
@@ -273,7 +272,7 @@ func (t *tally) most(sum capacity.Vector) int {
 	return most
 }
 
-// add adds the types that have at least so many of the values that are missing when it is their turn.
+// add adds the types that have at least "least" missing values at their turn.
 func (t *tally) add(sum capacity.Vector, dearest bool, least int) {
 	members := t.p.members()
 	for i := range members {

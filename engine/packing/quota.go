@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// quotasHold reports whether the quotas have so much left.
+// quotasHold reports whether the quotas have enough units left for the draws.
 func (s *solver) quotasHold(draws []Draw) bool {
 	for _, d := range draws {
 		if d.Units > s.quotas[d.Quota] {
@@ -21,7 +21,8 @@ func (s *solver) deduct(draws []Draw, n int) {
 	}
 }
 
-// drawsOf is what the open bin takes of quotas: what its option does, or the most of any of those that it has to list.
+// drawsOf returns the units that the open bin takes of quotas: the draws of its option or, if it has to list several options, the most that
+// any of them takes of each quota.
 func (s *solver) drawsOf(b *openBin) []Draw {
 	if b.draws != nil {
 		return b.draws
@@ -29,14 +30,14 @@ func (s *solver) drawsOf(b *openBin) []Draw {
 	return s.pools[b.pool].Options[b.option].Draws
 }
 
-// drawsMore reports whether some quota can run out for the first and not for the second.
+// drawsMore reports whether a takes more units of some quota than b.
 func drawsMore(a, b []Draw) bool {
 	return slices.ContainsFunc(a, func(d Draw) bool {
 		return !slices.ContainsFunc(b, func(other Draw) bool { return other.Quota == d.Quota && other.Units >= d.Units })
 	})
 }
 
-// mostDraws is, of each quota, the most that an option of the list takes.
+// mostDraws returns, for each quota, the most units that an option of the list takes.
 func (p *supplyPool) mostDraws(list []int) []Draw {
 	if len(list) == 1 {
 		return p.Options[list[0]].Draws
@@ -54,8 +55,8 @@ func (p *supplyPool) mostDraws(list []int) []Draw {
 	return out
 }
 
-// cutToQuotas shortens lists until every quota holds whichever of the listed options the cloud chooses. The chosen options alone are
-// within the quotas. From then on the lists are what counts.
+// cutToQuotas shortens lists until the quotas have enough units for any listed options, because the cloud may choose any of them. The
+// chosen options alone are within the quotas. Afterwards, quotas counts the lists.
 func (s *solver) cutToQuotas() {
 	if len(s.quotas) == 0 {
 		return
@@ -82,8 +83,8 @@ func (s *solver) cutToQuotas() {
 	}
 }
 
-// withoutOverdrawn is the list of a machine without the types of which some option takes more of a quota that is too small than the
-// chosen one. What the machine takes itself has been given back.
+// withoutOverdrawn returns the list of a machine without some types: types with an option that takes more than the chosen one of a quota
+// that is too small. The units of the machine itself have been given back before.
 func (s *solver) withoutOverdrawn(p *supplyPool, m *Machine) []int {
 	chosen := &p.Options[m.Chosen]
 	out := map[int]bool{} // types

@@ -8,8 +8,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// rationed is a drawn problem whose machines draw cores from the quotas of two families and from one of all together, as far as they
-// are not domain machines, which have one of their own.
+// rationed returns a drawn problem whose machines draw cores from the quotas of two families and from one quota of all families. Domain
+// machines have a quota of their own.
 func rationed(seed uint64) *packing.Problem {
 	p, _ := drawProblem(seed)
 	r := rand.New(rand.NewPCG(seed, 77))
@@ -33,7 +33,7 @@ func rationed(seed uint64) *packing.Problem {
 
 func TestQuotasHoldWhateverTheCloudChooses(t *testing.T) {
 	t.Parallel()
-	seeds := []uint64{571, 4913} // machines for pods that a round leaves over, in the second one of a pool that asks for variety
+	seeds := []uint64{571, 4913} // machines for pods without a place after a round, in the second problem from a pool with a variety
 	for seed := range enginetest.Draws(drawnProblems) {
 		seeds = append(seeds, seed)
 	}
@@ -57,7 +57,7 @@ func TestQuotasHoldWhateverTheCloudChooses(t *testing.T) {
 	}
 }
 
-// An option that is cheaper and larger than another one stands for it, unless it may run out: both are weighed against each other then.
+// An option that is cheaper and larger than another one replaces it, unless its quota may run out: then the search keeps both.
 func TestWhatMayRunOutStandsForNothing(t *testing.T) {
 	t.Parallel()
 	p, _ := drawProblem(288)

@@ -7,35 +7,34 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// A replay goes through what a round has placed once more, with the machines that were really bought and with nobody who got
-// none: rules that were met only thanks to a pod that is not placed after all are found out, and pods that have no place may
-// find one on a node.
+// A replay places the pods of a round again, with the machines that were really bought and without the pods that got no machine. It finds
+// pods whose rules were met only because of a pod that has no place in the end. It also looks for nodes for pods without a place.
 type replay struct {
-	*solver           // with all machines as further nodes
-	round   *solver   // whose placements these are
-	at      [][]int   // of each class and pod, the node that it is to go to; -1 for none
-	level   [][]int   // and the level at which it goes there
-	ok      [][]bool  // the pod is there
-	late    []Pod     // pods that found a node after all, with their nodes in at
+	*solver           // its nodes include all machines
+	round   *solver   // the round that is replayed
+	at      [][]int   // of each class and pod, the node that it should go to; -1 for none
+	level   [][]int   // of each class and pod, the level at which it goes there
+	ok      [][]bool  // whether the pod is there
+	late    []Pod     // pods that found a node only now; at has their nodes
 	changes int       // counts what was placed
 	failed  []attempt // of each class
-	bought  int       // machines for pods that had no place
+	bought  int       // machines bought for pods without a place
 }
 
-// attempt is when a class was last found to have nowhere to go.
+// attempt notes the value of changes when the class last found no place.
 type attempt struct {
 	tried   bool
 	changes int
 }
 
-// replay makes the round's placements right.
+// replay corrects the round's placements.
 func (s *solver) replay() {
 	if !s.ruled() {
 		return
 	}
 	r := newReplay(s)
 	r.placeAll()
-	for len(s.p.Layout.Residents) > 0 && r.dropIdle() { // whose residents will not be there
+	for len(s.p.Layout.Residents) > 0 && r.dropIdle() { // the residents of these machines will not be there
 		r = newReplay(s)
 		r.placeAll()
 	}
@@ -43,7 +42,7 @@ func (s *solver) replay() {
 	r.report()
 }
 
-// dropIdle takes the machines out of the round to which no pod came; it answers false if there are none.
+// dropIdle removes the machines without new pods from the round; it reports false if there are none.
 func (r *replay) dropIdle() bool {
 	used := make([]bool, len(r.nodes))
 	for _, pod := range r.order {
@@ -100,7 +99,7 @@ func (r *replay) send(shares []Share, node int) {
 	}
 }
 
-// addMachine makes the machine one more node. Wherever it may turn out to be, it is there for those who count.
+// addMachine makes the machine one more node. It opens all domains in which the machine may turn out to be.
 func (r *replay) addMachine(m *Machine) {
 	options := r.pools[m.Pool].Options
 	node := nodeState{place: options[m.Chosen].Place, room: options[m.Chosen].Allocatable.Clone()}
@@ -123,7 +122,7 @@ func (r *replay) addMachine(m *Machine) {
 	r.nodes = append(r.nodes, node)
 }
 
-// placeAll places all pods in their order. Those that cannot go yet are tried again after the others.
+// placeAll places all pods in their order. Pods that are not allowed yet are tried again after the others.
 func (r *replay) placeAll() {
 	waiting := r.round.order
 	for {
@@ -140,7 +139,7 @@ func (r *replay) placeAll() {
 	}
 }
 
-// place puts the pod where it is to go, at the level that was meant or one that asks for less.
+// place puts the pod on its node, at its level or a later one.
 func (r *replay) place(pod Pod) bool {
 	c, n := pod.Class, r.at[pod.Class][pod.Number]
 	for l := r.level[c][pod.Number]; l < len(r.p.Classes[c].Levels); l++ {
@@ -182,7 +181,7 @@ func (r *replay) placeLate() {
 		for _, c := range order {
 			for i, ok := range r.ok[c] {
 				if !ok && !r.findLate(Pod{c, i}) {
-					break // they are all alike
+					break // the other pods of the class are equal
 				}
 			}
 		}
@@ -229,7 +228,7 @@ func (r *replay) takes(c, l, n int) bool {
 	return r.needs(c, n).Fits(r.nodes[n].room) && r.allows(c, l, n)
 }
 
-// joins reports whether a pod of the class can use the machine whatever it turns out to be, as it is.
+// joins reports whether a pod of the class can use the machine unchanged, whichever of its options the cloud chooses.
 func (r *replay) joins(c, l, machine int) bool {
 	m := &r.round.machines[machine]
 	domainAt := r.classes[c].levels[l].view.domainAt
@@ -256,7 +255,7 @@ func (r *replay) putLate(pod Pod, l, n int) {
 	r.put(pod, l, n)
 }
 
-// report gives the round what is right of its placements.
+// report gives the round the correct placements.
 func (r *replay) report() {
 	s := r.round
 	s.order, s.levels, s.world = r.order, r.levels, r.world
@@ -282,12 +281,12 @@ func (r *replay) report() {
 		}
 	}
 	if len(kept) < len(s.machines) {
-		s.machines, s.bound = kept, 0 // what the bound was worked out for is not bought
+		s.machines, s.bound = kept, 0 // the bound was for machines that are not bought
 	}
-	r.openDomains() // for those who ask why some pods have no place
+	r.openDomains() // for explanations of pods without a place
 }
 
-// right keeps, of the shares of a node, the pods that are there.
+// right keeps, of the shares of a node, the pods that the replay left there.
 func (r *replay) right(shares []Share, node int) (out []Share) {
 	for _, share := range shares {
 		pods := slices.DeleteFunc(slices.Clone(share.Pods), func(i int) bool {

@@ -8,9 +8,9 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// This file is about residents: pods that new machines have before any other comes.
+// This file is about residents: DaemonSets' pods that a new machine gets before any other pod.
 
-// doubt notes pods of a host group that may not come; number is that of the group.
+// doubt notes pods of a host group that may not come; number is the number of the group.
 func (n *nodeState) doubt(number, count int, h *hostIndex) {
 	if n.doubtful == nil {
 		n.doubtful = make([]int, h.nGroups)
@@ -18,8 +18,8 @@ func (n *nodeState) doubt(number, count int, h *hostIndex) {
 	n.doubtful[number] += count
 }
 
-// besideResidents is what the level's rules for single machines leave beside the residents of a new machine in the place; nil if
-// these keep its pods out.
+// besideResidents returns the level's rules for single machines as the residents of a new machine in the place leave them; nil if the
+// residents keep its pods out.
 func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRules {
 	if !s.p.Layout.Settles(place) {
 		return ls.host
@@ -63,7 +63,7 @@ func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRule
 	return s.intern(&host)
 }
 
-// fresh is, of each group, how many of its pods every new machine has that it counts.
+// fresh returns, for each group, how many of its pods every new machine that it counts has.
 func (p *Problem) fresh() []int {
 	out := make([]int, len(p.Layout.Groups))
 	for i := range p.Layout.Residents {
@@ -97,7 +97,7 @@ func (p *Problem) residentsOf(group int, place topology.Place) int {
 	return n
 }
 
-// freshFloor is what the smallest count of a host group is at least, once new machines are there.
+// freshFloor returns a lower bound for the smallest count of a host group once new machines are there.
 func (s *solver) freshFloor(group, minDomains int) int {
 	if s.p.Layout.Groups[group].Zero {
 		return 0
@@ -116,13 +116,13 @@ func (s *solver) hasResidents(group int) bool {
 	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return slices.Contains(r.Groups, group) })
 }
 
-// affinityIn lists the sets of which the next pod needs a pod on its own machine, those aside that have a resident on every machine of
-// the place.
+// affinityIn returns the sets of which the next pod needs a pod on its own machine, without the sets that have a resident on every machine
+// of the place.
 func (s *solver) affinityIn(ls *levelState, place topology.Place) []int {
 	return s.lacking(s.affinityOf(ls), place)
 }
 
-// lacking leaves out the sets of which a machine of the place has a resident.
+// lacking returns the sets of which a machine of the place has no resident.
 func (s *solver) lacking(sets []int, place topology.Place) []int {
 	var out []int
 	for _, set := range sets {
@@ -139,12 +139,13 @@ func (s *solver) hasResident(set int, place topology.Place) bool {
 	})
 }
 
-// isLonely reports whether some of the company can be had on no new machine of the place: it runs on nodes that have no room.
+// isLonely reports whether some set of the company has no pod on any new machine, and no resident in the place: its pods run on nodes
+// without room.
 func (s *solver) isLonely(company []int, place topology.Place) bool {
 	return slices.ContainsFunc(company, func(set int) bool { return s.setLeft[set] == 0 && !s.hasResident(set, place) })
 }
 
-// placesOf lists the places in which the machine may turn out, each once.
+// placesOf returns the places in which the machine may turn out to be, each once.
 func (s *solver) placesOf(m *Machine) []topology.Place {
 	var out []topology.Place
 	seen := bitset.New(len(s.p.Places))
@@ -189,15 +190,15 @@ func (s *solver) placeIn(node *nodeState, m *Machine) {
 	}
 }
 
-// disturbs reports whether a machine of the place has residents that count for pods that have their place already. A set that one of
-// these started because nobody was in it must not have a resident elsewhere after all.
+// disturbs reports whether a machine of the place has residents that count for pods with a place. For example, a pod was the first of a set
+// because the set had no pod anywhere; then the set must not have a resident elsewhere.
 func (s *solver) disturbs(place topology.Place) bool {
 	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
 		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Sets, s.wasStarted) || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
 	})
 }
 
-// wasStarted reports whether the first pod of the set may be there because nobody was in it.
+// wasStarted reports whether the first pod of the set may have its place because the set had no pod.
 func (s *solver) wasStarted(set int) bool {
 	return slices.ContainsFunc(s.order, func(pod Pod) bool {
 		return slices.ContainsFunc(s.p.Classes[pod.Class].Levels, func(l Level) bool {
@@ -206,8 +207,8 @@ func (s *solver) wasStarted(set int) bool {
 	})
 }
 
-// learnArrivals notes which machines come with residents that count beyond them, if pods had no place because nobody knew. It
-// answers false if there is nothing to try anew.
+// learnArrivals notes the places of the new machines if pods have no place and the machines' residents count for rules: the next round
+// knows these residents from the start. It reports false if this changes nothing.
 func (s *solver) learnArrivals() bool {
 	if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return len(r.Owns)+len(r.Groups)+len(r.Sets) > 0 }) ||
 		counted(s.without()) == 0 {

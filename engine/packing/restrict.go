@@ -2,8 +2,8 @@ package packing
 
 import "tenon.sh/engine/topology"
 
-// restricts reports whether the next pod of the class decides in which domain all its companions have to run, and there is
-// less room for them in that of the place than where new machines can be had.
+// restricts reports whether the next pod of the class decides in which domain all its companions have to run, and the place's domain has
+// less room for them than a domain for new machines.
 func (s *solver) restricts(c, l int, place topology.Place) bool {
 	ls := &s.classes[c].levels[l]
 	keys := s.startKeys(ls)
@@ -26,7 +26,7 @@ func (s *solver) restricts(c, l int, place topology.Place) bool {
 	return false
 }
 
-// startKeys lists the keys, machines aside, of the sets that the next pod starts.
+// startKeys returns the keys, except the host key, of the sets that the next pod starts.
 func (s *solver) startKeys(ls *levelState) []int {
 	var keys []int
 	for i := range ls.rules.Affinity {
@@ -41,8 +41,8 @@ func (s *solver) startKeys(ls *levelState) []int {
 	return keys
 }
 
-// roomNear is how many of the pods of the class that are left have room in the domains of the place, as far as the nodes
-// and what is known of new machines tell.
+// roomNear returns how many of the pods that are left of the class have room in the domains of the place: on nodes, and on new machines as
+// far as known.
 func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 	class := &s.p.Classes[c]
 	ls := &s.classes[c].levels[l]
@@ -73,7 +73,7 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 	return min(room, left)
 }
 
-// bounded is how many pods that are left the class may have on new machines in the domain, as far as that is known.
+// bounded returns how many of the pods that are left of the class new machines in the domain may hold, as far as known.
 func (s *solver) bounded(c, l, domain int) int {
 	left := s.p.Classes[c].Count - s.classes[c].next
 	key := domainKey{c, l, domain}

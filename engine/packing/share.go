@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// lacking is what one more pod takes of a machine that has some things: of those that it shares only what is not there.
+// lacking returns the resources that one more pod takes of a machine with the things in has: the pod does not take these things again.
 func lacking(request capacity.Vector, shared []Shared, has bitset.Set) capacity.Vector {
 	need := request
 	for _, s := range shared {
@@ -22,7 +22,7 @@ func lacking(request capacity.Vector, shared []Shared, has bitset.Set) capacity.
 	return need
 }
 
-// withThings is the set with what is shared, as a new set if that adds anything.
+// withThings returns the set with the shared things; it does not change the set itself.
 func (s *solver) withThings(has bitset.Set, shared []Shared) bitset.Set {
 	for _, thing := range shared {
 		if !has.Has(thing.Thing) {
@@ -32,8 +32,8 @@ func (s *solver) withThings(has bitset.Set, shared []Shared) bitset.Set {
 	return has
 }
 
-// countSharers counts the pods that share each thing, and works out what every pod of a class takes of a new machine even
-// if others have brought there what it shares.
+// countSharers counts the pods that share each thing. It also finds the resources that every pod of a class takes of a new machine even if
+// other pods have brought the shared things there.
 func (s *solver) countSharers() {
 	s.sharers = make([]int, s.p.Things)
 	for c := range s.p.Classes {
@@ -50,7 +50,8 @@ func (s *solver) countSharers() {
 	}
 }
 
-// sharing is what a pod may share with others on a new machine: what only one pod to place has, nobody brings.
+// sharing returns the things that a pod may share with others on a new machine. A thing of only one pod is left out, because no other pod
+// brings it.
 func (s *solver) sharing(shared []Shared) (out []Shared) {
 	for _, thing := range shared {
 		if s.sharers[thing.Thing] > 1 {
@@ -60,7 +61,7 @@ func (s *solver) sharing(shared []Shared) (out []Shared) {
 	return out
 }
 
-// together is what n pods of the class take of a new machine.
+// together returns the resources that n pods of the class take of a new machine.
 func (s *solver) together(c, n int) capacity.Vector {
 	all := s.p.Classes[c].Request.Clone()
 	all.Add(s.own[c], int64(n-1))

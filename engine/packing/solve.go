@@ -13,15 +13,15 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// mostRounds bounds how often a problem is solved anew with what the last time has taught.
+// mostRounds bounds the rounds in which a problem is solved.
 const mostRounds = 6
 
 // Solve places as many pods as it can: first on nodes that exist, then, from the heaviest pools to the lightest, on new
 // machines, cheaply. The same problem always has the same solution.
 //
-// Rules between pods depend on where others go, and how many machines can be had shows only when they are bought. So a
-// problem is solved in rounds: each places pod by pod with exact counts, then buys machines; what could not be
-// bought as settled is a lesson for the next round. The best round counts.
+// Rules between pods depend on the places of other pods, and the number of machines that can be bought is known only after they are bought.
+// So a problem is solved in rounds: each places pod by pod with exact counts, then buys machines. If a machine cannot be bought as planned,
+// the next round learns from it. The best round counts.
 func Solve(p *Problem) *Solution {
 	own := *p
 	own.looked = &atomic.Int64{}
@@ -37,15 +37,15 @@ func (p *Problem) solve() *solver {
 	if p.spent() || !best.inTheWay() {
 		return best
 	}
-	// What pods would like must not keep others from having a place.
+	// Preferences must not keep other pods from having a place.
 	if others := p.plain().solveLevels(); slices.CompareFunc(others.without(), best.without(), func(a, b rank) int { return a.count - b.count }) < 0 {
 		return others
 	}
 	return best
 }
 
-// inTheWay reports whether pods are left that a machine or node could take, and others, or these themselves, may have something that
-// they only would like at their cost: in pools with limits, or with rules between them.
+// inTheWay reports whether a pod has no place, though it fits a machine or node, and preferences may be the reason: its own or, because of
+// limits, quotas or rules between pods, the preferences of other pods.
 func (s *solver) inTheWay() bool {
 	left := make([]int, len(s.p.Classes))
 	s.countLeft(left)
@@ -69,7 +69,7 @@ func (s *solver) inTheWay() bool {
 	return false
 }
 
-// minds reports whether a pod with the rules looks at pods with the others.
+// minds reports whether the rules r depend on pods with the rules others.
 func minds(r, others *topology.Rules) bool {
 	if others == nil {
 		return false
@@ -80,7 +80,7 @@ func minds(r, others *topology.Rules) bool {
 		meets(r.HostRejects, others.HostOwns)
 }
 
-// plain is the problem without what pods only would like.
+// plain returns the problem without preferences.
 func (p *Problem) plain() *Problem {
 	out := *p
 	out.Classes = slices.Clone(p.Classes)
@@ -93,12 +93,12 @@ func (p *Problem) plain() *Problem {
 // solveLevels solves the problem in rounds.
 func (p *Problem) solveLevels() *solver {
 	l := &learnedLimits{caps: map[domainKey]int{}, open: map[[2]int]bool{}, shut: map[[2]int]bool{}, zero: bitset.New(len(p.Layout.Groups)), awaited: bitset.New(len(p.Nodes))}
-	var best, plain *solver // plain is the best before nodes were filled by the program
+	var best, plain *solver // plain is the best before fillNodes
 	var before *learnedLimits
 	for round := range mostRounds {
 		s := newSolver(p, l, 0)
 		s.placePods()
-		if s.exhausted = p.spent(); s.exhausted && best != nil { // half a round is worth nothing beside a whole one
+		if s.exhausted = p.spent(); s.exhausted && best != nil { // a complete round is better than this part of one
 			break
 		}
 		if s.exhausted {
@@ -135,28 +135,27 @@ func (p *Problem) solveLevels() *solver {
 	return searchDomains(p, l, best)
 }
 
-// learnedLimits are what one round teaches the next.
+// learnedLimits holds the lessons of one round for the next.
 type learnedLimits struct {
 	// caps bounds the pods of a class on new machines in a domain.
 	caps map[domainKey]int
-	// open holds groups and domains in which machines were started though no owner of the group could use them.
+	// open holds groups and domains in which machines were started, though no pod with the group's spread could use them.
 	open map[[2]int]bool
-	// shut holds groups and domains in which machines could be started, and none was, though pods were left behind because
-	// of the pods that are not there.
+	// shut holds groups and domains in which machines could have been started, but none was. As empty domains they kept pods from having a
+	// place.
 	shut map[[2]int]bool
 	// zero holds host groups of which some new machine has no pod.
 	zero bitset.Set
-	// awaited holds nodes that assigned pods were put on after all, when others had been placed: nobody can be beside the pods
-	// that end for these.
+	// awaited holds nodes that got their assigned pods late, after others were placed. The victims of these pods do not count for affinity.
 	awaited bitset.Set
-	// arrived holds the machines that the last round started, each as the places in which it may turn out, where their residents
-	// count in more than single machines.
+	// arrived holds the machines that the last round started, each as the places in which it may turn out to be. It is set only if their
+	// residents count for rules.
 	arrived [][]topology.Place
-	// ranked is true once room has run short: pods of higher priority buy first.
+	// ranked is true once room has run short: then machines are bought for pods of higher priority first.
 	ranked bool
-	// quota bounds the pods of a class on new machines in a domain too, to steer them elsewhere.
+	// quota also bounds the pods of a class on new machines in a domain; domainSearch sets it.
 	quota map[domainKey]int
-	// onNodes is which pods are put on nodes first.
+	// onNodes lists the pods that are put on nodes first, from fillNodes.
 	onNodes []nodeLoad
 	// frame is nil before the first round.
 	frame *frame
@@ -179,43 +178,44 @@ type solver struct {
 	host      hostIndex
 	classes   []classState
 	nodes     []nodeState
-	roomy     []int // of the nodes, once roomyRead
+	roomy     []int // the result of roomyNodes, once roomyRead
 	roomyRead bool
 	demands   []*demand
 	byKey     map[domainKey]*demand
 	narrow    map[narrowKey]*Ways
 	hostIDs   map[string]*hostRules
-	hostRead  map[*topology.Rules]*hostRules // of classes that share nothing
+	hostRead  map[*topology.Rules]*hostRules // for classes without shared things
 	shapeOf   []int                          // of each class: classes with equal requests have the same
-	own       []capacity.Vector              // of each class, its request without what others may have brought to the machine
+	own       []capacity.Vector              // of each class, its request without the shared things that others may have brought to the machine
 	sharers   []int                          // of each thing, the pods that share it
 	unserved  map[int]*unserved              // of sets, once asked
-	// dependants lists, for each set, who wants to be with its pods.
+	// followers lists, for each set, the classes and levels with affinity to its pods.
 	followers [][]dependant
 	// members counts, for each group, the classes that it counts.
 	members []int
 	setLeft []int // pods of each set that are in demands
-	// closed holds, for each group by which a pod that went home is spread, the counts at that time, -1 for no machine.
+	// closed holds, for each group over which an assigned pod is spread, the counts when noteClosed was called, -1 for a domain without
+	// machines.
 	closed [][]int
-	stay   []int // nodes whose pods do not end, because nobody came for whom they would
+	stay   []int // nodes whose victims of preemption do not end, because the preemptor did not come
 	relied bool  // some pod is on a node because every other node has pods of its group
 
 	placed   [][]Share
 	order    []Pod
 	levels   []int // of each pod in order, the level at which it is placed
 	pools    []supplyPool
-	quotas   []int // what is left of each
+	quotas   []int // the units left of each
 	bins     []*openBin
 	machines []Machine
 	bound    float64
 	worth    []float64
-	low      []float64 // of the supply that is being bought on
+	low      []float64 // the prices of the supply that machines are bought from
 	effort   int
 	scanned  int   // comparisons that are not charged yet
 	looks    int64 // of this round
-	// uncharged are looks that are too few for a unit of Work.
+	// uncharged is a number of looks that is too small for a unit of Work.
 	uncharged int
-	// selections holds what has been found out about lists of options; each thread has its own.
+	// selections caches selections of options; each thread has its own.
 	selections map[string]*selection
 	broken     bool // a lesson was learned that makes this round's plan wrong
 	complete   bool // every machine is among the nodes
@@ -224,7 +224,7 @@ type solver struct {
 
 type dependant struct{ class, level int }
 
-// classState is what is left of a class.
+// classState is the state of one class in a round.
 type classState struct {
 	next   int // the first pod that has no place yet
 	levels []levelState
@@ -237,13 +237,13 @@ type supplyPool struct {
 	left    capacity.Vector
 	limited bool
 	devices []bool // of each option: it has devices
-	// What follows is for pools that ask for variety: how many values of each, and the options by type.
+	// The following fields are for pools with a variety: the number of values of each, and the options by type.
 	asked  []int
 	lines  []line
 	lineOf []int
 }
 
-// newSolver begins a round; more is for how many further nodes there is room.
+// newSolver begins a round. Its list of nodes has capacity for "more" further nodes.
 func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	s := &solver{
 		p: p, lessons: l, world: topology.NewWorld(&p.Layout), effort: p.Effort,
@@ -280,7 +280,7 @@ func (s *solver) viewOf(keys []int) *view {
 	return s.lessons.frame.views.of(s.p, s.lessons.frame.pools, keys)
 }
 
-// frame is what all rounds of a problem share. Several rounds may run at the same time.
+// frame is the data that all rounds of a problem share. Several rounds may run at the same time.
 type frame struct {
 	pools     []supplyPool
 	quotas    []int
@@ -291,7 +291,7 @@ type frame struct {
 	followers [][]dependant
 	members   []int
 	shapeOf   []int
-	fresh     []int // of each host group, how many of its pods every new machine has that it counts
+	fresh     []int // of each group, how many of its pods every new machine that it counts has
 }
 
 func newFrame(p *Problem, own []capacity.Vector) *frame {
@@ -375,11 +375,11 @@ func (s *solver) tiers() [][]int {
 	return tiers
 }
 
-// learn compares what was placed with what could be bought. It answers false if there is nothing to try anew.
+// learn compares the demands with the machines that could be bought. It reports false if a further round would change nothing.
 func (s *solver) learn() bool {
 	learned := false
 	l := s.lessons
-	had := map[domainKey]int{} // a pod that starts somewhere and those that have to join it are different demands
+	had := map[domainKey]int{} // one key may have several demands: a pod that starts a set, and the pods that have to join it
 	for _, d := range s.demands {
 		had[domainKey{d.class, d.level, d.domain}] += len(d.queue) - d.left
 	}
@@ -404,7 +404,8 @@ func (s *solver) learn() bool {
 	return s.leftBehind() || learned
 }
 
-// leftBehind notes domains that nobody opened, though they were counted as empty when pods were refused for a spread.
+// leftBehind notes domains without machines that a spread counted as empty while pods with this spread got no place. It reports whether
+// there are new ones.
 func (s *solver) leftBehind() bool {
 	found := false
 	for c := range s.classes {
@@ -441,7 +442,7 @@ func (s *solver) brought(group, domain int) bool {
 	})
 }
 
-// short reports whether pods of different priorities compete for machines that cannot be had.
+// short reports whether some pods cannot get machines, and the pods differ in priority.
 func (s *solver) short() bool {
 	least, most, left := 0, 0, false
 	for i, d := range s.demands {
@@ -457,7 +458,7 @@ func (s *solver) short() bool {
 	return left && least < most
 }
 
-// opened notes domains and empty machines that the round did not count on: new machines bring them.
+// opened notes the domains and empty machines that new machines bring and the round did not count on. It reports whether there are any.
 func (s *solver) opened() bool {
 	found := false
 	for g := range s.p.Layout.Groups {
@@ -488,7 +489,8 @@ func (s *solver) opened() bool {
 	return found
 }
 
-// better reports whether the round is better than another: right at all, more pods placed, less paid.
+// better reports whether the round is better than another: not broken, then more pods with a place (by priority), then fewer levels missed,
+// then a lower price.
 func (s *solver) better(other *solver) bool {
 	if s.broken != other.broken {
 		return other.broken
@@ -507,7 +509,7 @@ func (s *solver) better(other *solver) bool {
 
 type rank struct{ priority, count int }
 
-// unplaced counts the pods without a place by priority, highest first, as long as machines are being bought.
+// unplaced counts the pods without a place by priority, highest first, while machines are being bought.
 func (s *solver) unplaced() []rank {
 	left := make([]int, len(s.p.Classes))
 	for c := range s.classes {
@@ -519,7 +521,7 @@ func (s *solver) unplaced() []rank {
 	return s.ranked(left)
 }
 
-// without does the same once the round is over.
+// without counts them in the same way after the round.
 func (s *solver) without() []rank {
 	left := make([]int, len(s.p.Classes))
 	s.countLeft(left)
@@ -544,7 +546,7 @@ func (s *solver) countLeft(left []int) {
 	}
 }
 
-// ranked adds up numbers of pods of each class by priority, highest first.
+// ranked adds up the pods of the classes by priority, highest first.
 func (s *solver) ranked(left []int) []rank {
 	count := map[int]int{}
 	var order []int
@@ -563,7 +565,7 @@ func (s *solver) ranked(left []int) []rank {
 	return out
 }
 
-// missed counts the pods that are not at their first level.
+// missed adds up the levels that the pods on new machines miss: 0 for a pod at its first level.
 func (s *solver) missed() int {
 	n := 0
 	for _, d := range s.demands {

@@ -7,9 +7,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// splitting tries every way to divide a few pods among machines, those that have to share one with certain others, or that
-// compete for limits and quotas, included. It places the pods in the order in which they were placed, so that
-// whoever a pod wants to be with has a machine before it.
+// splitting tries every way to divide a few pods among machines. It allows pods that have to share a machine with certain others, limits
+// and quotas. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
 type splitting struct {
 	s     *solver
 	pools []int
@@ -23,7 +22,7 @@ type splitting struct {
 	bestCost float64
 }
 
-// split finds the cheapest machines for the few pods of the demands, of which others have found some already.
+// split finds the cheapest machines for the few pods of the demands. Some of the pods have machines already.
 func (s *solver) split(pools []int, demands []*demand) {
 	hard, total := len(s.p.Quotas) > 0, 0
 	for _, p := range pools {
@@ -41,7 +40,7 @@ func (s *solver) split(pools []int, demands []*demand) {
 	}
 }
 
-// splitMore looks for places for the pods that have none yet, one after the other; it answers false if there are none.
+// splitMore looks for machines for the pods that have none yet, one after the other; it reports false if it finds none.
 func (s *solver) splitMore(pools []int, demands []*demand) bool {
 	found := false
 	for _, d := range demands {
@@ -52,8 +51,8 @@ func (s *solver) splitMore(pools []int, demands []*demand) bool {
 	return found
 }
 
-// splitSome splits the pods that have a place, and one more of a demand unless it is nil. It changes nothing and answers
-// false if it finds no machines for them, or only such as cost as much.
+// splitSome finds machines for the pods that have some already and, unless more is nil, for one more pod of this demand. It reports false
+// and changes nothing if it finds none or, without a further pod, none that cost less.
 func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 	g := &splitting{s: s, pools: pools, order: map[*demand]int{}, bestCost: math.Inf(1)}
 	for i, it := range demands {
@@ -89,7 +88,7 @@ func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 	return g.best != nil
 }
 
-// special reports whether a pod of the demand fits only large options, or only those with devices.
+// special reports whether a pod of the demand fits only large options, or only options with devices.
 func (s *solver) special(pools []int, d *demand) (large, devices bool) {
 	large, devices = true, true
 	for _, p := range pools {
@@ -103,7 +102,7 @@ func (s *solver) special(pools []int, d *demand) (large, devices bool) {
 	return large, devices
 }
 
-// place puts pod i, and those after it, on the machines so far or on a new one. All these machines are charged.
+// place puts pod i, and the pods after it, on the machines so far or on a new one. All these machines are charged.
 func (g *splitting) place(i int, machines []*openBin, cost float64) {
 	if cost >= g.bestCost || g.s.effort <= 0 {
 		return
@@ -145,7 +144,7 @@ func (g *splitting) place(i int, machines []*openBin, cost float64) {
 	}
 }
 
-// isColocated reports whether pods that were placed before are on the machine for everybody that the pod needs there.
+// isColocated reports whether the machine has, of every set that the pod needs there, a pod that is placed before it.
 func (g *splitting) isColocated(i, machine int) bool {
 	return !slices.ContainsFunc(g.pods[i].company, func(set int) bool {
 		for k := range i {
@@ -157,7 +156,7 @@ func (g *splitting) isColocated(i, machine int) bool {
 	})
 }
 
-// with is the machine with pod i on it as well, nil if no option holds that.
+// with returns the machine with pod i on it too, nil if no option holds it.
 func (g *splitting) with(old *openBin, i int) *openBin {
 	g.s.use(1)
 	demand := g.pods[i]

@@ -7,14 +7,14 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// line is a type of a pool in one group: what of the type may be listed together.
+// line is the options of one type and one group of a pool: the options of the type that may be listed together.
 type line struct {
 	group   int
 	size    capacity.Vector
 	options []int // cheapest first
 }
 
-// linesOf sorts the listed options of a pool into lines, and says in which one each option is.
+// linesOf sorts the listed options of a pool into lines, and returns the line of each option.
 func linesOf(p *Pool, byPrice []int) (lines []line, of []int) {
 	known := map[[2]int]int{}
 	of = make([]int, len(p.Options))
@@ -31,24 +31,24 @@ func linesOf(p *Pool, byPrice []int) (lines []line, of []int) {
 	return lines, of
 }
 
-// selection is what can be listed for open bins of a pool that may use the same options, with so many different values of each
-// variety.
+// selection describes the options that can be listed for open bins of a pool which may use the same options and need the same numbers of
+// values.
 type selection struct {
 	s        *solver
 	sh       *supplyPool
 	options  bitset.Set
-	devices  string // that are asked for
+	devices  string // the requested devices
 	large    bool
 	device   bool
 	wanted   []int
-	slotsOf  []bitset.Set // of each line, where the open bins may use it
+	slotsOf  []bitset.Set // of each line, the slots that the open bins may use
 	products []*product
-	lowered  map[string][]int // of each sum, what soft varieties come to
-	seen     [][]int          // of each variety and value, the last round in which a tally had it
+	lowered  map[string][]int // of each sum, the result of lower
+	seen     [][]int          // of each variety and value, the last round of a tally with it
 	round    int
 }
 
-// selectionOf is the selection for the open bin if it had this sum and could use the options.
+// selectionOf returns the selection for the open bin with this sum, these options and these numbers of values.
 func (s *solver) selectionOf(b *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
 	devices := s.askedDevices(sum)
 	if c := b.selection; c != nil && c.s == s && c.large == b.large && c.device == b.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
@@ -68,7 +68,7 @@ func (s *solver) selectionOf(b *openBin, options bitset.Set, sum capacity.Vector
 	return c
 }
 
-// askedDevices names the devices that the sum asks for.
+// askedDevices names the devices that the sum requests.
 func (s *solver) askedDevices(sum capacity.Vector) string {
 	var asked []byte
 	for d, device := range s.p.Devices {
@@ -114,7 +114,7 @@ func (s *solver) newSelection(b *openBin, options bitset.Set, wanted []int) *sel
 	return c
 }
 
-// tight reports whether the types that make up a variety may leave no place for another one in a list.
+// tight reports whether the types that a variety needs may fill the whole list.
 func (c *selection) tight() bool {
 	sum := 0
 	for _, n := range c.wanted {
@@ -128,7 +128,7 @@ func (c *selection) enough(sum capacity.Vector) bool {
 	return slices.ContainsFunc(c.products, func(p *product) bool { return p.enough(sum) })
 }
 
-// with is a product that the option is in and that is enough for the sum; nil if there is none. The first has the most slots.
+// with returns the product with the most slots that has the option and is enough for the sum; nil if there is none.
 func (c *selection) with(o int, sum capacity.Vector) *product {
 	for _, p := range c.products {
 		if p.has(o) && p.enough(sum) {
@@ -138,8 +138,8 @@ func (c *selection) with(o int, sum capacity.Vector) *product {
 	return nil
 }
 
-// lower is how much of each variety there can be for the sum at best: what is wanted of those that are hard, and of the soft
-// ones what the product has that falls short by the least.
+// lower returns how many values of each variety are possible for the sum: the wanted number for hard varieties and, for soft ones, the
+// number of the product that misses the fewest values.
 func (c *selection) lower(sum capacity.Vector) []int {
 	text := sum.Text()
 	if known, ok := c.lowered[text]; ok {
@@ -172,8 +172,8 @@ func (c *selection) lower(sum capacity.Vector) []int {
 	return out
 }
 
-// varied reports whether the bin's options would keep the variety that the pool asks for with one more pod. For the
-// first pod it decides how much that is.
+// varied reports whether the bin's options would keep the pool's variety with one more pod. For the first pod, it decides how many values
+// the bin must keep.
 func (s *solver) varied(b *openBin, options bitset.Set, request capacity.Vector) bool {
 	sum := b.sum.Clone()
 	sum.Add(request, 1)
@@ -198,8 +198,8 @@ func (s *solver) varied(b *openBin, options bitset.Set, request capacity.Vector)
 	return true
 }
 
-// mostVaried is how many pods, at most n, may join the open bin at once, of which the first asks for something else than the others.
-// One may.
+// mostVaried returns how many pods, at most n, may join the open bin at once. The first pod has a request of its own; it may join in any
+// case.
 func (s *solver) mostVaried(b *openBin, first, other capacity.Vector, n int) int {
 	for ; n > 1; n /= 2 {
 		sum := b.sum.Clone()
@@ -212,8 +212,8 @@ func (s *solver) mostVaried(b *openBin, first, other capacity.Vector, n int) int
 	return n
 }
 
-// cheapestVaried is cheapest for a pool that asks for variety: the option has to be part of a product that has it. The cloud
-// may choose any that is listed, so limits have to leave room for the largest.
+// cheapestVaried does the work of cheapest for a pool with a variety: the option has to be in a product with enough values. Limits have to
+// leave room for the largest listed option, because the cloud may choose any of them.
 func (s *solver) cheapestVaried(b *openBin, options []int) bool {
 	pool := &s.pools[b.pool]
 	c := s.selectionOf(b, b.ways, b.sum, b.variety)
@@ -241,7 +241,7 @@ func (s *solver) cheapestVaried(b *openBin, options []int) bool {
 	return false
 }
 
-// most is, of each resource, the most that an option of the list counts against the limits.
+// most returns, for each resource, the most that an option of the list counts against the limits.
 func (p *supplyPool) most(list []int) capacity.Vector {
 	out := p.Options[list[0]].Charge.Clone()
 	for _, o := range list[1:] {
@@ -250,14 +250,14 @@ func (p *supplyPool) most(list []int) capacity.Vector {
 	return out
 }
 
-// varietyBox is the list of options for a machine of such a pool: the cheapest types that are enough, and beside them those
+// varietyBox returns the list of options for a machine of a pool with a variety: the cheapest types that are enough, and further types
 // within the price band.
 func (s *solver) varietyBox(b *openBin, band float64) []int {
 	c := s.selectionOf(b, b.ways, b.sum, b.variety)
 	return c.with(b.option, b.sum).list(b.option, b.sum, s.pools[b.pool].Options[b.option].full()*band*(1+1e-12))
 }
 
-// appendNumbers writes the numbers as text that only equal numbers share.
+// appendNumbers appends the numbers as text; different numbers have different texts.
 func appendNumbers(text []byte, numbers ...int) []byte {
 	for _, n := range numbers {
 		for b := range 8 {
