@@ -18,23 +18,23 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// PodConstraints is what a pod asks of the place where it runs, room aside. Pods with the same constraints share it.
+// PodConstraints is the constraints of a pod beside resources. Pods with the same constraints share one.
 type PodConstraints struct {
 	kube.NodeConstraints
 	ID        int
-	Backoff   *ShapeBackoff // nil where every machine that was started for such pods took them, or may have
+	Backoff   *ShapeBackoff // nil if no machine is known that did not take such pods
 	Priority  int32
-	OnDemand  bool // asked for by the owner's share, not by the pods themselves
+	OnDemand  bool // required by the owner's share on demand, not by the pod's own spec
 	Volumes   volume.PodVolumes
 	Devices   deviceplan.Need
 	Ports     []kube.HostPort
 	Spreads   []SpreadConstraint // DoNotSchedule
 	Affinity  []kube.AffinityTerm
-	Set       int // of InterPod, that the affinity is about; -1 for none
+	Set       int // of InterPod, the set that the affinity looks for; -1 for none
 	Anti      []kube.AffinityTerm
-	Soft      []Preference  // in the order in which they are given up
-	Objection engine.Reason // why the pods cannot be planned for at all
-	shape     string        // of structure
+	Soft      []Preference  // in the order in which they are dropped
+	Objection engine.Reason // why no plan can place the pods
+	shape     string        // the cached result of Structure
 }
 
 // SpreadConstraint is a topology spread constraint.
@@ -43,7 +43,7 @@ type SpreadConstraint struct {
 	Group int // of InterPod
 }
 
-// text is what the constraint asks for, apart from names.
+// text describes the constraint without names.
 func (s *SpreadConstraint) text() string {
 	text := s.Key + ", at most " + strconv.Itoa(s.MaxSkew) + " apart"
 	if s.MinDomains > 0 {
@@ -52,19 +52,19 @@ func (s *SpreadConstraint) text() string {
 	return text
 }
 
-// Preference is one thing that the pod would like. Exactly one of the fields but weight is set.
+// Preference is one preference of the pod. Exactly one of the fields from Near to OfOthers is set.
 type Preference struct {
 	Weight   int
 	Near     *kube.AffinityTerm
 	Apart    *kube.AffinityTerm
 	Spread   *SpreadConstraint
 	Node     []requirement.Expression
-	Tolerate bool // of the taints that should rather be avoided
-	OfOthers bool // what running pods would rather have apart from them
-	Set      int  // of InterPod, that near is about
+	Tolerate bool // avoid PreferNoSchedule taints
+	OfOthers bool // the preferred anti-affinity of running pods
+	Set      int  // of InterPod, the set that Near looks for
 }
 
-// Name says which of the pod's fields the preference is, and its weight if the field has one.
+// Name names the pod's field of the preference, and its weight if the field has one.
 func (p *Preference) Name() string {
 	switch {
 	case p.Near != nil:
@@ -81,30 +81,30 @@ func (p *Preference) Name() string {
 	return fmt.Sprintf("preferred nodeAffinity (weight %d)", p.Weight)
 }
 
-// offered leaves out of terms the values that no machine has.
+// offered removes from terms the values that no machine has.
 type offered interface {
 	Reduced(terms [][]requirement.Expression) [][]requirement.Expression
 	ReducedTerm(term []requirement.Expression) []requirement.Expression
 }
 
-// anyValue is offered where nothing is known of machines.
+// anyValue removes nothing, because the machines are not known.
 type anyValue struct{}
 
 func (anyValue) Reduced(terms [][]requirement.Expression) [][]requirement.Expression { return terms }
 
 func (anyValue) ReducedTerm(term []requirement.Expression) []requirement.Expression { return term }
 
-// Reader reads pods' specs, each kind once. It is to be used from one goroutine.
+// Reader reads pods' specs, equal ones once. Only one goroutine may use it.
 type Reader struct {
 	opt       engine.Options
 	Selectors *kube.Selectors
 	Volumes   *volume.Volumes
-	Claims    *deviceplan.Plan // nil where claims for devices are not acted on, or there are none
+	Claims    *deviceplan.Plan // nil if claims for devices are ignored, or there are none
 	Spreads   *kube.DefaultSpreads
 	values    offered
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*PodConstraints
-	byClass   map[*inventory.ConstraintClass]*PodConstraints // of pods whose constraints hang on nothing but themselves
+	byClass   map[*inventory.ConstraintClass]*PodConstraints // of pods whose constraints do not depend on other objects
 	byApart   map[apartKey]*AntiAffinity
 	byBackoff map[backoffKey]*PodConstraints
 	Backoffs  *LaunchBackoffs // nil until they are known
@@ -113,7 +113,7 @@ type Reader struct {
 	key       inventory.KeyWriter
 }
 
-// NewReader reads what pods of the index ask for; of terms it leaves out the values that are not offered, nil for none.
+// NewReader returns a reader for the pods of the index. The reader removes from terms the values that are not offered; nil removes none.
 func NewReader(s *engine.Snapshot, opt engine.Options, c *inventory.PodIndex, values offered) *Reader {
 	if values == nil {
 		values = anyValue{}
@@ -145,16 +145,16 @@ func hasAvoidedTaint(s *engine.Snapshot) bool {
 	return false
 }
 
-// Of is what the pod asks for.
+// Of returns the constraints of the pod.
 func (w *Reader) Of(pod *corev1.Pod) *PodConstraints { return w.OfInfo(w.cache.InfoOf(pod)) }
 
-// OfInfo are the constraints of the pod of that info.
+// OfInfo returns the constraints of the pod of that info.
 func (w *Reader) OfInfo(info *inventory.PodInfo) *PodConstraints {
 	if r := info.RequestProblem(); !r.OK() {
-		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&info.Pod.Spec), Objection: r} // nobody shares that: requests are no part of it
+		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&info.Pod.Spec), Objection: r} // not shared, because constraints do not include requests
 	}
 	if info.Mounts || w.cache.ClaimsDevices(info) || w.Spreads.Deduces(info.Pod) {
-		return w.backedOff(w.find(info.Pod), info) // what the pod asks for hangs on other objects
+		return w.backedOff(w.find(info.Pod), info) // the pod's constraints depend on other objects
 	}
 	ask := w.cache.ConstraintsOf(info)
 	have, ok := w.byClass[ask]
@@ -165,7 +165,7 @@ func (w *Reader) OfInfo(info *inventory.PodInfo) *PodConstraints {
 	return w.backedOff(have, info)
 }
 
-// find are the constraints of a pod whose requests make sense.
+// find returns the constraints of a pod with valid requests.
 func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	spreads := w.Spreads.ConstraintsOf(pod)
 	var volumes volume.PodVolumes
@@ -188,8 +188,8 @@ func (w *Reader) find(pod *corev1.Pod) *PodConstraints {
 	return made
 }
 
-// WithVolumes adds the volumes that a pod with these constraints attaches where nobody has them yet, and the devices that it claims. It
-// returns the sum also as text.
+// WithVolumes returns the sum of the pod's requests, of the volumes that it attaches to a node without these volumes, and of the devices
+// that it claims. It returns the sum also as text.
 func (c *PodConstraints) WithVolumes(need *inventory.RequestClass) (corev1.ResourceList, string) {
 	if len(c.Volumes.Attach) == 0 && len(c.Devices.Requests) == 0 {
 		if need.Size == "" {
@@ -222,7 +222,7 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 			out.Spreads = append(out.Spreads, c)
 		}
 	}
-	strict := out.Told // kube-scheduler does not know more of the pod, and counts for spreads by it
+	strict := out.Told // kube-scheduler knows only these terms, and uses them to count nodes for spreads
 	if out.OnDemand = kube.MustRunOnDemand(pod); out.OnDemand {
 		out.Told, _ = kube.Combine(out.Told, [][]requirement.Expression{kube.OnDemand}, volume.MostAlternatives)
 	}
@@ -246,7 +246,7 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 	return out
 }
 
-// volumesElsewhere says that no node can be where the pod wants to be and where its volumes are.
+// volumesElsewhere returns the reason that no node is both where the pod may run and where its volumes are.
 func volumesElsewhere(own [][]requirement.Expression, volumes *volume.PodVolumes) engine.Reason {
 	words := func(terms [][]requirement.Expression) string {
 		var texts []string
@@ -263,7 +263,7 @@ func volumesElsewhere(own [][]requirement.Expression, volumes *volume.PodVolumes
 	return engine.Reason{Code: engine.RequirementsConflict, Have: have}
 }
 
-// objection says why the engine cannot plan for the pod at all: it is not valid, or it needs what no plan can give.
+// objection returns why no plan can place the pod: it is not valid, or no machine can meet its needs.
 func (w *Reader) objection(pod *corev1.Pod, volumes *volume.PodVolumes, devices *deviceplan.Need) engine.Reason {
 	if r := kube.ProblemOf(pod); !r.OK() {
 		return r
@@ -277,20 +277,20 @@ func (w *Reader) objection(pod *corev1.Pod, volumes *volume.PodVolumes, devices 
 	return volumes.Problem
 }
 
-// apartKey is what the terms of a pod's anti-affinity follow from. It is told apart by its address: the pods of a simulation
-// share it, and of any other it is asked twice.
+// apartKey is the input of the terms of a pod's anti-affinity. It holds the anti-affinity's address: the pods of a simulation share one
+// address, and any other pod is read at most twice.
 type apartKey struct {
 	kind     *inventory.LabelClass
 	affinity *corev1.PodAntiAffinity
 }
 
-// AntiAffinity are the terms of an anti-affinity.
+// AntiAffinity is the terms of an anti-affinity.
 type AntiAffinity struct {
 	kube.AffinityTerms
-	ran bool // InterPod knows that a running pod has them
+	ran bool // InterPod has them from a running pod
 }
 
-// AntiAffinityOf are the terms of the pod's anti-affinity, nil if it has none.
+// AntiAffinityOf returns the terms of the pod's anti-affinity, nil if it has none.
 func (w *Reader) AntiAffinityOf(info *inventory.PodInfo) *AntiAffinity {
 	if info.Pod.Spec.Affinity == nil || info.Pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil
@@ -304,8 +304,8 @@ func (w *Reader) AntiAffinityOf(info *inventory.PodInfo) *AntiAffinity {
 	return out
 }
 
-// preferences lists what the pod would like, in the order in which it is given up: affinity to pods, then being apart
-// from pods, then nodes, each the heaviest first, then soft spreads, then taints that should rather be avoided.
+// preferences returns the pod's preferences in the order in which they are dropped: affinity to pods, anti-affinity to pods, then nodes,
+// each the heaviest first, then soft spreads, then PreferNoSchedule taints.
 func (w *Reader) preferences(pod *corev1.Pod, together, asunder []kube.WeightedAffinityTerm, spreads []SpreadConstraint) []Preference {
 	var near, apart, node, rest []Preference
 	for i := range together {
@@ -331,7 +331,7 @@ func (w *Reader) preferences(pod *corev1.Pod, together, asunder []kube.WeightedA
 	return append(out, rest...)
 }
 
-// Topologies lists the labels by which the constraints' rules count domains.
+// Topologies returns the label keys of the domains that the constraints' rules count.
 func (c *PodConstraints) Topologies() []string {
 	var keys []string
 	add := func(key string) {
@@ -360,7 +360,7 @@ func (c *PodConstraints) Topologies() []string {
 	return keys
 }
 
-// Selectors lists what the constraints' rules are about.
+// Selectors returns the pod selectors of the constraints' rules.
 func (c *PodConstraints) Selectors() []*kube.PodSelector {
 	var out []*kube.PodSelector
 	for i := range c.Spreads {

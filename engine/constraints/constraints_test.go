@@ -21,12 +21,12 @@ func selector(key, value string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
-// readerOf is a reader of the snapshot's pods.
+// readerOf returns a reader of the snapshot's pods.
 func readerOf(s *engine.Snapshot, opt engine.Options) *constraints.Reader {
 	return constraints.NewReader(s, opt, (*inventory.Cache)(nil).Take(s, 1), nil)
 }
 
-// written is what the pod asks for, in the order in which it is kept: rules, then preferences as they are given up, then what cannot be.
+// written returns the constraints of the pod as text: rules, then preferences in the order in which they are dropped, then the objection.
 func written(c *constraints.PodConstraints) string {
 	var out []string
 	for _, term := range c.Terms {
@@ -84,7 +84,7 @@ func TestWhatPodsAskForBesideResources(t *testing.T) {
 	}
 }
 
-// Preferences are given up in one order: to be near pods, to be apart from pods, nodes, each the heaviest first, then soft spreads.
+// Preferences are dropped in one order: affinity to pods, anti-affinity to pods, nodes, each the heaviest first, then soft spreads.
 func TestPreferencesHaveOneOrder(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=4Gi price=0.1", "pod p cpu=1 prefer=(zone in (a) weight=100)")
@@ -102,7 +102,7 @@ func TestPreferencesHaveOneOrder(t *testing.T) {
 	}
 }
 
-// Pods that ask for the same share what is read of them, so that planning sees one kind.
+// Pods with the same constraints share one PodConstraints, so planning sees one kind.
 func TestPodsThatAskForTheSameShareTheirConstraints(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=4Gi price=0.1", "pods web x2 cpu=1 spread=zone", "pod other cpu=1 zone in (a)", "pod large cpu=2 zone in (a)")
@@ -113,8 +113,8 @@ func TestPodsThatAskForTheSameShareTheirConstraints(t *testing.T) {
 	}
 }
 
-// After the first failure another type may be tried at once; from the second on none is for as long as before the last, and each wait is
-// twice as long up to an hour. A driver that publishes nothing is waited for half an hour to begin with.
+// After the first failure, another type may be tried at once. From the second failure on, no machine is started for the previous wait, and
+// each wait is twice as long, up to an hour. For a driver that publishes nothing, the first wait is half an hour.
 func TestHowLongFailuresLast(t *testing.T) {
 	t.Parallel()
 	last := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -139,7 +139,7 @@ func TestHowLongFailuresLast(t *testing.T) {
 	}
 }
 
-// What is written on a pool counts for a day, for machines of its template, and only if it can be read. A clock may be wrong by an hour.
+// A NodePool's record counts for a day, for machines of its template, and only if it can be read. A clock may be wrong by an hour.
 func TestWhatAPoolRemembersHasAnEnd(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=4Gi price=0.1")

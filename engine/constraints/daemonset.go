@@ -12,21 +12,20 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// This file is about what pods of DaemonSets that do not run yet mean to the pods that wait: on a new machine they are there
-// first.
+// This file is about DaemonSets' pods that do not run yet, and their effect on pending pods: a new machine gets them before any other pod.
 
-// DaemonSet is a DaemonSet as one compilation sees it: what its pod takes of nodes, what it means to other pods, and they to it.
+// DaemonSet is a DaemonSet as one compilation sees it: the resources of its pod, and the rules between it and other pods.
 type DaemonSet struct {
 	inventory.Daemon
 	Info *inventory.PodInfo
-	// Resident is true if it matters to a pod that waits: its number as such, and the layout's, are those of its key.
+	// Resident is true if it matters to a pending pod. Number is its index in Layout.Residents.
 	Resident bool
 	Number   int
 	Apart    *AntiAffinity // nil for none
 	Near     []kube.AffinityTerm
-	// Leaders are the DaemonSets beside whose pods it has to run, rivals those with which it shares no machine.
+	// Leaders are the DaemonSets whose pods its pod needs on its machine, Rivals the DaemonSets whose pods exclude its pod.
 	Leaders, Rivals []int
-	// Doubtful is true if whether it runs on a machine hangs on more than the machine and the DaemonSets there.
+	// Doubtful is true if more than the machine and the DaemonSets there decide whether it runs on a machine.
 	Doubtful bool
 }
 
@@ -38,7 +37,7 @@ func DaemonSets(burdens []inventory.Daemon) []DaemonSet {
 	return out
 }
 
-// addDaemonSet makes the DaemonSet's pod a resident of new machines, if it matters to a pod that waits.
+// addDaemonSet makes the DaemonSet's pod a resident of new machines, if it matters to a pending pod.
 func (c *InterPod) addDaemonSet(d *DaemonSet, i int) {
 	r := topology.Resident{}
 	matched := d.Info.Labels.Match(c.ID, c.Index)
@@ -89,12 +88,12 @@ func (c *InterPod) residentOwns(r *topology.Resident, mark int, key string) {
 	}
 }
 
-// Excludes reports whether the DaemonSet's pod accepts none of the other on its machine.
+// Excludes reports whether the DaemonSet's pod keeps the other's pod off its machine.
 func (d *DaemonSet) Excludes(i *InterPod, other *DaemonSet) bool {
 	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t kube.AffinityTerm) bool { return other.IsSelected(i, t) })
 }
 
-// Follows reports whether the DaemonSet's pod is content with the other on its machine.
+// Follows reports whether the other's pod on its machine meets all affinity of the DaemonSet's pod.
 func (d *DaemonSet) Follows(i *InterPod, other *DaemonSet) bool {
 	return !slices.ContainsFunc(d.Near, func(t kube.AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(i, t) })
 }
@@ -103,7 +102,7 @@ func (d *DaemonSet) IsSelected(i *InterPod, t kube.AffinityTerm) bool {
 	return slices.Contains(d.Info.Labels.Match(i.ID, i.Index), i.Selector[t.Selector])
 }
 
-// Spreads reports whether pods elsewhere decide whether there is one on a machine.
+// Spreads reports whether a spread makes pods on other machines decide whether the DaemonSet's pod runs on a machine.
 func (d *DaemonSet) Spreads() bool {
 	return slices.ContainsFunc(d.Pod.Spec.TopologySpreadConstraints, func(s corev1.TopologySpreadConstraint) bool {
 		return s.WhenUnsatisfiable == corev1.DoNotSchedule && !kube.IsHost(s.TopologyKey)
@@ -121,7 +120,7 @@ func (c *InterPod) KeptOut(d *DaemonSet) bool {
 	})
 }
 
-// Expects counts a pod that is still to come to the machine, or that may.
+// Expects counts a resident that will come to the machine or, if it is not certain, may come.
 func (c *InterPod) Expects(at *NodeCounts, r *topology.Resident, certain bool) {
 	place := c.List[at.place]
 	for _, i := range r.Groups {

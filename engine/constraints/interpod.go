@@ -16,10 +16,10 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// InterPod turns what pods want of each other into a topology.Layout: it collects the constraints of the waiting pods, and
-// those of running pods that are about waiting ones, finds out which pods they select, and counts the running ones.
+// InterPod turns the rules of pods for other pods into a topology.Layout: it collects the constraints of the pending pods, and the
+// constraints of running pods that select pending ones, finds the pods that they select, and counts the running pods.
 type InterPod struct {
-	ID        uint64 // of all that the cache has known
+	ID        uint64 // unique among all that the cache has had
 	Selectors []*kube.PodSelector
 	Selector  map[*kube.PodSelector]int
 	Index     *kube.SelectorIndex
@@ -32,8 +32,8 @@ type InterPod struct {
 	Term     map[kube.AffinityTerm]int
 	concern  []Concern // of each selector
 	ports    []kube.HostPort
-	PortAt   map[kube.HostPort]int   // its place among the ports
-	portsOf  map[kube.HostPort][]int // the places of those that differ in the address only, by the port without it
+	PortAt   map[kube.HostPort]int   // its index in ports
+	portsOf  map[kube.HostPort][]int // the indexes of ports that differ only in the address, by the port without address
 	Disks    []volume.Disk
 	Onces    []string
 	soles    []volume.SingleVolume
@@ -46,37 +46,37 @@ type InterPod struct {
 
 	Keys    capacity.Names // of places: label keys, filters, the cluster as a whole, available volumes
 	Domains []capacity.Names
-	read    []placeKey // keys, taken apart
+	read    []placeKey // the parsed keys
 	places  map[string]int
 	List    []topology.Place
 	Layout  topology.Layout
-	// Room for one place.
+	// The memory for one place is used again.
 	scratch topology.Place
 	text    []byte
 }
 
-// placeKey is what a place says for one key: the value of a label, or what has a number.
+// placeKey is the meaning of one key of places: a label key, or a kind of object and its number.
 type placeKey struct {
 	kind, label string
 	n           int
 }
 
-// spreadGroup is what a spread constraint counts.
+// spreadGroup is the group of pods and nodes that a spread constraint counts.
 type spreadGroup struct {
 	Selector int
 	Key      string
-	filter   int  // -1 where every node counts
-	Required bool // by some pod, which would rather wait than break it
+	filter   int  // of InterPod.Filters
+	Required bool // by some pod, which waits rather than break it
 }
 
-// affinitySet is what the affinity of a pod looks for, or the pods of a claim whose volume the first of them decides on.
+// affinitySet is the set of pods that an affinity looks for, or the pods of a claim for whose volume the first of them chooses the place.
 type affinitySet struct {
 	Terms    []affinityTarget
 	Claim    *volume.SharedClaim // nil for an affinity
 	Required bool
 }
 
-// keys lists the labels by which the set is counted.
+// keys returns the label keys by which the set is counted.
 func (s *affinitySet) keys() []string {
 	if s.Claim != nil {
 		return s.Claim.Reach
@@ -97,19 +97,19 @@ type affinityTarget struct {
 type antiAffinityTerm struct {
 	Selector int
 	Key      string
-	// wanted is true if a waiting pod owns it, running if a running pod does, preferred if one does that only prefers it.
+	// wanted is true if a pending pod owns it, running if a running pod requires it, preferred if a running pod prefers it.
 	wanted, running, preferred bool
-	Required                   bool // by a waiting pod
-	// Selected and owned are the marks of the two sides, those of running pods that only prefer it being soft.
+	Required                   bool // by a pending pod
+	// Selected and Owned are the marks of selected pods and of owners, Soft the mark of running owners that only prefer it.
 	Selected, Owned, Soft int
 }
 
-// NodeFilter tells the nodes that a spread counts from those that it does not.
+// NodeFilter selects the nodes that a spread counts.
 type NodeFilter struct {
 	Keys   []string
-	Demand *kube.NodeConstraints // node affinity to be honoured; nil for none
+	Demand *kube.NodeConstraints // node affinity that the spread honours; nil for none
 	Taints []corev1.Toleration
-	Honour bool // of taints
+	Honour bool // whether the spread honours taints
 }
 
 func NewInterPod(id uint64) *InterPod {
@@ -120,7 +120,7 @@ func NewInterPod(id uint64) *InterPod {
 	}
 }
 
-// Add collects what the constraints of a waiting pod are about.
+// Add collects the rules of a pending pod.
 func (c *InterPod) Add(p *PodConstraints) {
 	filters := p.filters()
 	for i := range p.Spreads {
@@ -157,7 +157,7 @@ func (c *InterPod) Add(p *PodConstraints) {
 	}
 }
 
-// SetOfDevices is the set of the pods that share the pod's claim for devices and run on one machine, -1 if it has none.
+// SetOfDevices returns the set of the pods that share the pod's claim for devices and run on one machine, -1 if it has no such claim.
 func (c *InterPod) SetOfDevices(p *PodConstraints) int {
 	if p.Devices.Shared == "" {
 		return -1
@@ -165,10 +165,10 @@ func (c *InterPod) SetOfDevices(p *PodConstraints) int {
 	return c.setOfReach("devices "+p.Devices.Shared, &volume.SharedClaim{Reach: []string{corev1.LabelHostname}})
 }
 
-// Claim makes room for the marks of so many kinds of claims for devices.
+// Claim reserves marks for the given number of kinds of claims for devices.
 func (c *InterPod) Claim(kinds int) { c.claimed = kinds }
 
-// DeviceMark is the mark of pods of a kind of claims for devices.
+// DeviceMark returns the mark of the pods of a kind of claims for devices.
 func (c *InterPod) DeviceMark(kind int) int {
 	return c.Layout.HostMarks - len(c.Disks) - len(c.ports) - c.claimed + kind
 }
@@ -183,7 +183,7 @@ func (c *InterPod) SelectorOf(s *kube.PodSelector) int {
 	return i
 }
 
-// spreadFilters are the parts of the filters of a pod's spreads, as text too.
+// spreadFilters holds the parts of the filters of a pod's spreads, also as text.
 type spreadFilters struct {
 	w              *PodConstraints
 	hard           []string // keys of the hard spreads, sorted
@@ -200,8 +200,8 @@ func (c *PodConstraints) filters() *spreadFilters {
 	return f
 }
 
-// groupOf is the group that one of the constraints' spreads counts. All keys of a pod's hard spreads must be there for a node
-// to count for any of them.
+// groupOf returns the group that one of the constraints' spreads counts. A node counts for a hard spread only if it has the keys of all
+// hard spreads of the pod.
 func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string) int {
 	p := of.w
 	f := NodeFilter{Honour: s.HonorTaints, Keys: keys}
@@ -238,7 +238,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 	return g
 }
 
-// setOf is the set of pods that an affinity with these terms looks for, -1 for no terms.
+// setOf returns the set of pods that an affinity with these terms looks for, -1 for no terms.
 func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 	if len(terms) == 0 {
 		return -1
@@ -259,7 +259,7 @@ func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 	return at
 }
 
-// SetOfClaim is the set of the pods that use the claim.
+// SetOfClaim returns the set of the pods that use the claim.
 func (c *InterPod) SetOfClaim(claim *volume.SharedClaim) int {
 	return c.setOfReach("claim "+claim.ID.String(), claim)
 }
@@ -284,7 +284,7 @@ func (c *InterPod) termOf(t kube.AffinityTerm) int {
 	return at
 }
 
-// AddRunning collects the anti-affinity of pods that run.
+// AddRunning collects the anti-affinity of a running pod.
 func (c *InterPod) AddRunning(w *Reader, info *inventory.PodInfo) {
 	a := w.AntiAffinityOf(info)
 	if a == nil || a.ran {
@@ -302,7 +302,7 @@ func (c *InterPod) AddRunning(w *Reader, info *inventory.PodInfo) {
 	}
 }
 
-// Close ends the collecting: from now on pods can be matched.
+// Close ends the collection; pods can be matched from now on.
 func (c *InterPod) Close() {
 	c.Index = kube.NewSelectorIndex(c.Selectors)
 	slices.SortFunc(c.ports, func(a, b kube.HostPort) int { return strings.Compare(kube.PortText(a), kube.PortText(b)) })
@@ -336,10 +336,10 @@ func (c *InterPod) Close() {
 	}
 }
 
-// Concern is the groups, sets (of which the selector is the first) and terms that a selector belongs to.
+// Concern is the groups, sets and terms of a selector; it has a set only if it is the set's first selector.
 type Concern struct{ Groups, Sets, Terms []int }
 
-// Concerns lists those of all the selectors, each in order.
+// Concerns returns the groups, sets and terms of all the selectors, in ascending order.
 func (c *InterPod) Concerns(selectors []int) Concern {
 	var out Concern
 	for _, s := range selectors {
@@ -352,7 +352,7 @@ func (c *InterPod) Concerns(selectors []int) Concern {
 	return out
 }
 
-// Colliding calls f for every wanted port that cannot be beside p on a node.
+// Colliding calls f for every port of pending pods that cannot share a node with p.
 func (c *InterPod) Colliding(p kube.HostPort, f func(i int)) {
 	same := p
 	if same.Address = ""; p.Address == kube.EveryAddress {
@@ -369,7 +369,7 @@ func (c *InterPod) Colliding(p kube.HostPort, f func(i int)) {
 	}
 }
 
-// Number gives the keys and marks that matter their places. A term of running pods matters if it selects a waiting one.
+// Number numbers the keys and marks that matter. A term of running pods matters only if it selects a pending pod.
 func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
 	mark := func(key string) int {
 		if kube.IsHost(key) {
@@ -425,7 +425,7 @@ func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
 	c.Domains = make([]capacity.Names, c.Keys.Len())
 }
 
-// LabelKeys lists the keys whose domains are values of labels.
+// LabelKeys returns the keys whose domains are values of labels.
 func (c *InterPod) LabelKeys() []string {
 	var keys []string
 	for k := range c.Keys.Len() {
@@ -436,15 +436,15 @@ func (c *InterPod) LabelKeys() []string {
 	return keys
 }
 
-// PortMark, DiskMark and OnceMark are the marks of things that one pod holds at a time.
+// PortMark, DiskMark and OnceMark return the marks of things that only one pod can hold at a time.
 func (c *InterPod) PortMark(i int) int { return c.Layout.HostMarks - len(c.Disks) - len(c.ports) + i }
 
 func (c *InterPod) DiskMark(i int) int { return c.Layout.HostMarks - len(c.Disks) + i }
 
 func (c *InterPod) OnceMark(i int) int { return len(c.Layout.Marks) - len(c.Onces) + i }
 
-// Place is the index of the place with these labels that passes these filters: 1 says that it does, 0 that it does not. Whether
-// machines there have the pod of a DaemonSet the last function says, as topology.Resident has it.
+// Place returns the index of the place with these labels. passes returns 1 for each filter that the place passes, 0 for the others. houses
+// returns whether machines there have the pod of a DaemonSet, as a domain of topology.Resident.
 func (c *InterPod) Place(label func(key string) (string, bool), passes, houses func(i int) int32) int {
 	for k := len(c.read); k < c.Keys.Len(); k++ {
 		kind, rest, _ := strings.Cut(c.Keys.Name(k), " ")
@@ -482,7 +482,7 @@ func (c *InterPod) Place(label func(key string) (string, bool), passes, houses f
 	return at
 }
 
-// Finish makes the layout: all places are known. Filters that every place passes are none.
+// Finish completes the layout once all places are known. It removes filters that every place passes.
 func (c *InterPod) Finish() {
 	for k := range c.Keys.Len() {
 		n := c.Domains[k].Len()
@@ -522,11 +522,11 @@ func (c *InterPod) Finish() {
 	}
 }
 
-// Possible is where a machine may turn out to be: for each filter, and each key, the domains in which a spread may come to
-// count it; nil for a filter that never counts it.
+// Possible lists where a machine may turn out to be: for each filter and key, the domains in which a spread may count it; nil for a filter
+// that never counts it.
 type Possible [][][]int
 
-// MayBe notes a machine of which it is not known where it will be: in each of those domains there may be nobody but it.
+// MayBe notes a machine whose place is not known yet: each of its possible domains may have no other machine.
 func (c *InterPod) MayBe(place int, guess Possible) {
 	if guess == nil {
 		return

@@ -8,13 +8,13 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What runs on nodes counts for rules between pods as kube-scheduler counts it: n1 in zone a and n2 in zone b have room, and only rules
-// keep the pod from one of them, or from both.
+// Running pods count for rules between pods as kube-scheduler counts them: n1 in zone a and n2 in zone b have room, and only rules keep the
+// pod off one of them, or off both.
 func TestWhatRunsOnNodesCountsForRulesBetweenPods(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, runs, pod string
-		want            string // the nodes that the pod may go to
+		want            string // the nodes that the pod may use
 	}{
 		{name: "no rule", runs: "pod other cpu=100m node=n1", pod: "cpu=1", want: "n1 n2"},
 		{name: "spread over zones", runs: "pod web cpu=100m node=n1", pod: "cpu=1 spread=zone", want: "n2"},
@@ -31,7 +31,7 @@ func TestWhatRunsOnNodesCountsForRulesBetweenPods(t *testing.T) {
 		{name: "another port of the host", runs: "pod other cpu=100m port=8080 node=n1", pod: "cpu=1 port=8081", want: "n1 n2"},
 	} {
 		got := ""
-		for _, node := range []string{"n1", "n2"} { // the other one takes no pods
+		for _, node := range []string{"n1", "n2"} { // the other node is unschedulable
 			s := scenariotest.Cluster(t, "pool general limits=nodes:2", "type four cpu=4 mem=8Gi zones=a,b price=0.1",
 				"node n1 pool=general type=four zone=a", "node n2 pool=general type=four zone=b", c.runs, "pods web x1 "+c.pod)
 			for _, n := range s.Nodes {

@@ -19,43 +19,44 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// A machine may turn out to be another one than was planned: something taints it, its volume driver takes fewer volumes, it has less
-// memory or other labels. The pods that it was started for do not run there, it goes because it is empty, and the next one would be
-// the same. What did not take its pods is therefore written down on the pool, where it outlives the node: such pods get another
-// instance type, and the same one again only after a wait that doubles each time.
+// A machine may differ from its plan: it has an unexpected taint, less memory or other labels, or its volume driver takes fewer volumes.
+// Then its planned pods do not run there, the empty machine is removed, and the next machine would be the same. So the NodePool's
+// annotation records it, because the node does not last: these pods get another instance type, and the same type again only after a wait
+// that doubles each time.
 
 const (
 	launchBackoffFirst = time.Minute
 	launchBackoffMost  = time.Hour
-	// A machine whose driver publishes nothing is there for inventory.ResourceTimeout, mostly a dear one: the next comes later.
+	// A machine whose driver publishes no devices runs for inventory.ResourceTimeout, and is mostly expensive. So the next one comes later.
 	silentBackoffFirst = inventory.ResourceTimeout
 	silentBackoffMost  = 8 * time.Hour
-	// launchBackoffMemory is how long after the last machine that did not take its pods others are a failure in the same row.
+	// launchBackoffMemory is the time after the last failure in which a further one counts as a failure in the same row.
 	launchBackoffMemory = 24 * time.Hour
-	// LaunchJudged is for how long after it was ready a machine can turn out not to take its pods.
+	// LaunchJudged is the time after a machine became ready in which it may turn out not to take its pods.
 	LaunchJudged = 10 * time.Minute
-	// mostShapes and mostTypes bound what is written on one pool.
+	// mostShapes and mostTypes bound the record of one NodePool.
 	mostShapes, mostTypes = 32, 64
 )
 
-// LaunchFailure is what is known of a pool's machines that did not take the pods of one shape.
+// LaunchFailure is the record of a NodePool's machines that did not take the pods of one shape.
 type LaunchFailure struct {
-	// Shape stands for what the pods ask for.
+	// Shape is a digest of the pods' requests and constraints.
 	Shape string `json:"shape"`
-	// InstanceTypes lists those that did not take them.
+	// InstanceTypes lists the instance types of these machines.
 	InstanceTypes []string `json:"instanceTypes"`
-	// Count is how many times in a row machines were started in vain, Last when that was last found out, Why what kept the pods off.
+	// Count is the number of failures in a row, Last the time of the last one, Why the cause that kept the pods off.
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 	Why   string    `json:"why"`
 }
 
-// Until is when machines of the types that did not take the pods may be started for them again.
+// Until returns the time from which machines of these instance types may be started for the pods again.
 func (f *LaunchFailure) Until() time.Time {
 	return f.Last.Add(f.wait(f.Count))
 }
 
-// Closed is until when no machine at all is started for the pods. After the first failure another type can be tried at once.
+// Closed returns the time until which no machine at all is started for the pods. After the first failure, another instance type may be
+// tried at once.
 func (f *LaunchFailure) Closed() time.Time {
 	if f.Count < 2 {
 		return time.Time{}
@@ -63,7 +64,7 @@ func (f *LaunchFailure) Closed() time.Time {
 	return f.Last.Add(f.wait(f.Count - 1))
 }
 
-// wait is how long after so many failures.
+// wait returns the wait after the given number of failures.
 func (f *LaunchFailure) wait(count int) time.Duration {
 	if strings.HasPrefix(f.Shape, driverPrefix) {
 		return Doubled(silentBackoffFirst, silentBackoffMost, count)
@@ -71,19 +72,19 @@ func (f *LaunchFailure) wait(count int) time.Duration {
 	return Doubled(launchBackoffFirst, launchBackoffMost, count)
 }
 
-// Message says the failure to people.
+// Message describes the failure for users.
 func (f *LaunchFailure) Message() string {
 	return fmt.Sprintf("%s; that was so %s in a row, and such a machine is started for such a pod again after %s", f.Why, engine.Plural(f.Count, "time"), engine.ClockText(f.Until()))
 }
 
-// LaunchBackoff is what is written on a pool about machines that did not take their pods.
+// LaunchBackoff is the record of a NodePool about machines that did not take their pods.
 type LaunchBackoff struct {
-	// For stands for the pool's template and its class: what was learned of other machines does not count.
+	// For is a digest of the NodePool's template and its class: failures of machines from another template or class do not count.
 	For      string          `json:"for"`
 	Failures []LaunchFailure `json:"failures"`
 }
 
-// LaunchFailures reads what is written on the pool and still counts: nothing where it cannot be read.
+// LaunchFailures returns the failures on the NodePool that still count, none if its annotation cannot be read.
 func LaunchFailures(s *engine.Snapshot, pool *v1.NodePool) []LaunchFailure {
 	var written LaunchBackoff
 	text := pool.Annotations[v1.LaunchBackoffAnnotationKey]
@@ -92,11 +93,11 @@ func LaunchFailures(s *engine.Snapshot, pool *v1.NodePool) []LaunchFailure {
 	}
 	return slices.DeleteFunc(written.Failures, func(f LaunchFailure) bool {
 		age := s.Now.Sub(f.Last)
-		return f.Count < 1 || age >= launchBackoffMemory || age < -launchBackoffMost // a clock may be wrong, but not for ever
+		return f.Count < 1 || age >= launchBackoffMemory || age < -launchBackoffMost // a clock may be wrong, but by no more than an hour
 	})
 }
 
-// Text is what to write on the pool, empty for nothing.
+// Text returns the annotation for the NodePool, empty if there are no failures.
 func (b *LaunchBackoff) Text(s *engine.Snapshot, pool *v1.NodePool) string {
 	if len(b.Failures) == 0 {
 		return ""
@@ -105,7 +106,7 @@ func (b *LaunchBackoff) Text(s *engine.Snapshot, pool *v1.NodePool) string {
 	return inventory.AsJSON(b)
 }
 
-// machinesOf stands for what machines the pool starts: its template, and what its class wants them to be.
+// machinesOf returns a digest of the machines that the NodePool starts: its template, and the traits that its class requires.
 func machinesOf(s *engine.Snapshot, pool *v1.NodePool) string {
 	sum := fnv.New64a()
 	sum.Write([]byte(pool.Hash()))
@@ -117,28 +118,29 @@ func machinesOf(s *engine.Snapshot, pool *v1.NodePool) string {
 	return fmt.Sprintf("%x", sum.Sum64())
 }
 
-// ShapeBackoff is what keeps pools from starting machines for pods: those of one shape that did not take such pods, and, for pods that
-// wait for something cheaper, those that are too dear.
+// ShapeBackoff holds the reasons why NodePools do not start some machines for pods: failures with pods of this shape and, for pods that
+// wait for cheaper machines, prices that are too high.
 type ShapeBackoff struct {
 	Shape  string
 	ByPool map[string]*LaunchFailure
 	Retry  bool // the wait of some pool is over
-	// Most is up to what price an hour pools start machines for the pods now, dear what to say of dearer ones; pools that are not
-	// there start any.
+	// Most is, for each NodePool, the highest price per hour of a machine for the pods now, Dear the reason for dearer machines. A NodePool
+	// that is not in Most has no such bound.
 	Most map[string]float64
 	Dear map[string]engine.Reason
 }
 
-// LaunchBackoffs is what a snapshot tells of machines that did not take their pods.
+// LaunchBackoffs is the data of a snapshot about machines that did not take their pods.
 type LaunchBackoffs struct {
 	ByShape map[string]*ShapeBackoff
 	Changes []engine.BackoffChange
-	Unfit   map[*corev1.Pod]*inventory.MachineInfo // the one that was started for the pod and cannot run it
-	// Dear are the pods that wait until there are cheaper machines, or until they have waited long enough for dear ones.
+	Unfit   map[*corev1.Pod]*inventory.MachineInfo // the machine that was started for the pod and cannot run it
+	// Dear holds the pods that wait for cheaper machines, or until they have waited long enough for dear ones.
 	Dear map[*corev1.Pod]*ShapeBackoff
-	// Refused are the nodes, in order, that kube-scheduler does not bind the pod to, for a reason that is not known.
+	// Refused holds, for each pod, the nodes to which kube-scheduler does not bind it for an unknown reason, in order.
 	Refused map[*corev1.Pod][]string
-	// Unwritten holds the machines that show what no pool remembers yet, with one of the pods: they stay until it does.
+	// Unwritten holds machines with a failure that no NodePool records yet, each with one of its pods. They stay until a NodePool records
+	// it.
 	Unwritten map[*inventory.MachineInfo]*corev1.Pod
 }
 
@@ -148,18 +150,19 @@ type backoffKey struct {
 	refused string
 }
 
-// DriverShape stands for all pods that claim devices of the driver: where it publishes none, none of them runs.
+// DriverShape returns the shape of all pods that claim devices of the driver: if the driver publishes no devices on a machine, none of
+// these pods runs there.
 func DriverShape(driver string) string { return driverPrefix + driver }
 
 const driverPrefix = "driver:"
 
-// ShapeOf stands for what the pod asks for: pods of the same namespace and group that ask for the same have the same one,
-// whichever of them have to run on demand for their owner's share.
+// ShapeOf returns the shape of the pod: pods of the same namespace and group with the same requests and constraints have the same shape,
+// also if only some of them must run on demand for their owner's share.
 func ShapeOf(cache *inventory.Cache, info *inventory.PodInfo) string {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%q %q %q", info.Pod.Namespace, cache.RequestsFor(info).Text, inventory.OwnConstraints(info.Pod, cache.ConstraintsOf(info).Text))
 	if g := info.Pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
-		fmt.Fprintf(sum, "%q", *g.PodGroupName) // what keeps a gang off may be its size
+		fmt.Fprintf(sum, "%q", *g.PodGroupName) // the size of a gang may keep it off
 	}
 	for i := range info.Pod.Spec.ResourceClaims {
 		c := &info.Pod.Spec.ResourceClaims[i]
@@ -187,8 +190,8 @@ func (l *LaunchBackoffs) Add(pool string, f *LaunchFailure, now time.Time) {
 	shape.Retry = shape.Retry || !now.Before(f.Until())
 }
 
-// Note writes down that the machine does not take pods of the shape. It reports whether that was not known yet. Machines that were
-// asked for before the last failure was found out belong to it.
+// Note records that the machine does not take pods of the shape. It reports whether this is new. A machine that was created before the last
+// failure was found belongs to this failure.
 func (b *LaunchBackoff) Note(m *inventory.Machine, shape, why string, now time.Time) bool {
 	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	i := slices.IndexFunc(b.Failures, func(f LaunchFailure) bool { return f.Shape == shape })
@@ -211,8 +214,8 @@ func (b *LaunchBackoff) Note(m *inventory.Machine, shape, why string, now time.T
 	return true
 }
 
-// Correct takes the machine's type out of a failure if the machine has taken such a pod since: it is a later machine, or the same one after its
-// taint has gone. The failure counts one launch less then.
+// Correct removes the machine's type from a failure if the machine has taken such a pod since: it is a later machine, or the same one after
+// its taint has gone. The failure then counts one launch less.
 func (b *LaunchBackoff) Correct(m *inventory.Machine, cache *inventory.Cache) {
 	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	for i := range b.Failures {
@@ -229,7 +232,8 @@ func (b *LaunchBackoff) Correct(m *inventory.Machine, cache *inventory.Cache) {
 	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool { return len(f.InstanceTypes) == 0 })
 }
 
-// CorrectDrivers forgets of a type that drivers publish nothing on it if they have on the machine, late as that may be.
+// CorrectDrivers drops a failure of a driver that lists only the machine's type, if the driver has published devices on the machine after
+// all.
 func (b *LaunchBackoff) CorrectDrivers(m *inventory.Machine, published *dra.Published) {
 	if published == nil || m.Node == nil {
 		return
@@ -241,13 +245,13 @@ func (b *LaunchBackoff) CorrectDrivers(m *inventory.Machine, published *dra.Publ
 	})
 }
 
-// Bound drops the oldest failures of too many.
+// Bound drops the oldest failures if there are more than mostShapes.
 func (b *LaunchBackoff) Bound() {
 	slices.SortFunc(b.Failures, func(x, y LaunchFailure) int { return cmp.Or(y.Last.Compare(x.Last), strings.Compare(x.Shape, y.Shape)) })
 	b.Failures = b.Failures[:min(len(b.Failures), mostShapes)]
 }
 
-// backedOff are the constraints of the pod with what is known of machines that did not take such pods.
+// backedOff returns the constraints of the pod, with the failures of machines that did not take such pods.
 func (w *Reader) backedOff(have *PodConstraints, info *inventory.PodInfo) *PodConstraints {
 	if w.Backoffs == nil {
 		return have
@@ -274,7 +278,7 @@ func (w *Reader) backedOff(have *PodConstraints, info *inventory.PodInfo) *PodCo
 	return out
 }
 
-// withoutRefused leaves out the nodes that kube-scheduler does not bind the pod to.
+// withoutRefused returns the constraints without the nodes to which kube-scheduler does not bind the pod.
 func (w *Reader) withoutRefused(have *PodConstraints, nodes []string) *PodConstraints {
 	if len(nodes) == 0 || !have.Objection.OK() {
 		return have
@@ -297,7 +301,7 @@ func (w *Reader) withoutRefused(have *PodConstraints, nodes []string) *PodConstr
 	return out
 }
 
-// silentDriver is what is known of machines on which a driver that the pods need has published nothing.
+// silentDriver returns the failures of machines on which a driver that the pods need has published nothing, nil if there are none.
 func (w *Reader) silentDriver(have *PodConstraints) *ShapeBackoff {
 	for _, driver := range have.Devices.Drivers() {
 		if b := w.Backoffs.ByShape[DriverShape(driver)]; b != nil {
@@ -307,7 +311,7 @@ func (w *Reader) silentDriver(have *PodConstraints) *ShapeBackoff {
 	return nil
 }
 
-// Doubled is how long to wait after so many failures, at least one: twice as long each time.
+// Doubled returns the wait after the given number of failures, at least one: it doubles with each failure, up to most.
 func Doubled(first, most time.Duration, failures int) time.Duration {
 	return min(first<<min(failures-1, 10), most)
 }

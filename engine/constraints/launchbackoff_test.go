@@ -19,7 +19,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What was bought in vain for pods that claim one thing says nothing of those that claim another.
+// A failure with pods that claim one device does not count for pods that claim another.
 func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
 	t.Parallel()
 	cache := &inventory.Cache{}
@@ -41,7 +41,7 @@ func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
 	}
 }
 
-// Which replicas have to run on demand changes from pass to pass: what was learned of one counts for all.
+// The replicas that must run on demand may change from pass to pass. A failure with one replica counts for all.
 func TestPodsThatHoldAShareHaveTheShapeOfTheOthers(t *testing.T) {
 	t.Parallel()
 	cache := &inventory.Cache{}
@@ -54,7 +54,7 @@ func TestPodsThatHoldAShareHaveTheShapeOfTheOthers(t *testing.T) {
 	}
 }
 
-// What was learned outlives the node, and each time that it turns out to be so again the wait is twice as long.
+// The record outlives the node, and each further failure doubles the wait.
 func TestTheWaitDoublesUpToAnHour(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")
@@ -81,7 +81,7 @@ func TestTheWaitDoublesUpToAnHour(t *testing.T) {
 	}
 }
 
-// A pass that looks at the same machine again learns nothing new.
+// A pass that sees the same machine again records nothing new.
 func TestAMachineThatDidNotTakeItsPodCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")
@@ -92,7 +92,7 @@ func TestAMachineThatDidNotTakeItsPodCountsOnce(t *testing.T) {
 	}
 }
 
-// Of many types none is better than another: after the second the pool waits before it tries the next.
+// If there are many types, the pool waits after the second failure before it tries a third type.
 func TestWhereNoTypeTakesThePodTheNextOneWaitsToo(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09",
@@ -114,7 +114,7 @@ func TestWhereNoTypeTakesThePodTheNextOneWaitsToo(t *testing.T) {
 	}
 }
 
-// What was learned is forgotten where it may not be so any more.
+// A failure is forgotten if it may not be true any more.
 func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -148,7 +148,7 @@ func TestWhatMachinesDidNotTakeIsForgotten(t *testing.T) {
 	}
 }
 
-// Pods with another number of volumes are others: it may have been the volumes that were too many.
+// Pods with another number of volumes have another shape, because too many volumes may have been the cause.
 func TestAPodWithFewerVolumesIsAnother(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "volume a zone=a claim=a", "volume b zone=a claim=b", "pods web x1 cpu=1 disk=a,b")
@@ -163,7 +163,7 @@ func TestAPodWithFewerVolumesIsAnother(t *testing.T) {
 	}
 }
 
-// A machine of the type that did take such a pod shows that it was not the type.
+// A later machine of the type that takes such a pod shows that the type is not the cause.
 func TestAMachineThatTakesThePodClearsItsType(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")
@@ -179,7 +179,7 @@ func TestAMachineThatTakesThePodClearsItsType(t *testing.T) {
 	}
 }
 
-// The taint was an agent's, and went late: the machine that did not take its pod takes it after all.
+// An agent removes its taint late: the machine that did not take its pod takes it after all.
 func TestTheSameMachineClearsItsTypeOnceItTakesThePod(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -203,7 +203,7 @@ func TestTheSameMachineClearsItsTypeOnceItTakesThePod(t *testing.T) {
 	}
 }
 
-// The machine of one of two types takes the pod after all: the other one has failed once.
+// A machine of one of two types takes the pod after all. Then the other type has failed once.
 func TestOfTwoTypesTheOneThatTakesThePodIsCleared(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1", "type three cpu=3 mem=6Gi zones=a price=0.09")
@@ -222,7 +222,7 @@ func TestOfTwoTypesTheOneThatTakesThePodIsCleared(t *testing.T) {
 	}
 }
 
-// Whoever makes pods of ever new shapes does not make the pool's annotation grow for ever: the newest are kept.
+// Pods of ever new shapes do not make the NodePool's annotation grow without bound: it keeps the newest failures.
 func TestAPoolRemembersSoManyShapes(t *testing.T) {
 	t.Parallel()
 	pods := []string{}

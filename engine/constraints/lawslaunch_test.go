@@ -25,7 +25,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// A difference is one respect in which machines are not what the catalog says, and a pod that cannot run on them for it.
+// A difference is one respect in which machines differ from the catalog, and a pod that cannot run on them because of it.
 type difference struct {
 	name, pod string
 	make      func(s *engine.Snapshot, node *corev1.Node)
@@ -61,12 +61,12 @@ func differences() []difference {
 	}
 }
 
-// A cloud whose machines differ from the catalog in one respect is asked for no more machines than the logarithm of the time says
-// until the wait is an hour, and one an hour from then on; where another type would do, for one of the type that does not.
+// If all machines differ from the catalog in one respect, the number of useless machines grows only with the logarithm of the time, until
+// the wait is an hour; then it is one an hour. If another type suits the pods, one machine of the unsuitable type is started.
 func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.T) {
 	t.Parallel()
 	const hours = 6
-	// In row: one each for the first failure and the second, then one after 1, 2, 4, ... 32 minutes, and one an hour.
+	// In a row: one each for the first failure and the second, then one after 1, 2, 4, ... 32 minutes, and one an hour.
 	most := 2 + int(math.Ceil(math.Log2(60))) + hours
 	for i, d := range differences() {
 		for k := range enginetest.Few(6) {
@@ -114,7 +114,7 @@ func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.
 	}
 }
 
-// runsHere reports whether the node is what the catalog says.
+// runsHere reports whether the node is like the catalog says.
 func runsHere(s *engine.Snapshot, node string, all bool) bool {
 	return !all && slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool {
 		return c.Name == node && c.Labels[corev1.LabelInstanceTypeStable] != "t0"
@@ -145,8 +145,8 @@ func lawCluster(d difference, kinds, shapes int) []string {
 	return lines
 }
 
-// aWhileLater is the cluster half a minute after the plan: its machines are ready, and those that are not what was planned have
-// not taken their pods. The next time they are gone, because they are empty, unless the plan still expects pods there.
+// aWhileLater returns the cluster half a minute after the plan. The new machines are ready, and machines that differ from the plan have not
+// taken their pods. They are gone the next time, because they are empty, unless the plan still expects pods there.
 func aWhileLater(s *engine.Snapshot, plan *engine.Plan, d difference, all bool) (next *engine.Snapshot, vain int) {
 	begin := s.Now
 	for _, n := range s.Nodes {

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Emptied notes a machine that is being removed: as long as it is there, a spread over machines counts it.
+// Emptied notes a machine that is being removed. As long as its node exists, a spread over machines counts it as empty.
 func (c *InterPod) Emptied(place int) {
 	for i := range c.Layout.Groups {
 		g := &c.Layout.Groups[i]
@@ -22,16 +22,16 @@ func (c *InterPod) Emptied(place int) {
 	}
 }
 
-// NodeCounts is what is counted of one machine.
+// NodeCounts is the counts and marks of one machine.
 type NodeCounts struct {
 	place         int
 	owns, rejects bitset.Set
-	groups, sets  []packing.Tally // each of them once
-	doubtful      []packing.Tally // of the groups' pods, those that may not come
+	groups, sets  []packing.Tally // each group and set once
+	doubtful      []packing.Tally // of each group, the pods that may not come
 	ending        []packing.Tally
 }
 
-// Machine notes that a machine is there, with or without pods.
+// Machine notes that a machine exists, with or without pods.
 func (c *InterPod) Machine(place int) *NodeCounts {
 	for i := range c.Layout.Groups {
 		g := &c.Layout.Groups[i]
@@ -42,8 +42,8 @@ func (c *InterPod) Machine(place int) *NodeCounts {
 	return &NodeCounts{place: place}
 }
 
-// Runs counts a pod that runs on the machine. Pods that are stopping keep others out, but are no part of what is spread;
-// where another pod waits for that, they may be no company either.
+// Runs counts a pod that runs on the machine. A stopping pod keeps other pods out, but does not count for spreads. If another pod waits for
+// its end, it may not count for affinity either.
 func (c *InterPod) Runs(w *Reader, at *NodeCounts, info *inventory.PodInfo, scratch []int, awaited bool) []int {
 	matched := c.Index.Match(info.Pod, scratch[:0])
 	if len(matched) > 0 {
@@ -71,7 +71,7 @@ func (c *InterPod) RunAll(w *Reader, at *NodeCounts, r *inventory.NodePods) {
 	}
 }
 
-// holds notes what the pod keeps others from on its node.
+// holds adds the marks by which the pod keeps others off its node.
 func (c *InterPod) holds(w *Reader, at *NodeCounts, info *inventory.PodInfo) {
 	if a := w.AntiAffinityOf(info); a != nil {
 		for _, t := range a.Required {
@@ -91,7 +91,8 @@ func (c *InterPod) holds(w *Reader, at *NodeCounts, info *inventory.PodInfo) {
 	}
 }
 
-// selected counts n pods that the selectors are about; so many of them are ending. Pods whose end is awaited are no company.
+// selected counts n pods that match the selectors; "ending" of them are stopping. If another pod waits for their end, they do not count for
+// affinity.
 func (c *InterPod) selected(at *NodeCounts, matched []int, n, ending int, awaited bool) {
 	place := c.List[at.place]
 	for i := range c.Groups {
@@ -124,7 +125,7 @@ func (c *InterPod) selected(at *NodeCounts, matched []int, n, ending int, awaite
 	}
 }
 
-// InSet reports whether a pod that the matched selectors, which are in order, are about is one of those that the set's affinity looks for.
+// InSet reports whether a pod with these matched selectors, in ascending order, belongs to the set of an affinity.
 func (c *InterPod) InSet(set int, matched []int) bool {
 	return c.Sets[set].Claim == nil && !slices.ContainsFunc(c.Sets[set].Terms, func(t affinityTarget) bool {
 		_, is := slices.BinarySearch(matched, t.Selector)
@@ -170,7 +171,7 @@ func (c *InterPod) ownMark(at *NodeCounts, mark int) {
 	switch d := c.List[at.place][m.Key]; {
 	case d >= 0:
 		m.At.Add(int(d))
-	case d == topology.Open: // it may turn out to be any of them
+	case d == topology.Open: // the machine may turn out to be in any of them
 		m.At.Or(bitset.Full(c.Layout.Domains[m.Key]))
 	}
 }
@@ -199,7 +200,7 @@ func (c *InterPod) holdDisks(at *NodeCounts, disks []volume.Disk) {
 	}
 }
 
-// tallied adds to the count of one of the list.
+// tallied adds n to the count of one entry of the list.
 func tallied(list []packing.Tally, of, n int) []packing.Tally {
 	for i := range list {
 		if list[i].Of == of {
@@ -210,7 +211,7 @@ func tallied(list []packing.Tally, of, n int) []packing.Tally {
 	return append(list, packing.Tally{Of: of, Count: n})
 }
 
-// Node is the machine as a node of the packing problem.
+// Node returns the machine as a node of the packing problem.
 func (at *NodeCounts) Node(free capacity.Vector) packing.Node {
 	for _, list := range [][]packing.Tally{at.groups, at.sets, at.doubtful} {
 		slices.SortFunc(list, func(a, b packing.Tally) int { return cmp.Compare(a.Of, b.Of) })

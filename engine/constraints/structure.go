@@ -7,10 +7,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// This file writes down what things are apart from their names, so that ties are broken by structure first: a cluster in
-// which everything has another name gets the same plan under these names.
+// This file describes objects without their names, because ties are decided by structure first: a cluster in which every object has another
+// name gets the same plan under these names.
 
-// Structure is what a pod with these constraints asks for.
+// Structure describes the constraints without names.
 func (c *PodConstraints) Structure() string {
 	if c.shape != "" {
 		return c.shape
@@ -49,7 +49,7 @@ func (c *PodConstraints) Structure() string {
 	return c.shape
 }
 
-// Domains is the largest number of domains that one of the hard spreads asks for.
+// Domains returns the largest minDomains of the hard spreads.
 func (c *PodConstraints) Domains() int {
 	most := 0
 	for i := range c.Spreads {

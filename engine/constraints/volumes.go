@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// SingleMarks are the mark of the claim that waits for a volume, and those of the other claims that wait for it.
+// SingleMarks returns the mark of the claim that waits for a volume, and the marks of the other claims that wait for the same volume.
 func (c *InterPod) SingleMarks(s volume.SingleVolume) (mine int, others []int) {
 	for i, other := range c.soles {
 		mark := c.OnceMark(0) - len(c.soles) + i
@@ -23,7 +23,7 @@ func (c *InterPod) SingleMarks(s volume.SingleVolume) (mine int, others []int) {
 	return mine, others
 }
 
-// availableOf is the number of the available volumes in the layout; it has none before somebody takes from it.
+// availableOf returns the number of the available volumes in the layout, and adds them if they are new.
 func (c *InterPod) availableOf(s *volume.AvailableVolumes) int {
 	i := slices.Index(c.supplies, s)
 	if i < 0 {
@@ -43,7 +43,7 @@ func (c *InterPod) numberAvailable() {
 	}
 }
 
-// availableAt is the domain of a node with these labels for available volumes i: nodes where the same can be had are one domain.
+// availableAt returns the domain of a node with these labels for available volumes i: nodes that can use the same volumes are one domain.
 func (c *InterPod) availableAt(i int, label func(key string) (string, bool)) int32 {
 	things, endless, open := c.supplies[i].At(label)
 	if open {
@@ -60,7 +60,7 @@ func (c *InterPod) availableAt(i int, label func(key string) (string, bool)) int
 	return int32(d)
 }
 
-// closeAvailable notes in which domains volumes can be made.
+// closeAvailable notes in which domains new volumes can be created.
 func (c *InterPod) closeAvailable() {
 	for i := range c.Layout.Available {
 		s := &c.Layout.Available[i]
@@ -73,7 +73,7 @@ func (c *InterPod) closeAvailable() {
 	}
 }
 
-// Takes is what the claims take, as a rule.
+// Takes returns what the claims take of available volumes, for topology.Rules.
 func (c *InterPod) Takes(list []*volume.SupplyTake) []topology.Take {
 	var out []topology.Take
 	for _, t := range list {

@@ -9,15 +9,15 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// brute finds the cheapest machines for a ruled problem by trying every way to divide the pods among zones and, there,
-// among machines. Rules hold of the final counts, as they do whatever order the pods are bound in.
+// brute finds the cheapest machines for a ruled problem: it tries every way to divide the pods among zones and, in each zone, among
+// machines. It checks rules on the final counts, so the order of the pods does not matter.
 type brute struct {
 	*ruled
-	cache []map[string][]bill // of each zone: what machines for these pods may cost
+	cache []map[string][]bill // of each zone, the bills of machines for these pods
 	best  float64
 }
 
-// bill is what some machines cost: a price, and what they take of the limit and of the reservation.
+// bill is the cost of some machines: a price, and the amounts that they take of the limit and of the reservation.
 type bill struct {
 	price float64
 	cpu   int64
@@ -32,14 +32,14 @@ func (d *ruled) brute() *brute {
 	return b
 }
 
-// least is the least price of machines for so many pods of each class, infinite if they cannot be placed.
+// least returns the least price of machines for the given numbers of pods of each class, infinite if they cannot be placed.
 func (b *brute) least(counts []int) float64 {
 	b.best = math.Inf(1)
 	b.divide(0, counts, make([][]int, b.zones))
 	return b.best
 }
 
-// divide puts the pods of one class after the other into zones: in[z] holds the pods of each class so far.
+// divide puts the pods of one class after the other into zones: in[z] holds the numbers of pods of each class so far.
 func (b *brute) divide(class int, counts []int, in [][]int) {
 	if class == len(counts) {
 		if b.mayStand(in) {
@@ -62,7 +62,7 @@ func (b *brute) divide(class int, counts []int, in [][]int) {
 	part(0, counts[class])
 }
 
-// mayStand checks what is wished about zones.
+// mayStand checks the wishes about zones.
 func (b *brute) mayStand(in [][]int) bool {
 	for c, w := range b.wishes {
 		zones, total := 0, 0
@@ -84,7 +84,8 @@ func (b *brute) mayStand(in [][]int) bool {
 	return true
 }
 
-// even checks the skew between the zones in which machines for the class can be had, or others have machines that count.
+// even checks the skew between the zones in which machines for the class can be bought, or in which other pods that the class may join have
+// machines.
 func (b *brute) even(c int, in [][]int) bool {
 	least, most, domains := math.MaxInt, 0, 0
 	for z := range in {
@@ -118,7 +119,7 @@ func (b *brute) admits(c, z int) bool {
 
 func (b *brute) ways(c int) bitset.Set { return b.p.Classes[c].Levels[0].Ways.Pools[0][0].Options }
 
-// price adds up the zones.
+// price adds up the bills of the zones, and keeps the least price within the limit and the reservation.
 func (b *brute) price(in [][]int) {
 	bills := []bill{{}}
 	for z := range in {
@@ -131,7 +132,7 @@ func (b *brute) price(in [][]int) {
 	}
 }
 
-// machines lists what machines in a zone may cost that hold exactly these pods; none if nothing does.
+// machines returns the bills of all sets of machines in the zone that hold exactly these pods; none if no machines do.
 func (b *brute) machines(z int, pods []int) []bill {
 	first := slices.IndexFunc(pods, func(n int) bool { return n > 0 })
 	if first < 0 {
@@ -144,7 +145,7 @@ func (b *brute) machines(z int, pods []int) []bill {
 	var out []bill
 	on, rest := make([]int, len(pods)), slices.Clone(pods)
 	var fill func(c int)
-	fill = func(c int) { // the machine that holds a pod of the first class
+	fill = func(c int) { // fills the machine that holds a pod of the first class
 		if c == len(pods) {
 			if on[first] > 0 && b.mayShare(on, pods) {
 				if one := b.options(z, on); len(one) > 0 {
@@ -173,7 +174,7 @@ func bytesOf(n []int) []byte {
 	return out
 }
 
-// mayShare checks what is wished about machines, of which this one holds on of the zone's pods that are left.
+// mayShare checks the wishes about machines: one machine holds the pods in on, a part of the zone's pods in left.
 func (b *brute) mayShare(on, left []int) bool {
 	for c, w := range b.wishes {
 		if on[c] == 0 {
@@ -189,7 +190,7 @@ func (b *brute) mayShare(on, left []int) bool {
 	return true
 }
 
-// options lists what one machine for these pods may cost.
+// options returns the bills of all options for one machine with these pods.
 func (b *brute) options(z int, on []int) []bill {
 	sum := make(capacity.Vector, len(b.p.Classes[0].Request))
 	for c, n := range on {
@@ -236,7 +237,7 @@ func sums(a, b []bill) []bill {
 	return frontier(out)
 }
 
-// frontier drops bills that are nowhere better than another one.
+// frontier drops each bill to which another one is equal or better in everything.
 func frontier(bills []bill) []bill {
 	var out []bill
 	for i, x := range bills {

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// drawer makes problems of every kind: several pools, existing nodes, rules of all kinds between pods, limits,
-// reservations, large options and devices, minimum variety, priorities, and pods that settle for less.
+// drawer draws problems of every kind: several pools, existing nodes, rules of all kinds between pods, limits, reservations, large options
+// and devices, minimum variety, priorities, and pods with several levels.
 type drawer struct {
 	*rand.Rand
 	p *packing.Problem
@@ -30,7 +30,7 @@ const (
 // The resources: cores, memory, pods, a device, volumes.
 const width = 5
 
-// kinds say what a problem has beside pods and options; all of it is drawn with even odds.
+// kinds lists the features that a problem may have beside pods and options; each is drawn with odds of a third or a half.
 type kinds struct {
 	limits, reservations, variety, levels, weights bool
 }
@@ -72,7 +72,7 @@ func drawProblem(seed uint64) (*packing.Problem, kinds) {
 	return d.p, k
 }
 
-// owners says in some problems which pods are replicas of one workload.
+// owners makes pods replicas of workloads in some problems.
 func (d *drawer) owners(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		return
@@ -88,7 +88,7 @@ func (d *drawer) owners(r *rand.Rand) {
 	}
 }
 
-// residents gives some problems pods that new machines of some types have, or may have, before any other comes.
+// residents gives some problems residents, which new machines of some types have or may have.
 func (d *drawer) residents(r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		return
@@ -135,7 +135,7 @@ func (d *drawer) residents(r *rand.Rand) {
 	}
 }
 
-// preferences lets some pods be alone, where preferences have a price.
+// wishes lets some classes prefer to keep a host mark off their machine, in Weighted problems.
 func (d *drawer) wishes(r *rand.Rand) {
 	if !d.p.Weighted {
 		return
@@ -155,7 +155,7 @@ func (d *drawer) wishes(r *rand.Rand) {
 	}
 }
 
-// supply gives some problems free volumes, each of which can be reached from some zones, for one pod each.
+// supply gives some problems free volumes: each can be reached from some zones, and serves one pod.
 func (d *drawer) supply(r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		return
@@ -194,7 +194,7 @@ func (d *drawer) supply(r *rand.Rand) {
 	}
 }
 
-// things gives some problems volumes that pods share, and others that they have for themselves, of which machines take few.
+// things gives some problems volumes that pods share, and volumes of single pods; each machine takes only a few volumes.
 func (d *drawer) things(r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		return
@@ -240,7 +240,7 @@ func (d *drawer) places() {
 	}
 }
 
-// place is the index of a place in the zone.
+// place returns the index of a place in the zone.
 func (d *drawer) place(zone int) int {
 	each := 2 * (d.racks + 1)
 	if d.IntN(3) > 0 {
@@ -288,7 +288,7 @@ func (d *drawer) pool(i int, k kinds) {
 		}
 	}
 	if k.variety && d.IntN(2) == 0 {
-		// Of families, which not every type has, or of zones.
+		// The values are families, which some types lack, or zones.
 		v, families := packing.Variety{Min: 2 + d.IntN(2), Soft: d.IntN(2) == 0}, d.IntN(3) > 0
 		for o := range pool.Options {
 			value := pool.Options[o].Slot % d.zones
@@ -302,7 +302,7 @@ func (d *drawer) pool(i int, k kinds) {
 	d.p.Pools = append(d.p.Pools, pool)
 }
 
-// The layout has groups by zone, by rack and by machine, one of each filtered, sets by each and by two keys, marks.
+// layout adds groups by zone, by rack and by machine, some of them with a filter, sets by each of these keys and by two keys, and marks.
 func (d *drawer) layout() {
 	l := &d.p.Layout
 	for _, key := range []int{zoneKey, zoneKey, zoneKey, rackKey, topology.Host, topology.Host, topology.Host} {
@@ -334,7 +334,7 @@ func (d *drawer) layout() {
 	l.HostMarks = 6
 }
 
-// nodes run some pods: what is counted by machine is counted by domain as well.
+// nodes adds nodes with pods. A pod of a set that is counted for each machine also counts in its domains.
 func (d *drawer) nodes() {
 	l := &d.p.Layout
 	for range d.IntN(6) {
@@ -384,7 +384,7 @@ func (d *drawer) nodes() {
 	}
 }
 
-// drawWays are one or two ways to use each of most pools.
+// drawWays returns one or two ways to use each of most pools.
 func (d *drawer) drawWays() *packing.Ways {
 	out := &packing.Ways{}
 	for p := range d.p.Pools {
@@ -438,7 +438,7 @@ func (d *drawer) class(n int, k kinds) {
 		levels += d.IntN(3)
 	}
 	for i := range levels {
-		// Higher levels want more; what they are counted by is the same.
+		// Earlier levels have more rules; all levels are counted by the same groups.
 		r := *last
 		for range levels - 1 - i {
 			extra := d.rules()
@@ -450,7 +450,7 @@ func (d *drawer) class(n int, k kinds) {
 	d.p.Classes = append(d.p.Classes, c)
 }
 
-// own are the spreads as a pod has them that the rules' groups count.
+// own returns the spreads of groups over which r does not spread yet; Self is set if the group counts the pod.
 func own(spread []topology.Spread, r *topology.Rules) []topology.Spread {
 	var out []topology.Spread
 	for _, s := range spread {

@@ -9,13 +9,13 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// The problems of the laws, which report the seed of one that breaks them.
+// drawnProblems is the number of problems for each law; a test reports the seed of a problem that breaks the law.
 const drawnProblems = 600
 
 func TestEveryRuleHoldsInEverySolution(t *testing.T) {
 	t.Parallel()
 	placed, left, machines := 0, 0, 0
-	seeds := []uint64{3469} // a machine for a pod that a round leaves over would bring the first of a set that others started
+	seeds := []uint64{3469} // a machine bought late would bring a resident of a set that pods have started elsewhere
 	for seed := range enginetest.Draws(drawnProblems) {
 		seeds = append(seeds, seed)
 	}
@@ -43,8 +43,8 @@ func TestPlanIsNotBelowItsBound(t *testing.T) {
 	}
 }
 
-// Whatever effort found them, plans that buy for the same pods cost no less than what each says that they cost at least: where no weight and
-// no preference has a say, which decide what is bought whatever it costs.
+// Plans that buy for the same pods with different efforts never cost less than the bound of any of them. Pools with weights and classes
+// with preferences are left out, because these decide on machines whatever they cost.
 func TestNoPlanIsBelowTheBoundOfAnother(t *testing.T) {
 	t.Parallel()
 	compared := 0
@@ -94,7 +94,8 @@ func TestNeitherThreadsNorTimeShow(t *testing.T) {
 	}
 }
 
-// A solver that reaches MostLooks ends early and says so. It may leave pods without a place then, but each pod that it places meets its rules.
+// A solver that reaches MostLooks ends early and says so. It may then leave pods without a place, but each pod with a place meets its
+// rules.
 func TestPlacingThatEndsEarlyPutsNoPodWhereItMayNotBe(t *testing.T) {
 	t.Parallel()
 	exhausted := 0
@@ -131,7 +132,7 @@ func leftOf(s *packing.Solution) (n int) {
 	return n
 }
 
-// Effort buys cheaper plans; whatever it is, they are right.
+// Effort makes plans cheaper; the plans are correct with any effort.
 func TestEveryEffortGivesARightSolution(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Draws(drawnProblems / 6) {

@@ -17,8 +17,8 @@ type outcome struct {
 	worstSeed             uint64
 }
 
-// judge compares a solution with the optimum for the same pods. A pod that is left may have had to make way for others,
-// but must not be one that could have been placed beside all that are.
+// judge compares a solution with the optimum for the same pods. A pod may be without a place because of others, but not if it could have
+// been placed beside all other pods.
 func (o *outcome) judge(t *testing.T, feature string, seed uint64) {
 	d := drawRuled(seed, feature)
 	s, b := packing.Solve(d.p), d.brute()
@@ -55,7 +55,7 @@ func (o *outcome) judge(t *testing.T, feature string, seed uint64) {
 	}
 }
 
-// Rules between pods do not make small problems dearer than they have to be, whatever they are about.
+// Rules between pods of any kind do not make the solutions of small problems dearer than necessary.
 func TestSmallProblemsWithRulesAreSolvedNearlyAlwaysAtTheLeastPrice(t *testing.T) {
 	t.Parallel()
 	problems := int(enginetest.Draws(200)) // of each feature
@@ -77,7 +77,7 @@ func TestSmallProblemsWithRulesAreSolvedNearlyAlwaysAtTheLeastPrice(t *testing.T
 	}
 }
 
-// Pods that share a machine get a large one only where no other in the zone holds all of them, however cheap it is.
+// Pods that share a machine get a large one only if no other in the zone holds all of them, however cheap the large one is.
 func TestCompaniesGetLargeMachinesOnlyWhereTheyNeedThem(t *testing.T) {
 	t.Parallel()
 	needed, spared := 0, 0

@@ -10,22 +10,22 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// ruled is a small problem whose pods have rules for each other: at most 7 pods, 4 types, 3 zones. The preferences say the same
-// as the problem's layout, in words that brute force can follow without it.
+// ruled is a small problem whose pods have rules for each other: at most 7 pods, 4 types, 3 zones. The wishes say the same as the problem's
+// layout, in a form that brute uses without it.
 type ruled struct {
 	p      *packing.Problem
 	zones  int
 	wishes []wish
 }
 
-// wish is what the pods of one class want of each other, and of the pods of an earlier class.
+// wish lists the rules of the pods of one class for each other, and for the pods of an earlier class.
 type wish struct {
-	alone     bool // on the machine, among its like
+	alone     bool // at most one pod of the class on a machine
 	apart     int  // the class that they share no machine with; -1 for none
-	most      int  // of them on a machine; 0 for any number
-	skew      int  // between zones; 0 for any
+	most      int  // the most pods of the class on a machine; 0 for any number
+	skew      int  // the skew between zones; 0 for any
 	domains   int  // the least number of zones
-	zoneAlone bool // in the zone, among its like
+	zoneAlone bool // at most one pod of the class in a zone
 	zoneApart int  // the class that they share no zone with; -1
 	zoneWith  int  // the class that must be in the same zone; -1
 	zoneSelf  bool // all of them in one zone
@@ -34,8 +34,7 @@ type wish struct {
 	without   int  // the zone that they may not use; -1
 }
 
-// features are what classes may ask for. Each is tried by itself, with classes that ask for nothing beside it, and all of them
-// together.
+// features returns the rules that classes may have. Each is tested alone, beside classes without any, and all of them together.
 func features() []string {
 	return []string{
 		"nothing", "alone", "apart", "host spread", "zone spread", "zone spread, skew 2", "min domains", "zone alone", "zone apart", "zone affinity",
@@ -98,7 +97,7 @@ func drawRuled(seed uint64, feature string) *ruled {
 	return d
 }
 
-// pool sells up to 4 types in some of the zones, each in one or two ways of paying.
+// pool returns a pool of up to 4 types in some of the zones, with one or more capacity types.
 func (d *ruled) pool(r *rand.Rand, feature string) packing.Pool {
 	pool := packing.Pool{Left: capacity.Vector{capacity.Most, capacity.Most, capacity.Most}}
 	if feature == "limits" {
@@ -175,7 +174,7 @@ func (d *ruled) classes(r *rand.Rand, feature string) {
 	}
 }
 
-// narrowed are ways that leave one zone out.
+// narrowed returns ways that leave one zone out.
 func (d *ruled) narrowed(without int) *packing.Ways {
 	out := bitset.New(len(d.p.Pools[0].Options))
 	for o := range d.p.Pools[0].Options {
@@ -190,11 +189,11 @@ func isNothing(r *topology.Rules) bool {
 	return len(r.Spread)+len(r.Affinity)+len(r.Groups)+len(r.Sets)+len(r.Owns)+len(r.Rejects) == 0 && r.HostOwns == nil && r.HostRejects == nil
 }
 
-// tell says what the class prefers in the problem's terms.
+// tell adds the wishes of the class to the problem's rules.
 func (d *ruled) tell(c int) {
 	l, w := &d.p.Layout, d.wishes[c]
 	of := func(class int) *topology.Rules { return d.p.Classes[class].Levels[0].Rules }
-	const hostMarks = 16 // two for each class: its pods, and those that it rejects
+	const hostMarks = 16 // two for each class: its pods, and the pods that it rejects
 	l.HostMarks = hostMarks
 	hostMark := func(set *bitset.Set, mark int) {
 		if *set == nil {
@@ -202,7 +201,7 @@ func (d *ruled) tell(c int) {
 		}
 		set.Add(mark)
 	}
-	// apart makes owner and selected reject each other, with marks as anti-affinity terms have them.
+	// apart makes owner and selected reject each other, with marks like the marks of anti-affinity terms.
 	apart := func(owner, selected int) {
 		hostMark(&of(owner).HostOwns, 2*owner)
 		hostMark(&of(owner).HostRejects, 2*owner+1)
@@ -218,7 +217,7 @@ func (d *ruled) tell(c int) {
 	spread := func(key, skew, domains int) {
 		g := topology.Group{Key: key, Filter: -1}
 		if w.without >= 0 {
-			g.Filter = 1 + w.without // as node affinity is honoured by default
+			g.Filter = 1 + w.without // by default, a spread honours node affinity
 		}
 		if key >= 0 {
 			g.Count, g.There = make([]int, d.zones), bitset.New(d.zones)

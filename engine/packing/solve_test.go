@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// draw makes a small problem: up to 7 pods in up to 3 classes, up to 4 types, one pool.
+// draw returns a small problem: up to 7 pods in up to 3 classes, up to 4 types, one pool.
 func draw(seed uint64) *packing.Problem {
 	r := rand.New(rand.NewPCG(seed, 3))
 	p := &packing.Problem{Effort: 5000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1000, 0}, Places: []topology.Place{{}}}
@@ -39,7 +39,7 @@ func draw(seed uint64) *packing.Problem {
 	return p
 }
 
-// optimum is the least price for all pods that fit some option, by trying every partition of them.
+// optimum returns the least price for all pods that fit some option; it tries every partition of them.
 func optimum(p *packing.Problem) float64 {
 	var pods []capacity.Vector
 	for _, c := range p.Classes {
@@ -76,7 +76,7 @@ func optimum(p *packing.Problem) float64 {
 	return best
 }
 
-// holds is the price of the cheapest option that holds v.
+// holds returns the price of the cheapest option that holds v.
 func holds(p *packing.Problem, v capacity.Vector) float64 {
 	best := math.Inf(1)
 	for _, o := range p.Pools[0].Options {
@@ -87,7 +87,7 @@ func holds(p *packing.Problem, v capacity.Vector) float64 {
 	return best
 }
 
-// aroundDevices is a problem with one pool of machines of so many cores and GPUs, and with pods of so many of both.
+// aroundDevices returns a problem with one pool of machines with the given cores and GPUs, and classes of pods: count, cores, GPUs.
 func aroundDevices(machines [][2]int64, prices []float64, pods [][3]int) *packing.Problem {
 	p := &packing.Problem{Effort: 50_000, PriceBand: 1.15, MaxTypes: 600, Unit: capacity.Vector{1, 0}, Devices: []bool{false, true}, Places: []topology.Place{{}}}
 	pool := packing.Pool{Left: capacity.Vector{capacity.Most, capacity.Most}}
@@ -103,7 +103,8 @@ func aroundDevices(machines [][2]int64, prices []float64, pods [][3]int) *packin
 	return p
 }
 
-// A machine with a GPU that costs less than one without is bought only for pods that ask for one: the others' machine stays on offer.
+// A machine with a GPU that costs less than one without is bought only for pods that request a GPU. The machine without a GPU stays
+// available to the other pods.
 func TestCheapMachinesWithDevicesHideNoneWithout(t *testing.T) {
 	t.Parallel()
 	for pods, want := range map[int]float64{2: 10, 3: 13.9, 10: 30, 40: 105} {
@@ -123,7 +124,7 @@ func price(p *packing.Problem, s *packing.Solution) float64 {
 	return sum
 }
 
-// To a ten-thousandth, for which fewer machines are taken; and the bound proves it.
+// The price may be a ten-thousandth above the optimum, because the search prefers fewer machines. The bound proves the optimum.
 func TestSmallProblemsAreSolvedAtTheLeastPrice(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -266,7 +267,7 @@ func TestFreeKeysKeepPodsApart(t *testing.T) {
 	}
 }
 
-// Batches keep new machines apart, and every pod that has a place without them has one with them.
+// No machine has pods of two batches. Every pod that has a place without batches also has one with batches.
 func TestNoMachineHasPodsOfTwoBatches(t *testing.T) {
 	t.Parallel()
 	apart := 0

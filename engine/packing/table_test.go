@@ -17,8 +17,8 @@ var rewrite = flag.Bool("rewrite", false, "write the solutions of today into tes
 
 const tableFile = "testdata/solutions"
 
-// The solutions of many problems, a line each: no rule says that they have to be just these. Where one changes, somebody wanted
-// another, or has broken something.
+// The table has the solution of each problem in one line. No rule requires exactly these solutions, so a changed line means an intended
+// change or an error.
 func TestSolutionsChangeOnPurposeOnly(t *testing.T) {
 	t.Parallel()
 	all := uint64(drawnProblems / 2)
@@ -58,8 +58,8 @@ func TestSolutionsChangeOnPurposeOnly(t *testing.T) {
 	}
 }
 
-// line is what is bought and what is left. The number at the end stands for which pods go where, in which order, and for the lists
-// of options.
+// line describes a solution: the machines, and the number of pods without a place. The number at the end is a digest of the pods' places,
+// their order, and the lists of options.
 func line(p *packing.Problem, s *packing.Solution) string {
 	digest := fnv.New32a()
 	fmt.Fprintln(digest, s.OnNodes, s.Left, s.Order)

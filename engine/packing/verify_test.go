@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// verifier checks a solution with none of the solver's own code: it builds all machines, puts the pods on them in the
-// solution's order, and counts everything anew for each of them.
+// verifier checks a solution without the solver's own code: it builds all machines, puts the pods on them in the solution's order, and
+// counts everything again for each pod.
 type verifier struct {
 	p     *packing.Problem
 	s     *packing.Solution
@@ -19,10 +19,10 @@ type verifier struct {
 	hosts []*standing // existing nodes, then new machines
 	on    map[packing.Pod]*standing
 	put   []located
-	taken []taken // what pods took of the only supply
+	taken []taken // the things that pods took of the only supply
 }
 
-// taken is the things that would do for a pod.
+// taken is the set of things that suit a pod.
 type taken struct {
 	things bitset.Set
 	joint  int
@@ -34,12 +34,12 @@ type standing struct {
 	node         int // -1 for new machines
 	machine      *packing.Machine
 	place        topology.Place
-	vague        []int // keys of which the machine's domain is not settled: the place says nowhere
+	vague        []int // keys of which the machine's domain is not fixed yet: Nowhere in the place
 	bears, shuns bitset.Set
 	groups, sets map[int]int
-	// doubtful are those of the groups' pods that may not come.
+	// doubtful counts pods of the groups that may not come.
 	doubtful map[int]int
-	// places are all that the machine may turn out in.
+	// places lists all places in which the machine may turn out to be.
 	places []topology.Place
 }
 
@@ -48,7 +48,7 @@ type located struct {
 	host  *standing
 }
 
-// verify lists what is wrong.
+// verify returns the faults of the solution.
 func verify(p *packing.Problem, s *packing.Solution) []string {
 	v := &verifier{p: p, s: s, on: map[packing.Pod]*standing{}}
 	v.standing()
@@ -99,7 +99,7 @@ func (v *verifier) standing() {
 	}
 }
 
-// settleIn puts residents on a new machine.
+// settleIn puts the residents on a new machine.
 func (v *verifier) settleIn(h *standing) {
 	h.doubtful = map[int]int{}
 	for _, o := range h.machine.Listed {
@@ -148,8 +148,8 @@ func comes(r *topology.Resident, h *standing) (may, certain bool) {
 	return may, certain
 }
 
-// resident counts, of the residents that are chosen, those that surely come to the domain of the key, and those that may. Only
-// places that pass the filter, -1 for none, count.
+// resident counts, of the chosen residents, how many surely come to the domain of the key, and how many may come. It counts only places
+// that pass the filter, -1 for none.
 func (v *verifier) resident(key, filter int, domain int32, chosen func(*topology.Resident) bool) (sure, may int) {
 	for i := range v.p.Layout.Residents {
 		r := &v.p.Layout.Residents[i]
@@ -185,7 +185,7 @@ func (v *verifier) note(h *standing, shares []packing.Share) {
 	}
 }
 
-// onePlace finds out which domains are fixed: all the offerings of the machine are there.
+// onePlace finds the keys of which the machine's domain is fixed, because all its options are in the same domain.
 func (v *verifier) onePlace(h *standing) {
 	h.place = slices.Clone(h.place)
 	for _, o := range h.machine.Listed {
@@ -201,7 +201,7 @@ func (v *verifier) onePlace(h *standing) {
 	}
 }
 
-// once checks that each pod has one place, or none, and is in the order if it has one.
+// once checks that each pod either has one place, and is in the order once, or has none.
 func (v *verifier) once() {
 	in := map[packing.Pod]int{}
 	for _, pod := range v.s.Order {
@@ -228,7 +228,8 @@ func (v *verifier) once() {
 	}
 }
 
-// sum is what the pods take of a machine that has some things: each thing that they share counts once, if it is not there.
+// sum returns the resources that the pods take of a machine that has some things: each thing that they share counts once, if it is not
+// there already.
 func (v *verifier) sum(shares []packing.Share, has bitset.Set) capacity.Vector {
 	sum := make(capacity.Vector, width)
 	there := map[int]bool{}
@@ -276,8 +277,8 @@ func (v *verifier) room() {
 	}
 }
 
-// lists checks what a list of options must be: a product of types and slots of one group, cheapest first, within the
-// price band, with the variety that the pool asks for, and nothing large or with devices without need.
+// lists checks the lists of options: each is a product of types and slots of one group, cheapest first, within the price band, with the
+// pool's variety, and without large options or devices that no pod needs.
 func (v *verifier) lists() {
 	for i := range v.s.New {
 		m := &v.s.New[i]
@@ -331,7 +332,7 @@ func (v *verifier) varied(i int, m *packing.Machine) {
 // needed checks that large options, and options with devices, are bought only for pods that need them.
 func (v *verifier) needed(i int, m *packing.Machine) {
 	if len(v.p.Layout.Residents) > 0 && slices.ContainsFunc(v.s.Left, func(left []int) bool { return len(left) > 0 }) {
-		return // it may have been bought for a pod that residents of other machines kept off in the end
+		return // it may have been bought for a pod that residents of other machines keep off
 	}
 	const device = 3
 	pool := &v.p.Pools[m.Pool]
@@ -339,7 +340,7 @@ func (v *verifier) needed(i int, m *packing.Machine) {
 	for _, share := range m.Pods {
 		c := &v.p.Classes[share.Class]
 		small, plain := v.others(share.Class, m, c.Request)
-		if v.sociable(c) { // a company that has to share one machine may fit no other
+		if v.sociable(c) { // pods that have to share one machine may not fit another
 			small, plain = v.others(share.Class, m, v.requested(m))
 		}
 		needsLarge = needsLarge || !small
@@ -361,7 +362,7 @@ func (v *verifier) sociable(c *packing.Class) bool {
 	})
 }
 
-// requested is what all pods of the machine request.
+// requested returns the requests of all pods of the machine.
 func (v *verifier) requested(m *packing.Machine) capacity.Vector {
 	sum := make(capacity.Vector, len(v.p.Classes[0].Request))
 	for _, share := range m.Pods {
@@ -370,9 +371,9 @@ func (v *verifier) requested(m *packing.Machine) capacity.Vector {
 	return sum
 }
 
-// others reports whether a pod of the class could have used an option with room for so much, of pools of the same weight, in the same
-// domains, that is not large, or has no devices. Where options are scarce the answer is no: they may have been used up. One with
-// devices that the pod does not ask for is none instead of a large one.
+// others reports whether a pod of the class could have used another option with this room, of a pool of the same weight and in the same
+// domains: small, if the option is not large; plain, if it has no devices. It leaves out pools with limits or a variety and options with
+// quotas, because these may have been used up. An option with devices that the pod does not request does not count as small.
 func (v *verifier) others(class int, m *packing.Machine, room capacity.Vector) (small, plain bool) {
 	c := &v.p.Classes[class]
 	here := v.p.Places[v.p.Pools[m.Pool].Options[m.Chosen].Place]
@@ -396,7 +397,7 @@ func (v *verifier) others(class int, m *packing.Machine, room capacity.Vector) (
 	return small, plain
 }
 
-// keys are those on which any level of the class depends.
+// keys returns the keys on which any level of the class depends.
 func (v *verifier) keys(class int) []int {
 	var keys []int
 	for _, l := range v.p.Classes[class].Levels {
@@ -417,7 +418,7 @@ func (v *verifier) admits(class, pool, o int) bool {
 	return true
 }
 
-// accounts checks limits, at the largest listed option of every machine, and quotas at the listed option that takes most.
+// accounts checks limits with the largest listed option of every machine, and quotas with the listed option that takes most.
 func (v *verifier) accounts() {
 	drawn := make([]int, len(v.p.Quotas))
 	spent := make([]capacity.Vector, len(v.p.Pools))
@@ -461,8 +462,7 @@ func (v *verifier) accounts() {
 	}
 }
 
-// order places one pod after the other: some level of each must allow its place when those before it are there, and all
-// machines.
+// order places one pod after the other: some level of each must allow its place beside the pods before it and all machines.
 func (v *verifier) order() {
 	for _, pod := range v.s.Order {
 		h := v.on[pod]
@@ -479,7 +479,7 @@ func (v *verifier) order() {
 		if why != "" {
 			v.fault("%v on %s: %s", pod, h.name, why)
 		}
-		r := class.Levels[len(class.Levels)-1].Rules // what the pod keeps off its machine it has to, not would like to
+		r := class.Levels[len(class.Levels)-1].Rules // only the rules of the last level keep other pods off
 		if r == nil {
 			continue
 		}
@@ -513,7 +513,7 @@ func (v *verifier) passes(group int, h *standing) bool {
 	return f < 0 || h.place[f] == 1
 }
 
-// allows says why a pod at the level may not come to the machine, nothing if it may.
+// allows returns why a pod at the level may not come to the machine, "" if it may.
 func (v *verifier) allows(l *packing.Level, h *standing) string {
 	if h.node >= 0 && !l.Nodes.Has(h.node) {
 		return "the node does not admit it"
@@ -569,7 +569,7 @@ func (v *verifier) allows(l *packing.Level, h *standing) string {
 	return ""
 }
 
-// taker is what the pod takes on the machine; it answers false where it needs nothing.
+// taker returns the things that suit the pod on the machine; it reports false if the pod needs none.
 func (v *verifier) taker(t *topology.Take, h *standing) (taken, bool) {
 	s := &v.p.Layout.Available[t.Supply]
 	d := h.place[s.Key]
@@ -607,7 +607,7 @@ func (v *verifier) marked(m int, domain int32) bool {
 	})
 }
 
-// even checks a spread; the domains are those of existing nodes and of planned machines.
+// even checks a spread. Its domains are the domains of existing nodes and of planned machines.
 func (v *verifier) even(s *topology.Spread, h *standing) string {
 	g := &v.p.Layout.Groups[s.Group]
 	if g.Key == topology.Host {
