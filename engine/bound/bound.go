@@ -10,28 +10,29 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Problem is what is asked for and what can be bought. All vectors have the same length.
+// Problem is the demands for machines and the supplies that can be bought. All vectors have the same length.
 type Problem struct {
 	Demands []Demand
-	// Supplies lists what can be bought, in any number. Of equal ones the first is kept, so that the cheapest had better come first.
+	// Supplies lists the machines that can be bought, in any number. Of equal supplies the first is kept, so the cheapest should come
+	// first.
 	Supplies []Supply
-	// Existing lists machines that are there already, and cost nothing. Only Fillings look at them.
+	// Existing lists machines that exist already, and cost nothing. Only Fillings uses it.
 	Existing []Existing
-	// Devices says of each resource whether it is one that few machines have.
+	// Devices marks the resources that only few machines have, for example GPUs.
 	Devices []bool
-	// Stop, unless it is nil, ends the search for fillings once it says so.
+	// Stop, unless it is nil, ends the search for fillings once it returns true.
 	Stop func() bool
-	// Machines is how many machines there are at least, whatever they cost.
+	// Machines is the least number of machines, whatever they cost.
 	Machines int
 }
 
 // Demand is a number of equal pods.
 type Demand struct {
-	// User stands for which supplies the pods may use: those that list it.
+	// User is a number for the supplies that the pods may use: the supplies with this number in Users.
 	User    int
 	Request capacity.Vector
 	Count   int
-	// Most is how many of the pods one machine takes, whatever room it has; 0 means any number. Only Fillings look at it.
+	// Most is the greatest number of the pods on one machine, whatever room it has; 0 means any number. Only Fillings uses it.
 	Most int
 }
 
@@ -40,7 +41,7 @@ type Supply struct {
 	Allocatable capacity.Vector
 	Price       float64
 	Users       bitset.Set // those that may use it
-	// Leads lists demands: the supply is bought only with a pod of one of them; nil for any. Only Fillings look at it.
+	// Leads lists demands: the supply is bought only with a pod of one of them; nil for any. Only Fillings uses it.
 	Leads bitset.Set
 }
 
@@ -57,11 +58,11 @@ type Existing struct {
 //
 //	max Σ n·π + N·ν   with   π ≤ r·u(supply) where the pod fits,   a(supply)·u(supply) + ν ≤ price(supply),   all ≥ 0
 //
-// One linear program for all: sums of the bounds of groups of pods are no bound, because groups share machines. A price u
-// of an ordinary resource holds for a block of supplies, those that the same pods may use; a price of a device holds for
-// one supply, because pods with devices fit the fewest. N is Problem.Machines.
+// The bound is one linear program for all pods, because the bounds of groups of pods cannot be added: groups share machines. A price u of
+// an ordinary resource applies to a block, the supplies that the same pods may use. A price of a device applies to one supply, because pods
+// with devices fit the fewest supplies. N is Problem.Machines.
 type Bound struct {
-	// Value is what machines that hold the pods cost at least.
+	// Value is the least possible price of machines that hold the pods.
 	Value float64
 
 	demands  []demand
@@ -69,13 +70,13 @@ type Bound struct {
 	stop     func() bool
 	supplies []supply
 	existing []supply
-	counts   []int // of the existing
+	counts   []int // of each of existing
 	blocks   []block
-	dims     []int // ordinary resources that are asked for
-	devices  []int // devices that are asked for
+	dims     []int // requested ordinary resources
+	devices  []int // requested devices
 	step     capacity.Vector
 	total    capacity.Vector
-	// u holds the price of each ordinary resource in each block, device that of each device on each supply, add is ν.
+	// u holds the price of each ordinary resource in each block, device the price of each device on each supply; add is ν.
 	u      [][]float64
 	device [][]float64
 	add    float64
@@ -95,17 +96,17 @@ type supply struct {
 	column int // of its first device price, -1 if it has none
 }
 
-// block is the supplies that the same users may use.
+// block is the supplies with the same users.
 type block struct {
 	text  string
 	users bitset.Set
 }
 
-// mostBlocks bounds the size of the linear program. Further blocks share the prices of the last one: that weakens the
-// bound and keeps it a bound.
+// mostBlocks bounds the size of the linear program. Further blocks share the prices of the last one, which makes the bound lower but keeps
+// it valid.
 const mostBlocks = 12
 
-// Of solves the problem.
+// Of returns the bound of the problem.
 func Of(p *Problem) *Bound {
 	b := &Bound{machines: p.Machines, stop: p.Stop}
 	for _, d := range p.Demands {
@@ -117,11 +118,11 @@ func Of(p *Problem) *Bound {
 	return b
 }
 
-// Kinds is how many demands there are.
+// Kinds returns the number of demands.
 func (b *Bound) Kinds() int { return len(b.demands) }
 
-// Parts divides the demands into those that share supplies, directly or by way of others: what the machines for each part cost at least
-// adds up. Each has the prices of the whole, and demands numbered anew: it is for problems without Leads.
+// Parts divides the demands into parts that share no supplies, not even by way of other demands, so the bounds of the parts can be added.
+// Each part has the prices of the whole, and numbers its demands from 0. Parts is for problems without Leads.
 func (b *Bound) Parts() []*Bound {
 	var out []*Bound
 	var users []bitset.Set // of each part
@@ -156,7 +157,7 @@ func (b *Bound) Parts() []*Bound {
 	return out
 }
 
-// most is how many of n pods of the demand come to a machine of the size.
+// most returns how many of n pods of the demand a machine of the size takes.
 func (w *Demand) most(size capacity.Vector, n int) int {
 	if w.Most > 0 {
 		n = min(n, w.Most)
@@ -164,8 +165,8 @@ func (w *Demand) most(size capacity.Vector, n int) int {
 	return w.Request.Times(size, n)
 }
 
-// measure finds which resources matter and in which steps they are asked for: sums of requests are multiples of that, so
-// what a supply has beyond a multiple is never used.
+// measure finds the requested resources, and the steps of their requests. Sums of requests are multiples of a step, so no pods use the rest
+// of a supply beyond a multiple.
 func (b *Bound) measure(p *Problem) {
 	width := len(p.Devices)
 	b.step, b.total = make(capacity.Vector, width), make(capacity.Vector, width)
@@ -198,11 +199,11 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// supply lists the supplies that matter: one that has no less of anything, at no more, stands for the others of its
-// block on which the same pods with devices fit.
+// supply lists the supplies that matter. Of two supplies with the same users, Leads and fitting pods with devices, one is left out if the
+// other has at least as much of everything and costs no more.
 func (b *Bound) supply(p *Problem) {
 	kept := map[string][]int{}
-	// Most supplies are beaten, so that what is worked out of each is written over that of the one before.
+	// The memory of one supply is used again for the next, because most supplies are left out.
 	deviceUsers := bitset.New(len(b.demands))
 	size := make(capacity.Vector, len(b.total))
 	var text []byte
@@ -241,7 +242,7 @@ func (b *Bound) supply(p *Problem) {
 	}
 }
 
-// blockOf is the block of supplies with these users; text is that of the set.
+// blockOf returns the block of supplies with these users; text is their text.
 func (b *Bound) blockOf(users bitset.Set, text []byte) int {
 	for i := range b.blocks {
 		if b.blocks[i].text == string(text) {
@@ -256,12 +257,12 @@ func (b *Bound) blockOf(users bitset.Set, text []byte) int {
 	return len(b.blocks) - 1
 }
 
-// round writes into out what of the size can be used.
+// round writes into out the part of the size that pods can use.
 func (b *Bound) round(out, size capacity.Vector) {
 	for d, n := range size {
 		n = max(0, n)
 		if b.total[d] > 0 && n > b.total[d] {
-			n = b.total[d] // more than all pods together ask for is never used
+			n = b.total[d] // pods never use more than they request together
 		}
 		if b.step[d] > 1 {
 			n -= n % b.step[d]
@@ -270,7 +271,8 @@ func (b *Bound) round(out, size capacity.Vector) {
 	}
 }
 
-// beaten reports whether one of the supplies costs no more and has no less of anything. Supplies from elsewhere may cost more.
+// beaten reports whether one of the kept supplies costs no more and has at least as much of every requested resource. It compares prices,
+// because supplies need not be sorted by price.
 func (b *Bound) beaten(size capacity.Vector, price float64, kept []int) bool {
 	for _, k := range kept {
 		have := b.supplies[k].size
@@ -288,8 +290,8 @@ func (b *Bound) beaten(size capacity.Vector, price float64, kept []int) bool {
 	return false
 }
 
-// columns of the linear program: u by block and resource, then w by kind of demand and resource (demands that may use several
-// blocks), then π of demands with devices, then the devices of each supply, then ν.
+// columns numbers the columns of the linear program: u by block and resource, then w by set of blocks and resource (for demands that may
+// use several blocks), then π of demands with devices, then the devices of each supply, then ν.
 type columns struct {
 	n    int
 	w    map[string]int // first column of each set of blocks
@@ -354,7 +356,7 @@ func (b *Bound) solve() {
 			continue
 		}
 		if len(w.blocks) == 0 {
-			continue // no machine takes these pods: none is paid for them
+			continue // no machine takes these pods, so they cost nothing
 		}
 		first := w.blocks[0] * len(b.dims)
 		if len(w.blocks) > 1 {
@@ -412,11 +414,10 @@ func (b *Bound) solve() {
 			}
 		}
 	}
-	// Prices are brought near one by a power of two, which changes no digit: the answer does not hang on the currency.
+	// Prices are scaled near one by a power of two, because the result must not depend on the currency; this changes no digit.
 	dearest := slices.Max(right)
 	_, exponent := math.Frexp(dearest)
-	// Rows that end in zero make the simplex method turn in circles: they get a little room, each another. What that gives
-	// away is taken back when the prices are read.
+	// Rows that end in zero make the simplex method cycle, so each gets a small constant of its own. extract corrects the prices for this.
 	for i := range right {
 		if right[i] = math.Ldexp(right[i], -exponent); right[i] == 0 {
 			right[i] = 1e-5 * (1 + float64(i*7919%997)/997)

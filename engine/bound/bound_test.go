@@ -35,13 +35,13 @@ func TestPodsThatFillMachinesAreBoundedByWhatTheseCost(t *testing.T) {
 		{"nothing is asked for", nil, 0, 0},
 	} {
 		b := Of(&Problem{Demands: c.demands, Supplies: []Supply{small, large}, Devices: make([]bool, 2), Machines: c.least})
-		if math.Abs(b.Value-c.want) > 0.13*c.want { // another 1/8 for what memory adds
+		if math.Abs(b.Value-c.want) > 0.13*c.want { // up to 1/8 more, for memory
 			t.Errorf("%s: %g, want about %g", c.name, b.Value, c.want)
 		}
 	}
 }
 
-// However pods are put on machines, these cost no less than the bound; and at its prices no machine is worth more than it costs.
+// No packing of the pods costs less than the bound, and at its prices no machine is worth more than it costs.
 func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
 	t.Parallel()
 	tight := 0
@@ -67,7 +67,7 @@ func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
 	}
 }
 
-// cheapest tries all ways to put the pods on machines.
+// cheapest returns the price of the cheapest packing; it tries all.
 func cheapest(p *Problem) float64 {
 	var pods []int
 	for i, d := range p.Demands {
@@ -132,7 +132,7 @@ func cheapest(p *Problem) float64 {
 	return best
 }
 
-// drawProblem is a few pods of up to three kinds and what may be bought for them, little enough for every packing to be tried.
+// drawProblem returns a few pods of up to three kinds and supplies for them, so few that cheapest can try every packing.
 func drawProblem(random *rand.Rand) Problem {
 	p := Problem{Devices: []bool{false, false, random.IntN(3) == 0}}
 	for range 1 + random.IntN(4) {
@@ -151,7 +151,7 @@ func drawProblem(random *rand.Rand) Problem {
 	return p
 }
 
-// Pods that share no machines, not even by way of others, have bounds of their own, which add up.
+// If pods share no machines, not even by way of other pods, their bounds can be added.
 func TestLawPartsAddUp(t *testing.T) {
 	t.Parallel()
 	several := 0

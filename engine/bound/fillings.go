@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Fillings is a lower bound that knows whole machines: it buys fractions of fillings, each a supply with pods that fit on it, where
-// Bound buys fractions of resources. What a machine has left over because no pod fits any more is paid for here.
+// Fillings is a lower bound from whole machines: it buys fractions of fillings, each a supply with pods that fit on it, while Bound buys
+// fractions of resources. So it also pays for the rest of a machine into which no pod fits.
 type Fillings struct {
-	// Value is what machines that hold the pods cost at least.
+	// Value is the least possible price of machines that hold the pods.
 	Value float64
-	// Worth is, of each demand, what one pod is worth: whatever fits on a supply is worth no more than it costs.
+	// Worth is, for each demand, the worth of one pod: no filling of a supply is worth more than the supply costs.
 	Worth []float64
 
 	generation *generation
@@ -18,10 +18,10 @@ type Fillings struct {
 
 // Filling is a supply with pods that fit on it.
 type Filling struct {
-	Supply int // of Problem.Supplies, and after these of Problem.Existing
+	Supply int // index into Problem.Supplies, or after these into Problem.Existing
 	Loads  []Load
-	Price  float64 // of existing machines any, the same for all
-	// Machines is how many of them are bought.
+	Price  float64 // the same arbitrary price for all existing machines
+	// Machines is the number of these machines that are bought.
 	Machines float64
 
 	supply *supply
@@ -30,7 +30,7 @@ type Filling struct {
 // Load is a number of pods of one demand.
 type Load struct{ Demand, Count int }
 
-// worth is that of the pods.
+// worth returns the worth of the filling's pods.
 func (f *Filling) worth(each []float64) float64 {
 	sum := 0.0
 	for _, l := range f.Loads {
@@ -39,17 +39,17 @@ func (f *Filling) worth(each []float64) float64 {
 	return sum
 }
 
-// MostKinds bounds the demands for which fillings are looked for, mostRounds how many rounds that takes.
+// MostKinds bounds the demands and kinds of existing machines for which Fillings looks for fillings, mostRounds its rounds.
 const (
 	MostKinds  = 200
 	mostRounds = 300
 )
 
-// Fillings finds the bound by generating columns (P. C. Gilmore and R. E. Gomory, 1961): prices of pods at which the fillings so far
-// are worth their price, then on each supply the filling that is worth most at these, until none is worth more than it costs. In
-// every round the prices, made so much smaller that no filling is worth more than its supply, are a bound (A. A. Farley, 1990), so that it may end at
-// any time. Effort is in steps of the search for fillings. The answer is nil where there are no demands or more than MostKinds, where one asks for
-// nothing, or a supply costs nothing.
+// Fillings finds the bound by column generation (P. C. Gilmore and R. E. Gomory, 1961): it finds prices of pods at which the fillings so
+// far are worth their price, then for each supply the filling that is worth most at these prices, until no filling is worth more than it
+// costs. The prices of every round, reduced until no filling is worth more than its supply, are a bound (A. A. Farley, 1990), so the search
+// may end at any time. effort is in steps of the search for fillings. The result is nil if no supply takes any pod, if there are more than
+// MostKinds demands and kinds of existing machines, if a demand requests nothing, or if a supply costs nothing.
 func (b *Bound) Fillings(effort int) *Fillings {
 	g := &generation{b: b, effort: effort, dims: slices.Concat(b.dims, b.devices), limit: stepsForOne * raise}
 	if len(b.demands)+len(b.existing) > MostKinds {
@@ -70,7 +70,7 @@ func (b *Bound) Fillings(effort int) *Fillings {
 		}
 	}
 	calm := calmly
-	seen, price, value := effort, math.Inf(1), 0.0 // the last time that it was asked whether there is progress
+	seen, price, value := effort, math.Inf(1), 0.0 // the state at the last check for progress
 search:
 	for range mostRounds {
 		if g.effort <= 0 || b.stop != nil && b.stop() {
@@ -103,32 +103,33 @@ search:
 	return out
 }
 
-// What the fractions cost falls ever more slowly (the tailing off of column generation, M. E. Lübbecke and J. Desrosiers, 2005): where a part of the
-// effort, one of so many, but no less than some steps, has neither made it less by this share nor the bound more, the rest is not worth the time.
+// The price of the fractions falls ever more slowly (the tailing off of column generation, M. E. Lübbecke and J. Desrosiers, 2005). The
+// search ends if 1/tail of the effort, but at least leastTail steps, has neither lowered this price nor raised the bound by the share
+// "little".
 const (
 	tail      = 32
 	leastTail = 200_000
 	little    = 1e-3
 )
 
-// calmly is how much the prices that gave the best bound so far count beside the latest ones, which jump about (P. Wentges,
-// Weighted Dantzig–Wolfe decomposition for linear mixed-integer programming, 1997). If nothing is found the latest count more.
+// calmly is the weight of the prices of the best bound so far beside the latest prices, which vary much (P. Wentges, Weighted Dantzig–Wolfe
+// decomposition for linear mixed-integer programming, 1997). If a round finds nothing, the latest prices get more weight.
 const calmly = 0.8
 
-// generation is the state of the search for fillings that matter.
+// generation is the state of the search for fillings.
 type generation struct {
 	b      *Bound
 	of     []int // the demands with pods that some supply takes
-	left   []int // pods of each demand, then machines of each of the existing
-	dims   []int // the resources that are asked for
+	left   []int // pods of each demand, then machines of each kind of existing ones
+	dims   []int // the requested resources
 	master *master
 	pool   []Filling
-	limit  int // of the steps of the search on one supply
+	limit  int // the most steps of the search on one supply
 	effort int
-	table  []float64 // that of the last knapsack, whose room the next one uses
+	table  []float64 // the table of the last knapsack; the next one uses its memory
 }
 
-// begin buys for the pods that are left, those of each demand alone.
+// begin buys machines for the pods that are left, for each demand alone.
 func (g *generation) begin() {
 	g.of = g.of[:0]
 	var first []Filling
@@ -147,14 +148,14 @@ func (g *generation) begin() {
 	g.master.demands = len(g.of)
 }
 
-// onExisting is the filling of a machine that is there already: a machine of it has to be left as if it were a pod. Each costs the same, also
-// the one without pods that it has otherwise, so that none is better for that.
+// onExisting returns the filling of an existing machine. It takes one of the machines that are left, like a pod. All such fillings have the
+// same price, also the filling without pods, so none is better because of its price.
 func (g *generation) onExisting(i int, loads []Load) Filling {
 	s := &g.b.existing[i]
 	return Filling{Supply: s.index, Price: g.b.supplies[0].Price, Loads: append(slices.Clone(loads), Load{len(g.b.demands) + i, 1}), supply: s}
 }
 
-// price is what the machines of the basis cost that are not there already.
+// price returns the price of the machines of the basis, without existing machines.
 func (g *generation) price() float64 {
 	sum := 0.0
 	for _, f := range g.master.basis {
@@ -165,7 +166,7 @@ func (g *generation) price() float64 {
 	return sum
 }
 
-// alone is the filling that holds pods of one demand at the least price for each; it answers false if no supply takes any.
+// alone returns the filling with pods of one demand at the least price for each pod; it reports false if no supply takes any.
 func (g *generation) alone(i int) (Filling, bool) {
 	w := &g.b.demands[i]
 	out, least := Filling{}, math.Inf(1)
@@ -182,22 +183,22 @@ func (g *generation) alone(i int) (Filling, bool) {
 	return out, out.Loads != nil
 }
 
-// asksNothing reports whether any number of pods of the demand fit on a machine.
+// asksNothing reports whether any number of pods of the demand fits on a machine.
 func (g *generation) asksNothing(i int) bool {
 	return !slices.ContainsFunc(g.dims, func(d int) bool { return g.b.demands[i].Request[d] > 0 })
 }
 
-// leads reports whether a pod of the demand is reason enough to buy the supply.
+// leads reports whether the supply may be bought for a pod of the demand.
 func (s *supply) leads(demand int) bool { return s.Leads == nil || s.Leads.Has(demand) }
 
-// stepsForOne bounds the search for the best filling of one supply at first; it is raised where that proves too little.
+// stepsForOne bounds the search for the best filling of one supply at first; Fillings multiplies the bound by raise if that is too little.
 const (
 	stepsForOne = 500
 	raise       = 4
 )
 
-// round looks for fillings that are worth more than they cost, buys them, and keeps the bound that the prices give. Found is false if none
-// was bought, open is true if a search ended before it had tried everything.
+// round looks for fillings that are worth more than they cost, buys them, and updates the bound with the prices of this round. found is
+// false if it bought none; open is true if a search ended before it had tried everything.
 func (g *generation) round(out *Fillings, calm float64) (found, open bool) {
 	worth := make([]float64, len(out.Worth))
 	sum, over := 0.0, 1.0
@@ -218,7 +219,7 @@ func (g *generation) round(out *Fillings, calm float64) (found, open bool) {
 		}
 	}
 	if len(g.b.existing) > 0 {
-		sum *= 1 - 1e-12 // what is taken from it may be as much
+		sum *= 1 - 1e-12 // because an almost equal amount may be subtracted
 	}
 	for i := range g.b.existing {
 		n := g.left[len(g.b.demands)+i]
@@ -244,5 +245,5 @@ func (g *generation) round(out *Fillings, calm float64) (found, open bool) {
 	return g.master.changes > changes, open
 }
 
-// negligible is by what share one amount has to be more than another to count as more.
+// negligible is the share by which one amount has to exceed another to count as more.
 const negligible = 1e-9

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Machines of four hold one pod of three, and nothing beside it: by resources a quarter of each is there for others.
+// A machine of four holds one pod of three, and no other pod. By resources, a quarter of each machine is left for others.
 func TestFillingsPayForWhatNoPodFitsInto(t *testing.T) {
 	t.Parallel()
 	p := &Problem{
@@ -23,15 +23,15 @@ func TestFillingsPayForWhatNoPodFitsInto(t *testing.T) {
 	}
 }
 
-// However much effort goes into it, fillings bound every packing from below, and are worth no more than they cost at the prices. Whole
-// machines hold all pods, for little more.
+// With any effort, fillings bound every packing from below, and at their prices no filling is worth more than its supply. Whole machines
+// hold all pods, for little more.
 func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 	t.Parallel()
 	better, tight, cheap := 0, 0, 0
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 26))
 		p := drawProblem(random)
-		for i := range len(p.Supplies) - 1 { // the last one is for everybody
+		for i := range len(p.Supplies) - 1 { // any pod may use the last one
 			if random.IntN(3) == 0 {
 				p.Supplies[i].Leads = users(len(p.Demands), random.IntN(len(p.Demands)))
 			}
@@ -71,8 +71,8 @@ func TestLawNoPackingIsCheaperThanItsFillings(t *testing.T) {
 	}
 }
 
-// Machines that are there already are bought for nothing, each once: with them too, fillings bound every packing from below, and whole
-// machines hold all pods for little more.
+// Existing machines cost nothing, and each can be used once. With them, fillings also bound every packing from below, and whole machines
+// hold all pods for little more.
 func TestLawExistingMachinesCostNothing(t *testing.T) {
 	t.Parallel()
 	tight, cheap, saved := 0, 0, 0
@@ -122,7 +122,7 @@ func TestLawExistingMachinesCostNothing(t *testing.T) {
 	}
 }
 
-// checkWhole is what the machines cost; they have to hold all pods, and may be bought.
+// checkWhole returns the price of the machines. It checks that they hold all pods, and that they may be bought for them.
 func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
 	t.Helper()
 	left := make([]int, len(p.Demands))
@@ -165,7 +165,7 @@ func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
 	return price
 }
 
-// mostWorth is what pods of the demands from the i-th on are worth together at most, in a room of the supply.
+// mostWorth returns the greatest worth of pods of the demands from the i-th on in the room of the supply.
 func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply int, led bool) float64 {
 	s := &p.Supplies[supply]
 	if i == len(p.Demands) {
@@ -187,7 +187,7 @@ func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply 
 	return most
 }
 
-// Too many kinds of pods, pods that ask for nothing, and machines that cost nothing have no bound of this kind.
+// There are no Fillings for too many kinds of pods, pods that request nothing, or machines that cost nothing.
 func TestFillingsThatWouldSayNothingAreNone(t *testing.T) {
 	t.Parallel()
 	one := Problem{Demands: []Demand{{0, capacity.Vector{1, 1}, 3, 0}}, Supplies: []Supply{{capacity.Vector{4, 4}, 1, users(1, 0), nil}}, Devices: make([]bool, 2)}
@@ -206,7 +206,7 @@ func TestFillingsThatWouldSayNothingAreNone(t *testing.T) {
 	}
 }
 
-// However often fillings are exchanged, the inverse is that of the basis, and the machines hold the pods.
+// After any number of exchanges, the inverse is the inverse of the basis, and the machines hold the pods.
 func TestTheMasterKeepsItsBasis(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -259,7 +259,7 @@ func TestTheMasterKeepsItsBasis(t *testing.T) {
 	}
 }
 
-// With the table or without, the search finds the filling that is worth most, and says that none is worth more.
+// With or without the table, the search finds the filling that is worth most, and an upper bound that no filling exceeds.
 func TestLawTheSearchFindsTheBestFilling(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -309,7 +309,7 @@ func TestLawTheSearchFindsTheBestFilling(t *testing.T) {
 	}
 }
 
-// The search for fillings ends as soon as nobody waits for it, with what is a bound by then.
+// The search for fillings ends as soon as Stop returns true, and its result is still a bound.
 func TestASearchForFillingsThatNobodyWaitsForEnds(t *testing.T) {
 	t.Parallel()
 	p := Problem{Devices: make([]bool, 2), Supplies: []Supply{{capacity.Vector{97, 89}, 1, users(1, 0), nil}}}

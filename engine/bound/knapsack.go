@@ -5,36 +5,35 @@ import (
 	"slices"
 )
 
-// knapsack looks for the pods that are worth most together on one supply, by branch and bound. What room is left is worth no more
-// than the prices of a linear program say, which puts on fractions of pods; where that leaves too much open, no more
-// than a table says that knows whole pods.
+// knapsack looks for the pods that are worth most together on one supply, by branch and bound. The prices of a linear program with
+// fractions of pods limit the worth of the remaining room. If that limit is too high, a table for whole pods gives a better one.
 type knapsack struct {
 	s      *supply
-	items  []item    // those that are worth most for what they ask first
-	room   []int64   // of each resource that is asked for
+	items  []item    // items with the greatest worth for their requests first
+	room   []int64   // of each requested resource
 	price  []float64 // of a unit of it
 	trial  []int     // of each item
 	best   float64
 	better []Filling // each worth more than all before it
-	most   float64   // no filling that is worth more than the supply costs is worth more
+	most   float64   // an upper bound for the worth of fillings that are worth more than the supply costs
 	steps  int
-	limit  int // of them
+	limit  int // the most steps
 	table  *table
-	leads  int // of the items, the first ones: those that the supply may be bought for
+	leads  int // the number of items that the supply may be bought for; they come first
 }
 
-// item is a demand of which pods fit.
+// item is a demand with a pod that fits.
 type item struct {
 	demand int
 	ask    []int64
 	worth  float64
 	count  int     // pods
-	rate   float64 // worth for the price of the room that a pod takes
+	rate   float64 // worth per price of the room that a pod takes
 	leads  bool    // the supply may be bought for it
 	top    float64 // the highest rate of this item and those after it
 }
 
-// newKnapsack is the search on the supply at what pods are worth.
+// newKnapsack returns the search on the supply with this worth of pods.
 func (g *generation) newKnapsack(s *supply, worth []float64, limit int) *knapsack {
 	k := &knapsack{s: s, limit: limit, room: make([]int64, len(g.dims))}
 	for d, dim := range g.dims {
@@ -75,14 +74,14 @@ func (g *generation) fullest(s *supply, worth []float64, limit int) *knapsack {
 	return k
 }
 
-// search tries what there is to try.
+// search tries all fillings, within the limits of steps.
 func (k *knapsack) search() {
 	k.most, k.steps = 0, 0
 	k.try(0, 0, false)
 	k.most = max(k.most, k.best)
 }
 
-// rate finds the prices of the room, and orders the items by them.
+// rate finds the prices of the room, and sorts the items by them.
 func (k *knapsack) rate() {
 	worth, rows := make([]float64, len(k.items)), make([][]float64, len(k.room))
 	for i := range k.items {
@@ -97,7 +96,8 @@ func (k *knapsack) rate() {
 		}
 	}
 	_, k.price = maximise(worth, rows, slices.Repeat([]float64{1}, len(rows)), 10*(len(rows)+len(worth)))
-	// What asks only for room that costs nothing could not be compared; pods that are worth next to nothing cost nothing at all.
+	// No price may be zero, because items that request only such room could not be compared. The least price is also bounded below for pods
+	// that are worth almost nothing.
 	least := max(slices.Max(k.price)*1e-6, 1e-15)
 	for d, have := range k.room {
 		if have > 0 {
@@ -108,7 +108,7 @@ func (k *knapsack) rate() {
 		it := &k.items[i]
 		it.rate = it.worth / k.cost(it.ask)
 	}
-	// Pods that the supply may be bought for come before the others: one of them has to be there.
+	// Items that the supply may be bought for come first, because the filling needs one of them.
 	leads := slices.DeleteFunc(slices.Clone(k.items), func(it item) bool { return !it.leads })
 	others := slices.DeleteFunc(k.items, func(it item) bool { return it.leads })
 	for _, items := range [][]item{leads, others} {
@@ -122,7 +122,7 @@ func (k *knapsack) rate() {
 	}
 }
 
-// cost is what the amounts cost at the prices of the room.
+// cost returns the price of the amounts at the prices of the room.
 func (k *knapsack) cost(amounts []int64) float64 {
 	sum := 0.0
 	for d, n := range amounts {
@@ -131,7 +131,7 @@ func (k *knapsack) cost(amounts []int64) float64 {
 	return sum
 }
 
-// atMost is no less than what pods of the items from the i-th on are worth in the room.
+// atMost returns an upper bound for the worth of pods of the items from the i-th on in the room.
 func (k *knapsack) atMost(i int) float64 {
 	if i == len(k.items) {
 		return 0
@@ -139,10 +139,10 @@ func (k *knapsack) atMost(i int) float64 {
 	return k.cost(k.room) * k.items[i].top * (1 + 1e-12)
 }
 
-// enough is what a filling has to be worth more than to be looked for.
+// enough returns the worth that a filling has to exceed.
 func (k *knapsack) enough() float64 { return max(k.best, k.s.Price) * (1 + 1e-12) }
 
-// fit is how many pods of the item there is room for.
+// fit returns how many pods of the item fit into the room.
 func (k *knapsack) fit(it *item) int {
 	n := int64(it.count)
 	for d, ask := range it.ask {
@@ -159,7 +159,7 @@ func (k *knapsack) put(it *item, n int) {
 	}
 }
 
-// try fills what room is left with pods of the items from the i-th on.
+// try fills the remaining room with pods of the items from the i-th on.
 func (k *knapsack) try(i int, value float64, led bool) {
 	if value > k.best {
 		k.best = value
@@ -198,7 +198,7 @@ func (k *knapsack) try(i int, value float64, led bool) {
 		if sum+k.atMost(i+1) > k.enough() {
 			k.try(i+1, sum, led || n > 0 && it.leads)
 		} else if it.rate == it.top {
-			break // with fewer of what is worth most the rest is worth less still
+			break // with fewer pods of the best item, the rest is worth even less
 		}
 		if n > 0 {
 			k.put(it, -1)
@@ -208,25 +208,25 @@ func (k *knapsack) try(i int, value float64, led bool) {
 	k.trial[i] = 0
 }
 
-// table says of each item, room of the dearest resource and devices, what pods from this item on are worth at most there: without
-// rules for the other resources, which cost what they cost at the prices instead (dynamic programming over the bound of
-// J. L. Lagrange's multipliers).
+// table has, for each item and each room of the dearest resource and of the devices, an upper bound for the worth of pods from this item
+// on. It has no rules for the other resources; pods pay for these at their prices (dynamic programming over the bound of J. L. Lagrange's
+// multipliers).
 type table struct {
 	dear    int   // the resource
-	unit    int64 // of it
+	unit    int64 // one step of this resource
 	devices []int // resources of which there are few
-	span    []int // of each of them, how far its amounts are apart
-	width   int   // of the entries of one item
+	span    []int // of each of devices, the distance between the entries of two amounts
+	width   int   // the number of entries for one item
 	worth   []float64
 }
 
-// mostUnits is into how many parts the dearest resource is divided, mostEntries how many entries there are for one item.
+// mostUnits bounds the parts into which the dearest resource is divided, mostEntries the entries for one item.
 const (
 	mostUnits   = 256
 	mostEntries = 1 << 14
 )
 
-// tabulate works out the table, into the room that the last one had.
+// tabulate fills the table, in the memory of the last one.
 func (k *knapsack) tabulate(g *generation) {
 	t := &table{dear: -1}
 	most := 0.0
@@ -285,7 +285,7 @@ func (k *knapsack) tabulate(g *generation) {
 	k.table = t
 }
 
-// lacks reports whether the entry has too little for a pod of the item.
+// lacks reports whether the entry's room is too small for a pod of the item.
 func (t *table) lacks(it *item, at int) bool {
 	for x := len(t.devices) - 1; x >= 0; x-- {
 		if int64(at/t.span[x]) < it.ask[t.devices[x]] {
@@ -296,7 +296,7 @@ func (t *table) lacks(it *item, at int) bool {
 	return int64(at) < it.ask[t.dear]/t.unit
 }
 
-// atMost is no less than what pods of the items from the i-th on are worth in the room.
+// atMost does the same with the table.
 func (t *table) atMost(k *knapsack, i int) float64 {
 	at, other := int(k.room[t.dear]/t.unit), 0.0
 	for x, d := range t.devices {

@@ -2,26 +2,26 @@ package bound
 
 import "math"
 
-// master buys fractions of fillings for all pods, by the revised simplex method (G. B. Dantzig and W. Orchard-Hays, 1954): it holds
-// as many fillings as there are demands, and a better one takes the place of one of these.
+// master buys fractions of fillings for all pods, by the revised simplex method (G. B. Dantzig and W. Orchard-Hays, 1954): its basis has as
+// many fillings as there are demands, and a better filling replaces one of them.
 //
 //	min Σ price·x   with   Σ pods·x = count for each demand,   x ≥ 0
 //
 // Room that is left to no pod is a filling too: one that takes a pod away and costs nothing.
 type master struct {
 	of      []int // the demands, and after these the existing machines
-	demands int   // how many of them are demands
+	demands int   // the number of demands in of
 	counts  []float64
 	basis   []Filling
-	inverse [][]float64 // of the matrix of the basis' pods: of each filling, how many of it one more pod of each demand takes
-	worth   []float64   // of one pod of each demand; 0 of those that are not in of
-	column  []float64   // of a filling: how many of each filling of the basis it stands for
+	inverse [][]float64 // of the matrix of the basis' pods: of each filling, how many more machines one more pod of each demand needs
+	worth   []float64   // of one pod of each demand; 0 if the demand is not in of
+	column  []float64   // of a new filling: how many of each filling of the basis one of it replaces
 	at      []int       // of each demand, its index in of
-	little  float64     // less is rounding
+	little  float64     // a smaller worth is a rounding error
 	changes int
 }
 
-// newMaster begins with a filling for each of the demands, with pods of that one only; counts has the pods of all demands.
+// newMaster begins with one filling for each of the demands, with pods of this demand only; counts has the pods of all demands.
 func newMaster(of, counts []int, first []Filling) *master {
 	m := &master{of: of, demands: len(of), basis: first, worth: make([]float64, len(counts)), column: make([]float64, len(of)), at: make([]int, len(counts))}
 	for j, i := range of {
@@ -37,11 +37,11 @@ func newMaster(of, counts []int, first []Filling) *master {
 	return m
 }
 
-// nobody marks a filling that is room left over, not a machine.
+// nobody is the Supply of a filling that stands for unused room, not for a machine.
 const nobody = -1
 
-// buy puts fillings into the basis until none of the pool is worth more than it costs, and no pod less than nothing.
-// It answers with the effort that took, in steps of the search for fillings.
+// buy puts fillings into the basis until no filling of the pool is worth more than it costs, and no pod has a negative worth. It returns
+// the effort that this took, in steps of the search for fillings.
 func (m *master) buy(pool []Filling) (steps int) {
 	for range 40 * len(m.of) {
 		steps += (len(m.of)*len(m.of) + len(pool)) / 16
@@ -67,14 +67,14 @@ func (m *master) buy(pool []Filling) (steps int) {
 	return steps
 }
 
-// leastShare is of a filling to divide by, anew after how many exchanges the inverse is worked out from the basis: each adds its
-// rounding.
+// leastShare is the least share of a filling to divide by. After "anew" exchanges, the inverse is computed again from the basis, because
+// each exchange adds its rounding errors.
 const (
 	leastShare = 1e-7
 	anew       = 100
 )
 
-// exchange puts the filling in place of the one of the basis that runs out first.
+// exchange replaces the filling of the basis that runs out first by f.
 func (m *master) exchange(f Filling) bool {
 	out, first := -1, 0.0
 	for j, row := range m.inverse {
@@ -113,7 +113,7 @@ func (m *master) exchange(f Filling) bool {
 	return true
 }
 
-// price works out what pods are worth, from what the basis costs.
+// price computes the worth of pods from the prices of the basis.
 func (m *master) price() {
 	for k, i := range m.of {
 		m.worth[i] = 0
@@ -123,10 +123,10 @@ func (m *master) price() {
 	}
 }
 
-// invert works out the inverse and the numbers of machines from the basis, by elimination. Both stay as they are if that fails.
+// invert computes the inverse and the numbers of machines from the basis, by elimination. It changes neither if that fails.
 func (m *master) invert() {
 	n := len(m.of)
-	rows := make([][]float64, n) // of each demand, the pods of the basis, then the inverse so far
+	rows := make([][]float64, n) // of each demand, its pods in each filling of the basis, then the inverse so far
 	for k := range rows {
 		rows[k] = make([]float64, 2*n)
 		rows[k][n+k] = 1
@@ -169,7 +169,7 @@ func (m *master) invert() {
 	}
 }
 
-// bought lists the fillings that machines are bought for.
+// bought returns the fillings with machines.
 func (m *master) bought() []Filling {
 	var out []Filling
 	for _, f := range m.basis {

@@ -6,8 +6,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// extract reads the prices, shrinks them until every supply is worth its price at most in the arithmetic at hand, and
-// adds up what the pods are worth: any such prices give a bound, rounding can only weaken it.
+// extract reads the prices, reduces them until no supply is worth more than its price in floating-point arithmetic, and adds up the worth
+// of the pods. Any such prices give a bound, so rounding can only lower it.
 func (b *Bound) extract(c *columns, x []float64) {
 	b.u = make([][]float64, max(1, len(b.blocks)))
 	for k := range b.u {
@@ -65,8 +65,8 @@ func (b *Bound) shrink(over float64) {
 	b.add /= over
 }
 
-// podWorth is what one pod is worth wherever it may run: the least of its places. Ordinary pods are worth the least of
-// each resource, which is never more.
+// podWorth returns the worth of one pod: for a pod with devices, its least worth on any supply that holds it; for another pod, its worth at
+// the least price of each resource in its blocks, which is never more than its least worth in a block.
 func (b *Bound) podWorth(w *demand) float64 {
 	if !w.devices {
 		sum := 0.0
@@ -93,8 +93,8 @@ func (b *Bound) podWorth(w *demand) float64 {
 	return least
 }
 
-// Shared is one price for each resource, for choices that do not look at blocks: the mean of the blocks, by what is asked
-// of each. Devices have the mean of what pods with devices pay for them.
+// Shared returns one price for each resource, for decisions that ignore blocks: the mean of the prices in the blocks, weighted by the
+// requests. A device has the mean price that pods with devices pay for it.
 func (b *Bound) Shared() (u []float64, add float64) {
 	u = make([]float64, len(b.total))
 	for _, d := range b.dims {
@@ -131,8 +131,8 @@ func (b *Bound) Shared() (u []float64, add float64) {
 	return u, b.add
 }
 
-// Low is, of each ordinary resource, the least price in any block: no supply that holds an amount costs less than that is
-// worth at these.
+// Low returns, for each ordinary resource, the least price in any block. No supply that holds an amount costs less than the amount is worth
+// at these prices.
 func (b *Bound) Low() []float64 {
 	u := make([]float64, len(b.total))
 	for _, d := range b.dims {
@@ -144,7 +144,7 @@ func (b *Bound) Low() []float64 {
 	return u
 }
 
-// Values is what one pod is worth at the bound, by its request as text (capacity.Vector.Text).
+// Values returns the worth of one pod at the bound, by its request as text (capacity.Vector.Text).
 func (b *Bound) Values() map[string]float64 {
 	out := map[string]float64{}
 	count := map[string]float64{}
@@ -160,7 +160,7 @@ func (b *Bound) Values() map[string]float64 {
 	return out
 }
 
-// WorthOf is the value of a vector at the prices u.
+// WorthOf returns the worth of a vector at the prices u.
 func WorthOf(v capacity.Vector, u []float64) float64 {
 	sum := 0.0
 	for d, n := range v {

@@ -2,10 +2,10 @@ package bound
 
 import "math"
 
-// maximise solves max c·x subject to A·x ≤ b, x ≥ 0 with b ≥ 0 by the simplex method on a dense dictionary (G. B. Dantzig,
-// Linear Programming and Extensions, 1963): the steepest column enters, and after a while without progress the first one
-// (R. G. Bland, 1977), which cannot cycle. It returns the best x, and the prices of b that prove it; steps bounds the work, and an
-// early stop returns a feasible x all the same.
+// maximise solves max c·x subject to A·x ≤ b, x ≥ 0 with b ≥ 0 by the simplex method on a dense dictionary (G. B. Dantzig, Linear
+// Programming and Extensions, 1963): the column with the steepest gain enters, and after a while without progress the first one (R. G.
+// Bland, 1977), which cannot cycle. It returns the best x, and the prices of b that prove it. steps bounds the work; after an early stop, x
+// is still feasible.
 func maximise(c []float64, a [][]float64, b []float64, steps int) (x, prices []float64) {
 	t := newDictionary(c, a, b)
 	idle := 0
@@ -16,7 +16,7 @@ func maximise(c []float64, a [][]float64, b []float64, steps int) (x, prices []f
 		}
 		row := t.leaving(col, idle > 30)
 		if row < 0 {
-			break // unbounded: cannot be where every resource is for sale
+			break // unbounded: impossible if supplies have every resource
 		}
 		if before := t.value(); t.pivot(row, col) && t.value() > before+tiny {
 			idle = 0
@@ -38,8 +38,8 @@ func maximise(c []float64, a [][]float64, b []float64, steps int) (x, prices []f
 	return x, prices
 }
 
-// dictionary writes the basic variables, one a row, as sums of the others; the last row is the objective and the last
-// column the constants.
+// dictionary writes the basic variables, one in each row, as sums of the others. The last row is the objective, the last column the
+// constants.
 type dictionary struct {
 	rows  [][]float64
 	basic []int // the variable of each row; slack i is len(c)+i
@@ -67,8 +67,8 @@ func newDictionary(c []float64, a [][]float64, b []float64) *dictionary {
 
 const (
 	tiny  = 1e-11
-	slack = 1e-10 // how much a constraint may be missed by
-	least = 1e-8  // of a coefficient to divide by
+	slack = 1e-10 // by how much a constraint may be violated
+	least = 1e-8  // the least coefficient to divide by
 )
 
 func (t *dictionary) value() float64 { return t.rows[len(t.rows)-1][len(t.other)] }
@@ -88,9 +88,9 @@ func (t *dictionary) entering(first bool) int {
 	return col
 }
 
-// leaving is the row that bounds the column first. Among rows that bound it about as much the largest coefficient wins:
-// dividing by a small one would drown the others in rounding (P. M. J. Harris, 1973). With first it is the row of the first
-// variable, as Bland's rule asks.
+// leaving returns the row that bounds the column first. Among rows with about the same bound, it takes the largest coefficient, because
+// division by a small one would make rounding errors too large (P. M. J. Harris, 1973). With first, it takes the row of the first variable,
+// by Bland's rule.
 func (t *dictionary) leaving(col int, first bool) int {
 	rhs := len(t.other)
 	limit := math.Inf(1)
@@ -126,7 +126,7 @@ func (t *dictionary) pivot(row, col int) bool {
 		}
 		r[col] = 0
 		for j, v := range pivoted {
-			// The conversion keeps a compiler from fusing the two operations, which would round differently on some
+			// The conversion keeps a compiler from fusing the two operations, because a fused operation rounds differently on some
 			// processors.
 			r[j] -= float64(f * v)
 		}

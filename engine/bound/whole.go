@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// soonWhole is the part of a machine above which a whole one is bought, roundsAgain how many rounds of the search for fillings there
-// are each time that machines have been bought.
+// soonWhole is the fraction of a machine from which a whole one is bought. roundsAgain bounds the rounds of the search for fillings after
+// each purchase.
 const (
 	soonWhole   = 0.75
 	roundsAgain = 4
-	// wholePart is the part of the effort, one of so many, that goes into them.
+	// Whole may use 1/wholePart of the effort.
 	wholePart = 4
 )
 
-// Whole buys whole machines for all pods: as many of each filling as the fractions hold, and then, for the pods that are left, the
-// machines of which most is bought, with new fractions for the rest each time. Pods are left that nobody sells a machine for, and
-// others once the effort is spent. It may be asked once.
+// Whole buys whole machines for all pods: of each filling, as many as its fraction has in full; then, for the pods that are left, the
+// machines with the largest fractions, with new fractions for the rest each time. It leaves pods that no supply takes, and further pods
+// once the effort is spent. It may be called only once.
 func (f *Fillings) Whole() []Filling {
 	g := f.generation
 	var out []Filling
@@ -49,14 +49,14 @@ func (f *Fillings) Whole() []Filling {
 		g.again()
 	}
 	for i := range out {
-		if f := &out[i]; f.Loads[len(f.Loads)-1].Demand >= len(g.b.demands) { // not a pod
+		if f := &out[i]; f.Loads[len(f.Loads)-1].Demand >= len(g.b.demands) { // an existing machine, not a pod
 			f.Loads = f.Loads[:len(f.Loads)-1]
 		}
 	}
 	return slices.DeleteFunc(out, func(f Filling) bool { return len(f.Loads) == 0 })
 }
 
-// again buys fractions for the pods that are left.
+// again buys fractions of machines for the pods that are left.
 func (g *generation) again() {
 	var pool []Filling
 	for _, f := range g.pool {
@@ -75,7 +75,7 @@ func (g *generation) again() {
 	}
 }
 
-// take buys n machines.
+// take buys n machines of the filling.
 func (g *generation) take(f Filling, n int) Filling {
 	for _, l := range f.Loads {
 		g.left[l.Demand] -= l.Count * n
@@ -84,7 +84,7 @@ func (g *generation) take(f Filling, n int) Filling {
 	return f
 }
 
-// trimmed is the filling with no more pods than are left; without pods if nothing that is left is reason enough to buy it.
+// trimmed returns the filling with no more pods than are left; it is without pods if it may not be bought for any of these.
 func (g *generation) trimmed(f Filling) Filling {
 	var loads []Load
 	led := false
@@ -94,7 +94,7 @@ func (g *generation) trimmed(f Filling) Filling {
 			loads = append(loads, Load{l.Demand, n})
 			led = led || f.supply.leads(l.Demand)
 		} else if l.Demand >= len(g.b.demands) {
-			led = false // no such machine is left
+			led = false // no such existing machine is left
 		}
 	}
 	if f.Loads = loads; !led {

@@ -8,9 +8,9 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// DualPrices is what a unit of each resource is worth, in the currency of the prices: the prices at which all of total is worth
-// most, while no machine of these sizes is worth more than it costs. It is the dual of buying fractions of machines, and what
-// total is worth at it is a bound for what machines that hold it cost.
+// DualPrices returns the worth of a unit of each resource, in the currency of the prices: the prices at which total is worth most, while no
+// machine of these sizes is worth more than it costs. This is the dual of buying fractions of machines. The worth of total at these prices
+// is a lower bound for the price of machines that hold it.
 func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {
 	worth := make([]float64, len(total))
 	var dims []int
@@ -23,7 +23,7 @@ func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64
 	if len(dims) == 0 || len(rows) == 0 {
 		return worth
 	}
-	c := slices.Repeat([]float64{1}, len(dims)) // of shares of the total
+	c := slices.Repeat([]float64{1}, len(dims)) // for shares of the total
 	var a [][]float64
 	var b []float64
 	for _, i := range rows {
@@ -61,7 +61,8 @@ func MarketPrices(total capacity.Vector, sizes []capacity.Vector, prices []float
 	return DualPrices(many, sizes, prices)
 }
 
-// undominated lists the machines that are not dearer than another one with no less of anything, cheapest first.
+// undominated returns the machines to prefer, cheapest first: no other machine that costs no more has at least as much of everything. It
+// leaves out machines that cost nothing.
 func undominated(total capacity.Vector, dims []int, sizes []capacity.Vector, prices []float64) []int {
 	order := make([]int, len(sizes))
 	for i := range order {

@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// One pod of a tenth of a machine is worth the machine, if it is the only one, and a tenth of it at the market's prices. Of many such pods both are
-// the same.
+// A pod that needs a tenth of a machine is worth the whole machine if it is the only pod, and a tenth of it at market prices. With many
+// such pods, both are the same.
 func TestMarketPricesDoNotDependOnHowFewPodsThereAre(t *testing.T) {
 	t.Parallel()
 	sizes, prices := []capacity.Vector{{1000, 4096}, {2000, 16384}}, []float64{0.10, 0.25}

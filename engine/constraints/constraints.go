@@ -151,7 +151,7 @@ func (w *Reader) Of(pod *corev1.Pod) *PodConstraints { return w.OfInfo(w.cache.I
 // OfInfo returns the constraints of the pod of that info.
 func (w *Reader) OfInfo(info *inventory.PodInfo) *PodConstraints {
 	if r := info.RequestProblem(); !r.OK() {
-		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&info.Pod.Spec), Objection: r} // not shared, because constraints do not include requests
+		return &PodConstraints{NodeConstraints: kube.NodeConstraintsOf(&info.Pod.Spec), Objection: r} // not shared: requests are no constraint
 	}
 	if info.Mounts || w.cache.ClaimsDevices(info) || w.Spreads.Deduces(info.Pod) {
 		return w.backedOff(w.find(info.Pod), info) // the pod's constraints depend on other objects

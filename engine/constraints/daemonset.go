@@ -23,7 +23,8 @@ type DaemonSet struct {
 	Number   int
 	Apart    *AntiAffinity // nil for none
 	Near     []kube.AffinityTerm
-	// Leaders are the DaemonSets whose pods its pod needs on its machine, Rivals the DaemonSets whose pods exclude its pod.
+	// Leaders are the DaemonSets whose pods meet its affinity: its pod needs one of them on its machine. Rivals are the DaemonSets whose
+	// pods cannot share a machine with its pod.
 	Leaders, Rivals []int
 	// Doubtful is true if more than the machine and the DaemonSets there decide whether it runs on a machine.
 	Doubtful bool

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// This file holds laws on random layouts. A second implementation that remembers nothing but the list of what was placed,
-// and counts it anew at each question, says what a World has to answer.
+// This file holds laws on random layouts. A second implementation checks the answers of a World: it stores only the list of placed pods,
+// and counts it again for each question.
 
 // plainWorld is the second implementation.
 type plainWorld struct {
@@ -80,12 +80,11 @@ func (p *plainWorld) total(set int) int {
 func (p *plainWorld) marked(mark, domain int) bool {
 	return p.l.Marks[mark].At.Has(domain) || slices.ContainsFunc(p.placed, func(x placed) bool {
 		d := x.place[p.l.Marks[mark].Key]
-		return slices.Contains(x.rules.Owns, mark) && (int(d) == domain || d == Open) // which one it is may turn out to be any
+		return slices.Contains(x.rules.Owns, mark) && (int(d) == domain || d == Open) // an Open domain may turn out to be any domain
 	})
 }
 
-// taken lists what has been taken of available volumes, as the things that would have done for each taker: who comes too late has
-// nothing.
+// taken returns, for each taker of available volumes, the things that suit it. A taker that came too late for a thing is not in the list.
 func (p *plainWorld) taken(supply int, also ...placed) (have []plainTaker) {
 	s := &p.l.Available[supply]
 	for _, x := range slices.Concat(p.placed, also) {
@@ -132,7 +131,7 @@ func matched(takers []plainTaker, gone map[int]bool) bool {
 	return false
 }
 
-// couldTake reports whether a pod could take all that it asks for, as if nobody had come too late.
+// couldTake reports whether a pod could take all things that it needs, if pods that came too late are ignored.
 func (p *plainWorld) couldTake(r *Rules, place Place) bool {
 	for s := range p.l.Available {
 		have := p.taken(s)
@@ -202,7 +201,7 @@ func (p *plainWorld) uneven(r *Rules, place Place) int {
 	return n
 }
 
-// drawn is a random layout with rules and places to try on it.
+// drawn is a random layout, with rules and places to try on it.
 type drawn struct {
 	l      Layout
 	rules  []Rules
@@ -340,7 +339,7 @@ func drawRules(r *rand.Rand, l *Layout) Rules {
 	return out
 }
 
-// compare asks both implementations everything that can be asked.
+// compare compares all answers of both implementations.
 func (d *drawn) compare(world *World, p *plainWorld) error {
 	for i := range d.rules {
 		r := &d.rules[i]
@@ -391,7 +390,7 @@ func (d *drawn) compare(world *World, p *plainWorld) error {
 	return nil
 }
 
-// step changes both implementations alike, mostly by placing pods where they may go.
+// step changes both implementations in the same way, mostly by placing pods that are allowed.
 func (d *drawn) step(r *rand.Rand, world *World, p *plainWorld) {
 	rules, place := &d.rules[r.IntN(len(d.rules))], d.places[r.IntN(len(d.places))]
 	if r.IntN(8) == 0 {
@@ -423,7 +422,7 @@ func TestAWorldAnswersWhatRecountingEverythingWould(t *testing.T) {
 			switch {
 			case r.IntN(5) == 0:
 				marks, placed, opened = append(marks, world.Mark()), append(placed, len(p.placed)), append(opened, len(p.opened))
-			case r.IntN(6) == 0 && len(marks) > 0: // back to any of the marks, not always the last one
+			case r.IntN(6) == 0 && len(marks) > 0: // to any of the marks, not always the last one
 				to := r.IntN(len(marks))
 				world.Undo(marks[to])
 				p.placed, p.opened = p.placed[:placed[to]], p.opened[:opened[to]]
@@ -438,7 +437,7 @@ func TestAWorldAnswersWhatRecountingEverythingWould(t *testing.T) {
 	}
 }
 
-// everything is all that a World consists of, as text; the cached minimum only as what it would be.
+// everything returns the whole state of a World as text, with all cached minima computed.
 func everything(world *World) string {
 	for i := range world.groups {
 		if world.l.Groups[i].Key != Host {

@@ -9,8 +9,7 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// Host, as a key, means that every machine is a domain of its own. What is counted by machine is kept by whoever keeps
-// the machines; a World counts the other keys.
+// Host, as a key, means that every machine is a domain of its own. The caller counts pods by machine; a World counts the other keys.
 const Host = -1
 
 // Nowhere is the domain of a place that lacks a key.
@@ -19,63 +18,60 @@ const Nowhere = int32(-1)
 // Open is the domain of a machine that will have the key, with a value that is not known yet.
 const Open = int32(-2)
 
-// A Place says which domain of each key a machine is in: one entry for each key.
+// A Place lists the domain of a machine for each key.
 type Place []int32
 
-// Layout is what there is to count, and how it stands before anything is placed.
+// Layout describes the groups, sets and marks to count, and their counts before any pod is placed.
 type Layout struct {
-	// Domains holds, for each key, how many domains it has.
+	// Domains holds, for each key, the number of its domains.
 	Domains []int
 	Groups  []Group
 	Sets    []Set
 	Marks   []Mark
-	// HostMarks counts the marks that concern single machines; they are numbered apart.
+	// HostMarks is the number of marks that concern single machines; they are numbered separately.
 	HostMarks int
 	Available []Available
 	Residents []Resident
 }
 
-// Group is what a spread constraint counts: some pods, on the machines that pass its filter, by domain of its key.
+// Group is the pods that a spread constraint counts, on the machines that pass its filter, by domain of its key.
 type Group struct {
 	Key int
-	// Filter is a key with the domains 0 and 1 that tells the machines that do not count from those that do; -1 where all
-	// do.
+	// Filter is a key with the domains 0 and 1: the group counts machines of domain 1 only. It is -1 if all machines count.
 	Filter int
-	// Count and There hold, for each domain, the pods that run there and whether any machine that counts is there. Both are
-	// unused for the key Host.
+	// Count holds, for each domain, the pods that run there, There the domains with a machine that counts. Both are unused for the key
+	// Host.
 	Count []int
 	There bitset.Set
-	// May holds, for each domain, pods that may come there, or not; nil for none.
+	// May holds, for each domain, the pods that may come there; nil for none.
 	May []int
-	// Zero, for the key Host, says that some machine that counts has none and cannot get any.
+	// Zero, for the key Host, is true if some machine that counts has no pod of the group and cannot get one.
 	Zero bool
 }
 
-// Set is what the affinity of a pod looks for: pods that meet all of its terms, counted by each term's key.
+// Set is the pods that an affinity looks for: pods that meet all of its terms, counted by each term's key.
 type Set struct {
 	Keys []int
 	// Count holds, for each of the keys, the pods in each domain; nil for the key Host.
 	Count [][]int
-	// Total counts them wherever they are.
+	// Total counts the pods in all domains together.
 	Total int
-	// Loose sets ask only for the keys that their pods have: the first pod goes anywhere, and where it lacks a key, the
-	// others need not be like it.
+	// Loose is true for a set that has rules only for the keys that its pods have: the first pod may go anywhere and, if it lacks a key,
+	// the other pods may have any value of this key.
 	Loose bool
 }
 
-// Mark is something that keeps others out of a domain: the owner of an anti-affinity term, or a pod that the term
-// selects.
+// Mark keeps pods out of a domain: a mark of the owners of an anti-affinity term, or of the pods that the term selects.
 type Mark struct {
 	Key int
 	At  bitset.Set // the domains that own the mark already
 }
 
-// Resident is a pod that new machines have before any other comes. Its key tells the places of machines that have none from
-// those of machines that may have one and those that surely have: the domains are Absent, Possible and Certain. Machines that
-// are there already are Nowhere: who is on them is counted.
+// Resident is a DaemonSet's pod that new machines get before any other pod. Its key divides machines by its presence: the domains are
+// Absent, Possible and Certain. Machines that exist already are Nowhere, because their pods are counted.
 type Resident struct {
 	Key int
-	// Groups and Sets count it, Owns and HostOwns are the marks that it leaves.
+	// Groups and Sets count the resident, Owns and HostOwns are its marks.
 	Groups, Sets, Owns []int
 	HostOwns           bitset.Set
 }
@@ -87,43 +83,43 @@ const (
 	Certain
 )
 
-// Rules is what one kind of pod asks of a place, and what it changes there.
+// Rules is the rules of one kind of pod for a place, and its effect on the counts there.
 type Rules struct {
 	Spread   []Spread
 	Affinity []Affinity
 	// Groups and Sets count the pod.
 	Groups, Sets []int
-	// Owns are the marks that the pod leaves in its domain, Rejects those that keep it out.
+	// Owns are the marks that the pod leaves in its domain, Rejects the marks that keep it out.
 	Owns, Rejects []int
-	// HostOwns and HostRejects are the same for single machines; nil where there are none.
+	// HostOwns and HostRejects are the same for single machines; nil for none.
 	HostOwns, HostRejects bitset.Set
-	// Takes lists what the pod takes, one thing each, from available volumes.
+	// Takes lists the available volumes that the pod takes, one thing for each entry.
 	Takes []Take
 }
 
-// Spread bounds how much fuller than the emptiest domain the pod's own may be.
+// Spread bounds the difference between the counts of the pod's domain and of the emptiest domain.
 type Spread struct {
 	Group   int
 	MaxSkew int
-	// MinDomains is the number of domains below which the emptiest counts as empty; 0 for none.
+	// MinDomains is the number of domains below which the emptiest domain counts as empty; 0 for none.
 	MinDomains int
-	// Self is true where the group counts the pod itself.
+	// Self is true if the group counts the pod itself.
 	Self bool
 }
 
-// Affinity asks for company.
+// Affinity requires a pod of the set in the pod's domains.
 type Affinity struct {
 	Set int
-	// Self is true where the set counts the pod itself: then the first one may go anywhere.
+	// Self is true if the set counts the pod itself: then the first pod may go anywhere.
 	Self bool
 }
 
-// Len counts the rules that are not about single machines.
+// Len returns the number of rules, without HostOwns and HostRejects.
 func (r *Rules) Len() int {
 	return len(r.Spread) + len(r.Affinity) + len(r.Groups) + len(r.Sets) + len(r.Owns) + len(r.Rejects) + len(r.Takes)
 }
 
-// ByHost reports whether the rule set says anything about single machines.
+// ByHost reports whether some rule concerns single machines.
 func (r *Rules) ByHost(l *Layout) bool {
 	if !r.HostOwns.Empty() || !r.HostRejects.Empty() {
 		return true
@@ -149,8 +145,8 @@ func (r *Rules) ByHost(l *Layout) bool {
 // WithHost reports whether the set is counted by machine.
 func (s *Set) WithHost() bool { return slices.Contains(s.Keys, Host) }
 
-// Interest lists, ascending, the keys on which the rules depend or which they change: a pod with these rules has to know
-// its domain of each.
+// Interest returns, in ascending order, the keys on which the rules depend or whose counts they change. A pod with these rules needs a
+// known domain for each of these keys.
 func (r *Rules) Interest(l *Layout) []int {
 	seen := bitset.New(len(l.Domains))
 	add := func(k int) {
@@ -198,8 +194,8 @@ func (r *Rules) Interest(l *Layout) []int {
 	return keys
 }
 
-// minds reports whether it matters to a pod with these rules that the resident is on its machine, or comes with it. What counts
-// pods on single machines is full sooner for whoever is counted beside it.
+// minds reports whether the resident matters to a pod with these rules on the same machine or in the same domain. A resident of the pod's
+// host groups matters too, because it counts toward their bound on the machine.
 func (r *Rules) minds(l *Layout, resident *Resident) bool {
 	return slices.ContainsFunc(r.Spread, func(s Spread) bool { return slices.Contains(resident.Groups, s.Group) }) ||
 		slices.ContainsFunc(r.Groups, func(g int) bool { return l.Groups[g].Key == Host && slices.Contains(resident.Groups, g) }) ||

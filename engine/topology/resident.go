@@ -2,11 +2,11 @@ package topology
 
 import "slices"
 
-// arrival is something that a resident has brought to a domain.
+// arrival is one change of a count or mark by a resident in a domain.
 type arrival struct {
 	resident int
 	what     brought
-	// of is the group, set or mark, key the number of the set's key.
+	// of is the group, set or mark; key is the index of the set's key.
 	of, key int
 	domain  int32
 }
@@ -14,8 +14,8 @@ type arrival struct {
 type brought int8
 
 const (
-	toGroup      brought = iota // it counts there
-	maybeToGroup                // it may count there
+	toGroup      brought = iota // the resident counts there
+	maybeToGroup                // the resident may count there
 	toSet
 	toTotal // of a set
 	toMark
@@ -26,8 +26,8 @@ func (l *Layout) Settles(place Place) bool {
 	return slices.ContainsFunc(l.Residents, func(r Resident) bool { return place[r.Key] > Absent })
 }
 
-// Barred reports whether pods with these rules are off a new machine of the place for its residents: because these keep them out,
-// or because others would be the company that they need.
+// Barred reports whether pods with these rules cannot use a new machine of the place because of residents: a resident keeps them out, or
+// they need a resident on their machine and none surely comes there.
 func (r *Rules) Barred(l *Layout, place Place) bool {
 	for i := range l.Residents {
 		if resident := &l.Residents[i]; place[resident.Key] > Absent && len(resident.HostOwns) > 0 && len(r.HostRejects) > 0 && r.HostRejects.Meets(resident.HostOwns) {
@@ -45,8 +45,8 @@ func (r *Rules) Barred(l *Layout, place Place) bool {
 	})
 }
 
-// Arrive says that a machine is there, with its residents, that turns out in one of the places. With first it may be one that is
-// known already: what another resident of its kind has brought is not brought again.
+// Arrive adds a machine with its residents; places lists all places in which the machine may turn out to be. With first, the machine may be
+// known already: a change of a count or mark is made only if it was not made before.
 func (world *World) Arrive(places []Place, first bool) {
 	ch := change{resident: true}
 	add := func(a arrival) {
@@ -87,7 +87,7 @@ func (world *World) Arrive(places []Place, first bool) {
 	}
 }
 
-// joinSet lets the resident be company where it surely is.
+// joinSet counts the resident for the set in the domains in which it surely is.
 func (world *World) joinSet(i, set int, places []Place, add func(arrival)) {
 	r, counted := &world.l.Residents[i], false
 	for k, key := range world.l.Sets[set].Keys {
@@ -107,13 +107,13 @@ func (world *World) joinSet(i, set int, places []Place, add func(arrival)) {
 
 func anywhere(Place) bool { return true }
 
-// isOn reports whether the resident is on the machine wherever that turns out.
+// isOn reports whether the resident is surely on the machine, in whichever of the places.
 func (r *Resident) isOn(places []Place) bool {
 	return !slices.ContainsFunc(places, func(p Place) bool { return p[r.Key] != Certain })
 }
 
-// domains lists the domains of the key in which the resident may come to be, as far as places count; certain is true if it is sure
-// to be in the only one.
+// domains returns the domains of the key in which the resident may be, in places that count. certain is true if it is surely in the only
+// one.
 func (r *Resident) domains(places []Place, key int, counts func(Place) bool) (domains []int32, certain bool) {
 	if key == Host {
 		return nil, false
@@ -132,7 +132,7 @@ func (r *Resident) domains(places []Place, key int, counts func(Place) bool) (do
 	return domains, certain && len(domains) == 1
 }
 
-// bring counts what a resident brings, n of it.
+// bring adds n to the count that a resident's arrival changes, or sets its mark.
 func (world *World) bring(a arrival, n int) {
 	if world.came == nil {
 		world.came = map[arrival]int{}
@@ -160,7 +160,7 @@ func (world *World) bring(a arrival, n int) {
 	}
 }
 
-// leave takes an arrival back.
+// leave takes back the arrivals of the change.
 func (world *World) leave(ch *change) {
 	for _, a := range ch.arrived {
 		world.bring(a, -1)

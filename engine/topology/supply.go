@@ -6,40 +6,40 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// Available is a number of things of which each can be had once.
+// Available is a number of things, for example volumes, of which each serves once.
 type Available struct {
-	// Key tells apart the places from which different things can be had.
+	// Key divides places by the things that can be reached from them.
 	Key    int
 	Things int
-	// Reach holds, for each domain of the key, the things that can be had there; Endless the domains where nobody needs one
-	// of them.
+	// Reach holds, for each domain of the key, the things that can be reached from there; Endless the domains in which pods need none of
+	// them, because volumes can be created there.
 	Reach   []bitset.Set
 	Endless bitset.Set
 }
 
-// Take asks for one of some things of available volumes.
+// Take requires one of the things that suit.
 type Take struct {
 	Supply int
 	Suits  bitset.Set
-	// Joint is a number that pods share which take one thing together, 0 for those that take it alone.
+	// Joint is a number shared by the pods that take one thing together, 0 for a pod that takes a thing alone.
 	Joint int
 }
 
-// taking says who has what: a matching, in which whoever came may be given another thing that suits to make way.
+// taking is a matching of takers and things. A taker may get another thing that suits, to leave its own to a later taker.
 type taking struct {
 	takers []taker
 	by     []int // of each thing, its taker; -1 for none
 }
 
 type taker struct {
-	suits bitset.Set // of the things that can be had where it is
+	suits bitset.Set // the things that suit and can be reached from its place
 	joint int
 }
 
 func newTaking(s *Available) taking { return taking{by: slices.Repeat([]int{-1}, s.Things)} }
 
-// take gives the taker a thing, along a chain of others that make way (H. W. Kuhn, The Hungarian method, 1955). It changes
-// nothing and answers false if there is none.
+// take gives the taker a thing. Other takers may get other things instead, along a chain (H. W. Kuhn, The Hungarian method, 1955). It
+// reports false and changes nothing if no thing is left.
 func (t *taking) take(l *Layout, ask *Take, place Place) bool {
 	s := &l.Available[ask.Supply]
 	d := place[s.Key]
@@ -51,7 +51,7 @@ func (t *taking) take(l *Layout, ask *Take, place Place) bool {
 	}
 	suits := ask.Suits.Clone()
 	if d >= 0 {
-		suits.And(s.Reach[d]) // where it is open which domain it is, it may be any
+		suits.And(s.Reach[d]) // if the domain is Open, the things of all domains suit
 	}
 	t.takers = append(t.takers, taker{suits, ask.Joint})
 	if t.augment(len(t.takers)-1, bitset.New(s.Things)) {
@@ -82,14 +82,14 @@ func (t *taking) augment(who int, seen bitset.Set) bool {
 	return false
 }
 
-// supplied is how available volumes stood before a change.
+// supplied is the state of available volumes before a change.
 type supplied struct {
 	supply, takers int
 	by             []int
 }
 
-// takeAll lets the pod take all that it asks for. It answers with how things stood before, and whether all could be had;
-// what could be had stays taken.
+// takeAll takes all things that the pod needs. It returns the state before, and whether there were enough; if not, the things that it found
+// stay taken.
 func (world *World) takeAll(r *Rules, place Place) (before []supplied, ok bool) {
 	ok = true
 	for i := range r.Takes {
@@ -108,7 +108,7 @@ func (world *World) giveBack(before []supplied) {
 	}
 }
 
-// supplies reports whether the pod can have all that it asks for at the place.
+// supplies reports whether the place has all things that the pod needs.
 func (world *World) supplies(r *Rules, place Place) bool {
 	if len(r.Takes) == 0 {
 		return true

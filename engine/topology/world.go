@@ -6,14 +6,14 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// World is a layout with pods being placed in it. Every change can be taken back.
+// World is a layout in which pods are placed. Every change can be undone.
 type World struct {
 	l       *Layout
 	groups  []counter
 	sets    []setCounter
 	marks   []bitset.Set
 	takings []taking
-	// came counts what residents have brought.
+	// came counts the arrivals of residents.
 	came  map[arrival]int
 	trail []change
 }
@@ -21,10 +21,10 @@ type World struct {
 // counter counts a group by domain.
 type counter struct {
 	count []int
-	// may counts residents that may be in a domain, or not; nil as long as there are none.
+	// may counts residents that may be in a domain; nil if there are none.
 	may   []int
 	there bitset.Set
-	// least is the smallest count of the domains that are there; it is worked out when it is asked for and not fresh.
+	// least is the smallest count of the domains that are there; min computes it again if it is not fresh.
 	least int
 	fresh bool
 }
@@ -34,24 +34,24 @@ type setCounter struct {
 	total int
 }
 
-// change is one change of a World: pods of these rules that came to a place, residents that arrived, or, without either, a domain
-// that was opened.
+// change is one change of a World: pods with these rules that came to a place, residents that arrived or, without either, a domain that was
+// opened.
 type change struct {
 	rules *Rules
 	place Place
 	n     int
-	// marked holds the marks, and their domains, that were not there before.
+	// marked holds new marks and their domains.
 	marked [][2]int
-	// supplied is how the available volumes stood from which the pods took something.
+	// supplied is the state of the available volumes before the pods took some.
 	supplied []supplied
-	// arrived is what residents brought, if that is what the change is.
+	// arrived lists the arrivals, if resident is true.
 	arrived  []arrival
 	resident bool
-	// group and domain are what was opened.
+	// group and domain are the opened domain.
 	group, domain int
 }
 
-// NewWorld starts with what the layout says. The layout must not change while the world is in use.
+// NewWorld returns a world with the counts of the layout. The layout must not change while the world is in use.
 func NewWorld(l *Layout) *World {
 	world := &World{l: l}
 	for i := range l.Groups {
@@ -88,7 +88,7 @@ func NewWorld(l *Layout) *World {
 	return world
 }
 
-// Open says that a machine can come to be in the domain that the group counts at this place.
+// Open notes that a machine may come to the domain that the group counts at this place.
 func (world *World) Open(group int, place Place) {
 	g := &world.l.Groups[group]
 	if g.Key == Host || !g.passes(place) || place[g.Key] < 0 {
@@ -97,7 +97,7 @@ func (world *World) Open(group int, place Place) {
 	world.OpenDomain(group, int(place[g.Key]))
 }
 
-// OpenDomain says the same of a domain by its number.
+// OpenDomain does the same for a domain by its number.
 func (world *World) OpenDomain(group, domain int) {
 	c := &world.groups[group]
 	if c.there.Has(domain) {
@@ -114,7 +114,7 @@ func (g *Group) passes(place Place) bool { return g.Filter < 0 || place[g.Filter
 // Counts reports whether the group counts machines of this place.
 func (world *World) Counts(group int, place Place) bool { return world.l.Groups[group].passes(place) }
 
-// min is the smallest count of a domain that is there, 0 where there are fewer domains than minDomains.
+// min returns the smallest count of a domain that is there, 0 if there are fewer domains than minDomains.
 func (c *counter) min(minDomains int) int {
 	if minDomains > 0 && c.there.Len() < minDomains {
 		return 0
@@ -131,10 +131,10 @@ func (c *counter) min(minDomains int) int {
 	return c.least
 }
 
-// Allows reports whether one more pod with these rules may come to the place, machines aside. Where the answer is yes,
-// uneven says how far the pod's domains are ahead of the emptiest ones: the less, the more even.
+// Allows reports whether one more pod with these rules may come to the place, apart from rules for single machines. If so, uneven is the
+// sum of the differences between the counts of the pod's domains and of the emptiest domains: 0 is the most even.
 //
-// Where new machines have residents, a machine of the place comes with them.
+// A new machine of the place comes with its residents.
 func (world *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
 	if world.l.Settles(place) {
 		mark := world.Mark()
@@ -162,7 +162,8 @@ func (world *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
 	return world.Uneven(r, place), true
 }
 
-// Uneven says how far ahead of the emptiest domains those of the place are, in the groups that count the pod.
+// Uneven returns the sum, over the groups that count the pod, of the difference between the count of the place's domain and of the emptiest
+// domain.
 func (world *World) Uneven(r *Rules, place Place) int {
 	uneven := 0
 	for _, g := range r.Groups {
@@ -203,7 +204,7 @@ func (world *World) spreads(s *Spread, place Place) bool {
 	return here-c.min(s.MinDomains) <= s.MaxSkew
 }
 
-// near reports whether the pods that the affinity looks for are in the place's domains. The key Host is the caller's.
+// near reports whether the pods that the affinity looks for are in the place's domains. The caller checks the key Host.
 func (world *World) near(a *Affinity, place Place) bool {
 	if world.l.Sets[a.Set].Loose {
 		return world.follows(a.Set, place)
@@ -227,7 +228,7 @@ func (world *World) near(a *Affinity, place Place) bool {
 	return true
 }
 
-// follows reports whether the place has the domains that a loose set's pods are in, of the keys that these have.
+// follows reports whether the place is in the domains of the pods of a loose set, for the keys that these pods have.
 func (world *World) follows(set int, place Place) bool {
 	for i, key := range world.l.Sets[set].Keys {
 		if key == Host {
@@ -245,13 +246,13 @@ func (world *World) follows(set int, place Place) bool {
 	return true
 }
 
-// Starts reports whether the pod would be the first of those that it wants to be with, and may be.
+// Starts reports whether the pod would be the first pod of the set that it needs, and may be.
 func (world *World) Starts(a *Affinity) bool { return a.Self && world.sets[a.Set].total == 0 }
 
-// Total counts the pods of a set, wherever they are.
+// Total returns the number of pods of a set, in all domains together.
 func (world *World) Total(set int) int { return world.sets[set].total }
 
-// Count returns the pods of a group in each domain that is there; -1 marks a domain that is not.
+// Count returns the number of pods of a group in each domain that is there; -1 for the other domains.
 func (world *World) Count(group int) []int {
 	c := &world.groups[group]
 	out := make([]int, len(c.count))
@@ -275,14 +276,14 @@ func (world *World) Domains(set, i int) []int {
 	return out
 }
 
-// Put places n pods.
+// Put places n pods with these rules.
 func (world *World) Put(r *Rules, place Place, n int) {
 	ch := change{rules: r, place: place, n: n}
 	world.count(r, place, n)
 	for _, m := range r.Owns {
 		key := world.l.Marks[m].Key
 		for d := range world.l.Domains[key] {
-			// Where it is open which domain it is, it may be any.
+			// If the domain is Open, it may be any domain.
 			if (place[key] == int32(d) || place[key] == Open) && !world.marks[m].Has(d) {
 				world.marks[m].Add(d)
 				ch.marked = append(ch.marked, [2]int{m, d})
@@ -327,10 +328,10 @@ func (world *World) count(r *Rules, place Place, n int) {
 	}
 }
 
-// Mark returns a mark to which Undo can go back.
+// Mark returns a mark for Undo.
 func (world *World) Mark() int { return len(world.trail) }
 
-// Undo takes back everything that was placed or opened since the mark.
+// Undo takes back all changes since the mark.
 func (world *World) Undo(mark int) {
 	for i := len(world.trail) - 1; i >= mark; i-- {
 		ch := &world.trail[i]

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// The keys of the tables. A place says zone (three of them), rack (two) and whether the filter lets it count.
+// The keys of the tables. A place has a zone (of three), a rack (of two), and whether it passes the filter.
 const (
 	zoneKey = iota
 	rackKey
@@ -19,7 +19,7 @@ func zone(d int32) topology.Place        { return topology.Place{d, topology.Now
 func filteredOut(d int32) topology.Place { return topology.Place{d, topology.Nowhere, 0} }
 func rack(zone, d int32) topology.Place  { return topology.Place{zone, d, 1} }
 
-// zones is a layout with one group, counted by zone; -1 means that no machine is there.
+// zones returns a layout with one group, counted by zone; -1 means that no machine is there.
 func zones(counts ...int) *topology.Layout {
 	g := topology.Group{Key: zoneKey, Filter: -1, There: bitset.New(3)}
 	for d, n := range counts {
@@ -31,17 +31,17 @@ func zones(counts ...int) *topology.Layout {
 	return &topology.Layout{Domains: []int{3, 2, 2}, Groups: []topology.Group{g}}
 }
 
-// spread is a pod that group 0 counts, and that asks for that skew.
+// spread returns the rules of a pod that group 0 counts, and that has a spread with this skew.
 func spread(skew, minDomains int) *topology.Rules {
 	return &topology.Rules{Spread: []topology.Spread{{MaxSkew: skew, MinDomains: minDomains, Self: true}}, Groups: []int{0}}
 }
 
-// foreign is a pod that asks for that skew of others: the group does not count it.
+// foreign returns the rules of a pod that has a spread with this skew over a group that does not count it.
 func foreign(skew int) *topology.Rules {
 	return &topology.Rules{Spread: []topology.Spread{{MaxSkew: skew}}}
 }
 
-// answers says for each of the three zones whether one more pod may come: y or n.
+// answers returns, for each of the three zones, whether one more pod may come: y or n.
 func answers(world *topology.World, r *topology.Rules) string {
 	out := ""
 	for d := range int32(3) {
@@ -116,7 +116,7 @@ func TestFilterLeavesMachinesOutOfTheCount(t *testing.T) {
 		t.Errorf("a machine that does not count opens a domain: %v", got)
 	}
 	world.Put(spread(1, 0), zone(0), 1)
-	// kube-scheduler asks for the skew of the domain also on machines that do not count.
+	// kube-scheduler checks the skew of the domain also on machines that do not count.
 	if _, ok := world.Allows(spread(1, 0), filteredOut(0)); ok {
 		t.Error("a machine that does not count takes a pod although its domain is too full")
 	}
@@ -131,7 +131,7 @@ func TestDomainsThatCanBeOpenedCountAsEmpty(t *testing.T) {
 	if got := answers(world, spread(1, 0)); got != "yyy" {
 		t.Fatalf("before: %s", got)
 	}
-	world.Open(0, zone(topology.Open)) // its domain is not known: it opens none
+	world.Open(0, zone(topology.Open)) // its domain is not known, so it opens none
 	if got := answers(world, spread(1, 0)); got != "yyy" {
 		t.Errorf("a machine without a domain opens one: %s", got)
 	}
@@ -144,7 +144,7 @@ func TestDomainsThatCanBeOpenedCountAsEmpty(t *testing.T) {
 func TestForeignSelectorsCountOtherPods(t *testing.T) {
 	t.Parallel()
 	world := topology.NewWorld(zones(0, 0, 0))
-	counted := &topology.Rules{Groups: []int{0}} // has no rule of its own
+	counted := &topology.Rules{Groups: []int{0}} // has no spread of its own
 	world.Put(counted, zone(0), 1)
 	world.Put(counted, zone(1), 1)
 	if got := answers(world, spread(1, 0)); got != "nny" {
