@@ -40,7 +40,7 @@ type Demand struct {
 type Supply struct {
 	Allocatable capacity.Vector
 	Price       float64
-	Users       bitset.Set // those that may use it
+	Users       bitset.Set // the users that may use it
 	// Leads lists demands: the supply is bought only with a pod of one of them; nil for any. Only Fillings uses it.
 	Leads bitset.Set
 }
@@ -48,13 +48,13 @@ type Supply struct {
 // Existing is a number of machines with the same room.
 type Existing struct {
 	Room  capacity.Vector
-	Users bitset.Set // those that may use it
+	Users bitset.Set // the users that may use it
 	Count int
 }
 
 // Bound is a lower bound, and the prices that prove it. It is the dual of a linear program (Gilmore and Gomory 1961 give the idea for
-// cutting stock): buy fractions of supplies and put fractions of pods on those supplies on which one such pod fits, so that the sums
-// of all requests fit.
+// cutting stock): buy fractions of supplies, and put fractions of pods on supplies on which one such pod fits; the sums of all requests
+// must fit.
 //
 //	max Σ n·π + N·ν   with   π ≤ r·u(supply) where the pod fits,   a(supply)·u(supply) + ν ≤ price(supply),   all ≥ 0
 //

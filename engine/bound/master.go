@@ -7,7 +7,7 @@ import "math"
 //
 //	min Σ price·x   with   Σ pods·x = count for each demand,   x ≥ 0
 //
-// Room that is left to no pod is a filling too: one that takes a pod away and costs nothing.
+// Unused room is a filling too: it takes one pod away and costs nothing.
 type master struct {
 	of      []int // the demands, and after these the existing machines
 	demands int   // the number of demands in of

@@ -23,7 +23,7 @@ import (
 func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
 	t.Parallel()
 	cache := &inventory.Cache{}
-	provisioning.Plan(&engine.Snapshot{}, engine.Options{}, cache) // it has been used
+	provisioning.Plan(&engine.Snapshot{}, engine.Options{}, cache) // the cache has been used
 	shape := func(claim corev1.PodResourceClaim) string {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
 		if claim.Name != "" {
@@ -45,7 +45,7 @@ func TestPodsThatClaimOtherwiseHaveOtherShapes(t *testing.T) {
 func TestPodsThatHoldAShareHaveTheShapeOfTheOthers(t *testing.T) {
 	t.Parallel()
 	cache := &inventory.Cache{}
-	provisioning.Plan(&engine.Snapshot{}, engine.Options{}, cache) // it has been used
+	provisioning.Plan(&engine.Snapshot{}, engine.Options{}, cache) // the cache has been used
 	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Priority: new(int32(7))}}
 	marked := plain.DeepCopy()
 	marked.Annotations = map[string]string{kube.MustRunOnDemandMark: "true"}

@@ -59,7 +59,7 @@ func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
 			better = append(better, &copied)
 		}
 	}
-	// Limits may keep some of the machines from being bought.
+	// Limits may forbid some of the machines; their pods get other machines.
 	g := s.newGreedy(sup, left)
 	g.run()
 	better = append(better, g.bins...)

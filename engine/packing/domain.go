@@ -199,8 +199,7 @@ func admits(ways []Way, o int) bool {
 }
 
 // compare finds out how much dearer each domain is than the cheapest for the class's request, and in which domains its dependants can have
-// machines. In a Weighted problem, the cheapest domain of the last level counts too, because an earlier level's demands may be dear in
-// every domain.
+// machines. In a Weighted problem, the cheapest domain of the last level counts too, because all domains of an earlier level may be dear.
 func (s *solver) compare(c, l int) {
 	ls := &s.classes[c].levels[l]
 	rates := s.rates(c, l)

@@ -22,7 +22,7 @@ type domainSearch struct {
 	p       *Problem
 	lessons *learnedLimits
 	best    *solver
-	left    int // rounds
+	left    int // the rounds that are left
 	classes []searched
 }
 
@@ -312,7 +312,7 @@ func (st *domainSearch) take(quota map[domainKey]int, rounds []searchRound) {
 	}
 }
 
-// notPlaced counts the pods that placing found no place for.
+// notPlaced returns the number of pods without a place after placing.
 func (s *solver) notPlaced() int {
 	n := 0
 	for c := range s.classes {

@@ -276,9 +276,9 @@ func power(x, e float64) float64 {
 	case 1.5:
 		return x * math.Sqrt(x)
 	case 0.6:
-		return math.Sqrt(x) * math.Sqrt(math.Sqrt(math.Sqrt(x))) // 0.625, near enough
+		return math.Sqrt(x) * math.Sqrt(math.Sqrt(math.Sqrt(x))) // the power 0.625 is close enough
 	case 0.3:
-		return math.Sqrt(math.Sqrt(x)) * math.Sqrt(math.Sqrt(math.Sqrt(math.Sqrt(x)))) // 0.3125
+		return math.Sqrt(math.Sqrt(x)) * math.Sqrt(math.Sqrt(math.Sqrt(math.Sqrt(x)))) // the power 0.3125
 	}
 	return math.Sqrt(x)
 }

@@ -36,7 +36,7 @@ func (h *hostIndex) build(l *topology.Layout) {
 	}
 }
 
-// nodeState is an existing node with the pods that have been put there.
+// nodeState is an existing node or, in a replay, also a new machine, with the pods that were put there.
 type nodeState struct {
 	room         capacity.Vector
 	place        int

@@ -51,7 +51,7 @@ func (p *Problem) solvePreferences() *solver {
 // noise is the share of a price below which a difference may be a rounding error.
 const noise = 1e-9
 
-// prefers reports whether the class's first level demands something of single machines that a later level does not.
+// prefers reports whether the class's first level has a preference about single machines.
 func (c *Class) prefers() bool { return len(c.Levels) > 1 && c.Levels[0].Lone }
 
 // hasPreferences reports whether some class has preferences about single machines in a Weighted problem.

@@ -29,8 +29,8 @@ type Problem struct {
 	Things int
 	// Effort is the effort that the search for cheaper machines may spend after the first solution.
 	Effort int
-	// MostLooks bounds how many rules, options and domains placing may look at. Beyond it, pods without a place get none, and no further
-	// round begins. 0 means no bound.
+	// MostLooks bounds the looks of placing, at rules, options and domains. Once it is reached, the remaining pods get no place, and no
+	// further round begins. 0 means no bound.
 	MostLooks int64
 	looked    *atomic.Int64
 	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and the looks of placing, converted to
@@ -69,7 +69,7 @@ type Class struct {
 	Shared []Shared
 	// Priority orders classes that compete for too little room: the higher priority comes first.
 	Priority int
-	// Levels are the demands of the pods, the strictest first: if one cannot be met, the next is tried.
+	// Levels are the relaxations of the pods, the strictest first: if one cannot be met, the next is tried.
 	Levels []Level
 	// Assigned is one more than the index of the node that the pods are expected on, 0 for none. These pods are placed there before all
 	// other pods, even without enough room, if the rules between pods allow it; else they are placed like other pods.
@@ -80,7 +80,7 @@ type Class struct {
 	Batch int
 }
 
-// Level is one set of demands of a class.
+// Level is one relaxation of a class: where its pods may go, and by which rules.
 type Level struct {
 	// Nodes holds the existing nodes that admit the class, whether they have room or not.
 	Nodes bitset.Set
@@ -90,8 +90,8 @@ type Level struct {
 	Rules *topology.Rules
 	// Miss is the loss, as a share of a pod's worth, if the pod is placed at this level rather than at the first.
 	Miss float64
-	// Lone marks a first level that demands something of single machines. A Weighted problem is solved with and without such levels, to
-	// find out whether machines are worth starting for them.
+	// Lone marks a first level with a preference about single machines. A Weighted problem is solved with and without such levels, to find
+	// out whether machines are worth starting for them.
 	Lone bool
 }
 
@@ -118,7 +118,7 @@ type Node struct {
 	// Owns holds the host marks of the pods on the node, Rejects the host marks that these pods keep out; nil means none.
 	Owns, Rejects bitset.Set
 	// Groups and Sets count the pods on the node, for the groups and sets that are counted for each machine; a missing entry means 0.
-	// Doubtful counts pods of the groups that may not come.
+	// Doubtful counts the pods in Groups that may not come.
 	Groups, Sets, Doubtful []Tally
 	// Ending counts, for sets of all keys, the victims of preemption on the node; they count for affinity only if the preemptor does not
 	// come.
@@ -150,7 +150,7 @@ type Pool struct {
 	Variety []Variety
 }
 
-// Variety asks for a number of different values among the options of one machine.
+// Variety requires a number of different values among the options of one machine.
 type Variety struct {
 	Min int
 	// Value holds the value of each option, -1 for none.
@@ -178,7 +178,7 @@ type Option struct {
 	Covered bool
 	// Large marks an option that is bought only for pods that no other option can hold.
 	Large bool
-	// Wide asks for a long list of types, because options of this kind sell out often.
+	// Wide makes the list of types longer, because options of this kind sell out often.
 	Wide bool
 	// Listed is false for an option that cannot be bought now.
 	Listed bool
@@ -230,7 +230,7 @@ type Machine struct {
 	// Fitting counts the options that could hold the pods; RunnerUp is the cheapest of another type, -1 if none.
 	Fitting  int
 	RunnerUp int
-	// Relaxed is true where a soft Variety had to be lowered.
+	// Relaxed is true if a soft Variety had to be lowered.
 	Relaxed bool
 	varied  bool // a Variety decided the list
 }

@@ -188,7 +188,7 @@ type solver struct {
 	shapeOf   []int                          // of each class: classes with equal requests have the same
 	own       []capacity.Vector              // of each class, its request without the shared things that others may have brought to the machine
 	sharers   []int                          // of each thing, the pods that share it
-	unserved  map[int]*unserved              // of sets, once asked
+	unserved  map[int]*unserved              // of each set, the result of unservedOf
 	// followers lists, for each set, the classes and levels with affinity to its pods.
 	followers [][]dependant
 	// members counts, for each group, the classes that it counts.
@@ -219,7 +219,7 @@ type solver struct {
 	selections map[string]*selection
 	broken     bool // a lesson was learned that makes this round's plan wrong
 	complete   bool // every machine is among the nodes
-	exhausted  bool // the looks were used up before each pod had a right place
+	exhausted  bool // the looks were used up before each pod had a correct place
 }
 
 type dependant struct{ class, level int }
@@ -230,7 +230,7 @@ type classState struct {
 	levels []levelState
 }
 
-// supplyPool is a pool with what the search needs to know of it.
+// supplyPool is a pool with further data for the search.
 type supplyPool struct {
 	*Pool
 	byPrice []int // listed options, cheapest first

@@ -21,7 +21,7 @@ type supply struct {
 	kinds     []kind
 	offerings []offering
 	clashes   []bitset.Set // of each kind, the kinds that cannot share a machine with it; nil for none
-	twins     []bitset.Set // of each kind, the kinds that had better not share a machine with it; nil for none
+	twins     []bitset.Set // of each kind, the kinds that should rather not share a machine with it; nil for none
 	u         []float64    // price of a unit of each resource
 	low       []float64    // a lower bound for the price of a unit of each resource on any option
 	perNode   float64      // added to each machine's price, to prefer fewer machines at the same price
@@ -263,7 +263,7 @@ func (s *solver) offeringsOf(sup *supply, p int) []offering {
 	sh := &s.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
 	var offerings []offering
-	kinds := bitset.New(len(sup.kinds)) // of one option after the other: few are kept
+	kinds := bitset.New(len(sup.kinds)) // used again for each option, because few are kept
 	var users []byte
 	for _, o := range sh.byPrice {
 		users = s.usersOf(sup, p, o, kinds, users[:0])

@@ -21,7 +21,7 @@ const (
 	toMark
 )
 
-// Settles reports whether a machine of the place has residents.
+// Settles reports whether a machine of the place has, or may have, residents.
 func (l *Layout) Settles(place Place) bool {
 	return slices.ContainsFunc(l.Residents, func(r Resident) bool { return place[r.Key] > Absent })
 }
