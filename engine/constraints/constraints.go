@@ -22,7 +22,7 @@ import (
 type PodConstraints struct {
 	kube.NodeConstraints
 	ID        int
-	Backoff   *ShapeBackoff // nil if no machine is known that did not take such pods
+	Backoff   *ShapeBackoff // reasons not to start some machines for the pods; nil for none
 	Priority  int32
 	OnDemand  bool // required by the owner's share on demand, not by the pod's own spec
 	Volumes   volume.PodVolumes

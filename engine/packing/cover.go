@@ -188,8 +188,8 @@ func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
 }
 
 // prove raises the bound to floor, the least possible cost of the machines for the bins' pods. It does so only if these are all pods of the
-// supply, with all their ways. It does nothing if other pods have to join certain pods, because machines for those pods may have room for
-// these.
+// supply, with all their ways. It does nothing if some pods have to share a machine with certain others, because their machines may have
+// room for the bins' pods.
 func (sup *supply) prove(s *solver, bins []*openBin, floor float64) {
 	if sup.apart || floor <= sup.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return

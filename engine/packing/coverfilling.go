@@ -93,8 +93,8 @@ func (f *filler) start() {
 	}
 }
 
-// fill tries all numbers of pods of the k-th open lot and of those after it. The pods may be worth slack less than the machine costs. fill
-// reports false once there are too many fillings.
+// fill tries all numbers of pods of the k-th open lot and of those after it. slack is ceiling − floor − price plus the worth of the pods so
+// far; it must not be negative in the end. fill reports false once there are too many fillings.
 func (f *filler) fill(k int, slack float64) bool {
 	c := f.c
 	if k == len(f.open) {

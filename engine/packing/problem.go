@@ -36,7 +36,7 @@ type Problem struct {
 	// Work, unless it is nil, counts the units of effort that are spent, on the first solution too, and the looks of placing, converted to
 	// the same units.
 	Work *atomic.Int64
-	// Stop, unless it is nil, is called now and then. If it returns true, nobody waits for the solution any more, and the search ends soon.
+	// Stop, unless it is nil, is called now and then. If it returns true, the solution is not needed any more, and the search ends soon.
 	// Several goroutines may call it at a time.
 	Stop func() bool
 	// Unit is one unit of the resource that mainly decides the price of machines: one core.

@@ -137,8 +137,8 @@ func remember(steps []capacity.Vector, step capacity.Vector) []capacity.Vector {
 	return append(steps, step)
 }
 
-// leastExcess lowers a sum that is too much as far as possible: resources that do not matter become 0, and each other resource becomes just
-// more than the next smaller types have.
+// leastExcess lowers, as far as possible, a sum that is too much: resources that do not matter become 0, and each other resource becomes
+// just more than the next smaller types have.
 func (p *product) leastExcess(sum capacity.Vector) capacity.Vector {
 	least := sum.Clone()
 	for d, n := range least {

@@ -41,8 +41,7 @@ func (s *solver) startKeys(ls *levelState) []int {
 	return keys
 }
 
-// roomNear returns how many of the pods that are left of the class have room in the domains of the place: on nodes, and on new machines as
-// far as known.
+// roomNear returns how many more pods of the class have room in the domains of the place: on nodes, and on new machines as far as known.
 func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 	class := &s.p.Classes[c]
 	ls := &s.classes[c].levels[l]
@@ -73,7 +72,7 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 	return min(room, left)
 }
 
-// bounded returns how many of the pods that are left of the class new machines in the domain may hold, as far as known.
+// bounded returns how many more pods of the class may get new machines in the domain, as far as known.
 func (s *solver) bounded(c, l, domain int) int {
 	left := s.p.Classes[c].Count - s.classes[c].next
 	key := domainKey{c, l, domain}

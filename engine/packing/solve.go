@@ -204,7 +204,7 @@ type solver struct {
 	order    []Pod
 	levels   []int // of each pod in order, the level at which it is placed
 	pools    []supplyPool
-	quotas   []int // the units left of each
+	quotas   []int // the units left of each quota
 	bins     []*openBin
 	machines []Machine
 	bound    float64
