@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// listBuffers lists CapacityBuffers and what they may refer to, if there are any.
+// listBuffers lists CapacityBuffers and the objects that they may refer to, if there are any.
 func (c *Cluster) listBuffers(ctx context.Context, s *engine.Snapshot) error {
 	if !c.Buffers || c.noBuffers {
 		return nil

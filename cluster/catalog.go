@@ -21,11 +21,11 @@ import (
 
 const (
 	catalogRetry    = 30 * time.Second // the same after a failure
-	catalogAge      = time.Minute      // a catalog is asked for again after this; providers keep what is dear to find out
+	catalogAge      = time.Minute      // a catalog is asked for again after this; providers cache expensive answers
 	catalogPatience = 20 * time.Second // a provider that takes longer has failed
 )
 
-// catalogs keeps what the providers sell, by node class.
+// catalogs keeps the catalogs of the providers, by node class.
 type catalogs struct {
 	mu      sync.Mutex // guards what follows; no provider is called with it held
 	byClass map[v1.NodeClassReference]*catalog
@@ -33,7 +33,7 @@ type catalogs struct {
 	traited []func(v1.NodeClassReference)
 }
 
-// catalog is what can be bought with one node class.
+// catalog is the data of one node class.
 type catalog struct {
 	generation int64
 	fetched    time.Time
@@ -42,7 +42,7 @@ type catalog struct {
 	tended     []string              // the same
 	quotas     []engine.Quota        // the same
 	failure    string                // why the provider gave no catalog the last time
-	asked      string                // the version of the class that it was asked for then
+	asked      string                // the version of the class at the last question
 
 	soldOut map[engine.OfferingID]inventory.SoldOut
 	// marked is types with the sold-out offerings marked as such; it holds until one of them is over.
@@ -52,14 +52,14 @@ type catalog struct {
 
 func newCatalogs() *catalogs { return &catalogs{byClass: map[v1.NodeClassReference]*catalog{}} }
 
-// OnCatalogChange calls f after what can be bought has changed. It is to be called before anything runs.
+// OnCatalogChange calls f after each change of a catalog. It must be called before anything runs.
 func (c *Cluster) OnCatalogChange(f func()) {
 	c.catalogs.mu.Lock()
 	defer c.catalogs.mu.Unlock()
 	c.catalogs.changed = append(c.catalogs.changed, f)
 }
 
-// OnTraitsChange calls f after what the machines of a class have to look like has changed. It is to be called before anything runs.
+// OnTraitsChange calls f after a change of the traits that the machines of a class must have. It must be called before anything runs.
 func (c *Cluster) OnTraitsChange(f func(v1.NodeClassReference)) {
 	c.catalogs.mu.Lock()
 	defer c.catalogs.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *Cluster) Class(ctx context.Context, ref v1.NodeClassReference) (provide
 	return provider.Class{}, fmt.Errorf("read %s %s: no such kind is served by provider %s", ref.Kind, ref.Name, c.Provider.Name())
 }
 
-// Problem says why no machine can be started with a node class now, "" if one can.
+// Problem returns the reason why no machine can be started with a node class now, "" if one can.
 func Problem(class provider.Class) string {
 	if class.Object.GetDeletionTimestamp() != nil {
 		return fmt.Sprintf("%s %s is being deleted", class.Ref.Kind, class.Ref.Name)
@@ -104,7 +104,7 @@ func Problem(class provider.Class) string {
 	return ""
 }
 
-// classes shows the node classes that the pools refer to, ordered by reference.
+// classes returns the node classes that the pools refer to, ordered by reference.
 func (c *Cluster) classes(ctx context.Context, pools []*v1.NodePool, now time.Time) []engine.Class {
 	var refs []v1.NodeClassReference
 	for _, p := range pools {
@@ -128,7 +128,7 @@ func (c *Cluster) class(ctx context.Context, ref v1.NodeClassReference, now time
 	return out
 }
 
-// offers says what can be bought with a node class, and why nothing can.
+// offers returns a node class with its catalog, or with the reason why nothing can be bought.
 func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now time.Time) engine.Class {
 	class, err := c.Class(ctx, ref)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 		return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
 	}
 	if c.catalogs.missing(class) {
-		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below; whoever looks after classes asks again
+		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below; the controller of node classes asks again
 	}
 	types, failure := c.catalogs.show(ref, now)
 	traits := c.catalogs.traits(ref)
@@ -151,13 +151,13 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types, Traits: traits, Quotas: c.catalogs.quotas(ref)}
 }
 
-// ClassOf is the node class as the engine sees it.
+// ClassOf returns the node class as the engine sees it.
 func (c *Cluster) ClassOf(ctx context.Context, ref v1.NodeClassReference) engine.Class {
 	return c.class(ctx, ref, c.Clock.Now())
 }
 
-// RefreshCatalog asks the provider what can be bought with a node class, which of its machines others repair, and what its machines
-// have to look like. What it does not say stays as it was.
+// RefreshCatalog asks the provider for the catalog of a node class, for the machines that other programs repair, and for the traits
+// that machines must have. Values without an answer do not change.
 func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) error {
 	ask, cancel := context.WithTimeout(ctx, catalogPatience)
 	defer cancel()
@@ -199,8 +199,8 @@ func (c *Cluster) RefreshCatalog(ctx context.Context, class provider.Class) erro
 	return nil
 }
 
-// CatalogAged reports whether it is time to ask for the class's catalog again. A class that had none may have one as soon as
-// anything about it has changed: it refers to subnets now, for example.
+// CatalogAged reports whether it is time to ask for the class's catalog again. A class without a catalog may have one after any change
+// of the class, for example of its subnets.
 func (c *Cluster) CatalogAged(class provider.Class) bool {
 	if c.catalogs.missing(class) {
 		return true
@@ -218,7 +218,7 @@ func (c *Cluster) CatalogAged(class provider.Class) bool {
 	return c.Clock.Since(k.fetched) >= age
 }
 
-// missing reports whether the class's catalog was never asked for, or for an older form of the class only.
+// missing reports whether the class's catalog was never asked for, or only for an older version of the class.
 func (c *catalogs) missing(class provider.Class) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +226,7 @@ func (c *catalogs) missing(class provider.Class) bool {
 	return k == nil || k.generation != class.Object.GetGeneration()
 }
 
-// put keeps the answer to a question for a catalog, and returns whom to tell if it is another one.
+// put stores the answer to a question for a catalog, and returns the functions to call if the catalog has changed.
 func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err error, now time.Time) []func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,7 +236,7 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 		c.byClass[class.Ref] = k
 	}
 	if k.generation != class.Object.GetGeneration() {
-		k.traits = nil // those of an older class would make new machines drift
+		k.traits = nil // the traits of an older class would make new machines drift
 	}
 	k.fetched, k.generation = now, class.Object.GetGeneration()
 	k.failure, k.asked = "", class.Object.GetResourceVersion()
@@ -251,12 +251,12 @@ func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err er
 	return slices.Clone(c.changed)
 }
 
-// putTraits keeps what machines of the class have to look like, and returns whom to tell if that is something else.
+// putTraits stores the traits that machines of the class must have, and returns the functions to call if they have changed.
 func (c *catalogs) putTraits(class provider.Class, traits []engine.Trait) []func(v1.NodeClassReference) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.byClass[class.Ref]
-	if k.generation != class.Object.GetGeneration() || reflect.DeepEqual(k.traits, traits) { // those of an older one came too late
+	if k.generation != class.Object.GetGeneration() || reflect.DeepEqual(k.traits, traits) { // traits of an older class came too late
 		return nil
 	}
 	k.traits = traits
@@ -287,8 +287,8 @@ func (c *catalogs) tended(ref v1.NodeClassReference) []string {
 	return nil
 }
 
-// putQuotas keeps what quotas have left, and returns whom to tell if some have more than before, or are not known any more: what they
-// were in the way of can be started.
+// putQuotas stores the unused quotas. It returns the functions to call if a quota has more left than before, or is no longer known,
+// because machines may be started now that it prevented.
 func (c *catalogs) putQuotas(ref v1.NodeClassReference, quotas []engine.Quota) []func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,12 +313,12 @@ func (c *catalogs) quotas(ref v1.NodeClassReference) []engine.Quota {
 	return nil
 }
 
-// same reports whether both are one list; a provider hands out the same one while nothing has changed.
+// same reports whether both are one list, because a provider returns the same list while nothing has changed.
 func same(a, b []engine.InstanceType) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// show returns the class's catalog and why the provider gave none the last time, if so.
+// show returns the class's catalog, and the reason if the provider gave none the last time.
 func (c *catalogs) show(ref v1.NodeClassReference, now time.Time) ([]engine.InstanceType, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,12 +11,11 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// attempts is how often a change is tried that others overtake.
+// attempts is how often a change is tried if other writers are faster.
 const attempts = 5
 
-// ChangeNode is PatchNode for changes that are right whatever else has changed: if somebody else wrote to the node
-// meanwhile, it is read anew from the API server and the change made there. It fails if the node is not the same any more,
-// or is being deleted and was not before.
+// ChangeNode is PatchNode for changes that are right whatever else has changed: after a conflict it reads the node from the API server,
+// and makes the change there. It fails if the node is another one by now, or if its deletion has begun since it was read.
 func (c *Cluster) ChangeNode(ctx context.Context, node *corev1.Node, change func(*corev1.Node)) (*corev1.Node, error) {
 	return again(ctx, c, node, func(n *corev1.Node) (*corev1.Node, error) { return c.PatchNode(ctx, n, change) })
 }
@@ -31,7 +30,7 @@ func (c *Cluster) ChangeClaimStatus(ctx context.Context, claim *v1.NodeClaim, ch
 	return again(ctx, c, claim, func(n *v1.NodeClaim) (*v1.NodeClaim, error) { return c.PatchClaimStatus(ctx, n, change) })
 }
 
-// again writes until nobody else was faster. It returns the object as it is after the write, or as it was read.
+// again writes until no other writer is faster. It returns the object after the write, or as it was read.
 func again[T any, P object[T]](ctx context.Context, c *Cluster, from P, write func(P) (P, error)) (P, error) {
 	for i := 1; ; i++ {
 		written, err := write(from)

@@ -31,20 +31,20 @@ import (
 	"tenon.sh/provider"
 )
 
-// Config is what a Cluster is made of.
+// Config is the input of New.
 type Config struct {
 	// Client reads from the caches and writes to the API server.
 	Client client.Client
 	// API reads from the API server itself.
 	API client.Reader
-	// Informers, where there are any, hand out cached objects without copying them; without them Client is asked.
+	// Informers, unless nil, return cached objects without copies. Without Informers, Client is asked.
 	Informers cache.Informers
 	Provider  provider.Provider
-	// Inspector says what machines have to look like; nil means that nothing is known of it.
+	// Inspector returns the traits that machines must have; nil means that none are known.
 	Inspector provider.Inspector
-	// Rationer says what quotas of the cloud's have left; nil means that none is known.
+	// Rationer returns the unused quotas of the cloud; nil means that none is known.
 	Rationer provider.Rationer
-	// Repairer says which nodes are broken; nil means that none is repaired.
+	// Repairer says which nodes are broken; nil means that no node is repaired.
 	Repairer provider.Repairer
 	// Overlays has NodeOverlays act; without it they are not read.
 	Overlays bool
@@ -54,18 +54,18 @@ type Config struct {
 	Requests bool
 	// Selectors has claims for devices act, see engine.Snapshot; without it they are not read.
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer
-	// NodeOverheadPrice is what every node costs beside its machine, see engine.Snapshot.
+	// NodeOverheadPrice is the fixed cost of every node beside its machine, see engine.Snapshot.
 	NodeOverheadPrice float64
-	// Commitments says what is paid anyway for machines on demand; nil for nothing.
+	// Commitments returns the commitments; nil means that there are none.
 	Commitments func() []engine.Commitment
 	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
-	// Launches is held from looking at what there is to having created what is missing; nil means a lock of its own.
+	// Launches is locked from the reading of the cluster to the creation of the missing claims; nil means a lock of its own.
 	Launches sync.Locker
-	// Leader is noted on the claims that this process creates; empty if leaders are not elected.
+	// Leader is noted on the claims that this process creates; empty without leader election.
 	Leader string
-	// Leads makes sure, before claims are created, that this process still leads; nil if it does anyway.
+	// Leads checks, before claims are created, that this process is still the leader; nil if it always is.
 	Leads func(context.Context) error
 }
 
@@ -77,14 +77,14 @@ type Cluster struct {
 	zones    zones
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
-	noDeviceClaims  bool            // the same of ResourceClaims, their templates or ResourceSlices
-	noBuffers       bool            // the same of CapacityBuffers
+	noDeviceClaims  bool            // the same for ResourceClaims, their templates or ResourceSlices
+	noBuffers       bool            // the same for CapacityBuffers
 	podGroups       podGroupVersion // set by Watch as well
 	requests        requestVersion  // set by Watch as well
 
 	mu     sync.Mutex         // guards what follows, and orders the lists that it is merged into
-	began  bool               // the API server was asked which claims there are, and nothing since has left that open
-	found  map[types.UID]bool // the claims that there were when it was first asked
+	began  bool               // the API server was asked for its claims, and no creation since then has an unclear result
+	found  map[types.UID]bool // the claims at the first answer
 	claims *written[*v1.NodeClaim]
 	nodes  *written[*corev1.Node]
 	pods   *written[*corev1.Pod]
@@ -107,9 +107,9 @@ func New(config Config) *Cluster {
 	}
 }
 
-// Snapshot shows the cluster now: what the watches have brought, and what this process wrote meanwhile. Pools and claims
-// of node classes that this provider does not serve belong to somebody else and are left out. The objects in it are
-// shared: nobody may change them. An error means that a kind could not be listed at all.
+// Snapshot returns the cluster now: the state of the watches, with the later writes of this process. It leaves out pools and
+// claims of node classes that this provider does not serve, because they belong to another program. The objects are shared:
+// nobody may change them. An error means that a kind could not be listed at all.
 func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
@@ -145,15 +145,14 @@ func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	return s, nil
 }
 
-// KeepPasses has the next snapshots say what passes of disruption have left. A process begins without any.
+// KeepPasses adds the results of disruption passes to the next snapshots. A process begins without any.
 func (c *Cluster) KeepPasses(passes *engine.EarlierPasses) { c.passes.Store(passes) }
 
 // KeepExpected sets ExpectedPods of the next snapshots. It is kept in memory only.
 func (c *Cluster) KeepExpected(pods map[string]engine.ExpectedPod) { c.expected.Store(&pods) }
 
-// begin asks the API server itself which claims there are, at the start and after a creation without a clear answer. The
-// caches may begin with lists that are older than what an earlier process wrote just before its end; whoever believed them
-// would start machines a second time.
+// begin asks the API server itself for its claims, at the start and after a creation without a clear answer. The caches may begin with
+// lists that are older than the last writes of an earlier process. A plan from such lists would start machines a second time.
 func (c *Cluster) begin(ctx context.Context) error {
 	c.mu.Lock()
 	began := c.began
@@ -183,8 +182,8 @@ func (c *Cluster) begin(ctx context.Context) error {
 	return nil
 }
 
-// Stray reports whether another leader created the claim after this one had begun to plan: its pods may have been given another
-// machine meanwhile. What a process wrote just before it was paused may arrive when its successor has long begun.
+// Stray reports whether another leader created the claim after this leader had begun to plan, because the claim's pods may have another
+// machine by now. A write of a paused process may arrive long after its successor has begun.
 func (c *Cluster) Stray(ctx context.Context, claim *v1.NodeClaim) (bool, error) {
 	by := claim.Annotations[v1.LeaderAnnotationKey]
 	if c.Leader == "" || by == "" || by == c.Leader {
@@ -199,12 +198,12 @@ func (c *Cluster) Stray(ctx context.Context, claim *v1.NodeClaim) (bool, error) 
 	if found || c.Leads == nil {
 		return !found, nil
 	}
-	err := c.Leads(ctx) // the claim may be this one's successor's
+	err := c.Leads(ctx) // the claim may be from a successor of this process
 	return err == nil, err
 }
 
-// listWritten lists the kinds that this process writes. Nodes come before pods: a pod that is bound in between then
-// counts twice rather than not at all.
+// listWritten lists the kinds that this process writes. Nodes come before pods, because a pod that is bound in between then counts
+// twice rather than not at all.
 func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,8 +220,8 @@ func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	return nil
 }
 
-// listStorage lists what volumes need of a node. Attachments come after pods: a volume that is attached in between then counts
-// twice at most, and volumes that count twice are told apart by name.
+// listStorage lists the objects that say what volumes need of a node. Attachments come after pods: a volume that is attached in between
+// counts twice at most, and its name shows that it is the same volume.
 func (c *Cluster) listStorage(ctx context.Context, s *engine.Snapshot) error {
 	var errs [7]error
 	s.PersistentVolumeClaims, errs[0] = list[corev1.PersistentVolumeClaim](ctx, c, &corev1.PersistentVolumeClaimList{})
@@ -235,7 +234,7 @@ func (c *Cluster) listStorage(ctx context.Context, s *engine.Snapshot) error {
 	return errors.Join(errs[:]...)
 }
 
-// listOwners lists what pods are grouped by.
+// listOwners lists the objects by which pods are grouped.
 func (c *Cluster) listOwners(ctx context.Context, s *engine.Snapshot) error {
 	var errs [6]error
 	s.Namespaces, errs[0] = list[corev1.Namespace](ctx, c, &corev1.NamespaceList{})
@@ -249,17 +248,17 @@ func (c *Cluster) listOwners(ctx context.Context, s *engine.Snapshot) error {
 	return errors.Join(errs[:]...)
 }
 
-// DeviceClaims reports whether claims for devices are acted on.
+// DeviceClaims reports whether claims for devices have an effect.
 func (c *Cluster) DeviceClaims() bool {
 	return c.Selectors != nil && !c.noDeviceClasses && !c.noDeviceClaims
 }
 
-// ResourceSlices lists what drivers of devices have published, where claims for devices are acted on.
+// ResourceSlices lists the devices that drivers have published.
 func (c *Cluster) ResourceSlices(ctx context.Context) ([]*resourcev1.ResourceSlice, error) {
 	return list[resourcev1.ResourceSlice](ctx, c, &resourcev1.ResourceSliceList{})
 }
 
-// listDevices lists what claims for devices go by, where they act.
+// listDevices lists the objects that claims for devices need, if such claims have an effect.
 func (c *Cluster) listDevices(ctx context.Context, s *engine.Snapshot) error {
 	if !c.DeviceClaims() {
 		return nil
@@ -285,7 +284,7 @@ func (c *Cluster) Serves(ref *v1.NodeClassReference) bool {
 	return false
 }
 
-// confirmUnseen asks the API server for claims that were created a while ago and that the watch has never shown; they
+// confirmUnseen asks the API server for claims that were created a while ago and that the watch has never shown, because such a claim
 // may have come and gone in between.
 func (c *Cluster) confirmUnseen(ctx context.Context) {
 	c.mu.Lock()
@@ -326,8 +325,8 @@ func list[T any, P object[T]](ctx context.Context, c *Cluster, into client.Objec
 	return objects, err
 }
 
-// shared returns the cached objects themselves. It waits until the cache has them all: a list with holes in it would
-// show busy nodes as empty.
+// shared returns the cached objects themselves. It waits until the cache is complete, because busy nodes would look empty in an
+// incomplete list.
 func shared[T any, P object[T]](ctx context.Context, informers cache.Informers) ([]P, error) {
 	informer, err := informers.GetInformer(ctx, P(new(T)))
 	if err != nil {
@@ -349,9 +348,9 @@ func shared[T any, P object[T]](ctx context.Context, informers cache.Informers) 
 // longList is the number of objects above which it takes time to find them again.
 const longList = 1000
 
-// inPlace orders the objects of a long list by where they are in memory. A cache lists them in no order; so those that have not
-// changed stand as they stood the last time, which spares whoever compares the two from looking for them. Short lists stay as they
-// are: in a cluster in memory they come in the same order in every run.
+// inPlace orders the objects of a long list by their addresses in memory, because a cache lists them in no order. Unchanged objects
+// then keep their order, so a comparison of two lists needs no search. Short lists keep their order, because a cluster in memory lists
+// them in the same order in every run.
 func inPlace[T any, P object[T]](objects []P) {
 	if len(objects) <= longList {
 		return

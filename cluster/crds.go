@@ -68,7 +68,7 @@ func awaitCRD(ctx context.Context, kinds dynamic.ResourceInterface, name string)
 		if err != nil {
 			return false, err
 		}
-		// A new CRD has null here for a moment; what is no list yet is not served yet.
+		// A new CRD has null here for a moment. Then it is not served yet.
 		conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 		for _, c := range conditions {
 			fields, _ := c.(map[string]any)

@@ -17,7 +17,7 @@ import (
 const (
 	PodsByNode              = "spec.nodeName"            // Pods; "" lists those that no node runs
 	PodsByUID               = "metadata.uid"             // Pods
-	PodsByWorkload          = "metadata.controller"      // Pods, by the UID of their controller; those of DaemonSets and of none have none
+	PodsByWorkload          = "metadata.controller"      // Pods, by the UID of their controller; pods of DaemonSets, and pods without a controller, have none
 	NodesByProviderID       = "spec.providerID"          // Nodes
 	ClaimsByProviderID      = "status.providerID"        // NodeClaims; "" lists those that are not launched
 	ClaimsByNodePool        = "metadata.labels.nodepool" // NodeClaims; "" lists those without a pool

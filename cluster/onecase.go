@@ -10,8 +10,8 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// oneCase has a node or a claim name its machine as everybody else here does, so that IDs can be compared. No patch writes the change:
-// a patch is made of two objects that were both read.
+// oneCase writes the machine ID of a node or claim in one form, because IDs are compared. No patch contains this change, because a
+// patch is made of two objects that were both read.
 func oneCase(o any) {
 	switch o := o.(type) {
 	case *corev1.Node:
@@ -29,7 +29,7 @@ func oneCase(o any) {
 	}
 }
 
-// OneCaseReader is a reader whose nodes and claims name their machines in one way. Caches do so by their options.
+// OneCaseReader returns a reader of nodes and claims with machine IDs in one form. Caches do the same by their options.
 func OneCaseReader(r client.Reader) client.Reader { return oneCaseReader{r} }
 
 type oneCaseReader struct{ client.Reader }
@@ -46,7 +46,7 @@ func (r oneCaseReader) List(ctx context.Context, list client.ObjectList, options
 	return r.Reader.List(ctx, list, options...)
 }
 
-// OneCase is a client whose nodes and claims name their machines in one way, also those that are answers to writes.
+// OneCase returns a client of nodes and claims with machine IDs in one form, also in answers to writes.
 func OneCase(c client.Client) client.Client { return oneCaseClient{c} }
 
 type oneCaseClient struct{ client.Client }

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/overlay"
 )
 
-// overlays keeps what NodeOverlays make of catalogs.
+// overlays keeps the catalogs that NodeOverlays have corrected.
 type overlays struct {
 	missing bool // the API server does not serve that kind; set by Watch, before the first Snapshot
 
@@ -22,7 +22,7 @@ type overlays struct {
 	memo   overlay.Memo
 	result *overlay.Result // of the last Snapshot
 	pools  []*v1.NodePool
-	// sold is what they make of catalogs that launches buy from.
+	// sold holds the corrected catalogs from which launches buy.
 	sold map[soldTo][]engine.InstanceType
 }
 
@@ -33,10 +33,10 @@ type soldTo struct {
 	types int
 }
 
-// mostSold bounds the catalogs that are kept: a provider that makes a new one for each question would fill the memory.
+// mostSold bounds the kept catalogs, because a provider that makes a new one for each question would fill the memory.
 const mostSold = 256
 
-// correct lays the NodeOverlays of the cluster, where they act, and what nodes show of accelerators over the snapshot's classes.
+// correct applies NodeOverlays, if they have an effect, and the accelerators that nodes show to the snapshot's classes.
 func (c *Cluster) correct(ctx context.Context, s *engine.Snapshot) error {
 	if c.Overlays && !c.overlays.missing {
 		var err error
@@ -54,7 +54,7 @@ func (c *Cluster) correct(ctx context.Context, s *engine.Snapshot) error {
 	return nil
 }
 
-// OverlayVerdicts is the snapshot, and what has become of each NodeOverlay in it, in order of name.
+// OverlayVerdicts returns the snapshot, and the state of each NodeOverlay in it, in order of name.
 func (c *Cluster) OverlayVerdicts(ctx context.Context) (*engine.Snapshot, []overlay.Verdict, error) {
 	s, err := c.Snapshot(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Cluster) OverlayVerdicts(ctx context.Context) (*engine.Snapshot, []over
 	return s, c.overlays.memo.Lay(&listed).Verdicts, nil
 }
 
-// Correction is what NodeOverlays, and what nodes show, make of a catalog for the claim's pool.
+// Correction returns the function that corrects a catalog for the claim's pool, by NodeOverlays and by the accelerators of nodes.
 func (c *Cluster) Correction(ctx context.Context, claim *v1.NodeClaim) (func([]engine.InstanceType) []engine.InstanceType, error) {
 	c.overlays.mu.Lock()
 	known := c.overlays.result != nil
@@ -80,7 +80,7 @@ func (c *Cluster) Correction(ctx context.Context, claim *v1.NodeClaim) (func([]e
 	return func(types []engine.InstanceType) []engine.InstanceType { return c.overlays.sell(name, types) }, nil
 }
 
-// sell is the catalog as the pool buys from it.
+// sell returns the catalog from which the pool buys.
 func (o *overlays) sell(name string, types []engine.InstanceType) []engine.InstanceType {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,8 +100,8 @@ func (o *overlays) sell(name string, types []engine.InstanceType) []engine.Insta
 	return sold
 }
 
-// Complete says of a machine that was started for a claim which resources NodeOverlays add to it. A provider that knows corrected
-// catalogs has said so already.
+// Complete adds to a claim's machine the resources that NodeOverlays give it. A provider that knows corrected catalogs has added them
+// already.
 func (c *Cluster) Complete(ref v1.NodeClassReference, correct func([]engine.InstanceType) []engine.InstanceType, m engine.Machine) engine.Machine {
 	if correct == nil {
 		return m

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// podGroupVersion is the version of PodGroup that the API server serves: no two at a time, and most clusters none, as the kind is alpha.
+// podGroupVersion is the version of PodGroup that the API server serves: one at a time, and mostly none, because the kind is alpha.
 type podGroupVersion int
 
 const (
@@ -20,7 +20,7 @@ const (
 	noPodGroups
 )
 
-// watchPodGroups finds out which version of PodGroup there is, and begins to watch it.
+// watchPodGroups finds out which version of PodGroup is served, and begins to watch it.
 func (c *Cluster) watchPodGroups(ctx context.Context) error {
 	_, err := c.Informers.GetInformer(ctx, &schedulingv1alpha3.PodGroup{})
 	if apimeta.IsNoMatchError(err) {
@@ -46,7 +46,7 @@ func (c *Cluster) listPodGroups(ctx context.Context, s *engine.Snapshot) (err er
 		older, err = list[schedulingv1alpha2.PodGroup](ctx, c, &schedulingv1alpha2.PodGroupList{})
 		for _, o := range older {
 			group := schedulingv1alpha3.FromV1Alpha2(o)
-			group.APIVersion = schedulingv1alpha2.SchemeGroupVersion.String() // events name the version that there is
+			group.APIVersion = schedulingv1alpha2.SchemeGroupVersion.String() // events name the served version
 			s.PodGroups = append(s.PodGroups, group)
 		}
 	}

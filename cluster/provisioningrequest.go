@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// requestVersion is the version of ProvisioningRequest that is read: an API server serves the older one beside the newer, or alone.
+// requestVersion is the version of ProvisioningRequest to read. An API server serves the older version beside the newer one, or alone.
 type requestVersion int
 
 const (
@@ -22,7 +22,7 @@ const (
 	noRequests
 )
 
-// watchRequests finds out which version of ProvisioningRequest there is, and begins to watch it.
+// watchRequests finds out which version of ProvisioningRequest is served, and begins to watch it.
 func (c *Cluster) watchRequests(ctx context.Context) error {
 	if !c.Requests {
 		return nil
@@ -67,7 +67,7 @@ func (c *Cluster) listRequests(ctx context.Context, s *engine.Snapshot) (err err
 	return err
 }
 
-// WriteRequestStatus writes what a ProvisioningRequest is to say, unless somebody has written to it since it was read.
+// WriteRequestStatus writes the status of a ProvisioningRequest, unless the request has changed since it was read.
 func (c *Cluster) WriteRequestStatus(ctx context.Context, o *autoscalingv1.ProvisioningRequest, status *autoscalingv1.ProvisioningRequestStatus) error {
 	next := o.DeepCopy()
 	next.Status = *status

@@ -21,7 +21,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Cluster Autoscaler says of each pod that it starts nodes for it, in an event of this reason: it leaves no other mark on the pod.
+// Cluster Autoscaler makes an event of this reason on each pod for which it starts nodes. It leaves no other mark on the pod.
 const (
 	scaleUpReason   = "TriggeredScaleUp"
 	scaleUpSource   = "cluster-autoscaler"
@@ -29,14 +29,14 @@ const (
 	scaleUpSilence  = time.Minute     // between two complaints
 )
 
-// ScaleUps hears what Cluster Autoscaler says of pods. It has the API server send the events of one reason only, and keeps of each
-// who it is about, which groups grow and since when; the API server forgets events within an hour, unless it was told otherwise.
+// ScaleUps reads the events of Cluster Autoscaler about pods. The API server sends only events of one reason. Of each, ScaleUps keeps
+// the pod, the growing groups and the time. The API server deletes events after an hour, unless it is configured otherwise.
 type ScaleUps struct {
 	events toolscache.SharedIndexInformer
 	grace  time.Duration
 }
 
-// NewScaleUps returns one that believes Cluster Autoscaler for so long after it has first said that it serves a pod.
+// NewScaleUps returns a ScaleUps that believes Cluster Autoscaler for the time grace after its first event about a pod.
 func NewScaleUps(config *rest.Config, grace time.Duration) (*ScaleUps, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -53,8 +53,8 @@ func ScaleUpsFrom(events toolscache.ListerWatcher, grace time.Duration) *ScaleUp
 	return s
 }
 
-// Listen listens until ctx ends. It returns when it has heard what was said before, or does not get to hear it: then nothing is
-// believed, and pods are planned for as if nobody else were there.
+// Listen listens until ctx ends. It returns once it has the earlier events, or if it cannot get them: then no event counts, and pods
+// are planned as if there were no Cluster Autoscaler.
 func (s *ScaleUps) Listen(ctx context.Context, now clock.PassiveClock) {
 	patience, heard := context.WithTimeout(ctx, scaleUpPatience)
 	defer heard()
@@ -72,7 +72,7 @@ func (s *ScaleUps) Listen(ctx context.Context, now clock.PassiveClock) {
 	toolscache.WaitForCacheSync(patience.Done(), s.events.HasSynced)
 }
 
-// of is what is believed of these pods, in order of pod and group.
+// of returns the scale-ups that are believed for these pods, in order of pod and group.
 func (s *ScaleUps) of(pods []*corev1.Pod) []engine.ScaleUp {
 	if s == nil {
 		return nil
@@ -93,8 +93,8 @@ func (s *ScaleUps) of(pods []*corev1.Pod) []engine.ScaleUp {
 		if !ok || !waiting[e.InvolvedObject.UID] || e.Source.Component != scaleUpSource {
 			continue
 		}
-		// When the API server first heard of it: no clock but its own counts, and no repeat. What is over is told as well: who has
-		// failed a pod once is not believed again.
+		// The creation time is by the API server's clock; repeats do not count. Scale-ups that are over are returned too, because
+		// Cluster Autoscaler is not believed again for a pod that it has failed.
 		out = append(out, engine.ScaleUp{Pod: string(e.InvolvedObject.UID), Group: e.Message, Until: e.CreationTimestamp.Add(s.grace).UTC()})
 	}
 	slices.SortFunc(out, func(a, b engine.ScaleUp) int {
@@ -103,7 +103,7 @@ func (s *ScaleUps) of(pods []*corev1.Pod) []engine.ScaleUp {
 	return out
 }
 
-// slimScaleUp keeps of an event whom it is about, who says it, when, and, as its message, which groups grow.
+// slimScaleUp keeps of an event its object, its sender, its time, and the growing groups as its message.
 func slimScaleUp(e *corev1.Event) {
 	component := e.Source.Component
 	if component == "" {
@@ -125,7 +125,7 @@ var growing = regexp.MustCompile(`\{(\S+) \d+->\d+`)
 // mostGroups bounds how many groups are named.
 const mostGroups = 3
 
-// groupsIn are the names of the groups that a message says grow.
+// groupsIn returns the names of the growing groups in a message.
 func groupsIn(message string) string {
 	var names []string
 	for _, match := range growing.FindAllStringSubmatch(message, -1) {

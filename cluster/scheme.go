@@ -50,7 +50,7 @@ func Scheme() *runtime.Scheme {
 		azurev1beta1.AddToScheme,
 		clusterapiv1alpha1.AddToScheme,
 	} {
-		// Only two Go types for one kind could make this fail, and that is not a matter of input.
+		// Only two Go types for one kind could make this fail, and this does not depend on input.
 		if err := add(scheme); err != nil {
 			panic(fmt.Sprintf("register kinds: %v", err))
 		}

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// CacheOptions says what the caches keep. Most of a pod is of no interest to an autoscaler, and there are many pods.
+// CacheOptions returns which fields the caches keep. There are many pods, and an autoscaler needs only a small part of each.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: func(o any) (any, error) {
@@ -64,7 +64,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// slim makes a cache transform of a function; what is not of its kind (a tombstone) passes unchanged.
+// slim makes a cache transform of a function. An object of another type (a tombstone) passes unchanged.
 func slim[T any](cut func(T)) func(any) (any, error) {
 	return func(o any) (any, error) {
 		if object, ok := o.(T); ok {
@@ -99,8 +99,8 @@ func slimPod(pod *corev1.Pod) {
 	slimStatuses(status.InitContainerStatuses)
 }
 
-// keptConditions are those that say where a pod is in its life and whether its resize waits, on their own: the decoder leaves room
-// for eight.
+// keptConditions returns the conditions about the life of a pod and about a waiting resize, in a slice of their own, because the
+// decoder reserves space for eight.
 func keptConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
 	var kept []corev1.PodCondition
 	for _, c := range conditions {
@@ -117,7 +117,7 @@ func relevant(key string) bool {
 	return strings.Contains(key, "karpenter.sh/") || strings.HasPrefix(key, "tenon.sh/") || key == autoscalingv1.ConsumeAnnotationKey || key == autoscalingv1.OlderConsumeAnnotationKey || key == corev1.PodDeletionCost
 }
 
-// slimPodSpec keeps what kube-scheduler looks at.
+// slimPodSpec keeps the fields that kube-scheduler reads.
 func slimPodSpec(spec *corev1.PodSpec) {
 	for i := range spec.Containers {
 		slimContainer(&spec.Containers[i])
@@ -142,7 +142,7 @@ func slimPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// keptVolume reports whether a volume can keep a pod from a node: it has a place, or only so many fit, or one pod may have it.
+// keptVolume reports whether a volume can keep a pod off a node: it has a place, a node takes only so many, or only one pod may use it.
 func keptVolume(v corev1.VolumeSource) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.AWSElasticBlockStore != nil ||
 		v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.ISCSI != nil || v.RBD != nil
@@ -158,7 +158,7 @@ func slimContainer(c *corev1.Container) {
 	}
 }
 
-// slimStatuses keeps what a resize in place needs.
+// slimStatuses keeps the fields that a resize in place needs.
 func slimStatuses(statuses []corev1.ContainerStatus) {
 	for i := range statuses {
 		s := &statuses[i]

@@ -15,10 +15,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// This file cuts down what pods refer to. There may be ten old ReplicaSets for each Deployment, each with a whole pod template,
-// so what is kept is said field by field.
+// This file reduces the objects that pods refer to. A Deployment may have ten old ReplicaSets, each with a whole pod template.
+// Therefore the kept fields are listed one by one.
 
-// barely is the metadata of an object of which only name, owner and age matter.
+// barely returns the metadata of an object of which only name, owner and age matter.
 func barely(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
@@ -52,7 +52,7 @@ func slimReplicaSet(r *appsv1.ReplicaSet) {
 	*r = appsv1.ReplicaSet{
 		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
 		Spec:   appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: template},
-		Status: appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}, // few have any: that pods cannot be made
+		Status: appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}, // few have any: they say that pods cannot be created
 	}
 }
 
@@ -66,7 +66,7 @@ func slimStatefulSet(s *appsv1.StatefulSet) {
 	}
 }
 
-// slimUpdateStrategy keeps which pods are created from an earlier revision.
+// slimUpdateStrategy keeps the fields that decide which pods are created from an earlier revision.
 func slimUpdateStrategy(s appsv1.StatefulSetUpdateStrategy) appsv1.StatefulSetUpdateStrategy {
 	out := appsv1.StatefulSetUpdateStrategy{Type: s.Type}
 	if s.RollingUpdate != nil && ptr.Deref(s.RollingUpdate.Partition, 0) != 0 {
@@ -75,7 +75,7 @@ func slimUpdateStrategy(s appsv1.StatefulSetUpdateStrategy) appsv1.StatefulSetUp
 	return out
 }
 
-// slimDeployment and slimPodTemplate keep what CapacityBuffers and ProvisioningRequests make pods of.
+// slimDeployment and slimPodTemplate keep the fields from which CapacityBuffers and ProvisioningRequests make pods.
 func slimDeployment(d *appsv1.Deployment) {
 	slimBufferTemplate(&d.Spec.Template)
 	*d = appsv1.Deployment{
@@ -103,7 +103,7 @@ func slimReplicationController(r *corev1.ReplicationController) {
 	*r = corev1.ReplicationController{TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta), Spec: spec}
 }
 
-// slimTemplate keeps what pods of the template request, if the owner has any.
+// slimTemplate keeps the fields that decide the requests of the template's pods, if the owner wants any pods.
 func slimTemplate(replicas *int32, t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	if replicas != nil && *replicas == 0 {
 		return corev1.PodTemplateSpec{}
@@ -127,7 +127,7 @@ func slimDeviceClass(c *resourcev1.DeviceClass) {
 	c.Spec.ExtendedResourceName, c.Spec.Selectors = name, selectors
 }
 
-// slimResourceClaim leaves out what drivers configure devices by and what they report of them.
+// slimResourceClaim removes the configuration for drivers, and the drivers' reports about devices.
 func slimResourceClaim(c *resourcev1.ResourceClaim) {
 	c.ObjectMeta = barely(c.ObjectMeta)
 	c.Spec.Devices.Config, c.Status.Devices = nil, nil
@@ -136,7 +136,7 @@ func slimResourceClaim(c *resourcev1.ResourceClaim) {
 	}
 }
 
-// slimResourceClaimTemplate keeps what claims that are made of it ask for.
+// slimResourceClaimTemplate keeps the requests of claims made from the template.
 func slimResourceClaimTemplate(t *resourcev1.ResourceClaimTemplate) {
 	t.ObjectMeta = barely(t.ObjectMeta)
 	t.Spec = resourcev1.ResourceClaimTemplateSpec{Spec: t.Spec.Spec}
@@ -149,7 +149,7 @@ func slimStorageClass(c *storagev1.StorageClass) {
 	c.Parameters, c.MountOptions = nil, nil
 }
 
-// slimVolume keeps the kind of a volume's source, which says whose driver it is.
+// slimVolume keeps the kind of a volume's source, which tells the volume's driver.
 func slimVolume(v *corev1.PersistentVolume) {
 	slimMeta(v)
 	keepVolumeAnnotations(&v.ObjectMeta)
@@ -178,7 +178,7 @@ func slimStorageCapacity(c *storagev1.CSIStorageCapacity) {
 	}
 }
 
-// keepVolumeAnnotations keeps those by which the volume controllers talk to kube-scheduler.
+// keepVolumeAnnotations keeps the annotations by which the volume controllers and kube-scheduler communicate.
 func keepVolumeAnnotations(m *metav1.ObjectMeta) {
 	for key := range m.Annotations {
 		domain, _, _ := strings.Cut(key, "/")

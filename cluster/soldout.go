@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// MarkSoldOut keeps offerings of a node class from being planned for a while.
+// MarkSoldOut keeps offerings of a node class out of plans for a while.
 func (c *Cluster) MarkSoldOut(class v1.NodeClassReference, ids []engine.OfferingID) {
 	for _, f := range c.catalogs.markSoldOut(class, ids, c.Clock.Now()) {
 		f()
@@ -33,8 +33,7 @@ func (c *catalogs) markSoldOut(class v1.NodeClassReference, ids []engine.Offerin
 
 func (k *catalog) mark(id engine.OfferingID, now time.Time) { k.soldOut[id] = k.soldOut[id].Again(now) }
 
-// show returns the catalog with the offerings marked that are sold out now. Only the types concerned are copied, and
-// only when something has changed.
+// show returns the catalog with the sold-out offerings marked. It copies only the types with such offerings, and only after a change.
 func (k *catalog) show(now time.Time) []engine.InstanceType {
 	if k.marked != nil && (k.markedUntil.IsZero() || now.Before(k.markedUntil)) {
 		return k.marked

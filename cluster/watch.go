@@ -20,9 +20,9 @@ import (
 	"tenon.sh/api/v1alpha1"
 )
 
-// Watch starts the watches that Snapshot reads, so that they are complete before the first Snapshot, and listens for
-// claims that go: those must not be shown any longer because this process created them. A cluster without device classes,
-// which Kubernetes before 1.34 is, shows none; nor does one show NodeOverlays or CapacityBuffers whose definition is not installed.
+// Watch starts the watches that Snapshot reads, and completes them before the first Snapshot. It also listens for deleted claims,
+// because Snapshot must not show them any longer as created by this process. A kind that the cluster does not serve has no objects:
+// device classes before Kubernetes 1.34, NodeOverlays or CapacityBuffers whose definition is not installed.
 func (c *Cluster) Watch(ctx context.Context) error {
 	if c.ScaleUps != nil {
 		c.ScaleUps.Listen(ctx, c.Clock)

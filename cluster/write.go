@@ -18,16 +18,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// CreateClaim writes a launch down as a NodeClaim. The claim has its finalizer from the start, so that a machine can
-// never be started for a claim that could vanish unnoticed, and it goes when its pool does. Every later Snapshot
-// holds it.
+// CreateClaim stores a launch as a NodeClaim. The claim has its finalizer from the start, so no machine is started for a claim that
+// could vanish unnoticed. It is deleted with its NodePool. Every later Snapshot contains it.
 func (c *Cluster) CreateClaim(ctx context.Context, pool *v1.NodePool, launch engine.Launch) (*v1.NodeClaim, error) {
 	return c.WriteClaim(ctx, kube.NewClaim(pool, launch))
 }
 
-// CreateNamed is CreateClaim with a name that follows from the decision, so that carrying it out twice creates nothing
-// twice: it fails, with an error that Expected knows, if there is a claim of that name. The claim carries the annotations
-// beside its own.
+// CreateNamed is CreateClaim with further annotations, and with a name that depends only on the decision, so a repeated call creates
+// nothing: it fails, with an error that Expected recognizes, if a claim of this name exists.
 func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch engine.Launch, name string, annotations map[string]string) (*v1.NodeClaim, error) {
 	claim := kube.NewClaim(pool, launch)
 	claim.Name, claim.GenerateName = name, ""
@@ -35,7 +33,7 @@ func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch eng
 	return c.WriteClaim(ctx, claim)
 }
 
-// WriteClaim creates a claim of a pool. Every later Snapshot holds it.
+// WriteClaim creates a claim of a pool. Every later Snapshot contains it.
 func (c *Cluster) WriteClaim(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	if c.Leader != "" {
 		claim.Annotations[v1.LeaderAnnotationKey] = c.Leader
@@ -50,8 +48,8 @@ func (c *Cluster) WriteClaim(ctx context.Context, claim *v1.NodeClaim) (*v1.Node
 	return claim, nil
 }
 
-// doubt looks at an error of a creation. If it leaves open whether the claim was created, the next Snapshot asks the API
-// server: a launch that is written down twice is a machine too many.
+// doubt looks at an error of a creation. If the error leaves open whether the claim was created, the next Snapshot asks the API server,
+// because a launch that is stored twice is one machine too many.
 func (c *Cluster) doubt(err error) {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonInternalError:
@@ -61,8 +59,8 @@ func (c *Cluster) doubt(err error) {
 	}
 }
 
-// DeleteClaim tells a claim to go: its node is drained and its machine stopped. A claim of the same name that is
-// another one is left alone; one that is gone already is no error.
+// DeleteClaim deletes a claim; then its node is drained and its machine stopped. It leaves another claim of the same name alone. If the
+// claim is gone already, this is no error.
 func (c *Cluster) DeleteClaim(ctx context.Context, claim *v1.NodeClaim) error {
 	err := c.Client.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: &claim.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -77,8 +75,8 @@ func (c *Cluster) DeleteClaim(ctx context.Context, claim *v1.NodeClaim) error {
 	return nil
 }
 
-// PatchNode changes a node; it fails with a conflict if the node is not as it was when it was read. Every later
-// Snapshot holds the change.
+// PatchNode changes a node. It fails with a conflict if the node has changed since it was read. Every later Snapshot contains the
+// change.
 func (c *Cluster) PatchNode(ctx context.Context, node *corev1.Node, change func(*corev1.Node)) (*corev1.Node, error) {
 	changed := node.DeepCopy()
 	change(changed)
@@ -93,8 +91,8 @@ func (c *Cluster) PatchNode(ctx context.Context, node *corev1.Node, change func(
 	return changed, nil
 }
 
-// PatchClaim changes a claim's metadata; it fails with a conflict if the claim is not as it was when it was read. Every
-// later Snapshot holds the change.
+// PatchClaim changes a claim's metadata. It fails with a conflict if the claim has changed since it was read. Every later Snapshot
+// contains the change.
 func (c *Cluster) PatchClaim(ctx context.Context, claim *v1.NodeClaim, change func(*v1.NodeClaim)) (*v1.NodeClaim, error) {
 	changed := claim.DeepCopy()
 	change(changed)
@@ -109,8 +107,8 @@ func (c *Cluster) PatchClaim(ctx context.Context, claim *v1.NodeClaim, change fu
 	return changed, nil
 }
 
-// AnnotatePool writes an annotation on a pool, or removes it where the value is empty; it fails with a conflict if the pool is not as
-// it was when it was read. It returns the pool as it is now.
+// AnnotatePool writes an annotation on a pool, or removes it if the value is empty. It fails with a conflict if the pool has changed
+// since it was read. It returns the changed pool.
 func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, value string) (*v1.NodePool, error) {
 	before := &v1.NodePool{ObjectMeta: *pool.ObjectMeta.DeepCopy()} // a patch of small objects costs less
 	changed := before.DeepCopy()
@@ -123,8 +121,8 @@ func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, valu
 	return changed, c.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ClaimExists asks the API server itself whether there is a claim of that name that has not been told to go. The watch may
-// not show yet what an earlier process created.
+// ClaimExists asks the API server itself whether a claim of this name exists and is not deleted. The watch may not show yet what an
+// earlier process created.
 func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
 	claim := &v1.NodeClaim{}
 	err := c.API.Get(ctx, client.ObjectKey{Name: name}, claim)
@@ -137,8 +135,8 @@ func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
 	return claim.DeletionTimestamp == nil, nil
 }
 
-// Launching calls launch while nobody else launches through this mirror, nor another leader: whoever looks at the newest
-// snapshot there and then creates claims cannot exceed a limit together with others who do the same.
+// Launching calls launch while no other caller launches through this mirror, and no other leader does. If all callers read the newest
+// snapshot there and then create claims, they do not exceed a limit together.
 func (c *Cluster) Launching(ctx context.Context, launch func() error) error {
 	c.Launches.Lock()
 	defer c.Launches.Unlock()
@@ -150,8 +148,8 @@ func (c *Cluster) Launching(ctx context.Context, launch func() error) error {
 	return launch()
 }
 
-// PatchClaimStatus changes a claim's status; it fails with a conflict if the claim is not as it was when it was read.
-// Every later Snapshot holds the change.
+// PatchClaimStatus changes a claim's status. It fails with a conflict if the claim has changed since it was read. Every later Snapshot
+// contains the change.
 func (c *Cluster) PatchClaimStatus(ctx context.Context, claim *v1.NodeClaim, change func(*v1.NodeClaim)) (*v1.NodeClaim, error) {
 	changed := claim.DeepCopy()
 	change(changed)
@@ -166,20 +164,19 @@ func (c *Cluster) PatchClaimStatus(ctx context.Context, claim *v1.NodeClaim, cha
 	return changed, nil
 }
 
-// MetaOf is a claim with nothing but a copy of its metadata. A patch that changes no more costs least if it is made from two
-// of these: it is made by comparing two objects as JSON. The API server's answer fills in the rest.
+// MetaOf returns a claim with only a copy of its metadata. A patch of metadata costs least between two of these, because a patch is
+// made by comparing two objects as JSON. The API server's answer fills in the rest.
 func MetaOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	return &v1.NodeClaim{ObjectMeta: *claim.ObjectMeta.DeepCopy()}
 }
 
-// statusOf is a claim with nothing but its name and a copy of its status, for the same reason.
+// statusOf returns a claim with only its name and a copy of its status, for the same reason.
 func statusOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	return &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}, Status: *claim.Status.DeepCopy()}
 }
 
-// Nominate tells kube-scheduler to try the node first for the pod; an empty name takes such advice back. It returns the pod
-// as it is then, nil for one that is bound or gone by now: there is nothing to advise. The UID keeps the advice off a later
-// pod of the same name.
+// Nominate tells kube-scheduler to try the node first for the pod; an empty name removes the nomination. It returns the pod after the
+// write, or nil if the pod is bound or gone. The UID keeps the nomination off a later pod of the same name.
 func (c *Cluster) Nominate(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	value := "null"
 	if node != "" {
@@ -201,8 +198,8 @@ func (c *Cluster) Nominate(ctx context.Context, pod *corev1.Pod, node string) (*
 	return changed, nil
 }
 
-// SetDeletionCost writes the pod's deletion cost, and that it is ours; an empty value removes both. It fails with a conflict if the
-// pod is not as it was when it was read.
+// SetDeletionCost writes the pod's deletion cost, and a mark that Tenon wrote it; an empty value removes both. It fails with a conflict
+// if the pod has changed since it was read.
 func (c *Cluster) SetDeletionCost(ctx context.Context, pod *corev1.Pod, value string) error {
 	text := "null"
 	if value != "" {
@@ -221,7 +218,7 @@ func (c *Cluster) SetDeletionCost(ctx context.Context, pod *corev1.Pod, value st
 	return nil
 }
 
-// PodsOn lists the pods of a node as the API server has them now, not as the watch showed them a moment ago.
+// PodsOn lists the pods of a node from the API server itself, because the watch may be behind.
 func (c *Cluster) PodsOn(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := c.API.List(ctx, &pods, client.MatchingFields{PodsByNode: node}); err != nil {
@@ -234,8 +231,8 @@ func (c *Cluster) PodsOn(ctx context.Context, node string) ([]*corev1.Pod, error
 	return out, nil
 }
 
-// Expected reports whether an error is one that a later pass meets with a newer snapshot: the object was changed by
-// somebody else, is gone, or was created by somebody else.
+// Expected reports whether a later pass with a newer snapshot handles the error: the object was changed, deleted or created by another
+// writer, or ctx was canceled.
 func Expected(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, context.Canceled)
 }

@@ -22,8 +22,8 @@ const (
 // Cluster.mu.
 type written[T client.Object] struct {
 	byUID map[types.UID]*writing[T]
-	// gone holds what the watch reported as deleted a moment ago: an object can come and go before the answer to its
-	// creation is here.
+	// gone holds the objects that the watch reported as deleted a moment ago, because an object can come and go before the answer to
+	// its creation arrives.
 	gone map[types.UID]time.Time
 }
 
@@ -46,7 +46,7 @@ func (w *written[T]) created(object T, now time.Time) {
 	w.byUID[object.GetUID()] = &writing[T]{object: object, created: true, since: now}
 }
 
-// found remembers an object that is there, as if it had been written a moment ago, unless something newer is known of it.
+// found remembers an existing object as if it was written a moment ago, unless a newer version of it is known.
 func (w *written[T]) found(object T, now time.Time) {
 	if w.byUID[object.GetUID()] == nil {
 		w.created(object, now)
@@ -64,7 +64,7 @@ func (w *written[T]) updated(object T, now time.Time) {
 	}
 }
 
-// removed remembers that the object was told to go.
+// removed remembers that the object was deleted.
 func (w *written[T]) removed(object T, now time.Time) {
 	leaving := object.DeepCopyObject().(T)
 	if leaving.GetDeletionTimestamp() == nil {
@@ -75,7 +75,7 @@ func (w *written[T]) removed(object T, now time.Time) {
 	w.byUID[object.GetUID()] = &writing[T]{object: leaving, created: old != nil && old.created, deleted: true, since: now}
 }
 
-// deleted takes the watch's word that an object is gone.
+// deleted notes the watch's report that an object is gone.
 func (w *written[T]) deleted(uid types.UID, now time.Time) {
 	delete(w.byUID, uid)
 	for old, at := range w.gone {
@@ -86,7 +86,7 @@ func (w *written[T]) deleted(uid types.UID, now time.Time) {
 	w.gone[uid] = now
 }
 
-// merge puts what was written in place of what the watch shows, where that is older, and adds what it does not show yet.
+// merge replaces older objects of the watch by the written ones, and adds the objects that the watch does not show yet.
 func (w *written[T]) merge(watched []T, now time.Time) []T {
 	if len(w.byUID) == 0 {
 		return watched
@@ -110,7 +110,7 @@ func (w *written[T]) merge(watched []T, now time.Time) []T {
 		case seen[uid]:
 		case ours.created:
 			watched = append(watched, ours.object)
-		default: // the watch has shown it and shows it no more
+		default: // the watch has shown it, and no longer shows it
 			delete(w.byUID, uid)
 		}
 	}
@@ -125,7 +125,7 @@ func (w *writing[T]) shownBy(object T) bool {
 	return !Older(object, w.object)
 }
 
-// Older reports whether a is an older form of the same object than b.
+// Older reports whether a is an older version of the same object than b.
 func Older(a, b client.Object) bool {
 	x, errX := strconv.ParseUint(a.GetResourceVersion(), 10, 64)
 	y, errY := strconv.ParseUint(b.GetResourceVersion(), 10, 64)

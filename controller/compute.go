@@ -6,10 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// Compute answers with what f returns, or with ctx's error if ctx ends before: f, which nothing can interrupt, is then left to
-// run out, and nobody hears what it found. So a pass that computes does not keep its process from ending, or from giving its Lease
-// back. A panic in f is one of the caller's. The loop whose pass it is does not count as stuck meanwhile: what f does has an end, and a
-// process that is started anew would only begin it again.
+// Compute returns the result of f, or ctx's error if ctx ends before. Nothing can interrupt f: it then runs to its end, and its result
+// is dropped. So a computation does not delay the end of its process, or the release of its Lease. A panic in f is a panic of the
+// caller. Meanwhile the loop of the pass does not count as stuck, because f ends, and a new process would only start it again.
 func Compute[T any](ctx context.Context, f func() T) (T, error) {
 	type outcome struct {
 		value    T

@@ -13,23 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// slowAfter is how long one pass may take before somebody is told.
+// slowAfter is how long one pass may take before a slow pass is reported.
 const slowAfter = time.Minute
 
-// stuckAfter is how long one pass may take, beside what it computes, before its loop counts as stuck.
+// stuckAfter is how long one pass may take, without its computations, before its loop counts as stuck.
 const stuckAfter = 5 * time.Minute
 
-// Loop runs passes one after another: soon after something has happened that matters, and now and then anyway, so that
-// nothing depends on having heard of everything.
+// Loop runs passes one after another: soon after an event that matters, and at least from time to time, because events can be missed.
 type Loop struct {
 	Name string
 	Pass func(context.Context) error
-	// Idle is how long nothing new must have happened before a pass begins, Max the longest time that it is put off.
+	// Idle is how long no new cause must come before a pass begins, Max the longest delay of the pass.
 	Idle, Max time.Duration
 	// Every is the longest time from the end of one pass to the next.
 	Every time.Duration
 	Clock clock.WithTickerAndDelayedExecution
-	// Slow, unless it is nil, is called when a pass has taken a minute, and not again until one has taken less.
+	// Slow, unless nil, is called when a pass has taken a minute, and not again before a pass has taken less.
 	Slow func()
 
 	once sync.Once
@@ -47,8 +46,7 @@ type Loop struct {
 	slow     bool // the last pass took long, or this one does
 }
 
-// Trigger says that something has happened, named by its cause. A cause that the coming pass knows already does not put
-// it off any longer.
+// Trigger notes an event, named by its cause. A cause that the next pass knows already does not delay the pass.
 func (l *Loop) Trigger(cause string) {
 	l.mu.Lock()
 	fresh := l.window.Add(cause, l.Clock.Now())
@@ -68,11 +66,11 @@ func (l *Loop) Join(cause, beside string) {
 	}
 }
 
-// hurryEvery is how long after the begin of a pass another one may begin without waiting for its window.
+// hurryEvery is the time from the start of a pass until another pass may start without waiting for its window.
 const hurryEvery = time.Second
 
-// Hurry is Trigger for what cannot wait: a pass begins at once, but at most one a second. When it has ended, then is called, if
-// it is not nil.
+// Hurry is Trigger for urgent causes: a pass begins at once, but at most one a second. After the pass, then is called, unless it is
+// nil.
 func (l *Loop) Hurry(cause string, then func()) {
 	l.mu.Lock()
 	l.window.Add(cause, l.Clock.Now())
@@ -84,7 +82,7 @@ func (l *Loop) Hurry(cause string, then func()) {
 	l.rouse()
 }
 
-// rouse makes the loop look anew when it is due.
+// rouse makes the loop check again when it is due.
 func (l *Loop) rouse() {
 	select {
 	case l.woken() <- struct{}{}:
@@ -97,7 +95,7 @@ func (l *Loop) woken() chan struct{} {
 	return l.wake
 }
 
-// Start runs passes until ctx ends. The start is a cause like any other: what comes with it belongs to the first pass.
+// Start runs passes until ctx ends. The start is a cause like any other: events at the same time belong to the first pass.
 func (l *Loop) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(l.Name))
 	defer l.stopped()
@@ -128,9 +126,9 @@ func (l *Loop) wait(ctx context.Context) {
 	}
 }
 
-// Due is when the next pass begins if nothing else happens. An open window is never cut short: what belongs together is
-// looked at together. What failed is tried again less and less often; that must not
-// keep what is new from being looked at, because one object that nothing can be done for would hold up all others.
+// Due returns the time of the next pass if nothing else happens. A pass never starts before its window closes, because related events
+// belong to one pass. A failed pass is repeated less and less often. This must not delay new causes, because one object that cannot be
+// helped would block all others.
 func (l *Loop) Due() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +144,7 @@ func (l *Loop) Due() time.Time {
 	return l.ended.Add(l.Every)
 }
 
-// Run makes one pass. A panic in it fails the pass, not the process: what caused it may be one object among thousands.
+// Run makes one pass. A panic in it fails the pass, not the process, because one object among thousands may have caused it.
 func (l *Loop) Run(ctx context.Context) {
 	l.mu.Lock()
 	then := l.then
@@ -173,7 +171,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// loopKey is under which a pass's context has its loop.
+// loopKey is the key of the loop in a pass's context.
 type loopKey struct{}
 
 // computes notes that a computation begins (1) or ends (-1).
@@ -185,7 +183,7 @@ func (l *Loop) computes(n int) {
 	}
 }
 
-// tellSlow says that a pass takes long, unless the last one did as well.
+// tellSlow reports a slow pass, unless the last one was slow too.
 func (l *Loop) tellSlow(ctx context.Context) {
 	l.mu.Lock()
 	told := l.slow
@@ -215,8 +213,8 @@ func (l *Loop) stopped() {
 	l.began, l.ended = time.Time{}, time.Time{}
 }
 
-// Healthy says what is wrong if the loop makes no progress: a pass does not end though it computes nothing, or none begins. A loop that
-// was not started is healthy.
+// Healthy returns an error if the loop makes no progress: a pass does not end though it computes nothing, or no pass begins. A loop
+// that was not started is healthy.
 func (l *Loop) Healthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,13 +22,13 @@ func (w *Window) Add(cause string, now time.Time) bool {
 	return true
 }
 
-// Join notes a cause that matters only beside another one. It reports whether it is a new one.
+// Join notes a cause that matters only beside another cause. It reports whether the cause is new.
 func (w *Window) Join(cause, beside string, now time.Time) bool {
 	return w.causes[beside] && w.Add(cause, now)
 }
 
-// Closes is when the window closes: idle after the last new cause, but most after the first one at the latest. It is
-// not open if there was no cause.
+// Closes returns when the window closes: idle after the last new cause, but at most most after the first one. Without a cause it is not
+// open.
 func (w *Window) Closes(idle, most time.Duration) (at time.Time, open bool) {
 	if w.causes == nil {
 		return time.Time{}, false

@@ -14,8 +14,8 @@ import (
 //go:embed assets *.templ
 var files embed.FS
 
-// assets are the files that pages refer to, by the name that they are served under: it has the content's hash in it, so that a browser
-// may keep them for ever.
+// assets are the files that pages refer to, by the names under which they are served. A name contains the hash of the content, so
+// browsers may keep the file for ever.
 type assets struct {
 	served map[string][]byte // by the name with the hash
 	names  map[string]string // from the plain name
@@ -47,7 +47,7 @@ func readAssets() (*assets, error) {
 	return a, err
 }
 
-// address is where a file is served.
+// address returns the address at which a file is served.
 func (a *assets) address(name string) (string, error) {
 	hashed, ok := a.names[name]
 	if !ok {

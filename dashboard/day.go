@@ -19,25 +19,25 @@ const (
 	dayEndPath  = "/whatif/day/cancel"
 	dayPicture  = "/whatif/day.svg"
 	dayDocument = "/json/day"
-	// comparedText is what the editor begins with for the change that was compared last.
+	// comparedText is the text in the editor at first for the change that was compared last.
 	comparedText = "compared"
-	// longestDay is for how long a comparison may compute, lookSoon how often a page looks that waits for something.
+	// longestDay is the longest time for a comparison; lookSoon is how often a waiting page looks for the result.
 	longestDay = time.Hour
 	lookSoon   = time.Second
 )
 
-// A Day is pods that were recorded, with which the cluster as it is can be compared with a changed one.
+// A Day is recorded pods, with which the present cluster can be compared with a changed one.
 type Day struct {
-	// Name says which pods of when there are now, or why there are none.
+	// Name says which pods there are now, and of when, or why there are none.
 	Name func() string
-	// Check answers the objects of a text and what is wrong with them, and nothing else.
+	// Check returns the objects of a text and its mistakes, and nothing else.
 	Check func(text []byte, stop func() bool) (*Outcome, error)
-	// Compare lets the pods come and go on both clusters, and says after each simulated hour how many of all are done. It has ended,
-	// with all that it has begun, when it returns, and does so soon once ctx ends.
+	// Compare lets the pods come and go on both clusters, and reports after each simulated hour how many hours of all are done. It
+	// returns soon after ctx ends, and leaves nothing running.
 	Compare func(ctx context.Context, text []byte, hours func(done, all int)) (*Comparison, error)
 }
 
-// A Comparison is what a day came to as the cluster is and with a change, in the words of tenon simulate.
+// A Comparison is the outcome of a day on the present cluster and with a change, in the words of tenon simulate.
 type Comparison struct {
 	// Document is that of tenon simulate --change -o json, Picture the SVG of --picture.
 	Document, Picture []byte
@@ -46,26 +46,26 @@ type Comparison struct {
 	Notes             []string
 	// Commands print the same.
 	Commands string
-	// Day is the Name of what was compared over.
+	// Day is the Name of the compared Day.
 	Day string
 }
 
-// A dayRun is a comparison that runs, or ran last.
+// A dayRun is the comparison that runs, or the last one.
 type dayRun struct {
 	Text         string
 	Begun, Ended time.Time // Ended is zero as long as it runs
 	Done, All    int       // hours
 	Cancelled    bool
-	Problem      string // why nothing came of it
+	Problem      string // why there is no result
 	*Comparison
 	cancel context.CancelFunc
 	ended  chan struct{} // closed at its end
 }
 
-// Shown is a hint at which version of the picture is to be shown.
+// Shown identifies the version of the picture to show.
 func (r *dayRun) Shown() string { return fmt.Sprintf("%s?%d", dayPicture, r.Ended.UnixNano()) }
 
-// Says is what is said aloud of it: not each hour.
+// Says returns the text that screen readers announce: not each hour.
 func (r *dayRun) Says() string {
 	switch {
 	case r.Ended.IsZero():
@@ -78,15 +78,15 @@ func (r *dayRun) Says() string {
 	return "The comparison is done. " + r.Headline
 }
 
-// days is the one comparison at a time that a server makes, for all who look.
+// days holds the only comparison of a server, for all its readers.
 type days struct {
 	mu   sync.Mutex // guards what last points at, and the next
 	last *dayRun    // nil before the first
-	// changes counts what there was to show.
+	// changes counts the changes of the visible state.
 	changes int
 }
 
-// newest is the comparison as it is now, nil without one.
+// newest returns a copy of the comparison, nil if there is none.
 func (d *days) newest() (*dayRun, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,7 @@ func (d *days) newest() (*dayRun, int) {
 	return &run, d.changes
 }
 
-// begin begins a comparison, unless one is running.
+// begin begins a comparison, and reports false if one is running.
 func (s *server) begin(day *Day, text []byte) bool {
 	d := &s.days
 	d.mu.Lock()
@@ -135,7 +135,7 @@ func (s *server) begin(day *Day, text []byte) bool {
 	return true
 }
 
-// compare is Compare, whose failure is one comparison's alone.
+// compare calls Compare. A panic in it fails this comparison only.
 func compare(ctx context.Context, day *Day, text []byte, hours func(done, all int)) (out *Comparison, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -146,7 +146,7 @@ func compare(ctx context.Context, day *Day, text []byte, hours func(done, all in
 	return day.Compare(ctx, text, hours)
 }
 
-// dayPage takes the form of the screen, and begins to compare what it holds with the cluster as it is.
+// dayPage takes the form of the screen, and begins to compare its text with the present cluster.
 func (s *server) dayPage(page *screen) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		text, v, problem := s.postedTo(w, r)
@@ -198,7 +198,7 @@ func (s *server) endDay(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, whatIfPath+"?from="+comparedText+"#day", http.StatusSeeOther)
 }
 
-// compared is what came of the newest comparison, for those who may see it.
+// compared returns the result of the newest comparison, if the reader may see it.
 func (s *server) compared(v *view) (*Comparison, error) {
 	if v.Day == nil {
 		return nil, errors.New(v.NoDay)
@@ -218,7 +218,7 @@ func (s *server) dayDocument(v *view, _ *http.Request) ([]byte, error) {
 	return c.Document, nil
 }
 
-// dayPicture serves the picture of the newest comparison. It may have the style that is written in it, and nothing else.
+// dayPicture serves the picture of the newest comparison. The picture may use the style inside it, and nothing else.
 func (s *server) dayPicture(w http.ResponseWriter, r *http.Request) {
 	v, _ := s.seen(w, r)
 	if v == nil {

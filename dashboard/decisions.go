@@ -19,12 +19,12 @@ func decisionsScreen() *screen {
 	return &screen{name: "Decisions", path: decisionsPath, patterns: []string{"GET " + decisionsPath}, fill: fillDecisions}
 }
 
-// decisionScreen tells of one decision.
+// decisionScreen shows one decision.
 func decisionScreen() *screen {
 	return &screen{path: decisionsPath, patterns: []string{"GET " + decisionsPath + "/{id}"}, fill: fillDecision}
 }
 
-// journalDocument is what is shown of the document of tenon journal.
+// journalDocument is the part of tenon journal's document that the page shows.
 type journalDocument struct {
 	AsOf    time.Time  `json:"asOf"`
 	Records []decision `json:"records"`
@@ -43,13 +43,13 @@ type decision struct {
 	Outcome       string    `json:"outcome"`
 }
 
-// Pools names its pools.
+// Pools returns the names of its NodePools.
 func (d *decision) Pools() string { return cmp.Or(strings.Join(d.NodePools, ", "), "-") }
 
-// Saves reports whether it is of a kind that saves something.
+// Saves reports whether the decision is of a kind that saves money.
 func (d *decision) Saves() bool { return d.Kind == "Disruption" }
 
-// Less is by how much the bill falls, SavedWords what has been saved: a dash for a kind that saves nothing.
+// Less returns by how much the bill falls, SavedWords what has been saved: a dash for a kind that saves nothing.
 func (d *decision) Less() string {
 	if !d.Saves() {
 		return "-"
@@ -64,18 +64,18 @@ func (d *decision) SavedWords() string {
 	return cents(d.Saved)
 }
 
-// State is the outcome in words.
+// State returns the outcome in words.
 func (d *decision) State() string {
 	return cmp.Or(map[string]string{"InProgress": "in progress", "Done": "done", "DoneInPart": "done in part", "Failed": "failed", "TakenBack": "taken back"}[d.Outcome], d.Outcome)
 }
 
-// decisionsQuery is what the address says.
+// decisionsQuery is the query of the address.
 type decisionsQuery struct {
 	pool, kind, reason, last string
 	page                     int
 }
 
-// spans are how much of the journal is shown at a time.
+// spans returns the choices of how much of the journal is shown.
 func spans() [][2]string {
 	return [][2]string{{"", "everything"}, {"1h", "the last hour"}, {"24h", "the last day"}, {"168h", "the last week"}}
 }
@@ -106,7 +106,7 @@ func (q decisionsQuery) address() string {
 	return (&url.URL{Path: decisionsPath, RawQuery: values.Encode()}).String()
 }
 
-// decisionsData is what the template of the decisions takes.
+// decisionsData is the input of the template of the decisions.
 type decisionsData struct {
 	Missing  string // why there is no journal
 	Choices  []choice
@@ -123,7 +123,7 @@ type decisionRow struct {
 	Link string
 }
 
-// reasonRow is what the decisions of one reason that are shown have saved.
+// reasonRow is the saving of the shown decisions of one reason.
 type reasonRow struct {
 	Reason    string
 	Decisions int
@@ -224,7 +224,7 @@ func (q decisionsQuery) choices(v *view) []choice {
 	return []choice{last, list("Pool", "pool", q.pool, pools), list("Kind", "kind", q.kind, kinds), list("Reason", "reason", q.reason, reasons)}
 }
 
-// fillDecision tells of one decision.
+// fillDecision shows one decision.
 func fillDecision(r *http.Request, v *view) (content, error) {
 	d := &storyData{Decision: true}
 	e, err := decided(v, r)
@@ -251,7 +251,7 @@ func decisionDocument(v *view, r *http.Request) ([]byte, error) {
 	return e.Document, nil
 }
 
-// A timeline shows decisions as marks in lanes, one for each pool. Those of a kind that are close together are one mark.
+// A timeline shows decisions as marks in lanes, one lane for each NodePool. Decisions of one kind that are close together share a mark.
 type timeline struct {
 	Width, Height, Left int
 	From, To            time.Time
@@ -265,7 +265,7 @@ type lane struct {
 	Marks []mark
 }
 
-// A mark is where one or more decisions of a kind were made.
+// A mark is the place of one or more decisions of a kind.
 type mark struct {
 	X     int
 	Size  int
@@ -327,7 +327,7 @@ func newTimeline(shown []*decision, from, to time.Time) *timeline {
 	return t
 }
 
-// Shape is the outline of a mark: its kind is told by it, beside its colour.
+// Shape returns the outline of a mark. The outline shows its kind, beside its color.
 func (m mark) Shape(y int) string {
 	s, x := m.Size, m.X
 	switch m.Kind {

@@ -2,10 +2,10 @@
 // shows the same documents and sentences as the command line. The server of the page provides them as a Picture. The package reads no cluster,
 // decides nothing and changes nothing.
 //
-// Changes to the cluster are tried, as a question that whoever serves the page answers with a plan, and never made.
+// A user can try changes to the cluster: the server of the page answers with a plan. The page never makes a change.
 //
-// A screen is one file here and one template beside it, which is compiled to Go: what it takes from the picture, and how it looks. Pages
-// are made on the server and work without scripts; scripts only keep them up to date and let the tile map be walked.
+// A screen is one file here and one template beside it, which is compiled to Go: the file takes data from the picture, and the template shows it.
+// Pages are made on the server and work without scripts. Scripts only keep pages up to date and let users move through the tile map.
 package dashboard
 
 //go:generate go tool -modfile=../tools/go.mod templ generate -log-level error

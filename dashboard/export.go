@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// exportData is everything that the exported page shows, one below the other.
+// exportData is the content of the exported page.
 type exportData struct {
 	*frame
 	Style    string
@@ -20,8 +20,8 @@ type exportData struct {
 	Money    *moneyData
 }
 
-// Export is the page as one HTML file that loads nothing and has no scripts: all nodes in one table, the pods that wait, the decisions,
-// the money, and the stories of the pools.
+// Export returns the page as one HTML file that loads nothing and has no scripts: all nodes in one table, the pods that wait, the
+// decisions, the money, and the stories of the NodePools.
 func Export(p *Picture) ([]byte, error) {
 	v, err := newView(p)
 	if err != nil {
@@ -62,7 +62,7 @@ func Export(p *Picture) ([]byte, error) {
 	return visible(out.Bytes()), nil
 }
 
-// unlink takes the links away: the file has no other pages.
+// unlink removes the links, because the file has no other pages.
 func (d *waitingData) unlink() {
 	for _, classes := range [][]*podClass{d.Refused, d.Coming, d.Others} {
 		for _, c := range classes {

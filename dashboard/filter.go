@@ -10,18 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// A filter is a list of terms that all hold for the nodes that are shown.
+// A filter is a list of terms. A node is shown if all terms hold for it.
 type filter []term
 
-// A term is a comparison of something that nodes have, or a word that is part of a name of the node, its claim or a pod on it.
+// A term compares a property of nodes, or is a word in a name of the node, of its claim or of a pod on it.
 type term struct {
 	key    string // "" for a word
 	op     string
-	values []string // one of them, in lower case
+	values []string // one of them must match; in lower case
 	number float64
 }
 
-// FilterError says what is wrong with a filter, and where: At counts the characters before it.
+// FilterError says where a filter is wrong, and why: At is the number of characters before the place.
 type FilterError struct {
 	Filter string
 	At     int
@@ -32,10 +32,10 @@ func (e *FilterError) Error() string {
 	return fmt.Sprintf("filter, character %d: %s", e.At+1, e.Says)
 }
 
-// Mark is the filter with a sign below the place.
+// Mark returns the filter with a sign below the place.
 func (e *FilterError) Mark() string { return e.Filter + "\n" + strings.Repeat(" ", e.At) + "^" }
 
-// textKeys are what nodes have that is text, numberKeys what can be compared by size.
+// textKeys returns the properties of nodes that are text, numberKeys the ones that are numbers.
 func textKeys() map[string]func(*node) string {
 	return map[string]func(*node) string{
 		"name":     func(n *node) string { return n.Node },
@@ -49,7 +49,7 @@ func textKeys() map[string]func(*node) string {
 	}
 }
 
-// reasonOf is the code of what keeps a node.
+// reasonOf returns the code of the reason that keeps a node.
 func reasonOf(n *node) string {
 	if n.Kept == nil {
 		return ""
@@ -57,7 +57,7 @@ func reasonOf(n *node) string {
 	return n.Kept.Code
 }
 
-// numberKeys give a number, and whether there is one.
+// numberKeys returns functions that return a number, and whether it is known.
 func numberKeys() map[string]func(*node) (float64, bool) {
 	known := func(of func(*node) float64) func(*node) (float64, bool) {
 		return func(n *node) (float64, bool) { return of(n), true }
@@ -145,7 +145,7 @@ func (p *filterParser) term() (term, error) {
 	return term{key: key, op: op, values: strings.Split(value, ",")}, nil
 }
 
-// until takes everything to the next space or one of the characters.
+// until takes the text before the next space or one of the characters.
 func (p *filterParser) until(stop string) string {
 	rest := p.text[p.at:]
 	end := strings.IndexFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(stop, r) })
@@ -184,7 +184,7 @@ func (p *filterParser) value() (value string, quoted bool, err error) {
 	return strings.ToLower(v), true, nil
 }
 
-// quoteValue writes a value as parseFilter reads it.
+// quoteValue writes a value in the form that parseFilter reads.
 func quoteValue(value string) string {
 	if value == "" || strings.ContainsFunc(value, unicode.IsSpace) || strings.Contains(value, ",") {
 		return `"` + strings.ReplaceAll(value, `"`, "") + `"`
@@ -252,7 +252,7 @@ nodes:
 	return out
 }
 
-// hostsOf are the nodes of the pods whose name has the text in it, and those that such pods are to run on.
+// hostsOf returns the nodes of the pods whose names contain the text, and the nodes on which such pods are planned.
 func (v *view) hostsOf(text string) map[string]bool {
 	out := map[string]bool{}
 	for i := range v.Pods {
@@ -269,7 +269,7 @@ func (v *view) hostsOf(text string) map[string]bool {
 	return out
 }
 
-// contains looks for a text in lower case. Names of Kubernetes are in lower case; those that are not came from a file.
+// contains looks for a text in lower case. Names of Kubernetes are in lower case; a file may contain other names.
 func contains(name, text string) bool {
 	return strings.Contains(name, text) || strings.Contains(strings.ToLower(name), text)
 }

@@ -8,13 +8,13 @@ import (
 	"tenon.sh/engine"
 )
 
-// A frame is what every page has around its screen.
+// A frame is the part of every page around its screen.
 type frame struct {
 	Title, Cluster, Problem, Tag, Build string
 	Every                               int64 // milliseconds between two looks, 0 for a picture that stays
 	Screens                             []frameLink
 	Read, Now                           time.Time
-	Stale                               time.Duration // how old a picture is that is older than it should be, else 0
+	Stale                               time.Duration // the age of a stale picture, else 0
 	Notes                               []string
 
 	Price           float64
@@ -48,7 +48,7 @@ func newFrame(v *view) *frame {
 	return f
 }
 
-// asOf is when the picture was made: with the date unless that is today's.
+// asOf returns the time of the picture, with the date unless it is today.
 func (f *frame) asOf() string {
 	if read, now := f.Read.UTC(), f.Now.UTC(); read.YearDay() == now.YearDay() && read.Year() == now.Year() {
 		return read.Format("15:04:05 UTC")
@@ -61,7 +61,7 @@ func (f *frame) stale() string {
 	return fmt.Sprintf("All of this is of %s, %s ago. It is being read anew.", f.asOf(), ageWords(f.Stale))
 }
 
-// tag is the number beside the name of a screen, 0 for none.
+// tag returns the number beside the name of a screen, 0 for none.
 func (f *frame) tag(s frameLink) int {
 	if s.Name != "Waiting" {
 		return 0
@@ -69,7 +69,7 @@ func (f *frame) tag(s frameLink) int {
 	return f.Waiting
 }
 
-// month is what the bill of an hour comes to in a month, as far as prices are known.
+// month returns the bill of a month at the present price, as far as prices are known.
 func (f *frame) month() string {
 	words := monthly(f.Price) + " a month"
 	if f.Unpriced > 0 {
@@ -78,7 +78,7 @@ func (f *frame) month() string {
 	return words
 }
 
-// leave says that nodes go, and what becomes of the bill.
+// leave says how many nodes go, and how the bill changes.
 func (f *frame) leave() string {
 	if f.Leaving == 1 {
 		return "node goes" + engine.SavingWords(f.Saving)
@@ -86,7 +86,7 @@ func (f *frame) leave() string {
 	return "nodes go" + engine.SavingWords(f.Saving)
 }
 
-// start says that machines have to be started, and how near their price is to the least that there could be.
+// start says how many machines have to start, and how near their price is to the bound.
 func (f *frame) start() string {
 	words := noun(f.Launches, "machine") + " to start"
 	if f.Launches == 0 {
@@ -102,7 +102,7 @@ func (f *frame) start() string {
 	return words
 }
 
-// whyAddress is where an object's story is told.
+// whyAddress returns the address of an object's story.
 func whyAddress(kind Kind, name string) string {
 	return (&url.URL{Path: "/why/" + string(kind) + "/" + name}).EscapedPath()
 }

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// groupKeys are what nodes can be grouped by, in the order in which they are offered.
+// groupKeys returns the properties by which nodes can be grouped, in the order of the choices.
 func groupKeys() []string { return []string{"pool", "zone", "type", "capacity", "state"} }
 
-// A group is nodes that have something in common, and what they come to.
+// A group is nodes with a common property, and their sums.
 type group struct {
 	Key, Value    string // what they have in common
 	Depth         int
@@ -17,16 +17,16 @@ type group struct {
 	Price         float64
 	Unpriced      int
 	CPU, Memory   Share
-	Pods, Leaving int     // Leaving counts those that would be removed now
+	Pods, Leaving int     // Leaving counts the nodes that would be removed now
 	Part          float64 // of the price of everything shown
 	Kept          []tally // why the others stay, the most frequent first
 	Groups        []*group
 }
 
-// Name is the value, or a word for none.
+// Name returns the value, or a word for no value.
 func (g *group) Name() string { return cmp.Or(g.Value, "no "+g.Key) }
 
-// Filter is a term that selects the group.
+// Filter returns a term that selects the group.
 func (g *group) Filter() string { return fmt.Sprintf("%s=%s", g.Key, quoteValue(g.Value)) }
 
 func (g *group) add(n *node) {
@@ -52,7 +52,7 @@ type tally struct {
 // mostTallies is how many reasons a group names.
 const mostTallies = 3
 
-// groupNodes groups the nodes by the keys, one below the other; the dearest groups come first.
+// groupNodes groups the nodes by the keys, one level for each key. The groups with the highest price come first.
 func groupNodes(nodes []*node, keys []string, total float64, depth int) []*group {
 	if len(keys) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 // contentSecurity lets a page load nothing but what this server sends, and run nothing that is written in it.
 const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// guard refuses what no browser sends that was told the right address: a page of somebody else whose name was made to point here, or one
-// that posts. Nothing but reading is served, also to those who post a question. Who knows the callers is reached by any name.
+// guard refuses requests that a page of another site makes a browser send: with a host name that was made to point here, or by a POST.
+// All requests only read, also a POST, which asks a question. If the server knows its callers, it accepts any host name.
 func guard(hosts []string, knowsCallers bool, next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func isServedAs(header string, hosts []string) bool {
 	return err == nil && address.IsLoopback()
 }
 
-// plain is a text that somebody sent, fit for an answer.
+// plain returns the text of a request in a form that is safe in an answer.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -17,24 +17,24 @@ func moneyScreen() *screen {
 	return &screen{name: "Money", path: moneyPath, patterns: []string{"GET " + moneyPath}, fill: fillMoney}
 }
 
-// A Buffer is what has become of a CapacityBuffer, in pods, and what its room costs.
+// A Buffer is the state of a CapacityBuffer, in pods, and the cost of its room.
 type Buffer struct {
 	Namespace, Name        string
 	Size, Existing, Coming int
 	PricePerHour           float64
 }
 
-// A NamespaceCost is what the pods of a namespace have of the nodes' price, by what they request.
+// A NamespaceCost is the share of a namespace's pods in the price of the nodes, by their requests.
 type NamespaceCost struct {
 	Namespace    string
 	Pods         int
 	PricePerHour float64
 }
 
-// otherNamespaces is what namespaces are called together whose names are not shown.
+// otherNamespaces is the common name of the namespaces whose names are not shown.
 const otherNamespaces = "other namespaces"
 
-// savingsDocument is what is shown of the document of tenon savings.
+// savingsDocument is the part of tenon savings' document that the page shows.
 type savingsDocument struct {
 	NowPerHour     float64      `json:"nowPerHour"`
 	PlannedPerHour float64      `json:"plannedPerHour"`
@@ -50,7 +50,7 @@ type savingsDocument struct {
 	Kept           []keptRecord `json:"kept"`
 }
 
-// A cause is a part of what could be saved, in USD per hour, below zero where the plan costs more.
+// A cause is a part of the possible saving, in USD per hour, below zero if the plan costs more.
 type cause struct {
 	Name    string  `json:"name"`    // the cause in words
 	Setting string  `json:"setting"` // the field of a NodePool that decides on it
@@ -65,7 +65,7 @@ func (c *cause) Amount(words func(float64) string) string {
 	return words(c.PerHour)
 }
 
-// keptRecord is how many nodes stay for a reason, with one of them.
+// keptRecord is the number of nodes that stay for a reason, with one of the nodes.
 type keptRecord struct {
 	Code     string `json:"code"`
 	NodePool string `json:"nodePool"`
@@ -91,15 +91,15 @@ type idleRecord struct {
 }
 
 const (
-	mostIdle = 20 // nodes that are shown of those with room that no pod requests
-	mostHeld = 4  // reasons that are shown of those that hold a saving back
+	mostIdle = 20 // the most shown nodes with room that no pod requests
+	mostHeld = 4  // the most shown reasons that hold a saving back
 )
 
-// moneyData is what the template of the money takes.
+// moneyData is the input of the template of the money.
 type moneyData struct {
 	NoSavings  string // why there is no comparison
 	Compared   *savingsDocument
-	Gap        *float64 // what is paid now above the bound, of the bound
+	Gap        *float64 // the present price above the bound, as a share of the bound
 	Idle       []idleRecord
 	IdleMore   int
 	Held       []keptRecord
@@ -108,7 +108,7 @@ type moneyData struct {
 	NoJournal  string
 	Chart      *chart
 	Namespaces []NamespaceCost
-	// USD an hour: what pods request of the nodes, what nobody does, what the comparison leaves out, and all nodes.
+	// USD an hour: of the requests of pods, of room without requests, of the part that the comparison leaves out, and of all nodes.
 	Requested, Unused, LeftOut, Total float64
 	Buffers                           []Buffer
 	BuffersPrice                      float64
@@ -175,13 +175,13 @@ func (d *moneyData) compare(v *view) error {
 	return nil
 }
 
-// saving is what a plan would save, in USD an hour, or below zero.
+// saving returns the saving of a plan in USD an hour; it may be below zero.
 func (c *savingsDocument) saving() float64 { return c.NowPerHour - c.PlannedPerHour }
 
-// saves reports whether there is something to save.
+// saves reports whether a plan saves money.
 func (c *savingsDocument) saves() bool { return c.saving() > 0.00005 }
 
-// compared says what is paid now, what a plan would cost, and the least that there could be.
+// compared states the present price, the price of a plan, and the bound.
 func (d *moneyData) compared() string {
 	c := d.Compared
 	words := dollars(c.NowPerHour) + "/h now; a plan for the same pods, if all could move at once, would cost " + dollars(c.PlannedPerHour) + "/h"
@@ -212,7 +212,7 @@ func (d *moneyData) compared() string {
 	return words
 }
 
-// reasonLink shows the decisions of a reason; the exported file has no such page.
+// reasonLink returns the link to the decisions of a reason, except in the exported file.
 func (d *moneyData) reasonLink(r reasonRow) string {
 	if d.Export {
 		return ""
@@ -220,7 +220,7 @@ func (d *moneyData) reasonLink(r reasonRow) string {
 	return decisionsQuery{reason: r.Reason}.address()
 }
 
-// idleLink leads to the story of a node, except in the exported file.
+// idleLink returns the link to the story of a node, except in the exported file.
 func (d *moneyData) idleLink(n idleRecord) string {
 	if d.Export {
 		return ""
@@ -235,13 +235,13 @@ func (b *Buffer) name() string {
 	return b.Namespace + "/" + b.Name
 }
 
-// words say what the chart shows.
+// words describes the chart.
 func (c *chart) words() string {
 	return fmt.Sprintf("What the nodes cost from %s to %s: between %s/h and %s/h, at last %s/h. The table below says the same in numbers.",
 		exact(c.From), exact(c.To), dollars(c.Least), dollars(c.Most), dollars(c.Last))
 }
 
-// moneyWithin leaves names of namespaces out that are not seen: they are one together.
+// moneyWithin hides the names of namespaces that the reader may not see: they are one together.
 func moneyWithin(p *Picture, from *Picture, sees func(namespace string) bool) {
 	p.Savings = func() ([]byte, error) { return nil, errOutOfSight }
 	others, room := NamespaceCost{Namespace: otherNamespaces}, Buffer{Namespace: otherNamespaces}
@@ -267,7 +267,7 @@ func moneyWithin(p *Picture, from *Picture, sees func(namespace string) bool) {
 	}
 }
 
-// A chart is what the machines cost over time, in steps.
+// A chart is the cost of the machines over time, in steps.
 type chart struct {
 	Width, Height, Left int
 	Line, Area          string
@@ -289,7 +289,7 @@ const (
 	mostPoints  = 12
 )
 
-// newChart draws what the machines cost; nil if nothing is known of it.
+// newChart draws the cost of the machines, or returns nil if nothing is known of it.
 func newChart(v *view) *chart {
 	points := slices.Clone(v.Costs)
 	if len(points) == 0 {

@@ -14,14 +14,14 @@ import (
 	"tenon.sh/engine"
 )
 
-// rowsPerPage is how many nodes the table shows at a time. A browser takes a second for five thousand.
+// rowsPerPage is the number of nodes in one page of the table. A browser needs a second for five thousand.
 const rowsPerPage = 100
 
 func nodesScreen() *screen {
 	return &screen{name: "Nodes", path: "/", patterns: []string{"GET /{$}"}, fill: fillNodes}
 }
 
-// nodesQuery is what the address of the nodes says: everything that the screen shows follows from it.
+// nodesQuery is the query of the nodes' address. It decides everything on the screen.
 type nodesQuery struct {
 	by, then, filter, sort, fill string
 	equal                        bool
@@ -55,7 +55,7 @@ func readNodesQuery(values url.Values) nodesQuery {
 	return q
 }
 
-// values are the address's, without what is as usual.
+// values returns the query of the address, without the default values.
 func (q nodesQuery) values() url.Values {
 	out, usual := url.Values{}, defaultNodesQuery()
 	for _, x := range []struct{ name, value, usual string }{
@@ -73,7 +73,7 @@ func (q nodesQuery) address() string {
 	return (&url.URL{Path: "/", RawQuery: q.values().Encode()}).String()
 }
 
-// nodesData is what the template of the nodes takes.
+// nodesData is the input of the template of the nodes.
 type nodesData struct {
 	query       nodesQuery
 	Filter      string
@@ -114,14 +114,14 @@ type nodeRow struct {
 	Code    string
 }
 
-// pages says which part of the rows is shown.
+// pages says which rows are shown.
 type pages struct {
 	First, Last, Of  int
 	Previous, Next   string
 	Number, LastPage int
 }
 
-// widestNarrow is up to how many nodes a second map is drawn, for narrow screens. With more, tiles are too small there.
+// widestNarrow is the number of nodes up to which a second map is drawn for narrow screens. With more nodes its tiles would be too small.
 const widestNarrow = 600
 
 func fillNodes(r *http.Request, v *view) (content, error) {
@@ -184,7 +184,7 @@ func (d *nodesData) addRows(nodes []*node, perPage int) {
 	}
 }
 
-// nodeAddress is where the story of a node is told, or that of a claim without a node.
+// nodeAddress returns the address of the story of a node, or of a claim without a node.
 func nodeAddress(n *node) string {
 	if n.Claim == n.Node && n.Claim != "" && n.State != "ready" {
 		return whyAddress(KindClaim, n.Claim)
@@ -192,7 +192,7 @@ func nodeAddress(n *node) string {
 	return whyAddress(KindNode, n.Node)
 }
 
-// filled is how far the tile of a node is filled.
+// filled returns how far the tile of a node is filled.
 func (q nodesQuery) filled(n *node) float64 {
 	switch q.fill {
 	case "cpu":
@@ -247,7 +247,7 @@ func (q nodesQuery) columns() []column {
 	return out
 }
 
-// groupLink shows the nodes of a group alone; the exported file has no such page.
+// groupLink returns the link to the nodes of a group, except in the exported file.
 func (d *nodesData) groupLink(g *group) string {
 	if d.Export {
 		return ""
@@ -255,7 +255,7 @@ func (d *nodesData) groupLink(g *group) string {
 	return d.narrowed(g.Filter())
 }
 
-// all names the last row of the groups.
+// all returns the name of the last row of the groups.
 func (d *nodesData) all() string {
 	if d.Filter != "" {
 		return "All that the filter leaves"
@@ -263,7 +263,7 @@ func (d *nodesData) all() string {
 	return "All"
 }
 
-// poolLink leads to the story of a pool, if there is one, and if what it is named beside has a link.
+// poolLink returns the link to the story of a NodePool, or "" if there is no NodePool, or no link beside it.
 func poolLink(beside, pool string) string {
 	if beside == "" || pool == "" {
 		return ""
@@ -277,7 +277,7 @@ func (d *nodesData) narrowed(term string) string {
 	return q.address()
 }
 
-// TilesAddress is where the scripts find what each tile says.
+// TilesAddress is the address of the text of the tiles, for the scripts.
 func (d *nodesData) TilesAddress() string { return "/json/tiles?" + d.query.values().Encode() }
 
 func nodeOrders() []string { return []string{"pool", "name", "price", "cpu", "memory", "age"} }
@@ -309,7 +309,7 @@ func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(strings.TrimRight(a, digits), strings.TrimRight(b, digits)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// tilesDocument says where each tile of the map is and what it stands for, for the script that lets people walk the map.
+// tilesDocument returns the place and the text of each tile, for the script that moves through the map.
 func tilesDocument(v *view, r *http.Request) ([]byte, error) {
 	q := readNodesQuery(r.URL.Query())
 	d, _ := newNodesData(q, v, rowsPerPage)
@@ -331,7 +331,7 @@ func tilesDocument(v *view, r *http.Request) ([]byte, error) {
 	return json.Marshal(lists)
 }
 
-// tileWords says in a line what a tile stands for.
+// tileWords describes the node of a tile in one line.
 func tileWords(n *node) string {
 	cost := "unknown price"
 	if n.PricePerHour != nil {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A Picture is what is known of a cluster at one instant. It never changes.
+// A Picture is the data about a cluster at one instant. It never changes.
 type Picture struct {
-	// Cluster is what the cluster or its file is called, At when it was read, Notes what readers should know beside.
+	// Cluster is the name of the cluster or of its file, At the time of reading, Notes remarks for readers.
 	Cluster string
 	At      time.Time
 	Notes   []string
@@ -18,38 +18,38 @@ type Picture struct {
 	// Journal is the document of tenon journal -o json, nil without one; NoJournal says why there is none.
 	Journal   []byte
 	NoJournal string
-	// Costs are what the machines cost from each time on, as far as the journal tells, the oldest first.
+	// Costs is the cost of the machines from each time on, as far as the journal has it, the oldest first.
 	Costs []Cost
-	// Decision tells of one of its decisions as tenon journal ID does. An error says that there is no such decision.
+	// Decision explains a decision of the journal as tenon journal ID does. It fails if there is no such decision.
 	Decision func(id string) (*Explanation, error)
-	// Savings is the document of tenon savings -o json, made when it is asked for first. An error says why nothing can be compared.
+	// Savings returns the document of tenon savings -o json, computed at the first call. An error says why nothing can be compared.
 	Savings func() ([]byte, error)
-	// Namespaces is what each has of the nodes' price, Buffers what room is kept, and what it costs.
+	// Namespaces divide the price of the nodes, Buffers are the kept room with its cost.
 	Namespaces []NamespaceCost
 	Buffers    []Buffer
 	// Pods are all pods, NodePools the names of all pools. Together are the PodGroups and ProvisioningRequests.
 	Pods      []Pod
 	NodePools []string
 	Together  []Together
-	// Explain answers as tenon explain does. It may be asked by many at once. An error says that there is no such object.
+	// Explain answers as tenon explain does. Several goroutines may call it at once. It fails if there is no such object.
 	Explain func(kind Kind, name string) (*Explanation, error)
-	// Manifests are what of the cluster a change may begin with, in order of their kinds.
+	// Manifests are the objects of the cluster that a change may begin with, in order of their kinds.
 	Manifests []Manifest
-	// Try answers what would come of objects as a text has them, as tenon plan --disrupt does; nothing is changed. It may be asked by
-	// several at once. Once stop says that nobody waits any more it ends soon, and its answer is of no use. nil where nothing can be tried.
+	// Try returns the outcome of the objects in a text, as tenon plan --disrupt does; it changes nothing. Several goroutines may call it
+	// at once. Once stop returns true it ends soon, and its answer is useless. It is nil if nothing can be tried.
 	Try func(text []byte, stop func() bool) (*Outcome, error)
-	// Day is what a change can be compared over, nil without one; NoDay says why there is none.
+	// Day is the pods with which a change can be compared, nil without any; NoDay says why there are none.
 	Day   *Day
 	NoDay string
 }
 
-// A Cost is what the machines cost from a time on, in USD per hour.
+// A Cost is the cost of the machines from a time on, in USD per hour.
 type Cost struct {
 	Time         time.Time
 	PricePerHour float64
 }
 
-// A Pod is where a pod is, or what becomes of one that waits.
+// A Pod is the node of a pod, or the plan's decision on a pod that waits.
 type Pod struct {
 	Name string // namespace/name
 	Node string // that runs it
@@ -63,19 +63,19 @@ type Together struct {
 	Name string // namespace/name
 }
 
-// Waiting is what a pod that no node runs asks for, and what becomes of it.
+// Waiting is the requests of a pod without a node, and the plan's decision on it.
 type Waiting struct {
 	Owner string // "ReplicaSet web", or nothing
 	Asks  string // "1 cpu, 2 GiB memory"
 	Since time.Time
 	Fate  Fate
-	// On is the launch, node or claim that it is to run on.
+	// On is the launch, node or claim on which the pod is planned.
 	On string
-	// Why tells pods apart that are refused for different reasons.
+	// Why differs for pods that are refused for different reasons.
 	Why string
 }
 
-// Fate is what the plan does with a pod that waits.
+// Fate is the plan's decision on a pod that waits.
 type Fate int
 
 const (
@@ -98,15 +98,15 @@ const (
 	KindRequest Kind = "provisioningrequest"
 )
 
-// An Explanation is why an object is as it is: the document of tenon explain -o json, and its story for people.
+// An Explanation says why an object is in its state: the document of tenon explain -o json, and its story as text.
 type Explanation struct {
 	Document []byte
 	Story    Story
-	// Reasons say pool by pool what does not fit, for a pod that nothing can run.
+	// Reasons say for each NodePool what does not fit, for a pod that nothing can run.
 	Reasons []Reason
 }
 
-// A Story is what tenon explain prints.
+// A Story is the output of tenon explain.
 type Story struct {
 	Kind, Name, Headline string
 	Parts                []Part
@@ -125,12 +125,12 @@ type Part struct {
 // A Fact is a text and what it is about.
 type Fact struct{ Name, Text string }
 
-// A Reason is something of a pool that does not fit a pod, with the nearest that there is.
+// A Reason is a property of a NodePool that does not fit a pod, with the nearest value that there is.
 type Reason struct {
 	Code, NodePool, Key, Need, Have, Message string
 }
 
-// nodesDocument is what is shown of the document of tenon nodes.
+// nodesDocument is the part of tenon nodes' document that the page shows.
 type nodesDocument struct {
 	PricePerHour float64 `json:"pricePerHour"`
 	Unpriced     int     `json:"unpriced"`
@@ -146,7 +146,7 @@ type Share struct {
 	Allocatable float64 `json:"allocatable"`
 }
 
-// Of is the share, 0 of nothing.
+// Of returns the share, 0 if nothing is allocatable.
 func (s Share) Of() float64 {
 	if s.Allocatable <= 0 {
 		return 0
@@ -181,7 +181,7 @@ type node struct {
 	age time.Duration // 0 if it is not known when it was created
 }
 
-// ageWords says how old the node is, as tenon nodes does.
+// ageWords returns the age of the node, as tenon nodes does.
 func (n *node) ageWords() string {
 	if n.Created.IsZero() {
 		return "-"
@@ -195,7 +195,7 @@ func (n *node) Goes() bool { return n.Disruption != "" }
 // IsTroubled reports whether something is wrong with the node.
 func (n *node) IsTroubled() bool { return n.State == "not ready" || n.State == "node gone" }
 
-// Standing is the state as tenon nodes prints it.
+// Standing returns the state as tenon nodes prints it.
 func (n *node) Standing() string {
 	if n.Goes() {
 		return "goes"
@@ -203,7 +203,7 @@ func (n *node) Standing() string {
 	return n.State
 }
 
-// Price is what the node costs in an hour, as far as that is known.
+// Price returns the price of the node per hour, as far as it is known.
 func (n *node) Price() float64 {
 	if n.PricePerHour == nil {
 		return 0
@@ -211,7 +211,7 @@ func (n *node) Price() float64 {
 	return *n.PricePerHour
 }
 
-// planDocument is what is shown of the document of tenon plan.
+// planDocument is the part of tenon plan's document that the page shows.
 type planDocument struct {
 	Launches []launch `json:"launches"`
 	Cost     struct {
@@ -245,8 +245,8 @@ type view struct {
 	nodes   nodesDocument
 	plan    planDocument
 	journal journalDocument
-	version string // the same for pictures that show the same
-	// journalVersion is the same for those whose journal shows the same.
+	version string // equal for pictures with the same content
+	// journalVersion is equal for pictures with the same journal.
 	journalVersion uint64
 	sights         sights
 }

@@ -12,13 +12,13 @@ import (
 // A Source reads the cluster anew.
 type Source func(ctx context.Context) (*Picture, error)
 
-// A Reader holds the newest picture of a cluster. It reads the cluster only when somebody looks, one reading at a time, and gives at
-// once what it has: a page that nobody looks at costs nothing.
+// A Reader holds the newest picture of a cluster. It reads the cluster only when a page is requested, one reading at a time, and
+// returns at once the picture that it has. A page without readers costs nothing.
 type Reader struct {
 	source Source // nil if the picture never changes
 	every  time.Duration
 	clock  clock.PassiveClock
-	ctx    context.Context // ends what is being read
+	ctx    context.Context // ends the reading in progress
 
 	mu      sync.Mutex // guards all below
 	newest  *view
@@ -29,7 +29,7 @@ type Reader struct {
 	reading chan struct{} // closed once the reading in progress ends, nil without one
 }
 
-// NewReader reads the cluster a first time. With every 0 it is the only time: a file stays as it was.
+// NewReader reads the cluster a first time. If every is 0 it never reads again, because a file does not change.
 func NewReader(ctx context.Context, source Source, every time.Duration, clock clock.PassiveClock) (*Reader, error) {
 	r := &Reader{source: source, every: every, clock: clock, ctx: ctx}
 	if err := r.read(); err != nil {
@@ -61,16 +61,16 @@ func (r *Reader) read() error {
 	return nil
 }
 
-// interval is how often the cluster is read while somebody looks. The caller holds mu.
+// interval returns how often the cluster is read while pages are requested. The caller holds mu.
 func (r *Reader) interval() time.Duration { return max(r.every, 9*r.took) }
 
-// isStale reports whether the newest picture is older than one can be while somebody looks: nobody did, or the cluster cannot be read. The
-// caller holds mu.
+// isStale reports whether the newest picture is older than it can be while pages are requested: there was no request, or the cluster
+// cannot be read. The caller holds mu.
 func (r *Reader) isStale(now time.Time) bool {
 	return r.every > 0 && now.Sub(r.newest.At) > 2*r.interval()+r.took
 }
 
-// age is how old the newest picture is if it is stale, 0 if it is not.
+// age returns the age of the newest picture if it is stale, else 0.
 func (r *Reader) age() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,11 +81,11 @@ func (r *Reader) age() time.Duration {
 	return now.Sub(r.newest.At)
 }
 
-// patienceForNew is how long a look waits for a picture when the one that there is was taken long ago.
+// patienceForNew is how long a request waits for a new picture if the newest one is old.
 const patienceForNew = 2 * time.Second
 
-// look gives the newest picture, and what has kept newer ones from being taken. If it is time, it begins to read another: after every,
-// and so that reading takes at most a tenth of the time.
+// look returns the newest picture, and the problem that prevented newer ones. If it is time, it begins to read the next: after every,
+// and only as often as reading takes at most a tenth of the time.
 func (r *Reader) look(ctx context.Context) (*view, string) {
 	r.mu.Lock()
 	now := r.clock.Now()
@@ -119,5 +119,5 @@ func (r *Reader) look(ctx context.Context) (*view, string) {
 	return r.newest, ""
 }
 
-// exactTime is how times are written where their age is not enough.
+// exactTime is the format of times where an age is not exact enough.
 const exactTime = "2006-01-02 15:04:05 UTC"

@@ -21,20 +21,20 @@ import (
 type Options struct {
 	// Hosts are names, beside those of the loopback, under which browsers reach the page.
 	Hosts []string
-	// AtOnce is how many pages are made at a time; others wait a moment, and are refused then. 0 means 4.
+	// AtOnce is how many pages are made at a time. Other requests wait a moment, and are then refused. 0 means 4.
 	AtOnce int
-	// Sight says which pods the sender of a request may see the names of, of the namespaces that have some. It is for a server that knows
-	// who asks: Hosts are not looked at then, since no browser sends by itself what tells who asks. An error is answered with 503. nil
-	// shows everything.
+	// Sight returns the pods whose names the sender of a request may see, given the namespaces with pods. It is for a server that knows
+	// the sender: then Hosts are not checked, because no browser sends the sender's identity by itself. An error is answered with 503.
+	// nil shows everything.
 	Sight func(r *http.Request, namespaces []string) (Sight, error)
-	// Token, if there is one, is shown by every request: see withToken. It is for a server that does not know who asks.
+	// Token, unless empty, must come with every request: see withToken. It is for a server that does not know the sender.
 	Token string
-	// Tries is how many changes are planned at a time, TryLimit how long one may take. 0 means 2, and 2 s.
+	// Tries is how many changes are planned at a time, TryLimit the longest time for one. 0 means 2, and 2 s.
 	Tries    int
 	TryLimit time.Duration
 }
 
-// server is the pages over one reader.
+// server serves the pages of one reader.
 type server struct {
 	reader   *Reader
 	assets   *assets
@@ -50,16 +50,16 @@ type server struct {
 type screen struct {
 	name, path string // in the list of screens, or of the screen that a page without a name belongs to
 	patterns   []string
-	// fill takes from the picture what the page shows.
+	// fill takes the content of the page from the picture.
 	fill func(r *http.Request, v *view) (content, error)
 }
 
-// A content is what a screen shows, under a title, and another status than 200 if something is wrong.
+// A content is the content of a screen with its title, and a status other than 200 if something is wrong.
 type content struct {
 	title  string
 	shows  templ.Component
 	status int
-	// soon says that something is going on, which a page looks at more often than at the cluster.
+	// soon says that the page looks for changes more often, because a computation runs.
 	soon bool
 }
 
@@ -110,7 +110,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 // patienceForTurn is how long a page waits for its turn.
 const patienceForTurn = 5 * time.Second
 
-// turn waits until a page may be made. Done is nil if that took too long, and the request has been answered.
+// turn waits until a page may be made. Done is nil if the wait was too long, and the request is answered.
 func (s *server) turn(w http.ResponseWriter, r *http.Request) (done func()) {
 	timer := time.NewTimer(patienceForTurn)
 	defer timer.Stop()
@@ -125,7 +125,7 @@ func (s *server) turn(w http.ResponseWriter, r *http.Request) (done func()) {
 	return nil
 }
 
-// page makes a page and sends it. It is whole before the first byte leaves: a slow client holds up nobody.
+// page makes a page and sends it. The page is complete before its first byte is sent, so a slow client holds up no other.
 func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	v, problem := s.reader.look(r.Context())
 	v, err := s.seenBy(r, v)
@@ -157,7 +157,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	send(w, r, status, text)
 }
 
-// tag names what an address shows now. Ages are shown, so it changes every minute, and every second while the picture is stale.
+// tag returns a tag of the content of an address. Pages show ages, so it changes every minute, and every second while the picture is stale.
 func (s *server) tag(v *view, problem string, stale time.Duration, r *http.Request) string {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, stale.Truncate(time.Second), r.URL.RequestURI())
@@ -200,7 +200,7 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, stale tim
 	return visible(out.Bytes()), c.status, nil
 }
 
-// document serves what a program reads. An object that there is not is 404, with the words of the command.
+// document serves JSON for programs. An object that does not exist is answered with 404, in the words of the command.
 func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := s.reader.look(r.Context())
@@ -226,7 +226,7 @@ func (s *server) document(of func(*view, *http.Request) ([]byte, error)) http.Ha
 	}
 }
 
-// visible spells the characters of a page's texts that cannot be seen, as commands do. Line ends and tabs are the page's own, and an editor's.
+// visible spells invisible characters in the texts of a page, as commands do, except line ends and tabs.
 func visible(page []byte) []byte { return []byte(engine.Visible(string(page), "\n\t")) }
 
 // refuse answers with a sentence.
@@ -234,7 +234,7 @@ func refuse(w http.ResponseWriter, says string, status int) {
 	http.Error(w, engine.Visible(says, "\n"), status)
 }
 
-// send writes an answer, compressed if the client takes that and it pays.
+// send writes an answer, compressed if the client accepts it and it saves enough.
 func send(w http.ResponseWriter, r *http.Request, status int, text []byte) {
 	if len(text) > 1<<10 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		var out bytes.Buffer

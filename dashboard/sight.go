@@ -12,28 +12,27 @@ import (
 	"sync"
 )
 
-// Sight is which pods somebody may see the names of: all, or those in some namespaces. Nodes, pools and prices are for everybody who may
-// look at all.
+// Sight is the pods whose names a reader may see: all, or the pods of some namespaces. All readers see nodes, NodePools and prices.
 type Sight struct {
 	All        bool
 	Namespaces []string
 }
 
-// errOutOfSight is said of what names pods of all namespaces.
+// errOutOfSight is the answer instead of documents that name pods of all namespaces.
 var errOutOfSight = errors.New("this names pods of all namespaces, and is shown to those who may list pods in all of them")
 
-// outOfSight is what a pod is called whose name is not shown.
+// outOfSight replaces the name of a pod that is not shown.
 const outOfSight = "a pod of another namespace"
 
-// within is the picture as it is shown to somebody who sees the pods of some namespaces only. What is kept is named here, one by one: what is
-// added to a document later is not shown before somebody has thought of it.
+// within returns the picture for a reader who sees the pods of some namespaces only. It copies a fixed list of fields, so a new field
+// of a document stays hidden until it is added here.
 func (v *view) within(sight Sight) (*view, error) {
 	sees := func(pod string) bool {
 		namespace, _, both := strings.Cut(pod, "/") // a name alone is one in the namespace default
 		return both && slices.Contains(sight.Namespaces, namespace)
 	}
 	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error(), NoDay: v.NoDay}
-	if v.Day != nil { // whoever asks sees what others have asked, and its pods are of all namespaces
+	if v.Day != nil { // all readers see the last comparison, and its pods are of all namespaces
 		p.NoDay = capital(errOutOfSight.Error()) + "."
 	}
 	moneyWithin(p, v.Picture, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })
@@ -53,7 +52,7 @@ func (v *view) within(sight Sight) (*view, error) {
 			return nil, errOutOfSight
 		}
 		e, err := v.Explain(kind, name)
-		if err != nil { // what it says names others
+		if err != nil { // the error may name other objects
 			return nil, fmt.Errorf("there is no %s %s that can be explained: see what the lists of this page name", kind, name)
 		}
 		return e.within(scrub)
@@ -83,7 +82,7 @@ func (v *view) within(sight Sight) (*view, error) {
 	return newView(p)
 }
 
-// namespaces are those that have pods, or what asks for several.
+// namespaces returns the namespaces with pods, or with objects that ask for several pods.
 func (v *view) namespaces() []string {
 	var out []string
 	for i := range v.Pods {
@@ -98,7 +97,7 @@ func (v *view) namespaces() []string {
 	return slices.Compact(out)
 }
 
-// scrubber takes the names of what is in some namespaces out of a text.
+// scrubber returns a function that removes the names of objects in some namespaces from a text.
 func scrubber(namespaces []string) func(string) string {
 	if len(namespaces) == 0 {
 		return func(text string) string { return text }
@@ -127,7 +126,7 @@ func (p Pod) within(seen bool, scrub func(string) string) Pod {
 	return p
 }
 
-// within leaves names out of a story and its document, whatever is in them.
+// within removes names from a story and its document.
 func (e *Explanation) within(scrub func(string) string) (*Explanation, error) {
 	out := &Explanation{}
 	for _, c := range []struct{ from, to any }{{json.RawMessage(e.Document), (*json.RawMessage)(&out.Document)}, {e.Story, &out.Story}, {e.Reasons, &out.Reasons}} {
@@ -151,7 +150,7 @@ func (e *Explanation) within(scrub func(string) string) (*Explanation, error) {
 	return out, nil
 }
 
-// scrubbed is what was read from JSON, with all of its texts scrubbed.
+// scrubbed returns a value read from JSON, with all of its texts scrubbed.
 func scrubbed(x any, scrub func(string) string) any {
 	switch x := x.(type) {
 	case string:
@@ -168,7 +167,7 @@ func scrubbed(x any, scrub func(string) string) any {
 	return x
 }
 
-// outOfSight is the document without sentences: they may name pods.
+// outOfSight returns the document without sentences, because they may name pods.
 func (d nodesDocument) outOfSight() *nodesDocument {
 	d.Nodes = slices.Clone(d.Nodes)
 	for i := range d.Nodes {
@@ -184,7 +183,7 @@ func (d nodesDocument) outOfSight() *nodesDocument {
 	return &d
 }
 
-// within is the plan with nothing in place of names of pods that are not seen: they are counted.
+// within returns the plan with outOfSight in place of the names of pods that are not seen, so these pods still count.
 func (d planDocument) within(sees func(pod string) bool) *planDocument {
 	d.Launches = slices.Clone(d.Launches)
 	for i := range d.Launches {
@@ -202,13 +201,13 @@ func (d planDocument) within(sees func(pod string) bool) *planDocument {
 // mostSights is how many different sights of one picture are kept.
 const mostSights = 16
 
-// sights are what is shown of one picture to those who do not see everything.
+// sights holds the views of one picture for readers who do not see everything.
 type sights struct {
 	mu   sync.Mutex // guards kept
 	kept map[string]*view
 }
 
-// seenBy is what of a picture the sender of a request may see.
+// seenBy returns the part of a picture that the sender of a request may see.
 func (s *server) seenBy(r *http.Request, v *view) (*view, error) {
 	if s.sight == nil {
 		return v, nil

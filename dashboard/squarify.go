@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// squarify divides a rectangle among sizes, which are in falling order, into rectangles that are nearly squares: rows are filled along
-// the shorter side as long as the worst shape in them gets no worse (Bruls, Huizing, van Wijk: Squarified Treemaps, 2000).
+// squarify divides a rectangle among sizes, in falling order, into rectangles that are nearly squares: it fills rows along the shorter
+// side as long as the worst shape in a row gets no worse (Bruls, Huizing, van Wijk: Squarified Treemaps, 2000).
 func squarify(sizes []float64, into rect) []rect {
 	out := make([]rect, 0, len(sizes))
 	total := 0.0
@@ -38,7 +38,7 @@ func worst(largest, smallest, sum, side float64) float64 {
 	return max(side*side*largest/(sum*sum), sum*sum/(side*side*smallest))
 }
 
-// fillRow lays a row along the shorter side and returns what is left.
+// fillRow lays a row along the shorter side and returns the rest of the rectangle.
 func fillRow(out []rect, sizes []float64, scale, sum float64, into rect) ([]rect, rect) {
 	if into.w >= into.h {
 		width, y := 0.0, into.y
@@ -70,7 +70,7 @@ func fillRow(out []rect, sizes []float64, scale, sum float64, into rect) ([]rect
 	return out, rect{into.x, into.y + height, into.w, max(0, into.h-height)}
 }
 
-// bySize are the places of sizes from the largest to the smallest; equal ones stay in order.
+// bySize returns the indexes of sizes from the largest size to the smallest; equal sizes stay in order.
 func bySize(sizes []float64) []int {
 	order := make([]int, len(sizes))
 	for i := range order {

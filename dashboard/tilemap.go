@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// A tileMap is the nodes as rectangles, in groups: their area is their price, or the same for all, and they are filled as far as they are
-// asked for. All tiles of a kind are one path, so that five thousand of them are a few elements of the page.
+// A tileMap is the nodes as rectangles, in groups. The area of a tile is its price, or equal for all; the filled part is its requests.
+// All tiles of a kind are one path, so five thousand tiles are a few elements of the page.
 type tileMap struct {
 	Width, Height int
 	Groups        []mapGroup
-	// Layers are the tiles by what they stand for, and what of them is filled.
+	// Layers are the tiles by their meaning, with their filled parts.
 	Layers []mapLayer
 	tiles  []tile
 }
@@ -68,7 +68,7 @@ func newTileMap(groups []*group, width, height int, equal bool, filled func(*nod
 	return m
 }
 
-// tileClass is how a tile looks: it stays, it goes, or it is not ready for pods.
+// tileClass returns the look of a tile: its node stays, goes, or is not ready for pods.
 func tileClass(n *node) string {
 	switch {
 	case n.Goes():
@@ -136,7 +136,7 @@ func (m *tileMap) placeNodes(nodes []*node, into rect, equal bool) {
 	}
 }
 
-// tileSize is the price. A node of unknown price, or of none, is as large as a cheap one, or nobody would see it.
+// tileSize returns the price of a node. A node of unknown price, or of none, is as large as a cheap node, because it must be visible.
 func tileSize(n *node, equal bool) float64 {
 	if equal {
 		return 1
@@ -144,7 +144,7 @@ func tileSize(n *node, equal bool) float64 {
 	return max(n.Price(), 0.01)
 }
 
-// fitting is as much of a name as there is room for, at about 7 units a letter.
+// fitting shortens a name to the room for it, at about 7 units a letter.
 func fitting(name string, width float64) string {
 	most := int(width / 7)
 	letters := []rune(name)

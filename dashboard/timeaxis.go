@@ -12,7 +12,7 @@ type timeTick struct {
 // mostTimes is how many times an axis has at most.
 const mostTimes = 8
 
-// timeTicks are round times between two, at places that x gives. The first of a day has its date, so that no time can be of another day.
+// timeTicks returns round times between two times, at the places of x. The first tick of a day has its date.
 func timeTicks(from, to time.Time, x func(time.Time) int) []timeTick {
 	step := timeStep(to.Sub(from))
 	var out []timeTick
@@ -44,7 +44,7 @@ func timeTicks(from, to time.Time, x func(time.Time) int) []timeTick {
 	return out
 }
 
-// timeStep is the shortest round step of which a span has few.
+// timeStep returns the shortest round step that divides a span into few parts.
 func timeStep(span time.Duration) time.Duration {
 	for _, step := range []time.Duration{
 		time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute,

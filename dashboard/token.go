@@ -10,8 +10,8 @@ import (
 // tokenQuery is the query parameter with the token.
 const tokenQuery = "token"
 
-// withToken answers only requests that show the token: in the address, as a cookie that the first such request sets, or as a bearer's. So
-// other users of the same machine, who reach its loopback, do not see the page.
+// withToken answers only requests with the token: in the address, as a cookie that the first such request sets, or as a bearer token.
+// So other users of the same machine, who can reach its loopback, do not see the page.
 func withToken(token string, next http.Handler) http.Handler {
 	if token == "" {
 		return next
@@ -25,7 +25,7 @@ func withToken(token string, next http.Handler) http.Handler {
 			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 			query.Del(tokenQuery)
 			r.URL.RawQuery = query.Encode()
-			if r.Header.Get("Sec-Fetch-Mode") == "navigate" { // the token stays in no history, and on no screen that is shared
+			if r.Header.Get("Sec-Fetch-Mode") == "navigate" { // keeps the token out of the history, and off shared screens
 				http.Redirect(w, r, r.URL.RequestURI(), http.StatusSeeOther)
 				return
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// mostText is how many bytes of text can be tried, mostForm how many a form with that text may have.
+	// mostText is the most bytes of a text to try, mostForm the most bytes of a form with this text.
 	mostText = 256 << 10
 	mostForm = 3*mostText + 4<<10
 	// usualTryLimit is how long an answer may take unless the options say.
@@ -24,13 +24,13 @@ const (
 	usualTries    = 2
 )
 
-// takesPost reports whether something can be posted to an address. It asks a question that is too long for an address, or ends a
-// computation: nothing in the cluster is changed.
+// takesPost reports whether an address takes a POST. A POST asks a question that is too long for an address, or ends a computation; it
+// changes nothing in the cluster.
 func takesPost(path string) bool {
 	return slices.Contains([]string{whatIfPath, whatIfDocument, dayPath, dayEndPath}, path)
 }
 
-// posted is the text that somebody has sent, or what is wrong with the request.
+// posted returns the text of a request, or the problem of the request.
 func posted(w http.ResponseWriter, r *http.Request, types ...string) (body []byte, problem string, status int) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !slices.Contains(types, kind) {
@@ -58,7 +58,7 @@ func posted(w http.ResponseWriter, r *http.Request, types ...string) (body []byt
 
 const formType = "application/x-www-form-urlencoded"
 
-// seen is the newest picture as the sender of a request may see it, nil if the request has been answered.
+// seen returns the newest picture as the sender of a request may see it, nil if the request is answered.
 func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem string) {
 	v, problem = s.reader.look(r.Context())
 	v, err := s.seenBy(r, v)
@@ -69,7 +69,7 @@ func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem 
 	return v, problem
 }
 
-// postedTo is the text of a form, and what its sender sees; nil if the request has been answered.
+// postedTo returns the text of a form and the picture for its sender; nil if the request is answered.
 func (s *server) postedTo(w http.ResponseWriter, r *http.Request) (text []byte, v *view, problem string) {
 	w.Header().Set("Cache-Control", "no-store")
 	text, refusal, status := posted(w, r, formType)
@@ -97,8 +97,8 @@ func (s *server) tryPage(page *screen) http.HandlerFunc {
 	}
 }
 
-// answerTry shows the screen with the text that was sent, and what came of it: a refusal, with a status of its own unless that is 0,
-// an outcome, or an outcome in part and why no more.
+// answerTry shows the screen with the text and the outcome: a refusal with its status unless it is 0, an outcome, or a part of an
+// outcome with the reason why the rest is missing.
 func (s *server) answerTry(w http.ResponseWriter, r *http.Request, page *screen, v *view, problem string, text []byte, refusal string, status int, out *Outcome) {
 	d := s.newWhatIfData(v, r.PostForm.Get("from"))
 	d.Text, d.Problem = string(text), refusal
@@ -150,7 +150,7 @@ func (s *server) tryDocument(w http.ResponseWriter, r *http.Request) {
 	send(w, r, http.StatusOK, out.Plan)
 }
 
-// String is the mistake in one line.
+// String returns the mistake in one line.
 func (m Mistake) String() string {
 	text := m.Text
 	if m.Field != "" {
@@ -169,13 +169,13 @@ func refuseTry(w http.ResponseWriter, problem string, status int) {
 	refuse(w, problem, status)
 }
 
-// isComplete reports whether nothing more is found out of a change, hasPlan whether the document of its plan is complete.
+// isComplete reports whether the outcome has no more parts, hasPlan whether the document of its plan is complete.
 func isComplete(o *Outcome) bool { return o.Rest == nil }
 func hasPlan(o *Outcome) bool    { return o.Disrupts || o.Rest == nil }
 
-// try waits for its turn and asks the picture. What takes too long, or is not waited for any more, is told to stop; it keeps its turn
-// until it has, so that there are never more of them than turns. It ends at the first part that is enough. Without an answer out is nil,
-// or a part of it where that took too long.
+// try waits for its turn and asks the picture, until a part of the outcome is enough. If the answer takes too long, or the request has
+// ended, try tells the computation to stop. The computation keeps its turn until it has stopped, so there are never more computations
+// than turns. Without an answer out is nil, or a part if the time was too short for the rest.
 func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool) (*Outcome, error), text []byte, enough func(*Outcome) bool) (out *Outcome, problem string, status int) {
 	if ask == nil {
 		return nil, "Nothing can be tried on this picture.", http.StatusNotFound
@@ -198,7 +198,7 @@ func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool
 	go func() {
 		defer func() { <-s.tries }()
 		defer func() {
-			if p := recover(); p != nil { // as a server does for those whom it answers: all else goes on
+			if p := recover(); p != nil { // as an HTTP server does for a handler: all else continues
 				log.Printf("dashboard: planning a change has failed: %v\n%s", p, debug.Stack())
 				done <- answer{err: errors.New("planning has failed, and the log of this page's server says why")}
 			}

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// mostClasses is how many classes of pods the page shows; each takes an explanation.
+// mostClasses is how many classes of pods the page shows, because each class takes an explanation.
 const mostClasses = 50
 
 func waitingScreen() *screen {
 	return &screen{name: "Waiting", path: "/waiting", patterns: []string{"GET /waiting"}, fill: fillWaiting}
 }
 
-// waitingData is what the template of the pods that wait takes.
+// waitingData is the input of the template of the pods that wait.
 type waitingData struct {
 	Refused, Coming, Others []*podClass
 	More                    int // classes that are not shown
@@ -25,14 +25,14 @@ type waitingData struct {
 	Total, Stuck            int
 }
 
-// A podClass is pods of one owner that ask for the same and fare the same.
+// A podClass is pods of one owner with the same requests and the same plan.
 type podClass struct {
 	Owner, Asks, Says string
 	Fate              Fate
 	Pods              []*Pod
 	First             string   // the oldest pod
 	Link              string   // to its story
-	On                []onLink // what they are to run on, the first few
+	On                []onLink // the first few machines on which they are planned
 	OnMore            int
 	Since             time.Time
 	Waited            string
@@ -48,7 +48,7 @@ type launchRow struct {
 	Pods                          int
 }
 
-// startingRow is a machine that has been asked for, or whose node is not ready yet.
+// startingRow is a machine that is launched but has no node, or whose node is not ready yet.
 type startingRow struct {
 	*node
 	Link, Machine, Because string
@@ -127,8 +127,8 @@ func newLaunchRow(l *launch) launchRow {
 	return row
 }
 
-// podClasses brings the pods together that wait and that nothing but their names tells apart: those that nothing can run come first,
-// and of those the largest classes.
+// podClasses groups the pods that wait if they differ in their names only. Classes that nothing can run come first, then the largest
+// classes.
 func podClasses(v *view) []*podClass {
 	type key struct {
 		owner, asks, why string
@@ -178,7 +178,7 @@ func podClasses(v *view) []*podClass {
 	return out
 }
 
-// mostHosts is how many machines a class of pods names.
+// mostHosts is how many machines the page names for a class of pods.
 const mostHosts = 6
 
 func onAddress(w *Waiting) onLink {
@@ -188,7 +188,7 @@ func onAddress(w *Waiting) onLink {
 	return onLink{Name: w.On}
 }
 
-// Verb begins the sentence that names what the pods are to run on.
+// Verb begins the sentence with the machines on which the pods are planned.
 func (c *podClass) Verb() string {
 	if c.Fate == Starts {
 		return "To be started for that:"
@@ -196,7 +196,7 @@ func (c *podClass) Verb() string {
 	return "There is room on"
 }
 
-// meta says how many they are, how long they have waited and what they ask for.
+// meta returns the number of the pods, how long they have waited, and their requests.
 func (c *podClass) meta() string {
 	each, longest := "it asks", ""
 	if len(c.Pods) > 1 {
@@ -209,7 +209,7 @@ func (c *podClass) meta() string {
 	return words + "."
 }
 
-// others ends the sentence that names what the pods are to run on.
+// others ends the sentence with the machines on which the pods are planned.
 func (c *podClass) others() string {
 	if c.OnMore > 0 {
 		return fmt.Sprintf(" and %d more.", c.OnMore)
@@ -217,7 +217,7 @@ func (c *podClass) others() string {
 	return "."
 }
 
-// explain asks for the story of the class's oldest pod.
+// explain adds the story of the class's oldest pod.
 func (c *podClass) explain(v *view) error {
 	if c.First == "" { // its name is not shown
 		return nil

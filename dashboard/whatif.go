@@ -14,9 +14,9 @@ import (
 const (
 	whatIfPath     = "/whatif"
 	whatIfDocument = "/json/whatif"
-	// mostChoices is how many objects of one kind are offered to begin with.
+	// mostChoices is how many objects of one kind the list of the cluster's objects has.
 	mostChoices = 200
-	// mostDifferences and mostLines are how many differences, and rows of a table, the page shows.
+	// mostDifferences is how many differences the page shows, mostLines how many rows of a table.
 	mostDifferences = 10
 	mostLines       = 50
 )
@@ -25,7 +25,7 @@ func (s *server) whatIfScreen() *screen {
 	return &screen{name: "What if", path: whatIfPath, patterns: []string{"GET " + whatIfPath}, fill: s.fillWhatIf}
 }
 
-// ChangedPool is the kind of manifests that are changed already: what comes of them is asked for at once.
+// ChangedPool is the kind of manifests that contain a change already: their outcome is computed at once.
 const ChangedPool = "NodePool, changed"
 
 // A Manifest is an object of the cluster that a change may begin with.
@@ -34,7 +34,7 @@ type Manifest struct {
 	Text       func() (string, error)
 }
 
-// An Outcome is what would come of changed objects. With mistakes it has nothing else but the objects.
+// An Outcome is the result of changed objects. If there are mistakes, it has only the mistakes and the objects.
 type Outcome struct {
 	Objects  []Tried
 	Mistakes []Mistake
@@ -44,55 +44,55 @@ type Outcome struct {
 	// Before and After are the figures of the plan without the change and with it.
 	Before, After Figures
 	Differences   []Difference
-	// Disrupts says that it is known which nodes would go. Until then neither plan says so.
+	// Disrupts says that the removed nodes are known. Before that, neither plan contains them.
 	Disrupts bool
-	// Rest, unless it is nil, finds out more and answers anew: first which nodes would go, then the bills of the complete change.
+	// Rest, unless nil, computes the next part of the outcome: first the removed nodes, then the bills of the complete change.
 	Rest func() (*Outcome, error)
 }
 
-// Tried is an object of the text. Namespace is empty for kinds without; Replicas, unless nil, is all that is said of a Deployment.
+// Tried is an object of the text. Namespace is empty for kinds without namespaces. Replicas, unless nil, is the only changed field of a Deployment.
 type Tried struct {
 	Kind, Namespace, Name string
 	Replicas              *int
 }
 
-// A Mistake of the text stands on a line, from 1, and in a field; 0 and empty where that is not known.
+// A Mistake is at a line of the text, from 1, and in a field; 0 and empty if they are unknown.
 type Mistake struct {
 	Line        int
 	Field, Text string
 }
 
-// Figures sum a plan up. Money is in USD an hour.
+// Figures sum up a plan. Money is in USD an hour.
 type Figures struct {
 	Now             float64 // what the nodes cost
 	Launches        int
 	LaunchesPerHour float64
-	Bound           float64 // below which no plan can start machines for what waits; 0 without one
+	Bound           float64 // the least price of machines for the pods that wait; 0 without one
 	Leaving         int     // nodes
 	Saving          float64
 	Refused         int         // pods
 	Drifted         int         // nodes
 	Kept            []KeptCount // the most first
-	// Complete is what the nodes cost once all pods are where a plan for all of them has them, nil while that is not known.
+	// Complete is the price of the nodes once all pods are where a plan for all of them places them, nil while it is unknown.
 	Complete *float64
 }
 
-// A KeptCount is how many nodes stay for a reason.
+// A KeptCount is the number of nodes that stay for a reason.
 type KeptCount struct {
 	Code  string
 	Count int
 }
 
-// After is what the nodes cost once the plan has been carried out, which is one pass within budgets.
+// After returns the price of the nodes after the plan, which is one pass within budgets.
 func (f *Figures) After() float64 { return f.Now + f.LaunchesPerHour - f.Saving }
 
-// A Difference between the two plans. Names are of what is in namespaces, and Detail may hold such names; Text holds none.
+// A Difference between the two plans. Names are of objects in namespaces. Detail may contain such names; Text contains none.
 type Difference struct {
 	Text, Detail string
 	Names        []string
 }
 
-// within is the outcome as it is shown to somebody who sees what is in some namespaces only.
+// within returns the outcome for a reader who sees the objects of some namespaces only.
 func (o *Outcome) within(sees func(namespace string) bool) (*Outcome, error) {
 	out := &Outcome{Objects: o.Objects, Before: o.Before, After: o.After, Disrupts: o.Disrupts}
 	for _, x := range o.Objects {
@@ -135,12 +135,12 @@ func (o *Outcome) within(sees func(namespace string) bool) (*Outcome, error) {
 	return out, err
 }
 
-// whatIfData is what the template of the screen takes.
+// whatIfData is the input of the template of the screen.
 type whatIfData struct {
 	From    string
 	Kinds   []choices
 	Text    string
-	Changed bool   // the text is another one than the cluster's
+	Changed bool   // the text differs from the cluster
 	Problem string // why there is no answer
 	*Outcome
 	Headline    string
@@ -150,13 +150,13 @@ type whatIfData struct {
 	Launches    []launchRow
 	Leaving     []leavingRow
 	Commands    string
-	Day         *Day   // nil where nothing can be compared
-	DayName     string // what there is to compare over
+	Day         *Day   // nil if nothing can be compared
+	DayName     string // the pods to compare with
 	NoDay       string // says why there is no Day
 	Run         *dayRun
 }
 
-// choices are the objects of a kind that can be taken from the cluster.
+// choices are the objects of a kind that a change may begin with.
 type choices struct {
 	Kind  string
 	Names []start
@@ -174,7 +174,7 @@ type figureRow struct {
 	Differs             bool
 }
 
-// Bill says what becomes of the bill.
+// Bill returns the change of the bill.
 func (l *leavingRow) Bill() string {
 	return cmp.Or(strings.TrimPrefix(engine.SavingWords(l.Saving), ", "), "-")
 }
@@ -186,7 +186,7 @@ type leavingRow struct {
 	Saving float64
 }
 
-// content is the screen.
+// content returns the content of the screen.
 func (d *whatIfData) content() content {
 	return content{title: "What if", shows: whatIfPage(d), soon: d.Run != nil && d.Run.Ended.IsZero()}
 }
@@ -235,7 +235,7 @@ func (s *server) newWhatIfData(v *view, from string) *whatIfData {
 	return d
 }
 
-// answer adds what the page shows of an outcome.
+// answer adds an outcome to the page.
 func (d *whatIfData) answer(o *Outcome) error {
 	d.Outcome, d.Commands = o, commands(o.Objects)
 	if len(o.Mistakes) > 0 {
@@ -252,7 +252,7 @@ func (d *whatIfData) answer(o *Outcome) error {
 	}
 	for i := range plan.Launches[:min(len(plan.Launches), mostLines)] {
 		row := newLaunchRow(&plan.Launches[i])
-		row.PoolLink = "" // the pool may be one of the text alone
+		row.PoolLink = "" // only the text may have this pool
 		d.Launches = append(d.Launches, row)
 	}
 	for _, x := range plan.Disruptions[:min(len(plan.Disruptions), mostLines)] {
@@ -261,7 +261,7 @@ func (d *whatIfData) answer(o *Outcome) error {
 	return nil
 }
 
-// headline names both bills, that of the next pass and that of the complete change, as far as they are known.
+// headline states the bill after the next pass and the bill of the complete change, as far as they are known.
 func (o *Outcome) headline() string {
 	b, a := &o.Before, &o.After
 	if !o.Disrupts {
@@ -280,7 +280,7 @@ func (o *Outcome) headline() string {
 	return words
 }
 
-// figureRows are the two plans beside each other.
+// figureRows returns the figures of the two plans beside each other.
 func figureRows(before, after *Figures, whole bool) []figureRow {
 	var out []figureRow
 	row := func(name string, of func(*Figures) string) {
@@ -333,7 +333,7 @@ func stayWords(f *Figures) string {
 	return cmp.Or(strings.Join(parts, ",\n"), "-")
 }
 
-// hint says what to do as long as there is no answer.
+// hint tells the reader the next step while there is no answer.
 func (d *whatIfData) hint() string {
 	switch {
 	case d.Changed:
@@ -344,7 +344,7 @@ func (d *whatIfData) hint() string {
 	return "Begin with an object of the cluster, or paste a NodePool, NodeOverlay or CapacityBuffer, or a Deployment with its replicas."
 }
 
-// words are the difference with the names of what it is about.
+// words returns the difference with the names of its objects.
 func (d *Difference) words() string {
 	if len(d.Names) == 0 {
 		return capital(d.Text)
@@ -352,7 +352,7 @@ func (d *Difference) words() string {
 	return capital(d.Text) + ": " + strings.Join(d.Names, ", ")
 }
 
-// commands are what compares and applies the objects. Their names have been checked: a shell takes them as they are.
+// commands returns the commands that compare and apply the objects. A shell takes the names unquoted, because they have been checked.
 func commands(objects []Tried) string {
 	var out []string
 	file := false

@@ -17,14 +17,14 @@ func storyScreen() *screen {
 	return &screen{path: "/why", patterns: []string{"GET /why/{kind}/{name...}"}, fill: fillStory}
 }
 
-// missingScreen is shown at addresses that there are not.
+// missingScreen is shown at addresses that do not exist.
 func missingScreen() *screen {
 	return &screen{patterns: []string{"GET /"}, fill: func(r *http.Request, _ *view) (content, error) {
 		return content{title: "Not here", shows: missingPage(), status: http.StatusNotFound}, nil
 	}}
 }
 
-// whyData is what can be explained: what a search finds, and all pools.
+// whyData is the objects that can be explained: the results of a search, and all NodePools.
 type whyData struct {
 	Search string
 	Found  []found
@@ -32,7 +32,7 @@ type whyData struct {
 	Pools  []found
 }
 
-// found is an object and where its story is told.
+// found is an object with the address of its story.
 type found struct {
 	Kind       Kind
 	Name, Link string
@@ -63,7 +63,7 @@ func poolNote(v *view, name string) string {
 	return fmt.Sprintf("%s, %s/h", count(len(g.Nodes), "node"), dollars(g.Price))
 }
 
-// search looks for pools, nodes, claims, pods and what asks for several of them by a part of their name; an exact name comes first.
+// search finds NodePools, nodes, claims, pods and objects that ask for several pods by a part of their name; an exact name comes first.
 func (d *whyData) search(v *view) {
 	text := strings.ToLower(d.Search)
 	var all []found
@@ -116,10 +116,10 @@ func (d *whyData) search(v *view) {
 type storyData struct {
 	Kind    Kind
 	Story   Story
-	Problem string // why there is none
+	Problem string // why there is no story
 	JSON    string
 	Export  bool
-	// Decision says that it is one of the journal: its tables name nodes, claims and pools.
+	// Decision says that the story is of a decision in the journal: its tables name nodes, claims and NodePools.
 	Decision bool
 }
 
@@ -150,7 +150,7 @@ func explainDocument(v *view, r *http.Request) ([]byte, error) {
 	return e.Document, nil
 }
 
-// Link is where the story of what a fact names is told, "" if it names no object.
+// Link returns the address of the story of a fact's object, "" if the fact names no object.
 func (d *storyData) Link(f Fact) string {
 	kind, ok := map[string]Kind{"pool": KindPool, "node": KindNode, "nodeclaim": KindClaim}[f.Name]
 	if !ok || f.Text == "-" || d.Export {
@@ -159,7 +159,7 @@ func (d *storyData) Link(f Fact) string {
 	return whyAddress(kind, f.Text)
 }
 
-// CellLink is the same for a cell of a table: its first column names pods if its heading says so.
+// CellLink does the same for a cell of a table. The first column names pods if its heading says so.
 func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 	if d.Export || cell == "-" {
 		return ""
@@ -173,13 +173,13 @@ func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 	return ""
 }
 
-// named are words in which sentences name a PodGroup or a ProvisioningRequest.
+// named matches the words by which sentences name a PodGroup or a ProvisioningRequest.
 var named = regexp.MustCompile(`\b([pP]od ?[gG]roup|ProvisioningRequest) ([a-z0-9][-a-z0-9]*/[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)`)
 
-// A piece of a sentence leads to what it names, or nowhere.
+// A piece is a part of a sentence, with a link to the object that it names, if any.
 type piece struct{ Text, Link string }
 
-// pieces parts a sentence so that the names of such objects lead to their stories.
+// pieces divides a sentence, so the names of such objects link to their stories.
 func pieces(sentence string, links bool) (out []piece) {
 	if links {
 		from := 0

@@ -11,29 +11,29 @@ import (
 	"tenon.sh/engine"
 )
 
-// dollars says an amount per hour as the command line does.
+// dollars writes an amount per hour as the command line does.
 func dollars(usd float64) string { return engine.Dollars(usd) }
 
-// price has four decimals, as in tenon nodes.
+// price writes four decimals, as tenon nodes does.
 func price(usd float64) string { return fmt.Sprintf("%.4f", usd) }
 
-// monthly is what an amount per hour comes to in a month.
+// monthly returns an amount per hour as an amount per month.
 func monthly(usd float64) string { return fmt.Sprintf("$%.2f", engine.HoursPerMonth*usd) }
 
-// percent is a share in whole percent.
+// percent writes a share in whole percent.
 func percent(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
 
-// tenths is a number with one decimal where it has one.
+// tenths writes a number with one decimal, unless the decimal is 0.
 func tenths(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
 
 func gib(bytes float64) string { return tenths(bytes/(1<<30)) + " GiB" }
 
-// count says how many there are of something.
+// count writes a number of things.
 func count(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, noun(n, of))
 }
 
-// noun is a word for one of something, or for several.
+// noun returns the word for one thing, or for several.
 func noun(n int, one string) string {
 	if n == 1 {
 		return one
@@ -41,7 +41,7 @@ func noun(n int, one string) string {
 	return one + "s"
 }
 
-// priceOr is a price, or a dash if it is not known.
+// priceOr writes a price, or a dash if it is unknown.
 func priceOr(usd *float64) string {
 	if usd == nil {
 		return "-"
@@ -51,14 +51,14 @@ func priceOr(usd *float64) string {
 
 func cents(usd float64) string { return fmt.Sprintf("%.2f", usd) }
 
-// gap is how far something is above the least that there could be.
+// gap writes how far a price is above the least possible price.
 func gap(of float64) string { return fmt.Sprintf("%.1f %%", 100*of) }
 
-// exact is a time for people, machine the same for programs.
+// exact writes a time for people, machine for programs.
 func exact(t time.Time) string   { return t.UTC().Format(exactTime) }
 func machine(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// ageWords says an age in its two largest units.
+// ageWords writes an age in its two largest units.
 func ageWords(age time.Duration) string {
 	days, hours, minutes := int(age.Hours())/24, int(age.Hours())%24, int(age.Minutes())%60
 	switch {
@@ -76,5 +76,5 @@ func capital(text string) string {
 	return strings.ToUpper(text[:first]) + text[first:]
 }
 
-// barWidth is the part of a bar of 100 units that a share fills.
+// barWidth returns the part of a bar of 100 units that a share fills.
 func barWidth(of float64) int { return int(math.Round(100 * min(1, max(0, of)))) }

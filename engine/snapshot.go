@@ -155,8 +155,8 @@ const ImageTrait = "imageID"
 type RepairPolicy struct {
 	Condition string `json:"condition"`
 	Status    string `json:"status"`
-	// Reason is a regular expression that matches anywhere in the condition's reason. If it is empty, the policy holds for all conditions of this type
-	// and status that match no other policy.
+	// Reason is a regular expression that matches anywhere in the condition's reason. If it is empty, the policy is the fallback: it applies to each
+	// condition whose type and status some policy names, if no reason matches.
 	Reason string `json:"reason,omitempty"`
 	// Toleration is how long the condition may last before the machine is replaced.
 	Toleration time.Duration `json:"toleration"`

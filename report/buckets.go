@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// decisionBuckets suit what takes from milliseconds to minutes.
+// decisionBuckets returns buckets for durations from milliseconds to minutes.
 func decisionBuckets() []float64 {
 	return slices.Concat(
 		[]float64{0.005, 0.01, 0.025, 0.05},
@@ -16,7 +16,7 @@ func decisionBuckets() []float64 {
 	)
 }
 
-// steps lists from*width, (from+1)*width, …, to*width.
+// steps returns from*width, (from+1)*width, …, to*width.
 func steps(from, to int, width float64) []float64 {
 	var out []float64
 	for i := from; i <= to; i++ {
@@ -25,7 +25,7 @@ func steps(from, to int, width float64) []float64 {
 	return out
 }
 
-// lifetimeBuckets suit the ages of nodes.
+// lifetimeBuckets returns buckets for the ages of nodes.
 func lifetimeBuckets() []float64 {
 	var out []float64
 	for _, d := range []time.Duration{15 * time.Minute, 30 * time.Minute, 45 * time.Minute} {
@@ -44,7 +44,7 @@ func doubling(from float64, count int) []float64 {
 	return prometheus.ExponentialBuckets(from, 2, count)
 }
 
-// quantiles are those of every summary.
+// quantiles returns the quantiles of every summary.
 func quantiles() map[float64]float64 {
 	return map[float64]float64{0: 0.01, 0.5: 0.01, 0.9: 0.01, 0.99: 0.01, 1: 0.01}
 }

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// load is what the pods of one node ask for.
+// load is the requests and limits of the pods of one node.
 type load struct{ requests, limits, daemonRequests, daemonLimits corev1.ResourceList }
 
 func (x *exposition) loads() map[string]*load {
@@ -120,7 +120,7 @@ func (x *exposition) sendPools() {
 	}
 }
 
-// costs adds up what the machines of each pool cost, as NodeOverlays have it and by the cloud's list.
+// costs returns the cost of the machines of each pool, at corrected and at listed prices.
 func (x *exposition) costs() (cost, listed map[string]float64) {
 	prices := inventory.NewPriceBook(x.s)
 	cost, listed = map[string]float64{}, map[string]float64{}
@@ -184,7 +184,7 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// ownerPath is where the API serves the pod's first owner.
+// ownerPath returns the path of the pod's first owner in the API.
 func ownerPath(pod *corev1.Pod) string {
 	if len(pod.OwnerReferences) == 0 {
 		return ""

@@ -27,7 +27,7 @@ type StateCollector struct {
 	families   map[string]*prometheus.Desc
 }
 
-// NewStateCollector returns a collector; domains are those in which the provider's nodes carry labels of their own.
+// NewStateCollector returns a collector; domains are the domains of the labels that only this provider's nodes have.
 func NewStateCollector(snapshot func(context.Context) (*engine.Snapshot, error), domains ...string) *StateCollector {
 	c := &StateCollector{snapshot: snapshot, nodeLabels: v1.WellKnownLabels(), families: map[string]*prometheus.Desc{}}
 	for _, d := range domains {
@@ -80,7 +80,7 @@ func (c *StateCollector) declare() {
 	}
 }
 
-// labelName is how a label of a node is called as a label of a metric.
+// labelName returns the name of a node's label as a label of a metric.
 func labelName(key string) string {
 	_, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -89,7 +89,7 @@ func labelName(key string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "-", "_")
 }
 
-// Describe describes nothing: what there is depends on the cluster.
+// Describe describes nothing, because the metrics depend on the cluster.
 func (c *StateCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect computes the metrics.
@@ -123,7 +123,7 @@ func (x *exposition) send(name string, value float64, labels ...string) {
 	x.out <- prometheus.MustNewConstMetric(x.families[name], prometheus.GaugeValue, value, clean(labels)...)
 }
 
-// clean keeps one label with bytes that are no text from spoiling the whole answer.
+// clean replaces bytes that are no text, because one such label would spoil the whole answer.
 func clean(labels []string) []string {
 	for i, l := range labels {
 		labels[i] = strings.ToValidUTF8(l, "?")
@@ -147,8 +147,8 @@ func resourceType(name corev1.ResourceName) string {
 	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
 }
 
-// Unsynced tells that the cluster is not known, until it is: whoever waits for the right to read a kind has no snapshot to tell of,
-// and would say nothing at all.
+// Unsynced reports that the cluster is not known yet. A process that waits for the right to read a kind has no snapshot, and would
+// report nothing without it.
 type Unsynced struct {
 	clock   clock.PassiveClock
 	since   time.Time
@@ -157,7 +157,7 @@ type Unsynced struct {
 	seconds *prometheus.Desc
 }
 
-// NewUnsynced returns one for a process that begins to read the cluster now.
+// NewUnsynced returns an Unsynced for a process that begins to read the cluster now.
 func NewUnsynced(clock clock.PassiveClock) *Unsynced {
 	families := NewStateCollector(nil).families
 	return &Unsynced{clock: clock, since: clock.Now(), synced: families["karpenter_cluster_state_synced"], seconds: families["karpenter_cluster_state_unsynced_time_seconds"]}
@@ -166,10 +166,10 @@ func NewUnsynced(clock clock.PassiveClock) *Unsynced {
 // End says that the cluster is known.
 func (u *Unsynced) End() { u.ended.Store(true) }
 
-// Describe describes nothing, as that of a StateCollector.
+// Describe describes nothing, like that of a StateCollector.
 func (u *Unsynced) Describe(chan<- *prometheus.Desc) {}
 
-// Collect says so, and since when.
+// Collect reports that the cluster is not known, and since when.
 func (u *Unsynced) Collect(out chan<- prometheus.Metric) {
 	if u.ended.Load() {
 		return

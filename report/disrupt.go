@@ -22,7 +22,7 @@ func Terminating(node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionRea
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
-// Launching tells the owner of a claim that it is to replace others, and why.
+// Launching tells the owner of a claim that the claim replaces others, and why.
 func Launching(claim *v1.NodeClaim, reason v1.DisruptionReason) Event {
 	return Event{Object: claim, Reason: DisruptionLaunching, Message: "Launching NodeClaim: " + string(reason), Key: string(reason)}
 }
@@ -60,8 +60,8 @@ func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruptio
 
 func list(names []string) string { return strings.Join(some(names), ", ") }
 
-// Approved tells that a move was good enough for the policy Balanced: the owners of the node that goes and of its claim, or the
-// pool's if there are several.
+// Approved tells that a move was good enough for the policy Balanced. It tells the owners of the node that goes and of its claim, or
+// the owner of the pool if several nodes go.
 func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j engine.Judgement) []Event {
 	if !j.Approved || j.Balance == nil {
 		return nil
@@ -79,7 +79,7 @@ func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j
 	return []Event{e}
 }
 
-// Rejected tells the owners of the nodes, and of their claims, that what consolidation had decided is not right any more.
+// Rejected tells the owners of the nodes, and of their claims, that a decision of consolidation is no longer right.
 func Rejected(nodes []*corev1.Node, claims []*v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason) []Event {
 	if reason != v1.Underutilized {
 		return nil
@@ -102,7 +102,7 @@ func causeOf(why engine.Reason) string {
 	return "unknown"
 }
 
-// onAll is the event on the nodes and on the claims, as far as they are there.
+// onAll returns the event for each of the nodes and claims that exist.
 func onAll(nodes []*corev1.Node, claims []*v1.NodeClaim, e Event) []Event {
 	var events []Event
 	for _, n := range nodes {
@@ -120,10 +120,10 @@ func onAll(nodes []*corev1.Node, claims []*v1.NodeClaim, e Event) []Event {
 	return events
 }
 
-// Engine is an event that the engine wants told.
+// Engine converts an event of the engine.
 func Engine(e engine.Event) Event {
 	out := Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Key}
-	if e.Reason == DoNotDisruptElapsed { // that does not change; an hour bounds how much is remembered
+	if e.Reason == DoNotDisruptElapsed { // it does not change; an hour bounds how much is remembered
 		out.Every = time.Hour
 	}
 	return out
@@ -163,9 +163,8 @@ func BackedOff(pool *v1.NodePool, b replacement.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
-// Blocked tells the owners of a node and of its claim what keeps the node: what somebody has to act on, that its machine is late,
-// and why its pods are not to be had for less. That a node is not what was looked for, as one with pods for emptiness, makes no
-// event.
+// Blocked tells the owners of a node and of its claim why the node stays, if somebody has to act, if its machine is late, or if its
+// pods have no cheaper place. A node that is no candidate, as one with pods for emptiness, makes no event.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
@@ -183,10 +182,10 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 	return onBoth(node, claim, Event{Reason: DisruptionBlocked, Message: "Cannot disrupt: " + reason.Message(), Key: string(reason.Code)})
 }
 
-// unconsolidatableEvery is how long the event is kept back: API servers keep events for an hour, and in a cluster at rest most nodes have one.
+// unconsolidatableEvery is how long repeats are held back, because API servers keep events for an hour, and in a quiet cluster most nodes have one.
 const unconsolidatableEvery = 50 * time.Minute
 
-// onBoth is the event on the node and on the claim, as far as they are there; it is not repeated soon.
+// onBoth returns the event for the node and the claim, as far as they exist; it is not repeated soon.
 func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 	e.Every = cmp.Or(e.Every, 15*time.Minute)
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
@@ -197,7 +196,7 @@ func Churning(pool *v1.NodePool, c churn.Case) Event {
 	return Event{Object: pool, Reason: MachineChurn, Every: time.Hour, Key: c.Owner, Message: c.Message()}
 }
 
-// ChurnLine is the log line of that.
+// ChurnLine returns the log line of a case of churn.
 func ChurnLine(c churn.Case) []any {
 	return []any{
 		"NodePool", c.NodePool, "owner", c.Owner, "machines", c.Machines, "cost", engine.Dollars(c.Cost), "consolidate-after", c.After.String(),
@@ -205,7 +204,7 @@ func ChurnLine(c churn.Case) []any {
 	}
 }
 
-// DisruptionLine is the log line of a disruption that has begun: it is written down on the claims.
+// DisruptionLine returns the log line of a disruption that has begun: the claims are marked.
 func DisruptionLine(d engine.Disruption) []any {
 	line := []any{
 		"reason", strings.ToLower(string(d.Reason)), "nodes", some(d.Nodes), "NodeClaims", some(d.Claims),

@@ -53,7 +53,7 @@ func (e *Exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(p.text.Bytes()) // a client that is gone needs no answer
 }
 
-// page is the newest exposition in a format. Only pages are kept, not what was gathered for them: compressed they are small.
+// page returns the newest exposition in a format. Only pages are kept, not the gathered metrics, because compressed pages are small.
 func (e *Exposition) page(f format) *page {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +88,7 @@ type page struct {
 	text   bytes.Buffer
 }
 
-// Header is the answer's.
+// Header returns the header of the answer.
 func (p *page) Header() http.Header { return p.header }
 
 // WriteHeader keeps the status.

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// Metrics counts what the controllers do. Their names and labels are those that the dashboards of Karpenter's users
-// know. What can be computed from the state of the cluster is not here but in StateCollector.
+// Metrics counts the actions of the controllers. Their names and labels are the ones that the dashboards of Karpenter's users know.
+// Metrics that follow from the state of the cluster are in StateCollector.
 type Metrics struct {
 	claimsCreated, claimsTerminated, claimsDisrupted, podsDisrupted *prometheus.CounterVec
 	claimTermination, machineTermination                            *prometheus.HistogramVec
@@ -35,7 +35,7 @@ type Metrics struct {
 	eligible                                                        *prometheus.GaugeVec
 	kept                                                            *prometheus.GaugeVec
 	requests, gangs                                                 *prometheus.GaugeVec
-	// By their two labels, as last said.
+	// The last counts, by their two labels.
 	keptFor, requestsBy, gangsBy                 map[[2]string]int
 	failedValidations, queueFailures, judgements *prometheus.CounterVec
 	unhealthyDisrupted                           *prometheus.CounterVec
@@ -133,12 +133,12 @@ func (m *Metrics) declareDecisions(f factory) {
 		"controller", "method", "provider", "error", "nodepool")
 }
 
-// beginAtZero shows the counters of what seldom goes wrong before it does: who asks for the increase of a counter does not see the
-// first one of a series that begins with it.
+// beginAtZero shows the counters of rare failures before the first failure, because a query for the increase of a counter misses the
+// first one if the series begins with it.
 func (m *Metrics) beginAtZero() {
 	for _, reason := range []v1.DisruptionReason{v1.Empty, v1.Underutilized, v1.Drifted, v1.Unhealthy, v1.Expired} {
 		m.failedValidations.WithLabelValues(consolidationType(reason))
-		if reason != v1.Empty { // nothing takes the place of an empty node
+		if reason != v1.Empty { // nothing replaces an empty node
 			m.queueFailures.WithLabelValues("replace", lower(reason), consolidationType(reason))
 		}
 	}
@@ -222,7 +222,7 @@ func (m *Metrics) NodeTerminated(node *corev1.Node, now time.Time) {
 	}
 }
 
-// NodeDrained counts a node that no pod holds any more.
+// NodeDrained counts a node that no pod holds any longer.
 func (m *Metrics) NodeDrained(pool string) { m.nodesDrained.WithLabelValues(pool).Inc() }
 
 // EvictionAsked counts an eviction by the HTTP status of the answer.
@@ -231,8 +231,7 @@ func (m *Metrics) EvictionAsked(code string) { m.evictions.WithLabelValues(code)
 // PodDrained counts a pod that a drain moved.
 func (m *Metrics) PodDrained(reason string) { m.podsDrained.WithLabelValues(reason).Inc() }
 
-// Planned records a plan: how long it took, how many pods waited, how many of them it found no machine for and how many
-// it could not read.
+// Planned records a plan: its duration, the number of pods that waited, of pods without a machine, and of pods that it could not read.
 func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplaced, invalid int) {
 	m.scheduling.WithLabelValues(controller).Observe(took.Seconds())
 	m.queueDepth.WithLabelValues(controller).Set(float64(waiting))
@@ -240,10 +239,10 @@ func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplac
 	m.ignored.Set(float64(invalid))
 }
 
-// SlowPass counts that a loop began to take long for its passes.
+// SlowPass counts that the passes of a loop have become slow.
 func (m *Metrics) SlowPass(controller string) { m.slowPasses.WithLabelValues(controller).Inc() }
 
-// Priced records what a plan that starts machines costs.
+// Priced records the cost of a plan that starts machines.
 func (m *Metrics) Priced(cost engine.Cost) {
 	for kind, price := range map[string]float64{
 		"planned": cost.LaunchesPerHour, "bound": cost.Bound, "expected": cost.Expected, "worst": cost.Worst,
@@ -255,7 +254,7 @@ func (m *Metrics) Priced(cost engine.Cost) {
 // mostBuffers bounds the CapacityBuffers that metrics name.
 const mostBuffers = 1000
 
-// Buffered records what the room of buffers costs.
+// Buffered records the cost of the room of buffers.
 func (m *Metrics) Buffered(buffers []engine.BufferRoom) {
 	m.bufferCost.Reset()
 	for _, b := range buffers[:min(len(buffers), mostBuffers)] {
@@ -263,13 +262,13 @@ func (m *Metrics) Buffered(buffers []engine.BufferRoom) {
 	}
 }
 
-// Evaluated records a look for nodes to disrupt.
+// Evaluated records a search for nodes to disrupt.
 func (m *Metrics) Evaluated(reason v1.DisruptionReason, took time.Duration, eligible int) {
 	m.evaluation.WithLabelValues(lower(reason), consolidationType(reason)).Observe(took.Seconds())
 	m.eligible.WithLabelValues(lower(reason)).Set(float64(eligible))
 }
 
-// Kept says how many nodes of each pool stay for each reason.
+// Kept records how many nodes of each pool stay for each reason.
 func (m *Metrics) Kept(kept []engine.Kept) {
 	counts := map[[2]string]int{}
 	for _, k := range kept {
@@ -278,7 +277,7 @@ func (m *Metrics) Kept(kept []engine.Kept) {
 	m.keptFor = setCounts(m.kept, m.keptFor, counts)
 }
 
-// setCounts says the counts by two labels in place of those that were said before; the answer is what to give it the next time.
+// setCounts replaces the counts of a gauge by new ones. It returns the value of before for the next call.
 func setCounts(gauges *prometheus.GaugeVec, before, counts map[[2]string]int) map[[2]string]int {
 	for labels := range before {
 		if counts[labels] == 0 {
@@ -291,7 +290,7 @@ func setCounts(gauges *prometheus.GaugeVec, before, counts map[[2]string]int) ma
 	return counts
 }
 
-// Decided counts a disruption that began, for each of the pools that it touches.
+// Decided counts a disruption that began, for each of its pools.
 func (m *Metrics) Decided(decision string, reason v1.DisruptionReason, pools []string) {
 	m.decisions.WithLabelValues(decision, lower(reason), consolidationType(reason)).Inc()
 	for _, pool := range pools {
@@ -307,7 +306,7 @@ func (m *Metrics) TerminatesFirst(d engine.Disruption, pools []string) {
 	}
 }
 
-// DeletionCostsWait says how many nodes of each pool wait for a later pass that writes deletion costs.
+// DeletionCostsWait records how many nodes of each pool wait for a later pass that writes deletion costs.
 func (m *Metrics) DeletionCostsWait(nodes map[string]int) {
 	m.deletionCostsWait.Reset()
 	for pool, n := range nodes {
@@ -332,14 +331,14 @@ func (m *Metrics) Judged(judgements []engine.Judgement) {
 	}
 }
 
-// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition; within is how long its drain may
-// take, nil if the claim says so.
+// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition; within is the longest time for its drain,
+// nil if the claim has it.
 func (m *Metrics) UnhealthyDisrupted(condition string, claim *v1.NodeClaim, within *time.Duration) {
 	mode := terminationMode(cmp.Or(within, periodOf(claim)))
 	m.unhealthyDisrupted.WithLabelValues(snake(condition), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], claim.Status.ImageID, mode).Inc()
 }
 
-// Overtaken counts a disruption that was not right any more when it was to begin.
+// Overtaken counts a disruption that was no longer right when it was to begin.
 func (m *Metrics) Overtaken(reason v1.DisruptionReason) {
 	m.failedValidations.WithLabelValues(consolidationType(reason)).Inc()
 }

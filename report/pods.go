@@ -15,15 +15,15 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// mostJourneys bounds the pods whose way is followed; those beyond are left out of the figures.
+// mostJourneys bounds the pods that are followed; the figures leave out all other pods.
 const mostJourneys = 10_000
 
-// PodObserver measures how long pods take to be decided on, to be bound and to be ready.
+// PodObserver measures the time until pods are decided on, bound and ready.
 type PodObserver struct {
 	clock   clock.PassiveClock
 	bound   *prometheus.HistogramVec
 	startup *prometheus.SummaryVec
-	// From here on only pods that waited for this program count.
+	// From here on, the metrics count only pods that waited for this program.
 	decision           *prometheus.HistogramVec
 	provisioned        *prometheus.HistogramVec
 	provisionedStartup *prometheus.HistogramVec
@@ -32,7 +32,7 @@ type PodObserver struct {
 	journeys map[types.UID]*journey
 }
 
-// journey is the way of one pod from the scheduler's refusal until it is ready.
+// journey is the path of one pod from kube-scheduler's refusal until it is ready.
 type journey struct {
 	seen, decided time.Time // first seen waiting; first looked at by a plan
 	planned       time.Time // since when plans have a place for it
@@ -104,7 +104,7 @@ func (o *PodObserver) forget(pod types.UID) {
 	delete(o.journeys, pod)
 }
 
-// Decided notes what a plan says of the pods that wait.
+// Decided records the decisions of a plan on the pods that wait.
 func (o *PodObserver) Decided(plan *engine.Plan) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,7 +30,7 @@ func (m Measured) Launch(ctx context.Context, claim *v1.NodeClaim, class provide
 	return m.Provider.Launch(ctx, claim, class)
 }
 
-// LaunchNoted starts a machine, after word was left of it.
+// LaunchNoted starts a machine, after a note about it is written.
 func (m Measured) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (machine engine.Machine, err error) {
 	defer m.measure("nodeclaim.lifecycle", "Create", poolOf(claim))(&err)
 	return provider.LaunchNoted(ctx, m.Provider, claim, class, note)
@@ -64,7 +64,7 @@ func (m Measured) measure(controller, method, pool string) func(*error) {
 	}
 }
 
-// errorKind is the name under which dashboards know an error.
+// errorKind returns the name of an error in dashboards.
 func errorKind(err error) string {
 	var soldOut *provider.SoldOutError
 	var notReady *provider.ClassNotReadyError

@@ -14,14 +14,14 @@ import (
 	"tenon.sh/engine"
 )
 
-const namesInLine = 5 // of what a log line lists at most
+const namesInLine = 5 // the most names in a log line
 
 // PodNominated tells a pod's owner where the pod is expected to run: "node/a" or "nodeclaim/general-x2k9q".
 func PodNominated(pod *corev1.Pod, target string) Event {
 	return Event{Object: pod, Reason: Nominated, Message: "Pod should schedule on: " + target}
 }
 
-// PodPlanned tells a pod's owner which machine was asked for; why says what machine that is to be.
+// PodPlanned tells a pod's owner which machine was requested; why explains the choice of the machine.
 func PodPlanned(pod *corev1.Pod, claim, why string) Event {
 	e := PodNominated(pod, "nodeclaim/"+claim)
 	e.Message += " (" + why + ")"
@@ -36,12 +36,12 @@ func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 	}
 }
 
-// DevicesForgotten tells a pool's owner that the devices of some machines are known only while there are such.
+// DevicesForgotten tells a pool's owner that the devices of some machines are known only while such machines exist.
 func DevicesForgotten(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Need, Every: time.Hour, Message: reason.Message()}
 }
 
-// UnknownLimit tells a pool's owner that one of its limits bounds nothing.
+// UnknownLimit tells a pool's owner that one of its limits has no effect.
 func UnknownLimit(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
 }
@@ -51,8 +51,8 @@ func LittleMemory(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
 }
 
-// PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods and the pool are told how
-// it goes on: by the reason for which they wait, and by a condition.
+// PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods learn the next step from the
+// reason for which they wait, and the pool from a condition.
 func PodsNotTaken(f engine.LaunchFinding) Event {
 	return Event{Object: f.Claim, Warning: true, Reason: PodsDidNotFit, Message: fmt.Sprintf("%s (pod %s)", f.Why, f.Pods[0])}
 }
@@ -75,7 +75,7 @@ func CommitmentsAreRefused(lease *coordinationv1.Lease, err error) Event {
 	return Event{Object: lease, Warning: true, Reason: CommitmentsRefused, Key: err.Error(), Message: err.Error()}
 }
 
-// PlanLine is the log line of a plan: what is wanted and what it costs.
+// PlanLine returns the log line of a plan: its actions and its cost.
 func PlanLine(plan *engine.Plan) []any {
 	pods := 0
 	for _, l := range plan.Launches {
@@ -92,7 +92,7 @@ func PlanLine(plan *engine.Plan) []any {
 	return line
 }
 
-// LaunchLine is the log line of a claim that was created for a launch: for how many pods, what it may become, and why.
+// LaunchLine returns the log line of a claim that was created for a launch: the number of pods, the possible machines, and the reason.
 func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 	line := []any{
 		"NodeClaim", claim.Name, "NodePool", launch.NodePool, "pods", len(launch.Pods),
@@ -114,8 +114,8 @@ func LaunchLine(claim *v1.NodeClaim, launch engine.Launch) []any {
 	return line
 }
 
-// UnplacedLine is the log line of pods that nothing can run, with the reasons of the first few. It names the namespaces whose pods ask
-// for more than one plan has room for, with how many rules, most first.
+// UnplacedLine returns the log line of pods that nothing can run, with the reasons of the first few. It names the namespaces whose pods
+// have more rules than one plan has room for, with the number of rules, the most first.
 func UnplacedLine(unplaced []engine.Unplaced) []any {
 	var pods []string
 	for _, u := range unplaced[:min(len(unplaced), namesInLine)] {

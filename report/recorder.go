@@ -33,14 +33,14 @@ type Event struct {
 	Warning bool
 	Reason  string
 	Message string
-	// Key tells events of one reason apart, besides the object that they are about.
+	// Key distinguishes events of one reason about one object.
 	Key string
-	// Every is how long repeats of the same event are kept back; 0 means two minutes, below 0 not at all.
+	// Every is how long repeats of the same event are held back; 0 means two minutes, a negative value no time at all.
 	Every time.Duration
 }
 
-// A Recorder writes events. Repeats are kept back, and what passes is limited in number, so that no state of the
-// cluster floods the API server. An event that the limit holds back was not told and may be told the next time.
+// A Recorder writes events. It holds repeats back and limits the number of the other events, so no state of the cluster floods the API
+// server. An event that the limit holds back may be told the next time.
 type Recorder struct {
 	writer client.Client
 	clock  clock.PassiveClock
@@ -52,8 +52,8 @@ type Recorder struct {
 	queue   []*telling
 	wake    chan struct{}
 	dropped int
-	serial  int64     // tells events of one instant apart
-	swept   time.Time // when what was told long enough ago was last forgotten
+	serial  int64     // distinguishes events of one instant
+	swept   time.Time // when old events were last forgotten
 	refused bool      // the log says that events may not be written
 }
 
@@ -80,7 +80,7 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 			autoscalingv1.CapacityIsNotFound: rate.NewLimiter(5, 20),
 			InsufficientCapacityError:        rate.NewLimiter(5, 10),
 			LaunchFailed:                     rate.NewLimiter(5, 10),
-			Unconsolidatable:                 rate.NewLimiter(2, 20), // of a large cluster some nodes are told about at a time
+			Unconsolidatable:                 rate.NewLimiter(2, 20), // in a large cluster only some nodes are told about at a time
 			ConsolidationCandidate:           rate.NewLimiter(5, 20),
 			ConsolidationApproved:            rate.NewLimiter(5, 20),
 			ConsolidationRejected:            rate.NewLimiter(5, 20),
@@ -92,7 +92,7 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 	}
 }
 
-// Publish queues events. It never waits, and it never fails: an event is a courtesy.
+// Publish queues events. It never waits, and it never fails, because an event is a courtesy.
 func (r *Recorder) Publish(events ...Event) {
 	for _, e := range events {
 		r.publish(e)
@@ -100,8 +100,8 @@ func (r *Recorder) Publish(events ...Event) {
 	r.rouse()
 }
 
-// Offer queues one event like Publish, and reports whether it will be told: it will not if it was told lately, or if the
-// limits hold it back.
+// Offer queues one event like Publish, and reports whether it will be told. It is not told if it was told lately, or if the limits hold
+// it back.
 func (r *Recorder) Offer(e Event) bool {
 	told := r.publish(e)
 	if told {
@@ -110,7 +110,7 @@ func (r *Recorder) Offer(e Event) bool {
 	return told
 }
 
-// room is how many events of that reason the limits let through now.
+// room returns how many events of this reason the limits let through now.
 func (r *Recorder) room(reason string, now time.Time) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +171,7 @@ func quiet(every time.Duration) time.Duration {
 	return max(every, 0)
 }
 
-// identity names an object by its UID, or by its name where a test or a dry run gave it none.
+// identity returns the UID of an object, or its name if a test or a dry run gave it no UID.
 func identity(o client.Object) string {
 	if uid := o.GetUID(); uid != "" {
 		return string(uid)
@@ -179,11 +179,11 @@ func identity(o client.Object) string {
 	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
 }
 
-// remembered is how long an event is remembered after its repeats would be told again, so that one that comes back is
-// counted up instead of written anew.
+// remembered is how long an event is remembered after its repeats would be told again, because an event that comes back is then counted
+// up instead of written anew.
 const remembered = 10 * time.Minute
 
-// forget drops, once a minute, what was told long enough ago.
+// forget drops, once a minute, the events that were told long enough ago.
 func (r *Recorder) forget(now time.Time) {
 	if now.Sub(r.swept) < time.Minute {
 		return
@@ -202,7 +202,7 @@ func (r *Recorder) render(e Event, now time.Time) (corev1.Event, error) {
 		return corev1.Event{}, fmt.Errorf("event %s about %T: %w", e.Reason, e.Object, err)
 	}
 	if own := e.Object.GetObjectKind().GroupVersionKind(); own.GroupKind() == gvk.GroupKind() && own.Version != "" {
-		gvk = own // read from another version than the one that the program works with
+		gvk = own // read in another version than the program's own
 	}
 	namespace := e.Object.GetNamespace()
 	if namespace == "" {
@@ -240,7 +240,7 @@ func cut(message string) string {
 	return strings.ToValidUTF8(message[:longestMessage-3], "") + "..."
 }
 
-// Start writes events until ctx ends, and what is queued by then.
+// Start writes events until ctx ends, and then the events in the queue.
 func (r *Recorder) Start(ctx context.Context) error {
 	for {
 		r.Flush(ctx)
@@ -278,7 +278,7 @@ func (r *Recorder) Flush(ctx context.Context) {
 	}
 }
 
-// tellForbidden says once that events may not be written: all that people would have been told by them is lost.
+// tellForbidden logs once that events may not be written, because people get none of them.
 func (r *Recorder) tellForbidden(ctx context.Context, t *telling, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -290,7 +290,7 @@ func (r *Recorder) tellForbidden(ctx context.Context, t *telling, err error) {
 		"as the manifests do, tenon doctor names what is missing; this is said once", "namespace", t.event.Namespace, "reason", t.event.Reason)
 }
 
-// write counts up the event that is there already, so that a repeated one stays one line for the reader.
+// write counts up an existing event, so a repeated event stays one line for the reader.
 func (r *Recorder) write(ctx context.Context, t *telling) error {
 	r.mu.Lock()
 	event := *t.event.DeepCopy()

@@ -17,11 +17,9 @@ import (
 // refusalEvery is how often one pod, or one owner of pods, is told that nothing can run it.
 const refusalEvery = 5 * time.Minute
 
-// Refusals tells owners that nothing can run their pods: every pod by itself as long as the Recorder's limit for such
-// events allows, those beyond by one event on the object that controls them, with their number. Whom the limit leaves
-// out altogether comes first the next time.
-//
-// It remembers no pod that is not refused any more for longer than refusalEvery.
+// Refusals tells owners that nothing can run their pods. Each pod has its own event as long as the Recorder's limit for such events
+// allows it. The other pods share one event on their controller, with their number. Owners that the limit leaves out altogether come
+// first the next time. It forgets a pod at most refusalEvery after the pod's last refusal.
 type Refusals struct {
 	recorder *Recorder
 
@@ -41,7 +39,7 @@ type refusal struct {
 	last    time.Time // when it was told last
 }
 
-// Tell tells of the pods that a plan refuses; those that pods does not know are left out.
+// Tell tells of the pods that a plan refuses, except pods that are missing in pods.
 func (r *Refusals) Tell(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplaced) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +65,7 @@ func (r *Refusals) tellEach(due []refusal, now time.Time) {
 	}
 }
 
-// tellTogether spends one event on each owner that was not told lately, and what is left on pods.
+// tellTogether uses one event for each owner that was not told lately, and the rest of the room for pods.
 func (r *Refusals) tellTogether(due []refusal, room int, now time.Time) {
 	groups := r.groups(due)
 	waiting := 0
@@ -86,8 +84,7 @@ func (r *Refusals) tellTogether(due []refusal, room int, now time.Time) {
 	}
 }
 
-// due lists the pods that are to be told now, the longest untold first, and the UIDs of all that are refused, with those
-// of their owners.
+// due returns the pods to be told now, the longest untold first, and the UIDs of all refused pods, and of their owners.
 func (r *Refusals) due(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplaced, now time.Time) ([]refusal, map[types.UID]bool) {
 	var due []refusal
 	refused := make(map[types.UID]bool, len(unplaced))
@@ -108,7 +105,7 @@ func (r *Refusals) due(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplace
 	return due, refused
 }
 
-// leftAlone reports whether the pod asked not to run on nodes of any pool: nobody waits to hear of that.
+// leftAlone reports whether the pod asked not to run on nodes of any pool, because nobody needs an event about it.
 func leftAlone(reasons []engine.Reason) bool {
 	return slices.ContainsFunc(reasons, func(r engine.Reason) bool { return r.Code == engine.NotOnManagedNodes })
 }
@@ -125,7 +122,7 @@ type group struct {
 	last  time.Time // when the owner was told last
 }
 
-// id is the UID of what the group's event is about.
+// id returns the UID of the event's object.
 func (g *group) id() types.UID {
 	if g.owner != nil {
 		return g.owner.UID
@@ -133,7 +130,7 @@ func (g *group) id() types.UID {
 	return g.pods[0].pod.UID
 }
 
-// groups brings the pods together that one object controls; those that were not told for longest come first.
+// groups groups the pods by the object that controls them. The groups that were not told for longest come first.
 func (r *Refusals) groups(due []refusal) []group {
 	var groups []group
 	index := map[types.UID]int{}
@@ -163,7 +160,7 @@ func podRefused(pod *corev1.Pod, reasons []engine.Reason) Event {
 	}
 }
 
-// event tells of all pods of the owner at once, with the reasons that most of them have.
+// event returns one event for all pods of the owner, with the reasons of most of them.
 func (g *group) event() Event {
 	first := g.pods[0]
 	if g.owner == nil {
@@ -184,8 +181,8 @@ func (g *group) event() Event {
 	return Event{Object: object, Warning: true, Reason: FailedScheduling, Every: refusalEvery, Message: text}
 }
 
-// commonest is what holds for most of the pods, and the number of the others. Pods that share a list of reasons, as equal
-// pods of one plan do, cost one sentence.
+// commonest returns the sentence that holds for most of the pods, and the number of the other pods. Pods that share a list of reasons,
+// as equal pods of one plan do, cost one sentence.
 func commonest(pods []refusal) (sentence string, others int) {
 	type list struct {
 		first *engine.Reason

@@ -14,7 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// StatusObserver counts how the conditions of objects change, and tells the objects' owners.
+// StatusObserver counts the changes of objects' conditions, and tells the objects' owners.
 type StatusObserver struct {
 	recorder *Recorder
 	clock    clock.PassiveClock
@@ -74,8 +74,7 @@ func (o *StatusObserver) changed(kind string, tell bool, before, after client.Ob
 	for _, c := range conditionsOf(after) {
 		was, known := old[c.Type]
 		if !known {
-			// A condition that begins as False is what somebody waits to hear: a pool whose class does not exist. Before, it
-			// was unknown.
+			// A condition that begins as False is news, for example if the class of a pool does not exist. It counts as unknown before.
 			was = metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: after.GetCreationTimestamp()}
 		}
 		if was.Status == c.Status || !known && c.Status != metav1.ConditionFalse {

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// RequestAnswered tells the owner of a ProvisioningRequest what a plan has made of it. The request is as it was before its status said
-// so. What changes nothing is told only while the request waits.
+// RequestAnswered tells the owner of a ProvisioningRequest the result of a plan. The request has its status from before the plan. An
+// unchanged result is told only while the request waits.
 func RequestAnswered(o *autoscalingv1.ProvisioningRequest, room *engine.RequestRoom) (out []Event) {
 	if room.Status != nil && !apimeta.IsStatusConditionTrue(o.Status.Conditions, autoscalingv1.ConditionAccepted) {
 		if c := apimeta.FindStatusCondition(room.Status.Conditions, autoscalingv1.ConditionAccepted); c != nil {
@@ -30,7 +30,7 @@ func RequestAnswered(o *autoscalingv1.ProvisioningRequest, room *engine.RequestR
 	return append(out, e)
 }
 
-// GangDecided tells the owner of a PodGroup what a plan has made of it; ok is false if there is nothing to tell.
+// GangDecided tells the owner of a PodGroup the result of a plan; ok is false if there is nothing to tell.
 func GangDecided(o *schedulingv1alpha3.PodGroup, room *engine.GangRoom) (e Event, ok bool) {
 	e = Event{Object: o, Message: withAdvice(room.Sentence(), room.Advice()), Every: refusalEvery}
 	switch room.Progress {
@@ -57,14 +57,14 @@ func withAdvice(message, advice string) string {
 	return message + "; to do: " + advice
 }
 
-// requestReasons are the reasons that conditions of ProvisioningRequests have from this program; other programs may write others.
+// requestReasons are the reasons that this program writes in conditions of ProvisioningRequests; other programs may write other reasons.
 var requestReasons = []string{
 	"", autoscalingv1.Accepted, autoscalingv1.CapacityIsFound, autoscalingv1.CapacityIsBought, autoscalingv1.CapacityIsNotFound,
 	autoscalingv1.CapacityIsStarting, autoscalingv1.FailedToCreatePods, autoscalingv1.InvalidRequest, autoscalingv1.Expired,
 	autoscalingv1.ReservationExpired, autoscalingv1.CapacityBookingSpent, autoscalingv1.CapacityIsLost,
 }
 
-// Together says how many ProvisioningRequests and PodGroups there are, by how far they have come and for which reason.
+// Together counts ProvisioningRequests and PodGroups by their state and its reason.
 func (m *Metrics) Together(plan *engine.Plan) {
 	requests, gangs := map[[2]string]int{}, map[[2]string]int{}
 	for i := range plan.ProvisioningRequests {
@@ -78,7 +78,7 @@ func (m *Metrics) Together(plan *engine.Plan) {
 		room, reason := &plan.Gangs[i], engine.Code("")
 		for _, r := range room.Reasons {
 			if reason = r.Code; reason != engine.GangIncomplete {
-				break // what the first pod without a place lacks says more
+				break // the reason of the first pod without a place says more
 			}
 		}
 		gangs[[2]string{snake(string(room.Progress)), snake(string(reason))}]++

@@ -13,14 +13,14 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// settled is how long a pod may wait for a machine before it counts as forgotten: longer than the slowest of the usual
-// boots and a second attempt.
+// settled is how long a pod may wait for a machine before it counts as forgotten. It is longer than the slowest usual boot and a second
+// attempt together.
 const settled = 15 * time.Minute
 
-// replayEvery is how often a pass is computed again: it takes longer than one that goes on from the one before.
+// replayEvery tells when auditReplay runs: if the number of passes is a multiple of it, because a pass without the cache takes longer.
 const replayEvery = 4
 
-// atEnd looks at the world for the last time.
+// atEnd returns the state of the world at its end.
 func (w *World) atEnd(ctx context.Context) AtEnd {
 	s := w.snapshot(ctx)
 	out := AtEnd{Machines: w.meter.machines, Pods: w.meter.pods, Waiting: len(w.unbound.list), Kept: map[engine.Code]int{}}
@@ -42,7 +42,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 	return out
 }
 
-// forgotten counts the pods that have waited for long although a plan finds a place for them.
+// forgotten counts the pods that have waited longer than settled although a plan finds a place for them.
 func (w *World) forgotten(s *engine.Snapshot) int {
 	plan := provisioning.Plan(s, w.cfg.Options, nil)
 	hopeless := map[engine.PodID]bool{}
@@ -59,8 +59,7 @@ func (w *World) forgotten(s *engine.Snapshot) int {
 	return n
 }
 
-// audit checks that a plan keeps to the budgets of every pool, counting for itself, and that whoever has the snapshot in a file
-// makes the same plan.
+// audit checks that a plan keeps to the budgets of every NodePool, with counts of its own. Sometimes it also calls auditReplay.
 func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	if w.meter.Passes%replayEvery == 0 {
 		w.auditReplay(*s, opt, plan)
@@ -89,7 +88,7 @@ func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 			if begun[pool.Name][reason] == 0 {
 				continue
 			}
-			// Whatever is disrupted for other reasons in the same pass uses the budget up too.
+			// Disruptions for other reasons in the same pass use up the budget too.
 			if left := budget.PoolAllowance(s, pool, reason).Left(); all > left {
 				w.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
 			}
@@ -97,7 +96,7 @@ func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 	}
 }
 
-// auditReplay makes the plan again without the cache, from what would stand in a file.
+// auditReplay makes the plan again without the cache, with the earlier passes read back from JSON, and compares the two plans.
 func (w *World) auditReplay(s engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	text := asJSON(s.EarlierPasses)
 	s.EarlierPasses = &engine.EarlierPasses{}
@@ -113,7 +112,7 @@ func (w *World) auditReplay(s engine.Snapshot, opt engine.Options, plan *engine.
 func asJSON(x any) []byte {
 	text, err := json.Marshal(x)
 	if err != nil {
-		panic(err) // there is nothing in it that has no JSON
+		panic(err) // every value of a plan can be written as JSON
 	}
 	return text
 }

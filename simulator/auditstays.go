@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Stay is a node that stayed although consolidation would have removed it but for a limit of the pace, or although the other nodes had
-// room for its pods.
+// Stay is a node that stayed although its removal pays back: only a limit of the pace kept it, or the other nodes had room for its
+// pods.
 type Stay struct {
 	Node   string
 	Reason engine.Code // the last one for which it stayed

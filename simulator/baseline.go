@@ -17,48 +17,47 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// Baseline, as a Config's policy, is an autoscaler as they have been for years, to compare with: pods that wait are packed onto the
-// largest machines that they fill, each of which is then bought as the cheapest type that holds its pods; what is empty goes; and one
-// node at a time goes whose pods fit elsewhere, or whose pods one cheaper machine takes. No search, no plan for several nodes
-// together, no nominations, no price of moving. Which nodes may go, and when, is up to the same budgets, and what drifts, expires or
-// breaks is replaced as ever.
+// Baseline, as a Config's policy, is a simple autoscaler to compare with. It packs pending pods onto the largest machines that they
+// fill, and buys each machine as the cheapest type that holds its pods. It removes empty nodes. It also removes one node at a time if
+// its pods fit on other nodes, or on one cheaper machine. It has no search, no plan for several nodes together, no nominations, and no
+// cost of moves. It keeps to the same budgets, and nodes that drift, expire or break are replaced as with other policies.
 const Baseline v1.ConsolidationPolicy = "Baseline"
 
-// baseline is what a world with that policy keeps.
+// baseline is the state of a world with this policy.
 type baseline struct {
-	flat      map[*engine.InstanceType][]engine.InstanceType // by the first of the list that it is made of
+	flat      map[*engine.InstanceType][]engine.InstanceType // the key is the first type of the original list
 	flatCache inventory.Cache
 	triedAt   map[string]time.Time // nodes, by name
 }
 
-// baselineLook is how often it looks for a node that can go.
+// baselineLook is how often Baseline looks for a node to remove.
 const baselineLook = time.Minute
 
-// baselineTries is how many nodes one look tries to empty: the others follow at the next looks. One that was tried in vain is left
-// alone for baselineRest.
+// baselineTries is how many nodes one look tries to remove; later looks try the other nodes. A node that was tried is left alone for
+// baselineRest.
 const (
 	baselineTries = 20
 	baselineRest  = 10 * time.Minute
 )
 
-// baselineOptions are those of all its plans.
+// baselineOptions returns the options of all plans of Baseline.
 func baselineOptions(o engine.Options) engine.Options {
 	o.Effort, o.NoNominations = -1, true
 	return o
 }
 
-// baselinePlan buys for the pods that wait. At one price for every machine the fewest machines are the cheapest, so the largest
-// are filled; a launch lists all types that hold its pods, of which the cloud starts the cheapest.
+// baselinePlan buys machines for pending pods. Machines of one capacity type have one price, so the fewest and largest are the
+// cheapest. A launch lists all types that hold its pods, and the cloud starts the cheapest.
 func (w *World) baselinePlan(s *engine.Snapshot) *engine.Plan {
 	flat := *s
-	flat.Classes, flat.Commitments = slices.Clone(s.Classes), nil // which it does not know
+	flat.Classes, flat.Commitments = slices.Clone(s.Classes), nil // Baseline ignores commitments
 	for i, c := range flat.Classes {
 		flat.Classes[i].InstanceTypes = w.flatPrices(c.InstanceTypes)
 	}
 	return provisioning.Plan(&flat, w.cfg.Options, &w.flatCache)
 }
 
-// flatPrices gives every type the same price. Whoever may have spot machines still wants them rather than others.
+// flatPrices gives all offerings of a capacity type one price: on-demand costs more than spot, and spot more than reserved.
 func (w *World) flatPrices(types []engine.InstanceType) []engine.InstanceType {
 	if len(types) == 0 {
 		return types
@@ -80,15 +79,15 @@ func (w *World) flatPrices(types []engine.InstanceType) []engine.InstanceType {
 			}
 		}
 	}
-	if w.flat == nil || len(w.flat) > 2*len(w.markets) { // lists that are not shown any more are not asked for
+	if w.flat == nil || len(w.flat) > 2*len(w.markets) { // snapshots do not contain the older lists any more
 		w.flat = map[*engine.InstanceType][]engine.InstanceType{}
 	}
 	w.flat[&types[0]] = out
 	return out
 }
 
-// baselineDisruptions takes from a plan what consolidation has found, and has one node go instead, if one can. It goes by what the
-// plan says of the nodes.
+// baselineDisruptions drops the plan's disruptions for the reason Underutilized, and adds the removal of one node, if one can go. It
+// chooses among the nodes of the dropped disruptions, and among nodes that the plan keeps for certain reasons.
 func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []engine.Disruption {
 	var out []engine.Disruption
 	var candidates []*v1.NodeClaim
@@ -114,7 +113,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	if len(w.orders) > 0 { // one at a time
 		return out
 	}
-	left := map[string]int{} // nodes that budgets let go, by pool
+	left := map[string]int{} // the nodes that the budgets still allow, by NodePool
 	for _, p := range s.NodePools {
 		left[p.Name] = budget.PoolAllowance(s, p, v1.Underutilized).Left()
 	}
@@ -136,7 +135,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	return out
 }
 
-// inTurn lists the nodes of claims: those that were tried longest ago first, then those with the fewest pods.
+// inTurn lists the nodes of claims without a try within baselineRest. The longest time since a try comes first, then the fewest pods.
 func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 	var seats []*seat
 	for _, claim := range claims {
@@ -154,7 +153,7 @@ func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 	return seats
 }
 
-// empty finds how a node could go: its pods have room elsewhere, or need one machine that costs less.
+// empty returns a disruption of the node if its pods have room on other nodes, or on one cheaper machine.
 func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, found bool) {
 	claim := w.claimOf(seat)
 	d = engine.Disruption{Nodes: []string{seat.node.Name}, Claims: []string{claim.Name}, Reason: v1.Underutilized}
@@ -165,7 +164,7 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 			d.Pods = append(d.Pods, kube.PodID(u.pod))
 		}
 	}
-	for _, u := range w.unbound.list { // who waits comes first
+	for _, u := range w.unbound.list { // pending pods need room too
 		replay.Pods = append(replay.Pods, u.pod)
 	}
 	landing := replay.LandAgain(&w.cache)
@@ -174,7 +173,7 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 		d.SavingPerHour = price
 		return d, true
 	}
-	if seat.node.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeOnDemand { // as of old: spot machines are replaced by nothing
+	if seat.node.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeOnDemand { // only on-demand machines get a replacement
 		return d, false
 	}
 	without := w.withoutSeat(s, seat, landing)
@@ -187,7 +186,7 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 	return d, true
 }
 
-// withoutSeat is the cluster less a node, whose pods wait but for those that have found room elsewhere.
+// withoutSeat returns the snapshot without a node. The pods of the node are pending, except the pods that have landed on other nodes.
 func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.Landing) *engine.Snapshot {
 	out := *s
 	node := seat.node
@@ -210,14 +209,14 @@ func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.La
 				pod.Status = corev1.PodStatus{Phase: corev1.PodRunning}
 			}
 		}
-		if pod.Spec.NodeName != "" || pod != original { // machines are on their way for those that waited before
+		if pod.Spec.NodeName != "" || pod != original { // pods that were pending before have machines on their way
 			out.Pods = append(out.Pods, pod)
 		}
 	}
 	return &out
 }
 
-// priceOf is what a node costs now, by the list that plans see.
+// priceOf returns the price of a node now, in the list that plans use, with the fixed cost of a node.
 func (w *World) priceOf(s *seat) float64 {
 	m := w.marketOf(w.claimOf(s))
 	if m == nil || m.cloud == nil {
@@ -226,7 +225,7 @@ func (w *World) priceOf(s *seat) float64 {
 	return w.priceOn(m, s.node.Labels)
 }
 
-// priceOn is what a machine with the labels costs now, and what every node does beside.
+// priceOn returns the price of a machine with the labels now, with the fixed cost of a node.
 func (w *World) priceOn(m *market, labels map[string]string) float64 {
 	return m.cloud.Price(simulated.OfferingOf(engine.Machine{Labels: labels})) + w.base.NodeOverheadPrice
 }

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// guard is a PodDisruptionBudget at work.
+// guard is a PodDisruptionBudget with the shapes that it covers.
 type guard struct {
 	budget   *policyv1.PodDisruptionBudget
 	selector labels.Selector
@@ -22,7 +22,7 @@ type guard struct {
 func newGuard(b *policyv1.PodDisruptionBudget) *guard {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
-		selector = labels.Nothing() // it covers nothing, as for the eviction API
+		selector = labels.Nothing() // an invalid selector covers no pod, as in the eviction API
 	}
 	return &guard{budget: b, selector: selector}
 }
@@ -37,14 +37,14 @@ func (w *World) guardShape(s *shape) {
 	}
 }
 
-// unguardShape is for a shape that is not needed any more.
+// unguardShape removes a shape from the budgets that cover it.
 func (w *World) unguardShape(s *shape) {
 	for _, g := range s.guards {
 		g.shapes = slices.DeleteFunc(g.shapes, func(other *shape) bool { return other == s })
 	}
 }
 
-// countBudgets brings what the budgets allow up to date.
+// countBudgets updates the status of the budgets.
 func (w *World) countBudgets() {
 	w.needBudgets = false
 	for _, g := range w.guards {
@@ -93,7 +93,7 @@ func desiredHealthy(spec *policyv1.PodDisruptionBudgetSpec, expected int) int {
 	return 0
 }
 
-// evict asks the eviction API to send a pod away and reports whether it did.
+// evict asks the eviction API to evict a pod, and reports whether the API agreed.
 func (w *World) evict(u *unit, cause string) bool {
 	if w.needBudgets {
 		w.countBudgets()
@@ -115,13 +115,13 @@ func (w *World) evict(u *unit, cause string) bool {
 	return true
 }
 
-// lenient budgets let pods go that serve nobody as long as enough others do.
+// lenient reports whether the budget allows the eviction of a pod that is not ready: always, or because enough pods are healthy.
 func (g *guard) lenient() bool {
 	p := g.budget.Spec.UnhealthyPodEvictionPolicy
 	return p != nil && *p == policyv1.AlwaysAllow || g.budget.Status.CurrentHealthy >= g.budget.Status.DesiredHealthy && g.budget.Status.DesiredHealthy > 0
 }
 
-// sendAway carries out the evictions of a step. What is refused is asked for again.
+// sendAway carries out the evictions of a step. It returns the time after which refused evictions are tried again.
 func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry time.Duration) {
 	for _, e := range evictions {
 		u, ok := w.units.get(string(e.Pod.UID))

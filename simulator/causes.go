@@ -13,40 +13,40 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// CauseName names why a bill is above the integral of the bound.
+// CauseName names a cause for which a bill is above the integral of the bound.
 type CauseName string
 
-// The causes. Those of nodes that stay share what the machines in use cost beyond a plan for all pods made now: each machine has a part
-// by what it costs beyond the worth of its pods, and the reason is that of the last look at the nodes.
+// The causes. The causes for which nodes stay share the cost of the machines in use beyond a new plan for all pods. The part of a
+// machine depends on its cost beyond the worth of its pods; its cause is the reason of the last look at the nodes.
 const (
-	// Plan is what a plan for all pods, made anew, costs beyond the bound: whole machines, rules between pods. Where the machines
-	// in use cost less than such a plan, they tell that it could cost less.
+	// Plan is the cost of a new plan for all pods beyond the bound, because of whole machines and of rules between pods. If the
+	// machines in use cost less than this plan, Plan is less by the difference.
 	Plan CauseName = "Plan"
-	// Booting is paid for machines that are not ready yet, Replacing for those that will replace others, which run on meanwhile.
+	// Booting is the cost of machines that are not ready yet; Replacing is the same for replacements: the replaced nodes still run.
 	Booting   CauseName = "Booting"
 	Replacing CauseName = "Replacing"
-	// Draining is paid for machines that were told to go until they are gone, beyond what their pods are worth.
+	// Draining is the cost of machines from the deletion of their claims to their end, beyond the worth of their pods.
 	Draining CauseName = "Draining"
-	// Lost is the same for machines that were lost or taken away, and the boots of as many machines as those.
+	// Lost is the same for machines that were lost or interrupted, with the boots of as many other machines.
 	Lost CauseName = "Lost"
-	// LeastBilling is paid after machines were gone, because none is billed for less than a time.
+	// LeastBilling is the cost after the end of machines, because the cloud bills each for a minimum time.
 	LeastBilling CauseName = "LeastBilling"
-	// Fallback is what machines cost beyond the cheapest offering that their launches listed; OnDemand what on-demand machines cost
-	// beyond spot machines of the type, in the zone, that the pool allows.
+	// Fallback is the cost of machines beyond the cheapest offering that their launches listed. OnDemand is the cost of on-demand
+	// machines beyond spot machines of the same type and zone, if the NodePool allows spot.
 	Fallback CauseName = "Fallback"
 	OnDemand CauseName = "OnDemand"
-	// ConsolidateAfter, Budgets, Protected, Policy and MovesCost keep nodes; Between is nodes that nothing has kept yet.
+	// ConsolidateAfter, Budgets, Protected, Policy and MovesCost keep nodes. Between is for nodes without one of these causes.
 	ConsolidateAfter CauseName = "ConsolidateAfter"
 	Budgets          CauseName = "Budgets"
 	Protected        CauseName = "Protected"
 	Policy           CauseName = "Policy"
 	MovesCost        CauseName = "MovesCost"
 	Between          CauseName = "Between"
-	// Waiting is what the pods are worth that wait: the bound counts them, and nobody pays for them yet. It is below 0.
+	// Waiting is the worth of the pending pods. It is below 0, because the bound counts these pods and no machine runs them yet.
 	Waiting CauseName = "Waiting"
 )
 
-// causeOfKept is the cause that a reason stands for why a node stays; any other is Between.
+// causeOfKept maps the reason for which a node stays to a cause. Between stands for all other reasons.
 var causeOfKept = map[engine.Code]CauseName{
 	engine.ConsolidateAfter: ConsolidateAfter, engine.Unsettled: ConsolidateAfter,
 	engine.BudgetExhausted: Budgets, engine.EvictionBlocked: Budgets, engine.OwnerMoved: Budgets, engine.Paused: Budgets, engine.OutsideMoveWindow: Budgets,
@@ -55,7 +55,7 @@ var causeOfKept = map[engine.Code]CauseName{
 	engine.SavesTooLittle: MovesCost, engine.NoCheaperPlace: MovesCost, engine.WouldStrand: MovesCost, engine.CannotMove: MovesCost,
 }
 
-// Cause is a part of what a bill is above the integral of the bound.
+// Cause is a part of the difference between a bill and the integral of the bound.
 type Cause struct {
 	Cause CauseName `json:"cause"`
 	USD   float64   `json:"usd"`
@@ -63,44 +63,44 @@ type Cause struct {
 	Share float64 `json:"share"`
 }
 
-// account is what one machine costs, and for what.
+// account is the cost of one machine with its cause.
 type account struct {
 	market   *market
-	cause    CauseName // as which it is paid now; empty while it is in use
-	boots    CauseName // as which its boot is paid
-	fallback float64   // what it costs beyond the cheapest listed offering, in USD per hour
-	spent    float64   // that has been entered, in USD
+	cause    CauseName // of its cost now; empty while it is in use
+	boots    CauseName // of the cost of its boot
+	fallback float64   // its price beyond the cheapest listed offering, in USD per hour
+	spent    float64   // entered so far, in USD
 	upTo     time.Time
 }
 
-// ledger holds what every machine costs.
+// ledger holds the accounts of all machines.
 type ledger struct {
 	world    *World
 	accounts map[string]*account // by machine
 	paid     map[CauseName]float64
-	lost     int // machines that were lost or taken away, of which others have not taken the place yet
+	lost     int // machines that were lost or interrupted, and for which no other machine was started yet
 	samples  []*sample
 }
 
-// sample is a part of the time: what was paid in it, and the cluster at one instant of it. Rates are in USD per hour.
+// sample is a part of the measured time: the costs in this time, and the cluster at one instant of it. Rates are in USD per hour.
 type sample struct {
 	hours       float64
-	paid        map[CauseName]float64 // in USD; of machines in use under the empty name
+	paid        map[CauseName]float64 // in USD; the empty name is for machines in use
 	cost        *engine.Cost          // of the plan for the pods of the instant
 	used        []inUse
-	waiting     amounts // what pods ask for that wait
+	waiting     amounts // the requests of the pending pods
 	going       map[CauseName]amounts
 	worthOfUnit []float64 // by the number of the resource, once the cost is known
 }
 
-// inUse is a machine that runs pods, or could.
+// inUse is a machine in use, with or without pods.
 type inUse struct {
 	price, fallback, onDemand float64
 	pods                      amounts
 	why                       CauseName
 }
 
-// open begins an account. Price is what the cheapest offering of the launch was to cost, 0 if nobody knows.
+// open begins an account. Price is the expected price of the launch's cheapest offering, 0 if it is unknown.
 func (g *ledger) open(id engine.MachineID, claim *v1.NodeClaim, m *market, boots CauseName, price float64) {
 	a := &account{market: m, cause: boots, boots: boots, upTo: g.world.clock.now}
 	if price > 0 {
@@ -109,7 +109,7 @@ func (g *ledger) open(id engine.MachineID, claim *v1.NodeClaim, m *market, boots
 	g.accounts[string(id)] = a
 }
 
-// follow enters what has become of a claim.
+// follow updates the cause of a machine's cost after its claim has changed.
 func (g *ledger) follow(claim *v1.NodeClaim) {
 	id := claim.Status.ProviderID
 	a := g.accounts[id]
@@ -135,7 +135,7 @@ func (g *ledger) follow(claim *v1.NodeClaim) {
 // close ends the account of a machine that is gone.
 func (g *ledger) close(id engine.MachineID) {
 	if a := g.accounts[string(id)]; a != nil {
-		if a.cause == "" { // nobody has told it to go
+		if a.cause == "" { // its claim was not deleted
 			a.cause = Lost
 			g.lost++
 		}
@@ -157,9 +157,9 @@ func (g *ledger) enter(id string, a *account) {
 	g.paid[a.cause] += spent + overhead
 }
 
-// turnPage brings all accounts up to now, and returns what has been paid since it was called last.
+// turnPage brings all accounts up to now, and returns the costs since its last call.
 func (g *ledger) turnPage() map[CauseName]float64 {
-	for _, id := range slices.Sorted(maps.Keys(g.accounts)) { // in order, so that sums are the same to the last bit
+	for _, id := range slices.Sorted(maps.Keys(g.accounts)) { // in order, because sums of floats depend on it
 		g.enter(id, g.accounts[id])
 	}
 	paid := g.paid
@@ -167,7 +167,7 @@ func (g *ledger) turnPage() map[CauseName]float64 {
 	return paid
 }
 
-// look samples the cluster as it is now.
+// look adds the cluster at this instant to a sample.
 func (g *ledger) look(x *sample) {
 	w := g.world
 	kept := map[string]engine.Code{}
@@ -205,7 +205,7 @@ func (g *ledger) look(x *sample) {
 	}
 }
 
-// beyondSpot is what an on-demand machine costs more than a spot machine of its type in its zone, where its pool allows that.
+// beyondSpot returns how much more an on-demand machine costs than a spot machine of its type and zone, if its NodePool allows spot.
 func (w *World) beyondSpot(s *seat, claim *v1.NodeClaim) float64 {
 	pool, m := w.pool(claim.Labels[v1.NodePoolLabelKey]), w.marketOf(claim)
 	if s.node.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeOnDemand || pool == nil || m == nil ||
@@ -221,7 +221,7 @@ func (w *World) beyondSpot(s *seat, claim *v1.NodeClaim) float64 {
 	return max(0, w.priceOf(s)-spot)
 }
 
-// worthIn is what amounts are worth at the plan's prices, in USD per hour.
+// worthIn returns the worth of amounts at the plan's prices, in USD per hour.
 func (x *sample) worthIn(a amounts) float64 {
 	sum := 0.0
 	for i, n := range a {
@@ -232,7 +232,7 @@ func (x *sample) worthIn(a amounts) float64 {
 	return sum
 }
 
-// readPrices turns the plan's prices into those of a unit of each amount.
+// readPrices sets worthOfUnit from the plan's prices.
 func (x *sample) readPrices(numbers resources) {
 	x.worthOfUnit = make([]float64, len(numbers))
 	for _, p := range x.cost.Prices {
@@ -251,14 +251,14 @@ func (x *sample) readPrices(numbers resources) {
 	}
 }
 
-// share adds up by cause what was paid in the sample's time beyond the bound, in USD.
+// share adds the costs beyond the bound in the sample's time to sum, by cause, in USD.
 func (x *sample) share(sum map[CauseName]float64) {
 	for cause, usd := range x.paid {
 		if cause != "" {
 			sum[cause] += usd
 		}
 	}
-	// What machines in use cost beyond the plan, less what the plan has for pods that are on none of them.
+	// The cost of machines in use beyond the plan. The moves below add the worth of the pods that are on none of these machines.
 	rest := x.paid[""] - x.hours*x.cost.LaunchesPerHour
 	move := func(cause CauseName, rate float64) { // out of the rest
 		sum[cause] += x.hours * rate
@@ -286,8 +286,8 @@ func (x *sample) share(sum map[CauseName]float64) {
 	}
 }
 
-// causes says where what was paid beyond the bound went, the largest part first, and what the integral of the bound is. All parts
-// together are the bill less the integral.
+// causes returns the parts of the cost beyond the bound, the largest first; the integral of the bound; and the integral of new plans.
+// The sum of the parts is the bill less the integral of the bound.
 func (g *ledger) causes() (out []Cause, bound, anew float64) {
 	sum := map[CauseName]float64{}
 	for _, x := range g.samples {

@@ -22,7 +22,7 @@ import (
 // stepsAtOnce bounds the steps that a claim takes in one instant.
 const stepsAtOnce = 20
 
-// addClaim writes a launch down, as the controllers do.
+// addClaim creates the NodeClaim of a launch, as the controllers do.
 func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
 	claim := kube.NewClaim(pool, launch)
 	w.uids++
@@ -34,7 +34,7 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 		claim.Annotations[key] = value
 	}
 	v1.InitializeConditions(claim, w.clock.now)
-	if w.cfg.Policy != Baseline { // whose plans know no prices
+	if w.cfg.Policy != Baseline { // the plans of Baseline have no real prices
 		w.listed[claim.Name] = launch.Price
 	}
 	w.setClaim(claim)
@@ -42,21 +42,21 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 	return claim.Name
 }
 
-// awaitExpiry has the nodes looked at when the claim's machine may be replaced because of its age, though nothing else changes.
+// awaitExpiry schedules a look at the nodes for the claim's soft expiry, because nothing else may change then.
 func (w *World) awaitExpiry(claim *v1.NodeClaim) {
 	if at, ok := kube.SoftExpiry(claim); ok {
 		w.at(at, w.noteChange)
 	}
 }
 
-// toStep has a claim looked at, unless that is what is being done.
+// toStep notes that a claim needs a step, unless its steps are being taken now.
 func (w *World) toStep(name string) {
 	if name != w.stepping {
 		w.claimsToStep.add(name)
 	}
 }
 
-// setClaim puts the claim in the place of what it was. One that is told to go and that nothing holds is gone.
+// setClaim replaces the stored claim. It removes a deleted claim without finalizers.
 func (w *World) setClaim(claim *v1.NodeClaim) {
 	w.uids++
 	claim.ResourceVersion = strconv.Itoa(w.uids)
@@ -66,7 +66,7 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 	w.meter.ledger.follow(claim)
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
 		w.claims.remove(claim.Name)
-		if s := w.seatOf(claim); s != nil { // its node may be held by others
+		if s := w.seatOf(claim); s != nil { // other finalizers may hold its node
 			w.claimsToStep.add(s.node.Name)
 		}
 		delete(w.claimByID, claim.Status.ProviderID)
@@ -74,7 +74,7 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 		delete(w.causes, claim.Name)
 		delete(w.listed, claim.Name)
 		delete(w.wakes, claim.Name)
-		if w.unplaced { // there may be room within a limit again
+		if w.unplaced { // a limit may have room again
 			w.wantMachines()
 		}
 		return
@@ -85,7 +85,7 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 	}
 }
 
-// deleteClaim tells a claim to go.
+// deleteClaim sets the deletion timestamp of a claim.
 func (w *World) deleteClaim(name, cause string) {
 	claim, ok := w.claims.get(name)
 	if !ok || claim.DeletionTimestamp != nil {
@@ -101,7 +101,7 @@ func (w *World) deleteClaim(name, cause string) {
 	w.wantMachines()
 }
 
-// causeOf is why a claim goes.
+// causeOf returns the cause for which a claim was deleted, or "lost" if the world deleted none.
 func (w *World) causeOf(claim string) string {
 	if cause := w.causes[claim]; cause != "" {
 		return cause
@@ -135,7 +135,7 @@ func (w *World) stepClaim(ctx context.Context, name string) {
 	w.wake(name, time.Second)
 }
 
-// wake looks at a claim again after a time, 0 being never. An earlier look makes a later one.
+// wake schedules a look at a claim after a time; 0 means never. If a sooner look is scheduled already, nothing changes.
 func (w *World) wake(name string, after time.Duration) {
 	if after <= 0 {
 		return
@@ -153,8 +153,7 @@ func (w *World) wake(name string, after time.Duration) {
 	})
 }
 
-// read collects what the next step of a claim depends on, or of a node that is left without one. It reports false if there
-// is nothing to be done.
+// read collects the input for the next step of a claim, or of a node without a claim. It reports false if there is nothing to do.
 func (w *World) read(life *lifecycle.Life, name string) bool {
 	life.Now, life.Claim, life.Pool, life.Nodes, life.Pods = w.clock.now, nil, nil, nil, nil
 	claim, ok := w.claims.get(name)
@@ -178,7 +177,7 @@ func (w *World) read(life *lifecycle.Life, name string) bool {
 	return true
 }
 
-// seatOf is the node of a claim: the world's nodes are named as their claims, but for those that were there before.
+// seatOf returns the node of a claim. Nodes have the names of their claims, except the nodes of the first snapshot.
 func (w *World) seatOf(claim *v1.NodeClaim) *seat {
 	if claim.Status.ProviderID == "" {
 		return nil
@@ -202,7 +201,7 @@ func (w *World) pool(name string) *v1.NodePool {
 	return w.base.NodePools[i]
 }
 
-// answer finds out what a step asks for. It reports false if the cloud wants to be asked later.
+// answer asks the cloud for the data that a step needs. It reports false if the cloud must be asked again later.
 func (w *World) answer(ctx context.Context, name string, life *lifecycle.Life, ask lifecycle.Ask) bool {
 	id := engine.MachineID("")
 	if life.Claim != nil {
@@ -234,7 +233,7 @@ func (w *World) answer(ctx context.Context, name string, life *lifecycle.Life, a
 	return false
 }
 
-// retryOf is when to try again what the cloud has refused.
+// retryOf returns the time until the next try after an error of the cloud.
 func retryOf(err error) time.Duration {
 	if throttled := (*provider.ThrottledError)(nil); errors.As(err, &throttled) {
 		return max(throttled.RetryAfter, time.Second)
@@ -242,7 +241,7 @@ func retryOf(err error) time.Duration {
 	return 10 * time.Second
 }
 
-// apply carries out one step. It reports whether another may follow at once, and when to try again what did not work.
+// apply carries out one step. It reports whether another step may follow at once, and the time until a failed part is tried again.
 func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (more bool, retry time.Duration) {
 	claim, _ := w.claims.get(name)
 	switch {
@@ -266,7 +265,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	}
 	if step.Claim != nil {
 		if !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
-			w.planAgainLater() // nobody has pointed pods at the node
+			w.planAgainLater() // for pods that do not find their places
 		}
 		w.setClaim(step.Claim)
 	}
@@ -294,7 +293,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	return step.Nominate != "" || len(step.Nodes) > 0 || step.Claim != nil || len(step.DeleteNodes) > 0 || len(step.ReleaseNodes) > 0, retry
 }
 
-// release takes our finalizer off a node.
+// release removes Tenon's finalizer from a node.
 func (w *World) release(s *seat) {
 	node := s.node.DeepCopy()
 	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
@@ -304,8 +303,8 @@ func (w *World) release(s *seat) {
 	}
 }
 
-// siblings is how long a node that could open waits for others that were asked for at the same time, as long as one of
-// them is on its way: nodes that open together get the pods that were planned for them.
+// siblings returns how long a node that could open still waits for nodes of machines that were launched at about the same time, because
+// nodes that open together get the pods that were planned for them.
 func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	const least, most = 5 * time.Second, 10 * time.Second
 	ripe, known := w.ripe[claim.Name]
@@ -331,7 +330,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	return min(left, time.Second)
 }
 
-// nominate points the pods that a machine was started for at its node.
+// nominate nominates the planned pods of a claim to its node.
 func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	delete(w.ripe, claim.Name)
 	for _, uid := range kube.PlannedPods(claim) {
@@ -342,7 +341,7 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	w.planAgainLater()
 }
 
-// planAgainLater looks for pods that have not found their places although there was time.
+// planAgainLater has a plan made after openingPatience, if pods need machines then.
 func (w *World) planAgainLater() {
 	w.after(openingPatience, func() {
 		if w.anyUnplanned() || w.anyToMove() {
@@ -351,7 +350,7 @@ func (w *World) planAgainLater() {
 	})
 }
 
-// anyUnplanned reports whether pods wait that no machine was started for, or whose machine is there.
+// anyUnplanned reports whether a pending pod is planned on no machine that is still starting.
 func (w *World) anyUnplanned() bool {
 	planned := map[string]bool{}
 	for _, c := range w.claims.list {
@@ -364,7 +363,7 @@ func (w *World) anyUnplanned() bool {
 	return slices.ContainsFunc(w.unbound.list, func(u *unit) bool { return !planned[u.key()] })
 }
 
-// openingPatience is how long after a node opens its pods have found their places, or have to be planned anew.
+// openingPatience is the time after a node opens in which its pods find their places. Then pods without a node are planned anew.
 const openingPatience = 20 * time.Second
 
 func (w *World) point(u *unit, node string) {

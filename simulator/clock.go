@@ -11,7 +11,7 @@ type clock struct{ now time.Time }
 func (c *clock) Now() time.Time                  { return c.now }
 func (c *clock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
-// agenda is what will happen, in order of time, and of entry where times are equal.
+// agenda lists future events by time; events of the same time are in the order of their entry.
 type agenda struct {
 	events eventHeap
 	count  uint64
@@ -29,7 +29,7 @@ func (a *agenda) add(at time.Time, do func()) {
 	heap.Push(&a.events, event{at, a.count, do})
 }
 
-// next is when the next event is.
+// next returns the time of the next event.
 func (a *agenda) next() (at time.Time, ok bool) {
 	if len(a.events) == 0 {
 		return time.Time{}, false
@@ -37,7 +37,7 @@ func (a *agenda) next() (at time.Time, ok bool) {
 	return a.events[0].at, true
 }
 
-// take takes the next event out.
+// take removes and returns the next event.
 func (a *agenda) take() event { return heap.Pop(&a.events).(event) }
 
 type eventHeap []event

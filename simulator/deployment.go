@@ -8,8 +8,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// tend does what the workload's controller does: it makes pods that are missing, ends those that are too many, and goes
-// on with what it has begun to roll out.
+// tend does the work of the workload's controller: it creates missing pods, ends surplus pods, and continues a rollout.
 func (w *World) tend(l *load) {
 	switch l.Kind {
 	case jobKind:
@@ -23,9 +22,9 @@ func (w *World) tend(l *load) {
 	}
 }
 
-// tendDeployment keeps to a quarter more pods than wanted, and a quarter fewer that are ready, while versions change.
+// tendDeployment rolls out a version with at most a quarter more pods than wanted, and at most a quarter fewer ready pods.
 func (w *World) tendDeployment(l *load) {
-	if l.staying == l.current { // most of the time
+	if l.staying == l.current { // no pod is of an older version
 		w.resize(l)
 		return
 	}
@@ -44,7 +43,7 @@ func (w *World) tendDeployment(l *load) {
 	for range min(l.want-l.current, l.want+surge-l.staying) {
 		w.makePod(l, 0, nil)
 	}
-	// Pods of the old version that are not ready serve nobody; of the others as many go as may be missing.
+	// All pods of an old version that are not ready end, because they serve nobody. At most spare ready pods end.
 	spare := readyCount - (l.want - below)
 	if spare > 0 || slices.ContainsFunc(older, func(u *unit) bool { return !u.ready }) {
 		slices.SortStableFunc(older, w.goesFirst(l))
@@ -63,7 +62,7 @@ func (w *World) tendDeployment(l *load) {
 	}
 }
 
-// resize makes pods of the newest version that are missing, and ends those that are too many.
+// resize creates missing pods of the newest version, and ends surplus pods.
 func (w *World) resize(l *load) {
 	for range l.want - l.current {
 		w.makePod(l, 0, nil)
@@ -85,8 +84,8 @@ func (w *World) resize(l *load) {
 	}
 }
 
-// goesFirst orders pods as a ReplicaSet ends them when there are too many: those without a node, those that are not
-// ready, the cheapest to delete, those that share a node with most others of their own, the youngest.
+// goesFirst orders pods as a ReplicaSet scales down: first pods without a node, then pods that are not ready, then by the lowest
+// deletion cost, by the most pods of the workload on their node, and by the latest creation.
 func (w *World) goesFirst(l *load) func(a, b *unit) int {
 	together := map[*seat]int{}
 	for _, u := range l.units.list {
@@ -105,11 +104,11 @@ func deletionCost(u *unit) int {
 	if !ok {
 		return 0
 	}
-	cost, _ := strconv.Atoi(text) // what cannot be read is 0
+	cost, _ := strconv.Atoi(text) // invalid text gives 0
 	return cost
 }
 
-// tendStateful keeps one pod for each number from 0 on; of an old version one at a time goes, the last one first.
+// tendStateful keeps one pod for each number from 0 on. A rollout replaces one pod at a time, the highest number first.
 func (w *World) tendStateful(l *load) {
 	there := map[int]*unit{}
 	waiting := false
@@ -146,7 +145,7 @@ func (w *World) runJob(l *load) {
 	}
 }
 
-// tendJob makes anew the pods that were sent away before their end; those that reached it are gone for good.
+// tendJob replaces the pods that were evicted before their end. It does not replace the pods that reached their end.
 func (w *World) tendJob(l *load) {
 	for _, u := range slices.Clone(l.units.list) {
 		if u.leaving() && !l.again[u] {

@@ -16,14 +16,14 @@ import (
 	"tenon.sh/scenario"
 )
 
-// devices are what pods of the world claim, and what drivers publish.
+// devices holds the ResourceClaims of the pods, and the devices that drivers publish.
 type devices struct {
 	claims    shelf[*resourcev1.ResourceClaim]
-	published *dra.Published // nil if slices have come or gone since it was read
+	published *dra.Published // nil if ResourceSlices have changed since it was read
 	standIns  *kube.DeviceResources
 }
 
-// readDevices takes in what the snapshot holds of them.
+// readDevices reads the ResourceClaims of the snapshot.
 func (w *World) readDevices() {
 	w.devices.claims = newShelf[*resourcev1.ResourceClaim]()
 	for _, c := range w.base.ResourceClaims {
@@ -38,13 +38,13 @@ func claimKey(c *resourcev1.ResourceClaim) string { return c.Namespace + "/" + c
 
 func (w *World) actsOnClaims() bool { return w.base.Selectors != nil }
 
-// requestsOf are what the pod asks a node for: of devices it asks drivers.
+// requestsOf returns the pod's requests of the node, and separately its requests of devices that drivers serve.
 func (w *World) requestsOf(pod *corev1.Pod) (requests, devices corev1.ResourceList) {
 	requests = kube.PodRequests(pod)
 	return requests, w.devices.standIns.TakeFrom(requests)
 }
 
-// published is what drivers have published, nil where claims are not acted on.
+// published returns the devices that drivers have published, nil if the world does not act on ResourceClaims.
 func (w *World) published() *dra.Published {
 	if w.devices.published == nil && w.actsOnClaims() {
 		w.devices.published = dra.Publish(w.base.ResourceSlices)
@@ -52,7 +52,7 @@ func (w *World) published() *dra.Published {
 	return w.devices.published
 }
 
-// expectedDevices are the pools of devices that drivers publish on a claim's machine, where no fault says otherwise.
+// expectedDevices returns the pools of devices that drivers publish on a claim's machine without a fault.
 func (w *World) expectedDevices(claim string, t *engine.InstanceType) []device.Template {
 	c, _ := w.claims.get(claim)
 	if c == nil {
@@ -61,7 +61,7 @@ func (w *World) expectedDevices(claim string, t *engine.InstanceType) []device.T
 	return inventory.ExpectedDevices(kube.FindPool(w.base, c.Labels[v1.NodePoolLabelKey]), t.Name, t)
 }
 
-// publish brings a slice into the world. What was published before stays as it is.
+// publish adds the ResourceSlice of a node to the world, unless one of this name exists.
 func (w *World) publish(s *seat, x simulated.NodeFault) {
 	slice := x.Slice(s.node)
 	if slices.ContainsFunc(w.base.ResourceSlices, func(o *resourcev1.ResourceSlice) bool { return o.Name == slice.Name }) {
@@ -72,7 +72,7 @@ func (w *World) publish(s *seat, x simulated.NodeFault) {
 	w.setNode(s, s.node.DeepCopy())
 }
 
-// unpublish takes the slices of a node that is gone out of the world.
+// unpublish removes the ResourceSlices of a node that is gone.
 func (w *World) unpublish(node string) {
 	left := slices.DeleteFunc(slices.Clone(w.base.ResourceSlices), func(s *resourcev1.ResourceSlice) bool { return s.Spec.NodeName != nil && *s.Spec.NodeName == node })
 	if len(left) < len(w.base.ResourceSlices) {
@@ -80,7 +80,7 @@ func (w *World) unpublish(node string) {
 	}
 }
 
-// claimDevices makes the claims of a new pod from the templates that there are for them.
+// claimDevices creates the ResourceClaims of a new pod from its ResourceClaimTemplates.
 func (w *World) claimDevices(pod *corev1.Pod) {
 	for _, ref := range pod.Spec.ResourceClaims {
 		for _, t := range w.base.ResourceClaimTemplates {
@@ -92,7 +92,7 @@ func (w *World) claimDevices(pod *corev1.Pod) {
 	}
 }
 
-// allocate gives the pod the devices that it claims on the node that it is about to be bound to.
+// allocate gives the pod the devices that it claims on the node to which it is about to be bound.
 func (w *World) allocate(u *unit, s *seat) {
 	if !w.actsOnClaims() {
 		return
@@ -128,7 +128,7 @@ func (w *World) allocate(u *unit, s *seat) {
 	}
 }
 
-// claimsOf are the keys of the claims that the pod has.
+// claimsOf returns the keys of the pod's ResourceClaims.
 func (w *World) claimsOf(u *unit) (keys []string) {
 	add := func(name string) {
 		key := u.pod.Namespace + "/" + name
@@ -150,7 +150,7 @@ func (w *World) claimsOf(u *unit) (keys []string) {
 	return keys
 }
 
-// dropClaims frees the devices of a pod that is gone: claims of its own go, of others it is no user any more.
+// dropClaims frees the devices of a pod that is gone: it deletes the claims made for the pod, and removes the pod from shared claims.
 func (w *World) dropClaims(u *unit) {
 	if !w.actsOnClaims() {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// dice is a stream of random numbers that follows from the seed, a purpose and the thing it is for, so that one more
-// draw for one thing never shifts those for another.
+// dice is a stream of random numbers for a seed, a purpose and a thing. One more draw for one thing does not change the draws for
+// another.
 type dice struct{ x uint64 }
 
 func newDice(seed uint64, purpose, thing string) *dice {
@@ -25,7 +25,7 @@ func newDice(seed uint64, purpose, thing string) *dice {
 	return &dice{h}
 }
 
-// uniform is in [0, 1). The generator is splitmix64.
+// uniform returns a number in [0, 1). The generator is splitmix64.
 func (d *dice) uniform() float64 {
 	d.x += 0x9e3779b97f4a7c15
 	z := (d.x ^ d.x>>30) * 0xbf58476d1ce4e5b9
@@ -33,13 +33,13 @@ func (d *dice) uniform() float64 {
 	return float64((z^z>>31)>>11) / (1 << 53)
 }
 
-// normal is from the standard normal distribution.
+// normal returns a number of the standard normal distribution.
 func (d *dice) normal() float64 {
 	radius := math.Sqrt(-2 * math.Log(1-d.uniform()))
 	return radius * math.Cos(2*math.Pi*d.uniform())
 }
 
-// around is a time that varies about a median, to a tenth of a second: log-normal, between a tenth and ten times of it.
+// around draws a time around a median, in tenths of a second: log-normal, from a tenth to ten times the median.
 func (d *dice) around(median time.Duration) time.Duration {
 	const sigma = 0.5
 	factor := min(max(math.Exp(float64(sigma*d.normal())), 0.1), 10)

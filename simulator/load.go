@@ -21,8 +21,8 @@ import (
 const (
 	jobKind      = scenario.CronJob
 	statefulKind = scenario.StatefulSet
-	// scalePeriod is how often the number of pods of a workload is looked at, scaleTolerance by how much it must be wrong to
-	// be changed: a HorizontalPodAutoscaler's habits.
+	// scalePeriod is how often the number of a workload's pods is checked; scaleTolerance is the relative error from which the number
+	// is changed. Both are as with a HorizontalPodAutoscaler.
 	scalePeriod    = 5 * time.Minute
 	scaleTolerance = 0.1
 )
@@ -38,12 +38,12 @@ type load struct {
 	tended time.Time // when its controller looks at it next, or did last
 	// newest is the newest version of the pods.
 	newest int
-	// staying counts the pods that have not been told to end, current those of them that are of the newest version.
+	// staying counts the pods that have not been told to end; current counts the pods of the newest version among them.
 	staying, current  int
-	away              map[types.UID]int // pods of each controller that were evicted by choice and have no successor yet that is ready
+	away              map[types.UID]int // by controller, pods that were evicted by choice and have no ready successor yet
 	again             map[*unit]bool    // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
-	// Of pods of a trace: whether a Job owns them, their labels, those that have to be made anew, and what is done once none is left.
+	// For pods of a trace: whether a Job owns them, their labels, the pods to make anew, and the function to call once no pod is left.
 	jobs    bool
 	labels  map[string]string
 	missing []*stay
@@ -71,7 +71,7 @@ func readCron(of, word, text string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// note counts a pod that has come and is to stay; by is -1 once it is told to end.
+// note counts a pod that stays if by is 1, and takes it out of the count if by is -1 because the pod ends.
 func (l *load) note(u *unit, by int) {
 	l.staying += by
 	if u.version == l.newest {
@@ -79,7 +79,7 @@ func (l *load) note(u *unit, by int) {
 	}
 }
 
-// begin lets a workload begin.
+// begin starts a workload.
 func (w *World) begin(l *load) {
 	w.loads = append(w.loads, l)
 	w.loadByKey[l.key] = l
@@ -109,7 +109,7 @@ func (w *World) repeat(s cron.Schedule, do func()) {
 	}
 }
 
-// keepScaling finds out when the workload is scaled next.
+// keepScaling schedules the next scaling of the workload.
 func (w *World) keepScaling(l *load) {
 	if len(l.Day) == 0 && l.Noise == 0 && l.Weekend == 1 {
 		return
@@ -133,7 +133,7 @@ func isAnother(have, want int) bool {
 	return math.Abs(float64(want-have)) > float64(scaleTolerance*float64(have))
 }
 
-// wanted is how many pods the workload should have at a time.
+// wanted returns the number of pods that the workload should have at a time.
 func (l *load) wanted(seed uint64, at time.Time) int {
 	n := float64(l.Pods)
 	if len(l.Day) > 0 {
@@ -159,7 +159,7 @@ func (l *load) wobble(seed uint64, hour time.Time) float64 {
 	return newDice(seed, "noise", l.key+" "+strconv.FormatInt(hour.Unix(), 10)).normal()
 }
 
-// byHour goes in straight lines from point to point, over midnight too.
+// byHour interpolates between the points of the day, over midnight too.
 func (l *load) byHour(hour float64) float64 {
 	i := 0
 	for i < len(l.Day) && l.Day[i].Hour <= hour {
@@ -230,7 +230,7 @@ func (w *World) labelsOf(l *load, version int) map[string]string {
 	return out
 }
 
-// declare adds the object that owns the pods of a version: kube-scheduler reads from it which pods to spread.
+// declare adds the object that owns the pods of a version, because kube-scheduler reads from it which pods to spread.
 func (w *World) declare(l *load, version int, labels map[string]string) {
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: l.setName(version), UID: types.UID(l.key + "/" + l.setName(version)), ResourceVersion: "1"}

@@ -7,22 +7,22 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// lossTime is how long after the first one of a type and zone notices count as of the same loss.
+// lossTime is how long after the first interruption of a type and zone other interruptions belong to the same loss.
 const lossTime = 5 * time.Minute
 
-// losses finds out how much of a workload is lost at once.
+// losses measures how much of a workload is lost at once.
 type losses struct {
 	begun map[engine.OfferingID]*loss // the newest of each
 	most  float64                     // share of a workload's pods
 }
 
-// loss is machines of one type and zone that the cloud takes away together.
+// loss is a group of machines of one type and zone that the cloud interrupts together.
 type loss struct {
 	at        time.Time
-	lost, had map[*load]int // pods with a node: those that are lost, and all when the first one was
+	lost, had map[*load]int // pods with a node: the lost ones, and all at the first loss
 }
 
-// add notes that the cloud takes the node's machine away. Of a workload with a single pod all or nothing is lost: it says nothing.
+// add notes an interruption of the node's machine. Workloads with a single pod do not count, because they lose all pods or none.
 func (x *losses) add(s *seat, now time.Time) {
 	id := inventory.MachineOffering(s.node.Labels)
 	l := x.begun[id]

@@ -24,10 +24,10 @@ type market struct {
 	marks    map[engine.OfferingID]*soldOut
 	// running are the machines that the world knows of, by ID, with their claims.
 	running shelf[machine]
-	watched time.Time // when the cloud is looked at next
-	stirred bool      // it is looked at in this instant
-	ends    int       // as of the last look, of the cloud
-	// listed is the catalog as plans see it, made of source, and right until then; labels are those of each type that it shows.
+	watched time.Time // when the world looks at the cloud next
+	stirred bool      // a look is scheduled for this instant
+	ends    int       // the number of ended machines at the last look
+	// listed is the catalog for plans, made of source and valid before until; labels are the labels of each type in it.
 	source, listed []engine.InstanceType
 	until          time.Time
 	labels         map[string]map[string][]string
@@ -40,7 +40,7 @@ type machine struct {
 	ready bool
 }
 
-// soldOut says until when an offering is left alone; the time doubles with every case.
+// soldOut says until when an offering is left alone; the time doubles with every refusal.
 type soldOut struct {
 	until time.Time
 	times int
@@ -82,7 +82,7 @@ func cmpText(a, b string) int {
 	return 0
 }
 
-// faultOf gives a scenario's fault the form of the simulated cloud's. Its time counts from where measuring begins.
+// faultOf turns a scenario's fault into one of the simulated cloud. Its time counts from the beginning of measuring.
 func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
 	out := simulated.Fault{What: f.What, Share: f.Share, Factor: f.Factor, Count: f.Count, Parts: f.Parts, Resource: f.Resource, Driver: f.Driver, Taint: f.Taint, Label: f.Label, Selector: simulated.Selector{
 		InstanceType: f.InstanceType, Family: f.Family, Zone: f.Zone, CapacityType: f.CapacityType, Machine: f.Machine, Call: f.CloudAPI,
@@ -91,8 +91,8 @@ func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
 	return out
 }
 
-// marketOf is where a claim's machine is bought: what NodeOverlays correct for its pool is a market of its own, where machines cost
-// and have what the overlays say.
+// marketOf returns the market in which a claim's machine is bought. A catalog that NodeOverlays correct for the claim's pool is a
+// market of its own, with the corrected prices and resources.
 func (w *World) marketOf(claim *v1.NodeClaim) *market {
 	ref, pool := claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey]
 	var listed *market
@@ -110,7 +110,7 @@ func (w *World) marketOf(claim *v1.NodeClaim) *market {
 	return listed
 }
 
-// sellerOf is where a machine runs, nil if it runs nowhere.
+// sellerOf returns the market in which a machine runs, nil if there is none.
 func (w *World) sellerOf(id engine.MachineID) *market {
 	for _, m := range w.markets {
 		if _, ok := m.running.get(string(id)); ok {
@@ -120,7 +120,7 @@ func (w *World) sellerOf(id engine.MachineID) *market {
 	return nil
 }
 
-// launch starts the machine of a claim, or gives the claim up.
+// launch starts the machine of a claim, or deletes the claim if the launch fails.
 func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
 	m := w.marketOf(claim)
 	if m == nil {
@@ -151,7 +151,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	return true, 0
 }
 
-// boots is as what the boot of a claim's machine is paid.
+// boots returns the cause to which the boot of a claim's machine counts.
 func (w *World) boots(claim *v1.NodeClaim) CauseName {
 	switch {
 	case claim.Annotations[v1.ReplacesAnnotationKey] != "":
@@ -163,7 +163,7 @@ func (w *World) boots(claim *v1.NodeClaim) CauseName {
 	return Booting
 }
 
-// await has a plan made now and then as long as a machine that was started is not ready: plans do not count on it for ever.
+// await has plans made from time to time while a started machine is not ready, because plans do not count on the machine for ever.
 func (w *World) await(name string) {
 	w.after(awaitEvery, func() {
 		claim, ok := w.claims.get(name)
@@ -193,7 +193,7 @@ func (m *market) mark(offerings []engine.OfferingID, now time.Time) {
 	m.listed = nil
 }
 
-// catalog is what the provider lists, less what is known to be sold out. The same slice is returned until that changes.
+// catalog returns the provider's list with the sold-out offerings marked. It returns the same slice until one of both changes.
 func (m *market) catalog(ctx context.Context, now time.Time) []engine.InstanceType {
 	if m.provider == nil {
 		return m.class.InstanceTypes
@@ -237,7 +237,7 @@ func (m *market) showMarks(now time.Time) {
 	}
 }
 
-// stir looks at the cloud at once, because something was asked of it, and from then on when things happen there.
+// stir looks at the cloud at once after a call, and then watches it.
 func (w *World) stir(m *market) {
 	if !m.stirred {
 		m.stirred = true
@@ -249,7 +249,7 @@ func (w *World) stir(m *market) {
 	}
 }
 
-// watchCloud looks at the cloud when the next thing happens there.
+// watchCloud schedules a look at the cloud for its next event.
 func (w *World) watchCloud(m *market) {
 	next, found := m.cloud.Next()
 	if !found || m.watched.After(w.clock.now) && !next.Before(m.watched) {
@@ -264,11 +264,11 @@ func (w *World) watchCloud(m *market) {
 	})
 }
 
-// look takes over what has happened in the cloud.
+// look brings the changes in the cloud into the world.
 func (w *World) look(m *market) {
 	now := w.clock.now
 	gone := m.gone()
-	var moved []machine // that are starting or gone: of all others nothing else matters
+	var moved []machine // the machines that are starting or gone, because nothing changes for the others
 	for _, x := range m.running.list {
 		if !x.ready || gone[x.id] {
 			moved = append(moved, x)
@@ -319,7 +319,7 @@ func (w *World) look(m *market) {
 	}
 }
 
-// gone are the machines that the world knows of and that have ended.
+// gone returns the machines in running that have ended.
 func (m *market) gone() map[engine.MachineID]bool {
 	ends := m.cloud.Ends()
 	if ends == m.ends {

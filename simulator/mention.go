@@ -9,8 +9,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// mentioned are the labels that anything in the world asks for. What nobody asks for decides nothing, and only costs time
-// in every plan.
+// mentioned returns the labels that any object of the world asks for. The other labels decide nothing, and take time in every plan.
 func (w *World) mentioned() map[string]bool {
 	keys := map[string]bool{corev1.LabelArchStable: true, corev1.LabelOSStable: true}
 	note := func(key string) { keys[v1.NormalizeLabel(key)] = true }
@@ -99,7 +98,7 @@ func mentionedByTerms(terms []corev1.NodeSelectorTerm, note func(string)) {
 	}
 }
 
-// plainLabels are the labels of every type, by its name, that are among keys.
+// plainLabels returns for every type, by name, its labels with these keys.
 func plainLabels(types []engine.InstanceType, keys map[string]bool) map[string]map[string][]string {
 	out := make(map[string]map[string][]string, len(types))
 	for _, t := range types {
@@ -114,7 +113,7 @@ func plainLabels(types []engine.InstanceType, keys map[string]bool) map[string]m
 	return out
 }
 
-// plainTypes are the types with these labels.
+// plainTypes returns the types with these labels only.
 func plainTypes(types []engine.InstanceType, labels map[string]map[string][]string) []engine.InstanceType {
 	out := slices.Clone(types)
 	for i := range out {

@@ -18,23 +18,22 @@ import (
 
 // Counts add up what happened.
 type Counts struct {
-	// Launched counts machines, Refused launches that found everything sold out, Interrupted machines that the cloud said
-	// it would take away.
+	// Launched counts started machines, Refused launches without an available offering, Interrupted machines for which the cloud sent a
+	// notice.
 	Launched    int `json:"launched"`
 	Refused     int `json:"refused"`
 	Interrupted int `json:"interrupted"`
-	// Removed counts claims that were told to go, Moves disruptions that were begun, both by reason; TakenBack is how many of
-	// the disruptions were given up.
+	// Removed counts deleted claims, Moves begun disruptions, both by reason; TakenBack counts disruptions that were taken back.
 	Removed   map[string]int `json:"removed"`
 	Moves     map[string]int `json:"moves"`
 	TakenBack int            `json:"takenBack"`
-	// Evictions counts pods that were sent away, by the reason why their node went.
+	// Evictions counts evicted pods, by the reason why their node went.
 	Evictions map[string]int `json:"evictions"`
 	// Jobs counts pods of CronJobs that ran to their end, Bound pods that found a node, Passes decisions of the engine.
 	Jobs   int `json:"jobs"`
 	Bound  int `json:"bound"`
 	Passes int `json:"passes"`
-	// Unserved counts pods that had waited for a node longer than any machine takes to boot when they went, or when the world ended.
+	// Unserved counts the pods without a node that had waited longer than any boot takes when they were deleted, or at the end.
 	Unserved int `json:"unserved"`
 }
 
@@ -42,15 +41,14 @@ func newCounts() Counts {
 	return Counts{Removed: map[string]int{}, Moves: map[string]int{}, Evictions: map[string]int{}}
 }
 
-// Hour is one hour of the world: means, but for what is counted.
+// Hour is one hour of the world. Its values are means, except the counts.
 type Hour struct {
 	Begin    metav1.Time `json:"begin"`
 	Machines float64     `json:"machines"`
 	Pods     float64     `json:"pods"`
 	Waiting  float64     `json:"waiting"`
-	// CostPerHour is what was billed, in USD. BoundPerHour is what the pods that there were at some drawn time in the hour cannot be
-	// run for less than, AnewPerHour what a plan for all of them that can be placed, on new machines, would cost; null where
-	// they were not worked out.
+	// CostPerHour is the bill in USD. BoundPerHour is the least possible cost of the pods that exist at a random time in the hour;
+	// AnewPerHour is the cost of a plan that places all of these pods it can on new machines. Both are null if they were not computed.
 	CostPerHour  float64  `json:"costPerHour"`
 	BoundPerHour *float64 `json:"boundPerHour"`
 	AnewPerHour  *float64 `json:"anewPerHour"`
@@ -58,38 +56,38 @@ type Hour struct {
 	Launched     int      `json:"launched"`
 }
 
-// Result is what a world was like.
+// Result is the outcome of a world.
 type Result struct {
 	Setting string                 `json:"setting,omitempty"`
 	Seed    uint64                 `json:"seed"`
 	Profile string                 `json:"profile"`
 	Policy  v1.ConsolidationPolicy `json:"policy,omitempty"`
-	// Payback and ConsolidateAfter are what all pools were given; nil for what each has.
+	// Payback and ConsolidateAfter are the settings given to all NodePools; nil if each keeps its own.
 	Payback          *metav1.Duration `json:"payback,omitempty"`
 	ConsolidateAfter *metav1.Duration `json:"consolidateAfter,omitempty"`
 	Begin            metav1.Time      `json:"begin"`
 	Hours            []Hour           `json:"hours"`
 	Counts           Counts           `json:"counts"`
-	// Cost is the whole bill in USD. Bound is the integral of the bound over the time, Gap how far the bill is above that, AnewGap how
-	// far above the integral of plans made anew: below 0 if it is less.
+	// Cost is the whole bill in USD. Bound is the integral of the bound over the time. Gap is the share by which the bill is above this
+	// integral, AnewGap above the integral of new plans. They are below 0 if the bill is less.
 	Cost    float64 `json:"cost"`
 	Bound   float64 `json:"bound"`
 	Gap     float64 `json:"gap"`
 	AnewGap float64 `json:"anewGap"`
-	// Causes say where Cost less Bound went, the largest part first.
+	// Causes divide Cost less Bound by cause, the largest part first.
 	Causes []Cause `json:"causes"`
-	// PodDays is how many pods ran for how many days; EvictionsPerPodDay leaves out evictions from machines that were lost
-	// or interrupted, AllEvictionsPerPodDay does not.
+	// PodDays is the number of days that all pods ran together. EvictionsPerPodDay leaves out evictions from lost or interrupted
+	// machines, AllEvictionsPerPodDay does not.
 	PodDays               float64 `json:"podDays"`
 	EvictionsPerPodDay    float64 `json:"evictionsPerPodDay"`
 	AllEvictionsPerPodDay float64 `json:"allEvictionsPerPodDay"`
-	// MostLost is the largest share of a workload's pods that were on machines of one type and zone which the cloud took away together.
+	// MostLost is the largest share of a workload's pods on machines of one type and zone that the cloud interrupted together.
 	MostLost float64 `json:"mostLost"`
-	// Waited is how long pods waited for a node, in seconds: the half that waited least, 99 of 100, all.
+	// Waited is how long pods waited for a node, in seconds: the median, the 99th percentile, and the longest time.
 	Waited Waited `json:"waited"`
 	// AtEnd is the world when it ended.
 	AtEnd AtEnd `json:"atEnd"`
-	// LongestStay is the longest of a node whose removal paid back; only with Config.Audit.
+	// LongestStay is the longest stay of a node whose removal paid back; only with Config.Audit.
 	LongestStay Stay `json:"-"`
 }
 
@@ -100,16 +98,16 @@ type Waited struct {
 	Most   float64 `json:"most"`
 }
 
-// AtEnd is what the world was like when it ended.
+// AtEnd is the state of a world at its end.
 type AtEnd struct {
 	Machines int `json:"machines"`
 	Pods     int `json:"pods"`
 	Waiting  int `json:"waiting"`
-	// Idle counts pods that wait although they could run: a plan has a place for them and has had time to bring them there.
-	// It should be 0, and so should Leaked, machines that no claim owns.
+	// Idle counts pods that wait although a plan has found a place for them, for longer than a machine needs. Leaked counts machines
+	// without a claim. Both should be 0.
 	Idle   int `json:"idle"`
 	Leaked int `json:"leaked"`
-	// Kept says why nodes stay, by reason.
+	// Kept counts the nodes that stay, by reason.
 	Kept map[engine.Code]int `json:"kept"`
 }
 
@@ -127,7 +125,7 @@ type meter struct {
 	waits          []float64
 	ledger         ledger
 	losses         losses
-	planning       sync.WaitGroup // of what findBound has begun
+	planning       sync.WaitGroup // of the plans that findBound has begun
 }
 
 func newMeter(w *World) *meter {
@@ -153,7 +151,7 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 		}
 		x := &sample{hours: until.Sub(at).Hours(), cost: new(engine.Cost)}
 		m.ledger.samples = append(m.ledger.samples, x)
-		// At a drawn time: pods of CronJobs come and go by the clock, and would be there always, or never.
+		// At a random time, because pods of CronJobs come and go by the clock: at a fixed time they would always be there, or never.
 		drawn := newDice(m.world.cfg.Seed, "bound", at.Sub(begin).String()).uniform()
 		m.world.exactly(at.Add(time.Duration(drawn*float64(until.Sub(at))).Truncate(time.Second)), func() { m.findBound(ctx, x) })
 		if until.Before(end) {
@@ -166,7 +164,7 @@ func (m *meter) newHour(at time.Time) {
 	m.hours = append(m.hours, Hour{Begin: metav1.NewTime(at.UTC())})
 }
 
-// pass lets the time pass up to t.
+// pass adds the time up to t to the sums.
 func (m *meter) pass(t time.Time) {
 	if m.hours == nil {
 		return
@@ -201,7 +199,7 @@ func (m *meter) closeHour() {
 	m.billed = bill
 }
 
-// round keeps what can be said of a mean.
+// round rounds to the digits that are meaningful in a mean.
 func round(x float64) float64 { return math.Round(x*1e4)/1e4 + 0 } // no zero has a sign
 
 func (m *meter) bill() float64 {
@@ -219,7 +217,7 @@ func (m *meter) bound(waited time.Duration) {
 	m.waits = append(m.waits, waited.Seconds())
 }
 
-// unserved is told of a pod that goes, or stays, without a node.
+// unserved counts a pod that is deleted, or is left at the end, without a node, if it waited too long.
 func (m *meter) unserved(u *unit) {
 	if m.world.clock.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
 		m.Unserved++
@@ -242,8 +240,8 @@ func (m *meter) launched() {
 
 func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
-// findBound works out what the pods that there are now cannot be run for less than, and what they could be had for. Nothing in
-// the world depends on that, so that the world goes on meanwhile; one such plan is made at a time.
+// findBound computes the least possible cost of the pods that exist now, and the cost of a plan for them. The world goes on meanwhile,
+// because nothing in it depends on the result. Only one such plan is made at a time.
 func (m *meter) findBound(ctx context.Context, x *sample) {
 	m.ledger.look(x)
 	m.planning.Wait()
@@ -257,8 +255,8 @@ func (m *meter) findBound(ctx context.Context, x *sample) {
 	})
 }
 
-// anew prepares a plan for all pods that there are now, on machines that are all new and all to be had. What it returns works
-// out what that costs, from what does not change any more: it may be called on another goroutine.
+// anew prepares a plan for all pods that exist now, on new machines, with all offerings available. The function that it returns
+// computes the cost from data that does not change any more, and may be called on another goroutine.
 func (w *World) anew(ctx context.Context) func() engine.Cost {
 	s := w.snapshot(ctx)
 	for i, m := range w.markets {
@@ -270,7 +268,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	pods, foreign := slices.Clone(s.Pods), w.foreignNodes()
 	s.Pods = nil
 	opt := w.cfg.Options
-	opt.Effort = 0 // as much as a controller spends: a hasty plan proves less of what any plan must cost
+	opt.Effort = 0 // as much as a controller uses, because a plan with less effort has a lower bound
 	return func() engine.Cost {
 		for _, pod := range pods {
 			if kube.IsReschedulable(pod) && !isGated(pod) && !foreign[pod.Spec.NodeName] {
@@ -281,7 +279,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	}
 }
 
-// asBilled are the types without what interruptions are expected to cost: that is on no bill.
+// asBilled returns the types without interruption losses, because these are on no bill.
 func asBilled(types []engine.InstanceType) []engine.InstanceType {
 	for i := range types { // the list is the caller's own
 		counted := func(o engine.Offering) bool { return o.InterruptionLoss > 0 }
@@ -295,7 +293,7 @@ func asBilled(types []engine.InstanceType) []engine.InstanceType {
 	return types
 }
 
-// asNew is the pod as if it had never had a node.
+// asNew returns a copy of the pod as if it had never had a node.
 func asNew(pod *corev1.Pod) *corev1.Pod {
 	free := *pod
 	free.Spec.NodeName, free.Status.NominatedNodeName, free.DeletionTimestamp = "", "", nil
@@ -304,7 +302,7 @@ func asNew(pod *corev1.Pod) *corev1.Pod {
 	return &free
 }
 
-// foreignNodes are the nodes that nobody pays for here.
+// foreignNodes returns the nodes without a claim: the bill does not include them.
 func (w *World) foreignNodes() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range w.seatList {
@@ -315,7 +313,7 @@ func (w *World) foreignNodes() map[string]bool {
 	return out
 }
 
-// result closes the books.
+// result ends the measurement and returns the Result.
 func (w *World) result(ctx context.Context) *Result {
 	m := w.meter
 	m.planning.Wait()

@@ -19,7 +19,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// show lets the node of a machine register. One whose claim is gone meanwhile is left to the collection of orphans.
+// show registers the node of a machine. A machine without a claim is left to collect.
 func (w *World) show(m *market, id engine.MachineID, claimName string) {
 	claim, ok := w.claims.get(claimName)
 	machine, allocatable, found := m.cloud.Inspect(id)
@@ -59,7 +59,7 @@ func (w *World) addSeat(s *seat) {
 	w.noteChange()
 }
 
-// makeReady is the moment in which the kubelet says that the node can run pods.
+// makeReady makes the node ready, as the kubelet does.
 func (w *World) makeReady(s *seat) {
 	node := s.node.DeepCopy()
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
@@ -69,7 +69,7 @@ func (w *World) makeReady(s *seat) {
 	w.setNode(s, node)
 }
 
-// setNode puts the node in the place of what it was.
+// setNode replaces the stored node.
 func (w *World) setNode(s *seat, node *corev1.Node) {
 	w.uids++
 	node.ResourceVersion = strconv.Itoa(w.uids)
@@ -83,10 +83,10 @@ func (w *World) setNode(s *seat, node *corev1.Node) {
 	w.noteChange()
 }
 
-// agentTime is how long it takes on a new node until what its startup taints wait for is done.
+// agentTime is how long the agents of a ready node take to remove its startup taints.
 const agentTime = 10 * time.Second
 
-// boot lets somebody take off the startup taints of a node that is ready.
+// boot has the startup taints of a ready node removed after agentTime.
 func (w *World) boot(s *seat) {
 	claim := w.claimOf(s)
 	if claim == nil || s.booting || !isNodeReady(s.node) {
@@ -108,7 +108,7 @@ func (w *World) boot(s *seat) {
 	})
 }
 
-// lose is the end of a machine: its pods stop serving, and the cloud's controller removes its node.
+// lose ends a machine: its pods stop serving, and the cloud's controller deletes its node.
 func (w *World) lose(s *seat) {
 	s.alive = false
 	node := s.node.DeepCopy()
@@ -123,7 +123,7 @@ func (w *World) lose(s *seat) {
 	w.deleteNode(s)
 }
 
-// deleteNode tells a node to go; finalizers keep it.
+// deleteNode deletes a node, or sets its deletion timestamp if it has finalizers.
 func (w *World) deleteNode(s *seat) {
 	if len(s.node.Finalizers) == 0 {
 		w.removeSeat(s)
@@ -137,7 +137,7 @@ func (w *World) deleteNode(s *seat) {
 	}
 }
 
-// removeSeat takes a node out of the world, and with it the pods that are still bound to it.
+// removeSeat removes a node, with the pods that are still bound to it.
 func (w *World) removeSeat(s *seat) {
 	for _, u := range slices.Clone(s.units) {
 		w.drop(u)
@@ -150,7 +150,7 @@ func (w *World) removeSeat(s *seat) {
 	w.noteChange()
 }
 
-// touch has the claim of a node looked at.
+// touch notes that the claim of a node needs a step, or a deleted node without a claim.
 func (w *World) touch(s *seat) {
 	if claim := w.claimOf(s); claim != nil {
 		w.toStep(claim.Name)
@@ -159,8 +159,8 @@ func (w *World) touch(s *seat) {
 	}
 }
 
-// podsChanged has the claim of a node looked at because of its pods. For a node that has nothing else to do, it is enough to
-// do so before anything is decided about it.
+// podsChanged notes that the claim of a node needs a step because of its pods. For a node in use, the next disruption pass is soon
+// enough.
 func (w *World) podsChanged(s *seat) {
 	claim := w.claimOf(s)
 	switch {
@@ -193,7 +193,7 @@ func (w *World) daemons(s *seat) {
 			continue
 		}
 		pod := w.daemonPod(d, s)
-		// A replay on the bare node tells whether the DaemonSet is for it.
+		// A replay on the bare node shows whether the DaemonSet runs there.
 		bare := *s.node
 		bare.Spec.Taints = slices.DeleteFunc(slices.Clone(bare.Spec.Taints), kube.IsEphemeralTaint)
 		replay := scheduler.Replay{Snapshot: &engine.Snapshot{Nodes: []*corev1.Node{&bare}}, Pods: []*corev1.Pod{pod}}

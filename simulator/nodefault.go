@@ -14,13 +14,13 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// carryOut does to a machine's node what a fault says. What the node is not ready for happens later.
+// carryOut applies a fault to a machine's node, or tries again later if the node is not ready for it.
 func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	running, _ := m.running.get(string(x.Machine))
 	s := w.seats[w.nodeNamed(running)]
 	switch {
 	case s == nil || s.node.Spec.ProviderID != string(x.Machine) || !s.alive || s.leaving:
-		if running.seat { // it goes, or has gone: nothing more can become of it
+		if running.seat { // the node leaves or is gone: the fault cannot happen any more
 			m.cloud.Settle(x.ID)
 		} else {
 			w.after(Moment, func() { w.look(m) })
@@ -64,7 +64,7 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	}
 }
 
-// showSecond lets another node of the machine register.
+// showSecond registers a second node of the machine.
 func (w *World) showSecond(first *seat) {
 	name := first.node.Name + simulated.SecondSuffix
 	if w.seats[name] != nil {

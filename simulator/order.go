@@ -18,10 +18,10 @@ import (
 	"tenon.sh/engine/replacement"
 )
 
-// orderLook is how often an order is looked at though no claim changes: an order may wait too long.
+// orderLook is how often an order is checked without a change of its claims, because the order may have waited too long.
 const orderLook = time.Minute
 
-// beginOrder begins a disruption. Without replacements it ends here: the claims go.
+// beginOrder begins a disruption. Without replacements it deletes the claims at once.
 func (w *World) beginOrder(d engine.Disruption) {
 	claims := make([]*v1.NodeClaim, len(d.Claims))
 	for i, name := range d.Claims {
@@ -52,7 +52,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 	}
 }
 
-// lookAtOrder has the order looked at again and again, until it is over.
+// lookAtOrder has the order checked again and again until it is over.
 func (w *World) lookAtOrder(id string) {
 	w.after(orderLook, func() {
 		if w.orders[id] {
@@ -77,7 +77,7 @@ func isGoing(claim *v1.NodeClaim) bool {
 	return marked || claim.DeletionTimestamp != nil
 }
 
-// mark writes down that a node is to go, and keeps new pods off.
+// mark notes on the claim that its node will go, and taints the node.
 func (w *World) mark(name string, mark inventory.Mark) {
 	claim, _ := w.claims.get(name)
 	claim = claim.DeepCopy()
@@ -93,7 +93,7 @@ func (w *World) mark(name string, mark inventory.Mark) {
 	}
 }
 
-// unmark takes mark back, and notes on the claim if that says something about the next attempt.
+// unmark removes the mark, and notes a failed attempt on the claim if the next attempt depends on it.
 func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reason) {
 	claim, ok := w.claims.get(name)
 	if !ok || claim.DeletionTimestamp != nil {
@@ -145,7 +145,7 @@ func (w *World) watchOrders(ctx context.Context) {
 	}
 }
 
-// finish lets the nodes go.
+// finish deletes the claims, with a drain deadline if the order has one.
 func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time.Duration) {
 	for _, name := range claims {
 		if claim, ok := w.claims.get(name); ok && claim.DeletionTimestamp == nil {
@@ -159,7 +159,7 @@ func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time
 	}
 }
 
-// giveUp removes the replacements that no pod needs, and opens the nodes that stay.
+// giveUp deletes the replacements that no pod needs, and unmarks the nodes that stay.
 func (w *World) giveUp(o replacement.Order) {
 	for _, name := range o.Surrender {
 		w.deleteClaim(name, "replacement failed")

@@ -17,26 +17,25 @@ import (
 )
 
 const (
-	// Pods that wait for a machine wait for others to be planned with: until none has come for batchIdle, but not longer than
-	// batchMost.
+	// A plan waits until no pending pod has come for batchIdle, but not longer than batchMost, because pods are planned together.
 	batchIdle, batchMost = time.Second, 10 * time.Second
-	// again is when a plan that leaves pods waiting is made anew though nothing has changed; the time doubles.
+	// againFirst is the time until a plan without launches is made again while pods wait. It doubles up to againMost.
 	againFirst, againMost = time.Minute, 10 * time.Minute
-	// lookAgain is how often all nodes are looked at, and not only those that have changed, for each of them: it takes longer
-	// the more there are, and matters less. 500 nodes are once in 100 minutes.
+	// lookAgain, times the number of nodes, is how often a pass looks at all nodes instead of changed nodes only. This takes longer
+	// with more nodes, and matters less. With 500 nodes it is once in 100 minutes.
 	lookAgain = 12 * time.Second
-	// enough is the share of all pods that have to leave nodes until it is worth looking at the nodes again soon: room that may
-	// be saved. Otherwise a look is quietTimes as far behind the one before.
+	// enough is the share of all pods that must leave nodes before the next look at the nodes comes soon, because room may be saved.
+	// Otherwise the pause before the look is quietTimes as long.
 	enough, quietTimes = 0.015, 3
-	// smallWorld is the number of nodes up to which nodes are looked at each minute, as the controllers do: a look costs nothing.
+	// smallWorld is the number of nodes up to which nodes are looked at each minute, as the controllers do, because a look is cheap.
 	smallWorld = 50
-	// awaitEvery is how often a plan is made anew while a machine that was started is not ready.
+	// awaitEvery is how often a plan is made while pods wait and a started machine is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
 	collectEvery = 10 * time.Minute
 )
 
-// snapshot is the cluster as it is now. Its list of pods is the world's own: who keeps it makes a copy.
+// snapshot returns the cluster as it is now. Its list of pods belongs to the world: a caller that keeps the list copies it.
 func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s := *w.base
 	s.Now = w.clock.now
@@ -60,7 +59,7 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	return &s
 }
 
-// wantMachines has a plan made soon.
+// wantMachines schedules a provisioning plan soon.
 func (w *World) wantMachines() {
 	now := w.clock.now
 	if w.wanted.IsZero() {
@@ -73,7 +72,7 @@ func (w *World) wantMachines() {
 	if at.Equal(w.planAt) {
 		return
 	}
-	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // whoever comes in the moment of the plan has it wait
+	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // a pod that comes at the time of the plan delays the plan
 	w.at(at, func() {
 		if w.planAt.Equal(at) {
 			w.provisionNow = true
@@ -83,7 +82,7 @@ func (w *World) wantMachines() {
 
 // provision makes a plan for the pods that wait and carries it out.
 func (w *World) provision(ctx context.Context) {
-	w.wanted, w.planAt, w.provisionNow = time.Time{}, time.Time{}, false // who has wanted machines until now is planned for now
+	w.wanted, w.planAt, w.provisionNow = time.Time{}, time.Time{}, false // the plan is for all pods until now
 	if len(w.unbound.list) == 0 && !w.anyToMove() {
 		return
 	}
@@ -109,7 +108,7 @@ func (w *World) provision(ctx context.Context) {
 	if len(w.unbound.list) == 0 || w.asking {
 		return
 	}
-	// Nothing to do now: what is sold out may be there again later.
+	// Nothing to do now: sold-out offerings may be available later.
 	w.asking = true
 	w.after(w.again, func() {
 		w.asking = false
@@ -119,7 +118,7 @@ func (w *World) provision(ctx context.Context) {
 	w.again = min(2*w.again, againMost)
 }
 
-// remember writes on the pools what machines did not take their pods, and what devices machines have.
+// remember writes the plan's launch backoffs and learned devices on the NodePools.
 func (w *World) remember(plan *engine.Plan) {
 	for _, change := range plan.Backoffs {
 		w.annotatePool(change.NodePool, v1.LaunchBackoffAnnotationKey, change.Text)
@@ -140,7 +139,7 @@ func (w *World) annotatePool(name, key, text string) {
 	w.base.NodePools = pools
 }
 
-// anyToMove reports whether pods run on nodes that leave and will need another place.
+// anyToMove reports whether leaving nodes run pods that will need another node.
 func (w *World) anyToMove() bool {
 	return slices.ContainsFunc(w.seatList, func(s *seat) bool {
 		if claim := w.claimOf(s); claim == nil || claim.DeletionTimestamp == nil && s.node.DeletionTimestamp == nil {
@@ -150,14 +149,14 @@ func (w *World) anyToMove() bool {
 	})
 }
 
-// noteChange has the nodes looked at that may be disrupted, but not more often than the configuration says, and seldom while
-// there is little to gain.
+// noteChange schedules a look at the nodes that may be disrupted. Looks have a configured pause, and a longer one if there is little to
+// gain.
 func (w *World) noteChange() {
 	w.changed = w.clock.now
 	w.lookAt(w.disrupted.Add(w.lookPause()))
 }
 
-// lookPause is the shortest time from one look at the nodes to the next.
+// lookPause returns the shortest time from one look at the nodes to the next.
 func (w *World) lookPause() time.Duration {
 	pause := w.cfg.disruptEvery()
 	if !w.pressing && !w.mayYield() && float64(w.departed) < enough*float64(len(w.units.list)) {
@@ -169,7 +168,7 @@ func (w *World) lookPause() time.Duration {
 	return pause
 }
 
-// lookAt has the nodes looked at at that time, if that is sooner than the next look.
+// lookAt schedules a look at the nodes at a time, unless the next look is sooner.
 func (w *World) lookAt(at time.Time) {
 	at = later(w.clock.now.Add(batchIdle), at)
 	if !w.looks.IsZero() && !at.Before(w.looks) {
@@ -183,7 +182,7 @@ func (w *World) lookAt(at time.Time) {
 	})
 }
 
-// disrupt decides which nodes go, and begins what was decided.
+// disrupt makes a disruption plan and begins its disruptions.
 func (w *World) disrupt(ctx context.Context) {
 	w.disruptNow, w.disrupted, w.departed = false, w.clock.now, 0
 	w.observe(ctx)
@@ -218,16 +217,16 @@ func (w *World) disrupt(ctx context.Context) {
 			w.lookAt(w.clock.now.Add(max(w.lookPause(), w.clock.now.Sub(w.changed))))
 		}
 	}
-	if w.mayYield() { // once what is sold out is to be had
+	if w.mayYield() { // if sold-out offerings become available
 		w.noteChange()
 	}
 }
 
-// mayYield reports whether room of buffers may be all that keeps pods waiting.
+// mayYield reports whether the room of CapacityBuffers may be the only reason why pods wait.
 func (w *World) mayYield() bool { return w.unplaced && len(w.base.CapacityBuffers) > 0 }
 
-// observe has claims write down that pods came or went, and that nodes have been quiet for long enough, where a decision
-// could depend on it: of pods that are still there the engine sees for itself when they came.
+// observe has claims record that pods left or that nodes have been quiet for long enough, if a decision may depend on it. For pods that
+// are still on a node, the engine knows when they came.
 func (w *World) observe(ctx context.Context) {
 	for _, name := range w.observed.take() {
 		claim, ok := w.claims.get(name)
@@ -248,8 +247,7 @@ func (w *World) observe(ctx context.Context) {
 	}
 }
 
-// lookAgain enters when a claim is to be looked at again though nothing has changed, 0 being never. A node that is in use can
-// wait until something is decided about nodes.
+// lookAgain schedules the next look at a claim without a change; 0 means never. A node in use waits until the next disruption pass.
 func (w *World) lookAgain(name string, after time.Duration) {
 	claim, ok := w.claims.get(name)
 	if ok && after > 0 && after < time.Hour && claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized) {
@@ -261,7 +259,7 @@ func (w *World) lookAgain(name string, after time.Duration) {
 	w.wake(name, after)
 }
 
-// collect removes what was left behind.
+// collect removes machines without claims, and claims without machines.
 func (w *World) collect(ctx context.Context) {
 	for _, m := range w.markets {
 		if m.provider == nil {

@@ -14,10 +14,10 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// backOff is how long kube-scheduler leaves pods alone that it has found no node for when only a little has changed.
+// backOff is how long kube-scheduler leaves unschedulable pods alone after a small change.
 const backOff = 10 * time.Second
 
-// freed notes that there is more room than before: pods that wait are tried again, soon.
+// freed notes new room: pending pods are tried again soon.
 func (w *World) freed() {
 	if w.unbound.list == nil || w.retrying {
 		return
@@ -54,14 +54,14 @@ func (w *World) schedule(ctx context.Context) {
 	}
 }
 
-// hopeful lists the pods that wait and that some node may take: most of them wait for machines that are still to start. Of pods
-// that are alike it lists no more than there is room for, those that are tried first.
+// hopeful lists the pending pods that some node may take, because most wait for machines that are still starting. Of the pods of one
+// shape it lists only as many as there is room for, the first in kube-scheduler's order.
 func (w *World) hopeful() []*unit {
 	var out []*unit
 	var shapes []*shape
 	waiting := map[*shape][]*unit{}
 	for _, u := range w.unbound.list {
-		if u.pod.Status.NominatedNodeName != "" { // who is nominated keeps room where others could go
+		if u.pod.Status.NominatedNodeName != "" { // a nominated pod keeps room that others could use
 			out = append(out, u)
 			continue
 		}
@@ -77,7 +77,7 @@ func (w *World) hopeful() []*unit {
 				break
 			}
 		}
-		if room < len(units) && (room == 0 || !x.volumes) { // of pods with volumes each may go elsewhere
+		if room < len(units) && (room == 0 || !x.volumes) { // pods with volumes may each have another node
 			slices.SortFunc(units, func(a, b *unit) int {
 				return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.number, b.number))
 			})
@@ -88,7 +88,7 @@ func (w *World) hopeful() []*unit {
 	return out
 }
 
-// refuse writes down that no node takes the pod. Its nomination, if it has one, was of no use.
+// refuse marks the pod as unschedulable, and removes its nomination.
 func (w *World) refuse(u *unit) {
 	if u.tried && u.pod.Status.NominatedNodeName == "" {
 		return
@@ -103,7 +103,7 @@ func (w *World) refuse(u *unit) {
 	w.wantMachines()
 }
 
-// replay is what kube-scheduler sees when it tries the pods, less the nodes that have no room and that matter to none of them.
+// replay returns the input of kube-scheduler for the pods, without the nodes that have no room and that matter to none of them.
 func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 	r := scheduler.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Nominations: map[engine.PodID]string{}}
 	var shapes []*shape
@@ -116,7 +116,7 @@ func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 			r.Nominations[engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}] = name
 		}
 	}
-	// A node that is full matters where a pod runs that one of those that wait looks at.
+	// A full node matters if a pod on it is relevant to one of the pending pods.
 	w.rounds++
 	for _, other := range w.shapeList {
 		if len(other.units.list) == 0 || !slices.ContainsFunc(shapes, func(s *shape) bool { return s.relevant(other) }) {
@@ -135,13 +135,13 @@ func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 	return r
 }
 
-// matters reports whether a node could make a difference to pods of these shapes: it has room for one of them, or it is one
-// of the places that a strict spread counts.
+// matters reports whether a node can matter to pods of these shapes: it has room for one of them, or one of them has a strict spread,
+// which counts all nodes.
 func (s *seat) matters(shapes []*shape) bool {
 	return slices.ContainsFunc(shapes, func(x *shape) bool { return x.strict || s.holds(x.need) > 0 })
 }
 
-// isOpen reports whether the node can take ordinary pods, as far as its own state goes.
+// isOpen reports whether the node can take ordinary pods: it is not deleted, and has no ephemeral taints.
 func isOpen(node *corev1.Node) bool {
 	return node.DeletionTimestamp == nil && !slices.ContainsFunc(node.Spec.Taints, kube.IsEphemeralTaint)
 }

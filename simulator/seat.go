@@ -18,16 +18,16 @@ type seat struct {
 	left    time.Time // when a pod was last seen to go
 	alive   bool      // its machine runs
 	leaving bool      // the node has been told to go
-	looked  int       // the last round of kube-scheduler in which a pod on it mattered to one that waited
-	booting bool      // somebody is about to take off its startup taints
-	room    amounts   // what pods can use of it in all
+	looked  int       // the last round of kube-scheduler in which a pod on it mattered to a pending pod
+	booting bool      // its startup taints will be removed soon
+	room    amounts   // allocatable
 }
 
 func (w *World) newSeat(node *corev1.Node) *seat {
 	return &seat{node: node, alive: true, leaving: node.DeletionTimestamp != nil, room: w.resources.amountsIn(node.Status.Allocatable)}
 }
 
-// holds is for how many times the need there is room.
+// holds returns how many pods with this need have room.
 func (s *seat) holds(need amounts) int {
 	n := int64(math.MaxInt32)
 	for i, amount := range need {
@@ -42,7 +42,7 @@ func (s *seat) holds(need amounts) int {
 	return int(n)
 }
 
-// canRun is how many pods of the shape the node may take, as far as its room, its taints and the pod's node selector tell.
+// canRun returns how many pods of the shape the node may take, by its room, its taints and the pod's node selector.
 func (s *seat) canRun(x *shape) int {
 	if !s.alive || s.leaving {
 		return 0

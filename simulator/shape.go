@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// shape is pods that are alike: of one version of one workload, or with the same text.
+// shape is a group of equal pods: of one version of one workload, or with the same text.
 type shape struct {
 	key    string
 	sample *corev1.Pod
@@ -18,12 +18,12 @@ type shape struct {
 	units  shelf[*unit]
 	ready  int
 	guards []*guard // the budgets that cover it
-	// selectors are about the pods that this kind of pod looks at when it is placed; held are those of them by which it
-	// keeps others off, or draws them, once it runs.
+	// selectors match the pods that matter to the placement of this shape; held are the selectors of its affinity and anti-affinity,
+	// which also draw other pods, or keep them off.
 	selectors, held []labels.Selector
 	ports, volumes  bool
 	strict          bool            // it has spread constraints that must be met
-	matters         map[*shape]bool // what relevant has found out
+	matters         map[*shape]bool // the answers of relevant
 }
 
 // shapeOf finds the pod's shape.
@@ -41,7 +41,7 @@ func (w *World) shapeOf(u *unit) *shape {
 	return s
 }
 
-// forgetShape drops the shape of which the last pod has gone.
+// forgetShape removes the shape of the unit, after its last pod.
 func (w *World) forgetShape(u *unit) {
 	w.unguardShape(u.shape)
 	delete(w.shapes, u.shape.key)
@@ -69,7 +69,7 @@ func shapeKey(u *unit) string {
 	return fmt.Sprintf("%q %s %s %x", u.pod.Namespace, labels, owners, text)
 }
 
-// read finds out what pods of this shape look at.
+// read collects the selectors, ports, volumes and spreads of the shape.
 func (s *shape) read() {
 	spec := &s.sample.Spec
 	s.volumes = len(spec.Volumes) > 0
@@ -99,7 +99,7 @@ func (s *shape) hold(required []corev1.PodAffinityTerm, preferred []corev1.Weigh
 	}
 }
 
-// selectorOf reads a selector; one that cannot be read may be about any pod.
+// selectorOf reads a selector. A selector that cannot be read matches any pod.
 func selectorOf(selector *metav1.LabelSelector) labels.Selector {
 	found, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -108,8 +108,8 @@ func selectorOf(selector *metav1.LabelSelector) labels.Selector {
 	return found
 }
 
-// relevant reports whether it matters to pods of this shape where pods of the other one are, beyond the room that they
-// take. Namespaces are left out of account: at worst too many pods count as relevant.
+// relevant reports whether the places of the other shape's pods matter to this shape's pods, beside the room that they take. It ignores
+// namespaces, and may therefore report too many shapes.
 func (s *shape) relevant(other *shape) bool {
 	answer, known := s.matters[other]
 	if !known {

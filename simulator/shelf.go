@@ -21,7 +21,7 @@ func (s *shelf[T]) put(key string, thing T) {
 	s.list, s.keys = append(s.list, thing), append(s.keys, key)
 }
 
-// get is the thing with the key, the zero value if there is none.
+// get returns the thing with the key, or the zero value if there is none.
 func (s *shelf[T]) get(key string) (thing T, ok bool) {
 	i, ok := s.at[key]
 	if !ok {
@@ -45,7 +45,7 @@ func (s *shelf[T]) remove(key string) {
 	s.list, s.keys = s.list[:last], s.keys[:last]
 }
 
-// roster is all units of the world, with their pods side by side: every plan asks for a list of these.
+// roster holds all units of the world, and a list of their pods, because every plan needs this list.
 type roster struct {
 	shelf[*unit]
 	pods []*corev1.Pod // of the list

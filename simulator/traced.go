@@ -17,11 +17,10 @@ import (
 	"tenon.sh/trace"
 )
 
-// tracedKind are the pods of a trace that are alike, and whose owner is one of those that pods are spread by.
+// tracedKind is the kind of a workload of a trace: equal pods, with the same owner if kube-scheduler spreads pods by it.
 const tracedKind scenario.WorkloadKind = "Trace"
 
-// stay is one pod of the trace. Whatever becomes of the pod that the world makes of it, there is another one until it is over: the
-// same work has to be done under every policy.
+// stay is one pod of the trace. If the world's pod ends too early, another pod replaces it, because every policy must do the same work.
 type stay struct {
 	*trace.Pod
 	unit *unit // nil while it has to be made anew
@@ -29,8 +28,8 @@ type stay struct {
 	made int
 }
 
-// replayTrace lets the pods of the trace come. Those that are there from its beginning come when the world begins, so that they
-// have their places when it is watched.
+// replayTrace starts the pods of the trace. Pods that exist from its beginning come when the world begins, so they have nodes when
+// measuring begins.
 func (w *World) replayTrace() {
 	t := w.cfg.Trace
 	if t == nil {
@@ -62,14 +61,14 @@ func (w *World) arrive() {
 	}
 }
 
-// tracedKey tells pods apart that kube-scheduler spreads, or that ask for different things.
+// tracedKey is a kind of pods, with the owner if kube-scheduler spreads pods by it.
 type tracedKey struct{ kind, owner int32 }
 
-// works reports whether the pod is one of a Job: it is done so long after it has found a node as it was in the trace.
+// works reports whether the pod is one of a Job that ends. It runs as long, counted from its binding, as it stayed in the trace.
 func (l *load) works(p *trace.Pod) bool { return l.jobs && !p.Stays() }
 
-// tracedLoad is the workload of a pod. Owners by which pods are spread have one of their own; Jobs may be as many as pods, and
-// share one.
+// tracedLoad returns the workload of a pod. Each owner by which pods are spread has a workload of its own. Jobs with pods of one kind
+// share one, because there may be as many Jobs as pods.
 func (w *World) tracedLoad(p *trace.Pod) *load {
 	key := tracedKey{p.Kind, -1}
 	owner := ""
@@ -106,8 +105,8 @@ func (w *World) tracedLoad(p *trace.Pod) *load {
 	return l
 }
 
-// declareTraced adds the object that owns pods, with a label by which it knows them: kube-scheduler reads from it which pods to
-// spread.
+// declareTraced adds the object that owns pods, with a label by which it selects them, because kube-scheduler reads from it which pods
+// to spread.
 func (w *World) declareTraced(l *load, owner string, number int32) {
 	l.labels = maps.Clone(l.labels)
 	if l.labels == nil {
@@ -115,7 +114,7 @@ func (w *World) declareTraced(l *load, owner string, number int32) {
 	}
 	l.labels[appsv1.DefaultDeploymentUniqueLabelKey] = strconv.Itoa(int(number))
 	id := l.Template.Namespace + "/" + owner
-	if w.declared[id]++; w.declared[id] > 1 { // its pods may ask for different things
+	if w.declared[id]++; w.declared[id] > 1 { // its pods may have different requests
 		return
 	}
 	kind, name, _ := strings.Cut(owner, "/")
@@ -129,7 +128,7 @@ func (w *World) declareTraced(l *load, owner string, number int32) {
 	}
 }
 
-// withdrawTraced takes back what declareTraced has added.
+// withdrawTraced removes the object that declareTraced has added, with the owner's last workload.
 func (w *World) withdrawTraced(namespace, owner string) {
 	id := namespace + "/" + owner
 	if w.declared[id]--; w.declared[id] > 0 {
@@ -143,7 +142,7 @@ func (w *World) withdrawTraced(namespace, owner string) {
 
 func ownerUID(owner string) types.UID { return types.UID("trace/" + owner) }
 
-// makeTraced makes the pod, or makes it anew under another name, as its owner would.
+// makeTraced creates the pod, or replaces it under another name, as its owner would.
 func (w *World) makeTraced(l *load, s *stay) {
 	now := w.clock.now
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
@@ -155,7 +154,7 @@ func (w *World) makeTraced(l *load, s *stay) {
 	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.uids))
 	pod.ResourceVersion = strconv.Itoa(w.uids)
 	pod.CreationTimestamp = metav1.NewTime(now)
-	owner := "Trace/" + s.Name // a pod that is made anew has somebody who does so
+	owner := "Trace/" + s.Name // a pod without an owner would not be replaced
 	if s.Owner >= 0 {
 		owner = w.cfg.Trace.Owners[s.Owner]
 	}
@@ -172,7 +171,7 @@ func (w *World) makeTraced(l *load, s *stay) {
 	w.addUnit(u)
 }
 
-// depart is the end of a pod's time.
+// depart ends a pod of the trace.
 func (w *World) depart(s *stay) {
 	s.over = true
 	if s.unit != nil {
@@ -180,14 +179,14 @@ func (w *World) depart(s *stay) {
 	}
 }
 
-// work has a pod of a Job end when its work is done; it begins anew wherever it is made anew.
+// work ends a pod of a Job when its work is done. A replacement does the whole work again.
 func (w *World) work(u *unit) {
 	s := u.stay
 	if s == nil || !u.load.works(s.Pod) {
 		return
 	}
 	takes := time.Duration(s.Departure - s.Arrival)
-	if s.made == 1 && s.Arrival == w.cfg.Trace.Pods[0].Arrival { // it was there before
+	if s.made == 1 && s.Arrival == w.cfg.Trace.Pods[0].Arrival { // it runs during the warm-up too
 		takes += w.cfg.WarmUp
 	}
 	w.after(takes, func() {
@@ -199,7 +198,7 @@ func (w *World) work(u *unit) {
 	})
 }
 
-// miss notes that a pod of the trace goes before its time: tendTraced makes it anew.
+// miss notes that a pod of the trace ends too early: tendTraced replaces it.
 func (l *load) miss(u *unit) {
 	if s := u.stay; s != nil && s.unit == u {
 		s.unit = nil
@@ -209,7 +208,7 @@ func (l *load) miss(u *unit) {
 	}
 }
 
-// tendTraced makes anew what went before its time, and forgets workloads that have no pods left: a trace may have very many.
+// tendTraced replaces pods that ended too early, and forgets a workload without pods, because a trace may have very many.
 func (w *World) tendTraced(l *load) {
 	missing := l.missing
 	l.missing = nil

@@ -9,21 +9,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// unit is one pod of the world, with what the world knows of it besides.
+// unit is one pod of the world, with the world's own data about it.
 type unit struct {
 	pod   *corev1.Pod
-	load  *load // that it belongs to; nil for a pod that nobody makes anew
+	load  *load // its workload; nil for a pod that nothing replaces
 	shape *shape
-	seat  *seat // the node that it is on; nil as long as there is none
+	seat  *seat // its node; nil without one
 	need  amounts
 	index int   // its number among the pods of its workload
-	stay  *stay // that it is for; nil for pods of no trace
-	// version is that of its workload's pods which it was made of.
+	stay  *stay // nil for pods of no trace
+	// version is the version of its workload.
 	version int
-	// number tells in which order pods came into the world.
+	// number is the place of the pod in the order in which pods came into the world.
 	number int
 	ready  bool
-	ended  bool // it is gone: events that are still to come mean nothing
+	ended  bool // it is gone: later events do not apply to it
 	tried  bool // the scheduler has found no node for it
 }
 
@@ -32,7 +32,7 @@ func (u *unit) key() string { return string(u.pod.UID) }
 
 func (u *unit) leaving() bool { return u.pod.DeletionTimestamp != nil }
 
-// amounts are what pods ask for, in thousandths of cores and pieces of everything else, in the order of a resources.
+// amounts are requests, in thousandths of cores and units of everything else, in the order of a resources.
 type amounts []int64
 
 // resources numbers the resources that pods or nodes have named.
@@ -65,7 +65,7 @@ func (a *amounts) add(other amounts, n int64) {
 	}
 }
 
-// of is the amount of the resource with the number.
+// of returns the amount of the resource with the number.
 func (a amounts) of(i int) int64 {
 	if i < len(a) {
 		return a[i]
@@ -135,7 +135,7 @@ func (w *World) bind(u *unit, s *seat) {
 	w.noteChange()
 }
 
-// start lets the pod's node start it.
+// start has the kubelet start the pod.
 func (w *World) start(u *unit) {
 	begin := 8 * time.Second
 	if u.load != nil {
@@ -153,7 +153,7 @@ func (w *World) around(what string, u *unit, median time.Duration, do func()) {
 	w.after(w.dice(what, u.key()).around(median), do)
 }
 
-// tendSoon has the controller of a workload look at it together with what happens within a moment.
+// tendSoon has the controller of a workload look at all changes within a Moment together.
 func (w *World) tendSoon(l *load) {
 	if l.Kind != jobKind && l.Kind != tracedKind && !l.tended.After(w.clock.now) {
 		l.tended = w.clock.now.Add(Moment)
@@ -161,12 +161,12 @@ func (w *World) tendSoon(l *load) {
 	}
 }
 
-// run is the moment in which the pod is ready.
+// run makes the pod ready.
 func (w *World) run(u *unit) {
 	now := metav1.NewTime(w.clock.now)
 	pod := *u.pod
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
-	bound := min(1, len(pod.Status.Conditions)) // none of a pod from a file that says only where it runs
+	bound := min(1, len(pod.Status.Conditions)) // a pod from a file may have none
 	pod.Status.Conditions = append(pod.Status.Conditions[:bound:bound], corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	w.units.set(u, &pod)
 	u.ready = true
@@ -187,7 +187,7 @@ func (w *World) run(u *unit) {
 	}
 }
 
-// end tells a pod to end. It is gone once it has stopped, or has no more time.
+// end tells a pod to end. The pod is gone once it has stopped or its grace period is over.
 func (w *World) end(u *unit, grace time.Duration) {
 	if u.ended || u.leaving() && !u.pod.DeletionTimestamp.After(w.clock.now.Add(grace)) {
 		return
@@ -221,7 +221,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 	w.noteChange()
 }
 
-// unready counts the pod no more among those that serve.
+// unready marks the pod as not ready.
 func (w *World) unready(u *unit) {
 	if u.ready {
 		u.ready = false
@@ -230,7 +230,7 @@ func (w *World) unready(u *unit) {
 	}
 }
 
-// drop takes a pod out of the world.
+// drop removes a pod from the world.
 func (w *World) drop(u *unit) {
 	if u.ended {
 		return
@@ -267,7 +267,7 @@ func (w *World) drop(u *unit) {
 	w.noteChange()
 }
 
-// grace is how long a pod may take to end.
+// grace returns the termination grace period of the pod.
 func (u *unit) grace() time.Duration {
 	if s := u.pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(*s) * time.Second

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// usable are the instance types of a class that some pool may buy, as far as labels tell one by one. The others would only
-// have to be looked at, and passed over, by every plan.
+// usable returns the instance types of a class that some NodePool may buy, as far as single labels tell. Plans would look at the other
+// types in vain.
 func usable(class engine.Class, pools []*v1.NodePool) []engine.InstanceType {
 	var wanted []offer.Wanted
 	for _, p := range pools {

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// workloads are those that the pods of a node that leaves belong to. Baseline knows none: it sends all pods of a node away at once, as
-// far as PodDisruptionBudgets let it.
+// workloads returns the workloads of a leaving node's pods. Baseline has none: it evicts all pods of a node at once, as far as
+// PodDisruptionBudgets allow.
 func (w *World) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload {
 	if w.cfg.Policy == Baseline {
 		return nil
@@ -36,7 +36,7 @@ func (w *World) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload 
 	return out
 }
 
-// replicas is how many pods the controller of the load's newest version wants, below zero if that cannot be told.
+// replicas returns how many pods the controller of the load's newest version wants, or a number below zero if that is unknown.
 func (l *load) replicas() int {
 	if l.Kind == statefulKind || l.Kind == scenario.Deployment && l.staying == l.current {
 		return l.want

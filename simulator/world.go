@@ -19,34 +19,34 @@ import (
 	"tenon.sh/trace"
 )
 
-// Config is what a World is made from.
+// Config is the input of New.
 type Config struct {
-	// Snapshot is the cluster at the beginning, Course how it goes on. Nobody changes them.
+	// Snapshot is the cluster at the beginning, Course its events. The world changes neither.
 	Snapshot *engine.Snapshot
 	Course   scenario.Course
-	// Trace are pods that come and go beside them, nil for none. Its beginning is where measuring begins.
+	// Trace holds other pods that come and go, nil for none. Its beginning is where measuring begins.
 	Trace   *trace.Trace
 	Options engine.Options
 	Seed    uint64
-	// For is how long the world is watched; before that it runs for WarmUp unwatched.
+	// For is the measured time. Before it, the world runs for WarmUp.
 	For, WarmUp time.Duration
-	// Profile says how the cloud behaves; empty means as the course says, or as aws-typical.
+	// Profile is the behavior of the cloud. Empty means the profile of the course, or UsualProfile if the course has none.
 	Profile string
 	// Policy is the consolidation policy of all pools, or Baseline; empty leaves each its own.
 	Policy v1.ConsolidationPolicy
 	// Payback and ConsolidateAfter are those of all pools (tenon.sh/payback, consolidateAfter); 0 and nil leave each its own.
 	Payback          time.Duration
 	ConsolidateAfter *time.Duration
-	// DisruptEvery is how much time there is at least between two looks at the nodes; 0 means UsualDisruptEvery, or a minute while there
-	// are few nodes. It is three times as much while few pods have left nodes, and nodes go for their price alone.
+	// DisruptEvery is the shortest time between two looks at the nodes. 0 means UsualDisruptEvery, or a minute while there are few
+	// nodes. It is three times as long while few pods have left nodes, and nodes go for their price alone.
 	DisruptEvery time.Duration
-	// BoundEvery is how often the least possible cost is worked out, each time at an instant that is drawn; 0 means every hour.
+	// BoundEvery is how often the least possible cost is computed, each time at a random instant; 0 means every hour.
 	BoundEvery time.Duration
 	// Audit checks the world's laws all the time, not at its end only.
 	Audit bool
 	// Setting is what a comparison calls the world, if not by what all pools are given; it stands in the Result.
 	Setting string
-	// Watched, unless nil, is called when another hour of For has passed, or the rest of one. Worlds that run at once call it at once.
+	// Watched, unless nil, is called after each hour of For, and after the rest of one. Worlds that run at the same time call it concurrently.
 	Watched func()
 }
 
@@ -65,7 +65,7 @@ const (
 	UsualDisruptEvery = 5 * time.Minute
 	// UsualEffort is the effort for each plan that is enough for a world: more hardly changes its bill, and takes longer.
 	UsualEffort = 10_000
-	// UsualProfile is how the cloud behaves unless a Config or its Course says otherwise.
+	// UsualProfile is the profile of the cloud unless a Config or its Course names one.
 	UsualProfile = "aws-typical"
 )
 
@@ -83,12 +83,12 @@ func (c *Config) boundEvery() time.Duration {
 	return time.Hour
 }
 
-// World is a cluster whose time passes when Run is called. It is to be used from one goroutine.
+// World is a cluster whose time passes in Run. Only one goroutine may use it.
 type World struct {
 	cfg    Config
 	clock  *clock
 	agenda agenda
-	// base holds what seldom changes, and lists of what does not change at all.
+	// base holds objects that change seldom or never.
 	base *engine.Snapshot
 
 	units         roster
@@ -129,9 +129,9 @@ type World struct {
 	unscheduled   bool // pods are to be tried
 	provisionNow  bool
 	disruptNow    bool
-	// What is entered in the agenda already, and when it was done last.
+	// Events that are in the agenda already, and the last times of such events.
 	retrying, asking     bool
-	wanted, planAt       time.Time // since when machines are wanted, and when a plan is made for that; zero while none are
+	wanted, planAt       time.Time // since when machines are wanted, and when they are planned; zero if none are wanted
 	looks                time.Time // zero while no look at the nodes is entered
 	scheduled, disrupted time.Time
 	changed              time.Time // when nodes, pods or prices changed last
@@ -145,7 +145,7 @@ type World struct {
 	stays       map[string]time.Time // since when nodes stay that should go, by name; with Audit
 	longestStay Stay
 	pressing    bool // the last look at the nodes found some that go for another reason than their price
-	departed    int  // pods that have left nodes since, but for nodes that go themselves
+	departed    int  // pods that have left nodes since then, without the pods of leaving nodes
 	unplaced    bool // the last plan had no machine for some pod
 	meter       *meter
 	violations  []string
@@ -199,7 +199,7 @@ func New(cfg Config) (*World, error) {
 	return w, nil
 }
 
-// readPools gives all pools what the configuration says of all.
+// readPools applies the settings of the configuration to all NodePools.
 func (w *World) readPools() {
 	pools := slices.Clone(w.base.NodePools)
 	for i, p := range pools {
@@ -221,11 +221,10 @@ func (w *World) readPools() {
 	w.base.NodePools = pools
 }
 
-// Moment is how finely the world's time is told: events that fall together cost less than events one by one.
+// Moment is the resolution of the world's time, because events at the same time cost less than separate events.
 const Moment = 2 * time.Second
 
-// at enters something in the agenda, for the first full moment since the beginning that is not before then; what is past happens
-// now.
+// at schedules a function for the first full Moment at or after a time. A time in the past means now.
 func (w *World) at(when time.Time, do func()) {
 	if over := when.Sub(w.cfg.Snapshot.Now) % Moment; over > 0 {
 		when = when.Add(Moment - over)
@@ -233,16 +232,16 @@ func (w *World) at(when time.Time, do func()) {
 	w.exactly(when, do)
 }
 
-// exactly is at for what has a time of its own.
+// exactly schedules a function without rounding its time.
 func (w *World) exactly(when time.Time, do func()) { w.agenda.add(later(when, w.clock.now), do) }
 
 func (w *World) after(d time.Duration, do func()) { w.at(w.clock.now.Add(max(d, 0)), do) }
 
 func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, purpose, thing) }
 
-// Run lets time pass and says what the world was like. The error says that ctx has ended, or that a law was broken.
+// Run lets time pass and returns the result. It fails if ctx ends, or if a law of the world is broken.
 func (w *World) Run(ctx context.Context) (*Result, error) {
-	defer w.meter.planning.Wait() // whatever happens, nothing goes on after the end
+	defer w.meter.planning.Wait() // no plan is computed after Run has returned
 	begin := w.clock.now.Add(w.cfg.WarmUp)
 	end := begin.Add(w.cfg.For)
 	w.after(collectEvery, func() { w.collect(ctx) })
@@ -273,7 +272,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 	return w.result(ctx), nil
 }
 
-// settle does everything that is to be done in this instant.
+// settle does all the work of this instant.
 func (w *World) settle(ctx context.Context) {
 	for range 10_000 {
 		switch {
@@ -305,7 +304,7 @@ func (w *World) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// takeIn brings what the snapshot holds into the world.
+// takeIn adds the objects of the snapshot to the world.
 func (w *World) takeIn() {
 	for _, c := range w.cfg.Snapshot.NodeClaims {
 		w.claims.put(c.Name, c)
@@ -351,7 +350,7 @@ func (w *World) takeIn() {
 
 func (s *shelf[T]) next() int { return len(s.list) }
 
-// adopt makes the cloud know the machine of a node.
+// adopt makes a node's machine known to the cloud.
 func (w *World) adopt(s *seat) {
 	claim := w.claimOf(s)
 	if claim == nil {
@@ -362,7 +361,7 @@ func (w *World) adopt(s *seat) {
 	w.adoptMachine(claim, s.node.Labels, time.Time{})
 }
 
-// adoptStarting makes the cloud know a machine whose node is not there yet.
+// adoptStarting makes a machine without a node known to the cloud.
 func (w *World) adoptStarting(c *v1.NodeClaim) {
 	if c.Status.ProviderID == "" || w.seatOf(c) != nil || c.DeletionTimestamp != nil {
 		return
@@ -397,7 +396,7 @@ func isNodeReady(n *corev1.Node) bool {
 	})
 }
 
-// machineLabels are those labels of a node that the choice of its machine settles.
+// machineLabels returns the labels of a node that follow from the choice of its machine.
 func machineLabels(labels map[string]string, m *market) map[string]string {
 	out := map[string]string{}
 	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey} {
@@ -415,7 +414,7 @@ func machineLabels(labels map[string]string, m *market) map[string]string {
 	return out
 }
 
-// loadsOf makes workloads of the pods that something owns: as many pods at all times as there are now.
+// loadsOf makes workloads of the pods with owners. Each workload keeps its present number of pods.
 func (w *World) loadsOf(pods []*corev1.Pod) map[*corev1.Pod]*load {
 	out := map[*corev1.Pod]*load{}
 	for _, pod := range pods {

@@ -14,10 +14,10 @@ import (
 // Lane is how urgent a write is.
 type Lane int
 
-// The lanes, each before those above it.
+// The lanes, the least urgent first.
 const (
-	Routine  Lane = iota // whatever is in none
-	Urgent               // pods have no machine, or will have none, until it is done
+	Routine  Lane = iota // all writes without a lane
+	Urgent               // until it is done, pods have no machine, or will have none
 	Foremost             // until it is done, pods are put where they will be lost
 	lanes
 )
@@ -27,12 +27,11 @@ type key struct{}
 // In puts the requests made with the context into a lane.
 func In(ctx context.Context, lane Lane) context.Context { return context.WithValue(ctx, key{}, lane) }
 
-// AtOnce is a limit for the writes under way at a time. It lies above what one busy API server works on at once, and low
-// enough that what is urgent waits for few others.
+// AtOnce is a limit for the writes under way at a time. It is above the number that one busy API server works on at once, and low
+// enough that an urgent write waits for few others.
 const AtOnce = 32
 
-// patience is how many writes overtake others before it is the turn of the one that has waited longest, so that no lane
-// starves.
+// patience is how many writes may overtake others before the write that has waited longest gets its turn, because no lane may starve.
 const patience = 8
 
 // Gate lets writes through, in the order of their lanes.

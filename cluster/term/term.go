@@ -15,21 +15,21 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// What everybody who elects leaders must agree on.
+// All processes that elect leaders must agree on these values.
 const (
 	LeaseDuration = 15 * time.Second
 	RenewDeadline = 10 * time.Second
 	RetryPeriod   = 2 * time.Second
 )
 
-// Reading is what the clocks show: the time of day, and how long this machine has run. The first is set now and then, the
-// second may stand still while a virtual machine is paused.
+// Reading is the state of the clocks: the time of day, which may be set, and the running time of this machine, which may stand still
+// while a virtual machine is paused.
 type Reading struct {
 	Wall    time.Time
 	Running time.Duration
 }
 
-// Clocks reads those of this machine.
+// Clocks returns a function that reads the clocks of this machine.
 func Clocks() func() Reading {
 	began := time.Now()
 	return func() Reading {
@@ -38,7 +38,7 @@ func Clocks() func() Reading {
 	}
 }
 
-// Config is what a Term is made of.
+// Config is the input of New.
 type Config struct {
 	// Lock is the Lease by which leaders are elected.
 	Lock *resourcelock.LeaseLock
@@ -48,16 +48,16 @@ type Config struct {
 	End func(error)
 }
 
-// A Term is one term as leader. It begins when the Lease is acquired by way of it, and it is over for good when the Lease names
-// somebody else or was not renewed for RenewDeadline: whatever was planned in it is based on what was so before. A nil Term is
-// that of a process that leads without having been elected.
+// A Term is one term as leader. It begins when the Lease is acquired through it. It is over when the Lease names another process, or
+// was not renewed for RenewDeadline, and never begins again, because its plans are based on the state before. A nil Term is for a
+// process that leads without an election.
 type Term struct {
 	Config
 
 	mu      sync.Mutex // guards what follows
 	began   bool
 	renewed Reading // when the last renewal was sent
-	holder  string  // whom the Lease named when it was last read or written
+	holder  string  // the holder of the Lease when it was last read or written
 	over    string  // why the term is over, "" before
 	told    bool    // that something was not written
 }
@@ -67,7 +67,7 @@ var _ resourcelock.Interface = &Term{}
 // New returns a Term that is yet to begin.
 func New(config Config) *Term { return &Term{Config: config} }
 
-// Error says what was not done because the term is over. It counts as context.Canceled, as what the term's end interrupts does.
+// Error says which action was not taken because the term is over. It counts as context.Canceled, as all work that the term's end interrupts.
 type Error struct{ What, Why string }
 
 func (e *Error) Error() string { return fmt.Sprintf("did not %s: %s", e.What, e.Why) }
@@ -97,8 +97,8 @@ func (t *Term) Check(what string) error {
 	return err
 }
 
-// Ask is Check with the Lease as the API server has it now, for what two leaders must not both do. It finds out what no clock shows:
-// that all of them stood still.
+// Ask is Check with the Lease from the API server, for actions that two leaders must not both take. It notices a case that no clock
+// shows: that all clocks stood still.
 func (t *Term) Ask(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -115,7 +115,7 @@ func (t *Term) leases() coordinationv1.LeaseInterface {
 	return t.Lock.Client.Leases(t.Lock.LeaseMeta.Namespace)
 }
 
-// Wrap puts the check before the requests that change something. The signature is that of rest.Config.Wrap.
+// Wrap adds the check to requests that change something. The signature is that of rest.Config.Wrap.
 func (t *Term) Wrap(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -148,7 +148,7 @@ func (t *Term) late(now Reading) {
 	}
 }
 
-// read takes note of whom the Lease names.
+// read notes the holder of the Lease.
 func (t *Term) read(holder string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,9 +167,9 @@ func (t *Term) end(why string) {
 	t.End(fmt.Errorf("a term as leader is over: %s", why))
 }
 
-// What follows is the Lease, as the election sees it.
+// The methods below are the Lease, as the election sees it.
 
-// Identity is whom the Lease names in this term.
+// Identity returns the holder that the Lease names in this term.
 func (t *Term) Identity() string { return t.Lock.Identity() }
 
 // Describe names the Lease.

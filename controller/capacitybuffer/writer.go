@@ -34,10 +34,10 @@ type Writer struct {
 	Metrics  *report.Metrics
 }
 
-// repeatEvery is how often it is said again that a buffer keeps no room.
+// repeatEvery is how often an event repeats that a buffer keeps no room.
 const repeatEvery = time.Hour
 
-// Write says on every buffer of the snapshot what its plan makes of it.
+// Write writes the result of the plan on every buffer of the snapshot.
 func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Plan) error {
 	rooms := make(map[types.UID]*engine.BufferRoom, len(plan.Buffers))
 	for i := range plan.Buffers {
@@ -54,7 +54,7 @@ func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Pla
 	return errors.Join(errs...)
 }
 
-// write says what has become of one buffer; room is nil for one of another strategy, whose status is another program's.
+// write writes the state of one buffer; room is nil for a buffer of another strategy, whose status another program writes.
 func (w *Writer) write(ctx context.Context, o *autoscalingv1beta1.CapacityBuffer, room *engine.BufferRoom, templates []*corev1.PodTemplate) error {
 	next := o.DeepCopy()
 	next.Status.ProvisioningStrategy = o.Spec.ProvisioningStrategy
@@ -125,7 +125,7 @@ func describe(o *autoscalingv1beta1.CapacityBuffer, room *engine.BufferRoom, tem
 	}
 }
 
-// lacking says what of the room is there, what is coming, and why the rest has no place.
+// lacking returns how much of the room exists, how much is coming, and why the rest has no place.
 func lacking(room *engine.BufferRoom) string {
 	none := room.Size - room.Existing - room.Coming
 	text := fmt.Sprintf("of %s, nodes have room for %d, machines that start for %d, and %d have no place", engine.Plural(room.Size, "pod"), room.Existing, room.Coming, none)
@@ -135,7 +135,7 @@ func lacking(room *engine.BufferRoom) string {
 	return text + cost(room)
 }
 
-// cost says what the room costs and where it is. Cents are enough: the message is to change only with something that matters.
+// cost returns the price and the place of the room. It is exact to cents only, because the message should change only if something matters.
 func cost(room *engine.BufferRoom) string {
 	if len(room.Pools) == 0 {
 		return ""
@@ -143,7 +143,7 @@ func cost(room *engine.BufferRoom) string {
 	return fmt.Sprintf("; the room costs about $%.2f an hour, in %s", room.PerHour, strings.Join(room.Pools, ", "))
 }
 
-// Watch calls trigger when a buffer changes, or what its pods are made of. Clusters without the kind have no buffers.
+// Watch calls trigger when a buffer, or an object that its pods are made from, changes. Clusters without the kind have no buffers.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
 	changed := func(before, after client.Object) bool { return before.GetGeneration() != after.GetGeneration() }
 	anyhow := func(before, after client.Object) bool {
@@ -179,7 +179,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 	return nil
 }
 
-// followed leaves out ReplicaSets that belong to something, which no buffer follows: each rollout of a Deployment scales two.
+// followed ignores ReplicaSets with an owner, because no buffer follows them, and each rollout of a Deployment scales two.
 func followed(o any) bool {
 	r, is := o.(*appsv1.ReplicaSet)
 	return !is || len(r.OwnerReferences) == 0

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/report"
 )
 
-// atOnce is how many pods are written at the same time: nobody waits for this, and a pass may be about thousands.
+// atOnce is how many pods are written at the same time, because these writes are not urgent, and a pass may have thousands.
 const atOnce = 4
 
 // Reconciler makes passes. It is to be used from one goroutine.
@@ -29,7 +29,7 @@ type Reconciler struct {
 	cache   inventory.Cache
 }
 
-// Reconcile makes one pass. Pods that somebody else wrote to meanwhile are left for the next one.
+// Reconcile makes one pass. If another writer has changed a pod meanwhile, the next pass writes it.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	snap, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return first
 }
 
-// resultOf is what a write has come to, as its metric calls it.
+// resultOf returns the result of a write, as its metric names it.
 func resultOf(err error) string {
 	switch {
 	case err == nil:

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// avoid makes kube-scheduler prefer other nodes to those that go next, and no others: they drain by themselves as pods come
-// and go, and what came there would soon have to move.
+// avoid makes kube-scheduler prefer other nodes to the nodes that go next, because new pods there would soon have to move. These nodes
+// then drain by themselves as pods come and go.
 func (r *Reconciler) avoid(ctx context.Context, view *view, next []string) error {
 	var errs []error
 	for _, node := range view.snapshot.Nodes {

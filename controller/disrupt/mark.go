@@ -19,7 +19,7 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// mark writes down that the node is to go: the claim says why, then the node takes no more pods.
+// mark notes that the node will go: first the reason on its claim, then the taint on the node.
 func (r *Reconciler) mark(ctx context.Context, claim *v1.NodeClaim, node *corev1.Node, d engine.Disruption) (*v1.NodeClaim, *corev1.Node, error) {
 	c := v1.GetCondition(claim, v1.ConditionDisruptionReason)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != string(d.Reason) {
@@ -40,9 +40,8 @@ func (r *Reconciler) mark(ctx context.Context, claim *v1.NodeClaim, node *corev1
 	return claim, node, err
 }
 
-// unmark takes mark back: the node may take pods again first, so that a crash in between leaves nothing that a later
-// pass would not find. A node that is being deleted stays closed, and so does one that the cloud takes away. It returns the
-// claim as it is then.
+// unmark takes mark back. It opens the node first, because a later pass finds the claim's mark after a crash in between. A node that is
+// being deleted stays closed, and so does a node that the cloud takes away. It returns the changed claim.
 func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *corev1.Node) (*v1.NodeClaim, error) {
 	if node != nil && node.DeletionTimestamp == nil && tainted(node) {
 		_, err := r.Cluster.ChangeNode(ctx, node, func(n *corev1.Node) {
@@ -62,13 +61,13 @@ func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *core
 	})
 }
 
-// noticePatience is how long a node stays closed because of a notice that nobody acts on.
+// noticePatience is how long a node stays closed because of a notice without an effect.
 const noticePatience = 5 * time.Minute
 
-// takeBack unmarks nodes that an earlier pass, or another process, marked and that are not to go any more. A claim that
-// is being deleted goes whatever was decided about it. A node that is only closed, while its claim says nothing, may be one
-// whose claim is about to be deleted; it is opened when it is still so in the next pass, and later if it was closed because
-// of a notice: whoever heard that has other claims to delete, or ended and hears it again.
+// takeBack unmarks nodes that an earlier pass, or another process, has marked, and that will not go any more. A claim that is being
+// deleted goes in any case. If a node is closed and its claim has no mark, its claim may be about to be deleted. Such a node is opened
+// if the next pass finds it unchanged, and later if a notice closed it, because the process that got the notice has other claims to
+// delete, or ended and gets the notice again.
 func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan) error {
 	wanted := map[string]bool{}
 	for _, d := range plan.Disruptions {
@@ -86,7 +85,7 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			continue
 		}
 		if _, marked := inventory.MarkOf(claim); marked {
-			continue // goOn looks after it
+			continue // goOn handles it
 		}
 		if v1.GetCondition(claim, v1.ConditionDisruptionReason) == nil {
 			if !tainted(node) {
@@ -102,7 +101,7 @@ func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan
 			}
 		}
 		if there, err := r.Cluster.ClaimExists(ctx, name); err != nil || !there {
-			errs = append(errs, err) // the claim has been told to go since the snapshot, because of a notice or by somebody
+			errs = append(errs, err) // the claim was deleted after the snapshot, because of a notice or by another writer
 			continue
 		}
 		log.FromContext(ctx).Info("took disruption back, the node stays", "Node", node.Name, "NodeClaim", name)
@@ -128,7 +127,7 @@ func isDisruptedTaint(t corev1.Taint) bool {
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// closeIt puts the taint on the node that keeps new pods off.
+// closeIt adds the taint to the node that keeps new pods off.
 func closeIt(node *corev1.Node) {
 	if !tainted(node) {
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())

@@ -21,9 +21,8 @@ import (
 	"tenon.sh/report"
 )
 
-// order begins a disruption with replacements: mark every claim that is to go, keep new pods off their nodes, and ask for
-// the replacements. If that fails on the way, what was done is taken back, here or, after a crash, by the next pass that
-// finds the marks.
+// order begins a disruption with replacements: it marks every claim that will go, closes their nodes to new pods, and creates the
+// replacements. If this fails on the way, the steps are taken back, here or, after a crash, by the next pass that finds the marks.
 func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption) error {
 	var claims []*v1.NodeClaim
 	for _, name := range d.Claims {
@@ -59,12 +58,12 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 	return nil
 }
 
-// overtakenError says that a decision is not right any more.
+// overtakenError says that a decision is no longer right.
 type overtakenError struct{ reason engine.Reason }
 
 func (e overtakenError) Error() string { return e.reason.String() }
 
-// markAll marks claims and closes their nodes. It returns the claims as they are now, also those that were not marked.
+// markAll marks claims and closes their nodes. It returns all claims as they are now, marked or not.
 func (r *Reconciler) markAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark inventory.Mark) ([]*v1.NodeClaim, error) {
 	marked, errs := make([]*v1.NodeClaim, len(claims)), make([]error, len(claims))
 	r.each(len(claims), func(i int) {
@@ -84,7 +83,7 @@ func (r *Reconciler) markAll(ctx context.Context, view *view, nodes []string, cl
 	return marked, errors.Join(errs...)
 }
 
-// markClaim writes down on the claim that it goes, first what a new process would need to know, then what people see.
+// markClaim marks the claim: first with the data that a new process needs, then with the condition that people see.
 func (r *Reconciler) markClaim(ctx context.Context, claim *v1.NodeClaim, mark inventory.Mark) (*v1.NodeClaim, error) {
 	written, err := r.Cluster.ChangeClaim(ctx, claim, func(c *v1.NodeClaim) {
 		if _, marked := inventory.MarkOf(c); !marked {
@@ -119,7 +118,7 @@ func (r *Reconciler) closeNode(ctx context.Context, view *view, node *corev1.Nod
 	return closed, nil
 }
 
-// replace asks for the replacements, provided that their pools can still be used and have room for all of them.
+// replace creates the replacements if their pools can still be used and have room for all of them.
 func (r *Reconciler) replace(ctx context.Context, view *view, d engine.Disruption, mark inventory.Mark) error {
 	newest, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
@@ -145,7 +144,7 @@ func (r *Reconciler) createReplacement(ctx context.Context, view *view, d engine
 	annotations := map[string]string{inventory.ReplacesAnnotation: mark.Replaces().String()}
 	claim, err := r.Cluster.CreateNamed(ctx, pool, launch, mark.Replacements[i], annotations)
 	if apierrors.IsAlreadyExists(err) {
-		return nil // by this very decision: the name follows from it
+		return nil // this decision has created it, because the name depends on the decision
 	}
 	if err != nil {
 		return err
@@ -156,8 +155,8 @@ func (r *Reconciler) createReplacement(ctx context.Context, view *view, d engine
 	return nil
 }
 
-// unmarkAll takes markAll back, and deletes the replacements that exist. The marks go last: as long as they are there, a
-// new process would go on with this. What others have marked is theirs.
+// unmarkAll takes markAll back, and deletes the replacements that exist. It removes the marks last, because a new process can continue
+// from them. It leaves the marks of other disruptions alone.
 func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark inventory.Mark) error {
 	errs := make([]error, len(mark.Replacements))
 	r.each(len(mark.Replacements), func(i int) { errs[i] = r.surrender(ctx, view, mark.Replacements[i], mark.ID) })
@@ -173,7 +172,7 @@ func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, 
 	return unexpected(errs)
 }
 
-// unexpected joins the errors that a later pass will not simply meet with newer objects.
+// unexpected joins the errors that need more than a later pass with newer objects.
 func unexpected(errs []error) error {
 	var out []error
 	for _, err := range errs {
@@ -194,5 +193,5 @@ func (r *Reconciler) each(n int, do func(i int)) {
 			return nil
 		})
 	}
-	_ = group.Wait() // do keeps its errors itself
+	_ = group.Wait() // do keeps its own errors
 }

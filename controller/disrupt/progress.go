@@ -44,9 +44,9 @@ func (r *Reconciler) look(view *view, orders []replacement.Order) {
 	r.seen = seen
 }
 
-// failure is why an order is taken back, as far as that says something about replacements in general: one that an earlier
-// process has begun, and of which nobody here has seen a replacement, may have ended with that process before it asked for
-// any. If they cannot be had, the next attempt will tell.
+// failure returns why an order is taken back, if this says something about replacements in general. An order of an earlier process,
+// without a replacement that this process has seen, may have ended with that process before it created any. If the machines are not
+// available, the next attempt shows it.
 func (r *Reconciler) failure(o replacement.Order, why engine.Reason) engine.Reason {
 	if why.Code == engine.ReplacementGone && !r.seen[o.ID] {
 		return engine.Reason{}
@@ -69,7 +69,7 @@ func (r *Reconciler) step(ctx context.Context, view *view, o replacement.Order) 
 	return r.closeAll(ctx, view, o)
 }
 
-// closeAll keeps new pods off the nodes of the order, should somebody have opened one.
+// closeAll closes the nodes of the order, because somebody may have opened one.
 func (r *Reconciler) closeAll(ctx context.Context, view *view, o replacement.Order) error {
 	errs := make([]error, len(o.Nodes))
 	r.each(len(o.Nodes), func(i int) {
@@ -80,9 +80,9 @@ func (r *Reconciler) closeAll(ctx context.Context, view *view, o replacement.Ord
 	return unexpected(errs)
 }
 
-// finish deletes the claims of an order whose replacements are ready, and releases those that stay. First the nodes are closed and their pods listed
-// from the API server itself: if one has come that the decision did not know of, the next pass decides anew, unless the machine
-// is broken.
+// finish deletes the claims of an order whose replacements are ready, and releases the claims that stay. First it closes the nodes and
+// lists their pods from the API server itself. If a pod is there that the decision did not know, the next pass decides anew, unless the
+// machine is broken.
 func (r *Reconciler) finish(ctx context.Context, view *view, o replacement.Order) error {
 	if gone, err := r.areGone(ctx, o.Gone); err != nil || !gone {
 		return err
@@ -124,7 +124,7 @@ func (r *Reconciler) finish(ctx context.Context, view *view, o replacement.Order
 			r.tellDeleted(ctx, view, view.node(o.Nodes[i]), claim, o.Reason, o.DrainWithin, pods[i])
 		}
 	})
-	if len(o.Staying)+len(o.Surrender) == 0 || errors.Join(errs...) != nil { // what is left of the order is looked at again
+	if len(o.Staying)+len(o.Surrender) == 0 || errors.Join(errs...) != nil { // the rest of the order is looked at again
 		return unexpected(errs)
 	}
 	return r.giveUp(ctx, view, o)
@@ -197,8 +197,8 @@ func (r *Reconciler) surrender(ctx context.Context, view *view, name, id string)
 	return r.Cluster.DeleteClaim(ctx, claim)
 }
 
-// release opens a node again and removes the marks of its claim, the one last that a new process would go by. In its place
-// it notes that replacements failed, if that is why.
+// release opens a node again and removes the marks of its claim, last the mark from which a new process would continue. In its place it
+// notes that replacements failed, if this is the reason.
 func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason) error {
 	claim, err := r.unmark(ctx, claim, node)
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.N
 	return err
 }
 
-// unknown returns a pod of the node that would have to move and that the snapshot does not show there.
+// unknown returns a pod of the node that would have to move and that the snapshot does not have there.
 func (v *view) unknown(node string, pods []*corev1.Pod) *corev1.Pod {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -37,15 +37,15 @@ const (
 	fresh  = 300 * time.Millisecond // how old a plan may be to need no check
 )
 
-// Config is what a Reconciler is made of.
+// Config is the input of New.
 type Config struct {
 	Cluster  *cluster.Cluster
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
 	Options  engine.Options
-	// Record, unless nil, is told of each pass that disrupts nodes, before it does.
+	// Record, unless nil, gets each pass that disrupts nodes, before the disruptions begin.
 	Record func(context.Context, *engine.Snapshot, *engine.Plan)
-	// Begun, unless nil, is told after each pass which of the plan's disruptions have begun.
+	// Begun, unless nil, gets after each pass the disruptions of the plan that have begun.
 	Begun func(*engine.Snapshot, *engine.Plan, []engine.Disruption)
 	// AtOnce is how many disruptions are carried out at the same time; 0 means atOnce.
 	AtOnce int
@@ -58,17 +58,17 @@ type Reconciler struct {
 	// progress is the memory of replacement.Progress.
 	progress inventory.Cache
 	churn    churn.History
-	// bare holds the nodes that the last pass found closed though nothing on their claims says why, and since when.
+	// bare holds the nodes that the last pass found closed without a reason on their claims, and since when.
 	bare   map[types.UID]time.Time
 	checks checks
 	faults reportedFaults
-	// began is when this process made its first pass, and seen holds the disruptions in progress of which it has known a
+	// began is the time of this process's first pass; seen holds the disruptions in progress of which this process has seen a
 	// replacement.
 	began time.Time
 	seen  map[string]bool
 
 	begunMu sync.Mutex
-	begun   []engine.Disruption // in this pass; for whoever wants to know
+	begun   []engine.Disruption // in this pass, for Begun
 }
 
 // New returns a Reconciler.
@@ -76,8 +76,8 @@ func New(config Config) *Reconciler {
 	return &Reconciler{Config: config, faults: reportedFaults{clock: config.Cluster.Clock}}
 }
 
-// Reconcile makes one pass: go on with what is in progress, take back what an earlier pass began and nobody wants any
-// more, then begin what the plan wants. What failed for one node does not stop the others.
+// Reconcile makes one pass: it continues the disruptions in progress, takes back the ones that are no longer wanted, and then begins
+// the disruptions of the plan. A failure for one node does not stop the others.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	snap, err := r.Snapshot(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return r.CarryOut(ctx, snap, plan)
 }
 
-// CarryOut does what the plan wants in the cluster that the snapshot shows, and goes on with what is in progress there.
+// CarryOut carries out the plan in the cluster of the snapshot, and continues the disruptions in progress.
 func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *engine.Plan) error {
 	if r.began.IsZero() {
 		r.began = snap.Now
@@ -133,12 +133,12 @@ func (r *Reconciler) hasBegun(d engine.Disruption) {
 	r.begun = append(r.begun, d)
 }
 
-// recordMoves writes down how many pods of each owner consolidation moves: nobody could count them afterwards.
+// recordMoves records how many pods of each owner consolidation moves, because nothing shows it afterwards.
 func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disruption) error {
 	if len(d.OwnersMoved) == 0 {
 		return nil
 	}
-	view.recording.Lock() // several disruptions may be about one pool
+	view.recording.Lock() // several disruptions may be in one pool
 	defer view.recording.Unlock()
 	name := view.claims[d.Claims[0]].Labels[v1.NodePoolLabelKey]
 	pool := cmp.Or(view.recorded[name], view.pools[name])
@@ -150,8 +150,8 @@ func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disru
 	return nil
 }
 
-// tellChurn tells of machines that are started and removed again and again for the same pods: each time for a good reason, and
-// together perhaps for nothing.
+// tellChurn tells of machines that are started and removed again and again for the same pods. Each time may have a good reason, and all
+// together no use.
 func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
 	for _, c := range r.churn.Follow(view.snapshot) {
 		log.FromContext(ctx).Info("machines come and go for the same pods", report.ChurnLine(c)...)
@@ -161,7 +161,7 @@ func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
 	}
 }
 
-// patient leaves out replacements in pools where replacements failed a moment ago, and tells the pools' owners.
+// patient leaves out replacements in pools whose replacements failed a moment ago, and tells the pools' owners.
 func (r *Reconciler) patient(view *view, disruptions []engine.Disruption) []engine.Disruption {
 	backoffs := replacement.Backoffs(view.snapshot)
 	if len(backoffs) == 0 {
@@ -222,7 +222,7 @@ func (r *Reconciler) reportKept(view *view, kept []engine.Kept) {
 	}
 }
 
-// reportMoves tells what consolidation has looked at, and which nodes it is about to replace.
+// reportMoves tells which moves consolidation has judged, and which nodes it is about to replace.
 func (r *Reconciler) reportMoves(view *view, judgements []engine.Judgement, disruptions []engine.Disruption) {
 	r.Metrics.Judged(judgements)
 	for _, j := range judgements {
@@ -235,15 +235,15 @@ func (r *Reconciler) reportMoves(view *view, judgements []engine.Judgement, disr
 	}
 }
 
-// overtaken tells that a disruption was not right any more when it was to begin.
+// overtaken tells that a disruption was no longer right when it was to begin.
 func (r *Reconciler) overtaken(view *view, d engine.Disruption, why engine.Reason) {
 	r.Metrics.Overtaken(d.Reason)
 	nodes, claims := view.objects(d.Nodes, d.Claims)
 	r.Recorder.Publish(report.Rejected(nodes, claims, d.Reason, why)...)
 }
 
-// disrupt carries one disruption out. With replacements it only begins here; without, it goes node by node: mark the claim,
-// keep new pods off, look again at what really runs there, and only then delete the claim.
+// disrupt carries out one disruption. With replacements it only begins here. Without, each node takes these steps: mark the claim,
+// close the node to new pods, read its pods from the API server, and only then delete the claim.
 func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruption) error {
 	if reason, err := r.check(ctx, view, d); err != nil || !reason.OK() {
 		return err
@@ -289,7 +289,7 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 	return errors.Join(errs...)
 }
 
-// checks keeps the newest checker for the disruptions that are begun at about the same time: to check is to plan anew.
+// checks keeps the newest checker for disruptions that begin at about the same time, because a check is a new plan.
 type checks struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -297,10 +297,10 @@ type checks struct {
 	checker *disruption.Checker
 }
 
-// planShare bounds how much of the time goes into planning anew: one part of so many.
+// planShare bounds the time for checks: one part of planShare.
 const planShare = 4
 
-// check asks whether a disruption is still right. A plan that was made this very moment is.
+// check asks whether a disruption is still right. The plan of a moment ago needs no check.
 func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption) (engine.Reason, error) {
 	if r.Cluster.Clock.Since(view.snapshot.Now) < fresh {
 		return engine.Reason{}, nil
@@ -324,7 +324,7 @@ func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption)
 	return reason, nil
 }
 
-// remove deletes one node's claim if nothing that would have to move runs on the node. It reports whether it did.
+// remove deletes a node's claim, unless a pod that would have to move runs on the node. It reports whether it did.
 func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, claim *v1.NodeClaim, d engine.Disruption) (bool, error) {
 	claim, node, err := r.mark(ctx, claim, node, d)
 	if err != nil {
@@ -351,7 +351,7 @@ func (r *Reconciler) remove(ctx context.Context, view *view, node *corev1.Node, 
 	return true, nil
 }
 
-// limitDrain writes down when the drain of a claim has to be over that is about to be deleted.
+// limitDrain writes the drain deadline on a claim that is about to be deleted.
 func (r *Reconciler) limitDrain(ctx context.Context, claim *v1.NodeClaim, within *time.Duration) (*v1.NodeClaim, error) {
 	text, sooner := lifecycle.DrainDeadline(claim, within, r.Cluster.Clock.Now())
 	if !sooner {
@@ -382,8 +382,7 @@ func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.N
 	}
 }
 
-// arrived returns a pod that would have to move and that the decision did not know of. What runs on a broken machine does not
-// matter to that.
+// arrived returns a pod that would have to move and that is not part of the decision, except on a broken machine.
 func arrived(pods []*corev1.Pod, d engine.Disruption) *corev1.Pod {
 	if d.Reason == v1.Unhealthy {
 		return nil

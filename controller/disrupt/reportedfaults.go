@@ -13,11 +13,11 @@ import (
 	"tenon.sh/engine"
 )
 
-// reportLasts is how long a reported fault counts. The pass that it hurries begins within a second, and reads the cluster well within the rest.
+// reportLasts is how long a reported fault counts. The pass that it triggers begins within a second, and reads the cluster well before the end.
 const reportLasts = 5 * time.Second
 
-// reportedFaults remembers nodes whose kubelets have just reported a fault that is older than anybody knew, so that a repair may be due at once. A
-// kubelet may report Ready again before the pass reads the node. The pass sees the conditions that were reported.
+// reportedFaults remembers nodes whose kubelets have just reported a fault that began earlier than known, because a repair may be due
+// at once. A kubelet may report Ready again before the pass reads the node. The pass sees the reported conditions.
 type reportedFaults struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex // guards nodes
@@ -39,7 +39,7 @@ func (r *reportedFaults) add(node *corev1.Node) {
 	r.nodes[node.UID] = reportedFault{node, r.clock.Now()}
 }
 
-// forget drops faults that count no longer.
+// forget drops faults that no longer count.
 func (r *reportedFaults) forget() {
 	for uid, fault := range r.nodes {
 		if r.clock.Since(fault.at) > reportLasts {
@@ -48,7 +48,7 @@ func (r *reportedFaults) forget() {
 	}
 }
 
-// in returns the snapshot with the conditions that were reported.
+// in returns the snapshot with the reported conditions.
 func (r *reportedFaults) in(s *engine.Snapshot) *engine.Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Watch calls trigger whenever a node may have become removable, or one that is being removed may be needed: a pod is
-// gone or needs less, a claim or a pool has changed, a node has another condition, a pause begins or ends. It calls fault instead for a node whose
-// kubelet reports a fault that is older than anybody knew: a repair may be due, and the kubelet may report Ready again at once.
+// Watch calls trigger if a node may be removable now, or if a node that goes may be needed: a pod is gone or needs less, a claim or a
+// pool has changed, a node has another condition, a pause begins or ends. If a kubelet reports a fault that began earlier than known,
+// Watch calls fault instead, because a repair may be due, and the kubelet may report Ready again at once.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string), fault func(*corev1.Node)) error {
 	told := func(o any) {
 		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
@@ -83,7 +83,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 	return nil
 }
 
-// paused is what the object says of a pause.
+// paused returns the object's annotation about a pause.
 func paused(o any) string { return o.(client.Object).GetAnnotations()[v1.PauseAnnotationKey] }
 
 func leftItsNode(old, pod *corev1.Pod) bool {
@@ -104,8 +104,7 @@ func shrank(old, pod *corev1.Pod) bool {
 	return false
 }
 
-// conditionsChanged reports whether a condition of the node is another one than before, and whether it says that it has been so
-// since before what was known of it.
+// conditionsChanged reports whether a condition of the node has changed, and whether it began earlier than the known state.
 func conditionsChanged(old, node *corev1.Node) (changed, late bool) {
 	known := make(map[corev1.NodeConditionType]*corev1.NodeCondition, len(old.Status.Conditions))
 	for i := range old.Status.Conditions {

@@ -18,10 +18,10 @@ type view struct {
 
 	mu    sync.Mutex // guards what follows
 	nodes map[string]*corev1.Node
-	pods  map[types.UID]string // the nodes of pods; nil until somebody asks
+	pods  map[types.UID]string // the nodes of pods; nil until the first use
 
 	recording sync.Mutex              // guards what follows
-	recorded  map[string]*v1.NodePool // pools on which this pass has written which pods move, as they are now
+	recorded  map[string]*v1.NodePool // the pools on which this pass has recorded moves, as they are now
 }
 
 func newView(s *engine.Snapshot) *view {
@@ -38,7 +38,7 @@ func newView(s *engine.Snapshot) *view {
 	return v
 }
 
-// objects are the nodes and claims of these names, nil for those that are not there.
+// objects returns the nodes and claims of these names, nil for missing ones.
 func (v *view) objects(nodeNames, claimNames []string) (nodes []*corev1.Node, claims []*v1.NodeClaim) {
 	for _, name := range nodeNames {
 		nodes = append(nodes, v.node(name))
@@ -49,21 +49,21 @@ func (v *view) objects(nodeNames, claimNames []string) (nodes []*corev1.Node, cl
 	return nodes, claims
 }
 
-// node is the node of that name as it is now, as far as this pass knows; nil if there is none.
+// node returns the newest node of that name that this pass knows; nil if there is none.
 func (v *view) node(name string) *corev1.Node {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.nodes[name]
 }
 
-// put puts a node that was changed in the place of the older one.
+// put replaces a node by its changed version.
 func (v *view) put(node *corev1.Node) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.nodes[node.Name] = node
 }
 
-// policy is the consolidation policy of the claim's pool, if the reason is one that it is about.
+// policy returns the consolidation policy of the claim's pool, if the reason is a consolidation.
 func (v *view) policy(claim *v1.NodeClaim, reason v1.DisruptionReason) v1.ConsolidationPolicy {
 	if reason != v1.Empty && reason != v1.Underutilized {
 		return ""

@@ -34,11 +34,11 @@ import (
 // writesAtOnce is the default of Config.WritesAtOnce.
 const writesAtOnce = 32
 
-// HeadStart is how long at most a machine is not left because other machines are yet to be asked for: an API server that is busy
-// with drains would take long for that. Clouds that take machines away give two minutes. Leave is to be called every second.
+// HeadStart is the longest delay before a machine is left because other machines are not requested yet: an API server that is busy
+// with drains would delay these requests. Clouds that take machines away give two minutes. Leave must be called every second.
 const HeadStart = 5 * time.Second
 
-// hearFor bounds how long notices are asked for in one pass: where they do not end, a pass would look as if it were stuck.
+// hearFor bounds how long one pass asks for notices, because a pass with endless notices would look stuck.
 const hearFor = 10 * time.Second
 
 // Config is what a Reconciler is made of.
@@ -47,17 +47,17 @@ type Config struct {
 	Notifier provider.Notifier
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
-	// Hurry is called once nodes were closed: what runs there needs other machines now. It calls then when those have been
-	// asked for. Nil if nobody does that.
+	// Hurry is called after nodes were closed, because their pods need other machines now. It calls then when these machines are
+	// requested. Nil if nothing requests them.
 	Hurry func(then func())
-	// Ready is called when there are machines to leave, so that Leave is called next.
+	// Ready is called when machines can be left, because Leave must be called then.
 	Ready func()
 	// WritesAtOnce is how many nodes or claims are written at the same time; 0 means 32.
 	WritesAtOnce int
 }
 
-// Reconciler closes nodes in one loop and leaves their machines in another, because no node may stay open while the claims of
-// others are deleted. What it remembers can be lost: a notice that was not acknowledged comes again.
+// Reconciler closes nodes in one loop and leaves their machines in another, because no node may stay open while the claims of others
+// are deleted. Its memory may be lost: a notice that was not acknowledged comes again.
 type Reconciler struct {
 	Config
 
@@ -71,8 +71,8 @@ func New(config Config) *Reconciler {
 	return &Reconciler{Config: config, leaving: map[engine.MachineID]bool{}}
 }
 
-// Reconcile closes the nodes that the notices that have arrived are about, and those that arrive meanwhile: where there is one,
-// others come. It is to be used from one goroutine.
+// Reconcile closes the nodes of the notices that have arrived, and of those that arrive meanwhile, because notices come in groups. Only
+// one goroutine may call it.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	for began := r.Cluster.Clock.Now(); ; {
 		if closed, err := r.hear(ctx); err != nil || !closed || r.Cluster.Clock.Since(began) >= hearFor {
@@ -124,7 +124,7 @@ func (r *Reconciler) hear(ctx context.Context) (closed bool, err error) {
 	return true, nil
 }
 
-// ready lets the machines of a pass be left.
+// ready allows the machines of a pass to be left.
 func (r *Reconciler) ready(p *pass) {
 	r.mu.Lock()
 	p.leaveBy = time.Time{}
@@ -134,7 +134,7 @@ func (r *Reconciler) ready(p *pass) {
 	}
 }
 
-// unheard leaves out the notices about machines that are being left: they come again.
+// unheard leaves out the notices about machines that are being left, because these notices come again.
 func (r *Reconciler) unheard(arrived []provider.Notice) (notices []engine.Notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// take takes the passes whose machines can be left.
+// take returns the passes whose machines can be left.
 func (r *Reconciler) take() (closed []*pass) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,8 +181,8 @@ func (r *Reconciler) take() (closed []*pass) {
 	return closed
 }
 
-// settle keeps the machines that could not be left for the next time, and lets notices about the others be heard again: one that
-// was not acknowledged is, once more, when its machine is on its way out.
+// settle keeps the machines that could not be left for the next time. Notices about the other machines count again, because a notice
+// without acknowledgement comes again while its machine is going.
 func (r *Reconciler) settle(closed []*pass) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,14 +205,14 @@ type pass struct {
 	*Reconciler
 	list   []lifecycle.Interruption
 	errs   []error                  // one for each
-	again  []lifecycle.Interruption // whose machines could not be left
+	again  []lifecycle.Interruption // the interruptions whose machines could not be left
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node
 	// limited are the pools with limits.
 	limited map[string]bool
-	// late is set if other machines can be asked for only once claims are being deleted.
+	// late is set if other machines can be requested only once claims are being deleted.
 	late atomic.Bool
-	// leaveBy is when the machines are left at the latest, zero if they can be already.
+	// leaveBy is the latest time to leave the machines, zero if they can be left now.
 	leaveBy time.Time
 }
 
@@ -233,12 +233,12 @@ func newPass(r *Reconciler, s *engine.Snapshot, list []lifecycle.Interruption) *
 	return p
 }
 
-// of is a pass about some of the interruptions; their machines can be left now.
+// of returns a pass of some of the interruptions; their machines can be left now.
 func (p *pass) of(list []lifecycle.Interruption) *pass {
 	return &pass{Reconciler: p.Reconciler, list: list, errs: make([]error, len(list)), claims: p.claims, nodes: p.nodes, limited: p.limited}
 }
 
-// split moves those that are chosen to a pass of their own.
+// split moves the chosen interruptions to a pass of their own.
 func (p *pass) split(chosen func(lifecycle.Interruption) bool) *pass {
 	var own, rest []lifecycle.Interruption
 	for _, x := range p.list {
@@ -279,8 +279,8 @@ func (p *pass) each(do func(i int) error) {
 	_ = group.Wait() // every interruption has its own error
 }
 
-// closeNode keeps new pods off the node, and says on it why it goes. A node that cannot be closed does not keep its claim from being deleted: that
-// closes it too.
+// closeNode closes the node to new pods, and writes the reason on it. If this fails, the claim is still deleted, because its deletion
+// closes the node too.
 func (p *pass) closeNode(ctx context.Context, x lifecycle.Interruption) error {
 	node := p.nodes[x.Node]
 	if !x.Leave {
@@ -300,7 +300,7 @@ func (p *pass) closeNode(ctx context.Context, x lifecycle.Interruption) error {
 	return nil
 }
 
-// leave deletes the claim. A machine whose pods get no more time is said to be one before.
+// leave deletes the claim. If the pods get no more time, the claim is marked so before.
 func (p *pass) leave(ctx context.Context, x lifecycle.Interruption) error {
 	if x.SoldOut != nil {
 		p.Cluster.MarkSoldOut(x.Class, []engine.OfferingID{*x.SoldOut})
@@ -319,7 +319,7 @@ func (p *pass) leave(ctx context.Context, x lifecycle.Interruption) error {
 	return p.Cluster.DeleteClaim(ctx, claim)
 }
 
-// endNow gives the claim's pods no more time, also if somebody has deleted it since the pass began.
+// endNow gives the claim's pods no more time, also if the claim was deleted after the pass began.
 func (p *pass) endNow(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	end := func(c *v1.NodeClaim) {
 		if _, bounded := c.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]; !bounded {
@@ -335,7 +335,7 @@ func (p *pass) endNow(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, 
 		return nil, err
 	}
 	switch {
-	case newest.UID != claim.UID: // another of that name: the machine's own is gone
+	case newest.UID != claim.UID: // another claim of that name: the machine's own is gone
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: v1.Group, Resource: "nodeclaims"}, claim.Name)
 	case newest.DeletionTimestamp == nil:
 		return nil, err
@@ -343,7 +343,7 @@ func (p *pass) endNow(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, 
 	return p.Cluster.ChangeClaim(ctx, newest, end)
 }
 
-// finish tells people, and the cloud that its notice was heard.
+// finish tells people, and acknowledges the notice to the cloud.
 func (p *pass) finish(ctx context.Context, x lifecycle.Interruption) error {
 	claim, node := p.claims[x.Claim], p.nodes[x.Node]
 	if claim != nil {

@@ -21,17 +21,17 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// application carries out one step, in the order of lifecycle.Step's fields, and keeps life as it is after each write.
+// application carries out one step, in the order of lifecycle.Step's fields, and updates life after each write.
 type application struct {
 	*Reconciler
 	mem  *memory
 	life *lifecycle.Life
 	step lifecycle.Step
-	// after is when to try again what did not work yet.
+	// after is the time until failed parts are tried again.
 	after time.Duration
 }
 
-// apply reports whether another step may follow at once. After a deletion the watch tells when to go on.
+// apply reports whether another step may follow at once. After a deletion, the watch triggers the next step.
 func (a *application) apply(ctx context.Context) (more bool, err error) {
 	switch {
 	case a.step.Delete != nil:
@@ -81,7 +81,7 @@ func (a *application) apply(ctx context.Context) (more bool, err error) {
 		return false, a.release(ctx)
 	}
 	if len(a.step.DeleteNodes) > 0 {
-		a.after = overtaken // should the watch say nothing
+		a.after = overtaken // if the watch shows nothing
 	}
 	wrote := a.step.Nominate != "" || len(a.step.Nodes) > 0 || a.step.Claim != nil || len(a.step.ReleaseNodes) > 0
 	return wrote && len(a.step.DeleteNodes) == 0 && len(a.step.Evict) == 0, nil
@@ -107,7 +107,7 @@ func (a *application) replace(node *corev1.Node) {
 	a.life.Nodes = nodes
 }
 
-// writeNode makes a node what it should be: its metadata and its taints.
+// writeNode writes the wanted metadata and taints of a node.
 func (a *application) writeNode(ctx context.Context, want *corev1.Node) error {
 	written, err := a.patchNode(ctx, a.node(want.Name), want)
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *application) writeNode(ctx context.Context, want *corev1.Node) error {
 	return nil
 }
 
-// writeClaim makes the claim what it should be, and tells what that means.
+// writeClaim writes the wanted claim, and reports the changes.
 func (a *application) writeClaim(ctx context.Context, want *v1.NodeClaim) error {
 	before := a.life.Claim
 	written := before
@@ -145,7 +145,7 @@ func sameMeta(a, b *v1.NodeClaim) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
 }
 
-// patchClaim writes metadata. The status comes back as the API server has it.
+// patchClaim writes metadata. The returned status is the API server's.
 func (a *application) patchClaim(ctx context.Context, want *v1.NodeClaim) (*v1.NodeClaim, error) {
 	changed := cluster.MetaOf(a.life.Claim)
 	changed.Labels, changed.Annotations, changed.Finalizers = want.Labels, want.Annotations, want.Finalizers
@@ -157,7 +157,7 @@ func (a *application) patchClaim(ctx context.Context, want *v1.NodeClaim) (*v1.N
 	return changed, nil
 }
 
-// tellTransitions logs and counts what has become true, and what is true no more.
+// tellTransitions logs and counts the conditions that have become true, or are no longer true.
 func (a *application) tellTransitions(ctx context.Context, before, after *v1.NodeClaim) {
 	became := func(condition string) bool { return v1.IsTrue(after, condition) && !v1.IsTrue(before, condition) }
 	logger := log.FromContext(ctx).WithValues("Node", after.Status.NodeName)
@@ -191,7 +191,7 @@ func (a *application) tellOutcome(ctx context.Context, claim *v1.NodeClaim, regi
 	}
 }
 
-// deleteClaim tells the claim to go, for a cause that is counted, or for none if somebody else's deletion is followed.
+// deleteClaim deletes the claim, with a cause that is counted, or with none if it follows somebody else's deletion.
 func (a *application) deleteClaim(ctx context.Context, cause string) error {
 	claim := a.life.Claim
 	if err := a.Cluster.DeleteClaim(ctx, claim); err != nil {
@@ -207,7 +207,7 @@ func (a *application) deleteClaim(ctx context.Context, cause string) error {
 	return nil
 }
 
-// reschedulable counts the pods that have to find another node. It is what every line about a node that goes calls its pods.
+// reschedulable counts the pods that need another node. All log lines about a leaving node use this number.
 func reschedulable(pods []*corev1.Pod) int {
 	n := 0
 	for _, p := range pods {
@@ -228,7 +228,7 @@ func (a *application) deleteNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// releaseNode takes our finalizer off a node; unless others hold it, it is gone then.
+// releaseNode removes Tenon's finalizer from a node, which is gone then, unless others hold it.
 func (a *application) releaseNode(ctx context.Context, name string) error {
 	want := a.node(name).DeepCopy()
 	want.Finalizers = without(want.Finalizers)
@@ -250,7 +250,7 @@ func (a *application) releaseNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// release takes our finalizer off the claim.
+// release removes Tenon's finalizer from the claim.
 func (a *application) release(ctx context.Context) error {
 	want := a.life.Claim.DeepCopy()
 	want.Finalizers = without(want.Finalizers)
@@ -271,7 +271,7 @@ func without(finalizers []string) []string {
 	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == v1.TerminationFinalizer })
 }
 
-// drainReason is why the claim's node goes, as metrics and events say it.
+// drainReason returns why the claim's node goes, in the words of metrics and events.
 func drainReason(claim *v1.NodeClaim) string {
 	if claim == nil {
 		return ""

@@ -28,19 +28,19 @@ const (
 	// An eviction that was refused is asked for again after a second, then less often.
 	evictRetryFirst = time.Second
 	evictRetryMost  = 10 * time.Second
-	// evicted is how long the watch gets to show that a pod that was sent away is going.
+	// evicted is how long the watch may take to show that an evicted pod is being deleted.
 	evicted = 10 * time.Second
 	// evictTimeout ends a request for an eviction, also while the controller stops.
 	evictTimeout = 10 * time.Second
 )
 
-// evictionKey tells a pod that is asked to go from one that is forced to: the second does not wait for the first.
+// evictionKey distinguishes an eviction from a forced deletion of the same pod, because the latter does not wait for the former.
 type evictionKey struct {
 	pod   types.UID
 	force bool
 }
 
-// evict sends pods away, several at once. What is refused is tried again later: a budget says when, not whether.
+// evict evicts pods, several at once. A refused eviction is tried again later, because a budget only delays it.
 func (a *application) evict(ctx context.Context) {
 	now := a.Cluster.Clock.Now()
 	var mu sync.Mutex // guards the pacings and a.after
@@ -73,12 +73,12 @@ func (a *application) evict(ctx context.Context) {
 			return nil
 		})
 	}
-	_ = group.Wait() // every failure was told and is tried again
+	_ = group.Wait() // every failure was reported and is tried again
 }
 
-// send sends one pod away and reports whether that is settled. What has been asked for is not cut off when the controller is
-// told to stop: the API server charges a budget before it deletes the pod, and gives back what was charged for a pod that
-// stayed after two minutes only, in which the budget would let nobody else go.
+// send evicts or deletes one pod, and reports whether this is settled. A request continues when the controller stops, because the API
+// server charges a budget before it deletes the pod. If the pod stays, the server gives the charge back only after two minutes, in
+// which the budget would let no other pod go.
 func (a *application) send(ctx context.Context, e lifecycle.Eviction) bool {
 	if e.Force {
 		return a.force(ctx, e)
@@ -110,7 +110,7 @@ func (a *application) send(ctx context.Context, e lifecycle.Eviction) bool {
 	return false
 }
 
-// force deletes a pod that has no more time.
+// force deletes a pod whose time is over.
 func (a *application) force(ctx context.Context, e lifecycle.Eviction) bool {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: e.Pod.Namespace, Name: e.Pod.Name}}
 	err := a.Cluster.Client.Delete(ctx, pod, client.GracePeriodSeconds(e.Grace), client.Preconditions{UID: &e.Pod.UID})
@@ -129,7 +129,7 @@ func (a *application) force(ctx context.Context, e lifecycle.Eviction) bool {
 	return true
 }
 
-// tellRefused says on the node which pod holds it and why.
+// tellRefused makes an event on the node about the pod that holds it, with the reason.
 func (a *application) tellRefused(pod *corev1.Pod, what string, err error) {
 	message := fmt.Sprintf("%s: pod %s", what, podName(pod))
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Details != nil {
@@ -142,7 +142,7 @@ func (a *application) tellRefused(pod *corev1.Pod, what string, err error) {
 
 func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// statusCode is the HTTP status of an answer.
+// statusCode returns the HTTP status of an answer.
 func statusCode(err error) string {
 	if err == nil {
 		return strconv.Itoa(http.StatusOK)

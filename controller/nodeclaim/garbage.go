@@ -17,8 +17,8 @@ import (
 	"tenon.sh/provider"
 )
 
-// Collect makes one round of looking after what is left behind: claims without a machine are removed, machines without a claim
-// too unless they can have one. Nothing is removed on the word of a list that failed, and nothing on the word of a cache alone.
+// Collect makes one round of garbage collection: it removes claims without a machine, and machines without a claim unless they can get
+// one. It removes nothing because of a list that failed, or of a cache alone.
 func (r *Reconciler) Collect(ctx context.Context) error {
 	claims, err := r.listClaims(ctx, r.Cluster.Client)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Reconciler) Collect(ctx context.Context) error {
 	return errors.Join(append(errs, r.removeOrphans(ctx, claims, nodes, machines))...)
 }
 
-// listClaims lists the claims that this process looks after.
+// listClaims lists the claims that this process serves.
 func (r *Reconciler) listClaims(ctx context.Context, from client.Reader) ([]*v1.NodeClaim, error) {
 	var list v1.NodeClaimList
 	if err := from.List(ctx, &list); err != nil {
@@ -61,7 +61,7 @@ func (r *Reconciler) listClaims(ctx context.Context, from client.Reader) ([]*v1.
 	return claims, nil
 }
 
-// removeLost deletes a claim once the cloud says of its very machine that it is gone; lists may lag.
+// removeLost deletes a claim if the cloud says that this very machine is gone, because lists may lag.
 func (r *Reconciler) removeLost(ctx context.Context, claim *v1.NodeClaim) error {
 	id := engine.MachineID(claim.Status.ProviderID)
 	if _, err := r.Cluster.Provider.Machine(ctx, id); err == nil {
@@ -81,7 +81,7 @@ func (r *Reconciler) removeLost(ctx context.Context, claim *v1.NodeClaim) error 
 	return nil
 }
 
-// removeOrphans looks at the machines again with the claims as the API server has them, if any seems to have none.
+// removeOrphans checks the machines again with the API server's claims, if any machine seems to have none.
 func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine) error {
 	now, kind := r.Cluster.Clock.Now(), r.Cluster.Provider.Kinds()[0]
 	class := (&v1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}).LabelKey()
@@ -99,8 +99,8 @@ func (r *Reconciler) removeOrphans(ctx context.Context, claims []*v1.NodeClaim, 
 	return errors.Join(errs...)
 }
 
-// removeOrphan deletes the nodes of a machine that no claim owns, and stops the machine if no pod can run on it; if not,
-// the end of the drain does that.
+// removeOrphan deletes the nodes of a machine without a claim, and stops the machine if no pod can run on it. Otherwise the end of the
+// drain stops it.
 func (r *Reconciler) removeOrphan(ctx context.Context, orphan lifecycle.Orphan, nodes []*corev1.Node) error {
 	id := orphan.Machine.ID
 	for _, want := range orphan.Nodes {

@@ -25,8 +25,8 @@ const (
 	launchRetryMost  = time.Minute
 )
 
-// launch starts the claim's machine and writes down which it is. The provider gives the same machine for the same claim,
-// so that a launch whose record was lost is simply repeated.
+// launch starts the claim's machine and records it. The provider returns the same machine for the same claim, so a launch without a
+// record is simply repeated.
 func (a *application) launch(ctx context.Context) (more bool, err error) {
 	now := a.Cluster.Clock.Now()
 	if wait := a.mem.launches.wait(now); wait > 0 {
@@ -71,7 +71,7 @@ func (a *application) launch(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// note writes on the claim what the provider wants to find there after a crash.
+// note writes on the claim the annotations that the provider needs after a crash.
 func (a *application) note(ctx context.Context, annotations map[string]string) error {
 	want := a.life.Claim.DeepCopy()
 	if want.Annotations == nil {
@@ -86,7 +86,7 @@ func (a *application) note(ctx context.Context, annotations map[string]string) e
 	return nil
 }
 
-// launchFailed decides by the kind of error whether the claim goes or waits.
+// launchFailed decides by the kind of error whether the claim is deleted or waits.
 func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReference, err error) error {
 	var soldOut *provider.SoldOutError
 	var notReady *provider.ClassNotReadyError
@@ -94,7 +94,7 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 	var pending *provider.PendingError
 	claim := a.life.Claim
 	switch {
-	case cluster.Expected(err): // somebody else wrote to the claim while the provider wanted to
+	case cluster.Expected(err): // somebody else wrote to the claim during the provider's write
 		return err
 	case errors.As(err, &soldOut):
 		a.Cluster.MarkSoldOut(ref, soldOut.Offerings)
@@ -124,14 +124,14 @@ func (a *application) launchFailed(ctx context.Context, ref v1.NodeClassReferenc
 	return a.writeClaim(ctx, failed)
 }
 
-// launchRefused gives the claim up: its pods are planned anew, on something else.
+// launchRefused deletes the claim: its pods are planned anew, on another machine.
 func (a *application) launchRefused(ctx context.Context, cause, why string) error {
 	a.mem.unlaunched = lifecycle.NothingStarted(a.life.Claim, cause)
 	log.FromContext(ctx).Info("no machine for claim", "cause", cause, "why", why)
 	return a.deleteClaim(ctx, cause)
 }
 
-// tell tells the owners of the claim and of the pods that were to run on its machine why there is none.
+// tell tells the owners of the claim and of its planned pods why there is no machine.
 func (a *application) tell(ctx context.Context, claim *v1.NodeClaim, reason string, err error) {
 	message := lifecycle.CutMessage(fmt.Sprintf("NodeClaim %s: %v", claim.Name, err))
 	a.Recorder.Publish(report.Event{Object: claim, Warning: true, Reason: reason, Message: message})

@@ -13,16 +13,16 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// memory is what one claim's steps remember of each other. Nothing is wrong without it, only slower: calls would be made
-// again, and errors tried again at once.
+// memory is the data of one claim that its steps keep for later steps. Without it the results are the same, only later: calls are
+// repeated, and failed calls are tried again at once.
 type memory struct {
 	// podLeft and briefPodLeft are when a pod was last seen to vanish, in Unix nanoseconds. The watch writes them.
 	podLeft, briefPodLeft atomic.Int64
 
-	// What follows belongs to the goroutine that works on the claim; there is at most one.
+	// The fields below belong to the only goroutine that works on the claim.
 
 	owner      types.UID               // the claim or node that this is about
-	released   bool                    // nothing holds the owner any more; it is gone as soon as the watch says so
+	released   bool                    // nothing holds the owner any longer; it is gone as soon as the watch shows it
 	written    map[types.UID]string    // resource versions that were written, by object
 	deleted    map[types.UID]time.Time // nodes that were deleted, and when
 	evictions  map[evictionKey]*pacing
@@ -39,7 +39,7 @@ type pacing struct {
 	next     time.Time
 }
 
-// wait is how long the next attempt is put off.
+// wait returns the time until the next attempt.
 func (p *pacing) wait(now time.Time) time.Duration { return p.next.Sub(now) }
 
 // failed puts off the next attempt, longer each time.
@@ -50,12 +50,12 @@ func (p *pacing) failed(now time.Time, first, most time.Duration) time.Duration 
 	return wait
 }
 
-// wrote remembers the version that a write has produced.
+// wrote remembers the version after a write.
 func (m *memory) wrote(object client.Object) {
 	m.written[object.GetUID()] = object.GetResourceVersion()
 }
 
-// isStale reports whether the object was read from before what was written here. The watch will bring the newer one.
+// isStale reports whether the object was read before a write of this process. The watch will bring the newer version.
 func (m *memory) isStale(object client.Object) bool {
 	wrote, err := strconv.ParseUint(m.written[object.GetUID()], 10, 64)
 	if err != nil {
@@ -65,7 +65,7 @@ func (m *memory) isStale(object client.Object) bool {
 	return err == nil && read < wrote
 }
 
-// awaits reports whether the node was deleted a moment ago and was read from before that.
+// awaits reports whether the node was deleted a moment ago, and was read before that.
 func (m *memory) awaits(node *corev1.Node, now time.Time) bool {
 	at, ok := m.deleted[node.UID]
 	return ok && node.DeletionTimestamp == nil && now.Sub(at) < overtaken
@@ -102,7 +102,7 @@ func (m *memories) of(name string) *memory {
 	return mem
 }
 
-// owned is of for one object; what is remembered of an earlier one of the same name is dropped.
+// owned is of for one object; it drops the memory of an earlier object of the same name.
 func (m *memories) owned(name string, owner types.UID) *memory {
 	mem := m.of(name)
 	if mem.owner != "" && mem.owner != owner {

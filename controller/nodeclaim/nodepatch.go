@@ -22,8 +22,8 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// patchNode writes a node's metadata and taints. Others write much on a node that starts, so the patch does not ask for a
-// version of the node: it adds and removes single entries, and fails, as a conflict, only if one is not where it was.
+// patchNode writes a node's metadata and taints. Other programs write much to a starting node, so the patch requires no version of the
+// node: it adds and removes single entries, and fails, as a conflict, only if an entry has moved.
 func (r *Reconciler) patchNode(ctx context.Context, from, to *corev1.Node) (*corev1.Node, error) {
 	patch, err := json.Marshal(nodeOperations(from, to))
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *Reconciler) patchNode(ctx context.Context, from, to *corev1.Node) (*cor
 
 func nodeOperations(from, to *corev1.Node) []operation {
 	var ops []operation
-	if from.UID != "" { // keeps the patch off a later node of the same name
+	if from.UID != "" { // protects a later node of the same name
 		ops = append(ops, operation{"test", "/metadata/uid", from.UID})
 	}
 	return slices.Concat(ops,
@@ -83,8 +83,8 @@ func mapOperations(path string, from, to map[string]string) []operation {
 	return ops
 }
 
-// listOperations removes entries, from the last one on so that the others keep their places, and appends new ones. check
-// tests that an entry is where it was.
+// listOperations removes entries, from the last one on because the others then keep their places, and appends new ones. check tests
+// that an entry has not moved.
 func listOperations[T any](path string, from, to []T, same func(a, b T) bool, check func(path string, entry T) []operation) []operation {
 	var ops []operation
 	for i, entry := range slices.Backward(from) {

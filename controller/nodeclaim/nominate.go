@@ -20,12 +20,12 @@ import (
 	"tenon.sh/engine/nomination"
 )
 
-// writesAtOnce bounds the writes to pods that one opening has under way: all should come as close together as the API
-// server can take them.
+// writesAtOnce bounds the writes to pods that one opening has under way, because all should come as close together as the API server
+// allows.
 const writesAtOnce = 64
 
-// podView finds pods as they are, even if the cache does not show yet how they were nominated. It is asked for the same
-// pods again and again, and copies none that has not changed.
+// podView finds the newest version of pods, even if the cache does not show their nominations yet. It is asked for the same pods again
+// and again, and copies only changed pods.
 type podView struct {
 	*application
 	seen    map[types.UID]*corev1.Pod
@@ -34,7 +34,7 @@ type podView struct {
 	written map[types.UID]*corev1.Pod
 }
 
-// viewOf begins a view of the pods of nodes that are to open.
+// viewOf returns a view of the pods of nodes that will open.
 func (a *application) viewOf(nodes []nomination.Opening) *podView {
 	v := &podView{application: a, seen: map[types.UID]*corev1.Pod{}, written: map[types.UID]*corev1.Pod{}}
 	for _, n := range nodes {
@@ -67,7 +67,7 @@ func (v *podView) find(ctx context.Context, uid types.UID) nomination.PodSight {
 	return nomination.PodSight{Pod: pod}
 }
 
-// nominate writes nominations. They are advice: one that fails is not tried again.
+// nominate writes nominations. It does not repeat a failed one, because nominations are only advice.
 func (v *podView) nominate(ctx context.Context, nominations []engine.Nomination) {
 	var group errgroup.Group
 	group.SetLimit(cmp.Or(v.WritesAtOnce, writesAtOnce))
@@ -94,7 +94,7 @@ func (v *podView) nominate(ctx context.Context, nominations []engine.Nomination)
 	}
 }
 
-// withdraw takes back that pods are nominated to nodes which leave.
+// withdraw removes the nominations of pods to nodes that leave.
 func (a *application) withdraw(ctx context.Context, nodes []string) {
 	unbound, err := a.podsBy(ctx, "")
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *application) withdraw(ctx context.Context, nodes []string) {
 	a.viewOf(nil).nominate(ctx, writes)
 }
 
-// nominees leaves of the pods of nodes that are to open those that are worth a nomination.
+// nominees returns the nodes that will open, with only the pods that are worth a nomination.
 func (a *application) nominees(ctx context.Context, group []nomination.Opening) []nomination.Opening {
 	planned := 0
 	for _, o := range group {
@@ -140,7 +140,7 @@ func (a *application) nominees(ctx context.Context, group []nomination.Opening) 
 	return few
 }
 
-// plannedPods finds the pods that the claim was planned for and that still wait for a node.
+// plannedPods returns the planned pods of the claim that still wait for a node.
 func (a *application) plannedPods(ctx context.Context, claim *v1.NodeClaim) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, uid := range kube.PlannedPods(claim) {

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// openingPoll is how often the nodes that could open, and the pods of those that do, are looked at.
+	// openingPoll is how often the nodes that could open, and the pods of opening nodes, are checked.
 	openingPoll = 25 * time.Millisecond
-	// openingRetry is when a node that had to wait for others, or was opened with others, is looked at again.
+	// openingRetry is the time to the next look at a node that had to wait for others, or was opened with others.
 	openingRetry = 2 * time.Second
 )
 
@@ -33,22 +33,22 @@ const (
 type openings struct {
 	mu      sync.Mutex // guards what follows
 	waiting map[types.UID]opening
-	// busy is set while somebody opens nodes; opening holds the claims of those that are not open yet.
+	// busy is set while a goroutine opens nodes; opening holds the claims of the nodes that are not open yet.
 	busy    bool
 	opening map[types.UID]bool
-	// settling holds claims whose nodes are open, which their status does not say yet: whoever opened them looks after the pods.
+	// settling holds claims whose nodes are open and whose status does not show it yet: the goroutine that opened the nodes handles the pods.
 	settling map[types.UID]bool
 	// reached holds the claims of gangs whose nodes could open.
 	reached map[types.UID]bool
 }
 
-// opening is a node that could open, as it is and as it should be.
+// opening is a node that could open, in its present and its wanted form.
 type opening struct {
 	claim    *v1.NodeClaim
 	from, to *corev1.Node
 }
 
-// enter adds a node that could open. It reports whether the caller has to open nodes now, because nobody else does.
+// enter adds a node that could open. It reports whether the caller has to open nodes now, because no other goroutine does.
 func (o *openings) enter(node opening) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +63,7 @@ func (o *openings) enter(node opening) bool {
 	return true
 }
 
-// reach notes that the claim's node could open, and forgets claims that are no more.
+// reach notes that the claim's node could open, and forgets claims that do not exist any more.
 func (o *openings) reach(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +89,7 @@ func (o *openings) ready() []opening {
 	return slices.SortedFunc(maps.Values(o.waiting), func(a, b opening) int { return strings.Compare(a.to.Name, b.to.Name) })
 }
 
-// take takes the nodes that could open.
+// take removes and returns the nodes that could open.
 func (o *openings) take() []opening {
 	nodes := o.ready()
 	o.mu.Lock()
@@ -102,16 +102,16 @@ func (o *openings) take() []opening {
 	return nodes
 }
 
-// isOpening reports whether somebody is about to open the claim's node. The claim's own steps can wait for that: what they
-// write would only make it take longer.
+// isOpening reports whether a goroutine is about to open the claim's node. The claim's own steps wait, because their writes would only
+// delay this.
 func (o *openings) isOpening(claim *v1.NodeClaim) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.opening[claim.UID]
 }
 
-// leave lets the next one open nodes. It is called as soon as all that were taken are open: a pod that never finds its place
-// on one of them must not hold up all others. Until settled is called the claim settles.
+// leave lets the next goroutine open nodes. It is called once all taken nodes are open, because a pod that never finds its place on one
+// of them must not delay the other nodes. The claim is settling until settled is called.
 func (o *openings) leave(claim *v1.NodeClaim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,8 +133,8 @@ func (o *openings) isSettling(claim *v1.NodeClaim) bool {
 	return o.settling[claim.UID]
 }
 
-// open opens the claim's node together with those that could open too, or leaves it to whoever is busy with that. It
-// reports whether the node is open now; if not, the claim is to be looked at again.
+// open opens the claim's node together with other nodes that could open, or leaves this to the goroutine that is opening nodes. It
+// reports whether the node is open now; if not, the claim needs another look.
 func (a *application) open(ctx context.Context) (opened bool, err error) {
 	node := a.step.Nodes[0]
 	if a.awaitsGang(ctx) {
@@ -176,7 +176,7 @@ func (a *application) awaitsGang(ctx context.Context) bool {
 	return nomination.AwaitGang(claim, claims, a.openings.hasReached, a.Cluster.Clock.Now())
 }
 
-// awaitsSiblings reports whether another node is worth waiting for.
+// awaitsSiblings reports whether the node should wait for another node.
 func (a *application) awaitsSiblings(ctx context.Context, began time.Time) bool {
 	var ready, claims []*v1.NodeClaim
 	for _, node := range a.openings.ready() {
@@ -194,7 +194,7 @@ func (a *application) awaitsSiblings(ctx context.Context, began time.Time) bool 
 	return nomination.AwaitSiblings(ready, claims, began, a.Cluster.Clock.Now())
 }
 
-// openAll opens nodes as the engine says, and calls opened when all are. It returns the node of its own claim as it was written.
+// openAll opens nodes as the engine decides, and calls opened when all are open. It returns the node of its own claim as it was written.
 func (a *application) openAll(ctx context.Context, nodes []opening, opened func()) (own *corev1.Node, err error) {
 	group, byName := make([]nomination.Opening, len(nodes)), map[string]opening{}
 	for i, n := range nodes {
@@ -221,8 +221,7 @@ func (a *application) openAll(ctx context.Context, nodes []opening, opened func(
 	}
 }
 
-// openNodes opens nodes at once. What becomes of others than that of its own claim is found by
-// the next steps of their claims.
+// openNodes opens nodes at once. The next steps of the other nodes' claims find their results.
 func (a *application) openNodes(ctx context.Context, names []string, nodes map[string]opening) (own *corev1.Node, err error) {
 	var writes errgroup.Group
 	writes.SetLimit(cmp.Or(a.WritesAtOnce, writesAtOnce))
@@ -243,7 +242,7 @@ func (a *application) openNodes(ctx context.Context, names []string, nodes map[s
 	return own, err
 }
 
-// pause waits in real time. It reports false if ctx ended before.
+// pause waits in real time. It reports false if ctx ends before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -22,14 +22,14 @@ import (
 	"tenon.sh/provider"
 )
 
-// presenceAge is how long the cloud's word that a machine exists is good enough while its node is drained.
+// presenceAge is how long the cloud's answer that a machine exists is valid while the machine's node is drained.
 const presenceAge = 5 * time.Second
 
 // errStale means that the cache shows a node as it was before this process changed it.
 var errStale = errors.New("the cache is older than what was written")
 
-// read collects what the next step of a claim, or of a node without one, depends on, from the caches. The objects in it
-// are shared: the engine changes none of them.
+// read collects from the caches the input of the next step of a claim, or of a node without one. The objects in it are shared: the
+// engine changes none of them.
 func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim, node string) (lifecycle.Life, error) {
 	life := lifecycle.Life{Claim: claim, PodLeft: timeOf(&mem.podLeft), BriefPodLeft: timeOf(&mem.briefPodLeft), Nominating: !r.Options.NoNominations}
 	var err error
@@ -63,7 +63,7 @@ func (r *Reconciler) read(ctx context.Context, mem *memory, claim *v1.NodeClaim,
 	return life, r.readVolumes(ctx, &life)
 }
 
-// readPublished reads what drivers of devices have published, if the claim's machine was started for some.
+// readPublished reads the devices that drivers have published, if the claim's machine was started for devices.
 func (r *Reconciler) readPublished(ctx context.Context, claim *v1.NodeClaim) (*dra.Published, error) {
 	if !r.Cluster.DeviceClaims() || len(kube.DriversAskedFor(claim)) == 0 {
 		return nil, nil
@@ -131,7 +131,7 @@ func (r *Reconciler) readPods(ctx context.Context, nodes []*corev1.Node) ([]*cor
 	return pods, nil
 }
 
-// podsBy lists the cached pods of a node, or those of none.
+// podsBy lists the cached pods of a node, or the pods without a node.
 func (r *Reconciler) podsBy(ctx context.Context, node string) ([]*corev1.Pod, error) {
 	return r.podsWith(ctx, cluster.PodsByNode, node)
 }
@@ -164,8 +164,7 @@ func (r *Reconciler) readPool(ctx context.Context, claim *v1.NodeClaim) (*v1.Nod
 	return pool, nil
 }
 
-// readVolumes reads what is attached to nodes that leave, and, only if anything is, which volumes belong to pods that
-// stay.
+// readVolumes reads the attachments of nodes that leave, and, only if there are any, the volumes of pods that stay.
 func (r *Reconciler) readVolumes(ctx context.Context, life *lifecycle.Life) error {
 	for _, n := range life.Nodes {
 		var list storagev1.VolumeAttachmentList
@@ -192,7 +191,7 @@ func (r *Reconciler) readVolumes(ctx context.Context, life *lifecycle.Life) erro
 	return nil
 }
 
-// answer finds out what a step asks for.
+// answer gets the data that a step asks for.
 func (r *Reconciler) answer(ctx context.Context, mem *memory, life *lifecycle.Life, ask lifecycle.Ask) error {
 	switch ask {
 	case lifecycle.AskNode:
@@ -213,7 +212,7 @@ func (r *Reconciler) answer(ctx context.Context, mem *memory, life *lifecycle.Li
 	return r.terminate(ctx, mem, life)
 }
 
-// seekNode makes sure that the cache is not behind the API server as far as the claim's node goes.
+// seekNode checks that the cache is not behind the API server about the claim's node.
 func (r *Reconciler) seekNode(ctx context.Context, life *lifecycle.Life) error {
 	name, cached := life.Claim.Status.NodeName, ""
 	for _, n := range life.Nodes {
@@ -297,7 +296,7 @@ func (r *Reconciler) terminate(ctx context.Context, mem *memory, life *lifecycle
 	return nil
 }
 
-// record writes down which machine the claim has, and reads the rest again: its node may run pods already, which leave before it stops.
+// record writes the machine on the claim, and reads the rest again: the machine's node may run pods, which leave before the machine stops.
 func (r *Reconciler) record(ctx context.Context, mem *memory, life *lifecycle.Life, id engine.MachineID) error {
 	claim, err := r.Cluster.PatchClaimStatus(ctx, life.Claim, func(c *v1.NodeClaim) { c.Status.ProviderID = string(id) })
 	if err != nil {
@@ -308,8 +307,7 @@ func (r *Reconciler) record(ctx context.Context, mem *memory, life *lifecycle.Li
 	return err
 }
 
-// unrecorded finds the machine of a claim that does not name one: it may have been started by somebody who did not live
-// to write that down.
+// unrecorded finds the machine of a claim that names none, because a process may have started it and crashed before it recorded this.
 func (r *Reconciler) unrecorded(ctx context.Context, claim *v1.NodeClaim) (engine.MachineID, error) {
 	machines, err := r.Cluster.Provider.Machines(ctx)
 	if err != nil {

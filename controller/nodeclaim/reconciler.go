@@ -2,7 +2,7 @@
 // the step, until there is nothing more to do now. It also removes the remains of crashes and manual deletions: claims whose machine is gone, and
 // machines and nodes that have no claim.
 //
-// What the next step is, package engine decides; why claims are made, and which of them are disrupted, other controllers do.
+// Package engine decides on the next step. Other controllers create claims and decide which claims are disrupted.
 package nodeclaim
 
 import (
@@ -29,13 +29,12 @@ import (
 )
 
 const (
-	// stepsAtOnce bounds how many steps one reconcile takes; the longest way, from a dead node to a released claim, is
-	// shorter.
+	// stepsAtOnce bounds how many steps one reconcile takes; the longest path, from a dead node to a released claim, is shorter.
 	stepsAtOnce = 12
-	// soon is when to try again after somebody else changed what was to be written. The watch usually brings the change
-	// before that.
+	// soon is the time to the next try after somebody else has changed an object that was to be written. The watch usually brings the
+	// change before that.
 	soon = 50 * time.Millisecond
-	// overtaken is when to look again if the cache is older than what was written; the watch should be faster.
+	// overtaken is the time to the next look if the cache is older than a write; the watch should be faster.
 	overtaken = time.Second
 )
 
@@ -44,34 +43,33 @@ type Recorder interface {
 	Publish(events ...report.Event)
 }
 
-// Config is what a Reconciler works with.
+// Config is the input of New.
 type Config struct {
 	Cluster  *cluster.Cluster
 	Recorder Recorder
 	Metrics  *report.Metrics
-	// Outcome, if set, hears whether a claim's node registered or the claim was given up before; what a pool's health is
-	// made of.
+	// Outcome, if set, is told whether a claim's node registered, or whether the claim was given up before. The health of a pool
+	// depends on it.
 	Outcome func(ctx context.Context, claim *v1.NodeClaim, registered bool)
-	// Adopter, if set, knows machines that belong to no claim and may get one.
+	// Adopter, if set, knows machines that belong to no claim and may get a claim.
 	Adopter provider.Adopter
-	// Options say, among others, whether planned pods are pointed at the node that was started for them.
+	// Options say, among others, whether planned pods are nominated to the node that was started for them.
 	Options engine.Options
 	// Pause passes time while nodes are opened; it reports false if ctx ended before. Nil means real time.
 	Pause func(ctx context.Context, d time.Duration) bool
 	// AtOnce is how many claims are worked on at the same time; 0 means 100.
 	AtOnce int
-	// WritesAtOnce is how many pods or nodes are written at the same time; 0 means as many as is good for kube-scheduler.
+	// WritesAtOnce is how many pods or nodes are written at the same time; 0 means as many as kube-scheduler can handle well.
 	WritesAtOnce int
 }
 
-// Reconciler takes the steps of claims. What it remembers between them only saves calls; a new one continues where
-// another was cut short.
+// Reconciler takes the steps of claims. Its memory between them only saves calls; a new Reconciler continues after an interruption.
 type Reconciler struct {
 	Config
 	memories  memories
 	openings  openings
 	evictions evictions
-	// slices are read once for all claims, as long as they are the same.
+	// slices are read once for all claims, as long as they do not change.
 	slices struct {
 		sync.Mutex
 		read inventory.Cache
@@ -110,10 +108,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.run(ctx, mem, claim, "")
 }
 
-// NodeReconciler takes the steps of nodes that carry our finalizer, are being deleted and have no claim.
+// NodeReconciler takes the steps of deleted nodes that have Tenon's finalizer and no claim.
 type NodeReconciler struct{ *Reconciler }
 
-// Reconcile takes the next steps of one such node; others it leaves alone.
+// Reconcile takes the next steps of such a node; it ignores other nodes.
 func (r NodeReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	name := "node/" + req.Name
@@ -188,7 +186,7 @@ func (r *Reconciler) steps(ctx context.Context, mem *memory, life lifecycle.Life
 	return earlier(after, overtaken), nil
 }
 
-// earlier is the shorter of two waits, of which 0 means none.
+// earlier returns the shorter of two waits; 0 means no wait.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -219,7 +217,7 @@ func (r *Reconciler) manages(node *corev1.Node) bool {
 	return false
 }
 
-// hasClaim reports whether any claim owns the node's machine. That none does is only believed from the API server.
+// hasClaim reports whether any claim owns the node's machine. Only the API server's answer can prove that none does.
 func (r *Reconciler) hasClaim(ctx context.Context, node *corev1.Node) (bool, error) {
 	if node.Spec.ProviderID == "" {
 		return false, nil

@@ -27,7 +27,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Register hands the reconcilers to the manager. Whatever can change a claim's next step wakes it.
+// Register adds the reconcilers to the manager. Every event that can change a claim's next step wakes them.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	lifecycle := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").
 		WithOptions(options(mgr, "nodeclaim.lifecycle", "NodeClaim", cmp.Or(r.AtOnce, 100))).For(&v1.NodeClaim{})
@@ -46,15 +46,15 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	return termination.Complete(NodeReconciler{r})
 }
 
-// Source is a kind of object that wakes a reconciler, beside that which it is for.
+// Source is a kind of object that wakes a reconciler of other objects.
 type Source struct {
 	Kind    client.Object
 	Handler handler.EventHandler
-	// Matters says of an update whether it wakes anybody; every other event does.
+	// Matters reports whether an update wakes the reconciler; every other event does.
 	Matters func(before, after client.Object) bool
 }
 
-// Sources lists what wakes the reconciler of claims, beside claims themselves.
+// Sources lists the kinds that wake the reconciler of claims, beside claims.
 func (r *Reconciler) Sources() []Source {
 	out := []Source{
 		{&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.claimsOfNode), nodeChanged},
@@ -68,7 +68,7 @@ func (r *Reconciler) Sources() []Source {
 	return out
 }
 
-// Sources lists what wakes the reconciler of nodes without a claim, nodes first.
+// Sources lists the kinds that wake the reconciler of nodes without a claim, nodes first.
 func (r NodeReconciler) Sources() []Source {
 	return []Source{
 		{&corev1.Node{}, &handler.EnqueueRequestForObject{}, nodeLeaves},
@@ -91,7 +91,7 @@ func options(mgr ctrl.Manager, name, kind string, atOnce int) controller.Options
 	}
 }
 
-// changes lets through every event but updates that do not matter.
+// changes passes every event except updates that do not matter.
 func changes(matters func(before, after client.Object) bool) builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return matters(e.ObjectOld, e.ObjectNew) }})
 }
@@ -121,7 +121,7 @@ func ready(n *corev1.Node) corev1.ConditionStatus {
 
 func nodeLeaves(_, after client.Object) bool { return isLeaving(after.(*corev1.Node)) }
 
-// podChanged lets through what moves a drain on, or counts as a pod event.
+// podChanged passes events that advance a drain, or count as a pod event.
 func podChanged(before, after client.Object) bool {
 	a, b := before.(*corev1.Pod), after.(*corev1.Pod)
 	return a.Spec.NodeName != b.Spec.NodeName ||
@@ -130,16 +130,16 @@ func podChanged(before, after client.Object) bool {
 		a.Annotations[v1.DoNotDisruptAnnotationKey] != b.Annotations[v1.DoNotDisruptAnnotationKey]
 }
 
-// sliceChanged lets through what may make a pool whole.
+// sliceChanged passes updates that may complete a pool of devices.
 func sliceChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration()
 }
 
-// attachmentChanged lets nothing through: only that an attachment is gone matters.
+// attachmentChanged passes no update, because only the deletion of an attachment matters.
 func attachmentChanged(_, _ client.Object) bool { return false }
 
-// poolChanged lets through changes of the pool, and of its fingerprint, which is written a moment later: only then do the
-// claims differ from it.
+// poolChanged passes changes of the pool, and of its fingerprint, which is written a moment later: only then do the claims differ from
+// it.
 func poolChanged(before, after client.Object) bool {
 	if before.GetGeneration() != after.GetGeneration() {
 		return true
@@ -152,7 +152,7 @@ func poolChanged(before, after client.Object) bool {
 	return false
 }
 
-// podHandler wakes the claims of the pod's node, and remembers when a pod has vanished from it.
+// podHandler wakes the claims of the pod's node, and remembers when a pod was deleted there.
 func (r *Reconciler) podHandler() handler.EventHandler {
 	wake := func(ctx context.Context, o client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request], gone bool) {
 		pod := o.(*corev1.Pod)
@@ -188,7 +188,7 @@ func (r *Reconciler) claimsOfPool(ctx context.Context, o client.Object) []reconc
 	return r.claimsBy(ctx, cluster.ClaimsByNodePool, o.GetName())
 }
 
-// WakeByTraits has the claims of a class looked at when what its machines have to look like has changed, so that drift is seen then.
+// WakeByTraits wakes the claims of a class after a change of the traits that its machines must have, because they may drift.
 func (r *Reconciler) WakeByTraits(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.Cluster.OnTraitsChange(func(class v1.NodeClassReference) {
 		var list v1.NodeClaimList
@@ -225,7 +225,7 @@ func (r *Reconciler) claimsOfNodeName(ctx context.Context, name string) []reconc
 	if node := r.cachedNode(ctx, name); node != nil {
 		return r.claimsOfNode(ctx, node)
 	}
-	return nil // a node that is gone wakes its claim itself
+	return nil // a deleted node wakes its claim itself
 }
 
 // cachedNode returns the cache's own copy of a node, nil if there is none.
@@ -240,7 +240,7 @@ func (r *Reconciler) cachedNode(ctx context.Context, name string) *corev1.Node {
 	return node
 }
 
-// uncopied reads the cache's own copy, which nobody may change.
+// uncopied reads the cache's own copy, which must not be changed.
 func uncopied() client.GetOption {
 	yes := true
 	return &client.GetOptions{UnsafeDisableDeepCopy: &yes}

@@ -18,14 +18,14 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// evictions remembers for a moment which pods were evicted, from all nodes, until the cache shows that they are going: nodes that drain at
-// the same time share the pods of a workload that may be away.
+// evictions remembers for a moment which pods were evicted, from all nodes, until the cache shows their deletion, because nodes that
+// drain at the same time share the pods of a workload that may be away.
 type evictions struct {
 	sync.Mutex
 	at map[types.UID]time.Time
 }
 
-// next is lifecycle.Next. The pods that the step evicts are remembered before the next drain is asked.
+// next is lifecycle.Next. It remembers the pods that the step evicts before another drain takes its next step.
 func (r *Reconciler) next(life *lifecycle.Life) lifecycle.Step {
 	if len(life.Workloads) == 0 {
 		return lifecycle.Next(*life)
@@ -47,14 +47,14 @@ func (r *Reconciler) next(life *lifecycle.Life) lifecycle.Step {
 	return step
 }
 
-// refused says that the pod is not going.
+// refused notes that the pod was not evicted.
 func (e *evictions) refused(pod types.UID) {
 	e.Lock()
 	defer e.Unlock()
 	delete(e.at, pod)
 }
 
-// readWorkloads reads the workloads of the pods on a node that leaves, if its drain has to heed them.
+// readWorkloads reads the workloads of the pods on a node that leaves, if its drain depends on them.
 func (r *Reconciler) readWorkloads(ctx context.Context, life *lifecycle.Life) error {
 	if !lifecycle.ByChoice(life.Claim, life.Nodes) {
 		return nil
@@ -79,7 +79,7 @@ func (r *Reconciler) readWorkloads(ctx context.Context, life *lifecycle.Life) er
 	return nil
 }
 
-// readController reads the controller of pods, nil if it is gone or of a kind that is not read.
+// readController returns the controller of pods, nil if it is gone or its kind is not read.
 func (r *Reconciler) readController(ctx context.Context, namespace string, owner metav1.OwnerReference) (metav1.Object, error) {
 	var object client.Object
 	switch {

@@ -11,8 +11,8 @@ import (
 	"tenon.sh/provider"
 )
 
-// WatchEnds calls trigger whenever a node class may be able to go: it was told to, or a claim that held it up has gone. What
-// was made for it in the cloud can be cleaned up then.
+// WatchEnds calls trigger if a node class may be able to go: it was deleted, or a claim that held it has gone. Then its objects in the
+// cloud can be removed.
 func WatchEnds(ctx context.Context, c *cluster.Cluster, trigger func(cause string)) error {
 	goes := func(o any) {
 		if class, ok := o.(provider.Object); ok && class.GetDeletionTimestamp() != nil {

@@ -73,12 +73,12 @@ func (r *Reconciler) reconcile(ctx context.Context, class provider.Class) error 
 	}
 	err := r.Cluster.RefreshCatalog(ctx, class)
 	if err != nil && cluster.Problem(class) != "" {
-		return nil // the class says what is wrong with it, and will be asked for again when that has changed
+		return nil // the class shows the problem, and the provider is asked again after a change
 	}
 	return err
 }
 
-// resolve lets the provider look at the class, and writes its Ready condition where that says something else.
+// resolve lets the provider check the class, and writes its Ready condition if it has changed.
 func (r *Reconciler) resolve(ctx context.Context, class provider.Class) error {
 	before := class.Object.DeepCopyObject().(client.Object)
 	problem, err := r.Cluster.Provider.Resolve(ctx, class)
@@ -101,8 +101,8 @@ func (r *Reconciler) resolve(ctx context.Context, class provider.Class) error {
 	return nil
 }
 
-// setReady makes Ready say what the provider says. A class that is ready is left as it is: its kind may make every object
-// ready from the start.
+// setReady sets Ready to the provider's answer. Without a problem, it does not change a class that is ready, because its kind may
+// make every object ready from the start.
 func setReady(object v1.Conditioned, problem string, now metav1.Time) {
 	ready := metav1.Condition{
 		Type: v1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1.ConditionReady,

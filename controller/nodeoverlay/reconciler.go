@@ -31,7 +31,7 @@ type Config struct {
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	// told is what differs, as was said, between an overlay and what nodes show, by overlay: it is said once.
+	// told holds, by overlay, the last reported difference between the overlay and the nodes: it is reported once.
 	told map[string]string
 }
 
@@ -59,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// write says on an overlay what has become of it. A pass that comes too late for the newest form of it leaves it to the next.
+// write writes the state of an overlay. If the overlay has changed meanwhile, the next pass writes it.
 func (r *Reconciler) write(ctx context.Context, v overlay.Verdict) error {
 	now, o := r.Cluster.Clock.Now(), v.Overlay.DeepCopy()
 	status, reason := metav1.ConditionTrue, v1.ConditionValidationSucceeded
@@ -82,10 +82,10 @@ func (r *Reconciler) write(ctx context.Context, v overlay.Verdict) error {
 	return nil
 }
 
-// repeatEvery is how often an event says again that an overlay is not in force: its condition says it all the time.
+// repeatEvery is how often an event repeats that an overlay is not in force. Its condition always shows it.
 const repeatEvery = time.Hour
 
-// mostMessage bounds what a condition says: the API server takes 32 KiB, and nobody reads that.
+// mostMessage bounds the message of a condition: the API server accepts 32 KiB, and nobody reads so much.
 const mostMessage = 1024
 
 func cut(message string) string {
@@ -95,8 +95,8 @@ func cut(message string) string {
 	return strings.ToValidUTF8(message[:mostMessage-4], "") + " ..."
 }
 
-// Watch calls trigger for every NodeOverlay that comes, goes or gets another spec, and for pools. A cluster that has no such kind has
-// nothing to watch.
+// Watch calls trigger for every NodeOverlay that is created, deleted or gets another spec, and for pools. A cluster without the kind
+// has nothing to watch.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
 	for _, kind := range []client.Object{&v1alpha1.NodeOverlay{}, &v1.NodePool{}} {
 		informer, err := informers.GetInformer(ctx, kind)

@@ -16,8 +16,8 @@ const (
 	tooMany    = 2 // failures among them
 )
 
-// Health remembers whether the last machines of each pool joined the cluster. The controller of claims tells it, the
-// pools' status shows it.
+// Health remembers whether the last machines of each pool joined the cluster. The controller of claims records this, and the status of
+// pools shows it.
 type Health struct {
 	mu      sync.Mutex // guards what follows
 	byPool  map[types.UID]*outcomes
@@ -27,7 +27,7 @@ type Health struct {
 // outcomes are the last ones of one pool, oldest first; true is a machine that joined.
 type outcomes struct {
 	last            []bool
-	seeded          bool   // what an earlier process knew is part of last
+	seeded          bool   // last contains the record of an earlier process
 	reason, message string // of the last failure
 }
 
@@ -73,8 +73,8 @@ func (o *outcomes) healthy() bool {
 	return failures < tooMany
 }
 
-// judge writes the pool's condition. A change of the pool or of its class begins a new record; after a restart the old
-// condition stands for the record that was lost.
+// judge writes the pool's condition. A change of the pool or of its class begins a new record. After a restart, the old condition
+// replaces the lost record.
 func (h *Health) judge(pool *v1.NodePool, class provider.Class, now time.Time) {
 	condition := v1.GetCondition(pool, v1.ConditionNodeRegistrationHealthy)
 	generation := pool.Status.NodeClassObservedGeneration

@@ -29,20 +29,20 @@ import (
 	"tenon.sh/report"
 )
 
-// Config is what a Reconciler is made of.
+// Config is the input of New.
 type Config struct {
 	Cluster *cluster.Cluster
 	Health  *Health
 	// Recorder writes events; nil writes none.
 	Recorder *report.Recorder
-	// StaticCapacity says that a Static runs beside.
+	// StaticCapacity says that a Static runs too.
 	StaticCapacity bool
 }
 
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
 	Config
-	unsupported map[string]string // by pool, what was said to be accepted without being acted on
+	unsupported map[string]string // by pool, the last message about accepted parts without an effect
 }
 
 // New returns a Reconciler.
@@ -50,7 +50,7 @@ func New(config Config) *Reconciler {
 	return &Reconciler{Config: config, unsupported: map[string]string{}}
 }
 
-// Reconcile brings every pool's status up to date. What fails for one pool does not stop the others.
+// Reconcile updates every pool's status. A failure for one pool does not stop the others.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	snap, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
@@ -76,10 +76,10 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// repeatDifference is how often an event says again that nodes show other devices than was planned.
+// repeatDifference is how often an event repeats that nodes show other devices than planned.
 const repeatDifference = 24 * time.Hour
 
-// tellDifferences says on pools that their nodes show other devices than was planned.
+// tellDifferences makes events on pools whose nodes show other devices than planned.
 func (r *Reconciler) tellDifferences(snap *engine.Snapshot) {
 	if r.Recorder == nil {
 		return
@@ -155,18 +155,18 @@ func (r *Reconciler) write(ctx context.Context, pool, changed *v1.NodePool) erro
 	return nil
 }
 
-// statusOf is a pool with nothing but its name and a copy of its status: a patch is made by comparing two objects as JSON, which
+// statusOf returns a pool with only its name and a copy of its status, because a patch is made by comparing two objects as JSON, which
 // costs less for small ones.
 func statusOf(pool *v1.NodePool) *v1.NodePool {
 	return &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool.Name, UID: pool.UID, ResourceVersion: pool.ResourceVersion}, Status: *pool.Status.DeepCopy()}
 }
 
-// metaOf is a pool with nothing but a copy of its metadata, for the same reason.
+// metaOf returns a pool with only a copy of its metadata, for the same reason.
 func metaOf(pool *v1.NodePool) *v1.NodePool {
 	return &v1.NodePool{ObjectMeta: *pool.ObjectMeta.DeepCopy()}
 }
 
-// unready says what keeps the pool from being ready.
+// unready returns the reason why the pool is not ready.
 func unready(pool *v1.NodePool) string {
 	for _, t := range pool.DependentConditions() {
 		if c := v1.GetCondition(pool, t); c != nil && c.Status != metav1.ConditionTrue {
@@ -176,7 +176,7 @@ func unready(pool *v1.NodePool) string {
 	return ""
 }
 
-// readiness says what the pool's node class means for the pool; the class has no object if it does not exist.
+// readiness returns the condition of the pool's node class for the pool; the class has no object if it does not exist.
 func readiness(class provider.Class) metav1.Condition {
 	if class.Object == nil {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "NodeClassNotFound", Message: "the node class that the pool refers to does not exist"}
@@ -198,8 +198,8 @@ func readiness(class provider.Class) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionTrue}
 }
 
-// stamp writes the fingerprint of the pool's template on the pool, and on its claims when it is computed in another way
-// than theirs. A claim that has drifted keeps its old fingerprint, or it would stop being drifted.
+// stamp writes the fingerprint of the pool's template on the pool, and on claims whose fingerprint was computed in another way. A claim
+// that has drifted keeps its old fingerprint, because it would no longer be drifted with a new one.
 func (r *Reconciler) stamp(ctx context.Context, pool *v1.NodePool, claims []*v1.NodeClaim) (*v1.NodePool, error) {
 	hash := pool.Hash()
 	stamped := pool.Annotations[v1.NodePoolHashVersionAnnotationKey]

@@ -19,7 +19,7 @@ import (
 // writesAtOnce is the default of StaticConfig.WritesAtOnce.
 const writesAtOnce = 16
 
-// StaticConfig is what a Static is made of.
+// StaticConfig is the input of NewStatic.
 type StaticConfig struct {
 	Cluster *cluster.Cluster
 	Metrics *report.Metrics
@@ -31,7 +31,7 @@ type StaticConfig struct {
 // Static keeps pools with replicas at their size. It is to be used from one goroutine.
 type Static struct {
 	StaticConfig
-	told map[string]string // by pool, what was last said to be in the way
+	told map[string]string // by pool, the last logged obstacle
 }
 
 // NewStatic returns a Static.
@@ -39,7 +39,7 @@ func NewStatic(config StaticConfig) *Static {
 	return &Static{StaticConfig: config, told: map[string]string{}}
 }
 
-// Reconcile makes one pass. What fails for one pool does not stop the others; an error is met again by the next pass.
+// Reconcile makes one pass. A failure for one pool does not stop the others; the next pass tries it again.
 func (r *Static) Reconcile(ctx context.Context) error {
 	return r.Cluster.Launching(ctx, func() error { // a limit of nodes holds for replacements too
 		snap, err := r.Cluster.Snapshot(ctx)
@@ -65,7 +65,7 @@ func (r *Static) Reconcile(ctx context.Context) error {
 	})
 }
 
-// tell logs what is in the way when it is something else than before.
+// tell logs the obstacle if it has changed.
 func (r *Static) tell(ctx context.Context, resizing disruption.Resizing) {
 	text := resizing.Why.Message()
 	if resizing.Why.OK() {

@@ -7,8 +7,8 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// total adds up what a pool has: the machines that were started for it and are not on their way out. The usual
-// resources are always listed, so that readers need not tell zero from absent.
+// total adds up the resources of a pool: of its machines, except machines that are on their way out. It always lists the usual
+// resources, because readers then need not distinguish zero from absent.
 func total(claims []*v1.NodeClaim, nodes map[string]*corev1.Node) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{
@@ -32,8 +32,8 @@ func total(claims []*v1.NodeClaim, nodes map[string]*corev1.Node) corev1.Resourc
 	return sum
 }
 
-// capacity is what a machine has: what its node reports, and until the node is initialized, for what it does not report
-// yet, what was expected at launch.
+// capacity returns the resources of a machine: the node's report, and until the node is initialized, the expected values of unreported
+// resources.
 func capacity(claim *v1.NodeClaim, node *corev1.Node) corev1.ResourceList {
 	if node == nil {
 		return claim.Status.Capacity

@@ -11,7 +11,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Watch calls trigger whenever a pool's status may have to change: the pool or one of its claims has changed.
+// Watch calls trigger if a pool's status may have to change: the pool or one of its claims has changed.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
 	tell := func(o any) {
 		if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// Unsupported lists the parts of the specs of the pool and its class that are accepted and not acted on; static says that pools of fixed
-// size are kept at their size. The class may be nil.
+// Unsupported lists the parts of the specs of the pool and its class that are accepted and have no effect; static says that pools of
+// fixed size are kept at their size. The class may be nil.
 func Unsupported(pool *v1.NodePool, class *engine.Class, static bool) []string {
 	var out []string
 	if pool.Spec.Replicas != nil && !static {
@@ -22,7 +22,7 @@ func Unsupported(pool *v1.NodePool, class *engine.Class, static bool) []string {
 	return append(out, explain.DeviceProblems(pool, class)...)
 }
 
-// noteUnsupported shows on the pool what is accepted without being acted on, and logs it when it changes.
+// noteUnsupported shows on the pool which accepted parts have no effect, and logs changes.
 func (r *Reconciler) noteUnsupported(ctx context.Context, pool *v1.NodePool, class *engine.Class) {
 	message := strings.Join(Unsupported(pool, class, r.StaticCapacity), "; ")
 	if message != r.unsupported[pool.Name] {

@@ -14,9 +14,8 @@ import (
 	"tenon.sh/report"
 )
 
-// nominate points pods at the existing nodes that the plan puts them on, and takes such advice back where it is wrong
-// by now. The pods that a node was started for are left to the controller of its claim, which points them there at the
-// moment when the node can take pods.
+// nominate nominates pods to the existing nodes on which the plan places them, and removes nominations that are no longer right. The
+// controller of a new node's claim nominates the pods that the node was started for, when the node can take pods.
 func (r *Reconciler) nominate(ctx context.Context, snap *engine.Snapshot, view *view, plan *engine.Plan) error {
 	for _, p := range plan.Placements {
 		if pod := view.pods[p.Pod.UID]; pod != nil {

@@ -37,24 +37,24 @@ const (
 	podOfObject  = "Pod "        // and a pod
 )
 
-// Config is what a Reconciler is made of.
+// Config is the input of New.
 type Config struct {
 	Cluster  *cluster.Cluster
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
-	// Pods hears what plans say of pods; nil if nobody listens.
+	// Pods gets the plans' decisions on pods; nil if nobody observes them.
 	Pods *report.PodObserver
-	// Buffers is told what each plan makes of CapacityBuffers; nil if they are not acted on.
+	// Buffers gets each plan for the status of CapacityBuffers; nil if these have no effect.
 	Buffers interface {
 		Write(context.Context, *engine.Snapshot, *engine.Plan) error
 	}
-	// Requests is told the same of ProvisioningRequests.
+	// Requests gets each plan for the status of ProvisioningRequests.
 	Requests interface {
 		Write(context.Context, *engine.Snapshot, *engine.Plan) error
 	}
-	// Options say, among others, whether pods are pointed at the existing nodes that the plan puts them on.
+	// Options say, among others, whether pods are nominated to the existing nodes on which the plan places them.
 	Options engine.Options
-	// Begun, unless nil, is told after each pass as which claims the plan's launches were asked for, "" for those that were not.
+	// Begun, unless nil, gets after each pass the names of the claims of the plan's launches, "" for launches without a claim.
 	Begun func(s *engine.Snapshot, plan *engine.Plan, claims []string)
 	// AtOnce is how many claims or pods are written at the same time; 0 means writeAtOnce.
 	AtOnce int
@@ -66,7 +66,7 @@ type Reconciler struct {
 	cache    inventory.Cache
 	advisor  nomination.Advisor
 	refusals *report.Refusals
-	refused  uint64 // stands for the pods that the last plan refused, to log them once
+	refused  uint64 // a hash of the pods that the last plan refused, to log them once
 }
 
 // New returns a Reconciler.
@@ -74,8 +74,8 @@ func New(config Config) *Reconciler {
 	return &Reconciler{Config: config, refusals: report.NewRefusals(config.Recorder)}
 }
 
-// Reconcile makes one pass: plan, launch, nominate. What failed for one launch does not stop the others; the error names
-// everything that failed, and the next pass meets it again.
+// Reconcile makes one pass: plan, launch, nominate. A failure of one launch does not stop the others. The error contains all failures,
+// and the next pass tries them again.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	snap, err := r.Cluster.Snapshot(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return errors.Join(err, r.price(ctx, snap, plan))
 }
 
-// foreseen bounds the clusters in which every plan's landing is replayed, as pods times nodes: some tenths of a second.
+// foreseen bounds the clusters in which every plan's landing is replayed, as pods times nodes, because a replay takes some tenths of a second there.
 const foreseen = 2_000_000
 
 // price records what the plan costs, once it has been carried out.
@@ -149,7 +149,7 @@ func invalid(plan *engine.Plan) int {
 	return n
 }
 
-// backOff writes down which machines did not take the pods that they were started for, and tells people.
+// backOff records the machines that did not take the pods that they were started for, and tells people.
 func (r *Reconciler) backOff(ctx context.Context, view *view, plan *engine.Plan) error {
 	var errs []error
 	for _, change := range plan.Backoffs {
@@ -168,7 +168,7 @@ func (r *Reconciler) backOff(ctx context.Context, view *view, plan *engine.Plan)
 	return errors.Join(errs...)
 }
 
-// learn writes down which devices the machines of pools have.
+// learn records which devices the machines of pools have.
 func (r *Reconciler) learn(ctx context.Context, view *view, plan *engine.Plan) error {
 	var errs []error
 	for _, change := range plan.LearnedDevices {
@@ -179,7 +179,7 @@ func (r *Reconciler) learn(ctx context.Context, view *view, plan *engine.Plan) e
 	return errors.Join(errs...)
 }
 
-// launch writes the plan's launches down, several at a time, and fills in the names of their claims.
+// launch creates the claims of the plan's launches, several at a time, and fills in their names.
 func (r *Reconciler) launch(ctx context.Context, view *view, plan *engine.Plan, claims []string) error {
 	if len(plan.Launches) == 0 {
 		return nil
@@ -230,7 +230,7 @@ func (r *Reconciler) create(ctx context.Context, view *view, launch engine.Launc
 	return claim.Name, nil
 }
 
-// report tells people what the plan says; it changes nothing.
+// report tells people about the plan; it changes nothing.
 func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) {
 	if r.Pods != nil {
 		r.Pods.Decided(plan)
@@ -269,7 +269,7 @@ func (r *Reconciler) report(ctx context.Context, view *view, plan *engine.Plan) 
 	}
 }
 
-// tellGangs tells the owners of PodGroups what the plan makes of them.
+// tellGangs tells the owners of PodGroups the result of the plan.
 func (r *Reconciler) tellGangs(s *engine.Snapshot, plan *engine.Plan) {
 	groups := make(map[types.UID]*schedulingv1alpha3.PodGroup, len(s.PodGroups))
 	for _, o := range s.PodGroups {
@@ -282,7 +282,7 @@ func (r *Reconciler) tellGangs(s *engine.Snapshot, plan *engine.Plan) {
 	}
 }
 
-// reportRefused logs the pods that nothing can run, when they are others than before.
+// reportRefused logs the pods that nothing can run, if they have changed.
 func (r *Reconciler) reportRefused(ctx context.Context, unplaced []engine.Unplaced) {
 	sum := fnv.New64a()
 	for _, u := range unplaced {
@@ -301,9 +301,9 @@ func (r *Reconciler) reportRefused(ctx context.Context, unplaced []engine.Unplac
 	}
 }
 
-// view finds the objects of a snapshot by what a plan calls them.
+// view finds the objects of a snapshot by the identifiers in a plan.
 type view struct {
-	pods  map[types.UID]*corev1.Pod // those that run nowhere
+	pods  map[types.UID]*corev1.Pod // pods without a node
 	nodes map[string]bool
 	pools map[string]*v1.NodePool
 }

@@ -14,9 +14,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Watch calls trigger whenever a new plan could be another one: a pod begins to wait, a node leaves, a claim is gone, a
-// pool changes, a volume is there that pods had to wait for. It calls join for a new pod that kube-scheduler has not tried yet,
-// beside the controller that made it: if others of that wait, it will.
+// Watch calls trigger if a new plan could differ: a pod begins to wait, a node leaves, a claim is gone, a pool changes, or a volume
+// exists for which pods waited. For a new pod that kube-scheduler has not tried yet, it calls join with the pod's controller, because
+// this pod will wait too if other pods of the controller do.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string), join func(cause, beside string)) error {
 	one := func(o client.Object) { trigger(string(o.GetUID())) }
 	for _, w := range []struct {
@@ -46,7 +46,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 	return nil
 }
 
-// controllerOf is the UID of the controller that made the object, empty if none did.
+// controllerOf returns the UID of the object's controller, empty if it has none.
 func controllerOf(o client.Object) string {
 	if owner := metav1.GetControllerOf(o); owner != nil {
 		return string(owner.UID)
@@ -54,7 +54,7 @@ func controllerOf(o client.Object) string {
 	return ""
 }
 
-// handler calls trigger for events that matter; before is nil for new objects, after for deleted ones.
+// handler calls trigger for events that matter; before is nil for new objects, after is nil for deleted ones.
 func handler(matters func(before, after client.Object) bool, trigger func(client.Object)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
@@ -78,7 +78,7 @@ func handler(matters func(before, after client.Object) bool, trigger func(client
 	}
 }
 
-// podBeginsToWait leaves out that kube-scheduler tried a waiting pod again: that alone changes no plan.
+// podBeginsToWait ignores another try of kube-scheduler for a waiting pod, because it changes no plan.
 func podBeginsToWait(before, after client.Object) bool {
 	if after == nil || !kube.IsPending(after.(*corev1.Pod)) {
 		return false
@@ -109,7 +109,7 @@ func claimGone(before, after client.Object) bool {
 	return before != nil && before.GetDeletionTimestamp() == nil && after.GetDeletionTimestamp() != nil
 }
 
-// claimBound leaves out claims that waited for their pod to have a node: by then the pod waits for nothing more.
+// claimBound ignores claims that waited for their pod to have a node, because then the pod waits for nothing more.
 func claimBound(before, after client.Object) bool {
 	if after == nil || after.GetAnnotations()[selectedNode] != "" {
 		return false
@@ -118,7 +118,7 @@ func claimBound(before, after client.Object) bool {
 	return bound(after) && before != nil && !bound(before)
 }
 
-// selectedNode is the annotation by which kube-scheduler says where the volume of a claim is wanted.
+// selectedNode is the annotation by which kube-scheduler asks for the volume of a claim on a node.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
 func poolChanged(before, after client.Object) bool {

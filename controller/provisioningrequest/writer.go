@@ -27,7 +27,7 @@ type Writer struct {
 	Recorder *report.Recorder
 }
 
-// Write says on every request of the snapshot what its plan makes of it, and by events.
+// Write writes the result of the plan on every request of the snapshot, and makes events.
 func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Plan) error {
 	objects := make(map[types.UID]*autoscalingv1.ProvisioningRequest, len(s.ProvisioningRequests))
 	for _, o := range s.ProvisioningRequests {
@@ -48,7 +48,7 @@ func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Pla
 			if !cluster.Expected(err) {
 				errs = append(errs, fmt.Errorf("write status of ProvisioningRequest %s/%s: %w", o.Namespace, o.Name, err))
 			}
-			continue // told once it is written
+			continue // told after the write
 		}
 		w.Recorder.Publish(report.RequestAnswered(o, room)...)
 		for _, c := range room.Status.Conditions {
@@ -60,7 +60,7 @@ func (w *Writer) Write(ctx context.Context, s *engine.Snapshot, plan *engine.Pla
 	return errors.Join(errs...)
 }
 
-// Watch calls trigger when a request changes, or what its pods are made of. Clusters without the kind have no requests.
+// Watch calls trigger when a request, or an object that its pods are made from, changes. Clusters without the kind have no requests.
 func Watch(ctx context.Context, informers cache.Informers, trigger func(cause string)) error {
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { trigger("provisioningrequest") },

@@ -24,7 +24,7 @@ import (
 
 // Reconciler makes passes. It is to be used from one goroutine.
 type Reconciler struct {
-	// API reads from the API server itself: there are few such objects, and a watch would cost more.
+	// API reads from the API server itself, because there are few such objects, and a watch would cost more.
 	API    client.Reader
 	Writer client.Client
 	Clock  clock.PassiveClock
@@ -34,13 +34,13 @@ type Reconciler struct {
 	Buffers bool
 
 	told   map[types.UID]bool
-	absent map[string]time.Time // by kind, when the API server last said that it does not serve it
+	absent map[string]time.Time // by kind, when the API server last did not serve it
 }
 
-// askAgain is how long nobody asks for objects of a kind that the API server does not serve.
+// askAgain is how long the API server is not asked again for a kind that it does not serve.
 const askAgain = time.Hour
 
-// Reconcile marks the objects that are not marked yet. A kind that is not installed has none.
+// Reconcile marks the objects without a mark. A kind that is not installed has no objects.
 func (r *Reconciler) Reconcile(ctx context.Context) error {
 	if r.told == nil {
 		r.told, r.absent = map[types.UID]bool{}, map[string]time.Time{}
@@ -101,7 +101,7 @@ func setCondition(object client.Object, message string, clock clock.PassiveClock
 	case *v1alpha1.NodeOverlay:
 		others := len(o.Status.Conditions)
 		o.Status.Conditions = slices.DeleteFunc(o.Status.Conditions, func(c metav1.Condition) bool { return c.Type != v1.ConditionNotSupported })
-		if len(o.Status.Conditions) < others { // what was said while the gate was on
+		if len(o.Status.Conditions) < others { // conditions from the time with the gate on
 			apimeta.SetStatusCondition(&o.Status.Conditions, condition)
 			return true
 		}

@@ -8,12 +8,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// illAfter is how long a pod that has a node may take to become ready. One that takes longer is ill by itself: it is not away because
-// it was moved, and nobody waits for it.
+// illAfter is the time from which a pod on a node that is not ready counts as ill: then a move is not the cause, and no drain waits for it.
 const illAfter = 10 * time.Minute
 
-// IsAway reports whether the pod serves nobody now, although it did, or is about to: it has been told to end, it has no node yet, or
-// its node has had it for less than ten minutes since it was last ready.
+// IsAway reports whether the pod is out of service because of a move or a start: it is being deleted, it has no node yet, or it has been unready
+// on its node for less than ten minutes.
 func IsAway(pod *corev1.Pod, now time.Time) bool {
 	if kube.IsTerminating(pod) || pod.Spec.NodeName == "" {
 		return true

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/budget"
 )
 
-// A pod is ill by itself ten minutes after its node got it, however long it waited for a node before that.
+// A pod is ill ten minutes after it got its node, no matter how long it had waited for the node.
 func TestAPodIsAwayForTenMinutesAfterItsNodeGotIt(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

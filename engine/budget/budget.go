@@ -13,33 +13,33 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// Allowance is how many nodes of a pool may be disrupted for one reason now.
+// Allowance is the number of nodes of a pool that may be disrupted for one reason now.
 type Allowance struct {
-	// Allowed is what the budgets allow in all; math.MaxInt where none limits it.
+	// Allowed is the total that the budgets allow; math.MaxInt if no budget bounds it.
 	Allowed int
-	// Disrupting counts the nodes that use it up: those that are leaving or not ready.
+	// Disrupting counts the nodes that use up Allowed: those that are leaving or not ready.
 	Disrupting int
-	// Problem says which budget cannot be read; such a budget closes the pool for every reason.
+	// Problem names an unreadable budget; it closes the pool for every reason.
 	Problem string
 }
 
-// Left is how many more nodes may be disrupted.
+// Left returns how many more nodes may be disrupted.
 func (a Allowance) Left() int { return max(0, a.Allowed-a.Disrupting) }
 
-// PoolAllowance says what the pool's budgets allow for a reason at the snapshot's time.
+// PoolAllowance returns the allowance of the pool's budgets for a reason at the snapshot's time.
 func PoolAllowance(s *engine.Snapshot, pool *v1.NodePool, reason v1.DisruptionReason) Allowance {
 	return RulesOf(s, pool).Allowance(s.Now, reason, CountNodes(pool.Name, inventory.MachinesOf(s, (*inventory.Cache)(nil).Take(s, 1))))
 }
 
-// PoolNodes are the nodes of a pool as its budgets count them.
+// PoolNodes counts the nodes of a pool for its budgets.
 type PoolNodes struct {
 	Total            int
-	leaving, unready int // nodes that are not ready and not leaving either
-	// replacing and deleting tell those that are leaving apart: with a replacement, and without.
+	leaving, unready int // unready nodes are not leaving
+	// replacing and deleting divide the leaving nodes: with a replacement, and without.
 	replacing, deleting int
 }
 
-// CountNodes leaves out nodes that have not been initialized, and those whose machine is being stopped.
+// CountNodes counts the pool's nodes, without nodes that are not initialized or whose machine is being stopped.
 func CountNodes(pool string, hosts []*inventory.Machine) PoolNodes {
 	var t PoolNodes
 	for _, m := range hosts {
@@ -62,7 +62,8 @@ func CountNodes(pool string, hosts []*inventory.Machine) PoolNodes {
 	return t
 }
 
-// disrupting is how many nodes use up what is allowed for the reason. Broken ones do not keep themselves from being repaired.
+// disrupting returns the number of nodes that use up the allowance for the reason. For repairs, unready nodes do not count, because they would
+// prevent their own repair.
 func (t PoolNodes) disrupting(reason v1.DisruptionReason) int {
 	if reason == v1.Unhealthy {
 		return t.leaving
@@ -77,7 +78,7 @@ func (r *PoolRules) Allowance(now time.Time, reason v1.DisruptionReason, t PoolN
 	return r.within(r.Pool.Spec.Disruption.Budgets, now, reason, t.Total, t.disrupting(reason))
 }
 
-// VerbAllowance is what the budgets for nodes that are replaced, or that are not, leave.
+// VerbAllowance returns the allowance of the budgets for nodes with a replacement, or for nodes without one.
 func (r *PoolRules) VerbAllowance(now time.Time, reason v1.DisruptionReason, t PoolNodes, replacing bool) Allowance {
 	v, using := r.Deleting, t.deleting
 	if replacing {
@@ -92,19 +93,18 @@ func (r *PoolRules) VerbAllowance(now time.Time, reason v1.DisruptionReason, t P
 	return r.within(v.Budgets, now, reason, t.Total, using)
 }
 
-// isAbout reports whether the budget bounds what goes for the reason. A machine that does not work is of no use, so that repairs
-// are bound by nothing but budgets that name them.
+// isAbout reports whether the budget bounds disruptions for the reason. Only budgets that name Unhealthy bound repairs.
 func isAbout(b *v1.Budget, reason v1.DisruptionReason) bool {
 	return slices.Contains(b.Reasons, reason) || len(b.Reasons) == 0 && reason != v1.Unhealthy
 }
 
-// anyAbout reports whether a pool whose budgets cannot be read is closed for the reason.
+// anyAbout reports whether unreadable budgets close the pool for the reason.
 func anyAbout(budgets []v1.Budget, reason v1.DisruptionReason) bool {
 	return reason != v1.Unhealthy || slices.ContainsFunc(budgets, func(b v1.Budget) bool { return isAbout(&b, reason) })
 }
 
-// within is the smallest of the budgets that are active and about the reason. One that cannot be read closes them all, but for
-// repairs.
+// within returns the smallest allowance of the active budgets for the reason. An unreadable budget closes the pool, except for repairs that it
+// does not bound.
 func (r *PoolRules) within(budgets []v1.Budget, now time.Time, reason v1.DisruptionReason, total, disrupting int) Allowance {
 	a := Allowance{Allowed: math.MaxInt, Disrupting: disrupting}
 	for i := range budgets {
@@ -120,10 +120,10 @@ func (r *PoolRules) within(budgets []v1.Budget, now time.Time, reason v1.Disrupt
 	return a
 }
 
-// mostTurns bounds how many openings and closings of windows are looked at.
+// mostTurns bounds the number of openings and closings of windows that Opens checks.
 const mostTurns = 1000
 
-// Opens is when the budgets next allow a node to go: now if they do, the zero time if that is not within sight.
+// Opens returns when the budgets next allow a node to go: now if they do, the zero time if no such time is found.
 func (r *PoolRules) Opens(now time.Time, reason v1.DisruptionReason, t PoolNodes) time.Time {
 	for at, turns := now, 0; turns < mostTurns; turns++ {
 		a := r.Allowance(at, reason, t)
@@ -150,16 +150,16 @@ func (r *PoolRules) Opens(now time.Time, reason v1.DisruptionReason, t PoolNodes
 	return time.Time{}
 }
 
-// budgetTimes is when a budget is active, and what was answered when that was last asked.
+// budgetTimes holds the times of a budget, and the last answer of IsActive.
 type budgetTimes struct {
 	Window    window
-	Scheduled bool // or else it always is
+	Scheduled bool // false if the budget is always active
 	err       error
 	now       time.Time
 	active    bool
 }
 
-// TimesOf reads when the budget is active, once.
+// TimesOf returns the budget's times, which it reads once.
 func (r *PoolRules) TimesOf(b *v1.Budget) *budgetTimes {
 	t := r.times[b]
 	if t == nil {
@@ -183,8 +183,7 @@ func (t *budgetTimes) IsActive(now time.Time) bool {
 	return t.active
 }
 
-// Limit is how many of total nodes the budget allows to be disrupted at once, math.MaxInt outside its windows. Percentages round
-// up.
+// Limit returns how many of total nodes the budget allows to be disrupted at once, math.MaxInt outside its windows. Percentages round up.
 func (r *PoolRules) Limit(b *v1.Budget, now time.Time, total int) (int, error) {
 	limit, err := budgetNodes(b.Nodes, total)
 	if err != nil {
@@ -211,7 +210,7 @@ func budgetNodes(text string, total int) (int, error) {
 	return n, nil
 }
 
-// budgetWindow is when the budget is active; scheduled is false if it always is.
+// budgetWindow returns the window in which the budget is active; scheduled is false if it always is.
 func budgetWindow(b *v1.Budget, zone *time.Location) (w window, scheduled bool, err error) {
 	switch {
 	case b.Schedule == nil && b.Duration == nil:

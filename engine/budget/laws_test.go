@@ -24,8 +24,8 @@ func someBudgets(r *rand.Rand) []v1.Budget {
 	return out
 }
 
-// TestBudgetsOpenWhenTheySay draws budgets in zones whose clocks change, around these changes: until the time at which they are
-// said to open they allow nothing, then they do, and what is said does not change meanwhile.
+// TestBudgetsOpenWhenTheySay draws budgets in zones around clock changes. Before the announced opening the budgets allow nothing, at the opening
+// they do, and the announcement does not change in between.
 func TestBudgetsOpenWhenTheySay(t *testing.T) {
 	t.Parallel()
 	const days = 3
@@ -78,7 +78,7 @@ func TestBudgetsOpenWhenTheySay(t *testing.T) {
 	}
 }
 
-// budgetTexts writes the pool's budgets down.
+// budgetTexts returns the pool's budgets as texts.
 func budgetTexts(pool *v1.NodePool) (out []string) {
 	for _, b := range pool.Spec.Disruption.Budgets {
 		out = append(out, fmt.Sprintf("%s at %q for %s", b.Nodes, *b.Schedule, b.Duration.Duration))

@@ -13,19 +13,18 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// mostMoves bounds what is written on one pool: about 12 kB.
+// mostMoves bounds the record on one pool: about 12 kB.
 const mostMoves = 128
 
-// ownerMove says that consolidation has moved so many pods of an owner in one minute.
+// ownerMove is the number of an owner's pods that consolidation moved in one minute.
 type ownerMove struct {
 	Owner string    `json:"owner"`
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-// RecordMoves is the text of MovedPodsAnnotationKey on a pool of the disruption's, to be written before the disruption begins. Without
-// it nobody can tell afterwards which pods have come in the place of others: pods of a new owner, and those of one that has just been
-// scaled up, are as young.
+// RecordMoves returns the text of MovedPodsAnnotationKey for a pool of the disruption, to be written before the disruption begins. Without it
+// nobody can tell afterwards which pods replaced others, because pods of a new owner, or of one that was just scaled up, are as young.
 func RecordMoves(pool *v1.NodePool, d engine.Disruption, now time.Time) string {
 	moves := movesOn(pool, now)
 	for _, owner := range slices.Sorted(maps.Keys(d.OwnersMoved)) {
@@ -39,7 +38,7 @@ func RecordMoves(pool *v1.NodePool, d engine.Disruption, now time.Time) string {
 	return inventory.AsJSON(moves[:min(len(moves), mostMoves)])
 }
 
-// movesOn reads what is written on the pool and still counts: nothing where it cannot be read.
+// movesOn returns the moves that are written on the pool and still count, none if they cannot be read.
 func movesOn(pool *v1.NodePool, now time.Time) []ownerMove {
 	var out []ownerMove
 	if text := pool.Annotations[v1.MovedPodsAnnotationKey]; text == "" || json.Unmarshal([]byte(text), &out) != nil {
@@ -47,12 +46,12 @@ func movesOn(pool *v1.NodePool, now time.Time) []ownerMove {
 	}
 	return slices.DeleteFunc(out, func(m ownerMove) bool {
 		age := now.Sub(m.Last)
-		return m.Count < 1 || age >= moveHour || age < -moveHour // a clock may be wrong, but not for ever
+		return m.Count < 1 || age >= moveHour || age < -moveHour // a clock may be wrong by less than an hour
 	})
 }
 
-// recordedMoves is how many pods of each owner were moved within the last hour. It is cut if a pool has as many entries as it may have,
-// so that earlier ones may be missing.
+// recordedMoves returns the number of moved pods of each owner within the last hour. cut means that a pool's record is full, so earlier moves
+// may be missing.
 func recordedMoves(s *engine.Snapshot) (moves map[string]int, cut bool) {
 	moves = map[string]int{}
 	for _, pool := range s.NodePools {

@@ -13,8 +13,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// The pods of an owner that is a minute old move once. What comes in their place looks like its first pods; what was moved is
-// remembered for an hour, on the pool, and counts.
+// The pods of a minute-old owner move once. Their successors look like the owner's first pods, but the pool's record of the moves counts for an
+// hour.
 func TestPodsOfANewOwnerAreNotMovedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	at := func(node string) *engine.Snapshot {
@@ -95,7 +95,7 @@ func TestEachPodOfANewOwnerMovesOnce(t *testing.T) {
 	}
 }
 
-// What is written on a pool is bounded, adds up, and what does not count any more goes.
+// The record on a pool is bounded, adds up, and loses moves that no longer count.
 func TestWhatIsWrittenOfMovesIsBounded(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general budget=100%", "type four cpu=4 mem=8Gi price=0.10", "node n1 pool=general type=four zone=a")

@@ -17,26 +17,26 @@ import (
 type OwnerMoves struct {
 	s     *engine.Snapshot
 	cache *inventory.Cache
-	made  map[string]time.Time // when owners were made, as far as that is known; nil until it is asked
-	left  map[string]int       // of owners that were asked for
-	// recorded is how many pods of owners were moved as far as pools remember; nil until it is asked. cut says that they may have
-	// forgotten some.
+	made  map[string]time.Time // creation times of known owners; nil until first used
+	left  map[string]int       // filled on demand
+	// recorded is the number of moved pods by owner, from the pools' records; nil until first used. cut means that a record may lack earlier
+	// moves.
 	recorded map[string]int
 	cut      bool
 }
 
-// NewOwnerMoves is for one pass over the snapshot.
+// NewOwnerMoves returns the counts for one pass over the snapshot.
 func NewOwnerMoves(s *engine.Snapshot, cache *inventory.Cache) *OwnerMoves {
 	return &OwnerMoves{s: s, cache: cache, left: map[string]int{}}
 }
 
 const (
 	moveHour = time.Hour
-	// firstPods is how long after their owner the first pods of it may come.
+	// firstPods is the time after their owner's creation in which its first pods may come.
 	firstPods = 10 * time.Minute
 )
 
-// Left is how many pods of the owner may move: none while half of them are away, because a drain would wait for these.
+// Left returns how many pods of the owner may move: none while half of them are away, because a drain would wait for these.
 func (m *OwnerMoves) Left(owner string) int {
 	n, known := m.left[owner]
 	if known {
@@ -49,7 +49,7 @@ func (m *OwnerMoves) Left(owner string) int {
 	return n
 }
 
-// half is how many of n pods may be away at a time.
+// half returns how many of n pods may be away at a time.
 func half(n int) int { return (n + 1) / 2 }
 
 // moved counts the owner's pods that were moved within the last hour.
@@ -74,8 +74,8 @@ func (m *OwnerMoves) moved(o *inventory.OwnerInfo) int {
 	return max(n, recorded)
 }
 
-// away counts the owner's pods that serve nobody now and were not ill before: a drain would wait for them. Pods of which no node has said
-// whether they are ready, as files may have them, are taken to be.
+// away counts the owner's pods that are out of service and not ill: a drain would wait for them. Pods on a node without a Ready condition, as in
+// files, count as ready.
 func (m *OwnerMoves) away(o *inventory.OwnerInfo) int {
 	n := 0
 	for _, info := range o.Infos {
@@ -87,19 +87,19 @@ func (m *OwnerMoves) away(o *inventory.OwnerInfo) int {
 	return n
 }
 
-// firstPods is when the first pods of the owner began to come.
+// firstPods returns when the first pods of the owner began to come.
 func (m *OwnerMoves) firstPods(o *inventory.OwnerInfo) time.Time {
 	first := o.First()
 	since, known := m.madeAt(o.Name)
 	if late := first.Sub(since); !known || o.Active() > 1 && late > 0 && late < moveHour {
-		// Consolidation cannot have moved all pods of an owner that is so young: where many pods are made at a time, those of
-		// some owners come late.
+		// Consolidation cannot have moved all pods of such a young owner: if many pods are created at a time, the first pods of some owners come
+		// late.
 		return first
 	}
 	return since
 }
 
-// madeAt is when the owner was made, if the snapshot knows it.
+// madeAt returns when the owner was created, if the snapshot has it.
 func (m *OwnerMoves) madeAt(owner string) (time.Time, bool) {
 	if m.made == nil {
 		m.made = map[string]time.Time{}
@@ -120,7 +120,7 @@ func (m *OwnerMoves) madeAt(owner string) (time.Time, bool) {
 	return at, known
 }
 
-// Allow says whether so many pods of each owner may move now; if not, of which owner too many would.
+// Allow reports whether these numbers of pods may move now; if not, worst is the first owner, by name, with too many.
 func (m *OwnerMoves) Allow(owners map[string]int) (worst string, ok bool) {
 	for owner, n := range owners {
 		if n > m.Left(owner) && (worst == "" || owner < worst) {
@@ -130,7 +130,7 @@ func (m *OwnerMoves) Allow(owners map[string]int) (worst string, ok bool) {
 	return worst, worst == ""
 }
 
-// Use counts pods of owners that this pass moves.
+// Use counts the pods that this pass moves, by owner.
 func (m *OwnerMoves) Use(owners map[string]int) {
 	for owner, n := range owners {
 		m.left[owner] = m.Left(owner) - n

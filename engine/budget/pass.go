@@ -8,32 +8,32 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// Pass counts how much of a pool's budgets is left while one plan is made.
+// Pass counts the rest of a pool's budgets while one plan is made.
 type Pass struct {
 	Rules *PoolRules
 	now   time.Time
 	nodes PoolNodes
-	// taken counts all nodes that were chosen to go, replacing those that a new machine replaces, deleting the others.
+	// taken counts the nodes that were chosen to go, replacing those with a replacement, deleting the others.
 	taken, replacing, deleting int
-	openings                   map[v1.DisruptionReason]string // as far as asked
+	openings                   map[v1.DisruptionReason]string // filled on demand
 }
 
-// NewPass is a Pass of which nothing is used yet.
+// NewPass returns a Pass with nothing used.
 func NewPass(s *engine.Snapshot, pool *v1.NodePool, machines []*inventory.Machine) *Pass {
 	return &Pass{Rules: RulesOf(s, pool), now: s.Now, nodes: CountNodes(pool.Name, machines)}
 }
 
-// Left is how many more nodes may go for the reason.
+// Left returns how many more nodes may go for the reason.
 func (p *Pass) Left(reason v1.DisruptionReason) int {
 	return max(0, p.Rules.Allowance(p.now, reason, p.nodes).Left()-p.taken)
 }
 
-// LeftWithoutReplacement is Left for nodes that no machine replaces.
+// LeftWithoutReplacement is Left for nodes without a replacement.
 func (p *Pass) LeftWithoutReplacement(reason v1.DisruptionReason) int {
 	return min(p.Left(reason), p.Rules.VerbAllowance(p.now, reason, p.nodes, false).Left()-p.deleting)
 }
 
-// Take uses one node of the budgets, or says why it may not.
+// Take uses one node of the budgets, or returns why it may not.
 func (p *Pass) Take(reason v1.DisruptionReason) engine.Reason {
 	if r := p.Refusal(reason); !r.OK() {
 		return r
@@ -42,10 +42,10 @@ func (p *Pass) Take(reason v1.DisruptionReason) engine.Reason {
 	return engine.Reason{}
 }
 
-// Release gives back what Take has used for a node that stays.
+// Release returns one node to the budgets, because it stays.
 func (p *Pass) Release() { p.taken-- }
 
-// Refusal says why no more node may go for the reason, and when the budgets open next if time alone opens them.
+// Refusal returns why no more node may go for the reason, with the next opening of the budgets if time alone opens them.
 func (p *Pass) Refusal(reason v1.DisruptionReason) engine.Reason {
 	a := p.Rules.Allowance(p.now, reason, p.nodes)
 	switch {
@@ -78,7 +78,7 @@ func (p *Pass) opening(reason v1.DisruptionReason, a Allowance) string {
 	return text
 }
 
-// WayRefusal says why n nodes may not go, by the budgets for nodes that are replaced or by those for nodes that are not.
+// WayRefusal returns why n nodes may not go, by the budgets for nodes with a replacement or by those for nodes without one.
 func (p *Pass) WayRefusal(reason v1.DisruptionReason, replacing bool, n int) engine.Reason {
 	a, used, word := p.Rules.VerbAllowance(p.now, reason, p.nodes, replacing), p.deleting, "go without a replacement"
 	if replacing {

@@ -36,23 +36,23 @@ func IsReady(pod *corev1.Pod) bool {
 	return ready == corev1.ConditionTrue
 }
 
-// Guard is a PodDisruptionBudget with what it still allows.
+// Guard is a PodDisruptionBudget with its remaining evictions.
 type Guard struct {
 	budget   *policyBudget
 	text     string // its namespace and name
 	selector labels.Selector
-	Left     int // evictions that it allows now and that nothing else will use
-	Most     int // the most that it can ever allow
+	Left     int // evictions that it allows now, minus those in use
+	Most     int // the most evictions that it can ever allow at a time
 }
 
 func (g *Guard) Name() string { return g.text }
 
-// Guards finds the budgets that cover pods, and keeps count of what they allow while one node after another is chosen.
+// Guards finds the PodDisruptionBudgets of pods, and counts their remaining evictions while nodes are chosen one after another.
 type Guards struct {
 	ByNamespace map[string][]*Guard
 	Broken      []engine.Note
 	pods        *inventory.PodIndex                // may be nil
-	byKind      map[*inventory.LabelClass][]*Guard // what covering has found
+	byKind      map[*inventory.LabelClass][]*Guard // results of covering
 }
 
 func NewGuards(s *engine.Snapshot, c *inventory.PodIndex) *Guards {
@@ -71,9 +71,9 @@ func NewGuards(s *engine.Snapshot, c *inventory.PodIndex) *Guards {
 		x := &Guard{budget: b, text: b.Namespace + "/" + b.Name, selector: selector, Left: int(max(b.Status.DisruptionsAllowed, 0))}
 		x.Most = max(x.Left, int(b.Status.ExpectedPods-b.Status.DesiredHealthy))
 		if b.Status.ExpectedPods == 0 {
-			x.Most = len(s.Pods) // nobody has said
+			x.Most = len(s.Pods) // the status is not filled in yet
 		}
-		if b.Status.ObservedGeneration < b.Generation { // the eviction API refuses until the budget has been looked at
+		if b.Status.ObservedGeneration < b.Generation { // the eviction API refuses until the controller has seen the change
 			x.Left = 0
 		}
 		g.ByNamespace[b.Namespace] = append(g.ByNamespace[b.Namespace], x)
@@ -96,7 +96,7 @@ func (g *Guards) covering(pod *corev1.Pod) []*Guard {
 	return g.find(pod)
 }
 
-// coveringInfo is covering the pod of that info; those that are alike share the answer.
+// coveringInfo is covering for the pod of the info; pods with equal labels share the result.
 func (g *Guards) coveringInfo(info *inventory.PodInfo) []*Guard {
 	covering, known := g.byKind[info.Labels]
 	if !known {
@@ -119,8 +119,8 @@ func (g *Guards) find(pod *corev1.Pod) []*Guard {
 	return out
 }
 
-// NeverAllow reports whether no eviction of the pod can ever be allowed: a budget that says so in its spec, or more than one
-// budget, which the eviction API refuses.
+// NeverAllow reports whether no eviction of the pod can ever be allowed: because of a budget's spec, or because several budgets cover the pod,
+// which the eviction API refuses.
 func (g *Guards) NeverAllow(pod *corev1.Pod) bool {
 	if len(g.ByNamespace) == 0 {
 		return false
@@ -134,17 +134,17 @@ func (g *Guards) NeverAllow(pod *corev1.Pod) bool {
 	return len(covering) > 1
 }
 
-// MayForbid reports whether NeverAllow could be true of the pod or of one with its namespace and labels.
+// MayForbid reports whether NeverAllow could be true of the pod or of another pod with its namespace and labels.
 func (g *Guards) MayForbid(pod *corev1.Pod) bool {
 	covering := g.covering(pod)
 	return len(covering) > 1 || len(covering) == 1 && allowsNone(covering[0].budget)
 }
 
-// GuardNeed is so many pods whose eviction a budget would have to allow.
+// GuardNeed is the number of pods whose eviction a budget would have to allow.
 type GuardNeed struct {
 	*Guard
 	N     int
-	First *corev1.Pod // of them
+	First *corev1.Pod // the first of these pods
 }
 
 // Needs counts, for each budget, the pods whose eviction it would have to allow, in the order of the budgets' names. A pod that
@@ -174,8 +174,8 @@ func (g *Guards) Needs(pods []*inventory.PodInfo) ([]GuardNeed, engine.Reason) {
 	return out, engine.Reason{}
 }
 
-// Allow says whether all the pods may be evicted now. A budget that can never allow that many at a time has to allow all that
-// it ever can: then they go one after another.
+// Allow returns the zero Reason if all the pods may be evicted now. A budget that can never allow that many at a time must allow its maximum:
+// then the pods go one after another.
 func (g *Guards) Allow(pods []*inventory.PodInfo) engine.Reason {
 	needs, r := g.Needs(pods)
 	if !r.OK() {
@@ -192,7 +192,7 @@ func (g *Guards) Allow(pods []*inventory.PodInfo) engine.Reason {
 	return engine.Reason{}
 }
 
-// Use takes what the pods need off what the budgets allow; n is -1 to give it back.
+// Use subtracts the pods' evictions from the budgets; n is -1 to return them.
 func (g *Guards) Use(pods []*inventory.PodInfo, n int) {
 	needs, _ := g.Needs(pods)
 	for _, x := range needs {
@@ -208,7 +208,7 @@ func guardNames(list []*Guard) string {
 	return strings.Join(names, ", ")
 }
 
-// Selects reports whether the budget covers the pod. A selector that cannot be read covers nothing, as in the eviction API.
+// Selects reports whether the budget covers the pod. An unreadable selector covers nothing, as in the eviction API.
 func Selects(b *policyBudget, pod *corev1.Pod) bool {
 	if b.Namespace != pod.Namespace || b.Spec.Selector == nil {
 		return false

@@ -15,31 +15,31 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// PoolRules is what a pool's annotations say. What cannot be read has the effect that does no harm, and is a problem.
+// PoolRules holds the rules in a pool's annotations. An unreadable annotation has the harmless effect, and is a problem.
 type PoolRules struct {
 	Pool *v1.NodePool
-	// paused stops disruption as long as there is a choice; until is the zero time for a pause without an end.
+	// paused stops voluntary disruption; until is the zero time for a pause without an end.
 	paused      bool
 	until       time.Time
 	pauseReason string
-	cluster     engine.Reason // for which the whole cluster is paused, the zero Reason for none
-	// NoLaunch is true for a pool that starts no more machines, retired for one whose nodes go as soon as they are empty.
+	cluster     engine.Reason // why the whole cluster is paused, the zero Reason if it is not
+	// NoLaunch is true for a pool that starts no more machines, Retired for a pool whose nodes go as soon as they are empty.
 	NoLaunch, Retired bool
-	// Observed is true where drift is seen and not acted on.
+	// Observed is true if drift is reported but not acted on.
 	Observed bool
 	Zone     *time.Location
-	// Closed says why the budgets let nothing go, empty if they can be read.
+	// Closed is why the budgets allow nothing, empty if they can be read.
 	Closed string
-	// Replacing and deleting bound the nodes that go with and without a replacement; nil is no bound.
+	// Replacing and Deleting bound the nodes that go with and without a replacement; nil means no bound.
 	Replacing, Deleting *VerbBudgets
-	// Payback is how soon a move must have paid for itself, 0 for the default; NoMoves is true if that cannot be read.
+	// Payback is the time within which a move must pay for itself, 0 for the default; NoMoves is true if it cannot be read.
 	Payback  time.Duration
 	NoMoves  bool
 	Problems []engine.Reason
-	times    map[*v1.Budget]*budgetTimes // as far as asked
+	times    map[*v1.Budget]*budgetTimes // filled on demand
 }
 
-// VerbBudgets are the budgets of one way to go.
+// VerbBudgets are the budgets for nodes with a replacement, or for nodes without one.
 type VerbBudgets struct {
 	Budgets []v1.Budget
 	problem string
@@ -68,12 +68,12 @@ func RulesOf(s *engine.Snapshot, pool *v1.NodePool) *PoolRules {
 	return r
 }
 
-// AnnotationProblems says which of the pool's annotations cannot be read, and what was expected of them.
+// AnnotationProblems returns the unreadable annotations of the pool, with the expected form.
 func AnnotationProblems(s *engine.Snapshot, pool *v1.NodePool) []engine.Reason {
 	return RulesOf(s, pool).Problems
 }
 
-// PoolPaused says whether and why the pool, or the whole cluster, is paused; the zero Reason means that it is not.
+// PoolPaused returns why the pool, or the whole cluster, is paused; the zero Reason means that it is not.
 func PoolPaused(s *engine.Snapshot, pool *v1.NodePool) engine.Reason { return RulesOf(s, pool).Pause() }
 
 func (r *PoolRules) wrong(key, want string) {
@@ -91,7 +91,7 @@ func (r *PoolRules) readPause(now time.Time) {
 	}
 }
 
-// ReadPause reads "true" or the time at which a pause ends. What is neither pauses.
+// ReadPause reads "true" or the end of a pause. An unreadable text pauses.
 func ReadPause(text string, now time.Time) (paused bool, until time.Time, err error) {
 	switch strings.TrimSpace(text) {
 	case "true":
@@ -106,7 +106,7 @@ func ReadPause(text string, now time.Time) (paused bool, until time.Time, err er
 	return now.Before(until), until, nil
 }
 
-// Pause is the reason for which nothing of the pool is disrupted.
+// Pause returns why nothing of the pool is disrupted.
 func (r *PoolRules) Pause() engine.Reason {
 	switch {
 	case !r.cluster.OK():
@@ -117,8 +117,7 @@ func (r *PoolRules) Pause() engine.Reason {
 	return pauseReason(r.Pool.Name, "the pool", r.pauseReason, r.until)
 }
 
-// PausingNamespace is the namespace that pauses the whole cluster, by the annotations that pause a pool; nil if the snapshot
-// has none.
+// PausingNamespace returns the namespace that can pause the whole cluster, by the annotations that pause a pool; nil if the snapshot has none.
 func PausingNamespace(s *engine.Snapshot) *corev1.Namespace {
 	i := slices.IndexFunc(s.Namespaces, func(n *corev1.Namespace) bool { return n.Name == v1.PausingNamespace })
 	if i < 0 {
@@ -127,7 +126,7 @@ func PausingNamespace(s *engine.Snapshot) *corev1.Namespace {
 	return s.Namespaces[i]
 }
 
-// clusterPause is the reason for which nothing in the cluster is disrupted, as the pool is told.
+// clusterPause returns why nothing in the cluster is disrupted, as a reason of the pool.
 func clusterPause(s *engine.Snapshot, pool string) engine.Reason {
 	n := PausingNamespace(s)
 	if n == nil {
@@ -183,7 +182,7 @@ func (r *PoolRules) readZone(s *engine.Snapshot) {
 	r.wrong(v1.BudgetTimeZoneAnnotationKey, "a zone of the tz database, such as Europe/Zurich")
 }
 
-// zoneNamed is the zone of that name, nil if there is none.
+// zoneNamed returns the zone with the name, nil if there is none.
 func zoneNamed(s *engine.Snapshot, name string) *time.Location {
 	if name == "UTC" {
 		return time.UTC
@@ -191,7 +190,7 @@ func zoneNamed(s *engine.Snapshot, name string) *time.Location {
 	return s.Zones[name]
 }
 
-// TimeZones lists the names of all time zones that pools and pods of the snapshot name, for whoever loads them.
+// TimeZones lists the time zones that pools and pods of the snapshot name, for the code that loads them.
 func TimeZones(s *engine.Snapshot) []string {
 	var names []string
 	for _, p := range s.NodePools {
@@ -244,7 +243,7 @@ func (r *PoolRules) readPayback() {
 	r.Payback = d
 }
 
-// WindowOf says when a pod may be moved, by its annotation; the zero Reason means now.
+// WindowOf returns why the pod may not be moved now, by its annotation; the zero Reason means that it may.
 func WindowOf(s *engine.Snapshot, pod *corev1.Pod, poolZone *time.Location) engine.Reason {
 	text, ok := pod.Annotations[v1.MoveWindowAnnotationKey]
 	if !ok || !kube.IsActive(pod) {
@@ -282,8 +281,8 @@ func unreadableWindow(pod *corev1.Pod, text, problem string) engine.Reason {
 
 const usualPricePatience = 5 * time.Minute
 
-// PricePatience is in what time the price doubles that pods pay in the pool, 0 for any price at once; ok is false if what the pool
-// says of it cannot be read, and does not count.
+// PricePatience returns the time in which the price doubles that pods pay in the pool, 0 for any price at once; ok is false if the pool's
+// annotation cannot be read, and does not count.
 func PricePatience(pool *v1.NodePool) (d time.Duration, ok bool) {
 	text, said := pool.Annotations[v1.PricePatienceAnnotationKey]
 	if !said {

@@ -8,7 +8,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// window is a time that comes again: it opens by a schedule and stays open for a while.
+// window is a recurring time: it opens by a schedule and stays open for its length.
 type window struct {
 	schedule *cron.SpecSchedule
 	length   time.Duration
@@ -38,8 +38,7 @@ func (w window) isOpen(now time.Time) bool {
 	return !opened.IsZero() && !opened.After(now)
 }
 
-// turn is when the window may next open or close, the zero time for never. Windows that overlap are open for longer; then
-// nothing has changed at that time.
+// turn returns when the window may next open or close, the zero time for never. If windows overlap, it may return a time without a change.
 func (w window) turn(now time.Time) time.Time {
 	opened := w.schedule.Next(now.Add(-w.length))
 	if opened.IsZero() || opened.After(now) {
@@ -48,11 +47,10 @@ func (w window) turn(now time.Time) time.Time {
 	return opened.Add(w.length)
 }
 
-// mostAdjoining bounds how many windows in a row are looked at: more than the minutes of a working week.
+// mostAdjoining bounds the number of adjoining windows that Changes checks: more than the minutes of a working week.
 const mostAdjoining = 8000
 
-// Changes is when the window is next open if it is not, and closed if it is open, the zero time for never. A window that closes
-// when the next one opens has not changed.
+// Changes returns when the window next opens or closes, the zero time for never. A closing at the moment of the next opening is no change.
 func (w window) Changes(now time.Time) time.Time {
 	open, at := w.isOpen(now), now
 	for range mostAdjoining {
@@ -63,7 +61,7 @@ func (w window) Changes(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// opens is when the window is next open, now if it is; the zero time for never.
+// opens returns when the window is next open, now if it is; the zero time for never.
 func (w window) opens(now time.Time) time.Time {
 	if w.isOpen(now) {
 		return now
@@ -71,11 +69,11 @@ func (w window) opens(now time.Time) time.Time {
 	return w.schedule.Next(now)
 }
 
-// moveWindow is what the annotation tenon.sh/move-window says: "0 14 * * sun for 3h in Europe/Zurich".
+// moveWindow is the content of the annotation tenon.sh/move-window: "0 14 * * sun for 3h in Europe/Zurich".
 type moveWindow struct {
 	schedule string
 	length   time.Duration
-	zone     string // empty for the pool's
+	zone     string // empty for the pool's zone
 }
 
 func readMoveWindow(text string) (m moveWindow, err error) {

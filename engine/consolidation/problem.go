@@ -8,21 +8,21 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Problem is what runs where, and what can be bought. All vectors have the same length. The result depends on the order of
-// the lists where things are equal.
+// Problem is the running machines with their pods, and the options to buy. All vectors have the same length. Between equals, the order of
+// the lists decides.
 type Problem struct {
 	Machines []Machine
 	Classes  []Class
 	Options  []Option
-	// Worth is what a unit of each resource is worth, in USD per hour.
+	// Worth is the worth of a unit of each resource, in USD per hour.
 	Worth []float64
-	// Horizon is the time within which a move has to pay back what it costs, in hours.
+	// Horizon is the time within which a move has to pay for itself, in hours.
 	Horizon float64
-	// Floor is the least that a move has to save, in USD per hour; Share the least as a share of the price that goes.
+	// Floor is the least saving of a move, in USD per hour; Share is the least saving as a share of the price that goes.
 	Floor, Share float64
-	// Strict is how much dearer moving counts where something has to be bought: removing machines is enough most of the time.
+	// Strict multiplies the cost of a move that buys machines, because most of the time it is enough to remove machines.
 	Strict float64
-	// Caps bound what may go at a time: each is how much is left of something that machines use up.
+	// Caps bound the machines that go together. Each is the rest of something that machines use up.
 	Caps []int
 	// Effort is how many units of work to spend on replacing several machines together.
 	Effort int
@@ -30,21 +30,21 @@ type Problem struct {
 	Threads int
 }
 
-// Machine is one that runs.
+// Machine is a running machine.
 type Machine struct {
-	// Free is what it has left.
+	// Free is the room that is left on the machine.
 	Free capacity.Vector
 	// Takes is true for a machine that other pods may come to.
 	Takes bool
-	// Goes is true for a machine that may be removed. Then Price is what it costs in USD per hour, Pods are those that would
-	// have to move, and Cost is what moving them costs in USD.
+	// Goes is true for a machine that may be removed. Then Price is its price in USD per hour, Pods are the pods that would have to move, and
+	// Cost is the cost of their move in USD.
 	Goes  bool
 	Price float64
 	Cost  float64
 	Pods  []Lot
 	// Uses is how much of each cap the machine uses up if it goes.
 	Uses []Lot
-	// Kinds counts the pods on the machine of kinds of which a machine takes only so many.
+	// Kinds counts the machine's pods of each kind of which a machine takes a limited number.
 	Kinds []Lot
 }
 
@@ -54,9 +54,9 @@ type Lot struct{ Of, N int }
 // Class is pods that are alike.
 type Class struct {
 	Request capacity.Vector
-	// Where holds the machines that admit the class, room aside; Options those that can be bought for it.
+	// Where holds the machines that admit the class, room aside, and Options the options that do.
 	Where, Options bitset.Set
-	// Kind numbers the pods of which a machine takes Most, whatever their class; -1 for none.
+	// Kind is the kind of which a machine takes at most Most pods, of all classes; -1 for none.
 	Kind, Most int
 }
 
@@ -67,17 +67,17 @@ type Option struct {
 	Allocatable capacity.Vector
 }
 
-// Result is a state that costs less.
+// Result is a cheaper state.
 type Result struct {
 	// Gone are the machines to remove, in the order in which they were found.
 	Gone []int
 	// Later lists the machines of Gone that a cap keeps for now: each follows the machine that it goes together with. Of is the machine, N the cap.
 	Later []Lot
-	// Placed says where their pods go that find room on machines that stay. The others have to be bought for.
+	// Placed lists the pods that find room on machines that stay, and these machines. The other pods need new machines.
 	Placed []Placed
-	// PutOff are machines that could go if there were more left of a cap: Of is the machine, N the cap.
+	// PutOff are machines that could go if more were left of a cap: Of is the machine, N the cap.
 	PutOff []Lot
-	// Paid is what is bought instead, in USD per hour, as far as this package can tell.
+	// Paid is the price of the new machines, in USD per hour, as far as this package can tell.
 	Paid float64
 }
 

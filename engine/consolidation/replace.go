@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// replace removes the machines if their pods find room elsewhere or on something cheaper, and moving them pays.
+// replace removes the machines if their pods find room elsewhere or on cheaper machines and the move pays.
 func (s *search) replace(gone []int) bool {
 	price, cost := 0.0, 0.0
 	for _, j := range gone {
@@ -43,8 +43,8 @@ func (s *search) replace(gone []int) bool {
 	return false
 }
 
-// purchase is the price of machines that hold the loads, if it is less than limit: one, or several of which each gives the
-// most worth for its price.
+// purchase returns the price of new machines that hold the loads, if it is below limit: one option, or several, each chosen because it gives
+// the most worth for its price.
 func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 	value := 0.0
 	sum := make(capacity.Vector, len(s.p.Worth))
@@ -76,7 +76,7 @@ func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 	return paid, ok
 }
 
-// shares reports whether one machine takes so many pods of each kind.
+// shares reports whether one machine takes all these pods of each kind.
 func (s *search) shares(loads []load) bool {
 	var kinds []Lot
 	for _, l := range loads {
@@ -98,7 +98,7 @@ func (s *search) shares(loads []load) bool {
 	return true
 }
 
-// several buys the machine that gives the most worth for its price, again and again, for less than limit in all.
+// several buys the option that gives the most worth for its price, again and again, for less than limit in all.
 func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 	left := s.byClass(loads)
 	for len(left) > 0 {
@@ -113,7 +113,7 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 		for _, o := range s.promising {
 			option := &s.p.Options[o]
 			if s.most[o]*(1+1e-9) < most*option.Price {
-				break // full to the brim it would still give less, and so would those that follow
+				break // even a full one would give less, and so would all that follow
 			}
 			if paid+option.Price >= limit || value*(1+1e-9) < most*option.Price {
 				continue
@@ -148,8 +148,7 @@ func (s *search) byClass(loads []load) []load {
 	return out
 }
 
-// fill puts what fits of the loads on the option, in their order, and says what that is worth; how many of each come is in
-// s.counts.
+// fill puts as much of the loads as fits on the option, in their order, and returns the worth of these pods. Their numbers are in s.counts.
 func (s *search) fill(o int, loads []load) (worth float64) {
 	s.room = append(s.room[:0], s.p.Options[o].Allocatable...)
 	s.counts = append(s.counts[:0], make([]int, len(loads))...)
@@ -176,13 +175,13 @@ func (s *search) fill(o int, loads []load) (worth float64) {
 }
 
 const (
-	// companions is how many further machines are looked at together with one.
+	// companions bounds the machines that are looked at together with one.
 	companions = 5
-	// among is how many machines they are chosen from.
+	// among bounds the machines from which companions are chosen.
 	among = 40
 )
 
-// together looks at several machines at a time: what two or three of them hold may fit a cheaper set.
+// together looks at several machines at a time, because the pods of two or three of them may fit on a cheaper set.
 func (s *search) together() {
 	s.effort = s.p.Effort
 	ranked := s.ranked()
@@ -202,7 +201,7 @@ func (s *search) together() {
 	}
 }
 
-// companionsOf lists machines of the list that may go together with j, at most so many.
+// companionsOf returns machines of the list that may go together with j, at most companions.
 func (s *search) companionsOf(j int, list []int) []int {
 	var out []int
 	for k, i := range list {

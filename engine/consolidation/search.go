@@ -10,15 +10,15 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// Search removes machines, one or a few at a time, as long as that pays: what they cost within the horizon has to be more
-// than what is bought instead and what moving their pods costs. Every pod counts as moved once, however often it is put
-// somewhere else on the way, so that the sum falls with every step and the search comes to an end.
+// Search removes machines, one or a few at a time, as long as that pays: their price within the horizon has to exceed the price of the new
+// machines and the cost of moving their pods. A pod counts as moved once, even if it changes its place on the way. So each step lowers the
+// sum, and the search ends.
 //
-// First go machines whose pods all find room, those that waste the most for what moving their pods costs before others;
-// then those whose pods find room beside one cheaper machine; then several that smaller or fewer ones can replace.
+// First go machines whose pods all find room on others, in the order of waste for the cost of moving their pods, highest first. Next are
+// machines whose pods find room on others and on cheaper new ones. Last are sets of machines that smaller or fewer ones can replace.
 //
-// Which machines go first decides what is left for the others, so several orders are tried where that is quick; the state
-// that is worth most counts, and several machines at a time are looked at in that one only.
+// The first machines to go decide how much is left for the others. Small problems therefore try several orders and keep the state that gains
+// most; only that state looks at several machines at a time.
 func Search(p *Problem) *Result {
 	weights := []weight{whole, root, none}
 	if len(p.Machines) > fewMachines {
@@ -49,7 +49,7 @@ func Search(p *Problem) *Result {
 	return best.result()
 }
 
-// alone looks at one machine after another.
+// alone looks at the machines one by one.
 func (s *search) alone() {
 	for _, j := range s.ranked() {
 		s.remove(j)
@@ -81,7 +81,7 @@ func (s *search) weigh(cost float64) float64 {
 	return 1
 }
 
-// gain is what the state saves within the horizon, less what moving costs, in USD.
+// gain returns the saving of the state within the horizon, less the cost of moves, in USD.
 func (s *search) gain() float64 {
 	sum := -s.paid * s.p.Horizon
 	for _, j := range s.gone {
@@ -90,7 +90,7 @@ func (s *search) gain() float64 {
 	return sum
 }
 
-// search is the state that is being made cheaper.
+// search is the state that becomes cheaper step by step.
 type search struct {
 	p            *Problem
 	worth        []float64 // of one pod of each class
@@ -102,8 +102,8 @@ type search struct {
 	blockOf      []int        // of each machine; those that take no pods are in none
 	open         []bitset.Set // of each class: the blocks that may have room for a pod of it; nil before the first is looked for
 	options      []int        // cheapest first
-	promising    []int        // the same, those first whose pods may be worth most for the price
-	most         []float64    // of each option: what the pods on it may be worth at most
+	promising    []int        // the same, those first that may hold the most worth for the price
+	most         []float64    // of each option: the most that pods on it may be worth
 	gone         []int
 	paid         float64
 	left         []int // of each cap
@@ -112,13 +112,13 @@ type search struct {
 	trail        []move
 	effort       int
 	weight       weight
-	inTrial      []bool          // machines that get back what they have lost, or lose what has come, if the trial is undone
+	inTrial      []bool          // machines that an undo of the trial would change
 	room         capacity.Vector // of fill
 	kinds        []Lot           // of fill
 	counts, best []int           // of fill and several
 }
 
-// machine is what has become of a machine.
+// machine is the present state of a machine.
 type machine struct {
 	free  capacity.Vector
 	gone  bool
@@ -203,7 +203,7 @@ func dot(v capacity.Vector, u []float64) float64 {
 	return sum
 }
 
-// mostWorth is what pods on a machine of that size may be worth at most.
+// mostWorth returns the most that pods on a machine of this size may be worth.
 func mostWorth(v capacity.Vector, worth []float64) float64 {
 	for d, n := range v {
 		if n >= capacity.Most && worth[d] > 0 {
@@ -213,7 +213,7 @@ func mostWorth(v capacity.Vector, worth []float64) float64 {
 	return dot(v, worth)
 }
 
-// waste is what the machine costs beyond what its pods are worth.
+// waste returns the price of the machine less the worth of its pods.
 func (s *search) waste(j int) float64 {
 	sum := s.p.Machines[j].Price
 	for _, l := range s.state[j].loads {
@@ -222,10 +222,10 @@ func (s *search) waste(j int) float64 {
 	return sum
 }
 
-// margin is what removing machines of this price has to save at least, in USD per hour, beside what moving costs.
+// margin returns the least saving of removing machines of this price, in USD per hour, beside the cost of moves.
 func (s *search) margin(price float64) float64 { return max(s.p.Floor, price*s.p.Share) }
 
-// ranked lists the machines that may still go, those with the most waste for what moving costs first.
+// ranked returns the machines that may still go, by waste for the cost of moving their pods, highest first.
 func (s *search) ranked() []int {
 	var out []int
 	rank := make([]float64, len(s.state))
@@ -239,7 +239,7 @@ func (s *search) ranked() []int {
 	return out
 }
 
-// remove removes the machine if all its pods find room and moving them pays.
+// remove removes the machine if all its pods find room and the move pays.
 func (s *search) remove(j int) {
 	m := &s.p.Machines[j]
 	if s.p.Horizon*(m.Price-s.margin(m.Price)) < m.Cost {
@@ -253,8 +253,8 @@ func (s *search) remove(j int) {
 	s.undo([]int{j})
 }
 
-// allowed reports whether the caps let the machines go, and records in putOff that they do not. Some of the machines may go now and the
-// others later, if the caps would let each of them go alone.
+// allowed reports whether the caps let the machines go; if not, it adds the machines to putOff. Some of the machines may go now and the
+// others later, if the whole caps would let each of them go alone.
 func (s *search) allowed(gone []int) bool {
 	later := s.beyond(gone)
 	if len(later) == 0 || len(later) < len(gone) && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
@@ -266,7 +266,7 @@ func (s *search) allowed(gone []int) bool {
 	return false
 }
 
-// beyond lists those of the machines for which the caps leave no room, as Result.Later, if the others go.
+// beyond returns the machines for which the caps leave no room if the others go, each with its cap, as in Result.Later.
 func (s *search) beyond(gone []int) (out []Lot) {
 	before := slices.Clone(s.left)
 	for _, j := range gone {
@@ -280,7 +280,7 @@ func (s *search) beyond(gone []int) (out []Lot) {
 	return out
 }
 
-// short is a cap of which less is left than the machine uses, -1 for none.
+// short returns a cap of which less is left than the machine uses, -1 if there is none.
 func (s *search) short(j int, left []int) int {
 	for _, u := range s.p.Machines[j].Uses {
 		if left[u.Of] < u.N {
@@ -290,14 +290,14 @@ func (s *search) short(j int, left []int) int {
 	return -1
 }
 
-// use counts what the machine uses of the caps.
+// use takes the machine's uses off the caps.
 func (s *search) use(j int) {
 	for _, u := range s.p.Machines[j].Uses {
 		s.left[u.Of] -= u.N
 	}
 }
 
-// take lifts the pods off machines that are to go, and lists them by size, the largest first.
+// take marks the machines as gone and returns their loads, those of the largest pods first.
 func (s *search) take(gone []int) []load {
 	var out []load
 	for _, j := range gone {
@@ -311,8 +311,8 @@ func (s *search) take(gone []int) []load {
 	return out
 }
 
-// spread puts the loads on machines that stay. What finds no room stays in the list; with all, it gives up at the first such
-// pod and answers false.
+// spread puts the loads on machines that stay. Pods without room stay in the list. If all is true, spread stops at the first of these and
+// returns false.
 func (s *search) spread(loads []load, all bool) bool {
 	for i := range loads {
 		l := &loads[i]
@@ -324,8 +324,8 @@ func (s *search) spread(loads []load, all bool) bool {
 	return true
 }
 
-// place puts the pods of the load where there is room, the fullest machines first. As machines that stay only ever become
-// fuller, a block without room for a class is not looked at for it again.
+// place puts the pods of the load on machines with room, the fullest first. A block without room for a class is not looked at for it again,
+// because machines that stay never become emptier.
 func (s *search) place(l *load) {
 	c := &s.p.Classes[l.class]
 	asks, dims := s.asks[l.class], len(s.p.Worth)
@@ -361,13 +361,13 @@ func (s *search) place(l *load) {
 	}
 }
 
-// ask is how much a pod asks for of one resource.
+// ask is a pod's request for one resource.
 type ask struct {
 	resource int
 	n        int64
 }
 
-// fits reports whether there is room for what is asked.
+// fits reports whether the room holds the requests.
 func fits(asks []ask, room []int64) bool {
 	for _, a := range asks {
 		if a.n > room[a.resource] {
@@ -377,12 +377,12 @@ func fits(asks []ask, room []int64) bool {
 	return true
 }
 
-// block is some machines that are about as full as each other.
+// block is a number of machines that are about equally full.
 type block struct {
 	machines []int
-	room     []int64         // what they have left, machine by machine: it is looked at all the time
-	most     capacity.Vector // none of them has more of anything
-	stale    bool            // they may have less by now
+	room     []int64         // left on each machine, side by side because it is read all the time
+	most     capacity.Vector // of each resource, the most that one of them has left
+	stale    bool            // most may be too high
 }
 
 // blockSize is the number of machines of a block.
@@ -402,7 +402,7 @@ func (s *search) readBlocks() {
 	}
 }
 
-// tighten works out anew what the machines of the block have at most; no trial has taken anything of it.
+// tighten computes most again if it is stale. It must not run while a trial changes the block's machines.
 func (s *search) tighten(b *block) {
 	if !b.stale {
 		return
@@ -420,7 +420,7 @@ func (s *search) tighten(b *block) {
 	}
 }
 
-// space is how many more pods of the class's kind the machine takes.
+// space returns how many more pods of the class's kind the machine takes.
 func (m *machine) space(c *Class) int {
 	if c.Kind < 0 {
 		return math.MaxInt
@@ -473,7 +473,7 @@ func (s *search) undo(gone []int) {
 	}
 }
 
-// commit makes the trial the state. Paid is what is bought instead.
+// commit makes the trial the state. Paid is the price of the new machines.
 func (s *search) commit(gone []int, paid float64) {
 	for _, x := range s.trail {
 		s.inTrial[x.to] = false
@@ -495,7 +495,7 @@ func (s *search) commit(gone []int, paid float64) {
 	s.paid += paid
 }
 
-// result lists where the pods of the machines that are gone have come to.
+// result lists the present places of the pods whose machines have gone.
 func (s *search) result() *Result {
 	out := &Result{Gone: s.gone, Later: s.later, Paid: s.paid, PutOff: s.putOff}
 	for i := range s.state {

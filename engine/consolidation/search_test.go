@@ -58,8 +58,8 @@ func draw(r *rand.Rand) *Problem {
 	return p
 }
 
-// What the search proposes can be done, stays within the caps and pays: machines that stay hold what is put there, pods go only
-// where they are admitted, and what goes is worth more than what comes instead and what moving costs.
+// The search proposes only moves that are possible, stay within the caps and pay: machines that stay have room for the pods put there and
+// admit them, and the price that goes exceeds the price of the new machines and the cost of the moves.
 func TestWhatIsProposedFitsAndPays(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -125,12 +125,12 @@ func TestWhatIsProposedFitsAndPays(t *testing.T) {
 	}
 }
 
-// Once what was proposed has been done, nothing else pays: machines do not go one after another for ever.
+// Once the proposal is carried out, nothing else pays: machines do not go one after another for ever.
 func TestASearchLeavesNothingToDo(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {
 		p := draw(rand.New(rand.NewPCG(seed, 2)))
-		p.Caps, p.Options = []int{len(p.Machines)}, nil // nothing can be bought, so that the next state is known
+		p.Caps, p.Options = []int{len(p.Machines)}, nil // nothing can be bought: the next state is then known
 		r := Search(p)
 		next := *p
 		next.Machines = append([]Machine(nil), p.Machines...)
@@ -157,8 +157,8 @@ func TestASearchLeavesNothingToDo(t *testing.T) {
 	}
 }
 
-// Machines go for others that are bought if those cost less by a hundredth, by the floor, and by so many times what moving the pods
-// costs that the pods are not moved for little.
+// Machines are replaced only if the new ones cost less by a hundredth, by the floor, and by several times the cost of the moves, because
+// pods should not move for little.
 func TestAReplacementPaysForMovingSeveralTimesOver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

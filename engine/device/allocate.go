@@ -2,26 +2,26 @@ package device
 
 import "fmt"
 
-// maxDevices is how many devices one claim may hold.
+// maxDevices is the largest number of devices of one claim.
 const maxDevices = 32
 
-// DefaultEffort is how many devices are tried if nothing else is said.
+// DefaultEffort is the default number of devices to try.
 const DefaultEffort = 100_000
 
-// A Pick is one device that a claim gets.
+// A Pick is one device for a claim.
 type Pick struct {
 	ID
 	// Request is "gpu", or "gpu/large" for a choice of firstAvailable.
 	Request string
-	// Shared says that others may have parts of the device, beside Consumed.
+	// Shared means that other claims may have the rest of the device, beside Consumed.
 	Shared   bool
 	Consumed map[string]int64
 	Admin    bool
 }
 
-// Allocate finds devices of one machine for the claims of one pod, none of which is allocated yet. It returns the picks of each claim,
-// or why there are none. It tries devices in the order of pools and devices and of several answers takes the first, as kube-scheduler
-// does; effort bounds how many devices it tries (0 means DefaultEffort).
+// Allocate finds devices of one machine for the unallocated claims of one pod. It returns the picks of each claim, or the reason why there are
+// none. Like kube-scheduler it tries devices in the order of pools and devices, and takes the first solution; effort bounds how many devices it
+// tries (0 means DefaultEffort).
 func Allocate(facts *Facts, pools []Pool, state *Usage, claims []Claim, effort int) ([][]Pick, *Reason) {
 	if effort <= 0 {
 		effort = DefaultEffort
@@ -31,7 +31,7 @@ func Allocate(facts *Facts, pools []Pool, state *Usage, claims []Claim, effort i
 	if reason := s.readClaims(); reason != nil {
 		return nil, reason
 	}
-	// Nobody has to search where counting says no. It may not say so before kube-scheduler would have come to an error.
+	// No search is needed if counting already fails. But counting must not hide an error that kube-scheduler would report first.
 	if s.countable = !s.mayFail(); s.countable {
 		if reason := s.shortfall(); reason != nil {
 			return nil, reason
@@ -57,25 +57,25 @@ func Allocate(facts *Facts, pools []Pool, state *Usage, claims []Claim, effort i
 	return nil, &Reason{Code: NotTogether, Claim: r.Name, Request: s.deepest.request, Selector: -1}
 }
 
-// A slot is one device of a pool that can be allocated from, with what the Usage and the search so far have allocated of it.
+// A slot is one device of a usable pool, with its allocations by the Usage and by the search.
 type slot struct {
 	dev  *Device
 	id   ID
 	pool int
-	// taken, and what shares have consumed, are the Usage's. counted says that its counters are taken already.
+	// taken and consumed are the Usage's whole allocation and shares. counted means that the device's counters are taken already.
 	taken    bool
 	counted  bool
 	consumed map[string]int64
-	kind     int // slots of one kind are alike as long as the search has not touched them
+	kind     int // slots of one kind are equal until the search touches them
 
-	claims  []int // those that the search gave the whole device
-	shares  int   // how many claims of the search share it
+	claims  []int // claims of the search with the whole device
+	shares  int   // number of claims of the search that share it
 	sharing map[string]int64
 }
 
 func (d *slot) touched() bool { return len(d.claims) > 0 || d.shares > 0 }
 
-// readPools lists the devices and what is left of the counters.
+// readPools lists the devices and the rest of the counters.
 func (s *search) readPools(state *Usage) {
 	kinds := map[kindKey]int{}
 	s.counters = make([]map[[2]string]int64, len(s.pools))
@@ -111,7 +111,7 @@ func (s *search) readPools(state *Usage) {
 	}
 }
 
-// A kindKey is equal for devices that nothing tells apart. Few have something beside a shape.
+// A kindKey is equal for devices that nothing distinguishes. Few devices have more than a shape.
 type kindKey struct {
 	shape            int
 	taken, elsewhere bool
@@ -124,12 +124,12 @@ func (d *slot) kindKey() kindKey {
 		key.rest = fmt.Sprint(d.pool, d.dev.Consumes)
 	}
 	if d.counted || len(d.dev.Taints) > 0 || d.dev.NotModelled != "" {
-		key.rest += fmt.Sprint(d.counted, d.consumed, d.dev.Taints, d.dev.NotModelled) // fmt prints maps in the order of their keys
+		key.rest += fmt.Sprint(d.counted, d.consumed, d.dev.Taints, d.dev.NotModelled) // fmt prints maps in key order
 	}
 	return key
 }
 
-// consume adds n times what a device takes to counters; those that the pool does not have are passed over.
+// consume adds n times the counters of a device to left; it skips counters that the pool does not have.
 func consume(left map[[2]string]int64, counters []Counter, n int64) {
 	for _, c := range counters {
 		key := [2]string{c.Set, c.Name}
@@ -139,14 +139,14 @@ func consume(left map[[2]string]int64, counters []Counter, n int64) {
 	}
 }
 
-// A choice is one choice of a request, with what the search needs to know of it.
+// A choice is one choice of a request, prepared for the search.
 type choice struct {
 	ask            *Choice
 	claim, request string
-	all            []*slot // for All: the devices that are wanted
-	// consumed is what it takes of a device of each shape; nil where that may not be had.
+	all            []*slot // for All: the requested devices
+	// consumed is the part of a device that the choice takes, by shape; nil if it may not take any.
 	consumed map[int]map[string]int64
-	// from counts, for each device, those from there on that the choice could have if nothing else was asked for.
+	// from counts, at each slot, the slots from there on that suit the choice if nothing else is requested.
 	from []int
 }
 
@@ -157,7 +157,7 @@ func (ch *choice) fullName() string {
 	return ch.request + "/" + ch.ask.Name
 }
 
-// need is how many devices it takes; of All those that were found.
+// need returns the number of devices that the choice takes.
 func (ch *choice) need() int {
 	if ch.ask.All {
 		return max(1, len(ch.all))
@@ -165,7 +165,7 @@ func (ch *choice) need() int {
 	return ch.ask.Count
 }
 
-// readClaims prepares every choice. It fails where kube-scheduler reports an error before it tries anything.
+// readClaims prepares every choice. It fails if kube-scheduler reports an error before its search.
 func (s *search) readClaims() *Reason {
 	s.choices = make([][][]choice, len(s.claims))
 	for c := range s.claims {
@@ -199,7 +199,7 @@ func (s *search) readClaims() *Reason {
 	return nil
 }
 
-// findAll lists the devices that a choice for all of them has to get. Pools that nothing can be allocated from may have more.
+// findAll lists the devices of a choice with All. An unusable pool is an error, because it may have more devices.
 func (s *search) findAll(ch *choice) *Reason {
 	next := 0
 	for p := range s.pools {
@@ -225,7 +225,7 @@ func (s *search) findAll(ch *choice) *Reason {
 	return nil
 }
 
-// mayFail says whether the search could come to something that ends it with an error, which counting would pass over.
+// mayFail reports whether the search could end with an error, which counting would miss.
 func (s *search) mayFail() bool {
 	for _, d := range s.slots {
 		if d.dev.NotModelled != "" {

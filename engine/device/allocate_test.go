@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Shapes of the machines below, and what selectors say of them.
+// Shapes of the machines below, and the answers of selectors for them.
 const (
 	h100 = iota
 	l4
@@ -42,7 +42,7 @@ func facts() *device.Facts {
 	}
 }
 
-// pool has devices of these shapes, named by their place.
+// pool returns a pool with devices of these shapes, named by their index.
 func pool(driver string, shapes ...int) device.Pool {
 	p := device.Pool{Driver: driver, Name: "p"}
 	for i, s := range shapes {
@@ -120,7 +120,7 @@ func TestValuesThatNobodyKnowsAreAlikeWithinTheirGroup(t *testing.T) {
 	if reason != nil || written(picks) != "r=gpu1 r1=nic0" {
 		t.Errorf("got %v, %+v; want the GPU and the NIC of one root", picks, reason)
 	}
-	// Whether groups differ in the end nobody knows.
+	// The values of two groups may turn out to be equal.
 	claims[0].Constraints[0].Distinct = true
 	if picks, reason := device.Allocate(facts(), pools, device.NewUsage(), claims, 0); reason == nil {
 		t.Errorf("got %v: two groups may turn out to be equal", picks)
@@ -212,7 +212,7 @@ func TestDevicesOfOtherMachinesTakeTheirPoolsCounters(t *testing.T) {
 	}
 }
 
-// Many equal devices and many requests: which of them is tried does not matter, so no effort may go there.
+// With many equal devices and many requests, the choice between equal devices must cost no effort.
 func TestEqualDevicesAreTriedOnce(t *testing.T) {
 	t.Parallel()
 	pools := []device.Pool{pool("gpu", l4, l4, l4, l4, l4, l4, l4, l4, l4, l4, l4, l4, l4, l4, l4, l4), pool("nic", nic)}

@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// A Capacity is how much there is of something in a device.
+// A Capacity is an amount of a resource in a device.
 type Capacity struct {
 	Amount int64
-	// Policy says what of it may be asked for. Without one any amount may, and who asks for none gets all.
+	// Policy bounds the requested amounts. Without one any amount is allowed, and a claim without a request gets all.
 	Policy *Policy
 }
 
-// A Policy says which amounts may be asked of a capacity.
+// A Policy defines the amounts that claims may request of a capacity.
 type Policy struct {
-	// Default is what a claim takes that asks for none. Without one it takes all.
+	// Default is the amount for a claim without a request. Without a Default it gets all.
 	Default *int64
-	// Values, in ascending order, are the only amounts that can be had. What is asked for is rounded up to one of them.
+	// Values, in ascending order, are the only possible amounts. Requests are rounded up to one of them.
 	Values []int64
-	// Range does the same with a least amount, steps from there on, and a largest amount.
+	// Range does the same with a least amount, steps above it, and a largest amount.
 	Range *Range
 }
 
-// A Range is what a policy with steps allows.
+// A Range holds the bounds and the step of a policy.
 type Range struct {
 	Min, Max, Step *int64
 }
 
-// unit is one of Kubernetes' units: steps are counted in whole ones.
+// unit is one of Kubernetes' units: steps are whole units.
 const unit = 1000
 
-// consumes says how much of each capacity a claim takes of a device with this shape, and whether it may.
+// consumes returns the amount of each capacity that a claim takes of a device with this shape, and whether it may.
 func (s *Shape) consumes(asked map[string]int64) (map[string]int64, bool) {
 	for name := range asked {
 		if _, ok := s.Capacities[name]; !ok {
@@ -60,7 +60,7 @@ func (s *Shape) consumes(asked map[string]int64) (map[string]int64, bool) {
 	return taken, true
 }
 
-// unasked is what a claim takes that does not ask.
+// unasked returns the amount of a claim without a request.
 func (p *Policy) unasked(all int64) int64 {
 	if p.Default != nil {
 		return *p.Default
@@ -68,7 +68,7 @@ func (p *Policy) unasked(all int64) int64 {
 	return all
 }
 
-// round makes of what is asked for what is taken.
+// round returns the amount taken for a requested amount.
 func (p *Policy) round(amount int64) int64 {
 	if p.Range != nil {
 		return p.Range.round(amount)
@@ -81,7 +81,7 @@ func (p *Policy) round(amount int64) int64 {
 	return amount
 }
 
-// allows lets the default pass whatever else the policy says.
+// allows reports whether the amount is possible. The default always is.
 func (p *Policy) allows(amount int64) bool {
 	switch {
 	case p.Default != nil && *p.Default == amount:
@@ -113,7 +113,7 @@ func (r *Range) round(amount int64) int64 {
 	return (least + n*step) * unit
 }
 
-// allows leaves out what lies below the least amount: round has raised it, and a default may lie there.
+// allows does not check the least amount, because round has raised the amount, and a default may be lower.
 func (r *Range) allows(amount int64) bool {
 	if r.Max != nil && amount > *r.Max {
 		return false
@@ -126,7 +126,7 @@ func (r *Range) allows(amount int64) bool {
 	return step == 0 || (whole(amount)-least)%step == 0
 }
 
-// step is in whole units; 0 means none.
+// step returns the step in whole units; 0 means none.
 func (r *Range) step() int64 {
 	if r.Step == nil {
 		return 0
@@ -134,7 +134,7 @@ func (r *Range) step() int64 {
 	return max(0, whole(*r.Step))
 }
 
-// whole counts units, the last of which may be begun.
+// whole returns the amount in units, rounded up.
 func whole(amount int64) int64 {
 	n := amount / unit
 	if amount%unit > 0 {

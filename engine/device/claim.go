@@ -1,6 +1,6 @@
 package device
 
-// A Claim asks for devices that are allocated together.
+// A Claim requests devices that are allocated together.
 type Claim struct {
 	Name        string
 	Requests    []Request
@@ -10,49 +10,49 @@ type Claim struct {
 // A Request is one part of a claim.
 type Request struct {
 	Name string
-	// Choices has one element without a name, or the named ones of firstAvailable: the first that can be had counts.
+	// Choices has one element without a name, or the named ones of firstAvailable: the first possible one counts.
 	Choices []Choice
 }
 
-// A Choice is what a request asks for.
+// A Choice is one way to meet a request.
 type Choice struct {
 	Name string
-	// Selectors are numbers of rows in Facts.Answers: those of the class, then those of the request.
+	// Selectors are row numbers in Facts.Answers: the class's selectors, then the request's.
 	Selectors []int
-	// Count is how many devices; All, every device that matches, and at least one.
+	// Count is the number of devices; All means every matching device, and at least one.
 	Count int
 	All   bool
-	// Admin asks for access to devices whether or not others have them.
+	// Admin requests access to devices even if other claims have them.
 	Admin       bool
 	Tolerations []Toleration
 	// Capacity is how much is asked of each device.
 	Capacity map[string]int64
 }
 
-// A Toleration lets a claim have devices with a taint.
+// A Toleration allows devices with a taint.
 type Toleration struct {
-	// Key and Effect stand for all keys and effects if they are empty.
+	// An empty Key or Effect matches all keys or effects.
 	Key, Value, Effect string
-	// Exists says that the value does not matter.
+	// Exists means that the value does not matter.
 	Exists bool
 }
 
 // A Constraint relates the devices of one claim.
 type Constraint struct {
-	// Attribute is fully qualified. All devices must have it, with one value or, if Distinct, each with another.
+	// Attribute is fully qualified. All devices must have it, with equal values or, if Distinct, with different ones.
 	Attribute string
 	Distinct  bool
-	// Requests limits it to requests ("gpu") and choices ("gpu/large"). None means all.
+	// Requests limits the constraint to requests ("gpu") and choices ("gpu/large"). None means all.
 	Requests []string
 }
 
-// The effects of taints that keep claims away. Others do nothing.
+// The effects of taints that keep claims off. Other effects have none.
 const (
 	noSchedule = "NoSchedule"
 	noExecute  = "NoExecute"
 )
 
-// Tolerates says that none of the taints keeps a claim with these tolerations from a device.
+// Tolerates reports whether none of the taints keeps a claim with these tolerations off a device.
 func Tolerates(tolerations []Toleration, taints []Taint) bool {
 	for _, t := range taints {
 		if (t.Effect == noSchedule || t.Effect == noExecute) && !toleratesOne(tolerations, t) {
@@ -71,7 +71,7 @@ func toleratesOne(tolerations []Toleration, t Taint) bool {
 	return false
 }
 
-// concerns says whether the constraint holds for a request, or for one choice of it.
+// concerns reports whether the constraint is about a request, or about one choice of it.
 func (c *Constraint) concerns(request, choice string) bool {
 	if len(c.Requests) == 0 {
 		return true
@@ -84,7 +84,7 @@ func (c *Constraint) concerns(request, choice string) bool {
 	return false
 }
 
-// admits says whether a device with the shape may join those whose values are given, and the list with its value.
+// admits reports whether a device with the shape may join devices with these values, and returns the values with its own.
 func (c *Constraint) admits(values []Value, shape *Shape) ([]Value, bool) {
 	v, ok := shape.attribute(c.Attribute)
 	if !ok {
@@ -98,7 +98,7 @@ func (c *Constraint) admits(values []Value, shape *Shape) ([]Value, bool) {
 	return append(values, v), true
 }
 
-// surelyDiffer is false of values that might turn out to be equal.
+// surelyDiffer returns false for values that might be equal.
 func surelyDiffer(a, b Value) bool {
 	if a.Kind == Unknown || a.Kind == Alike || b.Kind == Alike {
 		return false

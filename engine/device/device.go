@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// A Shape is what selectors can tell of a device. Devices that agree in all of it share one.
+// A Shape is all data of a device that selectors can read. Equal devices share one.
 type Shape struct {
 	Driver string `json:"driver"`
-	// Shared says that several claims may have parts of the device (allowMultipleAllocations).
+	// Shared means that several claims may have parts of the device (allowMultipleAllocations).
 	Shared bool `json:"shared,omitempty"`
-	// Attributes and Capacities are named as they are published: a name without a domain belongs to the driver.
+	// Attributes and Capacities have their published names: a name without a domain belongs to the driver.
 	Attributes map[string]Value    `json:"attributes,omitempty"`
 	Capacities map[string]Capacity `json:"capacities,omitempty"`
 }
@@ -26,25 +26,25 @@ type Shape struct {
 // A Kind is the type of an attribute's value.
 type Kind uint8
 
-// The kinds of values. The zero value is a kind that is not known, which equals nothing.
+// The kinds of values. The zero value means unknown; an unknown value equals nothing.
 const (
 	Unknown Kind = iota
 	Text
 	Number
 	Truth
 	Version
-	// Alike is the value of an attribute that nobody can know before the machine is there: its Text names the group of devices that
-	// will agree in it. It says nothing of devices of other groups, and equals no value that is known.
+	// Alike is an attribute value that is unknown before the machine exists: Text names the group of devices that will have the same value. It
+	// says nothing about devices of other groups, and equals no known value.
 	Alike
 )
 
-// A Value is that of an attribute, written as text. Two values are equal if their kinds and texts are.
+// A Value is an attribute's value as text. Values are equal if their kinds and texts are.
 type Value struct {
 	Kind Kind
 	Text string
 }
 
-// attribute looks a fully qualified name up.
+// attribute returns the value of a fully qualified name.
 func (s *Shape) attribute(name string) (Value, bool) {
 	if v, ok := s.Attributes[name]; ok {
 		return v, true
@@ -56,7 +56,7 @@ func (s *Shape) attribute(name string) (Value, bool) {
 	return Value{}, false
 }
 
-// cutDomain takes the domain and the slash off name.
+// cutDomain cuts the domain and the slash off name.
 func cutDomain(name, domain string) (string, bool) {
 	if len(name) > len(domain) && name[:len(domain)] == domain && name[len(domain)] == '/' {
 		return name[len(domain)+1:], true
@@ -64,7 +64,7 @@ func cutDomain(name, domain string) (string, bool) {
 	return "", false
 }
 
-// Key is equal for shapes that nothing tells apart.
+// Key returns a text that is the same for equal shapes only.
 func (s *Shape) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %t", s.Driver, s.Shared)
@@ -93,28 +93,28 @@ func optional(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// A Device is one of a pool.
+// A Device is one device of a pool.
 type Device struct {
 	Name string
 	// Shape is its number in Facts.Shapes.
 	Shape int
-	// Consumes lists what it takes of its pool's counters while it is allocated.
+	// Consumes lists the device's use of its pool's counters while it is allocated.
 	Consumes []Counter
 	Taints   []Taint
-	// Elsewhere says that it serves other machines only. Selectors are asked about it all the same, as kube-scheduler does.
+	// Elsewhere means that the device serves other machines only. Like kube-scheduler, the search still evaluates selectors for it.
 	Elsewhere bool
-	// NotModelled says in words what it needs that this package knows nothing of. An attempt that comes to such a device ends.
+	// NotModelled describes a need of the device that this package does not model. An attempt that tries such a device ends.
 	NotModelled string
 }
 
-// A Counter is an amount of something that devices of a pool share, such as the memory of a GPU that can be cut in parts.
+// A Counter is an amount that devices of a pool share, such as the memory of a GPU that can be divided.
 type Counter struct {
 	Set    string `json:"set"`
 	Name   string `json:"name"`
 	Amount int64  `json:"amount"`
 }
 
-// A Taint keeps claims that do not tolerate it from a device.
+// A Taint keeps claims without a toleration off a device.
 type Taint struct {
 	Key, Value, Effect string
 }
@@ -122,15 +122,15 @@ type Taint struct {
 // A Pool holds the devices that one driver publishes together.
 type Pool struct {
 	Driver, Name string
-	// Incomplete says that a part of it is not published yet. Nothing is allocated from it.
+	// Incomplete means that a part of the pool is not published yet. Nothing is allocated from it.
 	Incomplete bool
-	// Invalid says in words what contradicts itself in it. Nothing is allocated from it.
+	// Invalid describes a contradiction in the pool. Nothing is allocated from it.
 	Invalid string
-	// Devices stand in the order in which they are tried.
+	// Devices are in the order of the search.
 	Devices []Device
-	// Others are published apart and serve other machines only. They count for what they take of Counters.
+	// Others are in other slices and serve other machines only. Only their use of Counters matters.
 	Others []Device
-	// Counters are what there is of each if nothing is allocated.
+	// Counters are the amounts if nothing is allocated.
 	Counters []Counter
 }
 
@@ -139,18 +139,17 @@ type ID struct {
 	Driver, Pool, Device string
 }
 
-// An Answer is what a selector says of a shape.
+// An Answer is the result of a selector for a shape.
 type Answer uint8
 
-// The answers. Failed is an error, such as an attribute that is not there: kube-scheduler gives the whole attempt up as soon as it
-// comes to one.
+// The answers. Failed is an error, such as a missing attribute: kube-scheduler then gives up the whole attempt.
 const (
 	No Answer = iota
 	Yes
 	Failed
 )
 
-// Facts are what is known of shapes, whatever is allocated.
+// Facts are the data of shapes, independent of allocations.
 type Facts struct {
 	Shapes []Shape
 	// Answers holds a row for each selector, with an answer for each shape.

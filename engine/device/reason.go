@@ -2,46 +2,46 @@ package device
 
 import "slices"
 
-// A Code says in one word why claims cannot be served. Codes are stable: metrics and tests count by them.
+// A Code names the reason why claims cannot be served. Codes are stable, because metrics and tests count by them.
 type Code string
 
-// Why claims cannot be served by a machine. The first group speaks of one request that falls short by itself; Reason.Have says how many
-// devices were left where it did.
+// The reasons why a machine cannot serve claims. In the first group one request falls short by itself; Reason.Have is the number of devices that
+// were left.
 const (
-	SelectorsLeaveTooFew Code = "SelectorsLeaveTooFew" // too few devices match; Reason.Selector is the one that left too few
-	OnlyElsewhere        Code = "OnlyElsewhere"        // devices match, and serve other machines
-	CapacityTooSmall     Code = "CapacityTooSmall"     // of devices that match, too few have the capacity left that is asked of each
-	DevicesTainted       Code = "DevicesTainted"       // too few of them are without a taint that the claim does not tolerate
-	DevicesTaken         Code = "DevicesTaken"         // too few of them are free
+	SelectorsLeaveTooFew Code = "SelectorsLeaveTooFew" // too few devices match; Reason.Selector is the decisive selector
+	OnlyElsewhere        Code = "OnlyElsewhere"        // matching devices serve other machines
+	CapacityTooSmall     Code = "CapacityTooSmall"     // too few matching devices have the requested capacity left
+	DevicesTainted       Code = "DevicesTainted"       // too few of these have tolerated taints only
+	DevicesTaken         Code = "DevicesTaken"         // too few of these are free
 
-	NotTogether Code = "NotTogether" // each request could be served, but not all: constraints, counters, or devices that several want
+	NotTogether Code = "NotTogether" // each request alone could be served, but not all: constraints, counters, or competition for devices
 	GaveUp      Code = "GaveUp"      // the effort was spent before an answer was found
-	NotModelled Code = "NotModelled" // the answer depends on something that is not known here
+	NotModelled Code = "NotModelled" // the answer depends on a need that this package does not model
 
-	// The attempt fails for every machine, as kube-scheduler reports an error.
+	// Errors of kube-scheduler, which end the attempt for every machine.
 	SelectorFailed       Code = "SelectorFailed"       // a selector cannot be evaluated for a device
-	PoolIncomplete       Code = "PoolIncomplete"       // all devices are asked for while a pool is not published completely
-	PoolInvalid          Code = "PoolInvalid"          // the same of a pool that contradicts itself
-	ConstraintImpossible Code = "ConstraintImpossible" // all devices are asked for, and they break a constraint
-	TooManyDevices       Code = "TooManyDevices"       // more than a claim may hold
+	PoolIncomplete       Code = "PoolIncomplete"       // all devices are requested, but a pool is not published completely
+	PoolInvalid          Code = "PoolInvalid"          // all devices are requested, but a pool contradicts itself
+	ConstraintImpossible Code = "ConstraintImpossible" // all devices are requested, but they violate a constraint
+	TooManyDevices       Code = "TooManyDevices"       // more devices than a claim may hold
 )
 
 // A Reason says why claims cannot be served.
 type Reason struct {
 	Code    Code
 	Claim   string
-	Request string // "gpu", or "gpu/large" for one choice of it; empty if it concerns no single one
-	// Selector is the place in Choice.Selectors of the one that left too few devices or failed; -1 if none did.
+	Request string // "gpu", or "gpu/large" for one choice; empty if the reason is not about a single request
+	// Selector is the index in Choice.Selectors of the selector that left too few devices or failed; -1 if none did.
 	Selector int
-	// Passed counts devices that passed all selectors before that one, or whatever came before what the code names.
+	// Passed counts the devices before the decisive selector, or before the check of the code.
 	Passed int
-	// Have and Need are how many devices were left, and how many would have to be.
+	// Have and Need are the numbers of devices that were left and that are needed.
 	Have, Need int
-	// What names a device, pool or attribute where there is one to name.
+	// What names a device, pool or attribute, if there is one.
 	What string
 }
 
-// Fatal says that other machines need not be tried: kube-scheduler reports an error rather than look further.
+// Fatal reports whether other machines need not be tried, because kube-scheduler reports an error and stops.
 func (r *Reason) Fatal() bool {
 	switch r.Code {
 	case SelectorFailed, PoolIncomplete, PoolInvalid, ConstraintImpossible, TooManyDevices:
@@ -50,7 +50,7 @@ func (r *Reason) Fatal() bool {
 	return false
 }
 
-// nearness orders reasons for one request's choices: the further its devices came, the nearer the miss.
+// nearness ranks the reasons of a request's choices: the later the failed check, the nearer the miss.
 func (r *Reason) nearness() (int, int, int) {
 	for i, c := range []Code{SelectorsLeaveTooFew, OnlyElsewhere, CapacityTooSmall, DevicesTainted, DevicesTaken} {
 		if r.Code == c {
@@ -60,8 +60,8 @@ func (r *Reason) nearness() (int, int, int) {
 	return -1, 0, 0
 }
 
-// shortfall finds the first request that no choice of could be served even if nothing else was asked for, and of its choices the
-// nearest miss. It returns nil if there is no such request.
+// shortfall finds the first request that no choice could serve even if nothing else were requested, and returns the nearest miss of its choices.
+// It returns nil if there is no such request.
 func (s *search) shortfall() *Reason {
 	for c := range s.claims {
 		for r := range s.claims[c].Requests {
@@ -96,8 +96,7 @@ func nearer(a, b *Reason) bool {
 	return haveA > haveB
 }
 
-// miss counts how many devices one choice has left after each thing it asks, with nothing but what the Usage says allocated. It returns
-// nil if enough are left.
+// miss counts the devices that one choice has left after each check, with the allocations of the Usage only. It returns nil if enough are left.
 func (s *search) miss(ch *choice) *Reason {
 	need := ch.need()
 	left := s.slots
@@ -131,7 +130,7 @@ func (s *search) miss(ch *choice) *Reason {
 	return nil
 }
 
-// A step is something beside selectors that a choice asks of each device.
+// A step is a check of a choice on each device, after the selectors.
 type step struct {
 	code Code
 	pass func(d *slot) bool

@@ -1,20 +1,20 @@
 package device
 
-// A search is one attempt to allocate. It goes depth first over claims, their requests and the devices of each, and takes back what
-// led nowhere. Of devices that nothing tells apart it tries one.
+// A search is one attempt to allocate. It goes depth first over claims, their requests and devices, and undoes failed attempts. Of equal devices
+// it tries only one.
 type search struct {
 	facts  *Facts
 	pools  []Pool
 	claims []Claim
 	effort int
-	// countable says that nothing can end the search with an error: then counting may cut it short.
+	// countable means that nothing can end the search with an error: then counting may shorten it.
 	countable bool
 	slots     []*slot
-	counters  []map[[2]string]int64 // what is left, for each pool
+	counters  []map[[2]string]int64 // the rest, by pool
 	choices   [][][]choice          // by claim and request
-	values    [][][]Value           // by claim and constraint: those of the devices that it relates so far
+	values    [][][]Value           // by claim and constraint: the values of its devices so far
 	picks     [][]Pick
-	undos     []undo // one for each pick
+	undos     []undo // one per pick
 	reason    *Reason
 	deepest   struct {
 		claim, number int
@@ -22,17 +22,17 @@ type search struct {
 	}
 }
 
-// An outcome is what became of a part of the search.
+// An outcome is the result of a part of the search.
 type outcome uint8
 
 const (
 	failed   outcome = iota // try something else
 	done                    // everything is allocated
-	exceeded                // the claim would hold too many devices, whichever ones
-	stopped                 // search.reason says why the attempt is over
+	exceeded                // the claim would hold too many devices, with any choice of devices
+	stopped                 // the attempt is over, for search.reason
 )
 
-// next serves the request with this number, and all after it.
+// next serves request r of claim c, and all later ones.
 func (s *search) next(c, r int) outcome {
 	if c == len(s.claims) {
 		return done
@@ -41,7 +41,7 @@ func (s *search) next(c, r int) outcome {
 		if out := s.next(c+1, 0); out != exceeded {
 			return out
 		}
-		return failed // another choice in this claim does not make the next one smaller, but another of the next may do
+		return failed // other choices in this claim do not make the next claim smaller, but may serve it otherwise
 	}
 	exceededAll := true
 	for i := range s.choices[c][r] {
@@ -60,7 +60,7 @@ func (s *search) next(c, r int) outcome {
 	return failed
 }
 
-// serve gives the choice its device with number n, chosen from those at start and after, and goes on with what is missing then.
+// serve gives the choice its device number n, from slot start on, and continues with the rest.
 func (s *search) serve(c, r int, ch *choice, n, start int) outcome {
 	need := ch.ask.Count
 	if ch.ask.All {
@@ -119,7 +119,7 @@ func (s *search) serve(c, r int, ch *choice, n, start int) outcome {
 	return failed
 }
 
-// serveAll has no choice of devices.
+// serveAll is serve for All: each device is given.
 func (s *search) serveAll(c, r int, ch *choice, n int) outcome {
 	d := ch.all[n]
 	if s.isTaken(c, ch, d) || !s.take(c, ch, d) {
@@ -140,14 +140,14 @@ func (s *search) stop(reason *Reason) outcome {
 	return stopped
 }
 
-// note remembers how far the search came, for the reason.
+// note records the deepest request of the search, for the reason.
 func (s *search) note(c, r int, ch *choice) {
 	if number := c<<16 + r; number >= s.deepest.number {
 		s.deepest.claim, s.deepest.number, s.deepest.request = c, number, ch.fullName()
 	}
 }
 
-// isTaken says whether somebody has the device already. Administrators do not mind, unless it is their own claim.
+// isTaken reports whether another claim has the device. For Admin only the same claim counts.
 func (s *search) isTaken(c int, ch *choice, d *slot) bool {
 	if !ch.ask.Admin {
 		return d.taken || len(d.claims) > 0
@@ -160,7 +160,7 @@ func (s *search) isTaken(c int, ch *choice, d *slot) bool {
 	return false
 }
 
-// selects asks the selectors in their order; the first that says no is the last that is asked.
+// selects evaluates the selectors in order, up to the first that does not match.
 func (s *search) selects(ch *choice, d *slot) (bool, *Reason) {
 	for i, selector := range ch.ask.Selectors {
 		switch s.facts.Answers[selector][d.dev.Shape] {
@@ -173,7 +173,7 @@ func (s *search) selects(ch *choice, d *slot) (bool, *Reason) {
 	return !d.dev.Elsewhere, nil
 }
 
-// consumes is what a choice takes of a device, nil if it may not.
+// consumes returns the part of a device that the choice takes, nil if it may not take any.
 func (s *search) consumes(ch *choice, d *slot) map[string]int64 {
 	consumed, ok := ch.consumed[d.dev.Shape]
 	if !ok {
@@ -199,7 +199,7 @@ func (s *search) hasCapacity(ch *choice, d *slot) bool {
 	return true
 }
 
-// take allocates a device that matches, if its capacity, counters, taints and the constraints of the claim allow it.
+// take allocates a matching device, if its capacity, counters, taints and the claim's constraints allow it.
 func (s *search) take(c int, ch *choice, d *slot) bool {
 	shape := &s.facts.Shapes[d.dev.Shape]
 	if !s.hasCapacity(ch, d) && !ch.ask.All {
@@ -248,7 +248,7 @@ func (s *search) take(c int, ch *choice, d *slot) bool {
 	return true
 }
 
-// An undo is what giveBack restores.
+// An undo is the state that giveBack restores.
 type undo struct {
 	values [][]Value
 	counts bool
@@ -271,7 +271,7 @@ func (s *search) giveBack(c int, d *slot) {
 	d.claims = d.claims[:len(d.claims)-1]
 }
 
-// share adds n claims' parts of the device.
+// share adds n times a claim's part of the device.
 func (d *slot) share(consumed map[string]int64, n int) {
 	d.shares += n
 	if d.sharing == nil {
@@ -282,12 +282,12 @@ func (d *slot) share(consumed map[string]int64, n int) {
 	}
 }
 
-// countsFor says whether allocating the device takes its counters: a device in parts takes them once.
+// countsFor reports whether an allocation of the device takes its counters: a shared device takes them once.
 func (s *search) countsFor(shape *Shape, d *slot) bool {
 	return len(d.dev.Consumes) > 0 && !(shape.Shared && (d.counted || d.shares > 0))
 }
 
-// countersLeft looks at all counters of the pool, as kube-scheduler does: one that is overdrawn keeps every device that counts.
+// countersLeft checks all counters of the pool, like kube-scheduler: an overdrawn counter blocks every device with counters.
 func (s *search) countersLeft(d *slot) bool {
 	left := s.counters[d.pool]
 	consume(left, d.dev.Consumes, -1)

@@ -1,11 +1,11 @@
 package device
 
-// A Template is a pool of which a driver is expected to publish as much on a machine that is not there yet.
+// A Template is a pool that a driver is expected to publish on a future machine.
 type Template struct {
 	Driver  string     `json:"driver"`
 	Pool    string     `json:"pool"`
 	Devices []Expected `json:"devices"`
-	// Counters are what there is of each if nothing is allocated.
+	// Counters are the amounts if nothing is allocated.
 	Counters []Counter `json:"counters,omitempty"`
 }
 
@@ -13,6 +13,6 @@ type Template struct {
 type Expected struct {
 	Name  string `json:"name"`
 	Shape Shape  `json:"shape"`
-	// Consumes lists what it takes of Counters while it is allocated.
+	// Consumes lists the device's use of Counters while it is allocated.
 	Consumes []Counter `json:"consumes,omitempty"`
 }

@@ -2,23 +2,23 @@ package device
 
 import "maps"
 
-// A Usage is what is allocated: whole devices, and shares of devices that several claims may have. The zero value is of no use;
-// NewUsage makes one in which everything is free.
+// A Usage holds the allocations: whole devices, and shares of devices that several claims may have. The zero value is unusable; NewUsage returns
+// an empty Usage.
 type Usage struct {
 	taken  map[ID]bool
 	shares map[ID]shared
 }
 
-// shared is what claims have of one device together.
+// shared sums up the shares of one device.
 type shared struct {
 	count    int
 	consumed map[string]int64
 }
 
-// NewUsage returns one in which nothing is allocated.
+// NewUsage returns a Usage without allocations.
 func NewUsage() *Usage { return &Usage{taken: map[ID]bool{}, shares: map[ID]shared{}} }
 
-// Clone returns a copy that shares nothing that can change.
+// Clone returns an independent copy.
 func (s *Usage) Clone() *Usage {
 	return &Usage{taken: maps.Clone(s.taken), shares: maps.Clone(s.shares)}
 }
@@ -29,7 +29,7 @@ func (s *Usage) Take(id ID) { s.taken[id] = true }
 // Share adds one claim's part of a device.
 func (s *Usage) Share(id ID, consumed map[string]int64) { s.share(id, consumed, 1) }
 
-// Add marks what Allocate chose as allocated. Access as administrator takes nothing.
+// Add marks picks of Allocate as allocated. Admin access takes nothing.
 func (s *Usage) Add(picks []Pick) {
 	for _, p := range picks {
 		switch {
@@ -55,7 +55,7 @@ func (s *Usage) Remove(picks []Pick) {
 	}
 }
 
-// share replaces the amounts rather than change them: clones have them too.
+// share replaces the amounts instead of changing them, because clones have them too.
 func (s *Usage) share(id ID, consumed map[string]int64, sign int64) {
 	old := s.shares[id]
 	now := shared{count: old.count + int(sign), consumed: maps.Clone(old.consumed)}
@@ -72,5 +72,5 @@ func (s *Usage) share(id ID, consumed map[string]int64, sign int64) {
 	s.shares[id] = now
 }
 
-// InUse says that somebody has the device, or a part of it: it consumes its pool's counters.
+// InUse reports whether a claim has the device or a part of it: then it consumes its pool's counters.
 func (s *Usage) InUse(id ID) bool { return s.taken[id] || s.shares[id].count > 0 }

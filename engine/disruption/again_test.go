@@ -20,7 +20,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// passes makes passes of disruption, each with what the one before has left, as a file would keep it.
+// passes makes disruption passes. Each has the results of the one before, as a file would keep them.
 type passes struct {
 	testing.TB
 	left  *engine.EarlierPasses
@@ -50,8 +50,7 @@ func (p *passes) plan(s *engine.Snapshot, opt engine.Options) *engine.Plan {
 	return plan
 }
 
-// After a pass that has found nothing, the next one finds the machine whose pods have left, and says of the others what was
-// found before.
+// After a pass without a result, the next pass finds the machine that pods have left, and gives the others the reasons from before.
 func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	opt := engine.Options{LargestCPU: 8}
@@ -97,8 +96,8 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	}
 }
 
-// receding is a cluster in which n1 can go once the pod that fills n2 has left. That n2, which is not to be disrupted, has room
-// then is seen only where all machines are looked at.
+// receding is a cluster in which n1 can go once the pod that fills n2 has left. Only a look at all machines then sees the room on n2,
+// because n2 is not to be disrupted.
 func receding(t *testing.T) (full, free *engine.Snapshot) {
 	t.Helper()
 	full = scenariotest.Cluster(t,
@@ -115,7 +114,7 @@ func receding(t *testing.T) (full, free *engine.Snapshot) {
 	return full, free
 }
 
-// A machine that stays for its owner's share on demand was looked at in vain, as one whose pods would be stranded was.
+// A machine that stays for its owner's share on demand counts as looked at in vain, like a machine whose pods would be stranded.
 func TestThatAShareWouldBeLostIsRememberedAsALookInVain(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../testdata/share_would_be_lost_to_kube_scheduler.txt")
@@ -179,7 +178,7 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 		if plan := disruption.Plan(free, engine.Options{}, nil); len(plan.Disruptions) != 1 {
 			t.Fatalf("%s: n1 does not go though there is room: %v", c.name, plan.Kept)
 		}
-		for range 2 { // what one pass has found out of a list the next one remembers
+		for range 2 { // the next pass remembers the last one's findings about a list
 			plan := passes.plan(free, engine.Options{LookAgain: time.Hour})
 			if looked := len(plan.Disruptions) > 0; looked != c.looks {
 				t.Errorf("%s: all machines were looked at: %v", c.name, looked)
@@ -188,7 +187,7 @@ func TestWhatIsSoldOutSinceTheLastLookMakesNoOtherOne(t *testing.T) {
 	}
 }
 
-// A pass of which every machine goes leaves nothing about any, and a file then has no list of them.
+// A pass in which every machine goes leaves no result for any. The list in a file is then missing.
 func TestAPassAfterOneInWhichEveryMachineGoes(t *testing.T) {
 	t.Parallel()
 	full, free := receding(t)
@@ -202,7 +201,7 @@ func TestAPassAfterOneInWhichEveryMachineGoes(t *testing.T) {
 	}
 }
 
-// A machine that lost pods while the cheap type was sold out is looked at again once that is to be had.
+// A machine that lost pods while the cheap type was sold out is looked at again once the type is available.
 func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t,
@@ -241,8 +240,7 @@ func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// However many machines are looked at again, because a budget has put them off, those that have not changed are not among them
-// for as long as the caller says.
+// While the options say so, machines that have not changed are not looked at again, even if a budget puts off many others.
 func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 	t.Parallel()
 	lines := []string{
@@ -277,7 +275,7 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 	}
 }
 
-// Nodes are looked at again once commitments have more left than they had: others have given it back, or the file says so.
+// Nodes are looked at again once commitments have more left, because other machines gave it back or the file says so.
 func TestNodesAreLookedAtAgainOnceCommitmentsHaveMoreLeft(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p budget=100% zone in (a)", "pool q budget=100% consolidation=WhenEmpty", "type two cpu=2 mem=8Gi price=0.10 zones=a,b",

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// BalanceFactor is how many times the share of a pool's disruption that a move causes may exceed the share of the pool's
-	// price that it saves, in the policy Balanced.
+	// BalanceFactor bounds a move under the policy Balanced: its share of the pool's disruption may be at most BalanceFactor times the share
+	// of the pool's price that it saves.
 	BalanceFactor = 2
-	// BalanceThreshold is the least score of a move that Balanced approves of.
+	// BalanceThreshold is the least score that Balanced accepts.
 	BalanceThreshold = 1.0 / BalanceFactor
 )
 
-// balance is what a pool costs an hour, and what disrupting all of it would.
+// balance is the price of a pool per hour, and the cost of disrupting all of its nodes.
 type balance struct{ price, disruption float64 }
 
-// balances adds up every node with a pool's label. Those of unknown price count with their pods only.
+// balances adds up the nodes of each pool. A node of unknown price counts with its disruption only.
 func (d *planner) balances() map[string]balance {
 	out := map[string]balance{}
-	for _, m := range d.p.Machines { // ordered by name: sums depend on the order in their last bits
+	for _, m := range d.p.Machines { // ordered by name, because the order decides the last bits of a sum
 		if m.Claim == nil || m.Node == nil || m.Pool() == "" {
 			continue
 		}
@@ -38,8 +38,8 @@ func (d *planner) balances() map[string]balance {
 	return out
 }
 
-// score compares the share of the price that a move saves with the share of the disruption that it causes. A move that saves
-// nothing has none, one that disturbs nothing an infinite one.
+// score divides the share of the price that a move saves by the share of the disruption that it causes. It is 0 if the move saves nothing,
+// and infinite if the move disturbs nothing.
 func (b balance) score(saving, disruption float64) float64 {
 	if !(b.price > 0) || !(b.disruption > 0) || !(saving > 0) {
 		return 0
@@ -52,7 +52,7 @@ func (b balance) score(saving, disruption float64) float64 {
 
 func balanced(score float64) bool { return score >= BalanceThreshold }
 
-// note writes down what was decided of a move, and what speaks against it.
+// note adds to the plan, for each pool of a group, whether the move is approved, with its score under the policy Balanced.
 func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 	var nodes, claims []string
 	for _, m := range p.Machines {
@@ -74,7 +74,7 @@ func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 	}
 }
 
-// unbalanced says which pool of the policy Balanced the move disturbs more than it saves there.
+// unbalanced returns a reason if the move scores too little for one of its pools with the policy Balanced.
 func (d *planner) unbalanced(gone []*inventory.Machine, replacements []engine.Launch) engine.Reason {
 	scores := d.scores(gone, replacements)
 	for _, pool := range kube.SortedKeys(scores) {
@@ -85,8 +85,8 @@ func (d *planner) unbalanced(gone []*inventory.Machine, replacements []engine.La
 	return engine.Reason{}
 }
 
-// scores are those of the move for the pools of the policy Balanced: what replacements cost is shared among the pools by the
-// price of what they lose.
+// scores returns the move's score for each of its pools with the policy Balanced. The pools share the saving in proportion to the prices
+// that they lose.
 func (d *planner) scores(gone []*inventory.Machine, replacements []engine.Launch) map[string]engine.Balance {
 	var pools []*v1.NodePool
 	for _, pool := range d.s.NodePools {

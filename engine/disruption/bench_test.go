@@ -20,7 +20,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// quiet is a cluster that 30 % of the pods have left: so many remain, about 20 on each node.
+// quiet is a cluster that 30 % of the pods have left, which leaves this number of pods, about 20 on each node.
 func quiet(kind string, pods int) *engine.Snapshot {
 	largest := map[string]int{workload.Web: 16, workload.Mix: 32}[kind]
 	return workload.ScaledDown(workload.Cost(kind, pods*10/7+1, 1, v1.CapacityTypeOnDemand), scenariotest.Hasty(largest), 0.3, 1)
@@ -36,7 +36,7 @@ func uneven(nodes int) *engine.Snapshot {
 // asController are the options of passes that use the machine as a controller does.
 func asController() engine.Options { return engine.Options{Threads: runtime.GOMAXPROCS(0)} }
 
-// BenchmarkDisrupt times whole passes over clusters where much is to be had. A controller's are warm.
+// BenchmarkDisrupt times whole passes over clusters with much to save. The passes of a controller have a warm cache.
 func BenchmarkDisrupt(b *testing.B) {
 	pass := func(name string, draw func() *engine.Snapshot, cache *inventory.Cache) {
 		b.Run(name, func(b *testing.B) {
@@ -76,8 +76,8 @@ func nodesOf(plan *engine.Plan) int {
 	return n
 }
 
-// BenchmarkDisruptIncremental times the pass after one change in a cluster where nothing is to be had any more, and that
-// the cache remembers otherwise: one more pod has come, or left.
+// BenchmarkDisruptIncremental times the pass after one pod has come or left, in a cluster where nothing more can be saved and with a cache
+// of the passes before.
 func BenchmarkDisruptIncremental(b *testing.B) {
 	s := consolidated(quiet(workload.Web, scenariotest.ManyRunning), scenariotest.Hasty(16))
 	pass := func(b *testing.B, change func(pods []*corev1.Pod, i int) []*corev1.Pod) {
@@ -121,7 +121,7 @@ func BenchmarkDisruptIncremental(b *testing.B) {
 	})
 }
 
-// consolidated plays passes until one finds nothing.
+// consolidated makes passes until one finds nothing.
 func consolidated(s *engine.Snapshot, opt engine.Options) *engine.Snapshot {
 	for {
 		plan := disruption.Plan(s, opt, nil)
@@ -134,7 +134,7 @@ func consolidated(s *engine.Snapshot, opt engine.Options) *engine.Snapshot {
 	}
 }
 
-// BenchmarkDisruptGrowth says how the time of a pass grows with the cluster, as BenchmarkGrowth does.
+// BenchmarkDisruptGrowth reports how the time of a pass grows with the cluster, like BenchmarkGrowth.
 func BenchmarkDisruptGrowth(b *testing.B) {
 	var snapshots []*engine.Snapshot
 	for _, times := range []int{1, 2, 4, 8} {

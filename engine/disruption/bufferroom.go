@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// occupants says what would have to move if the machine went: its pods, and the room of CapacityBuffers and ProvisioningRequests.
+// occupants describes the pods and the room (of CapacityBuffers and ProvisioningRequests) that would have to move if the machine went.
 func (d *planner) occupants(m *inventory.Machine) string {
 	pods, room := d.roomOn(m)
 	switch {
@@ -24,7 +24,7 @@ func (d *planner) occupants(m *inventory.Machine) string {
 	return engine.Plural(pods, "pod") + " and " + room
 }
 
-// roomOn says what room is kept on the machine, nothing if there is none, and counts the pods beside.
+// roomOn describes the room that the machine keeps, "" if there is none, and counts the pods that would move beside it.
 func (d *planner) roomOn(m *inventory.Machine) (pods int, room string) {
 	kept, first := 0, ""
 	for _, pod := range d.moving(m) {
@@ -43,7 +43,7 @@ func (d *planner) roomOn(m *inventory.Machine) (pods int, room string) {
 	return pods, room
 }
 
-// besideRoom continues "for its pods" of a machine: room has to have a place as well.
+// besideRoom continues the words "for its pods" in a reason, because room needs a place too.
 func (d *planner) besideRoom(m *inventory.Machine) string {
 	if len(d.room) == 0 {
 		return ""
@@ -54,16 +54,16 @@ func (d *planner) besideRoom(m *inventory.Machine) string {
 	return " beside the room that is kept elsewhere"
 }
 
-// keepsOnlyRoom reports whether room would have to move if the machine went, and nothing else.
+// keepsOnlyRoom reports whether buffer pods, and no others, would have to move if the machine went.
 func (d *planner) keepsOnlyRoom(m *inventory.Machine) bool {
 	moving := d.moving(m)
 	return len(moving) > 0 && !slices.ContainsFunc(moving, isPod)
 }
 
-// isPod reports whether the pod is one, and stands for no room.
+// isPod reports whether the pod is not a buffer pod.
 func isPod(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }
 
-// roomOnly is the reason of a machine that nobody has pods on and that stays for the room that is kept there.
+// roomOnly returns the reason of a machine that stays only for the room on it.
 func (d *planner) roomOnly(m *inventory.Machine) engine.Reason {
 	if !d.keepsOnlyRoom(m) {
 		return engine.Reason{}
@@ -71,7 +71,7 @@ func (d *planner) roomOnly(m *inventory.Machine) engine.Reason {
 	return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: d.occupants(m)}
 }
 
-// takeOutRoom takes the pods that stand for room out of the plan: nobody has to move them, and no reason names them.
+// takeOutRoom removes buffer pods from the plan: nothing has to move them, and no reason may name them.
 func (d *planner) takeOutRoom() {
 	if len(d.room) == 0 {
 		return
@@ -92,7 +92,7 @@ func (d *planner) takeOutRoom() {
 		r := &d.plan.Kept[i].Reason
 		name := names[strings.TrimPrefix(r.Key, "pod ")]
 		switch {
-		case name != "" && r.Code == engine.DoNotDisrupt: // what is booked stays where it is
+		case name != "" && r.Code == engine.DoNotDisrupt: // booked room stays on its node
 			*r = engine.Reason{Code: engine.NotEmpty, NodePool: r.NodePool, Have: strings.TrimPrefix(name, "of ")}
 		case name != "":
 			r.Key = name

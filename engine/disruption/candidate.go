@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// ineligible says why nobody may disrupt the machine now, whatever for and whatever runs there. The checks are in the order in
-// which people would ask.
+// ineligible returns why no method except repair, which has its own checks, may disrupt the machine now. The checks are in the order in
+// which users would ask.
 func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()
 	switch {
@@ -50,7 +50,7 @@ func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// ineligibleByPool says what about the machine's claim and pool keeps it from being disrupted.
+// ineligibleByPool returns the reason in the machine's claim or pool that keeps the machine from being disrupted.
 func (d *planner) ineligibleByPool(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()
 	if r := d.ineligibleByNodes(m); !r.OK() {
@@ -71,8 +71,8 @@ func (d *planner) ineligibleByPool(m *inventory.Machine) engine.Reason {
 	return b.Rules.Pause()
 }
 
-// ineligibleByNodes keeps a machine that has several nodes: removing the claim would drain them all. If no pod would have to leave any
-// of them, the machine can go, with the first one that was initialized.
+// ineligibleByNodes keeps a machine that has several nodes, because the removal of its claim would drain them all. If a drain would evict no
+// pod from any of them, the first initialized node may go, and the machine with it.
 func (d *planner) ineligibleByNodes(m *inventory.Machine) engine.Reason {
 	all := d.nodes[m.Claim]
 	if len(all) < 2 {
@@ -97,8 +97,8 @@ func because(class *engine.Class) string {
 	return ": " + class.Problem
 }
 
-// held says which pods keep the machine: those of a gang, one that is protected, or that may not be moved at this time. With several, the one
-// that does so for longest.
+// held returns why pods keep the machine: a gang, a protected pod, or a pod that may not move at this time. Of several protected pods it
+// names the one with the longest protection.
 func (d *planner) held(m *inventory.Machine) engine.Reason {
 	if r := d.breaksGang(m); !r.OK() {
 		return r
@@ -125,8 +125,8 @@ func (d *planner) held(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// protector is the pod whose annotation keeps the machine, for longest if there are several; nil for none. The time is zero if
-// that does not end by itself.
+// protector returns the pod whose annotation protects the machine longest, nil if there is none, and the end of the protection. The time is
+// zero if the protection does not end by itself.
 func (d *planner) protector(m *inventory.Machine) (longest *corev1.Pod, until time.Time) {
 	for _, pod := range m.Bound {
 		switch p := kube.ProtectionOf(pod, d.s.Now); {
@@ -147,7 +147,7 @@ func (d *planner) zoneOf(m *inventory.Machine) *time.Location {
 	return time.UTC
 }
 
-// blocked says which PodDisruptionBudgets keep the machine's pods, all together, from being evicted now.
+// blocked returns a reason if PodDisruptionBudgets do not allow to evict all of the machine's pods now.
 func (d *planner) blocked(m *inventory.Machine) engine.Reason {
 	if len(d.guards.ByNamespace) == 0 {
 		return engine.Reason{}
@@ -159,23 +159,23 @@ func (d *planner) blocked(m *inventory.Machine) engine.Reason {
 	return r
 }
 
-// hasDeadline reports whether pods that cannot be evicted hold the machine for a limited time only, once it is to go.
+// hasDeadline reports whether the claim limits the time of a drain, even if pods cannot be evicted.
 func hasDeadline(m *inventory.Machine) bool { return m.Claim.Spec.TerminationGracePeriod != nil }
 
-// moving are the machine's pods that need another one if it goes, oldest first.
+// moving returns the machine's pods that need another machine if it goes, oldest first.
 func (d *planner) moving(m *inventory.Machine) []*corev1.Pod {
 	m.Pods.ReadMovable()
 	return m.Pods.Movable
 }
 
-// movers are the infos of the pods that moving lists.
+// movers returns the infos of the pods that moving returns.
 func (d *planner) movers(m *inventory.Machine) []*inventory.PodInfo {
 	m.Pods.ReadMovable()
 	return m.Pods.Movers
 }
 
-// consolidatable says why nobody may remove the machine to save money, pods and budgets aside: the first of what people would
-// ask. Whether it is empty or not makes a difference in the policy WhenEmpty only.
+// consolidatable returns why the machine may not be removed to save money, budgets aside: the first reason that users would ask for. If
+// empty is false, the machine also has to meet the conditions of underutilizable.
 func (d *planner) consolidatable(m *inventory.Machine, empty bool) engine.Reason {
 	if empty {
 		return d.readConsolidatable(m, true)
@@ -184,7 +184,7 @@ func (d *planner) consolidatable(m *inventory.Machine, empty bool) engine.Reason
 		d.stays = make([]*engine.Reason, len(d.p.Machines))
 	}
 	r := d.stays[m.Number]
-	if r == nil { // two methods ask
+	if r == nil { // removeEmpty and consolidate both ask
 		read := d.readConsolidatable(m, false)
 		r = &read
 		d.stays[m.Number] = r
@@ -217,7 +217,7 @@ func (d *planner) readConsolidatable(m *inventory.Machine, empty bool) engine.Re
 	return engine.Reason{}
 }
 
-// underutilizable says why a machine that runs pods is not consolidated whatever it would save.
+// underutilizable returns why a machine with pods is not consolidated, however much that would save.
 func (d *planner) underutilizable(m *inventory.Machine) engine.Reason {
 	rules := d.budgets[m.Pool()].Rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
@@ -250,8 +250,8 @@ func (d *planner) underutilizable(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// replacedByCloud keeps a machine that its cloud's own controllers are about to replace, and those that they have made for that:
-// whatever is taken away now is made again.
+// replacedByCloud keeps a machine that its cloud's own controllers will replace or have made as a replacement, because they would make it
+// again.
 func (d *planner) replacedByCloud(m *inventory.Machine) engine.Reason {
 	class := kube.FindClass(d.s, m.Claim.Spec.NodeClassRef)
 	if class == nil {
@@ -265,17 +265,17 @@ func (d *planner) replacedByCloud(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// price is what the machine costs an hour beside commitments, 0 if the catalog does not know it.
+// price returns the machine's price per hour beside commitments, 0 if the catalog does not know it.
 func (d *planner) price(m *inventory.Machine) float64 { return m.Price }
 
-// ranked lists the managed machines by what removing them saves, most first.
+// ranked lists the managed machines by price, highest first.
 func (d *planner) ranked() []*inventory.Machine {
 	if d.order != nil {
 		return d.order
 	}
 	list := d.cache.MachineListOf(d.s)
 	numbers := list.DearestFirst()
-	if len(d.s.Commitments) > 0 { // these make others the dearest
+	if len(d.s.Commitments) > 0 { // commitments change the prices, and so the order
 		numbers = slices.DeleteFunc(slices.Clone(list.InNames()), func(i int) bool { return d.p.Machines[i].Claim == nil })
 		slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(d.p.Machines[b].Price, d.p.Machines[a].Price) })
 	}
@@ -285,8 +285,8 @@ func (d *planner) ranked() []*inventory.Machine {
 	return d.order
 }
 
-// quietUntil is when the machine will have been quiet for its pool's consolidateAfter: since the last pod came or went,
-// recorded on the claim or not, or since it was initialized. It is the zero time if consolidateAfter is Never or 0.
+// quietUntil returns the time when the machine will have been quiet for its pool's consolidateAfter. The quiet begins when the last pod came
+// or left (the claim may record that) or when the machine was initialized. The time is zero if consolidateAfter is Never or 0.
 func (d *planner) quietUntil(m *inventory.Machine, pool *v1.NodePool) time.Time {
 	after := pool.Spec.Disruption.ConsolidateAfter.Duration
 	if after == nil || *after == 0 {

@@ -21,20 +21,20 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Check says whether part of an older plan is still right in the newest snapshot; the zero Reason means yes. Callers
-// check at the moment of acting instead of waiting to see whether a plan holds.
+// Check returns why a part of an older plan is no longer right in the newest snapshot; the zero Reason if it still is. Callers check when
+// they act, instead of waiting to see whether a plan holds.
 func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecker(s).Check(a) }
 
-// Checker checks many actions against one snapshot. It is to be used from one goroutine.
+// Checker checks many actions against one snapshot. Only one goroutine may use it.
 type Checker struct {
 	s        *engine.Snapshot
 	pools    map[string]*v1.NodePool
 	problem  *provisioning.Problem   // machines, and where pods are expected
 	waiting  map[engine.PodID]bool   // pods that need a machine
 	assigned map[engine.PodID]string // the machines on which pods are expected
-	opening  map[engine.PodID]string // pods whose machine takes pods only now, and which that is
+	opening  map[engine.PodID]string // the claims, by pod, whose machines only now begin to take their pods
 	usage    *limits.Usage           // with the launches found right so far
-	disrupt  *engine.Plan            // what disruption.Plan says now; nil until it is needed
+	disrupt  *engine.Plan            // the result of Plan now; nil until a check needs it
 	options  engine.Options          // for Plan
 }
 
@@ -68,8 +68,8 @@ func NewChecker(s *engine.Snapshot) *Checker {
 	return c
 }
 
-// Check says whether the action is still right. Launches that are found right count against the limits of those checked
-// after them.
+// Check returns why the action is no longer right; the zero Reason if it still is. A launch that is right counts against the limits of the
+// launches checked after it.
 func (c *Checker) Check(a engine.Action) engine.Reason {
 	switch a := a.(type) {
 	case engine.Launch:
@@ -89,15 +89,15 @@ func (c *Checker) isKept(b engine.BufferShare) bool {
 	})
 }
 
-// isSought reports whether room is still looked for by the request.
+// isSought reports whether the request still looks for room.
 func (c *Checker) isSought(b engine.BufferShare) bool {
 	return slices.ContainsFunc(c.s.ProvisioningRequests, func(o *autoscalingv1.ProvisioningRequest) bool {
 		return o.Namespace == b.Namespace && o.Name == b.Name && booking.Followed(o) && booking.PhaseOf(o) == booking.Seeking
 	})
 }
 
-// checkLaunch: the pool can still be used, some of the pods still wait for a machine and will not find their first one, or a buffer
-// still asks for room, and the pool's limits leave room.
+// checkLaunch checks that the pool can still be used, that a pod, a buffer or a ProvisioningRequest still needs the launch, and that the
+// pool's limits have room for it. A pod needs no launch if its first machine is about to take it.
 func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {
@@ -122,7 +122,7 @@ func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	return c.usage.Take(l, pool)
 }
 
-// opens says that the launch is for nobody but pods whose machine is opening.
+// opens returns a reason if all pods of the launch have a machine that is about to take them.
 func (c *Checker) opens(l engine.Launch) engine.Reason {
 	for _, id := range l.Pods {
 		if c.opening[id] == "" {
@@ -135,12 +135,12 @@ func (c *Checker) opens(l engine.Launch) engine.Reason {
 	return engine.Reason{Code: engine.MachineOpening, NodePool: l.NodePool, Need: l.Pods[0].String(), Have: "NodeClaim " + c.opening[l.Pods[0]]}
 }
 
-// needs reports whether the pod still needs the launch: it waits, or it is expected where the plan says that it cannot run.
+// needs reports whether the pod still needs the launch: it waits, or it is expected on a machine where the plan says that it cannot run.
 func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
 	return c.waiting[id] || slices.Contains(l.Instead, c.assigned[id])
 }
 
-// checkPlacement: the machine is still there, and the pod is expected on it or free to go there.
+// checkPlacement checks that the machine still exists, and that the pod is expected there or waits.
 func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
 	for _, m := range c.problem.Machines {
 		if m.Leaving || m.Gone || m.Name() != p.Node && (p.Claim == "" || m.ClaimName() != p.Claim) {
@@ -155,7 +155,7 @@ func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
 	return engine.Reason{Code: engine.NodeGone, Need: p.Node}
 }
 
-// checkDisruption: planning anew would still remove every one of the nodes, for the same reason.
+// checkDisruption checks that a new plan would still remove each of the nodes, for the same reason.
 func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
 	if c.disrupt == nil {
 		c.disrupt = Plan(c.s, c.options, nil)
@@ -180,14 +180,14 @@ func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
 	return engine.Reason{}
 }
 
-// Room says whether the launch's pool can still be used and its limits leave room, whatever becomes of the launch's pods;
-// the zero Reason means yes. Like Check, it counts launches that are found right.
+// Room returns why the launch's pool cannot be used any more or its limits have no room for the launch, whatever happens to the launch's
+// pods; the zero Reason if neither is so. Like Check, it counts a launch that is right.
 func (c *Checker) Room(l engine.Launch) engine.Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {
 		return engine.Reason{Code: engine.PoolChanged, NodePool: l.NodePool, Have: "it does not exist"}
 	}
-	if pool.Spec.Replicas != nil { // it takes no pods by itself, but machines
+	if pool.Spec.Replicas != nil { // a static pool starts no machines for pods, but starts this one
 		open := *pool
 		open.Spec.Replicas = nil
 		pool = &open

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// mostComings is how many times are remembered of an owner, mostOwners how many owners, within is for how long: an owner that has
-	// not come for so long is forgotten.
+	// mostComings bounds the times that are kept for an owner, and mostOwners the owners. An owner is forgotten if none of its times is
+	// within this duration.
 	mostComings = 4
 	mostOwners  = 500
 	within      = time.Hour
-	// comesLate is how long after its time an owner is still waited for.
+	// comesLate is how long after the expected time the pods of an owner are still awaited.
 	comesLate = 15 * time.Second
-	// newMachine is the age up to which it is asked for whom a machine was started.
+	// newMachine is the greatest age of a machine at which its owner is still looked for.
 	newMachine = 10 * time.Minute
-	// leastBilled is the shortest time that clouds bill a machine for.
+	// leastBilled is the shortest time for which clouds bill a machine.
 	leastBilled = time.Minute
 )
 
-// noteComings follows the owners that alone had machines started for their pods: when their pods came to machines that were idle, or
-// had to be started.
+// noteComings records, for each owner whose pods alone had machines started, the times when its pods came while none of these machines was
+// busy.
 func (d *planner) noteComings() {
 	before := d.s.EarlierPasses.Comings
-	ownerOf := map[string]string{} // of machines, by the claim's UID
+	ownerOf := map[string]string{} // by the UID of the machine's claim
 	for key, c := range before {
 		for _, uid := range c.Machines {
 			ownerOf[uid] = key
@@ -90,8 +90,8 @@ func (d *planner) noteComings() {
 	d.passes.Comings, d.ownerOf = now, ownerOf
 }
 
-// startedFor names the machine's pool and the one owner of the pods that it was started for, as far as they are still there; "" for
-// several owners or none. Only CronJobs come by the clock: the steps of a workflow come again and again too, and then no more.
+// startedFor returns the machine's pool and the one owner of the pods that it was started for, if they still exist; "" if there are several
+// owners or none. Only CronJobs count, because they follow the clock: the steps of a workflow come again and again too, but then stop.
 func startedFor(m *inventory.Machine) string {
 	planned, owner := kube.PlannedPods(m.Claim), ""
 	for _, pod := range slices.Concat(m.Expected, m.Bound) {
@@ -110,11 +110,10 @@ func startedFor(m *inventory.Machine) string {
 	return m.Pool() + " " + owner
 }
 
-// comesAgain keeps an empty machine whose owner's pods are about to come again, as they did before, while that costs less than to start
-// another for them: to pay again for its boot, or for the least that is billed, and to let the pods wait for it, which counts as
-// much as the machine.
+// comesAgain keeps an empty machine if its owner's pods will soon come again, as before, and if that costs less than a new machine for them.
+// A new machine costs its boot or the least time billed, and also the pods' wait, which counts as much as the machine.
 func (d *planner) comesAgain(m *inventory.Machine) engine.Reason {
-	if !kube.HasTaints(v1.CoreTaints(m.Claim.Spec.Taints), m.Taints) { // the pods that came before did not tolerate that, as far as anybody knows
+	if !kube.HasTaints(v1.CoreTaints(m.Claim.Spec.Taints), m.Taints) { // its owner's pods may not tolerate the taints that its claim lacks
 		return engine.Reason{}
 	}
 	key := d.ownerOf[string(m.Claim.UID)]

@@ -44,7 +44,7 @@ func newIdle(t testing.TB, more string) *idle {
 	return c
 }
 
-// at makes a pass so long after the beginning, with pods of these owners that came then, and returns why the machine stays; empty if it
+// at makes a pass at this time after the beginning, with pods of these owners that came then. It returns why the machine stays, "" if it
 // goes.
 func (c *idle) at(after time.Duration, owners ...string) string {
 	c.Helper()
@@ -133,7 +133,7 @@ func TestAnEmptyMachineStaysForAnOwnerThatComesAgainSoon(t *testing.T) {
 	}
 }
 
-// What a file says of earlier passes may be anything.
+// A file may hold anything as earlier passes.
 func TestEarlierPassesOfAFileAreReadWithCare(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "x", "general", " ", "another CronJob default/report"} {

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What a machine would give back of a commitment pays for nobody's replacement while it stays: above 1,000 machines, a trial of many that go
-// is used again for some of them.
+// A commitment that a machine would give back pays for no replacement while the machine stays, even above 1,000 machines, where one trial is
+// also used for some of its machines.
 func TestAMachineThatStaysGivesNothingBack(t *testing.T) {
 	t.Parallel()
 	lines := []string{

@@ -19,33 +19,31 @@ import (
 )
 
 const (
-	// usualPayback is how soon a move must have paid for itself where the pool does not say.
+	// usualPayback is the time within which a move must pay for itself if the pool sets none.
 	usualPayback = 4 * time.Hour
-	// leastShare and leastCore are what a move has to save at least: a share of the price that goes, and a share of the price
-	// of a core.
+	// leastShare and leastCore are the least saving of a move: a share of the price that goes, and a share of the price of a core.
 	leastShare = 0.01
 	leastCore  = 0.03
-	// strictness is how much dearer moving counts where something is bought instead.
+	// strictness multiplies the cost of moving pods if a move starts machines.
 	strictness = 10
-	// mostAims bounds how often what was found is looked at anew because some of it did not hold.
+	// mostAims bounds the trials of a search's result, each without the machines that do not hold.
 	mostAims = 6
 	// fewAims is the same for a pass that looks at a few machines only.
 	fewAims = 2
-	// mostRetries is how often a small cluster is searched, each time without what was found before and could not go. After that
-	// pools of which something was found make way for the others, as often again; then the next pass goes on.
+	// mostRetries bounds the searches of a small cluster, each without the machines that the one before found in vain. As many more
+	// searches then also leave out the pools of these machines. After these, the next pass goes on.
 	mostRetries = 4
-	// manySources is the number of machines above which no effort goes into what is bought for one pass: the next one looks at
-	// it again.
+	// manySources is the number of machines above which a trial spends no effort on its launches, because the next pass looks at them again.
 	manySources = 1000
-	// batchSize is how many machines are replaced together at most.
+	// batchSize bounds the machines that are replaced together.
 	batchSize = 64
-	// narrowBand is the price band of replacements: what they may turn out to cost eats up what they save.
+	// narrowBand is the price band of replacements. It is narrow because a replacement may cost as much more, which reduces the saving.
 	narrowBand = 1.05
 )
 
-// consolidate removes and replaces machines whose pods can be had for less. Numbers are searched first (package consolidation);
-// what is found there is planned with all rules, and what does not hold, or does not pay, is left out. Of the rest goes now
-// what budgets allow. After an earlier pass, what that has looked at is not looked at again.
+// consolidate removes and replaces machines whose pods can run for less. First it searches with numbers only (package consolidation). Then
+// it plans the result with all rules, and leaves out moves that break one or save too little. Of the rest, it begins as much as budgets
+// allow. After an earlier pass it may skip machines that this pass has looked at.
 func (d *planner) consolidate() {
 	c := d.newConsolidation()
 	c.incremental = d.s.EarlierPasses != nil && c.changed()
@@ -58,7 +56,7 @@ func (d *planner) consolidate() {
 			aims = fewAims
 		}
 		found := c.aim(c.found, aims)
-		if len(found) == 0 && c.problem.Packing.Relief > 0 { // what commitments have left was not enough for what it made look cheap
+		if len(found) == 0 && c.problem.Packing.Relief > 0 { // commitments had too little left for the moves that this made look cheap
 			c.startAnew()
 			c.search(false)
 			found = c.aim(c.found, aims)
@@ -95,14 +93,15 @@ func (d *planner) consolidate() {
 	}
 }
 
-// setReason leaves a machine that is to be replaced for another reason than its price the reason for which that cannot be done.
+// setReason sets why the machine stays. A drifted machine keeps the reason why it cannot be replaced for its drift.
 func (c *consolidator) setReason(m *inventory.Machine, r engine.Reason) {
 	if _, known := c.why[m]; !known || !isDrifted(m) {
 		c.planner.setReason(m, r)
 	}
 }
 
-// giveUp notes that the machine was found in vain, unless time alone changes that, or the options say how often all are looked at.
+// giveUp records that the search found the machine in vain, unless time alone may change that, or the options say how often all are looked
+// at.
 func (c *consolidator) giveUp(machine *inventory.Machine) {
 	switch code := c.why[machine].Code; {
 	case c.opt.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
@@ -115,13 +114,13 @@ func (c *consolidator) giveUp(machine *inventory.Machine) {
 	}
 }
 
-// leaveOut begins anew without machines that cannot go after all: others must not wait for ever behind those that look best.
+// leaveOut starts again without machines that cannot go, because others must not wait for ever behind those that look best.
 func (c *consolidator) leaveOut(out func(m *inventory.Machine) bool) {
 	c.drop(out)
 	*c = consolidator{planner: c.planner, sources: c.sources, index: c.index, nominations: map[*corev1.Pod]int{}, passed: c.passed}
 }
 
-// startAnew forgets what a search has found.
+// startAnew forgets the results of the last search.
 func (c *consolidator) startAnew() {
 	c.found, c.classes, c.nominations, c.tried = nil, nil, map[*corev1.Pod]int{}, attempted{}
 }
@@ -132,11 +131,11 @@ type consolidator struct {
 	sources     []*inventory.Machine
 	index       []int                               // of each source, by its number
 	cost        []float64                           // of moving the pods of each source, in USD
-	settled     []float64                           // the same once none of them is young
+	settled     []float64                           // the same once no pod is young
 	worth       []float64                           // of a unit of each resource for the pods of the problem, in USD per hour
 	market      []float64                           // of a unit of each resource where whole machines are used up, in USD per hour
-	values      map[*inventory.RequestClass]float64 // of pods, by what they request, at the market's prices, in USD per hour
-	core        float64                             // what a core is worth
+	values      map[*inventory.RequestClass]float64 // of pods, by their requests, at the market's prices, in USD per hour
+	core        float64                             // the worth of a core, in USD per hour
 	problem     *provisioning.Problem               // in which the pods of the sources are to be planned
 	classes     []searchClass
 	domains     map[ruledPlace]string // of the places of the problem
@@ -144,15 +143,15 @@ type consolidator struct {
 	nominations map[*corev1.Pod]int // the numbers of the machines where the search puts pods
 	batches     map[string]int      // of the nodes that are replaced
 	tried       attempted
-	later       map[*inventory.Machine]engine.Reason // why found machines do not go with others, which they can follow
-	nextTurn    []*inventory.Machine                 // those whose turn comes when the budgets let one more go
-	passed      []*inventory.Machine                 // left out because another pass has tried them just now
-	incremental bool                                 // only what has changed since the last look is looked at
+	later       map[*inventory.Machine]engine.Reason // why some of the found machines go after the others
+	nextTurn    []*inventory.Machine                 // machines that go once budgets allow one more
+	passed      []*inventory.Machine                 // machines that are left out because they were tried in vain lately
+	incremental bool                                 // only machines that changed since the last look are looked at
 	yielding    bool                                 // pods give up all preferences
-	misses      []float64                            // what these are worth for the pods of each machine, by its number, in USD per hour
+	misses      []float64                            // the worth of the preferences of each machine's pods, by its number, in USD per hour
 }
 
-// attempted is the last trial: a wave is often all that was found.
+// attempted is the last trial. It is kept because a wave often has all machines of the trial.
 type attempted struct {
 	tried
 	gone []*inventory.Machine
@@ -176,10 +175,10 @@ func (d *planner) newConsolidation() *consolidator {
 	return c
 }
 
-// consolidationRefusal says why a machine is not looked at.
+// consolidationRefusal returns why consolidation does not look at the machine.
 func (d *planner) consolidationRefusal(m *inventory.Machine) engine.Reason {
 	if len(d.moving(m)) == 0 {
-		return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: "0 pods"} // what keeps it is known already
+		return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: "0 pods"} // removeEmpty has recorded its reason
 	}
 	if r := d.consolidatable(m, false); !r.OK() {
 		return r
@@ -187,7 +186,7 @@ func (d *planner) consolidationRefusal(m *inventory.Machine) engine.Reason {
 	if r := replacement.TakenBack(m, d.s.Now); !r.OK() {
 		return r
 	}
-	if pod := d.moved[m]; pod != nil { // to a replacement that has no room for it
+	if pod := d.moved[m]; pod != nil { // this pass moves the pod here, but a replacement has no room for it
 		return engine.Reason{Code: engine.PodsExpected, NodePool: m.Pool(), Need: kube.PodID(pod).String()}
 	}
 	if r := d.held(m); !r.OK() {
@@ -196,7 +195,7 @@ func (d *planner) consolidationRefusal(m *inventory.Machine) engine.Reason {
 	return d.blocked(m)
 }
 
-// horizon is how soon a move of the machine's pods must have paid for itself, in hours.
+// horizon returns the hours within which a move of the machine's pods must pay for itself.
 func (c *consolidator) horizon(m *inventory.Machine) float64 {
 	if b := c.budgets[m.Pool()]; b != nil && b.Rules.Payback > 0 {
 		return b.Rules.Payback.Hours()
@@ -204,8 +203,7 @@ func (c *consolidator) horizon(m *inventory.Machine) float64 {
 	return usualPayback.Hours()
 }
 
-// moveCosts is what moving the pods of a machine costs, in USD, as if all had the usual payback. Settled is what it costs once
-// none of them is young any more.
+// moveCosts returns the cost of moving a machine's pods in USD, scaled to the usual payback, and the same cost once no pod is young.
 func (c *consolidator) moveCosts(m *inventory.Machine) (cost, settled float64) {
 	for _, info := range c.movers(m) {
 		once := info.SettledCost(c.podValue(info), info.OwnersStart())
@@ -216,7 +214,7 @@ func (c *consolidator) moveCosts(m *inventory.Machine) (cost, settled float64) {
 	return cost * scale, settled * scale
 }
 
-// podValue is what a pod is worth at the market's prices, in USD per hour.
+// podValue returns the worth of a pod at the market's prices, in USD per hour.
 func (c *consolidator) podValue(info *inventory.PodInfo) float64 {
 	need := c.cache.RequestsFor(info)
 	value, known := c.values[need]
@@ -227,7 +225,7 @@ func (c *consolidator) podValue(info *inventory.PodInfo) float64 {
 	return value
 }
 
-// worthOf is what pods with the requests are worth each, in USD per hour.
+// worthOf returns the worth of one pod with these requests, in USD per hour.
 func (c *consolidator) worthOf(need *inventory.RequestClass, worth []float64) (sum float64) {
 	for i, n := range c.problem.RequestFor(need) {
 		if n > 0 && n < capacity.Most {
@@ -237,7 +235,7 @@ func (c *consolidator) worthOf(need *inventory.RequestClass, worth []float64) (s
 	return sum
 }
 
-// search looks for machines whose pods can be had for less, counting or not on what commitments have left as if that had no end.
+// search looks for machines whose pods can run for less. If covered is true, it counts the rest of commitments as if that had no end.
 func (c *consolidator) search(covered bool) {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
 	t.Also = inventory.MachineSetOf(len(c.p.Machines), c.sources)
@@ -271,7 +269,7 @@ func (c *consolidator) search(covered bool) {
 	c.batch()
 }
 
-// numbers is the search's problem without pods and caps. It also returns the index of each machine in the problem, and the offering behind each
+// numbers returns the search's problem without pods and caps, the index of each machine in the problem, and the packing option behind each
 // of its options.
 func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineOf []int, listed []listedOption) {
 	options, listed := c.options(false)
@@ -283,7 +281,7 @@ func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineO
 	worth := c.worth
 	if covered && c.problem.Packing.Relief > 0 {
 		options, listed = c.options(true)
-		worth, _ = c.price(options) // no more than what these cost; what moving costs stays as it is
+		worth, _ = c.price(options) // at most the prices of these options; the cost of moves stays the same
 	}
 	c.values = map[*inventory.RequestClass]float64{}
 	c.core = 1000 * c.market[c.problem.Names.Find(string(corev1.ResourceCPU))]
@@ -296,8 +294,8 @@ func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineO
 	return p, machineOf, listed
 }
 
-// foreseeReplay reads what pods mean to a replay, which comes next if anything is found, while the search leaves the cache alone.
-// Where there is one goroutine only, the replay reads what it needs.
+// foreseeReplay reads the data of pods that the replay of a result needs, while the search does not use the cache. With one goroutine it
+// does nothing, because the replay reads the data that it needs.
 func (c *consolidator) foreseeReplay() {
 	if c.opt.Threads <= 1 {
 		return
@@ -307,7 +305,7 @@ func (c *consolidator) foreseeReplay() {
 	}
 }
 
-// batch keeps parts small where many machines are found: the launches of one batch do not depend on others.
+// batch divides the found machines into batches. Groups stay small, because the launches of one batch do not depend on another.
 func (c *consolidator) batch() {
 	c.batches = map[string]int{}
 	for i, m := range c.found {
@@ -315,8 +313,8 @@ func (c *consolidator) batch() {
 	}
 }
 
-// machines lists the machines that take pods, or whose pods are to move; it returns the place of each in the list, by the machine's
-// number, -1 for the others.
+// machines adds to the problem the machines that take pods or whose pods are to move. It returns the place of each in the problem, by the
+// machine's number, -1 for the others.
 func (c *consolidator) machines(p *consolidation.Problem) []int {
 	machineOf := slices.Repeat([]int{-1}, len(c.problem.Machines))
 	for i, machine := range c.problem.Targets {
@@ -338,7 +336,7 @@ func (c *consolidator) machines(p *consolidation.Problem) []int {
 	return machineOf
 }
 
-// expectElsewhere takes off the room of pods that need a place anyway.
+// expectElsewhere takes the requests of pods that need a place anyway off the room of their machines.
 func (c *consolidator) expectElsewhere(p *consolidation.Problem, machineOf []int) {
 	for pod, number := range c.assigned {
 		if i := machineOf[number]; i >= 0 {
@@ -348,7 +346,7 @@ func (c *consolidator) expectElsewhere(p *consolidation.Problem, machineOf []int
 	}
 }
 
-// price works out what resources are worth, for the pods that are there and at the market's prices (bound.DualPrices, bound.MarketPrices).
+// price returns the worth of resources for the pods of the problem (bound.DualPrices), and at the market's prices (bound.MarketPrices).
 func (c *consolidator) price(options []consolidation.Option) (worth, market []float64) {
 	total := make(capacity.Vector, c.problem.Names.Len())
 	for _, class := range c.problem.Classes {
@@ -361,8 +359,8 @@ func (c *consolidator) price(options []consolidation.Option) (worth, market []fl
 	return bound.DualPrices(total, sizes, prices), bound.MarketPrices(total, sizes, prices)
 }
 
-// aim plans the cluster without the machines, with all rules, and leaves out those that do not pay. What is left is a state
-// that holds, and is cheaper by more than it costs.
+// aim plans the cluster without the machines, with all rules, and leaves out machines that do not pay. It returns the groups of a plan in
+// which all groups hold and save more than they cost.
 func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.Group {
 	for left := aims - 1; left >= 0 && !c.opt.Stopped(); left-- {
 		if len(gone) == 0 {
@@ -386,7 +384,7 @@ func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.G
 			for _, m := range part.Machines {
 				c.setReason(m, r)
 			}
-			if len(part.Machines) > 1 { // without the one that gains least the others may pay
+			if len(part.Machines) > 1 { // without those that gain least the others may pay
 				keep = append(keep, c.better(part, stranded)...)
 			}
 		}
@@ -401,7 +399,7 @@ func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.G
 	return nil
 }
 
-// attempt is a trial with the hints of the search.
+// attempt makes a trial with the hints of the search, unless the last trial covers the machines.
 func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	if c.tried.covers(gone, len(c.sources) > manySources) {
 		return c.tried.part(gone)
@@ -417,8 +415,8 @@ func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	return c.tried.tried
 }
 
-// covers reports whether the trial has told already what it takes to remove the machines: it was about them, or also about
-// others that they do not depend on.
+// covers reports whether the last trial shows how to remove the machines: it had the same machines, or, if parts is true, more machines on
+// which these do not depend.
 func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 	if len(gone) > len(a.gone) || len(gone) < len(a.gone) && !(parts && a.apart) {
 		return false
@@ -430,7 +428,7 @@ func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 	return !slices.ContainsFunc(gone, func(m *inventory.Machine) bool { return !in[m] })
 }
 
-// part is what the trial has told about these of its machines.
+// part returns the outcome of the last trial for these of its machines.
 func (a *attempted) part(gone []*inventory.Machine) tried {
 	if len(gone) == len(a.gone) {
 		return a.tried
@@ -438,7 +436,7 @@ func (a *attempted) part(gone []*inventory.Machine) tried {
 	return a.only(gone)
 }
 
-// explain says of the machines that stay what could be had at most by moving their pods.
+// explain sets, for the machines that stay, the most that a move of their pods could save.
 func (c *consolidator) explain(found []provisioning.Group) {
 	going := map[*inventory.Machine]bool{}
 	for _, p := range found {

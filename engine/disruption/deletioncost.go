@@ -16,10 +16,10 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// mostCostedNodes is how many nodes, beside those that are leaving, one pass may write deletion costs for.
+// mostCostedNodes bounds the nodes, leaving ones aside, for which one pass may write deletion costs.
 const mostCostedNodes = 50
 
-// DeletionCosts is what to write on pods so that a ReplicaSet which shrinks ends those first that have to move soon anyway.
+// DeletionCosts lists the deletion costs to write on pods. A ReplicaSet that shrinks then ends the pods first that have to move soon anyway.
 type DeletionCosts struct {
 	Writes []DeletionCostWrite
 	// Waiting counts the nodes, by pool, that have to wait for a later pass. Every pool is listed.
@@ -32,10 +32,9 @@ type DeletionCostWrite struct {
 	Value string
 }
 
-// RankDeletionCosts decides the deletion costs of pods by what becomes of their nodes. Pods of nodes that are leaving go first of all.
-// Those of nodes that budgets would let go now come next: of drifted nodes, then of others, each in order of the price that their
-// node would save for what disturbing its pods costs. All others have none. The list names pods whose cost is another one; costs that
-// somebody else wrote stay.
+// RankDeletionCosts decides the deletion costs of pods by the future of their nodes. Pods on leaving nodes get the lowest cost. Next are
+// pods on nodes that budgets would let go now: first on drifted nodes, then on others, each by the node's price divided by the cost of
+// disturbing its pods, highest first. Other pods get none. Only pods whose cost changes are listed; costs that others wrote stay.
 func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) DeletionCosts {
 	d := newPlanner(s, opt, cache)
 	d.judge()
@@ -81,8 +80,8 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 	return out
 }
 
-// takesDeletionCost says of a machine that it would help if its pods went: somebody may disrupt it, and once the pods are gone
-// that ReplicaSets can end nothing is left that would have to move. Pods that hold a share on demand are no help: others would take it up.
+// takesDeletionCost reports whether it helps if the machine's pods end: it may be disrupted, and its pods belong to ReplicaSets, Jobs or
+// DaemonSets (kube-system and buffer pods aside). Pods that must run on demand are no help, because other pods would take up that share.
 func (d *planner) takesDeletionCost(m *inventory.Machine) bool {
 	if !d.verdicts[m].OK() || !d.held(m).OK() || !d.blocked(m).OK() || m.Sold == nil {
 		return false
@@ -107,8 +106,8 @@ func isControlledBy(pod *corev1.Pod, apiVersion, kind string) bool {
 	return owner != nil && owner.APIVersion == apiVersion && owner.Kind == kind
 }
 
-// withinBudget sorts the machines by what they save for what disturbing them costs, and cuts the list to what the budgets of each
-// pool still allow for the reason.
+// withinBudget sorts the machines by their price divided by the cost of disturbing them, highest first, and cuts the list to the nodes that
+// the budgets of each pool allow for the reason.
 func (d *planner) withinBudget(hosts []*inventory.Machine, reason v1.DisruptionReason) (within, over []*inventory.Machine) {
 	ratio := make(map[*inventory.Machine]float64, len(hosts))
 	for _, m := range hosts {
@@ -130,7 +129,7 @@ func (d *planner) withinBudget(hosts []*inventory.Machine, reason v1.DisruptionR
 	return within, over
 }
 
-// deletionCostsOn are the writes that give the pods of ReplicaSets on the machine that deletion cost.
+// deletionCostsOn returns the writes that give this deletion cost to the pods of ReplicaSets on the machine.
 func deletionCostsOn(m *inventory.Machine, value string) (out []DeletionCostWrite) {
 	for _, pod := range m.Bound {
 		if !kube.IsActive(pod) || !isControlledBy(pod, "apps/v1", "ReplicaSet") {

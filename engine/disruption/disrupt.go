@@ -18,14 +18,14 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Plan decides which nodes are to go: those that are broken, empty, out of date, old, or not worth their price. It reads
-// only s and opt; the same input always gives the same Plan.
+// Plan decides which nodes go: nodes that are broken, empty, drifted, old, or not worth their price. It reads only s and opt; the same input
+// always gives the same Plan.
 //
-// With s.EarlierPasses it is the next pass of a caller that keeps what each pass leaves (Plan.Passes). Once a pass has looked at
-// all machines for what could be consolidated, the next ones within a minute (or Options.LookAgain) look only at those whose pods
-// have changed or that a budget put off, and at those that could use the room most; all other methods look at all machines each
-// time. Such a pass also moves no pods of pools that are scaled down just now. So it may leave to a later pass what Plan would find
-// otherwise.
+// With s.EarlierPasses it is the next pass of a caller that keeps Plan.Passes of each pass. After consolidation has looked at all machines,
+// its next passes within a minute (or Options.LookAgain) look only at machines whose pods changed or that a budget put off, and at those
+// that could use the room most; small clusters (fewSources) are looked at wholly each time. The pass also moves no pods of pools that are
+// scaled down just now. It may leave to a later pass a move that Plan would find otherwise. All other methods look at all machines each
+// time.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	d := newPlanner(s, opt, cache)
 	d.judge()
@@ -52,9 +52,9 @@ type planner struct {
 	rollouts *inventory.Rollouts
 	expected map[*inventory.Machine]*corev1.Pod // a pod that will run on the machine
 	moved    map[*inventory.Machine]*corev1.Pod // one of the pods that this pass moves to the machine
-	assigned map[*corev1.Pod]int                // the numbers of the machines where pods will run that need a place anyway
+	assigned map[*corev1.Pod]int                // numbers of the machines that will run pods that need a place anyway
 	nodes    map[*v1.NodeClaim][]*inventory.Machine
-	verdicts map[*inventory.Machine]engine.Reason // why a machine stays whatever for
+	verdicts map[*inventory.Machine]engine.Reason // why no method except repair may disrupt a machine
 	taken    map[*inventory.Machine]bool          // machines that go
 	why      map[*inventory.Machine]engine.Reason // why a machine stays
 	halts    map[string]engine.Reason             // pools whose nodes are not replaced for now; nil until it is asked
@@ -101,7 +101,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 		if m.Node != nil && m.Claim != nil {
 			d.nodes[m.Claim] = append(d.nodes[m.Claim], m)
 		}
-		if m.Leaving { // its pods will need what the budgets allow before anybody else's
+		if m.Leaving { // its pods are the first to use what PodDisruptionBudgets allow
 			d.guards.Use(d.evictees(m), 1)
 			d.loseGangs(m, 1)
 		}
@@ -113,7 +113,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	return d
 }
 
-// expect finds the machines that pods will use which need a place anyway; they are not idle, whatever runs there now.
+// expect finds the machines that will run the pods that need a place anyway. These machines are not idle, even if they are empty now.
 func (d *planner) expect() {
 	if len(d.p.Classes) == 0 {
 		return
@@ -128,7 +128,7 @@ func (d *planner) expect() {
 			for _, n := range share.Pods {
 				pod := d.p.Classes[share.Class].Pods[n]
 				if g := d.p.Gangs.Of(pod); g != nil && !starts[g] {
-					continue // it does not come unless the rest of the gang does
+					continue // it does not start without the rest of the gang
 				}
 				d.assigned[pod] = m.Number
 				d.receives(m, pod)
@@ -137,7 +137,7 @@ func (d *planner) expect() {
 	}
 }
 
-// judge says of every machine that nobody may disrupt it, where that is so.
+// judge records a verdict for each managed machine that no method except repair may disrupt.
 func (d *planner) judge() {
 	for _, m := range d.p.Machines {
 		if m.Claim == nil {
@@ -150,7 +150,7 @@ func (d *planner) judge() {
 	}
 }
 
-// free are the managed machines that somebody may disrupt and that do not go yet, those that save most first.
+// free lists the managed machines that have no verdict and do not go yet, dearest first.
 func (d *planner) free() []*inventory.Machine {
 	var out []*inventory.Machine
 	for _, m := range d.ranked() {
@@ -161,21 +161,21 @@ func (d *planner) free() []*inventory.Machine {
 	return out
 }
 
-// refuse writes down why a machine stays. The first reason counts, unless it says no more than that somebody else has to look.
+// refuse records why a machine stays. The first reason counts, unless it says only that the machine is not empty.
 func (d *planner) refuse(m *inventory.Machine, r engine.Reason) {
 	if old, known := d.why[m]; !known || old.Code == engine.NotEmpty && old.Need == "" {
 		d.why[m] = r
 	}
 }
 
-// setReason is refuse for a reason that says more than why the machine is not removed to save money.
+// setReason replaces the reason: the new one says more than why the machine is not removed to save money. Verdicts stay, but for repair's.
 func (d *planner) setReason(m *inventory.Machine, r engine.Reason) {
 	if d.verdicts[m].OK() || slices.Contains([]engine.Code{engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere}, r.Code) {
 		d.why[m] = r
 	}
 }
 
-// removeEmpty removes the machines that run nothing which would have to move.
+// removeEmpty removes machines without pods that would have to move.
 func (d *planner) removeEmpty() {
 	for _, m := range d.free() {
 		r := d.emptyRefusal(m)
@@ -190,7 +190,7 @@ func (d *planner) removeEmpty() {
 	}
 }
 
-// emptyRefusal says why the machine may not be removed as empty, budgets aside.
+// emptyRefusal returns why the machine may not be removed as empty, budgets aside.
 func (d *planner) emptyRefusal(m *inventory.Machine) engine.Reason {
 	if r := d.held(m); !r.OK() {
 		return r
@@ -210,7 +210,7 @@ func (d *planner) emptyRefusal(m *inventory.Machine) engine.Reason {
 		}
 		return engine.Reason{Code: engine.PodsExpected, NodePool: m.Pool(), Need: kube.PodID(pod).String()}
 	}
-	if r := d.blocked(m); !r.OK() { // pods that a drain would have to send away all the same
+	if r := d.blocked(m); !r.OK() { // of pods that need no other node, but that a drain evicts
 		return r
 	}
 	if r := d.consolidatable(m, true); !r.OK() || d.budgets[m.Pool()].Rules.Retired {
@@ -219,7 +219,7 @@ func (d *planner) emptyRefusal(m *inventory.Machine) engine.Reason {
 	return d.comesAgain(m)
 }
 
-// spend takes one empty node off what the pool's budgets allow.
+// spend takes the place of one empty node in the pool's budgets.
 func (d *planner) spend(m *inventory.Machine) engine.Reason {
 	b := d.budgets[m.Pool()]
 	if r := b.WayRefusal(v1.Empty, false, 1); !r.OK() {
@@ -233,7 +233,7 @@ func (d *planner) spend(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// finish lists why machines stay, and what could not be read.
+// finish lists in the plan why machines stay, and settings that could not be read.
 func (d *planner) finish() *engine.Plan {
 	for _, number := range d.cache.MachineListOf(d.s).InNames() {
 		m := d.p.Machines[number]

@@ -17,8 +17,8 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// In a large cluster with much to be had, what is replaced comes in parts that budgets can take one by one, and all of it
-// together leaves no pod behind.
+// In a large cluster with much to save, replacements come in groups that budgets can take one by one, and all groups together leave no pod
+// behind.
 func TestManyMachinesAreReplacedInParts(t *testing.T) {
 	t.Parallel()
 	s := workload.Running(workload.Cost(workload.Mix, 0, 1, v1.CapacityTypeOnDemand), 1100, 4400, 1)
@@ -40,8 +40,8 @@ func TestManyMachinesAreReplacedInParts(t *testing.T) {
 	}
 }
 
-// consolidateAfter counts from when the last pod left, also if that had lived for seconds only; but pods that come and go hold a
-// node for a limited time.
+// consolidateAfter counts from the time when the last pod left, even if that pod lived for seconds only. But pods that come and go hold a
+// node for a limited time only.
 func TestAnEmptyNodeStaysForItsQuietTimeAfterABriefPodLeft(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -60,8 +60,8 @@ func TestAnEmptyNodeStaysForItsQuietTimeAfterABriefPodLeft(t *testing.T) {
 	}
 }
 
-// Every move that consolidation has weighed is written down once for each pool that it takes machines from, with the score where
-// the policy asks for it.
+// The plan records every move that consolidation has judged, once for each pool that loses machines, with the score if the policy asks for
+// it.
 func TestMovesAreWrittenDownWithTheirScores(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../testdata/consolidate_balanced_weighs_saving_against_disruption.txt")
@@ -92,8 +92,7 @@ func TestMovesAreWrittenDownWithTheirScores(t *testing.T) {
 	}
 }
 
-// Of several faults the one with the highest priority is what a node is said to be broken by; of several of the same, the one that
-// should have been mended first.
+// Of several faults, the one with the highest priority is named as the node's; of faults with the same priority, the one that was due first.
 func TestTheMostUrgentFaultIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ broken, want string }{

@@ -5,7 +5,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// legacyCost is upstream's cost of disrupting a machine: what its pods cost to evict, times the share of its life that is left.
+// legacyCost returns upstream's cost of disrupting a machine: the eviction costs of its pods, times the share of its life that is left.
 func (d *planner) legacyCost(m *inventory.Machine) float64 {
 	sum := 0.0
 	for _, pod := range m.Bound {
@@ -14,8 +14,8 @@ func (d *planner) legacyCost(m *inventory.Machine) float64 {
 	return sum * m.LifetimeLeft(d.s)
 }
 
-// reschedulingCost is upstream's cost of moving a machine's pods: 1 for the machine, and what the pods that need another place
-// cost to evict.
+// reschedulingCost returns upstream's cost of moving a machine's pods: 1 for the machine, plus the eviction costs of the pods that need
+// another place.
 func (d *planner) reschedulingCost(m *inventory.Machine) float64 {
 	cost := 1.0
 	for _, pod := range d.moving(m) {

@@ -18,8 +18,8 @@ import (
 
 func isDrifted(m *inventory.Machine) bool { return m.Drifted }
 
-// drift replaces machines that have drifted: first those without pods, then those that drifted first. Their pods rather go
-// where they need not move again.
+// drift replaces drifted machines: first those without pods, then those that drifted first. Their pods prefer machines from which they need
+// not move again.
 func (d *planner) drift() {
 	var candidates []*inventory.Machine
 	for _, machine := range d.free() {
@@ -43,7 +43,7 @@ func (d *planner) drift() {
 	}
 }
 
-// goesSoon says of a machine that pods which move there would have to move again.
+// goesSoon reports whether pods that move to the machine would have to move again.
 func (d *planner) goesSoon(m *inventory.Machine) bool {
 	if m.Claim == nil {
 		return false
@@ -55,7 +55,7 @@ func (d *planner) goesSoon(m *inventory.Machine) bool {
 	return isDrifted(m) && d.observer(m) == "" || d.softlyExpired(m)
 }
 
-// observer says of a machine that has drifted who does no more than say so: its pool or its class; "" if it is to be replaced.
+// observer returns "pool" or "node class" if that only reports the machine's drift; "" if the drifted machine is to be replaced.
 func (d *planner) observer(m *inventory.Machine) string {
 	pool := d.budgets[m.Pool()].Rules
 	if pool.Observed {
@@ -68,7 +68,7 @@ func (d *planner) observer(m *inventory.Machine) string {
 	return ""
 }
 
-// driftRefusal says why a machine that has drifted stays for now.
+// driftRefusal returns why a drifted machine stays for now.
 func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
 	if by := d.observer(m); by != "" {
 		return engine.Reason{Code: engine.DriftObserved, NodePool: m.Pool(), Key: by, Have: v1.GetCondition(m.Claim, v1.ConditionDrifted).Reason}
@@ -82,8 +82,8 @@ func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
 	return d.held(m)
 }
 
-// halted stops the replacing of a pool's nodes while replacements do not become ready: going on would take away what still
-// works. A machine whose own replacing was taken back waits too.
+// halted stops the replacing of a pool's nodes while replacements do not become ready, because the pool would lose nodes that still work. A
+// machine whose own replacing was taken back waits too.
 func (d *planner) halted(m *inventory.Machine) engine.Reason {
 	if r := replacement.TakenBack(m, d.s.Now); !r.OK() {
 		return r

@@ -5,10 +5,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// evictees are the pods that a drain would send away through the eviction API.
+// evictees returns the pods that a drain would evict through the eviction API.
 func (d *planner) evictees(m *inventory.Machine) (out []*inventory.PodInfo) {
 	for _, info := range m.Pods.Infos {
-		if !info.Active() || !info.Drainable || info.Guarded && kube.ProtectionOf(info.Pod, d.s.Now).Active { // what is active is not stuck
+		if !info.Active() || !info.Drainable || info.Guarded && kube.ProtectionOf(info.Pod, d.s.Now).Active { // an active pod is not stuck
 			continue
 		}
 		out = append(out, info)

@@ -8,11 +8,11 @@ import (
 )
 
 func (d *planner) softlyExpired(m *inventory.Machine) bool {
-	// At the end somebody else removes it.
+	// At ExpiresAt the life of the claim ends without a disruption (package lifecycle).
 	return !m.SoftEnd.IsZero() && !d.s.Now.Before(m.SoftEnd) && d.s.Now.Before(kube.ExpiresAt(m.Claim))
 }
 
-// expire replaces machines that are near the end of their lives, before they have to go without a replacement.
+// expire replaces machines that are near the end of their lives, because at the end they go without a replacement.
 func (d *planner) expire() {
 	var candidates []*inventory.Machine
 	for _, m := range d.free() {

@@ -10,17 +10,18 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// runsGang says that the machine runs pods of a gang: what moves one of them stops the work of all, which no saving is worth.
+// runsGang returns a reason if the machine runs pods of a gang: a move of one pod stops the work of all, and no saving is worth that.
 func (d *planner) runsGang(m *inventory.Machine) engine.Reason {
 	return d.gangOn(m, func(*gang.Gang, int) bool { return true })
 }
 
-// breaksGang says that a gang would be too few without its pods on the machine and on those that go, or is only moved as a whole.
+// breaksGang returns a reason if a gang would have too few pods without those on this machine and on machines that go, or if it moves only
+// as a whole.
 func (d *planner) breaksGang(m *inventory.Machine) engine.Reason {
 	return d.gangOn(m, func(g *gang.Gang, pods int) bool { return g.Breaks(d.gangs[g] + pods) })
 }
 
-// gangOn names the first gang with pods on the machine, so many, of which that is true.
+// gangOn returns a reason that names the first gang for which is returns true, given the number of the gang's pods on the machine.
 func (d *planner) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods int) bool) engine.Reason {
 	count := d.gangsOn(m)
 	if len(count) == 0 {
@@ -48,7 +49,7 @@ func (d *planner) gangsOn(m *inventory.Machine) map[*gang.Gang]int {
 	return count
 }
 
-// gangsThatStart are those of which enough pods have a place in the solution.
+// gangsThatStart returns the gangs of which enough pods have a place in the solution.
 func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool {
 	if d.p.Gangs == nil {
 		return nil
@@ -69,20 +70,20 @@ func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool
 	return out
 }
 
-// loseGangs counts the machine's pods among those that gangs lose; with a negative sign, no longer.
+// loseGangs adds the machine's pods to the pods that gangs lose; a negative sign takes them off again.
 func (d *planner) loseGangs(m *inventory.Machine, sign int) {
 	for g, n := range d.gangsOn(m) {
 		d.gangs[g] += sign * n
 	}
 }
 
-// CheckLaunches checks all launches of a plan, in their order. Where one that a gang needs cannot be made any more, none is made for the
-// gang: part of it is of no use.
+// CheckLaunches checks all launches of a plan, in their order. If a launch that a gang needs cannot be made any more, no launch is made for
+// the gang, because a part of a gang is of no use.
 func (c *Checker) CheckLaunches(launches []engine.Launch) []engine.Reason {
 	out, broken := make([]engine.Reason, len(launches)), map[string]engine.Reason{}
 	for i, l := range launches {
 		out[i] = c.Check(l)
-		if code := out[i].Code; code != "" && code != engine.PodGone && code != engine.MachineOpening { // its pods have no need of it
+		if code := out[i].Code; code != "" && code != engine.PodGone && code != engine.MachineOpening { // with these two codes its pods do not need it
 			for _, name := range l.Gangs {
 				broken[name] = out[i]
 			}

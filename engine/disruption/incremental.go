@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// lookAgain is how old a look at everything may be that a pass goes on from, unless the options say. Within it pods grow
-	// older, and so cheaper to move, by little.
+	// lookAgain is the greatest age of a look at all machines from which a pass may go on, unless the options set one. Within that time the
+	// cost of moving a pod, which falls with its age, changes little.
 	lookAgain = time.Minute
-	// fewSources is the number of machines up to which everything is looked at unless the options say how often: that takes no
-	// time.
+	// fewSources is the number of machines up to which a pass looks at all, because that takes almost no time, unless the options set
+	// lookAgain.
 	fewSources = 300
-	// mostWasteful is how many machines are looked at beside those that have changed: those that had most to gain.
+	// mostWasteful bounds the unchanged machines that a pass looks at: those that had most to gain.
 	mostWasteful = 40
-	// behind is for how long machines that could not go make way for others, in a small cluster with more of them than one pass
-	// tries.
+	// behind is how long machines that could not go wait behind others, in a small cluster with more of them than one pass tries.
 	behind = 10 * time.Minute
 )
 
@@ -34,7 +33,7 @@ func (c *consolidator) lookAgainAfter() time.Duration {
 	return lookAgain
 }
 
-// passesOf is what this pass leaves for the next one: to begin with, what the passes before have left, in maps of its own.
+// passesOf returns the data that this pass leaves for the next one. At first it is a copy of the data of earlier passes.
 func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 	out := &engine.EarlierPasses{ScaledDown: map[string]time.Time{}}
 	if before := s.EarlierPasses; before != nil {
@@ -48,11 +47,11 @@ func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 	return out
 }
 
-// podsOf tells whether the pods of a machine are the same as before: a hash of them, and how many they are.
+// podsOf returns a hash of the machine's pods and their number. If the pods stay the same, both do.
 func podsOf(m *inventory.Machine) (hash uint64, count int) { return m.Pods.Hash, m.Pods.Count }
 
-// changed narrows the sources to those that have to be looked at again, and says of the others what was found before. It
-// answers false if all have to be.
+// changed reduces the sources to the machines that need another look, and sets the earlier reasons of the others. It returns false if all
+// machines need another look.
 func (c *consolidator) changed() bool {
 	l := c.passes.Look
 	if l == nil || c.s.Now.Before(l.At) || l.Pools != hashOfPools(c.s) || !c.offersHold(l) {
@@ -77,7 +76,7 @@ func (c *consolidator) changed() bool {
 			look[machine.Key()] = true
 		case before.Pods != pods && count <= before.Count:
 			look[machine.Key()], freed = true, true
-		} // with more pods than before they are worth more, and have less room for those of others
+		} // a machine with more pods is worth more, and has less room for others
 	}
 	if len(look) > mostWasteful && c.opt.LookAgain <= 0 {
 		c.passOver(l, c.lookAgainAfter())
@@ -97,8 +96,8 @@ func (c *consolidator) changed() bool {
 	return true
 }
 
-// passOver leaves out machines that a pass has found for nothing not longer ago than that, and that have not changed since:
-// where budgets are small, others would wait for ever behind them.
+// passOver leaves out machines that an earlier pass has found in vain, less than within ago, and that have not changed since, because with
+// small budgets others would wait for ever behind them.
 func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
 	c.drop(func(machine *inventory.Machine) bool {
 		m := l.Machines[machine.Key()]
@@ -111,7 +110,7 @@ func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duratio
 	})
 }
 
-// drop takes away sources.
+// drop removes sources.
 func (c *consolidator) drop(gone func(m *inventory.Machine) bool) {
 	c.sources = slices.DeleteFunc(c.sources, gone)
 	for i, m := range c.sources {
@@ -119,8 +118,7 @@ func (c *consolidator) drop(gone func(m *inventory.Machine) bool) {
 	}
 }
 
-// noteLook writes down which machines are not worth another look as long as they stay the same: all but those that go, or
-// that would go but for a budget.
+// noteLook records the machines that need no other look while they stay the same: all but those that go, or that only a budget keeps.
 func (c *consolidator) noteLook() {
 	if !c.incremental {
 		before, offers := c.passes.Look, c.offers()
@@ -150,7 +148,7 @@ func (c *consolidator) noteLook() {
 	}
 }
 
-// looked is what this pass has found of the machine.
+// looked returns the result of this pass for the machine.
 func (c *consolidator) looked(machine *inventory.Machine) engine.LookedMachine {
 	m := engine.LookedMachine{Why: c.why[machine]}
 	m.Pods, m.Count = podsOf(machine)
@@ -165,7 +163,7 @@ func hasNoPlace(code engine.Code) bool {
 	return code == engine.WouldStrand || code == engine.OnDemandShareLost
 }
 
-// mostWasteful names the machines that have most to gain for what moving their pods costs.
+// mostWasteful returns the keys of the machines that have most to gain, relative to the cost of moving their pods.
 func (c *consolidator) mostWasteful() []string {
 	ranked := slices.Clone(c.sources)
 	rate := make(map[*inventory.Machine]float64, len(ranked))
@@ -180,7 +178,7 @@ func (c *consolidator) mostWasteful() []string {
 	return out
 }
 
-// worthIn is what a unit of each of the resources is worth.
+// worthIn returns the worth of a unit of each resource, in the order of the names.
 func worthIn(worth map[string]float64, names *kube.ResourceNames) []float64 {
 	out := make([]float64, names.Len())
 	for i := range out {
@@ -193,7 +191,7 @@ func hashOfPools(s *engine.Snapshot) string {
 	d := kube.NewDigest()
 	for _, p := range kube.ByName(s.NodePools) {
 		annotations := maps.Clone(p.Annotations)
-		delete(annotations, corev1.LastAppliedConfigAnnotation) // what a file of the cluster does not have
+		delete(annotations, corev1.LastAppliedConfigAnnotation) // the file of a cluster does not have it
 		d = kube.DigestMap(d.Text(p.Name).Number(int(p.Generation)), annotations, kube.Digest.Text)
 		if p.DeletionTimestamp != nil {
 			d = d.Text("deleting")
@@ -202,7 +200,7 @@ func hashOfPools(s *engine.Snapshot) string {
 	return d.String()
 }
 
-// offers is what is sold now, as far as a later pass may ask.
+// offers returns the offerings that are sold now, for a later pass; nil if there is none.
 func (c *consolidator) offers() []engine.ClassOffers {
 	if c.s.EarlierPasses == nil {
 		return nil
@@ -214,9 +212,9 @@ func (c *consolidator) offers() []engine.ClassOffers {
 	return offers
 }
 
-// offersHold reports whether what the whole look has found still holds, as far as what is sold matters: nothing is to be had that
-// was not, or at another price. What is sold out since then makes no machine worth another look. Once some of that is to be had
-// again, those machines are looked at again that were looked at meanwhile.
+// offersHold reports whether the last look at all machines is still right about the offerings: all that are available were so then, at the
+// same price. An offering that has sold out since is no reason to look at a machine again. Once it is back, the machines that were looked at
+// in the meantime are looked at again.
 func (c *consolidator) offersHold(l *engine.ConsolidationLook) bool {
 	now := c.offers()
 	if !inventory.SellNoMore(l.Offers, now) {

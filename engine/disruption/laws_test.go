@@ -78,7 +78,7 @@ func poolOfClaim(s *engine.Snapshot, name string) string {
 	return ""
 }
 
-// plainAllowance is how many more nodes the pool's budgets, which have no schedule, let go.
+// plainAllowance returns how many more nodes the pool's budgets, which have no schedule, let go.
 func plainAllowance(s *engine.Snapshot, pool *v1.NodePool) int {
 	total, going := 0, 0
 	for _, n := range s.Nodes {
@@ -159,7 +159,7 @@ func TestNoBudgetIsExceededByReplacingDriftedNodes(t *testing.T) {
 	})
 }
 
-// A pod that is to move to a replacement is one of those that the replacement is for, however many are begun in a pass.
+// If a pod is to move to a replacement, the replacement lists it, however many replacements a pass begins.
 func TestMovesNameTheReplacementThatIsForTheirPod(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general budget=100%", "type two cpu=2 mem=4Gi zones=a,b price=0.05", "type huge cpu=64 mem=128Gi zones=a,b price=3",
@@ -206,8 +206,8 @@ func TestEveryMachineThatStaysSaysWhy(t *testing.T) {
 	})
 }
 
-// A machine that the cloud is stopping has left the pool already: half of eight may go, not half of ten, and none is taken off for
-// it.
+// A machine that the cloud is stopping has left the pool already: half of eight machines may go, not half of ten, and the machine uses up no
+// budget.
 func TestMachinesThatAreBeingStoppedCountInNoBudget(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool general budget=50%", "type two cpu=2 mem=4Gi price=0.05"}

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// caps tells the search what may go at a time: of each pool as many nodes as its budgets allow, of each PodDisruptionBudget's
-// pods as many as may be evicted, and half of each owner's an hour. For each cap it returns what to say of a machine that it
+// caps adds to the search's problem the limits on the machines that go together: the nodes that each pool's budgets allow, the pods that
+// each PodDisruptionBudget lets go, and half of each owner's pods an hour. It returns, for each cap, the reason of a machine that the cap
 // keeps.
 func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m *inventory.Machine) engine.Reason {
 	var say []func(m *inventory.Machine) engine.Reason
@@ -53,8 +53,8 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m 
 	return say
 }
 
-// guardedBy says that the budget keeps pods of the machine, and names the first of them; x.first if it has none and would go with
-// machines that have.
+// guardedBy returns the reason of a machine that the PodDisruptionBudget keeps. It names the first of the machine's own pods, or x.First if
+// only machines that would go with this one have pods of the budget.
 func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engine.Reason {
 	needs, _ := c.guards.Needs(c.evictees(m))
 	if i := slices.IndexFunc(needs, func(own budget.GuardNeed) bool { return own.Guard == x.Guard }); i >= 0 {
@@ -63,7 +63,8 @@ func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engin
 	return engine.Reason{Code: engine.EvictionBlocked, NodePool: m.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
 }
 
-// ownerMoved says that more pods of the owner would move with the machine, or with others that would go together with it, than may.
+// ownerMoved returns the reason of a machine that stays because more of the owner's pods would move than may, with it alone or with others
+// too.
 func (c *consolidator) ownerMoved(owner string, m *inventory.Machine) engine.Reason {
 	n := c.ownersOf([]*inventory.Machine{m})[owner]
 	need := engine.Plural(n, "pod") + " of this node"

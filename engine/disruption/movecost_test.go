@@ -46,8 +46,7 @@ func TestTheScoreOfBalancedMoves(t *testing.T) {
 	}
 }
 
-// Five pools' worth of cases: what a pool's nodes cost and disturb is added up by pool, and every pool of the policy Balanced has
-// to agree to a move.
+// Cases for five pools: prices and disruption costs are added up by pool, and every pool of the policy Balanced has to approve a move.
 func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{Classes: []engine.Class{{InstanceTypes: []engine.InstanceType{{Name: "two", Offerings: []engine.Offering{{Zone: "a", CapacityType: "on-demand", Price: 4.84}}}}}}}

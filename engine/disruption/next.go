@@ -9,11 +9,11 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// mostNext is how many nodes are named at most that go next.
+// mostNext bounds the nodes that next names.
 const mostNext = 10
 
-// next names nodes that would go now if budgets allowed it. Those with the fewest pods come first: they may drain by themselves
-// if nothing more is put on them.
+// next names nodes that would go now if budgets allowed it. Nodes with the fewest pods come first, because they may empty by themselves if
+// they get no more pods.
 func (d *planner) next() []string {
 	var waiting []*inventory.Machine
 	for m, r := range d.why {

@@ -2,7 +2,7 @@ package disruption
 
 import "tenon.sh/engine/inventory"
 
-// ownersOf counts the pods of each owner that leave the machines.
+// ownersOf counts, for each owner, the pods that would leave the machines.
 func (d *planner) ownersOf(machines []*inventory.Machine) map[string]int {
 	out := map[string]int{}
 	for _, m := range machines {

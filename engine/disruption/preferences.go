@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// arePriced reports whether the policy is Weighted, so that preferences have a price (decision 13), and some pods have preferences.
+// arePriced reports whether the policy is Weighted, which gives preferences a price (decision 13), and some pods have preferences.
 func (c *consolidator) arePriced() bool {
 	return c.opt.Preferences == engine.Weighted && slices.ContainsFunc(c.problem.Packing.Classes, prefers)
 }
@@ -29,7 +29,7 @@ func (c *consolidator) missed(machines []*inventory.Machine) float64 {
 	return sum
 }
 
-// missOf is what all preferences of a pod of the class are worth, in USD per hour.
+// missOf returns the worth of all preferences of a pod of the class, in USD per hour.
 func (c *consolidator) missOf(class int) float64 {
 	k := &c.problem.Packing.Classes[class]
 	return k.Levels[len(k.Levels)-1].Miss * bound.WorthOf(k.Request, c.worth)
@@ -56,7 +56,7 @@ func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
 	return out
 }
 
-// preferencesOf names the preferences of the machine's pods, as the end of a sentence about a place; "" for none.
+// preferencesOf names the preferences of the machine's pods, as the end of a sentence about a place; "" if there are none.
 func (c *consolidator) preferencesOf(m *inventory.Machine) string {
 	var names []string
 	for _, pod := range c.moving(m) {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// mostUnhealthy is the share of a pool's nodes, in percent and rounded up, above which none is repaired: that many broken
-	// machines at once have a cause that replacing them would not mend.
+	// mostUnhealthy is the share of a pool's nodes, in percent and rounded up, above which none is repaired, because so many broken machines
+	// at once have a cause that replacements do not mend.
 	mostUnhealthy = 20
 	// agePerRank is how much longer a node must have been broken to be as urgent as one of the next priority.
 	agePerRank = 30 * time.Minute
@@ -27,15 +27,15 @@ const (
 // repairer decides which broken nodes are replaced.
 type repairer struct {
 	d        *planner
-	patterns map[string]*regexp.Regexp // nil for those that cannot be read
+	patterns map[string]*regexp.Regexp // nil for a pattern that cannot be read
 	faults   map[*inventory.Machine]*fault
-	sick     map[string]int // nodes of each pool with any such condition, however young
+	sick     map[string]int // nodes of each pool that a policy is about, due or not
 	all      map[string]int // nodes of each pool
 }
 
-// fault is what is wrong with a node.
+// fault is a node's fault.
 type fault struct {
-	policy *engine.RepairPolicy // the most urgent one that is due
+	policy *engine.RepairPolicy // the most urgent policy that is due
 	score  float64
 	grace  time.Duration // how long the drain may take
 }
@@ -60,7 +60,7 @@ func (d *planner) repair() {
 	r.removeBroken(candidates)
 }
 
-// BrokenBy is the condition for which the node has to be replaced by now; "" if there is none.
+// BrokenBy returns the condition for which the node is due to be replaced; "" if there is none.
 func BrokenBy(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim) string {
 	class := kube.FindClass(s, claim.Spec.NodeClassRef)
 	if class == nil {
@@ -92,7 +92,7 @@ func (r *repairer) readPatterns() {
 	}
 }
 
-// examine looks at every node with the label of a pool whose class says what broken means.
+// examine finds the faults of all nodes with the label of a pool whose class has repair policies.
 func (r *repairer) examine() {
 	for _, m := range r.d.p.Machines {
 		b := r.d.budgets[m.Pool()]
@@ -114,7 +114,7 @@ func (r *repairer) examine() {
 	}
 }
 
-// fault brings together what the policies say of the node's conditions.
+// fault combines the policies that are about the node's conditions.
 func (r *repairer) fault(m *inventory.Machine, policies []engine.RepairPolicy) (f *fault, sick bool) {
 	f = &fault{}
 	ranks := priorityRanks(policies)
@@ -142,7 +142,8 @@ func (r *repairer) fault(m *inventory.Machine, policies []engine.RepairPolicy) (
 	return f, sick
 }
 
-// applying lists the policies that are about the condition: those that name its reason, else the one that names none.
+// applying returns the policies that apply to the condition, none if no policy is about its type and status: the policies whose reason matches, or
+// else the fallback. The fallback is a policy without a reason, of any type and status; a policy about the condition comes first.
 func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPolicy) []*engine.RepairPolicy {
 	var named, fallback []*engine.RepairPolicy
 	covered := false
@@ -170,8 +171,8 @@ func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPol
 	return fallback[:1]
 }
 
-// counted is when the condition's toleration began: with the condition, even if that is older than the node, which may have been
-// registered anew; with the node if the condition does not say. A node that was rebooted gets all of it.
+// counted returns the time at which the condition's toleration began: the time of the condition, even before that of the node, because the
+// node may have registered again; the time of the node if the condition has none. After a reboot the toleration begins again.
 func (r *repairer) counted(m *inventory.Machine, c *corev1.NodeCondition) time.Time {
 	at := c.LastTransitionTime.Time
 	if at.IsZero() {
@@ -183,7 +184,7 @@ func (r *repairer) counted(m *inventory.Machine, c *corev1.NodeCondition) time.T
 	return at
 }
 
-// priorityRanks numbers the priorities that occur, the lowest 0.
+// priorityRanks returns the rank of each priority; the lowest has 0.
 func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 	var priorities []int
 	for _, p := range policies {
@@ -197,9 +198,8 @@ func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 	return ranks
 }
 
-// removeBroken removes the broken machines in their order. They go at once, whatever their pods say and wherever these will run: a
-// machine that does not work is of no use to them. Only where a policy gives the drain some time, what replaces the machine
-// is started first.
+// removeBroken removes the broken machines in their order. They go at once, even if pods are protected or have no other place, because a
+// broken machine is of no use to them. Only if a policy gives the drain some time, the replacement is started first.
 func (r *repairer) removeBroken(candidates []*inventory.Machine) {
 	m := method{
 		reason: v1.Unhealthy, refusal: r.refusal,
@@ -223,13 +223,12 @@ func (r *repairer) removeBroken(candidates []*inventory.Machine) {
 	r.remove(now, m)
 	r.d.replaceStatic(static, m)
 	r.d.removeNow(pools, m)
-	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(machine *inventory.Machine) bool { // nothing can be started in their place
+	r.remove(slices.DeleteFunc(slices.Concat(static, pools), func(machine *inventory.Machine) bool { // no replacement can be started
 		return r.d.taken[machine] || r.d.why[machine].Code == engine.BudgetExhausted
 	}), m)
 }
 
-// remove removes machines without waiting for anything. What their pods need is started as for those of any machine that is
-// leaving.
+// remove removes machines without waiting for anything. The launches for their pods come later, as for the pods of any leaving machine.
 func (r *repairer) remove(hosts []*inventory.Machine, m method) {
 	hosts = slices.DeleteFunc(hosts, func(machine *inventory.Machine) bool {
 		refused := r.spend(machine)
@@ -261,7 +260,7 @@ func (r *repairer) remove(hosts []*inventory.Machine, m method) {
 	r.d.remember(hosts, t.moved())
 }
 
-// spend takes the machine's place in the budgets that are about repairs. One that was never ready needs none and uses none.
+// spend takes the machine's place in the budgets for repairs. A machine that was never ready needs none.
 func (r *repairer) spend(m *inventory.Machine) engine.Reason {
 	if !m.IsInitialized() {
 		return engine.Reason{}
@@ -277,8 +276,8 @@ func (r *repairer) spend(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// refusal says why the broken machine is not repaired now. What protects a node or its pods from being disrupted does not
-// protect a broken one.
+// refusal returns why the broken machine is not repaired now. Protection of a node or its pods from disruption does not count if the node is
+// broken.
 func (r *repairer) refusal(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()
 	switch mark, _ := inventory.MarkOf(m.Claim); {
@@ -306,7 +305,7 @@ func (r *repairer) refusal(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// drainWithin is how long the drain may take: what the policies or the claim set, whichever is less.
+// drainWithin returns how long the drain may take: the time that the policies or the claim set, whichever is less.
 func (r *repairer) drainWithin(m *inventory.Machine) *time.Duration {
 	within := r.faults[m].grace
 	if hasDeadline(m) {

@@ -19,24 +19,24 @@ import (
 // method is one way to choose and remove nodes that need not be empty.
 type method struct {
 	reason v1.DisruptionReason
-	// refusal says why a machine that the method wants stays for the time being, budgets aside.
+	// refusal returns why a machine that the method wants stays for now, budgets aside.
 	refusal func(m *inventory.Machine) engine.Reason
 	trial   trialOptions
-	// unbound says of a machine that budgets do not matter.
+	// unbound reports whether budgets do not count for the machine; nil if they always do.
 	unbound func(m *inventory.Machine) bool
-	// heeds says of a machine that budgets for pods keep it.
+	// heeds reports whether PodDisruptionBudgets may keep the machine.
 	heeds func(m *inventory.Machine) bool
-	// terminatesFirst is true if machines whose replacement has no room until they are gone may go before it is there.
+	// terminatesFirst is true if a machine may go before its replacement is there, if the replacement has no room until then.
 	terminatesFirst bool
-	// drainWithin is how long the drain may take, nil to leave it to the claim.
+	// drainWithin returns how long the drain may take; nil to leave it to the claim.
 	drainWithin func(m *inventory.Machine) *time.Duration
 }
 
-// mostTrials bounds the trials of one method, so that nodes that cannot be replaced do not make a pass endless.
+// mostTrials bounds the trials of one method, because nodes that cannot be replaced could make a pass endless.
 const mostTrials = 40
 
-// removeNow removes as many of the candidates as can go now, in their order: as many as budgets allow are tried together; those
-// with a pod that nothing else can run stay, and others take their turn.
+// removeNow removes as many of the candidates as can go now, in their order. It tries as many together as budgets allow. Machines with a pod
+// that nothing else can run stay, and others take their turn.
 func (d *planner) removeNow(candidates []*inventory.Machine, m method) {
 	trials := 0
 	for len(candidates) > 0 && trials < mostTrials && !d.opt.Stopped() {
@@ -61,7 +61,7 @@ func (d *planner) removeNow(candidates []*inventory.Machine, m method) {
 	}
 }
 
-// reserve takes the machine's place in all budgets, if there is one.
+// reserve takes the machine's place in all budgets; if one has none, it returns the reason.
 func (d *planner) reserve(machine *inventory.Machine, m method) engine.Reason {
 	if r := m.refusal(machine); !r.OK() {
 		return r
@@ -84,7 +84,7 @@ func (d *planner) reserve(machine *inventory.Machine, m method) engine.Reason {
 	return engine.Reason{}
 }
 
-// release frees what reserve took for a machine that stays.
+// release gives back the places that reserve took for a machine, and sets the reason why it stays.
 func (d *planner) release(machine *inventory.Machine, m method, r engine.Reason) {
 	d.setReason(machine, r)
 	if !m.isUnbound(machine) {
@@ -100,19 +100,19 @@ func (m *method) isUnbound(machine *inventory.Machine) bool {
 	return m.unbound != nil && m.unbound(machine)
 }
 
-// settle plans the removal of the chosen machines in one trial, and begins what it can of it. It returns how many stay.
+// settle plans the removal of the chosen machines in trials, and begins the groups that hold. It returns how many machines stay.
 func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (stayed int) {
 	for len(chosen) > 0 {
 		*trials++
 		t := d.try(chosen, m.trial)
 		stranded := t.stranded()
-		if len(stranded) > 0 && m.trial.closed != nil { // better moved twice than not at all
+		if len(stranded) > 0 && m.trial.closed != nil { // a pod had better move twice than not at all
 			if open := d.try(chosen, trialOptions{held: m.trial.held, usualPrices: m.trial.usualPrices}); len(open.plan.Unplaced) < len(t.plan.Unplaced) {
 				t, stranded = open, open.stranded()
 			}
 		}
 		if len(stranded) == 0 {
-			for _, part := range d.begin(t, t.groups(chosen), m) { // if a budget has too little left for the whole part, try half of it
+			for _, part := range d.begin(t, t.groups(chosen), m) { // if a budget has too little left for the whole group, try half of it
 				why, half := d.takeVerb(part, m), part.Machines[:len(part.Machines)/2]
 				if *trials >= mostTrials {
 					half = nil
@@ -131,7 +131,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 			}
 		}
 		if len(fine) == 0 && len(chosen) > 1 && *trials < mostTrials {
-			// Together they take away from one another what each could have: try fewer.
+			// Together they take the places that each could have alone: try fewer.
 			half := (len(chosen) + 1) / 2
 			for _, machine := range chosen[half:] {
 				d.release(machine, m, stranded[machine])
@@ -151,7 +151,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 	return stayed
 }
 
-// begin writes down as disruptions the parts of a trial that found a place for every pod. It returns the parts for which the budgets for replaced
+// begin adds to the plan the groups of a trial that found a place for every pod. It returns the groups for which the budgets for replaced
 // nodes, or for nodes that go without a replacement, have too little left.
 func (d *planner) begin(t tried, parts []provisioning.Group, m method) (refused []provisioning.Group) {
 	t.fill(parts)
@@ -171,7 +171,7 @@ func (d *planner) begin(t tried, parts []provisioning.Group, m method) (refused 
 	return refused
 }
 
-// moved is where the pods that leave will run, as far as that is a machine that is there.
+// moved returns the existing machines where the pods that leave will run.
 func (t *tried) moved() map[*corev1.Pod]string {
 	out := map[*corev1.Pod]string{}
 	for _, p := range t.plan.Placements {
@@ -180,7 +180,7 @@ func (t *tried) moved() map[*corev1.Pod]string {
 	return out
 }
 
-// takeVerb takes the machines' places in the budgets for nodes that are replaced, or that are not.
+// takeVerb takes the machines' places in the budgets for nodes that are replaced, or for nodes that go without a replacement.
 func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 	replacing := len(p.Launches) > 0
 	count := map[string]int{}
@@ -198,7 +198,7 @@ func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 	return engine.Reason{}
 }
 
-// add begins the disruption of machines.
+// add adds the disruption of a group to the plan.
 func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	x := engine.Disruption{Reason: m.reason, Replacements: p.Launches, Pods: p.Pods, Moves: slices.Clone(p.Moves)}
 	for _, machine := range p.Machines {
@@ -231,8 +231,8 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	return &d.plan.Disruptions[len(d.plan.Disruptions)-1]
 }
 
-// holdBack lists the part's protected pods, which stay until the nodes' deadline ends them. The price of their places, which are started shortly
-// before that, counts in the saving.
+// holdBack lists the group's protected pods, which stay until the nodes' deadline ends them. The saving includes the price of their new
+// places, which are started shortly before the deadline.
 func (d *planner) holdBack(x *engine.Disruption, p provisioning.Group, m method) {
 	moves, within := map[engine.PodID]bool{}, x.DrainWithin
 	for _, id := range p.Pods {
@@ -269,7 +269,7 @@ func shorter(a, b *time.Duration) *time.Duration {
 	return a
 }
 
-// remember keeps in mind where the pods of machines that go will run, for the methods that come after.
+// remember records where the pods of machines that go will run, for the later methods.
 func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string) {
 	byName := map[string]*inventory.Machine{}
 	for _, m := range d.p.Machines {
@@ -283,7 +283,7 @@ func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string)
 			if to := byName[on[pod]]; to != nil {
 				d.assigned[pod] = to.Number
 				d.receives(to, pod)
-				if !kube.IsBufferPod(pod) { // room is found again wherever it is
+				if !kube.IsBufferPod(pod) { // a later plan may place room anywhere
 					d.moved[to] = pod
 				}
 			}
@@ -291,14 +291,14 @@ func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string)
 	}
 }
 
-// receives says that the pod is going to run on the machine.
+// receives records that the pod will run on the machine.
 func (d *planner) receives(m *inventory.Machine, pod *corev1.Pod) {
 	if d.expected[m] == nil {
 		d.expected[m] = pod
 	}
 }
 
-// emptiesFirst puts machines without pods that would have to move first.
+// emptiesFirst sorts the machines: first those without pods that would have to move, then in the order of before.
 func (d *planner) emptiesFirst(hosts []*inventory.Machine, before func(a, b *inventory.Machine) int) {
 	slices.SortFunc(hosts, func(a, b *inventory.Machine) int {
 		if x, y := len(d.moving(a)) == 0, len(d.moving(b)) == 0; x != y {

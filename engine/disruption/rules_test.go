@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// oneTypeWorld is a pool that sells one type of 4 cores, and one pod of 3 that waits.
+// oneTypeWorld is a pool that sells one type of 4 cores, and a waiting pod of 3 cores.
 func oneTypeWorld() (*engine.Snapshot, *v1.NodePool, *corev1.Pod) {
 	ref := v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
 	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
@@ -50,7 +50,7 @@ func TestLaunchesCheckedTogetherStayWithinTheLimits(t *testing.T) {
 	}
 }
 
-// The next offering counts against the cloud's quotas in place of one that the catalog has no more.
+// If the catalog no longer has an offering of the launch, the next one counts against the cloud's quotas.
 func TestALaunchIsCheckedWithoutTheOfferingsThatHaveGone(t *testing.T) {
 	t.Parallel()
 	s, _, _ := oneTypeWorld()

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// judgePart says why the machines of a part do not go.
+// judgePart returns why the machines of a group do not go.
 func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) engine.Reason {
 	for _, m := range p.Machines {
 		if r := stranded[m]; !r.OK() {
@@ -36,7 +36,7 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 		moving *= strictness
 	}
 	saving := price - worst - c.kept(p)
-	// A spot machine may have been bought at a higher price, so that not all of an owner is lost at once.
+	// A spot machine may have been dearer on purpose: with it an owner does not lose all its pods at once.
 	least := max(c.least(price), min(c.opt.EffectiveSpotSpreadShare(), mostForSpread)*spot)
 	missed := c.missed(p.Machines)
 	if saving-moving-missed < least {
@@ -55,8 +55,8 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 	return c.unbalanced(p.Machines, p.Launches)
 }
 
-// kept is what the machines cost, in USD per hour, that are empty, wait only for their time to go, and would stay because pods of the
-// part come to them. Once they have gone, the part's machines are needed as they are: moving pods from one to the other saves nothing.
+// kept returns the price, in USD per hour, of the empty machines that only wait for the time when they may go, and that would stay because
+// pods of the group come to them. Without the move they would go and the group's machines would stay, so the move saves less by that price.
 func (c *consolidator) kept(p provisioning.Group) float64 {
 	if c.tried.onto == nil {
 		c.tried.onto = c.ontoIdle()
@@ -73,7 +73,7 @@ func (c *consolidator) kept(p provisioning.Group) float64 {
 	return sum
 }
 
-// ontoIdle lists, for each machine of the last trial, those that its pods move to and that are empty and wait for their time to go.
+// ontoIdle lists, for each machine of the last trial, the empty machines that wait for the time when they may go and to which its pods move.
 func (c *consolidator) ontoIdle() map[*inventory.Machine][]*inventory.Machine {
 	idle := map[string]*inventory.Machine{}
 	for _, m := range c.free() {
@@ -108,7 +108,8 @@ func replacementWord(p provisioning.Group) string {
 	return engine.Plural(len(p.Launches), "machine")
 }
 
-// better is the part without the machine that gains least.
+// better returns the group's machines without stranded pods. If no pod is stranded, it leaves out the quarter (at least one) that gains
+// least.
 func (c *consolidator) better(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) []*inventory.Machine {
 	var fine []*inventory.Machine
 	for _, m := range p.Machines {
@@ -126,7 +127,7 @@ func (c *consolidator) better(p provisioning.Group, stranded map[*inventory.Mach
 	return fine[:len(fine)-max(1, len(fine)/4)]
 }
 
-// value is what the pods of the machine are worth, in USD per hour.
+// value returns the worth of the machine's pods, in USD per hour.
 func (c *consolidator) value(m *inventory.Machine) float64 {
 	sum := 0.0
 	for _, info := range c.movers(m) {
@@ -135,15 +136,15 @@ func (c *consolidator) value(m *inventory.Machine) float64 {
 	return sum
 }
 
-// leastSpot is how many instance types a spot machine that replaces a single spot machine may choose from at least: with fewer
-// it would soon end up with the type that is interrupted most.
+// leastSpot is the least number of instance types for the spot machine that replaces a single spot machine, because with fewer it would soon
+// be of the type that is interrupted most.
 const leastSpot = 15
 
-// mostForSpread is the share of a spot machine's price that its replacement has to save at least, where new ones may be that much dearer
-// to be lost apart. What is allowed beyond is for new machines: cheaper ones are not refused for it.
+// mostForSpread bounds the share of a spot machine's price that its replacement has to save because new spot machines may be that much
+// dearer to be lost apart. A greater allowed share is for new machines, and does not keep cheaper ones out.
 const mostForSpread = 0.02
 
-// spotRefusal keeps spot machines from being replaced by spot machines, unless that is asked for and there is a choice.
+// spotRefusal keeps spot machines from being replaced by spot machines, unless the options allow it and enough instance types are left.
 func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
 	for _, m := range p.Machines {
 		if m.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeSpot {
@@ -160,7 +161,7 @@ func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
 			return engine.Reason{Code: engine.SpotToSpot, NodePool: pool, Have: "replacing spot machines by spot machines is switched off"}
 		}
 		n := len(l.InstanceTypes)
-		if l.Why.Division != nil { // the others are for machines beside it
+		if l.Why.Division != nil { // the other types are for machines beside it
 			n += len(l.Why.Division.OtherTypes)
 		}
 		if len(p.Machines) == 1 && n < leastSpot {

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// A pool is unsettled while pods leave more than one in busyShare of its nodes, and fewBusy at least, within its
-	// consolidateAfter, but no less than shortestQuiet and no more than longestQuiet.
+	// A pool is unsettled while pods leave more than one in busyShare of its nodes, and at least fewBusy nodes, within its consolidateAfter,
+	// which counts as shortestQuiet at least and longestQuiet at most.
 	busyShare     = 10
 	fewBusy       = 2
 	shortestQuiet = 10 * time.Second
 	longestQuiet  = time.Minute
-	// patience is how many times as long consolidation waits for that to end. Pools that pods leave all the time are
-	// consolidated all the same.
+	// patience is the multiple of that time for which consolidation waits for the pool to settle. After it, a pool that pods leave all the
+	// time is consolidated all the same.
 	patience = 10
 )
 
-// scaledDownLately says why pods of some pools' nodes are not moved yet. Where many pods leave within a minute or two, whatever moves
-// before that is over is planned for a cluster that will not be: it would use up what the pods' owners allow to be moved in an
-// hour, and the bill would stay high for as long. Pods that are moved leave nodes that go themselves, which do not count.
+// scaledDownLately returns, for each unsettled pool, why pods on its nodes do not move yet. If many pods leave within a minute or two, a
+// move before the end of that is planned for a cluster that will change. It would use up the moves that the pods' owners have in an hour,
+// and the bill would stay high for that time. Moved pods do not count, because the nodes that they leave go too.
 func (d *planner) scaledDownLately() map[string]engine.Reason {
 	nodes, busy := map[string]int{}, map[string]int{}
 	for _, m := range d.p.Machines {
@@ -33,7 +33,7 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 		}
 		nodes[m.Pool()]++
 		a := d.p.Pods.ActivityOn(m.Node.Name)
-		if last := m.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // nobody is there who came then
+		if last := m.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // the pod that came then has left, because no pod here came so late
 			a.Left = kube.Latest(a.Left, last)
 		}
 		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[m.Pool()].Rules.Pool) {
@@ -62,7 +62,7 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 	return out
 }
 
-// scaleDownQuiet is how long nodes of the pool have to have been left alone by pods to count as quiet.
+// scaleDownQuiet returns for how long no pod must have left a node of the pool for the node to count as quiet.
 func scaleDownQuiet(pool *v1.NodePool) time.Duration {
 	after := longestQuiet
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {

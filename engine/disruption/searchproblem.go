@@ -16,8 +16,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// searchClass is pods of one class that run in the same domains of what their rules look at: there they may move about without
-// changing any count.
+// searchClass is the pods of one class that run in the same domains of their rules. Within these they may move without changing any count.
 type searchClass struct {
 	class, level int
 	at           string
@@ -30,7 +29,7 @@ type searchLot struct {
 	pods    []*corev1.Pod // oldest first
 }
 
-// add counts the pods of a class; those of one machine come one after another.
+// add adds pods of the class that run on the machine; the calls for one machine follow one another.
 func (s *searchClass) add(machine int, pods []*corev1.Pod) {
 	last := len(s.lots) - 1
 	if last < 0 || s.lots[last].machine != machine {
@@ -50,8 +49,8 @@ func (s *searchClass) on(machine int) []*corev1.Pod {
 // listedOption is an option of the packing problem.
 type listedOption struct{ pool, option int }
 
-// options lists what can be bought, with or without what commitments pay for as long as they last, and without what costs more and has no
-// more of anything for the same classes.
+// options returns the options to buy, covered ones only if covered is true. It leaves out a dearer option that has no more of any resource
+// than another one for the same classes in the same place.
 func (c *consolidator) options(covered bool) ([]consolidation.Option, []listedOption) {
 	var all []listedOption
 	p := c.problem
@@ -95,7 +94,7 @@ func (c *consolidator) options(covered bool) ([]consolidation.Option, []listedOp
 	return out, listed
 }
 
-// ways lists the different ways of the problem's classes.
+// ways returns the distinct ways of the problem's classes.
 func (c *consolidator) ways() []*packing.Ways {
 	seen := map[*packing.Ways]bool{}
 	var out []*packing.Ways
@@ -148,7 +147,7 @@ func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, li
 	c.countKinds(p, kinds)
 }
 
-// levelOf is the first level of the class at which any machine takes it; the last level if pods give up their preferences.
+// levelOf returns the first level of the class at which any machine takes it; the last level if pods give up their preferences.
 func (c *consolidator) levelOf(class int) int {
 	levels := c.problem.Packing.Classes[class].Levels
 	if c.yielding {
@@ -162,7 +161,7 @@ func (c *consolidator) levelOf(class int) int {
 	return len(levels) - 1
 }
 
-// domains is, as text, where the place is as the rules see it, whoever comes with a new machine there.
+// domains returns, as text, the domains of the place that the rules look at, without the keys of residents (pods that come with a new machine).
 func domains(r *topology.Rules, l *topology.Layout, place topology.Place) string {
 	if r == nil || place == nil {
 		return ""
@@ -183,7 +182,7 @@ type ruledPlace struct {
 	place int
 }
 
-// domainsOf is domains of a place of the problem, by its number; below zero there is none.
+// domainsOf returns the domains of the problem's place with this number; "" for a number below zero.
 func (c *consolidator) domainsOf(r *topology.Rules, place int) string {
 	if r == nil || place < 0 {
 		return ""
@@ -197,7 +196,7 @@ func (c *consolidator) domainsOf(r *topology.Rules, place int) string {
 	return text
 }
 
-// searched is the class as the search sees it.
+// searched returns the class in the form that the search needs.
 func (c *consolidator) searched(s *searchClass, listed []listedOption, kinds map[string]int) consolidation.Class {
 	p := c.problem
 	class := &p.Packing.Classes[s.class]
@@ -245,7 +244,8 @@ func (c *consolidator) asksForDevices(class *packing.Class) bool {
 	return false
 }
 
-// kindOf numbers what the rules bound on each machine: pods of a spread over machines, or pods that keep each other out.
+// kindOf returns the number of the kind of pods that the rules bound on each machine, and the bound. The kind is pods of a spread over
+// machines, or pods that keep each other out.
 func (c *consolidator) kindOf(r *topology.Rules, kinds map[string]int) (kind, most int) {
 	if r == nil {
 		return -1, 0
@@ -268,7 +268,7 @@ func (c *consolidator) kindOf(r *topology.Rules, kinds map[string]int) (kind, mo
 	return kinds[text], most
 }
 
-// countKinds counts what is on the machines already.
+// countKinds counts the pods of each kind that run on the machines already.
 func (c *consolidator) countKinds(p *consolidation.Problem, kinds map[string]int) {
 	for k := range c.classes {
 		class := &p.Classes[k]
@@ -300,7 +300,7 @@ func (c *consolidator) countKinds(p *consolidation.Problem, kinds map[string]int
 	}
 }
 
-// hint notes where the search puts pods.
+// hint records where the search puts pods.
 func (c *consolidator) hint(r *consolidation.Result, machineOf []int) {
 	number := make([]int, len(machineOf))
 	for n, i := range machineOf {

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// A small budget delays what a large one would allow; it does not prevent it. The node that looks best may be one whose pods
-// kube-scheduler would find no room for: others must not wait behind it.
+// A small budget delays moves that a large one would allow, but does not prevent them. The node that looks best may have pods for which
+// kube-scheduler would find no room: others must not wait behind it.
 func TestWhatABudgetOfOneNodeDelaysGoesInTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{4, 6} {
@@ -42,7 +42,7 @@ func TestWhatABudgetOfOneNodeDelaysGoesInTheEnd(t *testing.T) {
 	}
 }
 
-// A pass over a small cluster tries a few times to do without what cannot go. The next one goes on with the others of that pool.
+// A pass over a small cluster tries a few times without the machines that cannot go. The next pass goes on with the others of that pool.
 func TestAPassGoesOnBehindWhatTheLastOneHasTriedInVain(t *testing.T) {
 	t.Parallel()
 	text := `pool general budget=1
@@ -59,7 +59,7 @@ pod web cpu=2 node=s owner=Deployment age=5h
 	other := `node o pool=other type=cheap zone=a quiet=10m
 pod full cpu=2 node=o owner=Deployment age=5h select=karpenter.sh/nodepool:other
 `
-	// Kube-scheduler would put big where fast has to go.
+	// Kube-scheduler would put big where only fast has a place.
 	for _, n := range strings.Fields("1 2 3 4 5") {
 		text += strings.ReplaceAll(`node l# pool=general type=dear zone=a quiet=10m
 pod big-#  cpu=2 node=l# owner=Deployment age=5h

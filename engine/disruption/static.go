@@ -17,22 +17,21 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Resizing is what brings a pool of fixed size to its size.
+// Resizing is the change that brings a static pool to its size.
 type Resizing struct {
 	NodePool string
-	// Create lists the machines that are missing. They are all alike, and are for no pods in particular.
+	// Create lists the missing machines. They are all alike, and for no pods in particular.
 	Create []engine.Launch
-	// Names are those of the claims to create, in the same order. They follow from the claims that are there: whoever sees the
-	// same claims would use the same names, so that two who do not know of each other create nothing twice.
+	// Names are the names of the claims to create, in the same order. They follow from the existing claims: if two processes see the same
+	// claims, they use the same names and create nothing twice.
 	Names []string
-	// Remove lists the claims that are too many, in the order in which they should go.
+	// Remove lists the surplus claims, in the order in which they should go.
 	Remove []string
-	// Why says what keeps machines from being created, the zero Reason if nothing does.
+	// Why says why machines are not created, the zero Reason if nothing keeps them from it.
 	Why engine.Reason
 }
 
-// Resize decides what pools with replicas lack and what they have too much of, in order of name; a pool that is as it
-// should be is not listed. A machine that is being replaced and its replacement count as one.
+// Resize returns the changes that static pools need, in order of name. A machine that is being replaced and its replacement count as one.
 func Resize(s *engine.Snapshot, opt engine.Options) []Resizing {
 	var out []Resizing
 	var x *resizer
@@ -96,8 +95,8 @@ func (x *resizer) resize(pool *v1.NodePool) Resizing {
 	return r
 }
 
-// fill adds the machines that are missing, as far as the pool's limits allow. Machines that are on their way out count against
-// the one on nodes: they are there.
+// fill adds the missing machines, as far as the pool's limits allow. Leaving machines count against the limit on nodes, because they still
+// exist.
 func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	n := missing
 	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok {
@@ -132,10 +131,9 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	}
 }
 
-// surplus chooses the machines to remove: first those that were not started yet, then those without pods, then those whose
-// pods are the cheapest to move, protected ones last. Machines that have a part in a replacement come after all of these. Of
-// each kind those go first that have drifted, and would have to be replaced: where waiting pods take what a drifted machine was
-// to be replaced by, the next replacement would come and go for ever.
+// surplus chooses the machines to remove: first those that have not started, then those without pods, then those whose pods are cheapest to
+// move, then protected ones, and last those that have a part in a replacement. Of each kind drifted machines go first, because they would
+// have to be replaced: if waiting pods take a drifted machine's replacement, the next replacement would otherwise come and go for ever.
 func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 	type ranked struct {
 		h    *inventory.Machine
@@ -184,14 +182,14 @@ func (x *resizer) scaleDownCost(m *inventory.Machine) (tier int, cost float64) {
 	return 2, cost
 }
 
-// stampLaunch is a machine as the pool's template alone asks for it: the cheapest offerings that meet its requirements and
-// hold what DaemonSets run there.
+// stampLaunch returns a machine from the pool's template alone: the cheapest offerings that meet its requirements and hold the pods of
+// DaemonSets.
 func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (engine.Launch, engine.Reason) {
 	open := pool.DeepCopy()
 	open.Spec.Replicas, open.Spec.Limits, open.Spec.Weight = nil, nil, nil
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = "default", "any", "any"
-	// It asks for next to nothing, but for some: a machine that DaemonSets fill would hold a pod that asks for nothing.
+	// The pod requests little but not nothing, because a pod without requests would fit on a machine that DaemonSets fill.
 	next := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Ki")}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: next}}}
 	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -215,7 +213,7 @@ func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (eng
 	return engine.Launch{}, engine.Reason{Code: engine.NoInstanceTypes, NodePool: pool.Name}
 }
 
-// lessOf is what the list asks for beside the others, without amounts of nothing.
+// lessOf subtracts the others from the list, and leaves out resources of which nothing remains.
 func lessOf(list, others corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {

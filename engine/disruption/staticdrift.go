@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// driftStatic replaces machines of static pools that have drifted or are old, one for one.
+// driftStatic replaces machines of static pools that have drifted or are near the end of their lives, one for one.
 func (d *planner) driftStatic() {
 	var drifted, expired []*inventory.Machine
 	for _, m := range d.free() {
@@ -34,8 +34,8 @@ func (d *planner) driftStatic() {
 	d.replaceStatic(expired, method{reason: v1.Expired, refusal: d.expiryRefusal, heeds: func(*inventory.Machine) bool { return true }})
 }
 
-// replaceStatic gives each machine one replacement from its pool's template. Where its pods go is their own affair: the pool has
-// as many machines after as before.
+// replaceStatic gives each machine one replacement from its pool's template. It plans no places for the pods, because the pool has as many
+// machines after as before.
 func (d *planner) replaceStatic(hosts []*inventory.Machine, m method) {
 	for _, machine := range hosts {
 		launch, r := d.staticReplacement(machine, m)
@@ -51,7 +51,7 @@ func (d *planner) replaceStatic(hosts []*inventory.Machine, m method) {
 	}
 }
 
-// staticReplacement takes the machine's place in all budgets and limits; it says why not if it cannot be replaced now.
+// staticReplacement takes the machine's place in all budgets and limits, or returns why it cannot be replaced now.
 func (d *planner) staticReplacement(machine *inventory.Machine, m method) (engine.Launch, engine.Reason) {
 	pool := d.budgets[machine.Pool()].Rules.Pool
 	if r := d.staticRoom(pool); !r.OK() {
@@ -66,7 +66,7 @@ func (d *planner) staticReplacement(machine *inventory.Machine, m method) (engin
 		if d.usage == nil {
 			d.usage = limits.NewUsage(d.s, d.p.Pods, d.p.Machines)
 		}
-		r = d.usage.Take(stamp.launch, pool) // as it will be counted again at the moment of acting
+		r = d.usage.Take(stamp.launch, pool) // it is counted again when it is carried out
 	}
 	if r.OK() {
 		r = d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{machine}, Launches: []engine.Launch{stamp.launch}}, m)
@@ -86,14 +86,14 @@ func (d *planner) stampOf(pool *v1.NodePool) stamp {
 	return out
 }
 
-// stamp is a machine as a pool's template asks for it, or why there is none.
+// stamp is a machine from a pool's template, or the reason why there is none.
 type stamp struct {
 	launch engine.Launch
 	why    engine.Reason
 }
 
-// staticRoom says why the pool may not have one more machine for the time of a replacement: it has too many, or its limit is
-// reached. Machines that are on their way out are still there.
+// staticRoom returns why the pool may not have one more machine during a replacement: it has too many, or its limit on nodes is reached.
+// Leaving machines count against the limit.
 func (d *planner) staticRoom(pool *v1.NodePool) engine.Reason {
 	all, stay := 0, 0
 	for _, m := range d.p.Machines {

@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// terminateFirst removes machines that could not be replaced because what their pods need is a slot of the full capacity
-// reservation that the machine itself holds. Its pods then wait until the new machine has taken the slot.
+// terminateFirst removes machines that cannot be replaced because their pods need a slot of a full capacity reservation and the machine
+// itself holds one. The pods then wait until the new machine has the slot.
 func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 	for trials := 0; len(candidates) > 0 && trials < mostTrials; candidates = candidates[1:] {
 		machine := candidates[0]
@@ -21,7 +21,7 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 			continue
 		}
 		trials++
-		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // others were in its way
+		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // only other machines kept it from being replaced
 			continue
 		}
 		options := m.trial
@@ -42,9 +42,9 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 	}
 }
 
-// staticTerminatesFirst removes a machine of a static pool that cannot be replaced, for that reason, before it is gone: the pool's
-// limit on nodes is reached, or the pool's machines come from capacity reservations that are full and the machine holds a slot of
-// one. It reports whether what becomes of the machine is settled.
+// staticTerminatesFirst removes a machine of a static pool before its replacement is started, if it cannot be replaced otherwise: the pool's
+// limit on nodes is reached, or the pool's machines come from full capacity reservations and the machine holds a slot of one. It returns
+// true if the machine needs no other decision.
 func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, why engine.Reason) bool {
 	pool := d.budgets[machine.Pool()].Rules.Pool
 	stamped := d.stampOf(pool)
@@ -55,7 +55,7 @@ func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, wh
 		return false
 	default:
 		cause, reservation = engine.NoReservedCapacity, d.reservationOf(machine)
-		if _, r := stampLaunch(withoutShortages(d.s), d.opt, pool); r.OK() { // others than reservations may soon have some again
+		if _, r := stampLaunch(withoutShortages(d.s), d.opt, pool); r.OK() { // offerings outside reservations may soon be back
 			return false
 		}
 		var r engine.Reason
@@ -75,12 +75,12 @@ func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, wh
 	return true
 }
 
-// withoutShortages is the snapshot as if nothing were sold out but reservations.
+// withoutShortages returns the snapshot as if nothing were sold out but reservations and offerings without a price.
 func withoutShortages(s *engine.Snapshot) *engine.Snapshot {
 	return withOfferings(s, func(o *engine.Offering) { o.SoldOut = o.SoldOut && (o.Reservation != "" || o.Unpriced) })
 }
 
-// withFreed is the snapshot as if the reservation had one slot more.
+// withFreed returns the snapshot as if the reservation had one slot more.
 func withFreed(s *engine.Snapshot, reservation string) *engine.Snapshot {
 	return withOfferings(s, func(o *engine.Offering) {
 		if o.Reservation == reservation {
@@ -105,7 +105,7 @@ func withOfferings(s *engine.Snapshot, change func(o *engine.Offering)) *engine.
 	return &out
 }
 
-// reservationOf is the capacity reservation that the machine holds a slot of, empty for none that is still offered.
+// reservationOf returns the capacity reservation of which the machine holds a slot; "" if there is none, or if it is no longer offered.
 func (d *planner) reservationOf(m *inventory.Machine) string {
 	if m.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeReserved {
 		return ""
@@ -117,12 +117,12 @@ func drawsFrom(l engine.Launch, reservation string) bool {
 	return slices.ContainsFunc(l.Offerings, func(o engine.LaunchOffering) bool { return o.Reservation == reservation })
 }
 
-// mayTerminateFirst spends what the budgets allow of nodes that go without a replacement. Nodes that have gone first and are not
-// back yet still count: budgets do not see them, and one after the other all of a pool could be away. And nobody makes room in a
-// reservation as long as somebody waits for what it has.
+// mayTerminateFirst takes the machine's place in the budgets for nodes that go without a replacement. Nodes that have gone first and are not
+// back yet count too, because budgets do not see them and all nodes of a pool could be away. It refuses while a pod waits for the next slot
+// of the reservation.
 func (d *planner) mayTerminateFirst(machine *inventory.Machine, m method, reservation string) engine.Reason {
 	b := d.budgets[machine.Pool()]
-	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // h is in used
+	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // reserve has counted the machine
 		return engine.Reason{Code: engine.BudgetExhausted, NodePool: machine.Pool(), Have: fmt.Sprintf("no more node now, with %d on the way", away)}
 	}
 	if reservation != "" {
@@ -133,8 +133,7 @@ func (d *planner) mayTerminateFirst(machine *inventory.Machine, m method, reserv
 	return d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{machine}}, m)
 }
 
-// away counts the pool's machines that budgets do not see: those that are starting or being stopped, and those that a static pool
-// lacks.
+// away counts the pool's machines that budgets do not see: machines that start or stop, and machines that a static pool lacks.
 func (d *planner) away(pool *v1.NodePool) int {
 	all, away := 0, 0
 	for _, m := range d.p.Machines {
@@ -152,7 +151,7 @@ func (d *planner) away(pool *v1.NodePool) int {
 	return away
 }
 
-// awaits is a pod that waits and would take the next slot of the reservation; it has no name if there is none.
+// awaits returns a waiting pod that would take the next slot of the reservation, without a name if there is none.
 func (d *planner) awaits(reservation string) engine.PodID {
 	if id, known := d.awaited[reservation]; known {
 		return id
@@ -170,8 +169,7 @@ func (d *planner) awaits(reservation string) engine.PodID {
 	return id
 }
 
-// addFirst begins the disruption of a machine whose replacement is started once it is gone, like what the pods of any machine that
-// is leaving need.
+// addFirst begins the disruption of a machine whose replacement is started once it is gone, as for the pods of any leaving machine.
 func (d *planner) addFirst(machine *inventory.Machine, m method, cause engine.TerminateFirstCause, t tried) {
 	price := 0.0
 	for _, l := range t.plan.Launches {
@@ -189,7 +187,7 @@ func (d *planner) addFirst(machine *inventory.Machine, m method, cause engine.Te
 	d.remember(parts[0].Machines, t.moved())
 }
 
-// movingIDs names the pods that need another place.
+// movingIDs returns the ids of the machine's pods that need another place.
 func (d *planner) movingIDs(m *inventory.Machine) []engine.PodID {
 	var pods []engine.PodID
 	for _, pod := range d.moving(m) {

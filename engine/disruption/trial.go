@@ -15,25 +15,25 @@ import (
 // trialOptions vary a trial.
 type trialOptions struct {
 	held   bool
-	closed func(m *inventory.Machine) bool // beside the machines that no pod is moved to anyway; nil for none
-	// nominations is where pods had better go, options what to plan with instead of the planner's; both may be nil.
+	closed func(m *inventory.Machine) bool // closed to pods, beside the machines that take none anyway; nil for none
+	// nominations are the machines that pods had better use, options replace the planner's; both may be nil.
 	nominations map[*corev1.Pod]int
 	options     *engine.Options
-	batches     map[string]int // as those of trial
+	batches     map[string]int // as in provisioning.Trial
 	freed       string         // likewise
-	// usualPrices is true if machines that cost many times what others would, were they not sold out, are not started.
+	// usualPrices is true if pods are stranded rather than get machines that cost many times as much as sold-out ones.
 	usualPrices bool
 }
 
 // tried is the outcome of a trial.
 type tried struct {
 	plan *engine.Plan
-	dear map[string]engine.Reason // by the name of the launch, with trialOptions.usualPrices
+	dear map[string]engine.Reason // why a launch is too dear, by its name; with trialOptions.usualPrices
 	on   map[engine.PodID]leaver  // the pods that leave
-	// chosen are the machines that it is about, nil for all that were tried.
+	// chosen are the machines that the outcome is about, nil for all that were tried.
 	chosen map[*inventory.Machine]bool
-	// apart is true if no pod minds where others are, and nothing is paid for by what others may give back of a commitment: what holds for
-	// many machines holds for some of them.
+	// apart is true if no pod has rules about other pods, and no launch uses a commitment that machines may give back. The outcome for many
+	// machines then also holds for some of them.
 	apart bool
 }
 
@@ -43,7 +43,7 @@ type leaver struct {
 	from *inventory.Machine
 }
 
-// leaves is the machine that the pod leaves; nil if the outcome is not about it.
+// leaves returns the machine that the pod leaves; nil if the outcome is not about that machine.
 func (t *tried) leaves(id engine.PodID) *inventory.Machine {
 	m := t.on[id].from
 	if t.chosen != nil && !t.chosen[m] {
@@ -52,7 +52,8 @@ func (t *tried) leaves(id engine.PodID) *inventory.Machine {
 	return m
 }
 
-// only is the outcome for some of the machines, with which all that share new machines have to be. Both share the plan.
+// only returns the outcome for some of the machines. All machines that share a new one must be among them, or none. Both outcomes share the
+// plan.
 func (t *tried) only(hosts []*inventory.Machine) tried {
 	out := *t
 	out.chosen = make(map[*inventory.Machine]bool, len(hosts))
@@ -112,7 +113,7 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 	return t
 }
 
-// takesNobody says of a machine that pods are not moved there: it is not ready to take them, or it is to go itself.
+// takesNobody reports whether no pods are moved to the machine: it is not ready to take them, or it is to go itself.
 func (d *planner) takesNobody(m *inventory.Machine) bool {
 	if !m.IsInitialized() || m.Node != nil && !m.Ready {
 		return true
@@ -120,7 +121,7 @@ func (d *planner) takesNobody(m *inventory.Machine) bool {
 	return m.Ordered || m.IsRebooting() || m.CandidateElsewhere
 }
 
-// keepOwn leaves out what is about pods that need a place anyway.
+// keepOwn removes from the plan the pods that need a place anyway.
 func (t *tried) keepOwn() {
 	own := func(id engine.PodID) bool { return t.leaves(id) != nil }
 	p := t.plan
@@ -130,8 +131,8 @@ func (t *tried) keepOwn() {
 	p.Sequence = slices.DeleteFunc(p.Sequence, func(id engine.PodID) bool { return !own(id) })
 }
 
-// stranded lists the machines that have a pod which nothing else can run, or nothing at about the usual price where that is asked
-// for, each with the first such pod's reason.
+// stranded returns the machines with a pod that nothing else can run (with usualPrices, nothing at about the usual price), each with the
+// reason of the first one.
 func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	out := map[*inventory.Machine]engine.Reason{}
 	for _, u := range t.plan.Unplaced {
@@ -155,8 +156,8 @@ func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	return out
 }
 
-// groups cuts the outcome into disruptions that do not depend on one another: machines whose pods share a new machine go
-// together. They come in the order of their first machines.
+// groups cuts the outcome into groups that do not depend on one another: machines whose pods share a new machine go together. The groups are
+// in the order of their first machines.
 func (t *tried) groups(gone []*inventory.Machine) []provisioning.Group {
 	group := map[*inventory.Machine]*inventory.Machine{}
 	find := func(m *inventory.Machine) *inventory.Machine {
@@ -203,7 +204,7 @@ func (t *tried) groups(gone []*inventory.Machine) []provisioning.Group {
 	return out
 }
 
-// fill lists what pods the parts move, and where to.
+// fill adds to each group the pods that it moves, and their new places.
 func (t *tried) fill(parts []provisioning.Group) {
 	index := map[*inventory.Machine]int{}
 	for i, p := range parts {

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// A trial says where the pods of machines would go, and changes nothing: asked again it says the same.
+// A trial returns the places for the pods of machines and changes nothing: a second trial returns the same.
 func TestATrialOfRemovingMachinesLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	s, _, pod := oneTypeWorld()

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// The machine stays until its pool remembers what it showed: else the next one would be the same.
+// The machine stays until its pool has recorded that it did not fit, because the next machine would be the same.
 func TestAMachineThatDoesNotTakeItsPodStaysUntilItsPoolRemembersThat(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")

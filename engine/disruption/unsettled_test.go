@@ -17,8 +17,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// leaving is a cluster with much to be had, at a time after its beginning: from now on pods leave one in so many of its nodes
-// all the time.
+// leaving is a cluster with much to save. From its beginning on, pods leave one in so many nodes all the time.
 type leaving struct {
 	*passes
 	s     *engine.Snapshot
@@ -57,7 +56,7 @@ func keptFor(plan *engine.Plan, code engine.Code) int {
 	return n
 }
 
-// What moves while pods leave everywhere is planned for a cluster that will not be.
+// Moves during a wide scale-down are planned for a cluster that will soon change.
 func TestPodsAreNotMovedWhileOthersLeaveEverywhere(t *testing.T) {
 	t.Parallel()
 	l := newLeaving(t)
@@ -72,7 +71,7 @@ func TestPodsAreNotMovedWhileOthersLeaveEverywhere(t *testing.T) {
 	}
 }
 
-// Where pods come and go for ever, nothing would ever be consolidated.
+// If pods come and go for ever, the pool must be consolidated all the same.
 func TestAPoolWhosePodsComeAndGoForEverIsConsolidated(t *testing.T) {
 	t.Parallel()
 	l := newLeaving(t)
@@ -96,7 +95,7 @@ func TestAFewNodesWhosePodsLeaveHoldNothingUp(t *testing.T) {
 	}
 }
 
-// Nodes without pods go whatever happens elsewhere.
+// Empty nodes go even while pods leave elsewhere.
 func TestEmptyNodesGoWhilePodsLeaveEverywhere(t *testing.T) {
 	t.Parallel()
 	l := newLeaving(t)
@@ -108,7 +107,7 @@ func TestEmptyNodesGoWhilePodsLeaveEverywhere(t *testing.T) {
 	}
 }
 
-// A pool's record of moves that is full may have lost some. Then pods that are younger than their owner count as moved too.
+// A full record of a pool's moves may have lost some. Pods that are younger than their owner then count as moved too.
 func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -149,7 +148,7 @@ func TestWhichPodsCountAsMovedByTheAgeOfTheirOwner(t *testing.T) {
 	}
 }
 
-// Pods that consolidation has moved come to nodes: the next ones need not wait for that.
+// Pods that consolidation has moved come to nodes: further moves need not wait for that.
 func TestPodsThatComeHoldNothingUp(t *testing.T) {
 	t.Parallel()
 	l := newLeaving(t)

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// consolidating is the method of consolidate: budgets for nodes and for pods hold.
+// consolidating returns the method of consolidate, which keeps to the budgets for nodes and for pods.
 func (c *consolidator) consolidating() method {
 	return method{
 		reason: v1.Underutilized, refusal: func(*inventory.Machine) engine.Reason { return engine.Reason{} }, heeds: func(*inventory.Machine) bool { return true },
@@ -23,8 +23,8 @@ func (c *consolidator) consolidating() method {
 	}
 }
 
-// batchNow takes of what was found what budgets allow to begin now: the parts that gain most for each machine first. The others
-// are put off, with the budget that is in the way.
+// batchNow returns the machines that budgets allow to go now, of the groups that gain most for each machine first. The other groups get the
+// reason of the budget in the way.
 func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine {
 	gain := func(p provisioning.Group) float64 {
 		sum := 0.0
@@ -47,7 +47,8 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 	return out
 }
 
-// reservePart counts the part's machines that go now in all budgets, or none of them. The machines that follow later are not counted yet.
+// reservePart takes the places in all budgets of the group's machines that go now, or of none. The machines that follow later are not
+// counted yet.
 func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	first := c.firstOf(p)
 	if refused := c.reserveAll(first, m); refused != nil {
@@ -65,7 +66,7 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	return true
 }
 
-// firstOf lists the machines of the part that go now. A machine that a budget keeps can follow later.
+// firstOf lists the machines of the group that go now. A machine that a budget keeps can follow later.
 func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
 	if first := slices.DeleteFunc(slices.Clone(p.Machines), func(m *inventory.Machine) bool { return !c.later[m].OK() }); len(first) > 0 {
 		return first
@@ -73,7 +74,8 @@ func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
 	return p.Machines
 }
 
-// reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns what to say of each.
+// reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns the function for each
+// machine's reason.
 func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(machine *inventory.Machine) engine.Reason {
 	owners := c.ownersOf(machines)
 	if owner, ok := c.moves.Allow(owners); !ok {
@@ -91,8 +93,8 @@ func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(
 	return nil
 }
 
-// beginWave begins the wave: what was found for more machines together is planned once more for those that go now, and replayed as
-// kube-scheduler would place the pods.
+// beginWave begins the removal of the machines that go now. They were found together with others: it plans them once more alone, and replays
+// how kube-scheduler would place the pods.
 func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	m := c.consolidating()
 	stay := func(p provisioning.Group, r engine.Reason) {
@@ -140,8 +142,8 @@ func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	}
 }
 
-// withoutNextTurn removes from the parts the machines whose turn comes later, and the new machines that only pods of theirs are for. The other new
-// machines stay large enough for the pods of all.
+// withoutNextTurn removes from the groups the machines whose turn comes later, and the launches that are only for the pods of these. The
+// other launches stay large enough for the pods of all.
 func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisioning.Group {
 	inNextTurn := func(m *inventory.Machine) bool { return slices.Contains(c.nextTurn, m) }
 	goesNow := func(id engine.PodID) bool { return !inNextTurn(c.tried.on[id].from) }
@@ -152,7 +154,7 @@ func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisionin
 		all := len(p.Launches)
 		p.Launches = slices.DeleteFunc(p.Launches, func(l engine.Launch) bool { return len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, goesNow) })
 		if len(p.Launches) < all {
-			p.Later = nil // they need another machine then
+			p.Later = nil // the later machines need a launch of their own
 		}
 		for l := range p.Launches {
 			p.Launches[l].Pods = slices.DeleteFunc(slices.Clone(p.Launches[l].Pods), func(id engine.PodID) bool { return !goesNow(id) })
@@ -161,11 +163,11 @@ func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisionin
 	return parts
 }
 
-// mostReplays is how often parts are left out of one wave.
+// mostReplays bounds how often groups are left out of one wave.
 const mostReplays = 16
 
-// landing leaves out what kube-scheduler would find no room for, placing pods as its scores say: of the parts that have such
-// pods the worse half, as often as it takes.
+// landing leaves out groups with pods for which kube-scheduler, placing pods by its scores, would find no room. Each time it leaves out the
+// worst sixth of these, at least one, until all pods have room.
 func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p provisioning.Group, r engine.Reason)) []provisioning.Group {
 	filled := false
 	for left := mostReplays; len(parts) > 0; left-- {
@@ -189,11 +191,11 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 				}
 			}
 		}
-		if len(worst) == 0 { // those that have no room are not ours: they wait anyway
+		if len(worst) == 0 { // only pods that wait anyway have no room
 			return parts
 		}
 		slices.SortStableFunc(worst, func(a, b int) int { return cmp.Compare(lacking[b], lacking[a]) })
-		if left == 0 { // those that lack nothing have to wait for the others
+		if left == 0 { // groups without a lost pod wait too
 			for i, p := range parts {
 				r := sample[i]
 				if r.OK() {
@@ -220,8 +222,8 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 	return nil
 }
 
-// replay says which pods have no place if kube-scheduler places them once the parts have gone: no node takes them, or only spot machines
-// do although they have to run on demand.
+// replay returns the pods that have no place if kube-scheduler places them after the groups have gone: no node takes them, or only spot
+// machines do although they have to run on demand.
 func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engine.Code {
 	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Cache: c.cache}
 	for m := range c.taken {
@@ -248,7 +250,7 @@ func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engin
 	return lost
 }
 
-// mayBeTaken reports whether the launch is of a machine that the cloud may take away: all of its offerings are of one kind.
+// mayBeTaken reports whether the cloud may take the launch's machine away. All its offerings are of one kind, so the first one tells.
 func (c *consolidator) mayBeTaken(l *engine.Launch) bool {
 	id := l.Offerings[0].OfferingID
 	if id.Reservation == "" {
@@ -258,8 +260,8 @@ func (c *consolidator) mayBeTaken(l *engine.Launch) bool {
 	return t.Find(id).Labels[kube.InterruptibleReservation] == "true"
 }
 
-// offDemand adds the pods that have to run on demand and land on spot machines, as far as no other pods of their owners land on demand
-// instead of them: kube-scheduler tells them from the others no more than their owners do.
+// offDemand adds the pods that have to run on demand and land on spot machines, unless other pods of their owners land on demand instead,
+// because neither kube-scheduler nor the owner distinguishes them.
 func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing, lost map[engine.PodID]engine.Code) {
 	if !slices.ContainsFunc(r.Pods, kube.MustRunOnDemand) {
 		return

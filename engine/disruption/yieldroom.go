@@ -18,9 +18,9 @@ import (
 	"tenon.sh/engine/yield"
 )
 
-// yieldRoom removes machines that only keep room of CapacityBuffers where their pool's limits leave too little for pods that wait: a limit is to
-// hit room before pods, also where the room came first. For each machine that the pods would get, as few go as it takes, or none: what does not
-// help pods would be bought again for the room.
+// yieldRoom removes machines that only keep room if their pool's limits leave too little for waiting pods, because limits should hit room
+// before pods, even if the room came first. For each machine that the pods would get, it removes as few as needed, or none, because a
+// removal that helps no pod would be undone for the room.
 func (d *planner) yieldRoom() {
 	pools := d.roomAtLimits()
 	if len(pools) == 0 {
@@ -45,7 +45,7 @@ func (d *planner) yieldRoom() {
 			evictees = append(evictees, d.evictees(m)...)
 		}
 		if !d.guards.Allow(evictees).OK() {
-			continue // PodDisruptionBudgets allow one of them and not all
+			continue // PodDisruptionBudgets do not allow all of these evictions together
 		}
 		for _, m := range y.Machines {
 			d.spend(m)
@@ -54,7 +54,7 @@ func (d *planner) yieldRoom() {
 	}
 }
 
-// yields chooses the machines for those of the plan's launches that the pools' limits have no place for, with the pods of these.
+// yields chooses the machines that go for each launch of the plan for which the pools' limits have no place, with the launch's pods.
 func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out []provisioning.Group) {
 	waiting := d.waiting()
 	for i := range plan.Launches {
@@ -84,7 +84,7 @@ func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out [
 	return out
 }
 
-// counts is what a machine of the launch counts against the limits of its pool, as each of the types that it lists.
+// counts returns the amounts that a machine of the launch counts against its pool's limits, for each type that the launch lists.
 func (d *planner) counts(l *engine.Launch) (out []capacity.Vector) {
 	types, class := d.cache.TypesOf(d.s), d.budgets[l.NodePool].Rules.Pool.Spec.Template.Spec.NodeClassRef
 	for _, name := range l.InstanceTypes {
@@ -97,7 +97,7 @@ func (d *planner) counts(l *engine.Launch) (out []capacity.Vector) {
 	return out
 }
 
-// helping leaves out what no pod that was refused gains by.
+// helping leaves out the groups that help no refused pod.
 func (d *planner) helping(yields []provisioning.Group, refused []engine.Unplaced) []provisioning.Group {
 	for range mostAims {
 		var gone []*inventory.Machine
@@ -115,7 +115,7 @@ func (d *planner) helping(yields []provisioning.Group, refused []engine.Unplaced
 		kept := slices.DeleteFunc(slices.Clone(yields), func(y provisioning.Group) bool {
 			return !slices.ContainsFunc(y.Pods, func(id engine.PodID) bool { return was[id] && !is[id] })
 		})
-		// The place may be another pod's in the end, which asks for the same.
+		// In the end, another pod that requests the same may get the place.
 		if len(kept) == len(yields) || len(kept) == 0 && len(refused)-len(waits) >= len(yields) {
 			return yields
 		}
@@ -132,7 +132,8 @@ func unplacedIn(list []engine.Unplaced) map[engine.PodID]bool {
 	return out
 }
 
-// waitingSince is when the first of the pods was made that wait for such a machine: for one that the launch lists, in its pool.
+// waitingSince returns when the oldest waiting pod was created that needs a machine of the launch's pool and of a type that the launch
+// lists.
 func waitingSince(l *engine.Launch, launches []engine.Launch, waiting map[engine.PodID]time.Time) time.Time {
 	var first time.Time
 	for i := range launches {
@@ -149,15 +150,15 @@ func waitingSince(l *engine.Launch, launches []engine.Launch, waiting map[engine
 	return first
 }
 
-// roomAtLimits lists the pools, by name, that have machines which only keep room and may go, and limits that may leave too little for the pods that
-// wait, if any do.
+// roomAtLimits returns, by name, the pools with machines that only keep room and may go, and with limits that may leave too little for
+// waiting pods.
 func (d *planner) roomAtLimits() map[string]*yield.Pool {
 	out, waiting := map[string]*yield.Pool{}, len(d.waiting())
 	if len(d.room) == 0 || waiting == 0 {
 		return out
 	}
 	for i, pool := range d.p.Pools {
-		// Where each pod could have a machine to itself, the limits keep none waiting.
+		// If the limits have place for a machine for each pod, they keep no pod waiting.
 		model := &d.p.Packing.Pools[i]
 		if slices.ContainsFunc(model.Options, func(o packing.Option) bool { return o.Charge.Times(model.Left, waiting) < waiting }) {
 			name := pool.NodePool.Name
@@ -192,7 +193,7 @@ func (d *planner) mayYield(m *inventory.Machine) bool {
 	return !barred && d.keepsOnlyRoom(m) && d.expected[m] == nil && d.halted(m).OK() && d.held(m).OK() && d.consolidatable(m, true).OK() && d.blocked(m).OK()
 }
 
-// mayGo lists the machines that may go: as many of each pool as budgets allow, those first that are likely to be the largest, or all.
+// mayGo lists the machines that may go: of each pool as many as budgets allow, those first that are likely to be the largest, or all.
 func (d *planner) mayGo(pools map[string]*yield.Pool, all bool) (out []*inventory.Machine) {
 	for _, p := range pools {
 		n := 0
@@ -206,7 +207,7 @@ func (d *planner) mayGo(pools map[string]*yield.Pool, all bool) (out []*inventor
 	return out
 }
 
-// waiting lists the pods that wait and for which there is no place yet, and since when they exist.
+// waiting returns the waiting pods that have no place yet, with the times of their creation.
 func (d *planner) waiting() map[engine.PodID]time.Time {
 	out := map[engine.PodID]time.Time{}
 	for _, c := range d.p.Classes {
@@ -219,8 +220,8 @@ func (d *planner) waiting() map[engine.PodID]time.Time {
 	return out
 }
 
-// planWithout says where the pods go that wait, once the machines are being deleted with all that go anyway. Room is left out: it comes after
-// the pods.
+// planWithout returns the plan for waiting pods as if the machines were being deleted, with all others that go anyway. It plans no room,
+// because pods come first.
 func (d *planner) planWithout(gone []*inventory.Machine) *engine.Plan {
 	goes, leaves := inventory.MachineSetOf(len(d.p.Machines), gone), map[*v1.NodeClaim]bool{}
 	for _, m := range d.p.Machines {

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A Cluster is what allocations go by.
+// A Cluster is the data of a cluster for allocations.
 type Cluster struct {
 	Claims    []*resourcev1.ResourceClaim
 	Classes   []*resourcev1.DeviceClass
@@ -22,8 +22,8 @@ type Cluster struct {
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer
 }
 
-// Allocate does with claims of a pod what kube-scheduler does when it binds the pod to the node: it returns them with the devices that
-// they get. It fails if the node does not have these.
+// Allocate allocates devices to the claims of a pod, as kube-scheduler does when it binds the pod to the node, and returns the claims with their
+// devices. It fails if the node does not have these devices.
 func (c *Cluster) Allocate(node *corev1.Node, open []*resourcev1.ResourceClaim) ([]*resourcev1.ResourceClaim, *device.Reason) {
 	m := NewModel()
 	pools, classes := c.Published.Pools(m, node.Name, node.Labels), Classes(c.Classes)
@@ -46,7 +46,7 @@ func (c *Cluster) Allocate(node *corev1.Node, open []*resourcev1.ResourceClaim) 
 	return out, nil
 }
 
-// allocation is that of devices which only the node reaches.
+// allocation returns the allocation of devices that only the node reaches.
 func allocation(node string, picks []device.Pick) *resourcev1.AllocationResult {
 	out := &resourcev1.AllocationResult{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchFields: []corev1.NodeSelectorRequirement{{Key: kube.NodeNameKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}

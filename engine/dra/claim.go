@@ -6,12 +6,12 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Why claims cannot be read, beside what device.Allocate finds.
+// Codes for claims that cannot be read, beside those of device.Allocate.
 const (
-	ClassMissing device.Code = "ClassMissing" // What names a DeviceClass that there is not
+	ClassMissing device.Code = "ClassMissing" // What names a DeviceClass that does not exist
 )
 
-// Classes finds DeviceClasses by name.
+// Classes returns the DeviceClasses by name.
 func Classes(list []*resourcev1.DeviceClass) map[string]*resourcev1.DeviceClass {
 	out := make(map[string]*resourcev1.DeviceClass, len(list))
 	for _, c := range list {
@@ -20,7 +20,7 @@ func Classes(list []*resourcev1.DeviceClass) map[string]*resourcev1.DeviceClass 
 	return out
 }
 
-// Claim reads what a claim asks for, with the selectors of its classes.
+// Claim reads the requests of a claim, with the selectors of its classes.
 func (m *Model) Claim(c *resourcev1.ResourceClaim, classes map[string]*resourcev1.DeviceClass) (device.Claim, *device.Reason) {
 	out := device.Claim{Name: c.Name}
 	for i := range c.Spec.Devices.Requests {
@@ -62,7 +62,7 @@ func (m *Model) Claim(c *resourcev1.ResourceClaim, classes map[string]*resourcev
 	return out, nil
 }
 
-// Expressions lists the selectors of the claim's requests as they are written.
+// Expressions lists the selectors of the claim's requests, unchanged.
 func Expressions(c *resourcev1.ResourceClaim) []string {
 	var out []string
 	for i := range c.Spec.Devices.Requests {
@@ -77,7 +77,7 @@ func Expressions(c *resourcev1.ResourceClaim) []string {
 	return out
 }
 
-// An ask is a request, or one choice of it: what asks exactly has no name of its own.
+// An ask is a request, or one of its choices: an exact request has no choice name.
 type ask struct {
 	resourcev1.DeviceSubRequest
 	admin bool
@@ -95,7 +95,7 @@ func asksOf(r *resourcev1.DeviceRequest) []ask {
 	return out
 }
 
-// choice reads an ask. If it cannot, it says why.
+// choice reads an ask, or returns the code and text of its problem.
 func (m *Model) choice(a ask, classes map[string]*resourcev1.DeviceClass) (out device.Choice, code device.Code, what string) {
 	class := classes[a.DeviceClassName]
 	if class == nil {
@@ -137,8 +137,7 @@ func (m *Model) choice(a ask, classes map[string]*resourcev1.DeviceClass) (out d
 	return out, "", ""
 }
 
-// Allocated reads from claims' status which devices are allocated. A claim that only pods hold that are leaving is as good as
-// deallocated.
+// Allocated reads the allocated devices from the claims' status. A claim that only leaving pods hold counts as deallocated.
 func Allocated(claims []*resourcev1.ResourceClaim, leaving func(resourcev1.ResourceClaimConsumerReference) bool) *device.Usage {
 	state := device.NewUsage()
 	for _, c := range claims {
@@ -149,7 +148,7 @@ func Allocated(claims []*resourcev1.ResourceClaim, leaving func(resourcev1.Resou
 			r := &c.Status.Allocation.Devices.Results[i]
 			id := device.ID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
 			switch {
-			case truth(r.AdminAccess): // takes nothing from others
+			case truth(r.AdminAccess): // does not take the device
 			case r.ShareID != nil:
 				consumed, _ := amountsOf(r.ConsumedCapacity)
 				state.Share(id, consumed)

@@ -14,7 +14,7 @@ import (
 type drawing struct {
 	*rand.Rand
 	drivers []string
-	// What this cluster has.
+	// The features of this cluster.
 	counters, shares, taints, admin, distinct, errors, scattered bool
 	// lenient says that a claim has distinctAttribute for a request of several devices: kube-scheduler forgets values of such requests.
 	lenient bool
@@ -35,7 +35,7 @@ func (d *drawing) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawing, from ...T) T { return from[d.IntN(len(from))] }
 
-// node draws the one that a pod is tried on.
+// node draws the node on which a pod is tried.
 func (d *drawing) node() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pick(d, thisNode, thisNode, thisNode, "node-2"), Labels: map[string]string{"zone": pick(d, "a", "b")}}}
 }
@@ -49,7 +49,7 @@ func (d *drawing) slices() []*resourcev1.ResourceSlice {
 	var out []*resourcev1.ResourceSlice
 	for i, driver := range d.drivers {
 		for p := range 1 + d.IntN(2) {
-			// The library counts pools of one name as one, whoever their driver is: names differ.
+			// Names differ, because the library treats pools with equal names as one, even of different drivers.
 			out = append(out, d.pool(driver, fmt.Sprintf("pool-%d-%d", (i+p)%2, i))...)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ExtendedClaim is the claim that kube-scheduler makes for a pod which asks for devices under the names of resources, on a node that has
-// none of these by itself. asked are those resources, classOf finds the DeviceClass behind each. It is nil if no container asks for any.
+// ExtendedClaim returns the claim that kube-scheduler makes for a pod that requests devices as extended resources, on a node without such
+// resources of its own. asked holds these resources, classOf finds the DeviceClass of each. It returns nil if no container requests any.
 func ExtendedClaim(pod *corev1.Pod, asked corev1.ResourceList, classOf func(corev1.ResourceName) *resourcev1.DeviceClass) *resourcev1.ResourceClaim {
 	var requests []resourcev1.DeviceRequest
 	names := slices.Sorted(maps.Keys(asked))
@@ -37,8 +37,8 @@ func joinedNames(names []corev1.ResourceName) string {
 	return strings.Join(texts, " and ")
 }
 
-// extendedRequests are those for one resource: each container that keeps running has devices of its own. An init container that ends uses
-// those of containers that start after it; what is not enough for the one of them that lacks most is one request more.
+// extendedRequests returns the requests for one resource: one for each container that keeps running. An init container that ends uses the
+// devices of containers that start after it; one further request covers the largest lack of such an init container.
 func extendedRequests(pod *corev1.Pod, name corev1.ResourceName, class string) (out []resourcev1.DeviceRequest) {
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 	request := func(i int, n int64) resourcev1.DeviceRequest {
@@ -59,7 +59,7 @@ func extendedRequests(pod *corev1.Pod, name corev1.ResourceName, class string) (
 		case !ends(i):
 			later += n
 			out = append(out, request(i, n))
-		case n-later > 0 && n-later >= most: // of several that lack as much it is the first
+		case n-later > 0 && n-later >= most: // the first of equal ones counts
 			most, of = n-later, i
 		}
 	}

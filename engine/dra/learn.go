@@ -12,13 +12,13 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Templates are what drivers have published for the node, as far as another machine of its kind will have the same: all pools of a driver, in
-// order, or none of them if one is not whole, or is more than a template can say (taints, conditions to be met after binding,
-// devices of several nodes). What tells single devices apart is not known of another machine; which of its devices will agree in it is.
+// Templates returns the published pools of the node that another machine of its kind will have too: all pools of a driver, in order. A driver
+// has none if one of its pools is incomplete, or exceeds a template (taints, conditions to be met after binding, devices of several nodes). The
+// values that distinguish single devices are unknown for another machine; the groups of devices with equal values are known.
 func (p *Published) Templates(node *corev1.Node) (out []device.Template) {
 	m := NewModel()
-	unfit := map[string]bool{} // drivers
-	of := map[string]int{}     // pools of each driver
+	unfit := map[string]bool{} // drivers without templates
+	of := map[string]int{}     // number of pools by driver
 	for _, id := range slices.SortedFunc(slices.Values(p.own[node.Name]), byPoolID) {
 		pool, conditions, ok := p.pool(m, id, node.Name, node.Labels)
 		if !ok || conditions || pool.Incomplete || pool.Invalid != "" || p.goesBeyond(id, node) ||
@@ -45,18 +45,18 @@ func (p *Published) Templates(node *corev1.Node) (out []device.Template) {
 	return out
 }
 
-// goesBeyond reports whether other nodes may use something of the pool.
+// goesBeyond reports whether other nodes may use a part of the pool.
 func (p *Published) goesBeyond(id poolID, node *corev1.Node) bool {
 	return slices.ContainsFunc(p.all[id], func(s *resourcev1.ResourceSlice) bool { return nodeOf(s) != node.Name })
 }
 
-// single are the last words of attributes that say which device it is, or where in its machine, in small letters.
+// single are the last words, in small letters, of attributes that name a device or its location in the machine.
 var single = []string{"uuid", "parentuuid", "pcibusid", "pciaddress", "pcieroot", "serial", "serialnumber"}
 
-// forgetSingle makes of values that tell single devices apart groups of devices that agree. A group is one for all drivers on the node:
-// they meet in attributes such as the root of the bus.
+// forgetSingle replaces values that distinguish single devices by groups of devices with equal values. The groups are shared by all drivers on
+// the node, because devices of several drivers can have equal attributes, such as the root of the bus.
 func forgetSingle(list []device.Template) {
-	names := map[string]bool{} // of attributes, true for those that are to be forgotten
+	names := map[string]bool{} // attributes, true if their values are to be forgotten
 	for i := range list {
 		values, have := map[string]map[device.Value]bool{}, map[string]int{}
 		for j := range list[i].Devices {
@@ -81,7 +81,7 @@ func forgetSingle(list []device.Template) {
 	}
 }
 
-// group puts in the place of the attribute's values which of the devices agree in it.
+// group replaces the attribute's values by the groups of devices with equal values.
 func group(list []device.Template, name string) {
 	groups := map[device.Value]int{}
 	for i := range list {
@@ -99,8 +99,7 @@ func group(list []device.Template, name string) {
 	}
 }
 
-// differ makes groups, too, of values in which the devices of another machine of the kind, which has as many, are not like those of the
-// driver's pools.
+// differ replaces values by groups, too, if they differ between the pools and another machine of the kind with as many devices.
 func differ(pools, other []device.Template) {
 	if !slices.EqualFunc(pools, other, func(a, b device.Template) bool { return len(a.Devices) == len(b.Devices) }) {
 		return
@@ -120,11 +119,11 @@ func differ(pools, other []device.Template) {
 	}
 }
 
-// Learned holds what machines of instance types are known to publish, by the types' names: in order of drivers, all pools of each.
+// Learned holds the pools that machines publish, by the names of their instance types: all pools of each driver, in order of drivers.
 type Learned map[string][]device.Template
 
-// Learn adds what drivers have published for a node of the type. Of several nodes the one with most devices of a driver counts: one that has
-// lost some says nothing of others.
+// Learn adds the published pools of a node of the type. Of several nodes, the one with most devices of a driver counts, because the others may
+// have lost some.
 func (l Learned) Learn(kind string, templates []device.Template) {
 	for _, pools := range byDriver(templates) {
 		if !l.add(kind, pools) {
@@ -133,8 +132,8 @@ func (l Learned) Learn(kind string, templates []device.Template) {
 	}
 }
 
-// Remember adds what was known before, where nothing else is known, or fewer devices that sure does not speak for: it reports whether several
-// nodes of the type show what is known.
+// Remember adds earlier pools if no others are known, or if they have more devices and sure is false for the type. sure reports whether several
+// nodes of the type show the current pools.
 func (l Learned) Remember(before Learned, sure func(kind string) bool) {
 	for kind, templates := range before {
 		for _, pools := range byDriver(templates) {
@@ -143,12 +142,12 @@ func (l Learned) Remember(before Learned, sure func(kind string) bool) {
 				l.add(kind, pools)
 				continue
 			}
-			differ(have, pools) // what was found to differ stays so
+			differ(have, pools) // differing attributes stay groups
 		}
 	}
 }
 
-// byDriver parts pools that are in order of their drivers.
+// byDriver divides pools, which are in order of their drivers, by driver.
 func byDriver(list []device.Template) (out [][]device.Template) {
 	for from, i := 0, 1; i <= len(list); i++ {
 		if i == len(list) || list[i].Driver != list[from].Driver {
@@ -175,7 +174,7 @@ func (l Learned) of(kind, driver string) []device.Template {
 	return nil
 }
 
-// add reports whether a driver's pools are now what is known of it.
+// add stores a driver's pools if they have more devices than the stored ones, and reports whether it did.
 func (l Learned) add(kind string, pools []device.Template) bool {
 	driver := pools[0].Driver
 	if devicesOf(l.of(kind, driver)) >= devicesOf(pools) {

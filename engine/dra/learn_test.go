@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// ofNode is a slice of the node with a device for each of the lists of attributes.
+// ofNode returns a slice of the node with a device for each of the lists of attributes.
 func ofNode(node string, parts int64, attributes ...map[resourcev1.QualifiedName]string) *resourcev1.ResourceSlice {
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	s.Spec = resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: parts}}
@@ -31,7 +31,7 @@ func nodeNamed(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// A machine to come has what nodes of its kind agree in. Of the rest it is known which of its devices will agree.
+// A future machine has the attributes that all nodes of its kind share. For other attributes, the groups of devices with equal values are known.
 func TestWhatTellsDevicesApartIsNotLearned(t *testing.T) {
 	t.Parallel()
 	type attributes = map[resourcev1.QualifiedName]string
@@ -98,7 +98,8 @@ func TestGroupsOfDevicesAreThoseOfTheNode(t *testing.T) {
 	}
 }
 
-// partitioned is a pool of a node whose devices are one GPU and its two halves: a slice with what they share, and one with them.
+// partitioned returns a pool of a node with one GPU and its two halves as devices: one slice with their shared counters, and one with the
+// devices.
 func partitioned(node, pool string, generation int64) []*resourcev1.ResourceSlice {
 	type attributes = map[resourcev1.QualifiedName]string
 	devices := ofNode(node, 2, attributes{"type": "gpu"}, attributes{"type": "half"}, attributes{"type": "half"})
@@ -117,7 +118,7 @@ func partitioned(node, pool string, generation int64) []*resourcev1.ResourceSlic
 	return []*resourcev1.ResourceSlice{devices, counters}
 }
 
-// All pools of a driver are learned, with what their devices share, and none of them while one is not whole.
+// All pools of a driver are learned, with their shared counters; none is learned while one is incomplete.
 func TestAllPoolsOfADriverAreLearned(t *testing.T) {
 	t.Parallel()
 	a, b := partitioned("n", "a", 1), partitioned("n", "b", 1)
@@ -157,7 +158,8 @@ func TestAllPoolsOfADriverAreLearned(t *testing.T) {
 	}
 }
 
-// What was known of more devices than a single node has holds, and not against several nodes; what was found to differ stays so.
+// Earlier knowledge of more devices than a single node has stays, but not against several nodes; attributes that were found to differ stay
+// groups.
 func TestWhatIsRememberedOfDevices(t *testing.T) {
 	t.Parallel()
 	type attributes = map[resourcev1.QualifiedName]string

@@ -14,22 +14,22 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// A Model gives numbers to the shapes of devices and to the selectors that were read with it.
+// A Model numbers the shapes of devices and the selectors that it reads.
 type Model struct {
 	shapes      []device.Shape
 	shapeOf     map[string]int
 	expressions []string
 	selectorOf  map[string]int
-	// wrong says in words what of each shape cannot be counted; of most nothing.
+	// wrong names the amount of each shape that cannot be counted exactly; "" for most shapes.
 	wrong []string
 }
 
-// NewModel returns one that has read nothing.
+// NewModel returns an empty Model.
 func NewModel() *Model {
 	return &Model{shapeOf: map[string]int{}, selectorOf: map[string]int{}}
 }
 
-// Facts asks what every selector says of every shape that was read. ask answers for one shape and all selectors, in their order.
+// Facts returns the answer of every selector for every shape. ask answers for one shape and all selectors, in their order.
 func (m *Model) Facts(ask func(expressions []string, shape *device.Shape) []device.Answer) *device.Facts {
 	facts := &device.Facts{Shapes: m.shapes, Answers: make([][]device.Answer, len(m.expressions))}
 	for j := range m.shapes {
@@ -40,7 +40,7 @@ func (m *Model) Facts(ask func(expressions []string, shape *device.Shape) []devi
 	return facts
 }
 
-// Expression is the selector with this number as it was written.
+// Expression returns the text of the selector with this number.
 func (m *Model) Expression(selector int) string { return m.expressions[selector] }
 
 func (m *Model) selector(expression string) int {
@@ -53,7 +53,7 @@ func (m *Model) selector(expression string) int {
 	return n
 }
 
-// shape finds the number of what a device of this driver looks like to selectors.
+// shape returns the number of the device's shape.
 func (m *Model) shape(driver string, d *resourcev1.Device) int {
 	s := device.Shape{Driver: driver, Shared: truth(d.AllowMultipleAllocations),
 		Attributes: make(map[string]device.Value, len(d.Attributes)), Capacities: make(map[string]device.Capacity, len(d.Capacity))}
@@ -72,7 +72,7 @@ func (m *Model) shape(driver string, d *resourcev1.Device) int {
 	return m.number(s, wrong)
 }
 
-// number finds or gives one. What cannot be counted exactly is another shape than what can.
+// number returns the number of a shape, a new one if needed. Shapes with different texts in wrong are different.
 func (m *Model) number(s device.Shape, wrong string) int {
 	key := s.Key() + wrong
 	n, ok := m.shapeOf[key]
@@ -85,7 +85,7 @@ func (m *Model) number(s device.Shape, wrong string) int {
 	return n
 }
 
-// valueOf leaves lists unknown: selectors that see one fail where the feature is off, as it is by default.
+// valueOf returns Unknown for lists: selectors that read one fail if the feature is off, which is the default.
 func valueOf(a *resourcev1.DeviceAttribute) device.Value {
 	switch {
 	case a.IntValue != nil:
@@ -125,7 +125,7 @@ func capacityOf(c *resourcev1.DeviceCapacity) (device.Capacity, bool) {
 	return out, exact
 }
 
-// amountOf is in thousandths; it says whether nothing was lost by that.
+// amountOf returns the amount in thousandths, and whether it is exact.
 func amountOf(q *resource.Quantity) (int64, bool) {
 	n := q.ScaledValue(resource.Milli)
 	return n, resource.NewMilliQuantity(n, q.Format).Cmp(*q) == 0

@@ -22,7 +22,7 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// kubeScheduler has the features that are on in a cluster of Kubernetes 1.36 unless somebody turns them off.
+// kubeScheduler has the default features of Kubernetes 1.36.
 var kubeScheduler = structured.Features{AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
 	DeviceBindingAndStatus: true, ConsumableCapacity: true}
 
@@ -48,7 +48,7 @@ type setting struct {
 	claims  []*resourcev1.ResourceClaim // those that are allocated
 }
 
-// A verdict is what an allocator makes of one pod's claims.
+// A verdict is the result of an allocator for one pod's claims.
 type verdict struct {
 	kind  string // "fits", "does not fit" or "error"
 	picks string
@@ -100,7 +100,7 @@ func (s *setting) oracle(t *testing.T, compiled *cel.Cache, claims []*resourcev1
 	return verdict{kind: "fits", picks: strings.Join(picks, "\n")}, results
 }
 
-// engine asks ours.
+// engine runs our allocator.
 func (s *setting) engine(t *testing.T, selectors *deviceselector.Evaluator, claims []*resourcev1.ResourceClaim) verdict {
 	t.Helper()
 	m := dra.NewModel()
@@ -185,7 +185,7 @@ func TestTheAllocatorAgreesWithKubeScheduler(t *testing.T) {
 	}
 }
 
-// checkWritten compares what would be written on the claims.
+// checkWritten compares the allocations that both would write on the claims.
 func (s *setting) checkWritten(t *testing.T, selectors *deviceselector.Evaluator, claims []*resourcev1.ResourceClaim, results []resourcev1.AllocationResult) {
 	t.Helper()
 	c := dra.Cluster{Claims: s.claims, Classes: s.classes, Published: dra.Publish(s.slices), Selectors: selectors.Ask}
@@ -211,7 +211,7 @@ func (s *setting) checkWritten(t *testing.T, selectors *deviceselector.Evaluator
 	}
 }
 
-// count notes what allocations that were found have: a feature that none of them has is not tested.
+// count records the features of the found allocations, because a feature that none of them has is not tested.
 func (s *setting) count(kinds map[string]int, claims []*resourcev1.ResourceClaim, results []resourcev1.AllocationResult) {
 	taints, counters := map[string]bool{}, map[string]bool{}
 	for _, list := range s.slices {

@@ -22,14 +22,14 @@ import (
 	"tenon.sh/scenario"
 )
 
-// A claimedCluster is one whose pods claim devices.
+// A claimedCluster is a cluster whose pods claim devices.
 type claimedCluster struct {
 	*engine.Snapshot
 	classes classList
 	slices  []*resourcev1.ResourceSlice            // of its node
 	ofType  map[string][]*resourcev1.ResourceSlice // what machines of the type publish
 	claims  map[string]*resourcev1.ResourceClaim   // by pod
-	// fails says that selectors may fail: then a type serves nobody, though kube-scheduler may find devices before it comes to such a one.
+	// fails means that selectors may fail: then a type serves no pod, though kube-scheduler may find devices before such a failure.
 	fails bool
 }
 
@@ -74,7 +74,7 @@ func drawCluster(t *testing.T, seed uint64) *claimedCluster {
 	return c
 }
 
-// expected makes templates of slices, and leaves out of the slices what no template says.
+// expected makes templates of slices, and removes from the slices all data that templates cannot hold.
 func expected(drawn []*resourcev1.ResourceSlice) ([]device.Template, []*resourcev1.ResourceSlice) {
 	for _, s := range drawn {
 		for i := range s.Spec.Devices {
@@ -104,7 +104,7 @@ func expected(drawn []*resourcev1.ResourceSlice) ([]device.Template, []*resource
 	return templates, kept
 }
 
-// addPod adds one with a claim that was made for it.
+// addPod adds a pod with its own claim.
 func (c *claimedCluster) addPod(name string, spec *resourcev1.ResourceClaim) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "devices", ResourceClaimTemplateName: new("template")}},

@@ -12,33 +12,33 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Why a pod's claims cannot be used. kube-scheduler lets such a pod wait.
+// Codes for claims of a pod that cannot be used. kube-scheduler lets such a pod wait.
 const (
-	ClaimMissing    device.Code = "ClaimMissing"    // What names a claim that is not there yet; the pod is no reason to buy anything
+	ClaimMissing    device.Code = "ClaimMissing"    // What names a claim that does not exist yet; the pod is no reason to buy anything
 	ClaimForeign    device.Code = "ClaimForeign"    // What names a claim that was made for another pod
 	ClaimLeaving    device.Code = "ClaimLeaving"    // What names a claim that is being deleted
-	ClaimFull       device.Code = "ClaimFull"       // What names a claim that as many pods use as may
-	TemplateMissing device.Code = "TemplateMissing" // What names a ResourceClaimTemplate that there is not
+	ClaimFull       device.Code = "ClaimFull"       // What names a claim that is used by the largest allowed number of pods
+	TemplateMissing device.Code = "TemplateMissing" // What names a ResourceClaimTemplate that does not exist
 )
 
-// PodClaims is what a pod claims.
+// PodClaims holds the claims of a pod.
 type PodClaims struct {
-	// Open lists the claims that are to be allocated for the pod.
+	// Open lists the claims to allocate for the pod.
 	Open []*resourcev1.ResourceClaim
-	// Within lists where allocated claims can be used: the pod has to go to a node that all of them match.
+	// Within lists the places of allocated claims: the pod's node must match all of them.
 	Within []*corev1.NodeSelector
 }
 
 // ClaimIndex finds claims and templates by namespace and name.
 type ClaimIndex struct {
 	claims map[[2]string]*resourcev1.ResourceClaim
-	drafts map[[2]string]*resourcev1.ResourceClaim // by the template
+	drafts map[[2]string]*resourcev1.ResourceClaim // by template
 }
 
-// draftPrefix is what no name of a claim can begin with.
+// draftPrefix starts the names of drafts; no claim's name can begin with it.
 const draftPrefix = "of template "
 
-// Claims finds these claims, and drafts of those that will be made from the templates.
+// Claims returns the index of the claims, and of a draft for each template.
 func Claims(list []*resourcev1.ResourceClaim, templates []*resourcev1.ResourceClaimTemplate) *ClaimIndex {
 	out := &ClaimIndex{make(map[[2]string]*resourcev1.ResourceClaim, len(list)), make(map[[2]string]*resourcev1.ResourceClaim, len(templates))}
 	for _, c := range list {
@@ -51,12 +51,12 @@ func Claims(list []*resourcev1.ResourceClaim, templates []*resourcev1.ResourceCl
 	return out
 }
 
-// IsDraft reports whether the claim stands for those that are yet to be made from a template: each pod gets one of its own.
+// IsDraft reports whether the claim represents future claims of a template: each pod gets its own.
 func IsDraft(c *resourcev1.ResourceClaim) bool { return strings.HasPrefix(c.Name, draftPrefix) }
 
-// ClaimsOf finds the claims that are counted where the pod is to find a place, or why it has to wait. In the place of those that were
-// made from a template for a pod that runs it is drafts: its successor gets claims of its own, of what the template says by then. A pod
-// that waits for its claims to be made is no reason to buy anything: a quota may forbid them.
+// ClaimsOf returns the claims that count for the pod's new place, or why the pod must wait. For a running pod, drafts replace the claims that
+// were made for it from templates, because its successor gets new claims from the current templates. A pod whose claims are not made yet is no
+// reason to buy anything, because a quota may forbid them.
 func ClaimsOf(pod *corev1.Pod, index *ClaimIndex) (PodClaims, *device.Reason) {
 	var out PodClaims
 	for i := range pod.Spec.ResourceClaims {
@@ -101,8 +101,8 @@ func ClaimsOf(pod *corev1.Pod, index *ClaimIndex) (PodClaims, *device.Reason) {
 	return out, nil
 }
 
-// Unallocated are the claims as they would be if these pods, which run, had just been made: in the place of those that were made for them from
-// templates are claims of what the templates say now, with no devices yet, and none where the template is gone.
+// Unallocated returns the claims as if these running pods had just been created: claims made for them from templates are replaced by unallocated
+// claims from the current templates, or are left out if the template is gone.
 func Unallocated(list []*resourcev1.ResourceClaim, templates []*resourcev1.ResourceClaimTemplate, pods []*corev1.Pod) []*resourcev1.ResourceClaim {
 	index, successors := Claims(list, templates), map[*resourcev1.ResourceClaim]*resourcev1.ResourceClaim{}
 	for _, pod := range pods {
@@ -133,8 +133,8 @@ func Unallocated(list []*resourcev1.ResourceClaim, templates []*resourcev1.Resou
 	return out
 }
 
-// claimName is the name of a claim that a pod refers to: empty if it was decided that it needs none, unknown if it is yet to be made
-// from a template. Owned says that the claim is for the pod alone.
+// claimName returns the name of a claim that a pod refers to: empty if the pod needs none, not known if the claim is still to be made from a
+// template. owned means that the claim is for the pod alone.
 func claimName(pod *corev1.Pod, ref *corev1.PodResourceClaim) (name string, known, owned bool) {
 	if ref.ResourceClaimName != nil {
 		return *ref.ResourceClaimName, true, false

@@ -102,7 +102,7 @@ func TestClaimsThatOnlyLeavingPodsHoldAreFree(t *testing.T) {
 	}
 }
 
-// fits says whether the one device of this name is free.
+// fits reports whether the one device of this name is free.
 func fits(usage *device.Usage, name string) bool {
 	pool := device.Pool{Driver: "gpu", Name: "p", Devices: []device.Device{{Name: name}}}
 	claims := []device.Claim{{Requests: []device.Request{{Choices: []device.Choice{{Count: 1}}}}}}

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// PublishedDevices are devices as a driver publishes them of which that is expected. Where it is known which of them will agree, not in what,
-// they agree in the name of their group. What is not known of them at all is left out.
+// PublishedDevices returns expected devices as a driver publishes them. If only groups of equal values are known, the value is the group's name.
+// Unknown values are left out.
 func PublishedDevices(list []device.Expected) []resourcev1.Device {
 	var out []resourcev1.Device
 	for i := range list {
@@ -84,7 +84,7 @@ func publishedCapacity(c device.Capacity) resourcev1.DeviceCapacity {
 	return out
 }
 
-// counterSets are the counters by their sets, in order.
+// counterSets returns the counters by set, in order.
 func counterSets(counters []device.Counter) (out []resourcev1.CounterSet) {
 	for _, c := range counters {
 		at := slices.IndexFunc(out, func(s resourcev1.CounterSet) bool { return s.Name == c.Set })
@@ -97,8 +97,8 @@ func counterSets(counters []device.Counter) (out []resourcev1.CounterSet) {
 	return out
 }
 
-// SlicesOf counts the slices in which a driver publishes the pool if it would like so many for the devices: it needs more where there are
-// more of them than slices hold, and others for counters.
+// SlicesOf returns the number of slices in which a driver publishes the pool if it wants `parts` slices for the devices. It needs more if a
+// slice cannot hold so many devices, and further ones for counters.
 func SlicesOf(pool *device.Template, parts int) int {
 	most := resourcev1.ResourceSliceMaxDevices
 	if len(pool.Counters) > 0 {
@@ -111,12 +111,12 @@ func slicesOfCounters(pool *device.Template) int {
 	return divided(len(counterSets(pool.Counters)), resourcev1.ResourceSliceMaxCounterSets)
 }
 
-// divided is how many times so many hold n.
+// divided returns n/by, rounded up.
 func divided(n, by int) int { return (n + by - 1) / by }
 
-// PublishedSlice is one of so many slices (SlicesOf), counted from 0, in which a driver publishes the pool for the node: those with its
-// counters come first. The pool has the name of the node, and after it its own if it has one. A slice goes with the node, and a node that is
-// made anew under the same name has others.
+// PublishedSlice returns slice number part, from 0, of the parts (SlicesOf) in which a driver publishes the pool for the node: slices with
+// counters come first. The pool's name is the node's name, followed by the pool's own name if it has one. A slice goes with its node, and a new
+// node of the same name has other slices.
 func PublishedSlice(node *corev1.Node, pool *device.Template, part, parts int) *resourcev1.ResourceSlice {
 	name, poolName := node.Name+"-"+pool.Driver, node.Name
 	if uid := string(node.UID); uid != "" {

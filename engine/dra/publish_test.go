@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// What a driver publishes of a template is read as the template says, in however many slices it comes.
+// A template that a driver publishes is read back unchanged, from any number of slices.
 func TestATemplateIsPublishedAsItIsExpected(t *testing.T) {
 	t.Parallel()
 	pool := device.Template{Driver: "gpu.example.com", Pool: "gpus"}
@@ -47,7 +47,7 @@ func TestATemplateIsPublishedAsItIsExpected(t *testing.T) {
 	}
 }
 
-// All pools of a driver are published, and what their devices share; in as many slices as the API server asks for.
+// All pools of a driver are published with their shared counters, in as many slices as the API server requires.
 func TestPoolsOfOneDriverArePublishedWithTheirCounters(t *testing.T) {
 	t.Parallel()
 	const driver = "gpu.example.com"
@@ -93,7 +93,7 @@ func TestPoolsOfOneDriverArePublishedWithTheirCounters(t *testing.T) {
 	}
 }
 
-// Devices that will agree in what nobody knows before agree in it once they are published.
+// Devices of one group have one value of the unknown attribute once they are published.
 func TestDevicesThatAreAlikeArePublishedSo(t *testing.T) {
 	t.Parallel()
 	var list []device.Expected

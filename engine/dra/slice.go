@@ -18,15 +18,15 @@ type poolID struct{ driver, name string }
 
 func idOf(s *resourcev1.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 
-// Published is what drivers have published in a cluster.
+// Published holds the ResourceSlices of a cluster.
 type Published struct {
 	all        map[poolID][]*resourcev1.ResourceSlice // ordered by name
 	ofNode     map[string][]poolID
-	everywhere []poolID            // those with parts that are for other nodes than a single one
-	own        map[string][]poolID // by node: those with parts that name it, or that it owns
+	everywhere []poolID            // pools with slices that are not for one node
+	own        map[string][]poolID // by node: pools with slices that name the node, or that the node owns
 }
 
-// Publish sorts slices by who may use them.
+// Publish sorts the slices by the nodes that may use them.
 func Publish(list []*resourcev1.ResourceSlice) *Published {
 	p := &Published{all: map[poolID][]*resourcev1.ResourceSlice{}, ofNode: map[string][]poolID{}, own: map[string][]poolID{}}
 	for _, s := range list {
@@ -59,7 +59,7 @@ func Publish(list []*resourcev1.ResourceSlice) *Published {
 	return p
 }
 
-// belongs notes that parts of the pool are the node's own. What is noted of a pool is noted before the next one.
+// belongs records that a part of the pool is the node's own. All calls for one pool come before those for the next.
 func (p *Published) belongs(node string, id poolID) {
 	if of := p.own[node]; node != "" && (len(of) == 0 || of[len(of)-1] != id) {
 		p.own[node] = append(of, id)
@@ -77,10 +77,10 @@ func text(s *string) string {
 
 func truth(b *bool) bool { return b != nil && *b }
 
-// Pools lists what a node may use, in the order in which kube-scheduler tries it. Of a pool it takes the newest generation alone; where
-// slices of it are missing, the pool is incomplete.
+// Pools lists the pools that a node may use, in kube-scheduler's order. Only the newest generation of a pool counts; if slices of it are
+// missing, the pool is incomplete.
 func (p *Published) Pools(m *Model, name string, labels map[string]string) []device.Pool {
-	var first, last []device.Pool // those with conditions that are met after binding come last
+	var first, last []device.Pool // pools with conditions that are met after binding come last
 	for _, id := range slices.Concat(p.ofNode[name], p.everywhere) {
 		pool, conditions, ok := p.pool(m, id, name, labels)
 		switch {
@@ -99,7 +99,7 @@ func (p *Published) Pools(m *Model, name string, labels map[string]string) []dev
 	return append(first, last...)
 }
 
-// Several reads the devices that several nodes can reach, with the pools that they are of.
+// Several returns the devices that several nodes can reach, by pool.
 func (p *Published) Several(m *Model) []device.Pool {
 	var out []device.Pool
 	for _, id := range p.everywhere {
@@ -121,7 +121,7 @@ func (p *Published) Several(m *Model) []device.Pool {
 	return out
 }
 
-// pool reads one as the node sees it. It is none of the node's if no slice is for it, or if a newer generation has none.
+// pool reads a pool as the node sees it. ok is false if no slice is for the node, or only slices of an older generation.
 func (p *Published) pool(m *Model, id poolID, name string, labels map[string]string) (pool device.Pool, conditions, ok bool) {
 	newest := int64(-1)
 	var relevant []*resourcev1.ResourceSlice
@@ -160,7 +160,7 @@ func (p *Published) pool(m *Model, id poolID, name string, labels map[string]str
 	return pool, conditions, true
 }
 
-// isFor says whether a node may use something of the slice. Counters are for all who use the pool.
+// isFor reports whether a node may use a part of the slice. Counters are for all users of the pool.
 func isFor(s *resourcev1.ResourceSlice, name string, labels map[string]string) bool {
 	switch {
 	case len(s.Spec.SharedCounters) > 0:
@@ -189,7 +189,7 @@ func reaches(only string, all bool, selector *corev1.NodeSelector, name string, 
 	return false
 }
 
-// Selects says whether a node with this name and these labels matches one of the selector's terms.
+// Selects reports whether a node with this name and these labels matches one of the selector's terms.
 func Selects(selector *corev1.NodeSelector, name string, labels map[string]string) bool {
 	return slices.ContainsFunc(selector.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
 		expressions := kube.ExpressionsOf(term, kube.AsWritten)
@@ -215,10 +215,10 @@ type poolReader struct {
 	devices  map[string]bool
 	sets     map[string]bool
 	counters map[[2]string]bool
-	wrong    string // an amount that cannot be counted exactly
+	wrong    string // an amount without an exact count
 }
 
-// read says whether some device has conditions to be met after binding.
+// read reads the slices, and reports whether some device has conditions to be met after binding.
 func (r *poolReader) read(relevant, others []*resourcev1.ResourceSlice) (conditions bool) {
 	for _, s := range relevant {
 		for i := range s.Spec.SharedCounters {
@@ -303,8 +303,7 @@ func (r *poolReader) device(d *resourcev1.Device) device.Device {
 	return out
 }
 
-// Drivers lists, in order, those that have published at least one complete pool for the node itself: slices that name it, or that it
-// owns.
+// Drivers lists, in order, the drivers with at least one complete pool of the node itself: with slices that name the node, or that it owns.
 func (p *Published) Drivers(node *corev1.Node) []string {
 	drivers := map[string]bool{}
 	for _, id := range p.own[node.Name] {
@@ -315,7 +314,7 @@ func (p *Published) Drivers(node *corev1.Node) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// Devices counts the node's own complete pools of a driver that have devices, and those.
+// Devices counts the node's own complete pools of a driver that have devices, and these devices.
 func (p *Published) Devices(node *corev1.Node, driver string) (pools, n int) {
 	for _, id := range p.own[node.Name] {
 		list := p.all[id]
@@ -336,8 +335,8 @@ func (p *Published) Devices(node *corev1.Node, driver string) (pools, n int) {
 	return pools, n
 }
 
-// Lacks says which of the drivers has no complete pool for the node yet, empty for none. A node whose machine was bought for devices is
-// ready once each of their drivers has.
+// Lacks describes the first of the drivers without a complete pool of the node, empty for none. A node whose machine was bought for devices is
+// ready once each of their drivers has one.
 func (p *Published) Lacks(node *corev1.Node, drivers []string) string {
 	have := p.Drivers(node)
 	for _, driver := range drivers {
@@ -358,7 +357,7 @@ func byPoolID(a, b poolID) int {
 	return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
 }
 
-// ownParts counts the slices of a pool's newest generation that are the node's own, and says how many they should be.
+// ownParts counts the node's own slices in the newest generation of a pool, and returns how many there should be.
 func ownParts(list []*resourcev1.ResourceSlice, node *corev1.Node) (newest, have, want int64) {
 	newest = -1
 	for _, s := range list {

@@ -2,7 +2,7 @@ package dra
 
 import "tenon.sh/engine/device"
 
-// Expect is the pool as the machine will have it.
+// Expect returns the pool that the machine will have.
 func (m *Model) Expect(t *device.Template) device.Pool {
 	pool := device.Pool{Driver: t.Driver, Name: t.Pool, Counters: t.Counters}
 	for i := range t.Devices {

@@ -8,15 +8,15 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// A TemplateUse is one claim that a pod has by a template.
+// A TemplateUse is one claim of a pod by a template.
 type TemplateUse struct {
 	Ref, Template string
-	Exists        bool   // the template does
-	Asks          string // what claims that are made from it now ask for, in words
-	Has           string // the same of the claim that the pod has, empty for none
+	Exists        bool   // whether the template exists
+	Asks          string // the requests of the template's future claims, in words
+	Has           string // the requests of the pod's present claim, empty for none
 }
 
-// TemplatesOf lists the pod's claims by template, but those that it does not need.
+// TemplatesOf lists the pod's claims by template, without those that the pod does not need.
 func TemplatesOf(pod *corev1.Pod, index *ClaimIndex) (out []TemplateUse) {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
@@ -36,7 +36,7 @@ func TemplatesOf(pod *corev1.Pod, index *ClaimIndex) (out []TemplateUse) {
 	return out
 }
 
-// asksFor says in words which devices a claim asks for.
+// asksFor describes the devices that a claim requests.
 func asksFor(spec *resourcev1.ResourceClaimSpec) string {
 	var all []string
 	for i := range spec.Devices.Requests {

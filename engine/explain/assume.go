@@ -14,10 +14,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// AssumePools is the snapshot of a cluster without NodePools as if it had some: one for each group of nodes, with the
-// group's labels and taints, that may buy any of the given types that are of a sort with the group's own. The nodes carry
-// the name of their pool; nodes of the control plane stay outside. Where MachineDeployments of Cluster API sell the types, each is
-// such a group, with or without nodes, and has what it makes itself.
+// AssumePools returns the snapshot of a cluster without NodePools with assumed NodePools: one for each group of nodes, with the labels and
+// taints that the group's nodes share. Such a pool may buy the given types of the ordinary categories and of the categories of the group's own
+// nodes. Each node gets the label of its pool; nodes of the control plane get none. Each MachineDeployment of Cluster API that sells types gets
+// a pool too, with or without nodes; the pool buys only the MachineDeployment's own machines.
 func AssumePools(s *engine.Snapshot, types []engine.InstanceType) *engine.Snapshot {
 	out := *s
 	out.Nodes, out.NodePools, out.NodeClaims = nil, nil, nil
@@ -49,9 +49,9 @@ func AssumePools(s *engine.Snapshot, types []engine.InstanceType) *engine.Snapsh
 
 // assumption is the state of one AssumePools.
 type assumption struct {
-	zones []string // in which there are nodes
+	zones []string // the zones of the nodes
 	class engine.Class
-	// makers holds the taints of what each MachineDeployment makes.
+	// makers holds, by MachineDeployment, the taints of its machines.
 	makers map[string][]corev1.Taint
 }
 
@@ -85,7 +85,7 @@ func isControlPlane(n *corev1.Node) bool {
 	return false
 }
 
-// seen lists the values that nodes have for a label, of which older names are tried too.
+// seen lists the values that the nodes have for a label. Keys are its names, the current one first; a node's first value counts.
 func seen(nodes []*corev1.Node, keys ...string) []string {
 	var out []string
 	for _, n := range nodes {
@@ -104,7 +104,7 @@ func zonesOf(s *engine.Snapshot) []string {
 	return seen(s.Nodes, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone)
 }
 
-// SoldHere moves the offerings to the zones of the nodes: a catalog of another region is still right about sizes.
+// SoldHere moves the offerings to the zones of the nodes, because the sizes in a catalog of another region are still right.
 func SoldHere(s *engine.Snapshot, types []engine.InstanceType) []engine.InstanceType {
 	zones, regions := zonesOf(s), seen(s.Nodes, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaRegion)
 	out := make([]engine.InstanceType, 0, len(types))
@@ -121,8 +121,8 @@ func SoldHere(s *engine.Snapshot, types []engine.InstanceType) []engine.Instance
 	return out
 }
 
-// moved is what the offerings would be in these zones: a zone that they know keeps its prices, another one gets those of
-// one that they know.
+// moved returns the offerings for these zones. A zone with offerings keeps them with their prices; another zone gets copies of the offerings of
+// a known zone.
 func moved(offerings []engine.Offering, zones []string) []engine.Offering {
 	var known []string
 	for _, o := range offerings {
@@ -146,7 +146,7 @@ func moved(offerings []engine.Offering, zones []string) []engine.Offering {
 	return out
 }
 
-// labelled is the node with the name of its pool, and the zone that is assumed if it does not say its own.
+// labelled returns the node with the label of its pool, and with an assumed zone if the node has no zone label.
 func (x *assumption) labelled(n *corev1.Node, pool string) *corev1.Node {
 	out := *n
 	out.Labels = maps.Clone(n.Labels)
@@ -206,7 +206,7 @@ func (x *assumption) pool(name string, nodes []*corev1.Node) *v1.NodePool {
 	case makes:
 		require(makerLabel, v1.In, []string{name})
 	case !x.sells(nodes):
-		// Nobody knows what such machines cost, so nothing may be bought in their place.
+		// The catalog has no prices for these machines, so the pool may buy nothing in their place.
 		require(corev1.LabelInstanceTypeStable, v1.In, []string{"unknown"})
 	}
 	return p
@@ -219,14 +219,14 @@ func (x *assumption) sells(nodes []*corev1.Node) bool {
 	})
 }
 
-// ordinary are the values of labels that sort types: those of all purposes, those with more cores and those with more memory. Others
-// are what nobody should get who has not asked.
+// ordinary holds, by label, the categories of general instance types: balanced ones, and those with more cores or more memory. A group gets
+// another category only if one of its nodes has it already.
 var ordinary = map[string][]string{
 	"karpenter.k8s.aws/instance-category": {"c", "m", "r"},
 	"karpenter.azure.com/sku-family":      {"D", "E", "F"},
 }
 
-// categories are the ordinary ones and those that the group has already, nil if the catalog does not sort its types by the label.
+// categories returns the ordinary categories and those of the group's nodes, nil if no type of the catalog has the label.
 func (x *assumption) categories(label string, nodes []*corev1.Node) []string {
 	sorted := false
 	out := slices.Clone(ordinary[label])
@@ -244,7 +244,7 @@ func (x *assumption) categories(label string, nodes []*corev1.Node) []string {
 	return slices.Compact(out)
 }
 
-// commonLabels are the labels that all nodes of a group have alike, without those that say what machine it is or where.
+// commonLabels returns the labels that all nodes of a group share, without labels of the machine itself or of its location.
 func (x *assumption) commonLabels(nodes []*corev1.Node) map[string]string {
 	if len(nodes) == 0 {
 		return nil
@@ -273,7 +273,7 @@ func (x *assumption) commonLabels(nodes []*corev1.Node) map[string]string {
 	return common
 }
 
-// commonTaints are the taints that all nodes of a group have and that stay on them.
+// commonTaints returns the taints that all nodes of a group share, without temporary ones.
 func commonTaints(nodes []*corev1.Node) []corev1.Taint {
 	if len(nodes) == 0 {
 		return nil

@@ -8,15 +8,15 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// claimNotes say of which claims for devices the plans go that are not there yet: those of a pod that waits for them, and those of whoever
-// comes in the place of one that runs, as far as they are others than it has.
+// claimNotes describes the ResourceClaims that plans expect and that do not exist yet. For a waiting pod these are its missing claims. For a
+// running pod these are the claims of a pod in its place, if they differ from the claims that the running pod has.
 func claimNotes(s *engine.Snapshot, pod *corev1.Pod) (notes []string) {
 	if s.Selectors == nil || len(pod.Spec.ResourceClaims) == 0 || kube.IsTerminal(pod) {
 		return nil
 	}
 	for _, t := range dra.TemplatesOf(pod, dra.Claims(s.ResourceClaims, s.ResourceClaimTemplates)) {
 		if pod.Spec.NodeName == "" && t.Has != "" {
-			continue // that is the one it waits with
+			continue // the pod waits with this claim
 		}
 		text := "its resource claim " + t.Ref
 		if pod.Spec.NodeName != "" {

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Whoever asks about a pod hears what its successor will claim, where that is something else than it has.
+// The explanation of a pod names the claims of its successor, if they differ from its own.
 func TestAPodSaysWhatItsSuccessorClaims(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t,

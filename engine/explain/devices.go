@@ -17,7 +17,7 @@ import (
 	"tenon.sh/engine/offering"
 )
 
-// DeviceRecord is what nodes of some instance types will show of accelerators, what a machine has of them in hardware, and who says so.
+// DeviceRecord lists instance types with equal accelerators: the devices that their nodes will show, the devices in hardware, and the source.
 type DeviceRecord struct {
 	InstanceTypes []string `json:"instanceTypes"`
 	Shows         string   `json:"shows"`
@@ -25,11 +25,11 @@ type DeviceRecord struct {
 	Source        string   `json:"source"`
 }
 
-// inHardware is the source of what nobody says anything else of.
+// inHardware is the source if neither a node nor a setting gives other devices.
 const inHardware = "what the machine has in hardware"
 
-// readDevices says what the pool's instance types are planned with, where they may show something else than they have: where anybody
-// says so, and in pools that buy nothing else than accelerators.
+// readDevices records the devices that the pool's instance types are planned with. It records none if the pool also has types without
+// accelerators, unless some type's devices come from a setting or a node.
 func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 	var told bool
 	only := true
@@ -52,7 +52,7 @@ func (p *PoolExplanation) readDevices(pool *v1.NodePool, class *engine.Class) {
 	})
 }
 
-// DeviceProblems says which sharing of accelerators the pool's class or template asks for that cannot be, each with the types that it is about.
+// DeviceProblems lists the settings for shared accelerators in the pool's class or template that cannot work, each with its instance types.
 func DeviceProblems(pool *v1.NodePool, class *engine.Class) (out []string) {
 	of := map[string][]string{}
 	for _, t := range offering.Types(pool, class, func(t *engine.InstanceType) bool {
@@ -89,7 +89,8 @@ func (p *PoolExplanation) addDevices(t *engine.InstanceType) {
 	p.Devices[i].InstanceTypes = append(p.Devices[i].InstanceTypes, t.Name)
 }
 
-// countHardware says of each limit on accelerators how many the pool's machines have in hardware: limits count what nodes show.
+// countHardware adds to each limit on accelerators the number in hardware of the pool's machines, because limits count the devices that nodes
+// show.
 func (p *PoolExplanation) countHardware(s *engine.Snapshot, pool *v1.NodePool) {
 	if !slices.ContainsFunc(p.Limits, func(l ResourceUse) bool { return accelerator.Maker(l.Resource) != "" }) {
 		return
@@ -99,7 +100,7 @@ func (p *PoolExplanation) countHardware(s *engine.Snapshot, pool *v1.NodePool) {
 	for _, n := range s.Nodes {
 		kinds[n.Spec.ProviderID] = n.Labels[corev1.LabelInstanceTypeStable]
 	}
-	delete(kinds, "") // what nobody has started yet has none
+	delete(kinds, "") // a node without a provider ID has no type here
 	for _, c := range s.NodeClaims {
 		if c.Labels[v1.NodePoolLabelKey] != pool.Name || c.DeletionTimestamp != nil {
 			continue
@@ -118,7 +119,7 @@ func (p *PoolExplanation) countHardware(s *engine.Snapshot, pool *v1.NodePool) {
 	}
 }
 
-// notDivided warns of what a pod may not expect of shared devices of an instance type; none if it asks for none.
+// notDivided returns warnings for a pod that requests shared devices of the instance type, nil for other pods.
 func notDivided(pod *corev1.Pod, t *engine.InstanceType) []string {
 	if t == nil || t.Devices == nil || t.Devices.Slices {
 		return nil
@@ -140,7 +141,7 @@ func notDivided(pod *corev1.Pod, t *engine.InstanceType) []string {
 	return notes
 }
 
-// isShared reports whether a resource counts shares of devices that take turns.
+// isShared reports whether a resource counts shares of devices that pods use in turn.
 func isShared(t *engine.InstanceType, name corev1.ResourceName) bool {
 	if strings.HasSuffix(string(name), ".shared") {
 		return true
@@ -149,7 +150,7 @@ func isShared(t *engine.InstanceType, name corev1.ResourceName) bool {
 	return shows.Cmp(has) > 0 && accelerator.Whole(name) == ""
 }
 
-// mostOfOne is the most that one container of the pod asks for.
+// mostOfOne returns the largest request of one container of the pod.
 func mostOfOne(pod *corev1.Pod, name corev1.ResourceName) (most resource.Quantity) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

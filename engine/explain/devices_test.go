@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// Each pass asks of each pool for types whose sharing cannot be: it looks at what the pool may buy only where there are such types, and names
-// those that it may.
+// Each pass searches each pool for types with impossible sharing. The search reads the pool's requirements only if there are such types, and
+// names only the types that the pool allows.
 func TestSharingThatCannotBeIsSoughtWhereThereIsAny(t *testing.T) {
 	class, pool := &engine.Class{}, &v1.NodePool{}
 	for i := range 100 {

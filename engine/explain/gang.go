@@ -9,31 +9,31 @@ import (
 	"tenon.sh/engine"
 )
 
-// GangExplanation is the record of what becomes of a PodGroup, and why.
+// GangExplanation is the record of a PodGroup: its state in the plan, and the reasons.
 type GangExplanation struct {
 	PodGroup string `json:"podGroup"`
 	Summary  string `json:"summary"`
-	// Progress is how far it has come; empty for a group whose pods start one by one.
+	// Progress is the PodGroup's progress; empty for a group whose pods start one by one.
 	Progress engine.GangProgress `json:"progress,omitempty"`
-	// Advice is what its owner can do.
+	// Advice tells the PodGroup's owner a possible remedy.
 	Advice string `json:"advice,omitempty"`
-	// MinCount is how many of its pods start together. Running have a node. Of the others Existing have a place on nodes that are there,
-	// Coming on machines that start or are to be started, and Left none.
+	// MinCount is the number of pods that start together. Running counts its pods with a node. Of the other pods, Existing have a place on
+	// existing nodes, Coming on machines that start or are to be started, and Left have no place.
 	MinCount int `json:"minCount"`
 	Running  int `json:"running"`
 	Existing int `json:"existing"`
 	Coming   int `json:"coming"`
 	Left     int `json:"left"`
-	// TopologyKey is the label in whose value the nodes of all its pods agree.
+	// TopologyKey is a label for which the nodes of all pods of the group have the same value.
 	TopologyKey string `json:"topologyKey,omitempty"`
-	// Launches name the machines that are to be started for it.
+	// Launches names the machines to be started for the group.
 	Launches []string              `json:"launches"`
 	Reasons  []engine.ReasonRecord `json:"reasons,omitempty"`
-	// Pods are those of the group that have not ended.
+	// Pods are the pods of the group that have not ended.
 	Pods []string `json:"pods"`
 }
 
-// ExplainGang says what becomes of the group. The plan is what provisioning.Plan answers for the snapshot.
+// ExplainGang returns the record of the group. The plan is the result of provisioning.Plan for the snapshot.
 func ExplainGang(s *engine.Snapshot, plan *engine.Plan, o *schedulingv1alpha3.PodGroup) GangExplanation {
 	name := o.Namespace + "/" + o.Name
 	story := GangExplanation{PodGroup: name, MinCount: o.MinCount(), TopologyKey: o.TopologyKey(), Launches: []string{}, Pods: []string{}}

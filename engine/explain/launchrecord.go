@@ -14,51 +14,50 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// LaunchRecord is a launch, and why it is that one.
+// LaunchRecord is a launch, with the reasons for its choice.
 type LaunchRecord struct {
 	Name string `json:"name"`
-	// Commitment names the one that pays for the machine, empty for none.
+	// Commitment names the commitment that pays for the machine, empty for none.
 	Commitment string `json:"commitment,omitempty"`
-	// Considered counts the offerings that were available and could hold the pods; Listed those that the cloud may
-	// choose from.
+	// Considered counts the available offerings that could hold the pods; Listed counts the offerings from which the cloud may choose.
 	Considered int `json:"considered"`
 	Listed     int `json:"listed"`
 	// RunnerUp is the cheapest offering of another instance type, which costs RunnerUpCostsMore USD per hour more.
 	RunnerUp          *engine.OfferingID `json:"runnerUp,omitempty"`
 	RunnerUpCostsMore float64            `json:"runnerUpCostsMore"`
-	// Division is what is not listed so that fewer pods of an owner can be lost at once, nil where all is.
+	// Division holds the offerings that the launch leaves out, so that an owner can lose fewer pods at once; nil if it leaves out none.
 	Division *engine.Division `json:"division,omitempty"`
-	// Filled is the largest share of any resource that is asked for, FilledBy that resource.
+	// Filled is the largest requested share of any resource, FilledBy that resource.
 	Filled   float64             `json:"filled"`
 	FilledBy corev1.ResourceName `json:"filledBy,omitempty"`
-	// Pods are all that the machine is for; Requests what they and the DaemonSets ask for.
+	// Pods are all pods of the machine; Requests are the requests of these pods and of the DaemonSets.
 	Pods     []string          `json:"pods"`
 	Requests map[string]string `json:"requests"`
-	// SoldOut lists offerings that could have held the pods for less, cheapest first.
+	// SoldOut lists cheaper offerings that could have held the pods, cheapest first.
 	SoldOut []engine.LaunchOffering `json:"soldOut,omitempty"`
-	// PassedOver says why pools that come first by their weight do not run the pod.
+	// PassedOver says why pools with a higher weight do not run the pod.
 	PassedOver []engine.ReasonRecord `json:"passedOver,omitempty"`
-	// Limits is what the pool has and may have.
+	// Limits is the pool's usage of each limited resource, with the limit.
 	Limits []ResourceUse `json:"limits,omitempty"`
-	// Worth is what a unit of each resource is worth here.
+	// Worth is the value of a unit of each resource in this plan.
 	Worth []WorthRecord `json:"worth,omitempty"`
 
-	// PodIDs are the pods, for people.
+	// PodIDs are the Pods, for texts.
 	PodIDs   []engine.PodID `json:"-"`
 	sentence string
 }
 
-// WorthRecord is a dual price: what PerHour USD buy.
+// WorthRecord is a dual price, in USD per hour for a unit of the resource.
 type WorthRecord struct {
 	Resource corev1.ResourceName `json:"resource"`
 	Unit     string              `json:"unit"`
 	PerHour  float64             `json:"perHour"`
 }
 
-// Sentence says the price to people.
+// Sentence describes the price in words.
 func (w WorthRecord) Sentence() string { return engine.ResourcePrice(w).Sentence() }
 
-// launched records the launch that the pod is part of.
+// launched records the launch that the pod belongs to.
 func (e *podExplainer) launched(l *engine.Launch) {
 	r := &LaunchRecord{
 		Name: l.Name, Commitment: l.Commitment, Considered: l.Why.Considered, Listed: len(l.Offerings), Filled: l.Why.Filled, FilledBy: l.Why.FilledBy,
@@ -99,7 +98,7 @@ func allocatableOf(class *engine.Class, name string) corev1.ResourceList {
 	return nil
 }
 
-// soldOut lists the offerings that are sold out and would have been cheaper for all that the machine is for.
+// soldOut lists the sold-out offerings that would have been cheaper for all pods of the machine.
 func (e *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine.Launch) []engine.LaunchOffering {
 	var out []engine.LaunchOffering
 	for _, o := range offering.Of(pool, class, e.s.NodeOverheadPrice) {
@@ -110,7 +109,7 @@ func (e *podExplainer) soldOut(pool *v1.NodePool, class *engine.Class, l *engine
 	return out
 }
 
-// passedOver asks, for every pool that comes before the chosen one by weight, why it alone does not run this pod alone.
+// passedOver plans the pod alone with each pool of a higher weight, and returns the reasons of the pools that do not run it.
 func (e *podExplainer) passedOver(chosen *v1.NodePool) []engine.ReasonRecord {
 	var heavier []*v1.NodePool
 	for _, pool := range e.s.NodePools {

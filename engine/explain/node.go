@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// NodeExplanation is the record of what a node is, what it runs, and why it stays or goes.
+// NodeExplanation is the record of a node: its machine, its pods, and why it stays or goes.
 type NodeExplanation struct {
 	Summary string `json:"summary"`
 	MachineRecord
@@ -29,7 +29,7 @@ type NodeExplanation struct {
 	Pods       []NodePodRecord   `json:"pods"`
 	// Expected are pods that the plan puts on the node and that do not run there yet.
 	Expected []string `json:"expected"`
-	// Kept is why the node stays; Disruption is there instead if it goes.
+	// Kept is why the node stays; if the node goes, Disruption is set instead.
 	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
 	Disruption *DisruptionRecord    `json:"disruption,omitempty"`
 
@@ -46,20 +46,20 @@ type NodePodRecord struct {
 	ShareOf corev1.ResourceName `json:"shareOf,omitempty"`
 }
 
-// DisruptionRecord is why the node goes, and what that brings.
+// DisruptionRecord says why the node goes, and the effects of its removal.
 type DisruptionRecord struct {
 	Reason        v1.DisruptionReason `json:"reason"`
 	Nodes         []string            `json:"nodes"`
 	SavingPerHour float64             `json:"savingPerHour"`
 	Pods          []string            `json:"pods"`
 	Replacements  []string            `json:"replacements"`
-	// HeldPods are protected until HeldUntil, when the node's deadline ends them; their places are started shortly before.
+	// HeldPods are protected until HeldUntil, when the node's deadline ends them; their new machines start shortly before.
 	HeldPods  []string  `json:"heldPods,omitempty"`
 	HeldUntil time.Time `json:"heldUntil,omitzero"`
 }
 
-// ExplainNode says what the node of that name is, or the claim of that name, and why it stays or goes; ok is false if
-// there is neither. The plan is what provisioning.Plan answers for the snapshot, disrupt what disruption.Plan does.
+// ExplainNode returns the record of the node with the name, or of the claim with the name; ok is false if there is neither. The plan is the
+// result of provisioning.Plan for the snapshot, disrupt that of disruption.Plan.
 func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (story NodeExplanation, ok bool) {
 	node, claim := nodeAndClaim(s, name)
 	if node == nil && claim == nil {
@@ -95,7 +95,7 @@ func ExplainNode(s *engine.Snapshot, plan, disrupt *engine.Plan, name string) (s
 	return story, true
 }
 
-// nodeAndClaim finds a node by its name or that of its claim, and a claim that has no node yet.
+// nodeAndClaim finds a node by its name or by its claim's name, and a claim without a node by the claim's name.
 func nodeAndClaim(s *engine.Snapshot, name string) (node *corev1.Node, claim *v1.NodeClaim) {
 	for _, n := range s.Nodes {
 		if n.Name == name {
@@ -118,7 +118,7 @@ func nodeAndClaim(s *engine.Snapshot, name string) (node *corev1.Node, claim *v1
 	return node, claim
 }
 
-// addPods lists what runs on the node and what that asks for.
+// addPods lists the pods on the node and sums up their requests.
 func (n *NodeExplanation) addPods(s *engine.Snapshot, allocatable corev1.ResourceList) {
 	used := corev1.ResourceList{}
 	var pods []*corev1.Pod
@@ -139,7 +139,7 @@ func (n *NodeExplanation) addPods(s *engine.Snapshot, allocatable corev1.Resourc
 	n.Resources = useOf(used, allocatable, worthShowing(used, allocatable))
 }
 
-// worthShowing lists the resources that are asked for, or that every node has.
+// worthShowing returns CPU, memory, pods and the node's other resources; ephemeral storage only if pods request it.
 func worthShowing(used, allocatable corev1.ResourceList) []corev1.ResourceName {
 	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
 	for _, list := range []corev1.ResourceList{used, allocatable} {
@@ -154,7 +154,7 @@ func worthShowing(used, allocatable corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// judge finds the node in what disruption.Plan says.
+// judge records whether the disruption plan removes or keeps the node.
 func (n *NodeExplanation) judge(node *corev1.Node, disrupt *engine.Plan) {
 	for i := range disrupt.Disruptions {
 		d := &disrupt.Disruptions[i]

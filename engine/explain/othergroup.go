@@ -10,15 +10,15 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OtherGroup is a group of nodes that no NodePool owns: somebody else starts and removes them.
+// OtherGroup is a group of nodes that no NodePool owns: another program starts and removes them.
 type OtherGroup struct {
 	Name  string
-	Nodes []*corev1.Node // by name
-	// Taints are those that all its nodes have and that keep pods off, by key.
+	Nodes []*corev1.Node // sorted by name
+	// Taints are the taints that all its nodes share and that keep pods off, by key.
 	Taints []corev1.Taint
 }
 
-// OtherGroups are the groups by name, less the control plane and nodes that carry no group's name.
+// OtherGroups returns the groups by name, without the control plane and without nodes of no group.
 func OtherGroups(s *engine.Snapshot) []OtherGroup {
 	claimed := make(map[string]bool, len(s.NodeClaims))
 	for _, c := range s.NodeClaims {
@@ -46,8 +46,8 @@ func OtherGroups(s *engine.Snapshot) []OtherGroup {
 	return out
 }
 
-// Admits reports whether some node of the group has what the pod asks of labels, and the pod tolerates the group's taints. Room, and
-// what else keeps pods off a single node, are left aside.
+// Admits reports whether the labels of some node of the group match the pod, and the pod tolerates the group's taints. Free resources, and other
+// rules that keep pods off a single node, do not count.
 func (g OtherGroup) Admits(pod *corev1.Pod) bool {
 	if kube.Untolerated(pod.Spec.Tolerations, g.Taints) != nil {
 		return false
@@ -55,12 +55,12 @@ func (g OtherGroup) Admits(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(g.Nodes, func(n *corev1.Node) bool { return kube.SelectsNode(&pod.Spec, n) })
 }
 
-// OtherGroupsSentence says of a pod that nothing can run which groups it is for.
+// OtherGroupsSentence names the groups that admit a pod that nothing can run.
 func OtherGroupsSentence(names []string) string {
 	return "nodes of group " + engine.AtMost(names, 3) + ", which no NodePool owns, admit it by their labels and taints, and have no room for it now"
 }
 
-// NotManaged says of a node, nil if there is none, why nobody here removes it: it has no NodeClaim.
+// NotManaged returns the reason why Tenon does not remove a node without a NodeClaim; the node may be nil.
 func NotManaged(node *corev1.Node) engine.Reason {
 	if node == nil {
 		return engine.Reason{Code: engine.NotManaged}
@@ -68,7 +68,7 @@ func NotManaged(node *corev1.Node) engine.Reason {
 	return engine.Reason{Code: engine.NotManaged, Have: foreign(node)}
 }
 
-// foreign says whose a node without a NodeClaim is, and what becomes of it, as far as that is known.
+// foreign names the group of a node without a NodeClaim, and Cluster Autoscaler's intention for the node, if known.
 func foreign(n *corev1.Node) string {
 	text := ""
 	if group := kube.GroupOf(n); group != "" {

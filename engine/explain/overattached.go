@@ -9,14 +9,14 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Overattached is a node on which pods have more volumes of a driver than it takes: some of them wait for theirs without an end.
+// Overattached is a node whose pods have more volumes of a driver than the node can attach, so some of the pods wait forever.
 type Overattached struct {
 	Node, Driver string
-	Volumes      int // of the driver, that pods of the node have or that are attached there
+	Volumes      int // of the driver: volumes of the node's pods, and attached volumes
 	Limit        int
 }
 
-// FindOverattached lists such nodes, in order of the snapshot's nodes.
+// FindOverattached lists these nodes, in the order of the snapshot's nodes.
 func FindOverattached(s *engine.Snapshot) []Overattached {
 	p := provisioning.ReadProblem(s, engine.Options{}, (&inventory.Cache{}).Take(s, 1), nil)
 	var out []Overattached

@@ -16,24 +16,24 @@ import (
 	"tenon.sh/engine/ondemand"
 )
 
-// Outcome says what becomes of a pod.
+// Outcome is the state of a pod in the plan.
 type Outcome string
 
 const (
 	OutcomeRunning   Outcome = "Running"   // a node runs it
 	OutcomeLaunch    Outcome = "Launch"    // a new machine is started for it
-	OutcomePlacement Outcome = "Placement" // it fits a machine that is there or has been asked for
+	OutcomePlacement Outcome = "Placement" // it fits a machine that exists or starts already
 	OutcomeRefused   Outcome = "Refused"   // nothing can run it
-	OutcomeElsewhere Outcome = "Elsewhere" // another autoscaler starts a node for it, or may: no machine is started yet
-	OutcomeUntried   Outcome = "Untried"   // kube-scheduler has not said yet that it finds no node
+	OutcomeElsewhere Outcome = "Elsewhere" // another autoscaler starts a node for it, or may do so: Tenon waits
+	OutcomeUntried   Outcome = "Untried"   // kube-scheduler has not yet reported that no node fits
 	OutcomeGated     Outcome = "Gated"     // its scheduling gates hold it back
 	OutcomeDaemonSet Outcome = "DaemonSet" // the DaemonSet controller chooses its node
-	OutcomeStatic    Outcome = "Static"    // a kubelet runs it from a file of its own
+	OutcomeStatic    Outcome = "Static"    // a kubelet runs it from a file
 	OutcomeEnded     Outcome = "Ended"     // it has run to its end
-	OutcomeEnding    Outcome = "Ending"    // it has been told to stop
+	OutcomeEnding    Outcome = "Ending"    // it is being deleted
 )
 
-// PodExplanation is the record of what becomes of one pod, and why.
+// PodExplanation is the record of a pod: its outcome in the plan, and the reasons.
 type PodExplanation struct {
 	Pod      string            `json:"pod"`
 	Outcome  Outcome           `json:"outcome"`
@@ -41,15 +41,15 @@ type PodExplanation struct {
 	Requests map[string]string `json:"requests"`
 	// From is the node that runs the pod, if that node is leaving and the pod needs another place.
 	From string `json:"from,omitempty"`
-	// Machine is where the pod runs or is to run.
+	// Machine is the machine that runs or is to run the pod.
 	Machine *MachineRecord `json:"machine,omitempty"`
-	// Launch is there if that machine has to be started.
+	// Launch is set if that machine has to be started.
 	Launch *LaunchRecord `json:"launch,omitempty"`
-	// Resize is there if the pod was resized in place and its node does not give that yet, or never will.
+	// Resize is set if the pod was resized in place and its node has not granted the resize yet, or never can.
 	Resize *ResizeRecord `json:"resize,omitempty"`
-	// OtherGroups names the groups of nodes that no NodePool owns and that the pod is for, if nothing can run it.
+	// OtherGroups names the groups of nodes without a NodePool that admit the pod, if nothing can run it.
 	OtherGroups []string `json:"otherGroups,omitempty"`
-	// Notes say what the pod may not expect of its place.
+	// Notes are remarks on the pod's place, for example on devices that it shares.
 	Notes []string `json:"notes,omitempty"`
 	// Reasons say why nothing can run the pod, pool by pool.
 	Reasons []engine.ReasonRecord `json:"reasons,omitempty"`
@@ -69,7 +69,7 @@ type MachineRecord struct {
 	ShareOf corev1.ResourceName `json:"shareOf,omitempty"`
 }
 
-// Words says what the machine is.
+// Words describes the machine in words.
 func (m *MachineRecord) Words() string {
 	text := cmp.Or(m.InstanceType, "a machine of unknown type")
 	if m.Zone != "" {
@@ -81,7 +81,7 @@ func (m *MachineRecord) Words() string {
 	return text
 }
 
-// ExplainPod says what becomes of the pod. The plan is what provisioning.Plan answers for the snapshot and the options.
+// ExplainPod returns the record of the pod. The plan is the result of provisioning.Plan for the snapshot and the options.
 func ExplainPod(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, pod *corev1.Pod) PodExplanation {
 	e := &podExplainer{s: s, opt: opt, plan: plan, pod: pod, prices: inventory.NewPriceBook(s)}
 	e.story = PodExplanation{Pod: kube.PodID(pod).String(), Requests: quantityTexts(kube.PodRequests(pod))}
@@ -146,7 +146,7 @@ func (e *podExplainer) settle() {
 	}
 }
 
-// planned looks the pod up in the plan. A running pod is there if its node is leaving.
+// planned looks the pod up in the plan. The plan holds a running pod only if the pod's node is leaving.
 func (e *podExplainer) planned() bool {
 	id := kube.PodID(e.pod)
 	for i := range e.plan.Launches {
@@ -180,7 +180,7 @@ func isElsewhere(r engine.Reason) bool {
 	return r.Code == engine.ServedElsewhere || r.Code == engine.LaunchDelayed || r.Code == engine.LeftToFargate
 }
 
-// existing is a machine that is there, or has been asked for and has no node yet.
+// existing returns the record of a machine that exists, or of one that starts and has no node yet.
 func (e *podExplainer) existing(name, claimName string) *MachineRecord {
 	m := &MachineRecord{Claim: claimName}
 	var labels map[string]string
@@ -201,14 +201,14 @@ func (e *podExplainer) existing(name, claimName string) *MachineRecord {
 		}
 	}
 	if m.Node == "" && m.Claim == "" {
-		m.Node = name // it is not in the snapshot
+		m.Node = name // the node is not in the snapshot
 	}
 	m.describe(labels, e.prices, class)
 	m.Share, m.ShareOf = largestShare(kube.PodRequests(e.pod), allocatable)
 	return m
 }
 
-// describe reads the machine's labels.
+// describe fills in the record from the machine's labels.
 func (m *MachineRecord) describe(labels map[string]string, prices *inventory.PriceBook, class *v1.NodeClassReference) {
 	id := inventory.MachineOffering(labels)
 	m.NodePool, m.InstanceType, m.Zone = labels[v1.NodePoolLabelKey], id.InstanceType, id.Zone
@@ -220,7 +220,7 @@ func (m *MachineRecord) describe(labels map[string]string, prices *inventory.Pri
 	}
 }
 
-// summary says the story in a sentence.
+// summary returns the story as one sentence.
 func (e *podExplainer) summary() string {
 	pod, m := e.pod, e.story.Machine
 	switch e.story.Outcome {
@@ -262,7 +262,7 @@ func (e *podExplainer) summary() string {
 	return e.leaves() + "nothing can run it: " + engine.Sentence(e.reasons()) + e.admittedBy()
 }
 
-// group says whose node it is, if no NodePool owns it and it is known.
+// group describes the group of the node, if the node belongs to no NodePool and is in the snapshot.
 func (e *podExplainer) group(m *MachineRecord) string {
 	i := slices.IndexFunc(e.s.Nodes, func(n *corev1.Node) bool { return n.Name == m.Node })
 	if m.Claim != "" || m.NodePool != "" || i < 0 {
@@ -271,7 +271,7 @@ func (e *podExplainer) group(m *MachineRecord) string {
 	return foreign(e.s.Nodes[i])
 }
 
-// admittedBy names the groups of nodes beside all NodePools that the pod is for, as far as labels and taints tell.
+// admittedBy names the groups of nodes without a NodePool whose labels and taints admit the pod.
 func (e *podExplainer) admittedBy() string {
 	var names []string
 	for _, g := range OtherGroups(e.s) {
@@ -294,7 +294,7 @@ func (e *podExplainer) reasons() []engine.Reason {
 	return out
 }
 
-// leaves says first that a running pod's node goes.
+// leaves returns the first words about a running pod whose node is leaving.
 func (e *podExplainer) leaves() string {
 	if e.story.From == "" {
 		return ""

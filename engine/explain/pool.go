@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine/offering"
 )
 
-// PoolExplanation is the record of what a pool can do now, and of what it refuses.
+// PoolExplanation is the record of a pool: the machines that it can start now, and the pods that it refuses.
 type PoolExplanation struct {
 	NodePool string `json:"nodePool"`
 	Class    string `json:"class"`
@@ -26,20 +26,20 @@ type PoolExplanation struct {
 	// Problem says why the pool cannot be used, empty if it can.
 	Problem string `json:"problem,omitempty"`
 	Weight  int32  `json:"weight"`
-	// Nodes counts the pool's machines; PricePerHour adds up those of known price, Unpriced counts the others.
+	// Nodes counts the pool's machines; PricePerHour adds up the known prices, Unpriced counts machines without a known price.
 	Nodes        int           `json:"nodes"`
 	PricePerHour float64       `json:"pricePerHour"`
 	Unpriced     int           `json:"unpriced,omitempty"`
 	Limits       []ResourceUse `json:"limits"`
-	// InstanceTypes and Offerings count what the pool can buy now; SoldOut lists what it could buy if it were there.
+	// InstanceTypes and Offerings count the pool's available types and offerings; SoldOut lists its sold-out offerings.
 	InstanceTypes   int            `json:"instanceTypes"`
 	Offerings       int            `json:"offerings"`
 	SoldOut         []string       `json:"soldOut"`
 	CheapestPerCore *PerCoreRecord `json:"cheapestPerCore,omitempty"`
-	// Devices says what accelerators its nodes will show, and who says so.
+	// Devices are the accelerators that the pool's nodes will show, with the source.
 	Devices []DeviceRecord `json:"devices,omitempty"`
-	// TimeZone is the one that the schedules of budgets are in; Paused says that nothing is disrupted as long as anybody has a
-	// choice, and why; Retired that no more machines are started.
+	// TimeZone is the time zone of the budgets' schedules. Paused says why no voluntary disruption happens, empty if it may. Retired means that
+	// no more machines are started.
 	TimeZone   string            `json:"timeZone,omitempty"`
 	Paused     string            `json:"paused,omitempty"`
 	Retired    bool              `json:"retired,omitempty"`
@@ -52,16 +52,15 @@ type PoolExplanation struct {
 	Conditions []ConditionRecord `json:"conditions"`
 }
 
-// PerCoreRecord is an offering and what a core of it costs, in USD per hour.
+// PerCoreRecord is an offering with its price per core, in USD per hour.
 type PerCoreRecord struct {
 	engine.OfferingID
 	Price   float64 `json:"price"`
 	PerCore float64 `json:"perCore"`
 }
 
-// BudgetRecord is one disruption budget. Allows is how many nodes it lets go at a time now, null where it bounds nothing
-// now; Problem says why it cannot be read. Bounds says which nodes it is about: all, those that are replaced, or those that
-// are not.
+// BudgetRecord is one disruption budget. Allows is the number of nodes that may go at a time now, null if the budget bounds nothing now. Problem
+// says why the budget cannot be read. Bounds names the bounded nodes: all, replaced ones, or deleted ones (without a replacement).
 type BudgetRecord struct {
 	Bounds   string                `json:"bounds"`
 	Nodes    string                `json:"nodes"`
@@ -70,13 +69,13 @@ type BudgetRecord struct {
 	Duration string                `json:"duration,omitempty"`
 	Allows   *int                  `json:"allows"`
 	Problem  string                `json:"problem,omitempty"`
-	// Active says whether it is in force now; Turns is when that changes, if it has a schedule.
+	// Active reports whether the budget is in force now; Turns is the time of the next change, if the budget has a schedule.
 	Active bool       `json:"active"`
 	Turns  *time.Time `json:"turns,omitempty"`
 }
 
-// AllowedRecord is what all budgets together allow for one reason: Left more nodes, null where nothing bounds them. Opens is
-// when they next allow one, if they do not now and time alone changes that.
+// AllowedRecord is the allowance of all budgets together for one reason: Left more nodes, null if nothing bounds them. Opens is the next time
+// with an allowance, if there is none now and time alone changes that.
 type AllowedRecord struct {
 	Opens      *time.Time          `json:"opens,omitempty"`
 	Reason     v1.DisruptionReason `json:"reason"`
@@ -85,13 +84,13 @@ type AllowedRecord struct {
 	Problem    string              `json:"problem,omitempty"`
 }
 
-// DriftRecord counts the pool's nodes that have drifted. Stay lists those that are not replaced now, by the code of the reason.
+// DriftRecord counts the pool's drifted nodes. Stay lists the nodes that are not replaced now, by the code of the reason.
 type DriftRecord struct {
 	Nodes int         `json:"nodes"`
 	Stay  []StayGroup `json:"stay"`
 }
 
-// StayGroup is nodes that stay for reasons with the same code; the record is that of the first node.
+// StayGroup lists nodes that stay for reasons with the same code; the record is that of the first node.
 type StayGroup struct {
 	engine.ReasonRecord
 	Nodes []string `json:"nodes"`
@@ -105,8 +104,8 @@ type RefusedRecord struct {
 	PodIDs []engine.PodID `json:"-"`
 }
 
-// ExplainPool says what the pool can do now. The plan is what provisioning.Plan answers for the snapshot, and disrupt what disruption.Plan
-// does; nil leaves drift out.
+// ExplainPool returns the record of the pool. The plan is the result of provisioning.Plan for the snapshot, disrupt that of disruption.Plan; if
+// disrupt is nil, the record has no drift.
 func ExplainPool(s *engine.Snapshot, plan, disrupt *engine.Plan, pool *v1.NodePool) PoolExplanation {
 	ref := pool.Spec.Template.Spec.NodeClassRef
 	class := kube.ClassOf(s, pool)
@@ -153,7 +152,7 @@ func (p *PoolExplanation) summary() string {
 	return "it is ready"
 }
 
-// countMachines looks at the nodes with the pool's label, and at claims whose node is not there yet.
+// countMachines counts the nodes with the pool's label, and the claims without a node.
 func (p *PoolExplanation) countMachines(s *engine.Snapshot, pool *v1.NodePool) {
 	prices := inventory.NewPriceBook(s)
 	count := func(labels map[string]string) {
@@ -262,7 +261,7 @@ func (p *PoolExplanation) addBudgets(now time.Time, rules *budget.PoolRules, bou
 	}
 }
 
-// allowedIn is n, nil where nothing bounds the number.
+// allowedIn returns n, or nil if nothing bounds the number.
 func allowedIn(n int, a budget.Allowance) *int {
 	if a.Allowed == math.MaxInt {
 		return nil
@@ -270,7 +269,7 @@ func allowedIn(n int, a budget.Allowance) *int {
 	return &n
 }
 
-// groupRefused brings the pods together that the pool refuses for the same reason; the largest groups come first.
+// groupRefused groups the pods that the pool refuses for the same reason; the largest groups come first.
 func (p *PoolExplanation) groupRefused(plan *engine.Plan) {
 	index := map[engine.Reason]int{}
 	for _, u := range plan.Unplaced {
@@ -293,7 +292,7 @@ func (p *PoolExplanation) groupRefused(plan *engine.Plan) {
 	slices.SortStableFunc(p.Refused, func(a, b RefusedRecord) int { return cmp.Compare(len(b.PodIDs), len(a.PodIDs)) })
 }
 
-// readDrift looks for nodes of the pool that have drifted, and for why they stay.
+// readDrift counts the pool's drifted nodes, and groups the kept ones by reason.
 func (p *PoolExplanation) readDrift(s *engine.Snapshot, disrupt *engine.Plan) {
 	drifted := map[string]bool{}
 	for _, c := range s.NodeClaims {
@@ -318,7 +317,7 @@ func (p *PoolExplanation) readDrift(s *engine.Snapshot, disrupt *engine.Plan) {
 	}
 }
 
-// limitUse is what the pool has of each resource that its limits name.
+// limitUse returns the pool's usage of each resource that its limits name.
 func limitUse(s *engine.Snapshot, pool *v1.NodePool) []ResourceUse {
 	if len(pool.Spec.Limits) == 0 {
 		return []ResourceUse{}

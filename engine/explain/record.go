@@ -35,20 +35,20 @@ func conditionRecords(conditions []metav1.Condition) []ConditionRecord {
 	return out
 }
 
-// ResourceUse is how much of a resource is used. Amounts are quantities.
+// ResourceUse is the usage of a resource. Amounts are quantities.
 type ResourceUse struct {
 	Resource  corev1.ResourceName `json:"resource"`
 	Used      string              `json:"used"`
 	Available string              `json:"available"`
 	Share     float64             `json:"share"`
-	// Hardware is how much of a pool's Used its machines have in hardware, where nodes show shares of it; empty elsewhere.
+	// Hardware is the part of a pool's Used that its machines have in hardware, if nodes show shares of devices; empty otherwise.
 	Hardware string `json:"hardware,omitempty"`
-	// Words says the two amounts to people.
+	// UsedWords and AvailableWords are the two amounts in words.
 	UsedWords      string `json:"-"`
 	AvailableWords string `json:"-"`
 }
 
-// useOf compares lists, for the named resources.
+// useOf returns the usage of the named resources.
 func useOf(used, available corev1.ResourceList, names []corev1.ResourceName) []ResourceUse {
 	out := make([]ResourceUse, 0, len(names))
 	for _, name := range names {
@@ -69,7 +69,7 @@ func shareOf(used, available corev1.ResourceList, name corev1.ResourceName) floa
 	return u.AsApproximateFloat64() / a.AsApproximateFloat64()
 }
 
-// largestShare is the largest share of any resource, room for pods aside, and that resource.
+// largestShare returns the largest share of any resource except pods, and that resource.
 func largestShare(used, available corev1.ResourceList) (share float64, of corev1.ResourceName) {
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		if name == corev1.ResourcePods {
@@ -82,7 +82,7 @@ func largestShare(used, available corev1.ResourceList) (share float64, of corev1
 	return share, of
 }
 
-// quantityTexts writes amounts as quantities, by resource.
+// quantityTexts returns the amounts as quantities, by resource.
 func quantityTexts(list corev1.ResourceList) map[string]string {
 	out := map[string]string{}
 	for name, q := range list {

@@ -8,36 +8,36 @@ import (
 	"tenon.sh/engine/booking"
 )
 
-// RequestExplanation is the record of what becomes of a ProvisioningRequest, and why.
+// RequestExplanation is the record of a ProvisioningRequest: its progress, and the reasons.
 type RequestExplanation struct {
 	Request string `json:"provisioningRequest"`
 	Class   string `json:"class"`
 	Summary string `json:"summary"`
-	// Progress is how far it has come, by Reason and Message of its condition; empty for one that is left alone.
+	// Progress is the request's progress, from Reason and Message of its condition; empty for a request that Tenon ignores.
 	Progress engine.RequestProgress `json:"progress,omitempty"`
 	Reason   string                 `json:"reason,omitempty"`
 	Message  string                 `json:"message,omitempty"`
-	// Advice is what its owner can do.
+	// Advice tells the request's owner a possible remedy.
 	Advice string `json:"advice,omitempty"`
-	// PodSets is what room is asked for. Size of these pods have no node yet: Existing have room on nodes that are there, Coming on
+	// PodSets are the pods for which the request wants room. Size counts those without a node: Existing have room on existing nodes, Coming on
 	// machines that start or are to be started. All three are 0 while room is neither looked for nor held.
 	PodSets  []PodSetRecord `json:"podSets"`
 	Size     int            `json:"size"`
 	Existing int            `json:"existing"`
 	Coming   int            `json:"coming"`
-	// Launches name the machines that are to be started for it.
+	// Launches names the machines to be started for the request.
 	Launches   []string              `json:"launches"`
 	Reasons    []engine.ReasonRecord `json:"reasons,omitempty"`
 	Conditions []ConditionRecord     `json:"conditions"`
 }
 
-// PodSetRecord is so many pods of a PodTemplate.
+// PodSetRecord is a number of pods of one PodTemplate.
 type PodSetRecord struct {
 	PodTemplate string `json:"podTemplate"`
 	Count       int32  `json:"count"`
 }
 
-// ExplainRequest says what becomes of the request. The plan is what provisioning.Plan answers for the snapshot that it is in.
+// ExplainRequest returns the record of the request. The plan is the result of provisioning.Plan for the request's snapshot.
 func ExplainRequest(plan *engine.Plan, o *autoscalingv1.ProvisioningRequest) RequestExplanation {
 	story := RequestExplanation{Request: o.Namespace + "/" + o.Name, Class: o.Spec.ProvisioningClassName, PodSets: []PodSetRecord{}, Launches: []string{}}
 	for _, set := range o.Spec.PodSets {

@@ -11,19 +11,19 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// ResizeRecord is a resize in place that the kubelet has not given.
+// ResizeRecord is a resize in place that the kubelet has not granted.
 type ResizeRecord struct {
-	// Reason and Message are the kubelet's: Deferred, or Infeasible if the node can never give it.
+	// Reason and Message are the kubelet's: Deferred, or Infeasible if the node can never grant it.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
-	// Given is what the pod has, Asked what it is to have.
+	// Given are the pod's current requests, Asked the requested ones.
 	Given map[string]string `json:"given"`
 	Asked map[string]string `json:"asked"`
-	// Lacks is how much of what the node has for pods would have to become free first.
+	// Lacks is the amount of the node's allocatable that other pods must free first.
 	Lacks map[string]string `json:"lacks,omitempty"`
 }
 
-// pendingResize reads a resize that waits; nil if none does.
+// pendingResize returns the pod's pending resize, nil if it has none.
 func (e *podExplainer) pendingResize() *ResizeRecord {
 	c := kube.ResizePending(e.pod)
 	if c == nil || e.pod.Spec.NodeName == "" {
@@ -32,7 +32,7 @@ func (e *podExplainer) pendingResize() *ResizeRecord {
 	given, asked := kube.GivenRequests(e.pod), kube.PodRequests(&corev1.Pod{Spec: e.pod.Spec})
 	r := &ResizeRecord{Reason: c.Reason, Message: c.Message, Given: map[string]string{}, Asked: map[string]string{}, Lacks: map[string]string{}}
 	i := slices.IndexFunc(e.s.Nodes, func(n *corev1.Node) bool { return n.Name == e.pod.Spec.NodeName })
-	others := corev1.ResourceList{} // what the kubelet has given them: their wishes do not count for it
+	others := corev1.ResourceList{} // granted requests; the kubelet does not count pending resizes of other pods
 	for _, p := range e.s.Pods {
 		if p != e.pod && p.Spec.NodeName == e.pod.Spec.NodeName && !kube.IsTerminal(p) {
 			kube.AddList(others, kube.GivenRequests(p))
@@ -57,7 +57,7 @@ func (e *podExplainer) pendingResize() *ResizeRecord {
 	return r
 }
 
-// sentence says what the resize waits for, and what can be done.
+// sentence says why the resize waits, and a possible remedy.
 func (r *ResizeRecord) sentence(node string) string {
 	text := fmt.Sprintf("its resize to %s is %s", amounts(r.Asked), r.Reason)
 	if r.Reason == corev1.PodReasonInfeasible {

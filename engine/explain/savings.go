@@ -5,40 +5,39 @@ import (
 	"tenon.sh/engine/disruption"
 )
 
-// Savings compares what the machines of the pools cost with what a plan for the very same pods would cost, were they all
-// free to move at once. Prices are in USD per hour.
+// Savings compares the cost of the pools' machines with the cost of a plan for the same pods, as if all could move at once. Prices are in USD
+// per hour.
 type Savings struct {
 	Pools          []PoolSavings `json:"pools"`
 	NowPerHour     float64       `json:"nowPerHour"`
 	PlannedPerHour float64       `json:"plannedPerHour"`
-	// Causes split NowPerHour less PlannedPerHour.
+	// Causes splits the difference of NowPerHour and PlannedPerHour.
 	Causes []SavingCause `json:"causes"`
-	// BoundPerHour is what no plan can cost less than, null if it is not known.
+	// BoundPerHour is a lower bound on the cost of every plan, null if unknown.
 	BoundPerHour *float64 `json:"boundPerHour"`
-	// Commitments says what becomes of each commitment now, PlannedCommitments in the plan. Both sides of the comparison are what machines
-	// cost beside them.
+	// Commitments is the use of each commitment now, PlannedCommitments its use in the plan. The costs on both sides of the comparison leave out
+	// the amounts that commitments pay.
 	Commitments        []engine.CommitmentUse `json:"commitments,omitempty"`
 	PlannedCommitments []engine.CommitmentUse `json:"plannedCommitments,omitempty"`
-	// Pods counts those that run on the compared nodes, or fit there; OnStaying those of them that the plan puts on nodes that
-	// it keeps.
+	// Pods counts the pods that run on the compared nodes, or fit there; OnStaying counts those that the plan puts on nodes that it keeps.
 	Pods      int `json:"pods"`
 	OnStaying int `json:"onStaying"`
-	// Pending counts pods that wait for more machines, and Starting machines without a node: neither side counts them.
+	// Pending counts pods that wait for more machines, and Starting machines without a node: both are on neither side.
 	Pending         int     `json:"pending"`
 	Starting        int     `json:"starting"`
 	StartingPerHour float64 `json:"startingPerHour"`
-	// Unpriced names nodes whose price no catalog tells, Outside counts nodes that belong to no pool: both stay as they are,
-	// take no more pods, and neither side counts them.
+	// Unpriced names nodes without a price in any catalog, Outside counts nodes of no pool. These nodes stay unchanged and take no more pods,
+	// and neither side counts them.
 	Unpriced []string `json:"unpriced"`
 	Outside  int      `json:"outside"`
-	// OutsidePerHour is what the nodes outside pools cost, as far as that is known.
+	// OutsidePerHour is the cost of the nodes outside pools, as far as prices are known.
 	OutsidePerHour float64 `json:"outsidePerHour"`
-	// Staying are nodes that the plan keeps, because nothing else can run some pod of theirs.
+	// Staying are nodes that the plan keeps, because nothing else can run some of their pods.
 	Staying []StayingRecord `json:"staying"`
 	Planned []MachineCount  `json:"planned"`
-	// NotSold are compared nodes of offerings that their pool would not buy now: without these the plan could not be dearer.
+	// NotSold are compared nodes whose offerings their pool would not buy now. The plan can be dearer than now only because of them.
 	NotSold []NotSoldRecord `json:"notSold,omitempty"`
-	// Changes is what would be removed first, Idle the nodes with the most unused money, Kept why nodes are not removed now.
+	// Changes are the disruptions of the current plan, Idle the nodes by unused money, Kept the reasons why nodes are not removed now.
 	Changes []DisruptionRecord `json:"changes"`
 	Idle    []IdleRecord       `json:"idle"`
 	Kept    []KeptRecord       `json:"kept"`
@@ -53,7 +52,7 @@ type PoolSavings struct {
 	PlannedPerHour float64 `json:"plannedPerHour"`
 }
 
-// MachineCount is so many machines alike.
+// MachineCount is a number of equal machines.
 type MachineCount struct {
 	NodePool     string  `json:"nodePool"`
 	InstanceType string  `json:"instanceType"`
@@ -62,21 +61,21 @@ type MachineCount struct {
 	PricePerHour float64 `json:"pricePerHour"`
 }
 
-// StayingRecord is a node that the plan cannot do without, and the first pod that says so.
+// StayingRecord is a node that the plan needs, with the first pod that nothing else can run.
 type StayingRecord struct {
 	Node    string                `json:"node"`
 	Pod     string                `json:"pod"`
 	Reasons []engine.ReasonRecord `json:"reasons"`
 }
 
-// NotSoldRecord is a number of nodes of a pool whose offering it would not buy now, for one cause.
+// NotSoldRecord counts the nodes of a pool whose offering the pool would not buy now, for one cause.
 type NotSoldRecord struct {
 	NodePool     string       `json:"nodePool"`
 	Cause        NotSoldCause `json:"cause"`
 	CapacityType string       `json:"capacityType"`
 	Nodes        int          `json:"nodes"`
 	PricePerHour float64      `json:"pricePerHour"`
-	// Example is the offering of one of them.
+	// Example is the offering of one of the nodes.
 	Example string `json:"example"`
 }
 
@@ -84,12 +83,12 @@ type NotSoldRecord struct {
 type NotSoldCause string
 
 const (
-	CapacityTypeNotAllowed NotSoldCause = "CapacityTypeNotAllowed" // the pool allows nothing of the capacity type
-	OfferingNotAllowed     NotSoldCause = "OfferingNotAllowed"     // the pool allows the capacity type, not the instance type or the zone
-	OfferingSoldOut        NotSoldCause = "OfferingSoldOut"        // the pool allows the offering, and it is sold out
+	CapacityTypeNotAllowed NotSoldCause = "CapacityTypeNotAllowed" // the pool does not allow the capacity type
+	OfferingNotAllowed     NotSoldCause = "OfferingNotAllowed"     // the pool allows the capacity type, but not the instance type or the zone
+	OfferingSoldOut        NotSoldCause = "OfferingSoldOut"        // the pool allows the offering, but it is sold out
 )
 
-// IdleRecord is a node with what is paid for nothing.
+// IdleRecord is a node with the unused part of its price.
 type IdleRecord struct {
 	Node         string  `json:"node"`
 	NodePool     string  `json:"nodePool"`
@@ -100,7 +99,7 @@ type IdleRecord struct {
 	IdlePerHour float64 `json:"idlePerHour"`
 }
 
-// KeptRecord is a number of nodes that stay for reasons of one kind, with one of them.
+// KeptRecord counts the nodes that stay for reasons with the same code and pool, with one example.
 type KeptRecord struct {
 	Code     engine.Code `json:"code"`
 	NodePool string      `json:"nodePool,omitempty"`
@@ -109,8 +108,8 @@ type KeptRecord struct {
 	Message  string      `json:"message"`
 }
 
-// NewSavings makes the comparison. It changes nothing, and neither does the plan in it: nobody would move everything at
-// once, but it says how far the bill is from what it could be.
+// NewSavings makes the comparison and changes nothing. Its plan is not meant to be carried out at once: the plan shows the distance of the bill
+// from a better one.
 func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
 	plan := newSavingsPlan(s, opt)
 	plan.setIdle()
@@ -123,7 +122,7 @@ func NewSavings(s *engine.Snapshot, opt engine.Options) *Savings {
 	return plan.out
 }
 
-// NewBills is the comparison without what would go first, what is idle and why nodes stay.
+// NewBills returns the comparison without causes, changes, idle nodes and reasons of kept nodes.
 func NewBills(s *engine.Snapshot, opt engine.Options) *Savings { return newSavingsPlan(s, opt).out }
 
 func newSavingsPlan(s *engine.Snapshot, opt engine.Options) *savingsPlan {

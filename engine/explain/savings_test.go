@@ -9,7 +9,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What paid for a machine that goes is there for one that stays: savings are of two bills, each made for its machines.
+// A commitment that paid for a removed machine can pay for a staying one: the saving is the difference of two bills, each for its own machines.
 func TestSavingsBillTheMachinesOfEachSide(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=8Gi price=0.10", "type four cpu=4 mem=16Gi price=0.20",
@@ -39,7 +39,7 @@ func TestSavingsPlanNothingOfUnknownPrice(t *testing.T) {
 	}
 }
 
-// The saving is split by its causes, which come to the whole of it.
+// The causes of the saving add up to the saving.
 func TestSavingsAreSplitByTheirCauses(t *testing.T) {
 	t.Parallel()
 	types := []string{"pool general", "type two cpu=2 mem=8Gi price=0.10 spot=0.03", "type four cpu=4 mem=16Gi price=0.20 spot=0.06"}
@@ -67,7 +67,7 @@ func TestSavingsAreSplitByTheirCauses(t *testing.T) {
 	}
 }
 
-// What is on neither side has its price, so that the bill of all nodes can be explained.
+// Machines on neither side have a price too, so that the bill of all nodes can be explained.
 func TestSavingsSayWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	got := explain.NewSavings(scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=8Gi price=0.10", "node n1 pool=general type=two zone=a", "pod a cpu=1 node=n1",

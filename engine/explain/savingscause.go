@@ -38,7 +38,7 @@ func (b *bill) add(price, onDemand, used float64) {
 	b.price, b.onDemand, b.idle = b.price+price, b.onDemand+onDemand, b.idle+onDemand*max(0, 1-used)
 }
 
-// causes says by what planned is less than now.
+// causes splits the difference between the two bills.
 func causes(now, planned *bill) []SavingCause {
 	paid := now.paid()
 	return []SavingCause{
@@ -57,7 +57,7 @@ func causes(now, planned *bill) []SavingCause {
 	}
 }
 
-// paid is the part of what the machines cost on demand that is paid.
+// paid returns the paid share of the machines' on-demand price.
 func (b *bill) paid() float64 {
 	if b.onDemand == 0 {
 		return 1
@@ -109,7 +109,7 @@ func (saving *savingsPlan) setCauses(plan *engine.Plan) {
 	saving.out.Causes = causes(&now, &planned)
 }
 
-// requested is what pods request of each compared node.
+// requested returns the requests of the pods on each compared node.
 func (saving *savingsPlan) requested() map[string]corev1.ResourceList {
 	used := map[string]corev1.ResourceList{}
 	for _, pod := range saving.s.Pods {
@@ -124,7 +124,7 @@ func (saving *savingsPlan) requested() map[string]corev1.ResourceList {
 	return used
 }
 
-// onDemandPrice is what a spot machine would cost on demand in its zone, or its price if nobody sells that for more.
+// onDemandPrice returns the on-demand price of a spot machine in its zone, or the machine's own price if no higher on-demand price is known.
 func (saving *savingsPlan) onDemandPrice(t *engine.InstanceType, id engine.OfferingID, price float64) float64 {
 	if t == nil || id.CapacityType != v1.CapacityTypeSpot {
 		return price
@@ -137,7 +137,7 @@ func (saving *savingsPlan) onDemandPrice(t *engine.InstanceType, id engine.Offer
 	return price
 }
 
-// setLeftOut adds up what the nodes and machines cost that are on neither side.
+// setLeftOut adds up the cost of nodes and machines that are on neither side.
 func (saving *savingsPlan) setLeftOut() {
 	prices, pools, joined := inventory.NewPriceBook(saving.s), kube.PoolsByName(saving.s), map[string]bool{}
 	for _, n := range saving.s.Nodes {

@@ -18,24 +18,24 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// savingsPlan is the state of one NewAccount.
+// savingsPlan is the state of one NewSavings.
 type savingsPlan struct {
 	s        *engine.Snapshot
 	opt      engine.Options
-	nodes    []*corev1.Node          // of the pools and with a price, by name
-	price    map[string]float64      // of those nodes, beside commitments
-	full     map[string]float64      // the same, whatever commitments pay
-	places   map[string]string       // in reservations, that those of them have which draw from one
-	expected map[engine.PodID]string // pods that wait and fit compared nodes as they are: these nodes are not idle
-	staying  map[string]bool         // nodes that the plan cannot do without
+	nodes    []*corev1.Node          // of the pools, with a known price, by name
+	price    map[string]float64      // of those nodes, without the amounts that commitments pay
+	full     map[string]float64      // the same, with the amounts that commitments pay
+	places   map[string]string       // capacity reservations of the nodes that use one
+	expected map[engine.PodID]string // waiting pods that fit compared nodes: these nodes are not idle
+	staying  map[string]bool         // nodes that the plan needs
 	pools    map[string]*PoolSavings
-	learned  []engine.LearnedDevices // of nodes that the plan may do without
+	learned  []engine.LearnedDevices // from the plan for the current nodes
 	planned  *engine.Plan            // for the pods of the compared nodes
-	classes  []engine.Class          // what they sell, with what the nodes say of it
+	classes  []engine.Class          // with observed volume limits, without unpriced offerings
 	out      *Savings
 }
 
-// priceNodes settles which nodes are compared, and what they cost now.
+// priceNodes selects the compared nodes, and sets their current costs.
 func (saving *savingsPlan) priceNodes() {
 	saving.pools, saving.places = map[string]*PoolSavings{}, map[string]string{}
 	for _, pool := range saving.s.NodePools {
@@ -65,7 +65,7 @@ func (saving *savingsPlan) priceNodes() {
 	}
 }
 
-// expectPods finds the pods that wait and that the compared nodes have room for.
+// expectPods finds the waiting pods for which the compared nodes have room.
 func (saving *savingsPlan) expectPods() {
 	saving.expected = map[engine.PodID]string{}
 	now := provisioning.Plan(saving.s, saving.opt, nil)
@@ -83,12 +83,12 @@ func (saving *savingsPlan) expectPods() {
 	}
 }
 
-// mostRefits bounds how often the plan is made again with nodes that it turned out to need; each round adds some. Were there
-// still more after that, their price would count twice: the comparison errs against the plan.
+// mostRefits bounds how often the plan is made again; each round adds nodes that the plan needs. If nodes are missing after the last round,
+// their price counts twice: the error is to the plan's disadvantage.
 const mostRefits = 8
 
-// plan makes the plan for the pods of the compared nodes. A node with a pod that the plan refuses is put back, for the
-// comparison would be false without it.
+// plan makes the plan for the pods of the compared nodes. If the plan refuses a pod, the pod's node stays, because the comparison would be false
+// without it.
 func (saving *savingsPlan) plan() *engine.Plan {
 	plan := &engine.Plan{}
 	limits := volume.LearnLimits(saving.s, kube.NewTypeIndex(saving.s))
@@ -102,7 +102,7 @@ func (saving *savingsPlan) plan() *engine.Plan {
 	return plan
 }
 
-// priced are the classes without what has no price to compare: whoever needs it stays.
+// priced returns the classes without offerings of unknown price: a pod that needs one keeps its node.
 func priced(classes []engine.Class) []engine.Class {
 	classes = slices.Clone(classes)
 	for i := range classes {
@@ -117,7 +117,7 @@ func priced(classes []engine.Class) []engine.Class {
 	return classes
 }
 
-// joined is the snapshot without the machines that are no nodes yet: they are on neither side.
+// joined returns the snapshot without claims that have no node: they are on neither side.
 func (saving *savingsPlan) joined() *engine.Snapshot {
 	s := *saving.s
 	nodes := map[string]bool{}
@@ -128,7 +128,7 @@ func (saving *savingsPlan) joined() *engine.Snapshot {
 	return &s
 }
 
-// without is the snapshot with the compared nodes gone, but those that stay, and their pods pending.
+// without returns the snapshot without the compared nodes, except the staying ones; the pods of the removed nodes are pending.
 func (saving *savingsPlan) without() *engine.Snapshot {
 	gone := map[string]bool{}
 	for _, n := range saving.nodes {
@@ -144,7 +144,7 @@ func (saving *savingsPlan) without() *engine.Snapshot {
 		case gone[n.Name]:
 		case saving.staying[n.Name]:
 			s.Nodes = append(s.Nodes, n)
-		default: // room that nobody counts as paid for would make the plan look cheap
+		default: // free room on a node that is not compared would make the plan look cheap
 			s.Nodes = append(s.Nodes, closed(n))
 		}
 	}
@@ -168,7 +168,7 @@ func (saving *savingsPlan) without() *engine.Snapshot {
 	return &s
 }
 
-// released are the classes with the places in reservations that the nodes give back which are gone.
+// released returns the classes with the slots in capacity reservations that the removed nodes give back.
 func (saving *savingsPlan) released(gone map[string]bool) []engine.Class {
 	free := map[string]int{}
 	for _, n := range saving.nodes {
@@ -193,7 +193,7 @@ func (saving *savingsPlan) released(gone map[string]bool) []engine.Class {
 	return classes
 }
 
-// knowing are the pools with what the plan for the nodes as they are writes on them of devices.
+// knowing returns the pools with the devices that the plan for the current nodes learned.
 func (saving *savingsPlan) knowing() []*v1.NodePool {
 	pools := slices.Clone(saving.s.NodePools)
 	for _, l := range saving.learned {
@@ -204,7 +204,7 @@ func (saving *savingsPlan) knowing() []*v1.NodePool {
 	return pools
 }
 
-// podsWithout are the pods, and those of them that wait though they run on nodes that are gone.
+// podsWithout returns the pods of the snapshot without the removed nodes, and those that run on removed nodes and are now pending.
 func (saving *savingsPlan) podsWithout(gone map[string]bool) (pods, moved []*corev1.Pod) {
 	for _, pod := range saving.s.Pods {
 		switch {
@@ -223,14 +223,14 @@ func (saving *savingsPlan) podsWithout(gone map[string]bool) (pods, moved []*cor
 	return pods, moved
 }
 
-// closed is the node as one that takes no more pods.
+// closed returns the node as unschedulable.
 func closed(n *corev1.Node) *corev1.Node {
 	out := *n
 	out.Spec.Unschedulable = true
 	return &out
 }
 
-// unbound is the pod as it would be if no node ran it and kube-scheduler found none.
+// unbound returns the pod as pending and unschedulable.
 func unbound(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	out.Spec.NodeName, out.DeletionTimestamp = "", nil
@@ -241,7 +241,7 @@ func unbound(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// putBack lets the nodes of refused pods stay; it reports whether there were any that did not yet.
+// putBack lets the nodes of refused pods stay, and reports whether it added any.
 func (saving *savingsPlan) putBack(plan *engine.Plan) bool {
 	nodeOf := map[engine.PodID]string{}
 	for _, pod := range saving.s.Pods {
@@ -260,7 +260,7 @@ func (saving *savingsPlan) putBack(plan *engine.Plan) bool {
 	return more
 }
 
-// setPlanned adds up what the plan costs, with the nodes that stay.
+// setPlanned adds up the cost of the plan, including the nodes that stay.
 func (saving *savingsPlan) setPlanned(plan *engine.Plan) {
 	counts := map[MachineCount]int{}
 	add := func(pool, kind, capacity string, price float64) {
@@ -282,7 +282,7 @@ func (saving *savingsPlan) setPlanned(plan *engine.Plan) {
 	for _, l := range plan.Launches {
 		add(l.NodePool, l.Offerings[0].InstanceType, l.Offerings[0].CapacityType, l.Price)
 	}
-	// What pays for a machine that stays might pay for a dearer new one.
+	// With commitments the bound is false if nodes stay, because the commitment of a staying machine might pay for a dearer new one.
 	shared := stays > 0 && len(saving.s.Commitments) > 0
 	if bound := stays + plan.Cost.Bound; !shared && (plan.Cost.Bound > 0 || len(plan.Launches) == 0) {
 		saving.out.BoundPerHour = &bound
@@ -310,7 +310,7 @@ func sortedPools(pools map[string]*PoolSavings) []string {
 	return names
 }
 
-// setIdle ranks the compared nodes by what is paid for nothing.
+// setIdle ranks the compared nodes by the unused part of their price.
 func (saving *savingsPlan) setIdle() {
 	used := saving.requested()
 	for _, n := range saving.nodes {
@@ -325,7 +325,7 @@ func (saving *savingsPlan) setIdle() {
 	})
 }
 
-// setNotSold finds the nodes that their pools would not buy again.
+// setNotSold finds the compared nodes whose offerings their pools would not buy again.
 func (saving *savingsPlan) setNotSold() {
 	pools, records := kube.PoolsByName(saving.s), map[NotSoldRecord]*NotSoldRecord{}
 	offers := map[string][]offering.Admitted{}
@@ -353,7 +353,7 @@ func (saving *savingsPlan) setNotSold() {
 	})
 }
 
-// notSold says why the offering is none that can be bought; "" if it can be. Places in reservations are told apart by nobody here.
+// notSold returns the cause why the offering cannot be bought, "" if it can. It does not distinguish slots of different capacity reservations.
 func notSold(offers []offering.Admitted, id engine.OfferingID) NotSoldCause {
 	cause := CapacityTypeNotAllowed
 	for _, o := range offers {
@@ -373,7 +373,7 @@ func notSold(offers []offering.Admitted, id engine.OfferingID) NotSoldCause {
 	return cause
 }
 
-// setChanges says what would go first, and brings those that stay together by their reasons.
+// setChanges records the disruptions, largest saving first, and groups the kept nodes by their reasons.
 func (saving *savingsPlan) setChanges(plan *engine.Plan) {
 	for i := range plan.Disruptions {
 		saving.out.Changes = append(saving.out.Changes, disruptionRecord(&plan.Disruptions[i]))

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// Whatever there is in a cluster, it can be explained, the record can be written, and explaining it changes nothing.
+// Everything in a cluster can be explained, the record can be written, and the explanation changes nothing.
 func TestEverythingCanBeExplained(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Draws(30) {

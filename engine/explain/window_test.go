@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// A budget is said to hold until it does not: that a window closes when the next opens is nothing that a reader waits for.
+// A budget's next change is a real change: if a window closes when the next one opens, the budget stays in force.
 func TestABudgetsStoryEndsWhenItsWindowsDo(t *testing.T) {
 	t.Parallel()
 	at := func(day, hour, minute int) time.Time { return time.Date(2000, 6, day, hour, minute, 0, 0, time.UTC) } // the 15th is a Thursday

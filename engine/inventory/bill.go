@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Bill assigns commitments to the running machines as clouds do: commitments for machines come before commitments for amounts, and within each kind the
-// use that saves most comes first. Running machines come before the launches of a plan.
+// Bill assigns commitments to the running machines as clouds do: commitments for machines come before commitments for amounts, and within each kind
+// the use that saves most comes first. Running machines come before the launches of a plan.
 type Bill struct {
 	Commitments []kube.Commitment // that have not ended
 	// Left is the unused part of each commitment, in the commitment's own units.
@@ -167,8 +167,8 @@ func (b *Bill) Start(name string, instanceTypes []string, prices []float64) {
 	b.uses[i].UsedPerHour = used
 }
 
-// Price returns the cost of the machine of that name beside the commitments, which are paid anyway. Usd is its price without commitments, and overhead
-// is the part of usd that does not depend on the machine.
+// Price returns the cost of the machine of that name beside the commitments, which are paid anyway. Usd is its price without commitments,
+// and overhead is the part of usd that does not depend on the machine.
 func (b *Bill) Price(name string, usd, overhead float64) float64 {
 	switch share := b.shares[name]; {
 	case share == 0 || usd <= overhead:

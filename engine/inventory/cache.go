@@ -13,11 +13,11 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Cache keeps what one call has worked out for the next; it changes how long a call takes, never what it answers. Its
-// owner calls the engine with it from one goroutine at a time.
+// Cache keeps results of one call for the next. It changes how long a call takes, never its result. Its owner calls the engine with it from
+// one goroutine at a time.
 //
-// It remembers objects by their address: a snapshot never changes them, so that one that has changed is another object.
-// What the last calls have not seen is forgotten.
+// It remembers objects by their address, because a snapshot never changes them: an object that has changed is another object. Objects that
+// the last calls have not seen are forgotten.
 type Cache struct {
 	podReader
 	Pods  map[*corev1.Pod]*PodInfo
@@ -25,7 +25,7 @@ type Cache struct {
 	last  []*PodInfo    // of these
 	marks []mark        // of these
 	nodes map[*corev1.Node]*NodeInfo
-	// catalogs is what the classes of the last call sell, machines its machines.
+	// catalogs are the catalogs of the last call's classes, machines its machines.
 	catalogs     *catalogs
 	machines     *machineList
 	machineLists uint64 // number of the last list of machines
@@ -34,7 +34,7 @@ type Cache struct {
 	ofDaemons []*PodInfo
 	Pass      uint64
 	kept      map[reflect.Type]any // see KeptBy
-	// otherNodes and otherOwners are those that have lost or got pods since the last call.
+	// otherNodes and otherOwners have lost or got pods since the last call.
 	otherNodes  []*NodePods
 	otherOwners []*OwnerInfo
 	next        uint64 // number of the next pod
@@ -44,7 +44,7 @@ type Cache struct {
 	Devices *kube.DeviceResources
 }
 
-// KeptBy is what a decider keeps of its own from call to call: the T of the cache, empty when it is asked for first.
+// KeptBy returns the decider's own data that the cache keeps from call to call: its T, empty at first.
 func KeptBy[T any](c *Cache) *T {
 	kind := reflect.TypeFor[T]()
 	if c.kept == nil {
@@ -56,65 +56,65 @@ func KeptBy[T any](c *Cache) *T {
 	return c.kept[kind].(*T)
 }
 
-// PodInfo is what the engine asks of a pod again and again.
+// PodInfo is the facts about a pod that the engine needs often.
 type PodInfo struct {
-	// What every call reads of every pod stands first: it fits one line of the processor's cache.
+	// Fields that every call reads of every pod come first: they fit one line of the processor's cache.
 	Pod   *corev1.Pod
-	id    uint64     // random, so that sums tell apart sets of pods
-	hash  uint64     // of which pod it is, in which state
-	left  uint64     // the last call that missed the pod where it stood before
+	id    uint64     // random, because sums of ids identify sets of pods
+	hash  uint64     // of the pod's identity and state
+	left  uint64     // the last call that missed the pod at its earlier place in the list
 	node  *NodePods  // of its node; nil if it has none
-	Owner *OwnerInfo // nil for pods that nobody owns
+	Owner *OwnerInfo // nil for pods without an owner
 	// workload is nil for pods whose owners do not roll out revisions of them.
 	workload *workloadInfo
-	// counts is true for pods that take room on their node, ending for those that have been told to stop.
+	// counts is true for pods that take room on their node, Ending for terminating ones.
 	counts, Ending bool
 	Mounts         bool // has volumes that matter to where it runs
-	brief          bool // it is a brief one
+	brief          bool // see IsBrief
 	startedKnown   bool
-	sound          bool // its requests make sense
-	particular     bool // keeps others off its node: by anti-affinity or host ports
+	sound          bool // its requests are valid
+	particular     bool // may keep others off its node: by anti-affinity, host ports or volumes
 	Listed         bool // the last call's snapshot has it
 	Drainable      bool // a drain sends it away, unless it is stuck or protected
 	Guarded        bool // has an annotation that may protect it
-	Apart          bool // every replay reads it for itself
+	Apart          bool // has affinities, ports or volumes: every replay reads it for itself
 	ScoredRead     bool
 	Labels         *LabelClass
 
 	requests *RequestClass
-	// nextRequests is what its successor requests; nil until it was asked.
+	// nextRequests are the requests of its successor; nil until they are asked for.
 	nextRequests *RequestClass
 	constraints  *ConstraintClass // nil until it was asked
-	// event is when the pod last came or went; it does not count for DaemonSets' pods.
+	// event is the time when the pod last came or went. DaemonSets' pods do not count.
 	event            time.Time
 	created, boundAt time.Time
 	weight           float64 // of the pod when it is moved, 1 for most
 	revision         string
-	DaemonKey        string // of its DaemonSet, as daemonKey has it
+	DaemonKey        string // of its DaemonSet (see daemonKey)
 	// started is how long the pod took to become ready, known only once it was asked for.
 	started time.Duration
-	Scored  kube.Usage // what scores count of it, once ScoredRead
+	Scored  kube.Usage // its usage for scores, once ScoredRead
 	Replay  uint64     // number of the last replay in which it had to land
 }
 
-// Active is true for pods that have not ended, and have not been told to.
+// Active reports whether the pod has not ended and is not terminating.
 func (info *PodInfo) Active() bool { return info.counts && !info.Ending }
 
-// RequestClass is what pods request; equal ones share it.
+// RequestClass is the requests of pods; pods with equal requests share it.
 type RequestClass struct {
 	Text string
 	List corev1.ResourceList
-	// Devices is what they request beside that under the names of resources which stand for devices, where claims are acted on.
+	// Devices is their requests for resources that stand for devices, which List leaves out if claims are acted on.
 	Devices corev1.ResourceList
-	Size    string     // list as text, in order of size; empty until it was asked
+	Size    string     // list as text that sorts by size; empty until it is asked for
 	usage   kube.Usage // of the list, once used
 	used    bool
 }
 
-// ConstraintClass is what pods ask for beside resources and volumes; equal ones share it as long as the cache knows it.
+// ConstraintClass is the constraints of pods beside resources and volumes; pods with equal ones share it as long as the cache knows it.
 type ConstraintClass struct{ Text string }
 
-// LabelClass is pods with the same namespace and labels: the same selectors are about them.
+// LabelClass is pods with the same namespace and labels: the same selectors select them.
 type LabelClass struct {
 	Sample   *corev1.Pod
 	pass     uint64
@@ -126,13 +126,13 @@ type LabelClass struct {
 // NodePods is the pods of one node.
 type NodePods struct {
 	Infos []*PodInfo // oldest pod first
-	Hash  uint64     // of which pods they are, in which state; the same in every process
+	Hash  uint64     // of the pods' identities and states; the same in every process
 	Bound []*corev1.Pod
 	Kinds []kindCount
 	// Particular are the infos of pods that keep others off the node.
 	Particular []*PodInfo
 	podSet
-	seen         uint64        // the last call that saw any pods, ended ones too, and forgot others
+	seen         uint64        // the last call that forgot pods and saw one of the node, ended ones too
 	Movable      []*corev1.Pod // reschedulable pods, once movableRead; Movers are their infos
 	Movers       []*PodInfo
 	movableRead  bool
@@ -140,11 +140,11 @@ type NodePods struct {
 	classesRead  bool
 	Annotated    bool // some pod has annotations
 	activity     Activity
-	activityNow  time.Time // when activity was read, once activityRead
+	activityNow  time.Time // the time of activity, once activityRead
 	activityRead bool
 	Used         capacity.Vector // by all pods, in the order of resources that UsedFor names
 	UsedFor      string
-	Replay       any      // what engine/scheduler has worked out about the pods, nil before
+	Replay       any      // data of engine/scheduler about the pods; nil until it is computed
 	daemons      []string // DaemonSets that have a pod here, once daemonsRead
 	daemonsRead  bool
 }
@@ -154,28 +154,28 @@ type kindCount struct {
 	N, Ending int
 }
 
-// PodIndex is the pods of a snapshot, sorted by what has to be done with them.
+// PodIndex is the pods of a snapshot, sorted by how the engine treats them.
 type PodIndex struct {
 	Cache *Cache
-	// Pass is the number of the call that the index is of.
+	// Pass is the number of the call that made the index.
 	Pass    uint64
 	all     []*PodInfo // in the order of the snapshot
 	Unbound []*corev1.Pod
 	Mounts  []*corev1.Pod
-	ended   []*PodInfo // of those that had a node
-	// ofDaemons are the infos of those of DaemonSets.
+	ended   []*PodInfo // of ended pods that had a node
+	// ofDaemons are the infos of DaemonSets' pods.
 	ofDaemons []*PodInfo
-	// endings is when those ended, by node, as far as now.
+	// endings are the times when the ended pods ended, by node, until now.
 	endings map[*NodePods]Activity
 	now     time.Time
-	// machines are what every compilation of the snapshot begins with; nil before the first.
+	// machines are the machines with which every compilation of the snapshot begins; nil before the first.
 	machines []*Machine
-	// Patient is true if machines that are late are counted on like others.
+	// Patient is true if plans count on machines that are late.
 	Patient bool
 	held    map[*corev1.Pod]bool
 }
 
-// Hold has the pods, which no node runs, ask for no place.
+// Hold makes the pods, which no node runs, ask for no place.
 func (c *PodIndex) Hold(pods []*corev1.Pod) {
 	if c.held == nil {
 		c.held = map[*corev1.Pod]bool{}
@@ -185,13 +185,13 @@ func (c *PodIndex) Hold(pods []*corev1.Pod) {
 	}
 }
 
-// HeldCount is how many pods ask for no place.
+// HeldCount returns the number of pods that ask for no place.
 func (c *PodIndex) HeldCount() int { return len(c.held) }
 
 // Held reports whether the pod asks for no place.
 func (c *PodIndex) Held(pod *corev1.Pod) bool { return c.held[pod] }
 
-// Take counts the pods of the snapshot. A nil cache is an empty one.
+// Take reads the pods of the snapshot. A nil cache counts as an empty one.
 func (cache *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	if cache == nil {
 		cache = &Cache{}
@@ -230,8 +230,8 @@ func (cache *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	return c
 }
 
-// learnDevices finds out which resources stand for devices that are claimed: pods ask no node for them. Where they are others than before,
-// nothing that is known of pods holds any more, and the cache begins anew.
+// learnDevices finds the resources that stand for claimed devices: pods request them from no node. If they have changed, no known fact about
+// pods holds any more, and the cache begins anew.
 func (cache *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources) {
 	cache.Devices = kube.NewDeviceResources(s)
 	if s.Selectors != nil {
@@ -243,12 +243,12 @@ func (cache *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResour
 	return claimed
 }
 
-// ClaimsDevices reports whether the pod claims devices: by name, or under the names of resources where these stand for devices.
+// ClaimsDevices reports whether the pod claims devices: by name, or by requests for resources that stand for devices.
 func (cache *Cache) ClaimsDevices(info *PodInfo) bool {
 	return len(info.Pod.Spec.ResourceClaims) > 0 || cache.claimed.Any() && len(cache.NextRequests(info).Devices) > 0
 }
 
-// InfoOf is what is known of the pod; of one that is in no snapshot, for this once.
+// InfoOf returns the pod's info. For a pod that no snapshot has, the info is new each time.
 func (cache *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
 	if info := cache.Pods[pod]; info != nil {
 		return info
@@ -256,12 +256,12 @@ func (cache *Cache) InfoOf(pod *corev1.Pod) *PodInfo {
 	return &PodInfo{Pod: pod, Labels: cache.kindOf(pod), Mounts: volume.HasVolumes(&pod.Spec)}
 }
 
-// RequestsOf is what the pod requests.
+// RequestsOf returns the pod's requests.
 func (cache *Cache) RequestsOf(pod *corev1.Pod) *RequestClass {
 	return cache.RequestsKnown(pod, cache.Pods[pod])
 }
 
-// RequestsKnown is RequestsOf for a caller that has the pod's info, nil for one that the cache does not know.
+// RequestsKnown is RequestsOf for a caller that has the pod's info, which is nil if the cache does not know the pod.
 func (cache *Cache) RequestsKnown(pod *corev1.Pod, info *PodInfo) *RequestClass {
 	if info != nil {
 		return cache.RequestsFor(info)
@@ -269,7 +269,7 @@ func (cache *Cache) RequestsKnown(pod *corev1.Pod, info *PodInfo) *RequestClass 
 	return cache.readRequests(pod)
 }
 
-// RequestProblem says what is wrong with the pod's requests.
+// RequestProblem returns the problem with the pod's requests, if there is one.
 func (info *PodInfo) RequestProblem() engine.Reason {
 	if info.sound {
 		return engine.Reason{}
@@ -329,7 +329,7 @@ func (cache *Cache) forget(live int) {
 	}
 }
 
-// PodsOn are the pods of a node.
+// PodsOn returns the pods of a node.
 func (c *PodIndex) PodsOn(node string) *NodePods { return c.Cache.PodsOn(node) }
 
 func (cache *Cache) PodsOn(node string) *NodePods {
@@ -339,7 +339,7 @@ func (cache *Cache) PodsOn(node string) *NodePods {
 	return &NodePods{}
 }
 
-// Match is the selectors of the index that are about pods with these labels; interPod is the ID of those whose index it is.
+// Match returns the selectors of the index that select pods with these labels; interPod is the ID of the InterPod of the index.
 func (k *LabelClass) Match(interPod uint64, index *kube.SelectorIndex) []int {
 	if k.interPod != interPod {
 		k.interPod, k.matched = interPod, index.Match(k.Sample, k.matched[:0])
@@ -352,7 +352,7 @@ func (k *LabelClass) Match(interPod uint64, index *kube.SelectorIndex) []int {
 	return k.matched
 }
 
-// UsageOf is what scores count of the request.
+// UsageOf returns the usage that scores count for the requests.
 func (n *RequestClass) UsageOf() kube.Usage {
 	if !n.used {
 		n.usage, n.used = kube.UsageOf(n.List), true

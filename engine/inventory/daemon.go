@@ -13,20 +13,20 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Daemon is a DaemonSet as a burden: what its pod will take of every node that it runs on.
+// Daemon is a DaemonSet with the requests and ports that its pod will take on every node where it runs.
 type Daemon struct {
 	kube.NodeConstraints
 	Set      *appsv1.DaemonSet
 	Pod      *corev1.Pod
 	Requests corev1.ResourceList
-	// Ports are those that its pod takes of the node.
+	// Ports are the node's ports that its pod takes.
 	Ports []kube.HostPort
-	Key   string // as daemonKey has it
-	// Priority says which of two pods goes first that exclude each other.
+	Key   string // see daemonKey
+	// Priority decides which of two pods goes first if they exclude each other.
 	Priority int32
 }
 
-// daemonsOf makes burdens of the pods that DaemonSets will make.
+// daemonsOf returns the Daemons of the pods that DaemonSets will make.
 func daemonsOf(pods []daemonPod) []Daemon {
 	var out []Daemon
 	for _, pod := range pods {
@@ -37,18 +37,18 @@ func daemonsOf(pods []daemonPod) []Daemon {
 	return out
 }
 
-// knownDaemons is what DaemonSets asked for in the last call, and by what that was known.
+// knownDaemons is the Daemons of the last call, with the objects from which they were read.
 type knownDaemons struct {
 	sets    []*appsv1.DaemonSet
 	ranges  []*corev1.LimitRange
 	classes []*nodev1.RuntimeClass
 	infos   []*PodInfo
-	newest  map[string]*corev1.Pod // as newestOfDaemons found them among the facts
+	newest  map[string]*corev1.Pod // of each DaemonSet, by newestOfDaemons
 	pods    []daemonPod
 	list    []Daemon // of the pods
 }
 
-// ofDaemonSets finds out what the DaemonSets ask for, given the infos of the pods that they have.
+// ofDaemonSets reads the Daemons of the DaemonSets, given the infos of their present pods.
 func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, infos []*PodInfo) {
 	same := slices.Equal(k.sets, s.DaemonSets) && slices.Equal(k.ranges, s.LimitRanges) && slices.Equal(k.classes, s.RuntimeClasses)
 	if same && slices.Equal(k.infos, infos) {
@@ -63,13 +63,13 @@ func (k *knownDaemons) ofDaemonSets(s *engine.Snapshot, infos []*PodInfo) {
 	*k = knownDaemons{slices.Clone(s.DaemonSets), slices.Clone(s.LimitRanges), slices.Clone(s.RuntimeClasses), infos, newest, pods, daemonsOf(pods)}
 }
 
-// DaemonPods is the pods that the snapshot's DaemonSets will make; they are shared, not to be changed.
+// DaemonPods returns the pods that the snapshot's DaemonSets will make. They are shared and must not be changed.
 func (cache *Cache) DaemonPods(s *engine.Snapshot) []daemonPod {
 	cache.daemons.ofDaemonSets(s, cache.ofDaemons)
 	return cache.daemons.pods
 }
 
-// Daemons is what the snapshot's DaemonSets will take of nodes; it is shared, not to be changed.
+// Daemons returns the Daemons of the snapshot. They are shared and must not be changed.
 func (c *PodIndex) Daemons(s *engine.Snapshot) []Daemon {
 	c.Cache.daemons.ofDaemonSets(s, c.ofDaemons)
 	return c.Cache.daemons.list
@@ -81,9 +81,9 @@ type daemonPod struct {
 	Pod *corev1.Pod
 }
 
-// daemonPods lists the pods that DaemonSets will make, by the sets' namespaces and names. Something may change pods while they
-// are made, so the newest one tells what the next one will hold; where it may run only the template tells, because a pod that
-// was made is pinned to its node.
+// daemonPods returns the pods that DaemonSets will make, in order of the sets' namespaces and names. Because admission may change pods, the
+// newest pod shows the resources of the next one. The template shows where the next one may run, because an existing pod is pinned to its
+// node.
 func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 	ranges := limitRanges(s)
 	var out []daemonPod
@@ -111,8 +111,8 @@ func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 	return out
 }
 
-// DaemonPriority is the priority of a DaemonSet's pod; a template may name no more than one of the two classes that every cluster
-// has.
+// DaemonPriority returns the priority of a DaemonSet's pod. Of a template without a number, it knows only the two priority classes that
+// every cluster has.
 func DaemonPriority(pod *corev1.Pod) int32 {
 	switch {
 	case pod.Spec.Priority != nil:
@@ -125,8 +125,7 @@ func DaemonPriority(pod *corev1.Pod) int32 {
 	return 0
 }
 
-// newestOfDaemons finds the newest pod of each DaemonSet, by its daemonKey, that has neither ended nor been told to; of several
-// that are equally new the first by name.
+// newestOfDaemons returns the newest active pod of each DaemonSet, by its daemonKey; of equally new pods the first by name.
 func newestOfDaemons(infos []*PodInfo) map[string]*corev1.Pod {
 	newest := map[string]*PodInfo{}
 	for _, info := range infos {
@@ -151,7 +150,7 @@ func newerPod(a, b *corev1.Pod) bool {
 	return kube.CompareNaturally(a.Name, b.Name) < 0
 }
 
-// daemonTolerations are those that the DaemonSet controller gives to every pod it makes.
+// daemonTolerations are the tolerations that the DaemonSet controller adds to every pod that it makes.
 var daemonTolerations = []corev1.Toleration{
 	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},

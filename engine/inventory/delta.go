@@ -9,14 +9,14 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// Most pods of a snapshot are those of the one before. A cache looks for the difference only, and has the nodes and owners that
-// have lost or got pods read theirs anew.
+// Most pods of a snapshot are also in the one before. A cache therefore looks for the difference only, and updates the nodes and owners that
+// have lost or got pods.
 
 // podSet is a set of pods that changes a little from call to call.
 type podSet struct {
-	Sum   uint64 // tells whether the pods are still the same
+	Sum   uint64 // changes with the pods of the set
 	Count int
-	// While a call finds out what has changed, before is what the set was, and came are those that are new in it.
+	// During a call, before is the state of the set before the call, and came are the pods that are new in it.
 	before struct {
 		sum   uint64
 		count int
@@ -36,15 +36,15 @@ func (c *podSet) alter(info *PodInfo, comes bool, pass uint64) bool {
 		c.Sum, c.Count = c.Sum-info.id, c.Count-1
 	default:
 		c.Sum, c.Count = c.Sum+info.id, c.Count+1
-		if info.left != pass { // or else it only stands elsewhere
+		if info.left != pass { // else it has only changed its place in the list
 			c.came = append(c.came, info)
 		}
 	}
 	return first
 }
 
-// finish ends the changes. If the pods are not the same it returns those that the set has now: first those that have stayed, in
-// their order, then those that came.
+// finish ends the changes. If the pods are not the same, it returns the present ones: first those that have stayed, in their order, then
+// those that came.
 func (c *podSet) finish(infos []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
 	came := c.came
 	c.came, c.altered = nil, false
@@ -60,7 +60,7 @@ func (c *podSet) finish(infos []*PodInfo) (now []*PodInfo, stayed int, changed b
 	return append(now, came...), len(now), true
 }
 
-// mark tells apart the pods that every call looks at.
+// mark marks the pods that every call looks at.
 type mark uint8
 
 const (
@@ -87,10 +87,10 @@ func (info *PodInfo) mark() mark {
 	return out
 }
 
-// mostShifted is by how many places a pod may stand elsewhere than before, as against the one before it, to be found there.
+// mostShifted bounds how many places a pod may have moved in the list, relative to the pod before it, and still be found.
 const mostShifted = 8
 
-// follow goes from the pods of the last call to these: most are where they were, or a little further on.
+// follow compares the pods with those of the last call: most are at the same place, or a little further on.
 func (cache *Cache) follow(pods []*corev1.Pod, threads int) {
 	last, marks := make([]*PodInfo, len(pods)), make([]mark, len(pods))
 	var missed []*PodInfo
@@ -134,7 +134,7 @@ func (cache *Cache) follow(pods []*corev1.Pod, threads int) {
 	cache.list, cache.last, cache.marks = slices.Clone(pods), last, marks
 }
 
-// shift says how many of the old pods are missing and how many of the new ones have come where the two lists part.
+// shift returns how many old pods are missing, and how many new ones have come, where the two lists differ.
 func shift(old, new []*corev1.Pod) (gone, come int) {
 	if len(new) == 0 {
 		return 0, 0
@@ -150,7 +150,7 @@ func shift(old, new []*corev1.Pod) (gone, come int) {
 	return min(1, len(old)), 1
 }
 
-// alter has the pod's node and owner know that it has come, or that it is gone.
+// alter tells the pod's node and owner that the pod has come or gone.
 func (cache *Cache) alter(info *PodInfo, comes bool) {
 	if o := info.Owner; o != nil && o.alter(info, comes, cache.Pass) {
 		cache.otherOwners = append(cache.otherOwners, o)
@@ -160,10 +160,10 @@ func (cache *Cache) alter(info *PodInfo, comes bool) {
 	}
 }
 
-// fewRolls is how many nodes are not worth a goroutine of their own.
+// fewRolls is a number of nodes that is too small for a goroutine of their own.
 const fewRolls = 100
 
-// refresh writes the pods of nodes and owners anew whose pods are not those of the last call.
+// refresh updates the nodes and owners whose pods have changed since the last call.
 func (cache *Cache) refresh(threads int) {
 	var parts []func()
 	for _, x := range parallel.Ranges(len(cache.otherNodes), threads, fewRolls) {
@@ -185,16 +185,15 @@ func (cache *Cache) refresh(threads int) {
 	cache.otherNodes, cache.otherOwners = cache.otherNodes[:0], cache.otherOwners[:0]
 }
 
-// fewCame is how many pods are put in order one by one.
+// fewCame is the number of new pods up to which each is moved to its place alone.
 const fewCame = 8
 
-// close sorts a node's list that has been written anew, of which the first pods that have stayed are in order, and counts its pods by
-// their labels.
+// close sorts a node's new list, whose first stayed pods are in order, and counts its pods by their labels.
 func (r *NodePods) close(stayed int) {
 	if came := len(r.Infos) - stayed; came > fewCame {
 		slices.SortFunc(r.Infos, func(a, b *PodInfo) int { return kube.OlderFirst(a.Pod, b.Pod) })
 	} else {
-		for i := stayed; i < len(r.Infos); i++ { // they are the youngest most of the time
+		for i := stayed; i < len(r.Infos); i++ { // new pods are usually the youngest
 			info, at := r.Infos[i], i
 			for ; at > 0 && kube.OlderFirst(info.Pod, r.Infos[at-1].Pod) < 0; at-- {
 				r.Infos[at] = r.Infos[at-1]

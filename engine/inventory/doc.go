@@ -1,5 +1,5 @@
 // Package inventory joins the pods, nodes, claims and catalogs of a Snapshot into machines and their pods. It adds prices, the launches and
 // disruptions that are in progress, and facts that running machines tell about machines like them.
 //
-// Its Cache remembers from call to call what has been read. Deciders keep there what they remember themselves (KeptBy).
+// Its Cache keeps the data that was read from call to call. Deciders keep their own data there too (KeptBy).
 package inventory

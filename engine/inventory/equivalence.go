@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// KeyWriter writes what matters of a pod as text that only pods with the same share. It reads every pending pod, so it
-// writes into one buffer and parses nothing.
+// KeyWriter writes facts about a pod as text, which only pods with the same facts share. It reads every pending pod, so it writes into one
+// buffer and parses nothing.
 type KeyWriter struct {
 	b     []byte
 	names []string
@@ -27,10 +27,10 @@ func (k *KeyWriter) number(n int64) { k.b = append(strconv.AppendInt(k.b, n, 10)
 
 func (k *KeyWriter) mark(c byte) { k.b = append(k.b, c) }
 
-// onDemandMark begins the text of pods that have to run on demand for their owner to have its share there.
+// onDemandMark begins the text of pods that have to run on demand for their owner's share.
 const onDemandMark = 'D'
 
-// OwnConstraints is the part of the text that the pod asks for by itself.
+// OwnConstraints returns the text without this mark: the constraints of the pod itself.
 func OwnConstraints(pod *corev1.Pod, text string) string {
 	if kube.MustRunOnDemand(pod) {
 		return text[1:]
@@ -38,7 +38,7 @@ func OwnConstraints(pod *corev1.Pod, text string) string {
 	return text
 }
 
-// Constraints writes everything that the pod asks for beside resources.
+// Constraints writes all constraints of the pod beside resources.
 func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, volumes *volume.PodVolumes) []byte {
 	k.b = k.b[:0]
 	spec := &pod.Spec
@@ -76,7 +76,7 @@ func (k *KeyWriter) Constraints(pod *corev1.Pod, spreads []corev1.TopologySpread
 	return k.b
 }
 
-// Rules writes what the pod asks of other pods.
+// Rules writes the pod's constraints on other pods.
 func (k *KeyWriter) Rules(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint) []byte {
 	k.b = k.b[:0]
 	k.spreads(pod, spreads)
@@ -84,7 +84,7 @@ func (k *KeyWriter) Rules(pod *corev1.Pod, spreads []corev1.TopologySpreadConstr
 	return k.b
 }
 
-// RequiredNodes writes what the pod requires of a node.
+// RequiredNodes writes the node constraints that the pod requires.
 func (k *KeyWriter) RequiredNodes(spec *corev1.PodSpec) []byte {
 	k.b = k.b[:0]
 	k.labels(spec.NodeSelector)
@@ -92,27 +92,27 @@ func (k *KeyWriter) RequiredNodes(spec *corev1.PodSpec) []byte {
 	return k.b
 }
 
-// PreferredNodes writes which nodes the pod would rather be on.
+// PreferredNodes writes the node constraints that the pod prefers.
 func (k *KeyWriter) PreferredNodes(spec *corev1.PodSpec) []byte {
 	k.b = k.b[:0]
 	k.preferredTerms(spec)
 	return k.b
 }
 
-// Tolerations writes which taints the pod tolerates.
+// Tolerations writes the pod's tolerations.
 func (k *KeyWriter) Tolerations(spec *corev1.PodSpec) []byte {
 	k.b = k.b[:0]
 	k.tolerations(spec)
 	return k.b
 }
 
-// oddities writes what makes a pod impossible to plan for.
+// oddities writes device claims and odd requests, for which it may be impossible to plan the pod.
 func (k *KeyWriter) oddities(spec *corev1.PodSpec) {
 	for i := range spec.ResourceClaims {
 		k.mark('c')
 		k.word(spec.ResourceClaims[i].Name)
 	}
-	// Requests that no machine has by itself, and those that are not valid, are told apart by name and sign only.
+	// Of requests for other resources, and of invalid ones, only the name and the sign count.
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			for _, name := range k.sorted(list[i].Resources.Requests) {
@@ -179,7 +179,7 @@ func (k *KeyWriter) words(words []string) {
 	}
 }
 
-// values writes the values that the pod's labels have for the keys.
+// values writes the values of the pod's labels for the keys.
 func (k *KeyWriter) values(pod *corev1.Pod, keys []string) {
 	for _, key := range keys {
 		value, ok := pod.Labels[key]
@@ -310,12 +310,12 @@ func (k *KeyWriter) kind(pod *corev1.Pod) []byte {
 	return k.b
 }
 
-// requests writes what the pod requests.
+// requests writes the pod's requests.
 func (k *KeyWriter) requests(pod *corev1.Pod) []byte {
 	k.b = k.b[:0]
 	named := len(pod.Status.ContainerStatuses)+len(pod.Status.InitContainerStatuses) > 0
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		k.mark('l') // what starts first does not add up
+		k.mark('l') // requests of init containers are not added to the others
 		for i := range list {
 			k.mark('c')
 			if list[i].RestartPolicy != nil {
@@ -337,7 +337,7 @@ func (k *KeyWriter) requests(pod *corev1.Pod) []byte {
 	return k.b
 }
 
-// resize writes what the pod's status says of a resize in place.
+// resize writes the state of a resize in place, from the pod's status.
 func (k *KeyWriter) resize(pod *corev1.Pod) {
 	read := false
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
@@ -370,15 +370,15 @@ func (k *KeyWriter) list(list corev1.ResourceList) {
 	k.mark(';')
 }
 
-// EquivalenceClass is pods of one node that would move with it and that nothing tells apart: they ask for the same, request the same, and the
-// same selectors are about them.
+// EquivalenceClass is pods of one node that would move with it and that nothing distinguishes: they have the same constraints and requests,
+// and the same selectors select them.
 type EquivalenceClass struct {
 	First *PodInfo // of the oldest
 	Pods  []*corev1.Pod
 }
 
-// ClassesOf sorts the movable pods of the node into classes. What a pod with volumes asks for hangs on other objects, so that it is a
-// class of its own; so is one whose requests make no sense.
+// ClassesOf divides the movable pods of the node into classes. A pod with volumes is a class of its own, because its constraints depend on
+// other objects; so is a pod with invalid requests.
 func (cache *Cache) ClassesOf(r *NodePods) []EquivalenceClass {
 	if r.classesRead {
 		return r.classes

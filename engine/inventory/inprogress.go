@@ -15,8 +15,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// A disruption with replacements takes minutes, so what is intended is written on the objects themselves: a new process
-// finds there what the last one began.
+// A disruption with replacements takes minutes. Tenon therefore writes it on the objects themselves, where a new process finds it.
 const (
 	// DisruptionAnnotation, on the claim of a node that is to go, holds a Mark. It is the first thing that is written when a
 	// disruption with replacements begins, and the last that is removed when it is taken back.
@@ -25,27 +24,27 @@ const (
 	ReplacesAnnotation = v1.ReplacesAnnotationKey
 )
 
-// Mark says of a claim that it goes once its replacements are ready.
+// Mark on a claim says that the claim goes once its replacements are ready.
 type Mark struct {
 	// ID is the same on all claims that go together.
 	ID      string              `json:"id"`
 	Reason  v1.DisruptionReason `json:"reason"`
 	Decided time.Time           `json:"decided"`
-	// Claims and Replacements are names of NodeClaims, those that go and those that come.
+	// Claims are the names of the NodeClaims that go, Replacements of those that come.
 	Claims       []string `json:"claims"`
 	Replacements []string `json:"replacements"`
 	// DrainWithin is how long the drains may take; nil leaves it to the claims.
 	DrainWithin *metav1.Duration `json:"drainWithin,omitempty"`
 }
 
-// Replaces says of a claim whom its machine was started to replace.
+// Replaces on a claim names the claims that its machine replaces.
 type Replaces struct {
 	ID     string   `json:"id"`
 	Claims []string `json:"claims"`
 }
 
-// NewMark is what to write on the claims of a disruption with replacements that is decided now. The replacements' names
-// follow from the claims and the time, so that carrying the same decision out twice creates nothing twice.
+// NewMark returns the mark for the claims of a disruption with replacements that is decided now. The replacements' names follow from the
+// claims and the time: if the same decision is carried out twice, nothing is created twice.
 func NewMark(d engine.Disruption, claims []*v1.NodeClaim, now time.Time) Mark {
 	now = now.UTC()
 	m := Mark{Reason: d.Reason, Decided: now, Claims: slices.Sorted(slices.Values(d.Claims))}
@@ -74,10 +73,10 @@ func digest(texts ...string) string {
 	return fmt.Sprintf("%016x", sum.Sum64())
 }
 
-// longestPoolPart keeps the names of claims within what a label value may hold: nodes are often called like their claim.
+// longestPoolPart keeps the names of claims short enough for a label value, because nodes often have the name of their claim.
 const longestPoolPart = 50
 
-// DerivedName is the name of a claim of the pool that follows from the texts.
+// DerivedName returns the name of a claim of the pool that follows from the texts.
 func DerivedName(pool string, from ...string) string {
 	if len(pool) > longestPoolPart {
 		pool = strings.TrimRight(pool[:longestPoolPart], ".-")
@@ -85,13 +84,13 @@ func DerivedName(pool string, from ...string) string {
 	return pool + "-" + digest(append([]string{pool}, from...)...)[:10]
 }
 
-// String is the mark as it is written in DisruptionAnnotation.
+// String returns the mark as text for DisruptionAnnotation.
 func (m Mark) String() string { return AsJSON(m) }
 
-// Replaces is what the replacements of the mark carry.
+// Replaces returns the Replaces for the replacements of the mark.
 func (m Mark) Replaces() Replaces { return Replaces{ID: m.ID, Claims: m.Claims} }
 
-// String is r as it is written in ReplacesAnnotation.
+// String returns r as text for ReplacesAnnotation.
 func (r Replaces) String() string { return AsJSON(r) }
 
 func AsJSON(v any) string {
@@ -102,7 +101,7 @@ func AsJSON(v any) string {
 	return string(text)
 }
 
-// MarkOf reads the claim's mark; ok is false if it has none. One that cannot be read has no ID.
+// MarkOf reads the claim's mark; ok is false if it has none. An unreadable mark has no ID.
 func MarkOf(claim *v1.NodeClaim) (m Mark, ok bool) {
 	text, ok := claim.Annotations[DisruptionAnnotation]
 	if !ok {
@@ -128,10 +127,10 @@ func IsReplacement(claim *v1.NodeClaim, id string) bool {
 	return ok && r.ID == id
 }
 
-// InProgress is one of them.
+// InProgress is a disruption with replacements that is in progress.
 type InProgress struct {
 	Mark
-	// Leaving are the claims that are still there and have not been told to go, in order of name.
+	// Leaving are the claims that still exist and are not being deleted, in order of name.
 	Leaving []*v1.NodeClaim
 }
 
@@ -160,15 +159,15 @@ func DisruptionsInProgress(s *engine.Snapshot) []*InProgress {
 	return list
 }
 
-// HasPartInDisruption reports whether the claim has, or had, a part in an order.
+// HasPartInDisruption reports whether the claim has, or had, a part in a disruption with replacements.
 func HasPartInDisruption(c *v1.NodeClaim) bool {
 	_, goes := c.Annotations[DisruptionAnnotation]
 	_, comes := c.Annotations[ReplacesAnnotation]
 	return goes || comes
 }
 
-// OrderRefusal says why a machine that has a part in an order is not disrupted for another reason, the zero Reason if it
-// has none.
+// OrderRefusal returns why a machine with a part in a disruption in progress is not disrupted for another reason, the zero Reason if it has
+// none.
 func (m *Machine) OrderRefusal() engine.Reason {
 	switch {
 	case m.Ordered:

@@ -18,12 +18,12 @@ import (
 
 const RegistrationTimeout = 15 * time.Minute
 
-// ResourcePatience is how long after its node is ready a resource that was asked for may be missing until nobody counts on it;
-// a device's driver takes minutes to be installed. The machine goes after ResourceTimeout, so that before that it can be
-// written down what it did not have.
+// ResourcePatience is how long after its node is ready a requested resource may be missing before plans stop counting on it, because the
+// driver of a device takes minutes to be installed. The machine goes after ResourceTimeout, which leaves time to record the missing
+// resource.
 const ResourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
 
-// ReadySince is since when the claim's registered nodes have been ready, or not ready.
+// ReadySince returns since when the claim's registered nodes have been ready, or not ready.
 func ReadySince(claim *v1.NodeClaim, nodes []*corev1.Node) time.Time {
 	at := WaitingSince(claim, v1.ConditionRegistered)
 	for _, node := range nodes {
@@ -36,7 +36,7 @@ func ReadySince(claim *v1.NodeClaim, nodes []*corev1.Node) time.Time {
 	return at
 }
 
-// WaitingSince is when the condition last changed its status. One that nobody has written counts from the creation.
+// WaitingSince returns when the condition last changed its status. A missing condition counts from the creation of the claim.
 func WaitingSince(claim *v1.NodeClaim, condition string) time.Time {
 	if c := v1.GetCondition(claim, condition); c != nil {
 		return c.LastTransitionTime.Time
@@ -47,16 +47,16 @@ func WaitingSince(claim *v1.NodeClaim, condition string) time.Time {
 // nodeLag is how far the watch of nodes may be behind that of claims.
 const nodeLag = 10 * time.Second
 
-// isBare reports whether the node came after the claim's machine was registered, and lacks what registration writes: somebody has
-// deleted the one that had it.
+// isBare reports whether the node came after the claim's machine was registered, and lacks the label of registered nodes: the registered
+// node was deleted.
 func isBare(node *corev1.Node, claim *v1.NodeClaim) bool {
 	created := node.CreationTimestamp
 	return v1.IsTrue(claim, v1.ConditionRegistered) && node.Labels[v1.RegisteredLabelKey] != "true" &&
 		(created.IsZero() || created.After(kube.TrueSince(claim, v1.ConditionRegistered)))
 }
 
-// IsGone reports whether the machine has lost its node: it costs money, and no pod can run there. What has been registered a moment
-// ago may be a node that the snapshot does not show yet.
+// IsGone reports whether the machine has lost its node: it costs money, and no pod can run there. For a moment after the registration, the
+// snapshot may not show the node yet.
 func (m *MachineInfo) IsGone(now time.Time) bool {
 	if m.Node != nil || !kube.HasJoined(m.Claim) {
 		return false
@@ -64,22 +64,21 @@ func (m *MachineInfo) IsGone(now time.Time) bool {
 	return !v1.IsTrue(m.Claim, v1.ConditionRegistered) || now.Sub(kube.TrueSince(m.Claim, v1.ConditionRegistered)) > nodeLag
 }
 
-// NodeGone is why nobody counts on such a machine.
+// NodeGone returns the reason why plans do not count on a machine that has lost its node.
 func (m *Machine) NodeGone() engine.Reason {
 	return engine.Reason{Code: engine.NodeGone, NodePool: m.Pool(), Need: cmp.Or(m.Claim.Status.NodeName, m.Claim.Name)}
 }
 
 const resourceNotRegistered, poolsNotPublished = "ResourceNotRegistered", "DRADriverPoolsNotPublished"
 
-// MissesResource reports whether all that keeps the node from being initialized is a resource that was asked for, or devices that pods
-// claim.
+// MissesResource reports whether only a requested resource, or devices that pods claim, keep the node from being initialized.
 func MissesResource(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) bool {
 	reason, _ := Uninitialized(claim, node, published)
 	return reason == resourceNotRegistered || reason == poolsNotPublished
 }
 
-// Uninitialized says what keeps the claim's registered node from being initialized, empty for nothing. published is nil where claims for
-// devices are not acted on: nobody waits for them there.
+// Uninitialized returns why the claim's registered node is not initialized, empty if nothing keeps it from that. If published is nil, claims
+// for devices are not acted on, and the node does not wait for them.
 func Uninitialized(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) (reason, message string) {
 	if !kube.NodeReady(node) {
 		return "NodeNotReady", "the node's Ready condition is not True"
@@ -111,7 +110,7 @@ func Uninitialized(claim *v1.NodeClaim, node *corev1.Node, published *dra.Publis
 	return "", ""
 }
 
-// LackedDevices says which driver, for whose devices the machine was bought, has not published them for the node; empty for none.
+// LackedDevices names a driver that has not published devices for the node although the machine was bought for them; empty if there is none.
 func LackedDevices(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) string {
 	if drivers := kube.DriversAskedFor(claim); published != nil && len(drivers) > 0 {
 		return published.Lacks(node, drivers)
@@ -119,8 +118,8 @@ func LackedDevices(claim *v1.NodeClaim, node *corev1.Node, published *dra.Publis
 	return ""
 }
 
-// FewerDevices says of which accelerator that was asked for the node shows some, and fewer than were planned; empty for none. A plugin
-// may show them one after the other.
+// FewerDevices names a requested accelerator of which the node shows some, but fewer than planned; empty if there is none. A plugin may show
+// them one after the other.
 func FewerDevices(claim *v1.NodeClaim, node *corev1.Node) string {
 	for _, name := range slices.Sorted(maps.Keys(accelerator.Of(claim.Spec.Resources.Requests))) {
 		planned, have := claim.Status.Allocatable[name], node.Status.Allocatable[name]
@@ -131,7 +130,8 @@ func FewerDevices(claim *v1.NodeClaim, node *corev1.Node) string {
 	return ""
 }
 
-// foreseen is what a node has that is not initialized, with all devices that are planned: what is not there yet is still to come.
+// foreseen returns the resources that a node will have once it is initialized: its present ones, and all planned ones that are not there
+// yet.
 func foreseen(has, planned corev1.ResourceList) corev1.ResourceList {
 	out := kube.Filled(has, planned)
 	for name, q := range accelerator.Of(planned) {

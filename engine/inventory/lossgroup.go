@@ -8,8 +8,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// LossGroups are the instance types and zones of which the machine is one, or may become one, as a spot machine; there are none of a
-// machine that is not on spot.
+// LossGroups returns the instance types and zones that a spot machine has or may get. It returns none for a machine that is not on spot.
 func (m *MachineInfo) LossGroups() (types, zones []string) {
 	if m.Open == nil {
 		id := MachineOffering(m.Labels)

@@ -21,8 +21,8 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// MachineInfo holds the facts of nodes, claims and catalogs about a machine that exists or was started: a Node, a NodeClaim, or both. All compilations
-// share it, and it never changes.
+// MachineInfo holds the facts of nodes, claims and catalogs about a machine that exists or was started: a Node, a NodeClaim, or both. All
+// compilations share it, and it never changes.
 type MachineInfo struct {
 	Node  *corev1.Node // nil until the machine has joined the cluster
 	Claim *v1.NodeClaim
@@ -53,12 +53,12 @@ type MachineInfo struct {
 	Begun, SoftEnd time.Time
 	// launched and arrived are the times at which the claim's conditions Launched and Initialized became true.
 	launched, Arrived moment
-	Start             startKind // what tells how long it takes to start
+	Start             startKind // machines of one kind take about as long to start
 	// marked is true for a claim that is to go once its replacements are ready.
 	marked bool
 	// usual are the labels that are read very often; a node has dozens of labels.
 	usual    [len(usualLabels)]labelFact
-	offering engine.OfferingID // that the machine was bought as, by the labels
+	offering engine.OfferingID // as which the machine was bought, by the labels
 	// Lacking is a missing label without which the machine's price is unknown, empty if no label is missing.
 	Lacking string
 	// The conditions of the node and the claim: the node is ready, the machine reboots or is stopped, the machine has drifted.
@@ -159,7 +159,7 @@ func (s MachineSet) Has(m *Machine) bool { return len(s) > 0 && s[m.Number] }
 const triedAfter = 15 * time.Second
 
 // IsTried reports whether kube-scheduler has refused the planned pods that still wait on the machine, because the machine has been ready for long
-// enough. Other pods may have changed a spread or taken a port. The pods are planned anew, on this machine too if it can take them.
+// enough. Other pods may have changed a spread or taken a port. The pods are planned again, on this machine too if it can take them.
 func (m *Machine) IsTried(now time.Time) bool {
 	return m.IsInitialized() && m.Arrived.Known && now.Sub(m.Arrived.At) > triedAfter && !m.AwaitsTaints(now)
 }
@@ -319,7 +319,7 @@ func (m *MachineInfo) readConditions() {
 	m.launched, m.Arrived = momentOf(m.Claim, v1.ConditionLaunched), momentOf(m.Claim, v1.ConditionInitialized)
 }
 
-// moment returns the time at which the condition became true, zero if it is not true.
+// moment is the time at which a condition became true; Known is false if it is not true.
 type moment struct {
 	At    time.Time
 	Known bool
@@ -368,7 +368,7 @@ func IsTakenAway(node *corev1.Node) bool {
 
 func nodeTaints(n *corev1.Node) []corev1.Taint {
 	taints := n.Spec.Taints
-	if slices.ContainsFunc(taints, kube.MayLeave) { // where there is room it is used: nothing is bought to keep off
+	if slices.ContainsFunc(taints, kube.MayLeave) { // existing room is used in spite of these taints
 		taints = slices.DeleteFunc(slices.Clone(taints), kube.MayLeave)
 	}
 	if !n.Spec.Unschedulable {
@@ -378,8 +378,8 @@ func nodeTaints(n *corev1.Node) []corev1.Taint {
 	return append(slices.Clone(taints), cordon)
 }
 
-// Admits reports whether the machine meets one of the constraints' terms and its taints are tolerated, without regard to room. If the value of a label
-// is still open, each possible value has to meet the term.
+// Admits reports whether the machine meets one of the constraints' terms and its taints are tolerated, without regard to room. If the value
+// of a label is still open, each possible value has to meet the term.
 func (m *Machine) Admits(d *kube.NodeConstraints, u *requirement.Universe) bool {
 	if kube.Untolerated(d.Tolerations, m.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, m.Taints) {
 		return false

@@ -14,35 +14,35 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// machineList is the machines of a snapshot as far as its nodes, claims and catalogs tell: the same as long as these are, in whatever
-// order they are listed.
+// machineList is the machines of a snapshot, as its nodes, claims and catalogs show them. It stays the same as long as these do, in any
+// order.
 type machineList struct {
-	number   uint64 // of all lists that the cache has known
+	number   uint64 // among all lists of the cache
 	nodes    []*corev1.Node
 	claims   []*v1.NodeClaim
 	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is asked for
 	catalogs *catalogs
 	Machines []*MachineInfo // as MachinesOf orders them
-	// ByName are the numbers of the machines that have a node, by the node's name; nodeless are those of the others, by the
-	// claim's. facts are those of the nodes, by number.
+	// ByName are the numbers of the machines with a node, by the node's name; Nodeless are the numbers of the others, by the claim's name.
+	// Infos are the infos of the nodes, by number.
 	ByName, Nodeless []int
-	// several are those of machines of which there are several nodes, less the registered ones: they are not going to be.
+	// several are the numbers of unregistered nodes whose machines have several nodes: they will not be registered.
 	several []int
 	Infos   []*NodeInfo
-	// ordered and replaces tell, by number, what part machines have in orders, once ordersRead; nil if there are no orders.
+	// ordered and replaces hold, by number, the parts of machines in disruptions in progress, once ordersRead; nil if there are none.
 	ordered, replaces []bool
 	ordersRead        bool
-	// named are all numbers by name, dearest those of machines with a claim by price; nil until they are asked for.
+	// named are all numbers by name, dearest the numbers of machines with a claim by price; nil until they are asked for.
 	named, dearest []int
 	// learned is the memory of running machines by type; nil until it is asked for.
 	learned map[*engine.InstanceType]*resource.Quantity
-	// starting are the numbers of the machines that have been started and are not ready; patience is how long those of a kind
-	// are counted on, as far as asked.
+	// starting are the numbers of the machines that have been started and are not ready. patience is how long plans count on machines of a
+	// kind, as far as asked.
 	starting []int
 	patience map[startKind]time.Duration
 }
 
-// MachineListOf is the machines of the snapshot.
+// MachineListOf returns the machines of the snapshot.
 func (cache *Cache) MachineListOf(s *engine.Snapshot) *machineList {
 	if offer := cache.CatalogsOf(s); cache.machines == nil || cache.machines.catalogs != offer || !cache.machines.isOf(s, cache) {
 		cache.machines = cache.newMachineList(s, offer)
@@ -125,7 +125,7 @@ func (cache *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machine
 	return l
 }
 
-// published is what drivers have published, nil if no machine that starts waits for that.
+// published returns the devices that drivers have published, nil if no starting machine waits for any.
 func (l *machineList) published(s *engine.Snapshot, cache *Cache) *dra.Published {
 	if s.Selectors == nil || !slices.ContainsFunc(l.starting, func(i int) bool { return len(kube.DriversAskedFor(l.Machines[i].Claim)) > 0 }) {
 		return nil
@@ -133,7 +133,7 @@ func (l *machineList) published(s *engine.Snapshot, cache *Cache) *dra.Published
 	return cache.PublishedIn(s)
 }
 
-// Memory is what running machines tell of the memory of others, by type.
+// Memory returns the memory of machines of each type, learned from running machines.
 func (l *machineList) Memory() map[*engine.InstanceType]*resource.Quantity {
 	if l.learned == nil {
 		l.learned = observedMemory(l.Machines)
@@ -141,7 +141,7 @@ func (l *machineList) Memory() map[*engine.InstanceType]*resource.Quantity {
 	return l.learned
 }
 
-// readOrders finds out what part machines have in orders; replays do not ask.
+// readOrders reads the parts of machines in disruptions in progress, which replays do not need.
 func (l *machineList) readOrders(s *engine.Snapshot) {
 	if l.ordersRead {
 		return
@@ -166,7 +166,7 @@ func (l *machineList) readOrders(s *engine.Snapshot) {
 	}
 }
 
-// InNames are the numbers of the machines, by name.
+// InNames returns the numbers of the machines, by name.
 func (l *machineList) InNames() []int {
 	if l.named == nil {
 		for i := range l.Machines {
@@ -179,7 +179,7 @@ func (l *machineList) InNames() []int {
 	return l.named
 }
 
-// DearestFirst are the numbers of the machines that have a claim, those that cost most without commitments first, then by name.
+// DearestFirst returns the numbers of the machines with a claim, by price without commitments, highest first, then by name.
 func (l *machineList) DearestFirst() []int {
 	if l.dearest == nil {
 		for _, i := range l.InNames() {
@@ -192,7 +192,7 @@ func (l *machineList) DearestFirst() []int {
 	return l.dearest
 }
 
-// machineOf is newMachine of a node, remembered.
+// machineOf is newMachine for a node, with a cache.
 func (cache *Cache) machineOf(node *corev1.Node, claim *v1.NodeClaim, offer *catalogs) *MachineInfo {
 	f := cache.nodeOf(node)
 	switch {

@@ -8,17 +8,18 @@ import (
 )
 
 const (
-	// moveTime is how long moving a pod disturbs it, start-up aside.
+	// moveTime is how long a move disturbs a pod, start-up aside.
 	moveTime = 10 * time.Minute
-	// usualStart is taken for the start-up of a pod whose owner has no pod that has become ready.
+	// usualStart is the start-up time of a pod whose owner has no pod that has become ready.
 	usualStart = 30 * time.Second
-	// youngAge is the age of a pod below which it is clearly dearer to move: it has been moved, or rolled out, just now.
+	// youngAge is the age of a pod below which a move is clearly dearer, because the pod was moved or rolled out just now.
 	youngAge = 30 * time.Minute
-	// dearestYoung bounds what youth adds, but not for the pods of Jobs: those end by themselves, often before a move has paid back.
+	// dearestYoung bounds the factor for young pods, but not for brief ones, because these end by themselves, often before a move has paid
+	// back.
 	dearestYoung = 3
 )
 
-// startTime is how long the pod took from being bound to being ready, below zero if that is not known.
+// startTime returns how long the pod took from being bound to being ready, below zero if that is not known.
 func (info *PodInfo) startTime() time.Duration {
 	if info.startedKnown {
 		return info.started
@@ -32,7 +33,7 @@ func (info *PodInfo) startTime() time.Duration {
 	return info.started
 }
 
-// OwnerOf is ownerKey, remembered.
+// OwnerOf is ownerKey with a cache.
 func (cache *Cache) OwnerOf(pod *corev1.Pod) string {
 	if info := cache.Pods[pod]; info != nil && info.Owner != nil {
 		return info.Owner.Name
@@ -40,7 +41,7 @@ func (cache *Cache) OwnerOf(pod *corev1.Pod) string {
 	return ownerKey(pod)
 }
 
-// ownerKey names the controller of the pod, "" for none.
+// ownerKey returns the namespace, kind and name of the pod's controller, "" if it has none.
 func ownerKey(pod *corev1.Pod) string {
 	c := metav1.GetControllerOfNoCopy(pod)
 	if c == nil {
@@ -49,7 +50,7 @@ func ownerKey(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + c.Kind + "/" + c.Name
 }
 
-// OwnersStart is how long pods of the pod's owner take from being bound to being ready.
+// OwnersStart returns how long pods of the pod's owner take from being bound to being ready.
 func (info *PodInfo) OwnersStart() time.Duration {
 	if info.Owner != nil {
 		if took := info.Owner.startTime(); took >= 0 {
@@ -59,13 +60,13 @@ func (info *PodInfo) OwnersStart() time.Duration {
 	return usualStart
 }
 
-// SettledCost is what moving a pod costs in USD that has run for long: what it is worth an hour, for as long as moving disturbs
-// it, more for pods of high priority or deletion cost.
+// SettledCost returns the cost in USD of moving a pod that has run for long: its worth per hour for as long as the move disturbs it, more
+// for pods of high priority or deletion cost.
 func (info *PodInfo) SettledCost(perHour float64, start time.Duration) float64 {
 	return perHour * (moveTime + 2*start).Hours() * info.weight
 }
 
-// Young is how many times that it costs to move the pod at its age.
+// Young returns the factor by which the pod's age raises the cost of moving it.
 func (info *PodInfo) Young(now time.Time) float64 {
 	age := max(now.Sub(info.boundAt), time.Second)
 	times := 1 + float64(youngAge)/float64(age)

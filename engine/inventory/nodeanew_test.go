@@ -17,7 +17,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// since makes a condition of the claim what it is since so long ago.
+// since gives the condition of the claim this status, since this time ago.
 func since(s *engine.Snapshot, claim, condition string, status metav1.ConditionStatus, ago time.Duration) {
 	for _, c := range s.NodeClaims {
 		for i := range c.Status.Conditions {
@@ -57,7 +57,7 @@ func TestNothingLandsOnAMachineWhoseNodeIsGone(t *testing.T) {
 	}
 }
 
-// What came before its claim was registered is the node as it was then: again the watch is behind.
+// A node from before the registration of its claim is in an old state: again the watch is behind.
 func TestANodeThatIsSeenAsBeforeItsRegistrationIsNotBare(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=4Gi price=0.05", "node n1 pool=general type=two zone=a unregistered",

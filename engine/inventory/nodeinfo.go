@@ -7,19 +7,19 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// NodeInfo is what the engine asks of a node again and again.
+// NodeInfo is the facts about a node that the engine needs often.
 type NodeInfo struct {
 	pass uint64 // the last call that asked
-	// machine is the node with the claim that it had last; offer is what was sold then, nil before.
+	// machine is the node with its last claim; catalogs are the catalogs of that time. Both are nil before.
 	machine     *MachineInfo
 	catalogs    *catalogs
 	machineList uint64 // number of the last list of machines that it was on
-	// size is what pods can use, in the order of resources that sizeFor names.
+	// size is the resources that pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string
 }
 
-// nodeOf is what is known of a node.
+// nodeOf returns the info of a node.
 func (cache *Cache) nodeOf(node *corev1.Node) *NodeInfo {
 	f := cache.nodes[node]
 	if f == nil {
@@ -33,7 +33,7 @@ func (cache *Cache) nodeOf(node *corev1.Node) *NodeInfo {
 	return f
 }
 
-// Vector is what pods can use of the node; nobody may change it.
+// Vector returns the resources that pods can use on the node. It must not be changed.
 func (f *NodeInfo) Vector(names *kube.ResourceNames, text string, node *corev1.Node) capacity.Vector {
 	if f.sizeFor != text {
 		f.size, f.sizeFor = names.Vector(node.Status.Allocatable), text
@@ -47,7 +47,7 @@ func (cache *Cache) forgetNodes(live int) {
 		return
 	}
 	if cache.machines != nil {
-		for _, f := range cache.machines.Infos { // nobody has to ask for these
+		for _, f := range cache.machines.Infos { // the list of machines keeps these
 			if f != nil {
 				f.pass = cache.Pass
 			}

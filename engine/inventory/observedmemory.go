@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// observedMemory finds what memory pods can use on running machines, by type: the least that a node of the newest image reports. A
+// observedMemory returns the memory that pods can use on machines of each type: the least that a running node of the newest image reports. A
 // catalog can only estimate it.
 func observedMemory(machines []*MachineInfo) map[*engine.InstanceType]*resource.Quantity {
 	var newest []*v1.NodeClaim // one of each node class: there are few
@@ -38,12 +38,12 @@ func observedMemory(machines []*MachineInfo) map[*engine.InstanceType]*resource.
 	return learned
 }
 
-// classIn is the place of the claim with the same node class; -1 without.
+// classIn returns the index of the claim with the same node class; -1 if there is none.
 func classIn(claims []*v1.NodeClaim, claim *v1.NodeClaim) int {
 	return slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return *c.Spec.NodeClassRef == *claim.Spec.NodeClassRef })
 }
 
-// observeMemory is the memory that pods can use, of a machine that tells what others of its type will have; nil for others.
+// observeMemory returns the memory that pods can use on an initialized machine of a known type; nil for other machines.
 func (m *MachineInfo) observeMemory() *resource.Quantity {
 	if m.Claim == nil || m.Claim.Spec.NodeClassRef == nil || !m.IsInitialized() || m.kind == nil {
 		return nil

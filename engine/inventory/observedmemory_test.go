@@ -13,8 +13,8 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// Nodes of one type report a little more or less: a pod that fits into the least fits into all. What an older image left free
-// says nothing of new nodes.
+// Nodes of one type report a little more or less: a pod that fits into the least fits into all. Nodes of an older image say nothing of new
+// nodes.
 func TestTheLeastMemoryOfTheNewestImageIsLearned(t *testing.T) {
 	t.Parallel()
 	kind := &engine.InstanceType{Name: "m5.large"}

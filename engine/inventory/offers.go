@@ -12,13 +12,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// offersRead keeps what the classes of the last pass sell: a catalog is read once, and most stay from pass to pass.
+// offersRead keeps the offers of the last pass's classes, because most catalogs stay from pass to pass and need no second reading.
 type offersRead struct {
 	classes []engine.Class
 	offers  []engine.ClassOffers
 }
 
-// OffersOf is what the classes sell, in their order. Of what they have sold when it was last asked with the cache nothing is read again.
+// OffersOf returns the offers of the classes, in their order. It reads only catalogs that were not among those of its last call with the
+// cache.
 func OffersOf(classes []engine.Class, cache *Cache) []engine.ClassOffers {
 	return KeptBy[offersRead](cache).of(classes)
 }
@@ -40,7 +41,7 @@ func (r *offersRead) of(classes []engine.Class) []engine.ClassOffers {
 	return out
 }
 
-// sameCatalog reports whether the classes have the very same list, for the same pools.
+// sameCatalog reports whether the classes share one list of types, for the same pools.
 func sameCatalog(a, b engine.Class) bool {
 	return slices.Equal(a.Pools, b.Pools) && len(a.InstanceTypes) == len(b.InstanceTypes) && (len(a.InstanceTypes) == 0 || &a.InstanceTypes[0] == &b.InstanceTypes[0])
 }
@@ -70,8 +71,8 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	return out
 }
 
-// OffersOfCommitments is what commitments pay, as if a class sold it, with how often what is left of each has doubled: a machine that goes
-// gives back little of much.
+// OffersOfCommitments returns commitments in the form of a class's offers. The rest of each counts as the number of its doublings, because a
+// machine that goes gives back little of a large rest.
 func OffersOfCommitments(bill *Bill) engine.ClassOffers {
 	d := kube.NewDigest()
 	for _, c := range bill.Commitments {
@@ -84,7 +85,7 @@ func OffersOfCommitments(bill *Bill) engine.ClassOffers {
 	return out
 }
 
-// SellNoMore reports whether the classes sell what they sold before or less, at the same prices.
+// SellNoMore reports whether the classes sell the same offerings as before or fewer, at the same prices.
 func SellNoMore(before, after []engine.ClassOffers) bool {
 	return slices.EqualFunc(before, after, func(a, b engine.ClassOffers) bool {
 		return a.Ref == b.Ref && (a.Usable || !b.Usable) && a.Types == b.Types &&

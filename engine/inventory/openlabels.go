@@ -10,12 +10,11 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// OpenLabels is what is known of a machine that has been asked for and not been launched: any of the listed types, in
-// any of the listed zones.
+// OpenLabels is the facts about a machine that has been asked for and not been launched: it may be of any listed type, in any listed zone.
 type OpenLabels struct {
 	Claim *v1.NodeClaim
 	Types []*engine.InstanceType
-	// offered are the labels of the offerings that the claim can be met with: those that can be bought, if there are any.
+	// offered are the labels of the offerings that the claim allows: the available ones, or else those that are sold out.
 	offered []map[string]string
 	// least and most are, of each resource, the smallest allocatable and the largest capacity of the listed types.
 	least, most corev1.ResourceList
@@ -77,7 +76,7 @@ func (o *OpenLabels) listOfferings() {
 	}
 }
 
-// Set holds the values that the key may turn out to have.
+// Set returns the values that the key may get.
 func (o *OpenLabels) Set(u *requirement.Universe, k int) bitset.Set {
 	key := u.Name(k)
 	set := u.Any(k)
@@ -120,7 +119,7 @@ func (o *OpenLabels) Set(u *requirement.Universe, k int) bitset.Set {
 	return set
 }
 
-// fromOfferings holds the values that offerings give the key; all is true if every one of them gives it one.
+// fromOfferings returns the values that offerings give the key; all is true if every offering gives it one.
 func (o *OpenLabels) fromOfferings(u *requirement.Universe, k int) (set bitset.Set, all bool) {
 	set, all = bitset.New(u.Size(k)), true
 	for _, labels := range o.offered {

@@ -9,20 +9,18 @@ import (
 )
 
 const (
-	// leastPatience is how long a machine that has been started is counted on at least before it is ready, usualPatience how
-	// long where nobody knows what to expect. After that its pods are planned for anew: some machines boot slowly, some never
-	// come.
+	// leastPatience is the least time for which plans count on a started machine before it is ready, and usualPatience the time if no start
+	// time is known. After that, its pods are planned again, because some machines boot slowly and some never come.
 	leastPatience = 3 * time.Minute
 	usualPatience = RegistrationTimeout
-	// sharePatience is the share of machines, in percent, that were ready within half of the time for which others are counted
-	// on.
+	// sharePatience is the share of machines, in percent, that were ready within half of the time for which plans count on others.
 	sharePatience = 95
-	// mostLate is the share of the machines that a pool has started lately, in percent and rounded up, of which more cannot be
-	// late: that many have a cause that others would share, and would only cost money as well.
+	// mostLate is the share of the machines that a pool has started lately, in percent and rounded up, up to which machines count as late. If
+	// more are late, none counts, because new machines would be late for the same cause, and would cost money too.
 	mostLate = 20
 )
 
-// startKind is machines of which one tells how long another takes to start.
+// startKind is machines that take about as long as each other to start.
 type startKind struct{ pool, instanceType string }
 
 // overdue lists the machines that should be ready by now, by number.
@@ -55,8 +53,8 @@ func (l *machineList) overdue(now time.Time) []int {
 	})
 }
 
-// PatienceFor is how long machines of the kind are counted on: twice as long as nearly all of them took that are ready by now.
-// Where none of the type is ready it is twice as long as for the pool's others.
+// PatienceFor returns how long plans count on machines of the kind: twice the time in which nearly all ready machines of the kind started.
+// If none of the type is ready, it is twice the patience for the pool's other machines.
 func (l *machineList) PatienceFor(kind startKind) time.Duration {
 	if p, known := l.patience[kind]; known {
 		return p
@@ -86,7 +84,7 @@ func (l *machineList) PatienceFor(kind startKind) time.Duration {
 	return patience
 }
 
-// cameAgain reports whether the machine's node is not its first: a first one registers sooner, or not at all.
+// cameAgain reports whether the machine's node is not its first, because a first node registers sooner, or not at all.
 func (m *MachineInfo) cameAgain() bool {
 	return kube.TrueSince(m.Claim, v1.ConditionRegistered).Sub(m.launched.At) > RegistrationTimeout
 }

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// PodEventWindow is how long after a recorded pod event others are not recorded, so that a burst of pods is one write.
+	// PodEventWindow is how long after a recorded pod event no other is recorded, because a burst of pods should be one write.
 	PodEventWindow = 10 * time.Second
-	// briefLife is how short a pod's life was if the pod was not what its node is there for.
+	// briefLife is the life below which a pod that has left counts as brief.
 	briefLife = 5 * time.Minute
-	// briefPatience is how long at least brief pods can go on keeping a node from being quiet.
+	// briefPatience is the least time for which brief pods can keep a node from being quiet.
 	briefPatience = 30 * time.Minute
 )
 
-// Activity is when pods came to a node or left it. Brief ones are those of Jobs, and those that soon left again: one of them
-// every few minutes would keep a node from ever being quiet, so they do so for a limited time only.
+// Activity is the times when pods came to a node or left it. Brief pods are those of Jobs, and those that soon left again. They keep a node
+// from being quiet for a limited time only, because one of them every few minutes would do so for ever.
 type Activity struct {
 	Lasting, Brief time.Time
-	// Came and left tell lasting pods that stay from those that have ended or begun to. Only read fills them.
+	// Came is for lasting pods that stay, Left for those that have ended or begun to. Only read fills them.
 	Came, Left time.Time
 }
 
@@ -41,7 +41,7 @@ func (a *Activity) note(t time.Time, brief bool) {
 	}
 }
 
-// QuietSince is when the node became quiet. Before there was any lasting pod it counts from begun.
+// QuietSince returns when the node became quiet. If no lasting pod has come yet, the time counts from begun.
 func (a Activity) QuietSince(begun time.Time, after time.Duration) time.Time {
 	quiet := a.Lasting
 	if quiet.IsZero() {
@@ -54,7 +54,7 @@ func (a Activity) QuietSince(begun time.Time, after time.Duration) time.Time {
 	return longest
 }
 
-// IsBrief reports whether the pod comes and goes: a Job runs it, or it has ended, or begun to, soon after it came.
+// IsBrief reports whether the pod is brief: a Job runs it, or it has ended, or begun to, soon after it came.
 func IsBrief(pod *corev1.Pod) bool {
 	if kube.OwnedBy(pod, "batch/v1", "Job") {
 		return true
@@ -62,7 +62,7 @@ func IsBrief(pod *corev1.Pod) bool {
 	return !kube.IsActive(pod) && podEvent(pod).Sub(BoundAt(pod)) < briefLife
 }
 
-// BriefPodLeft is when a brief pod was last recorded to have left, the zero time if none was.
+// BriefPodLeft returns when a brief pod was last recorded to have left, the zero time if none was.
 func BriefPodLeft(claim *v1.NodeClaim) time.Time {
 	t, err := time.Parse(time.RFC3339, claim.Annotations[v1.BriefPodLeftAnnotationKey])
 	if err != nil {
@@ -71,7 +71,7 @@ func BriefPodLeft(claim *v1.NodeClaim) time.Time {
 	return t
 }
 
-// BoundAt is when the pod came to its node.
+// BoundAt returns when the pod came to its node.
 func BoundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -81,7 +81,7 @@ func BoundAt(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// podEvent is when the pod was bound, began to end, or ended, whichever came last.
+// podEvent returns when the pod was bound, began to end, or ended, whichever came last.
 func podEvent(pod *corev1.Pod) time.Time {
 	last := BoundAt(pod)
 	if pod.DeletionTimestamp != nil {
@@ -101,7 +101,7 @@ func podEvent(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// ReadActivity says as of when ActivityOn is asked, and reads when pods ended.
+// ReadActivity sets the time for ActivityOn, and reads when pods ended.
 func (c *PodIndex) ReadActivity(now time.Time) {
 	c.now, c.endings = now, map[*NodePods]Activity{}
 	for _, info := range c.ended {
@@ -111,7 +111,7 @@ func (c *PodIndex) ReadActivity(now time.Time) {
 	}
 }
 
-// read notes when the pod came to its node or left it, unless that is still to come.
+// read records when the pod came to its node or left it, unless that is after now.
 func (a *Activity) read(info *PodInfo, now time.Time) {
 	if info.DaemonKey != "" || info.event.After(now) {
 		return
@@ -126,7 +126,7 @@ func (a *Activity) read(info *PodInfo, now time.Time) {
 	}
 }
 
-// ActivityOn is when pods came to the node or left it.
+// ActivityOn returns when pods came to the node or left it.
 func (c *PodIndex) ActivityOn(node string) Activity {
 	r := c.Cache.podsByNode[node]
 	if r == nil {
@@ -139,8 +139,8 @@ func (c *PodIndex) ActivityOn(node string) Activity {
 	}
 }
 
-// activityAt is when pods that have not ended came to the node, or began to leave it, remembered once nothing of that is still to
-// come.
+// activityAt returns when pods that have not ended came to the node or began to leave it. It keeps the result if none of these events is
+// after now.
 func (r *NodePods) activityAt(now time.Time) Activity {
 	if r.activityRead && !now.Before(r.activityNow) {
 		return r.activity

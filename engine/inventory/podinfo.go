@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// podReader reads pods. What several of them have in common it keeps once, by its name or its text.
+// podReader reads pods. It keeps data that several pods share only once, by its name or its text.
 type podReader struct {
 	podsByNode        map[string]*NodePods
 	kinds             map[string]*LabelClass
@@ -19,9 +19,9 @@ type podReader struct {
 	constraintClasses map[string]*ConstraintClass
 	works             map[workloadName]*workloadInfo
 	Owned             map[string]*OwnerInfo
-	// templates are what owners make their pods from, by the owners' keys; all readers of a cache share them.
+	// templates are the pod templates of owners, by the owners' keys; all readers of a cache share them.
 	templates map[string]ownerTemplate
-	// claimed are the resources that are no requests of a node, since they stand for devices that are claimed; nil for none.
+	// claimed are the resources that pods do not request from a node, because they stand for claimed devices; nil for none.
 	claimed *kube.DeviceResources
 	key     KeyWriter
 }
@@ -33,7 +33,7 @@ func newPodReader() podReader {
 	}
 }
 
-// fewUnread is how many pods are not worth a goroutine of their own.
+// fewUnread is a number of pods that is too small for a goroutine of their own.
 const fewUnread = 1000
 
 // readAll reads pods that the cache does not know yet.
@@ -70,7 +70,7 @@ func (cache *Cache) readAll(pods []*corev1.Pod, threads int) {
 	}
 }
 
-// join makes the facts that another reader has read this one's.
+// join adds the data of another reader to this one's, and points the infos to this one's.
 func (r *podReader) join(other *podReader, infos []*PodInfo) {
 	nodes, kinds, works := joined(r.podsByNode, other.podsByNode), joined(r.kinds, other.kinds), joined(r.works, other.works)
 	needs, asks, owned := joined(r.requestClasses, other.requestClasses), joined(r.constraintClasses, other.constraintClasses), joined(r.Owned, other.Owned)
@@ -80,7 +80,7 @@ func (r *podReader) join(other *podReader, infos []*PodInfo) {
 	}
 }
 
-// joined adds what only the other map has, and says what stands for each of the other's.
+// joined adds the entries that only the other map has to mine, and returns the entry of mine for each of the other's.
 func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 	out := make(map[*V]*V, len(others))
 	for k, v := range others {
@@ -92,13 +92,13 @@ func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 	return out
 }
 
-// hashOf is a hash of which pod it is and in which state: the API server changes the version with every change.
+// hashOf returns a hash of the pod's identity and state: the API server changes the version with every change.
 func hashOf(pod *corev1.Pod) uint64 {
 	d := kube.NewDigest().Text(pod.Namespace).Text(pod.Name).Text(string(pod.UID)).Text(pod.ResourceVersion)
-	return kube.Mixed(uint64(d)) // sums tell apart sets of such
+	return kube.Mixed(uint64(d)) // because sums of hashes identify sets of pods
 }
 
-// read reads a pod, the one of that number.
+// read reads a pod, which gets this number.
 func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
 	info := &PodInfo{
 		Pod: pod, id: kube.Mixed(number), hash: hashOf(pod), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
@@ -126,7 +126,7 @@ func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
 	return info
 }
 
-// readAhead reads what will be asked of most pods that run.
+// readAhead reads data that is needed of most running pods.
 func (r *podReader) readAhead(info *PodInfo) {
 	if info.node == nil || !info.counts || !info.RequestProblem().OK() {
 		return
@@ -166,7 +166,7 @@ func (r *podReader) workloadOf(name workloadName) *workloadInfo {
 	return w
 }
 
-// RequestsFor is what the pod requests.
+// RequestsFor returns the pod's requests.
 func (r *podReader) RequestsFor(info *PodInfo) *RequestClass {
 	if info.requests == nil {
 		info.requests = r.readRequests(info.Pod)
@@ -174,7 +174,7 @@ func (r *podReader) RequestsFor(info *PodInfo) *RequestClass {
 	return info.requests
 }
 
-// NextRequests is what the pod's successor requests.
+// NextRequests returns the requests of the pod's successor.
 func (r *podReader) NextRequests(info *PodInfo) *RequestClass {
 	if info.nextRequests == nil {
 		if s := r.SuccessorOf(info); s == info.Pod {
@@ -186,7 +186,7 @@ func (r *podReader) NextRequests(info *PodInfo) *RequestClass {
 	return info.nextRequests
 }
 
-// SuccessorOf is the pod that asks for a place where the pod of that info is to have one.
+// SuccessorOf returns the pod that asks for a place if the info's pod is to move (see successor).
 func (r *podReader) SuccessorOf(info *PodInfo) *corev1.Pod {
 	if info.Owner == nil {
 		return successor(info.Pod, ownerTemplate{})
@@ -205,7 +205,7 @@ func (r *podReader) readRequests(pod *corev1.Pod) *RequestClass {
 	return n
 }
 
-// ConstraintsOf is what the pod asks for beside resources and volumes, of which it has none.
+// ConstraintsOf returns the constraints of a pod without volumes, resources aside.
 func (r *podReader) ConstraintsOf(info *PodInfo) *ConstraintClass {
 	if info.constraints != nil {
 		return info.constraints
@@ -246,7 +246,7 @@ func (r *NodePods) DaemonKeys() []string {
 	return r.daemons
 }
 
-// daemonKey names the DaemonSet that a pod belongs to, "" for none.
+// daemonKey returns the namespace and name of the pod's DaemonSet, "" if it has none.
 func daemonKey(pod *corev1.Pod) string {
 	for _, o := range pod.OwnerReferences {
 		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// manyPods is enough of them for several goroutines: of owners and on nodes that all goroutines meet.
+// manyPods is enough pods for several goroutines, with owners and nodes that all goroutines meet.
 func manyPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range 4*fewUnread + 7 {

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// PriceBook finds what machines cost by what their labels say of them.
+// PriceBook finds the prices of machines by their labels.
 type PriceBook struct {
 	byClass  kube.TypeIndex
 	anyType  map[string]*engine.InstanceType
@@ -37,8 +37,8 @@ func newPriceBook(s *engine.Snapshot, types kube.TypeIndex) *PriceBook {
 	return b
 }
 
-// Price is what is billed for a node on a machine with these labels an hour, in USD, after the catalog of its class; class may be nil, and
-// then any catalog's figure is taken. It is not known if no catalog has such an offering, or none with a price.
+// Price returns the billed price of a node on a machine with these labels, in USD per hour, from the catalog of its class. If class is nil,
+// any catalog counts. The price is not known if no catalog has the offering, or none has it with a price.
 func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	o, _ := b.priced(MachineOffering(labels), labels, class)
 	if o == nil {
@@ -48,21 +48,21 @@ func (b *PriceBook) Price(labels map[string]string, class *v1.NodeClassReference
 	return usd, usd > 0
 }
 
-// DecisionPrice is what the node counts for in decisions: its price, and what interruptions of it are expected to cost.
+// DecisionPrice returns the node's price in decisions: its price, plus the expected cost of interruptions.
 func (b *PriceBook) DecisionPrice(labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	return b.priceOf(MachineOffering(labels), labels, class)
 }
 
-// priceOf is DecisionPrice of a machine with labels that name that offering.
+// priceOf is DecisionPrice for a machine whose labels name this offering.
 func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (usd float64, known bool) {
 	o, usd := b.priced(id, labels, class)
 	return usd, o != nil
 }
 
-// priced is the offering of a machine with its price in decisions; nil if that is not known.
+// priced returns the offering of a machine with its price in decisions; nil if the price is not known.
 func (b *PriceBook) priced(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (best *engine.Offering, usd float64) {
 	best = b.offering(id, labels, class)
-	if best == nil || best.PriceUnknown || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // what is marked sold out is not marked unpriced any more
+	if best == nil || best.PriceUnknown || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // if sold out, it may have lost the mark Unpriced
 		return nil, 0
 	}
 	usd = best.NodePrice(b.overhead)
@@ -72,7 +72,7 @@ func (b *PriceBook) priced(id engine.OfferingID, labels map[string]string, class
 	return best, usd
 }
 
-// ListPrice is what the cloud's list says of a machine whose price is known, whatever NodeOverlays say; 0 if the list says nothing.
+// ListPrice returns the price in the cloud's list of a machine whose price is known, without NodeOverlays; 0 if the list has none.
 func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassReference) float64 {
 	o := b.offering(MachineOffering(labels), labels, class)
 	switch {
@@ -84,7 +84,7 @@ func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassRefer
 	return o.KnownPrice()
 }
 
-// Reservation is the one that a machine with these labels draws from, "" if it draws from none.
+// Reservation returns the reservation that a machine with these labels draws from, "" if it draws from none.
 func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassReference) string {
 	if o := b.offering(MachineOffering(labels), labels, class); o != nil && carries(labels, o.Labels) {
 		return o.Reservation
@@ -92,7 +92,7 @@ func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassRef
 	return ""
 }
 
-// ReservationOf is the one that the machine draws from, "" if it draws from none that is still offered.
+// ReservationOf returns the reservation that the machine draws from, "" if it draws from none that is still offered.
 func (cache *Cache) ReservationOf(s *engine.Snapshot, h *MachineInfo) string {
 	return cache.CatalogsOf(s).prices.Reservation(h.Labels, h.Claim.Spec.NodeClassRef)
 }
@@ -111,7 +111,7 @@ func (b *PriceBook) offering(id engine.OfferingID, labels map[string]string, cla
 		if o.Zone != id.Zone || o.CapacityType != id.CapacityType {
 			continue
 		}
-		// Reservations share zone and capacity type; what their labels say tells them apart.
+		// Reservations share zone and capacity type; their labels distinguish them.
 		if best == nil || carries(labels, o.Labels) && (!carries(labels, best.Labels) || len(o.Labels) > len(best.Labels)) {
 			best = o
 		}
@@ -128,8 +128,8 @@ func carries(labels, wanted map[string]string) bool {
 	return true
 }
 
-// MachineOffering reads a machine's labels: those that every cluster has, and those by which clouds without Karpenter say
-// that a node is a spot machine. A node that does not say so counts as one on demand.
+// MachineOffering reads the offering from a machine's labels: those that every cluster has, and those by which clouds without Karpenter mark
+// spot machines. A node without this mark counts as on demand.
 func MachineOffering(labels map[string]string) engine.OfferingID {
 	first := func(keys ...string) string {
 		for _, key := range keys {
@@ -156,28 +156,28 @@ func MachineOffering(labels map[string]string) engine.OfferingID {
 	return id
 }
 
-// RunsOnDemand reports whether a machine with these labels is on demand, or reserved, and not one that is taken away like spot machines.
+// RunsOnDemand reports whether a machine with these labels is on demand or reserved, and is not taken away like spot machines.
 func RunsOnDemand(labels map[string]string) bool {
 	return MachineOffering(labels).CapacityType != v1.CapacityTypeSpot && labels[kube.InterruptibleReservation] != "true"
 }
 
-// catalogs is what classes sell, with what finds it.
+// catalogs is the catalogs of all classes, with their indexes.
 type catalogs struct {
 	keys    []catalogKey
 	Types   kube.TypeIndex
-	Drivers []string // of which some type takes only so many volumes
+	Drivers []string // of volumes that some type limits
 	prices  *PriceBook
 }
 
-// catalogKey tells a class's catalog from others. One that was read anew is another one.
+// catalogKey identifies a class's catalog. A catalog that was read again has another key.
 type catalogKey struct {
 	class v1.NodeClassReference
-	pools string // those that it is corrected for
+	pools string // the pools that it is corrected for
 	first *engine.InstanceType
 	types int
 }
 
-// CatalogsOf is what the snapshot's classes sell. A nil cache remembers nothing.
+// CatalogsOf returns the catalogs of the snapshot's classes. A nil cache keeps nothing.
 func (cache *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 	var keys []catalogKey
 	for i := range s.Classes {
@@ -194,7 +194,7 @@ func (cache *Cache) CatalogsOf(s *engine.Snapshot) *catalogs {
 	out := &catalogs{keys: keys, Types: types, Drivers: kube.LimitedDrivers(s), prices: newPriceBook(s, types)}
 	if cache != nil {
 		cache.catalogs = out
-		for _, f := range cache.nodes { // what was sold before is not kept for nodes that nobody asks for any more
+		for _, f := range cache.nodes { // nodes outside the list of machines do not keep old catalogs
 			if cache.machines == nil || f.machineList != cache.machines.number {
 				f.machine, f.catalogs = nil, nil
 			}

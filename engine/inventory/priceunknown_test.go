@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What stands in for a price that nobody knows is no money: it is in no sum, no bound and no saving, and no commitment pays for it.
+// The number in the place of an unknown price is no money: it is in no sum, no bound and no saving, and no commitment pays for it.
 func TestAStandInForAPriceIsNoMoney(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.UnknownAt(scenariotest.Cluster(t, "pool general budget=100%", "type two cpu=2 mem=8Gi price=0.10", "type odd cpu=8 mem=32Gi price=1",

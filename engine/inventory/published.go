@@ -12,14 +12,14 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// readSlices are those that were read last.
+// readSlices is the ResourceSlices that were read last, with the result.
 type readSlices struct {
 	of        []*resourcev1.ResourceSlice
 	published *dra.Published
 }
 
-// PublishedIn is what drivers have published in the snapshot. Several deciders ask for it in each pass: it is read again only where the
-// ResourceSlices are others.
+// PublishedIn returns the devices that drivers have published in the snapshot. Several deciders ask for them in each pass, so they are read
+// again only if the ResourceSlices have changed.
 func (cache *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
 	known := KeptBy[readSlices](cache)
 	if known.published == nil || !slices.Equal(known.of, s.ResourceSlices) {
@@ -28,17 +28,17 @@ func (cache *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
 	return known.published
 }
 
-// WrittenDevices is what is written on a pool of the devices that its machines were seen to have.
+// WrittenDevices is the text on a pool about the devices that its machines were seen to have.
 type WrittenDevices struct {
-	// For stands for the pool's template: what was learned of other machines does not count.
+	// For is the hash of the pool's template: devices of machines from other templates do not count.
 	For   string      `json:"for"`
 	Types dra.Learned `json:"types"`
 }
 
-// MostLearned is how long the text may be, in bytes.
+// MostLearned is the greatest length of the text, in bytes.
 const MostLearned = 64 << 10
 
-// LearnedDevices is what is written on the pool of the machines that its template, which has the hash, makes; nothing that cannot be read.
+// LearnedDevices returns the devices in the pool's text for machines of its template, which has this hash; nil if it cannot be read.
 func LearnedDevices(pool *v1.NodePool, hash string) dra.Learned {
 	var w WrittenDevices
 	text := pool.Annotations[v1.LearnedDevicesAnnotationKey]
@@ -48,8 +48,9 @@ func LearnedDevices(pool *v1.NodePool, hash string) dra.Learned {
 	return w.Types
 }
 
-// ExpectedDevices are the pools of devices that drivers are expected to publish on a machine of the type that the NodePool starts: what the
-// catalog says of a driver, or else what is written on the pool of other nodes. Either of the pool and the type in the catalog may be nil.
+// ExpectedDevices returns the device pools that drivers should publish on a machine of the type that the NodePool starts: those of the
+// catalog, and, for drivers that the catalog does not name, those learned from other nodes of the pool. The pool and the catalog's type may
+// be nil.
 func ExpectedDevices(pool *v1.NodePool, kind string, sold *engine.InstanceType) (out []device.Template) {
 	if sold != nil {
 		out = slices.Clone(sold.Claimable)

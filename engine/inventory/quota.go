@@ -7,10 +7,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// QuotasOf is what the clouds' quotas have left now, by name: what the clouds said, without what machines take that may not be in it.
-// These are the ones that are not launched yet, each counted as whatever it may turn out to be that takes most, and those that were
-// launched since the clouds were asked. What machines give back that are on their way out is not counted on. It is nil if there are no
-// quotas.
+// QuotasOf returns the rest of the clouds' quotas, by name: the numbers of the clouds, less the units of machines that these may not
+// include. They are the machines that are not launched yet, each counted as the possible offering that takes most, and those that were
+// launched since the clouds were asked. Units that leaving machines will give back do not count. It returns nil if there are no quotas.
 func (cache *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]engine.Quota {
 	var out map[string]engine.Quota
 	for i := range s.Classes {
@@ -39,7 +38,7 @@ func (cache *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string
 			if offering == nil {
 				continue
 			}
-			for _, u := range offering.Quotas { // a condition knows whole seconds
+			for _, u := range offering.Quotas { // the times of conditions are whole seconds
 				if q, known := out[u.Quota]; known && !q.Read.IsZero() && !machine.launched.At.Before(q.Read.Truncate(time.Second)) {
 					q.Left -= u.Units
 					out[u.Quota] = q
@@ -59,7 +58,7 @@ func take(from map[string]engine.Quota, uses map[string]int64) {
 	}
 }
 
-// draws is, of each quota, the most that the machine may take.
+// draws returns the most units of each quota that the machine may take.
 func (o *OpenLabels) draws() map[string]int64 {
 	out := map[string]int64{}
 	for _, t := range o.Types {
@@ -74,7 +73,7 @@ func (o *OpenLabels) draws() map[string]int64 {
 	return out
 }
 
-// Allows reports whether the claim's requirements leave the offering open.
+// Allows reports whether the claim's requirements allow the offering.
 func (o *OpenLabels) Allows(offering *engine.Offering) bool {
 	labels := kube.OfferingLabels(offering)
 	for _, r := range o.Claim.Spec.Requirements {

@@ -17,17 +17,17 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// rolloutPatience is how long after its newest pod a workload with pods of two revisions counts as rolling out. It is what
-// Deployments give a rollout to make progress.
+// rolloutPatience is how long after its newest pod a workload with pods of two revisions counts as rolling out. Deployments give a rollout
+// the same time to make progress.
 const rolloutPatience = 10 * time.Minute
 
-// workload names what pods of several revisions belong to.
+// workloadName names a workload, whose pods may be of several revisions.
 type workloadName struct{ namespace, kind, name string }
 
 func (w workloadName) String() string { return w.kind + " " + w.namespace + "/" + w.name }
 
-// revisionOf says to which workload and revision of it the pod belongs, by what the controllers of Deployments and StatefulSets
-// write on pods; ok is false for others.
+// revisionOf returns the pod's workload and revision, from the labels that the controllers of Deployments and StatefulSets write; ok is
+// false for other pods.
 func revisionOf(pod *corev1.Pod) (w workloadName, revision string, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -45,23 +45,23 @@ func revisionOf(pod *corev1.Pod) (w workloadName, revision string, ok bool) {
 	return w, "", false
 }
 
-// Rollouts are the workloads that are replacing their pods by those of a newer revision now.
+// Rollouts are the workloads that are replacing their pods by pods of a newer revision.
 type Rollouts struct {
 	Newest map[workloadName]*corev1.Pod // the youngest pod
-	old    map[workloadName]int         // pods of other revisions than its
+	old    map[workloadName]int         // pods of revisions other than the newest
 	total  map[workloadName]int
 	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will
 }
 
-// workloadInfo is what a pass counts of a workload.
+// workloadInfo is the counts of a workload in one pass.
 type workloadInfo struct {
 	name       workloadName
 	pass       uint64 // the last call that counted
-	seen       uint64 // the last call that saw a pod of it, and forgot others
+	seen       uint64 // the last call that forgot pods and saw one of it
 	newest     *PodInfo
 	total, old int
 	mixed      bool      // has pods of several revisions
-	rolling    *Rollouts // the last ones that it is one of
+	rolling    *Rollouts // the last Rollouts that list it
 }
 
 func RolloutsOf(c *PodIndex, now time.Time) *Rollouts {
@@ -106,7 +106,7 @@ func younger(a, b *PodInfo) bool {
 	return a.Pod.Name > b.Pod.Name
 }
 
-// Leaving names the workload whose rollout is about to replace the pod, "" if none is.
+// Leaving returns the workload whose rollout is about to replace the pod, "" if there is none.
 func (r *Rollouts) Leaving(info *PodInfo) string {
 	w := info.workload
 	if w == nil || w.rolling != r || !info.Active() || info.revision == w.newest.revision {
@@ -115,7 +115,7 @@ func (r *Rollouts) Leaving(info *PodInfo) string {
 	return w.name.String()
 }
 
-// Owner names the workload of a pod that does not exist yet, "" for all others.
+// Owner returns the workload of a pod that does not exist yet, "" for all other pods.
 func (r *Rollouts) Owner(pod *corev1.Pod) string {
 	if w, ok := r.next[pod]; ok {
 		return w.String()
@@ -123,8 +123,8 @@ func (r *Rollouts) Owner(pod *corev1.Pod) string {
 	return ""
 }
 
-// Foreseen is the snapshot with the pods that rollouts will want to run next beside the old ones: a quarter of all, which is
-// what Deployments make at a time. It is s itself if there are none.
+// Foreseen returns the snapshot with the next pods that rollouts will create beside the old ones: a quarter of all, as Deployments do at a
+// time. It returns s itself if there are none.
 func (r *Rollouts) Foreseen(s *engine.Snapshot) *engine.Snapshot {
 	var next []*corev1.Pod
 	names := slices.SortedFunc(maps.Keys(r.Newest), func(a, b workloadName) int { return cmp.Compare(a.String(), b.String()) })
@@ -136,7 +136,7 @@ func (r *Rollouts) Foreseen(s *engine.Snapshot) *engine.Snapshot {
 		for i := range min(r.old[w], (r.total[w]+3)/4) {
 			pod := sample.DeepCopy()
 			pod.Name, pod.UID = fmt.Sprintf("%s-next-%d", w.name, i+1), types.UID(fmt.Sprintf("%s next %d", sample.UID, i+1))
-			delete(pod.Annotations, kube.MustRunOnDemandMark) // which of them have to is settled when they are there
+			delete(pod.Annotations, kube.MustRunOnDemandMark) // this is decided once the pods exist
 			pod.Spec.NodeName = ""
 			pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

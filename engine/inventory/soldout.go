@@ -8,14 +8,14 @@ const (
 	soldOutMemory = time.Hour        // without being sold out again for this long, it counts as a new case
 )
 
-// SoldOut says until when an offering is left alone. Each time that it is sold out again the time doubles, so that a
-// machine which cannot be had is asked for less and less often.
+// SoldOut is the time until which an offering is left alone. The time doubles each time that the offering is sold out again, because an
+// unavailable machine should be asked for less and less often.
 type SoldOut struct {
 	until time.Time
 	times int
 }
 
-// Again is the mark after the offering was sold out now. Several launches that fail at once are one case.
+// Again returns the mark after the offering was sold out now. Several launches that fail at once are one case.
 func (s SoldOut) Again(now time.Time) SoldOut {
 	switch {
 	case s.IsOver(now):
@@ -26,11 +26,11 @@ func (s SoldOut) Again(now time.Time) SoldOut {
 	return SoldOut{now.Add(min(soldOutFirst<<min(s.times, 10), soldOutMost)), s.times + 1}
 }
 
-// Until is when the mark ends.
+// Until returns when the mark ends.
 func (s SoldOut) Until() time.Time { return s.until }
 
 // Holds reports whether the offering is left alone now.
 func (s SoldOut) Holds(now time.Time) bool { return now.Before(s.until) }
 
-// IsOver reports whether the mark says nothing of what comes next any more.
+// IsOver reports whether the mark is too old to count in the next case.
 func (s SoldOut) IsOver(now time.Time) bool { return now.Sub(s.until) > soldOutMemory }

@@ -52,9 +52,9 @@ func (t ownerTemplate) isNewerThan(pod *corev1.Pod) bool {
 	return err == nil && ordinal >= t.update.first
 }
 
-// successor is the pod that asks for a place: the pod itself, or what its owner makes in the place of one that runs. The owner
-// knows nothing of a resize in place, and makes what its template says, which may be newer than the pod. What the pod says counts where it
-// is more: admission may have raised it, and will again.
+// successor returns the pod that asks for a place: the pod itself, or, if it runs, the pod that its owner would create instead. The owner
+// ignores a resize in place and uses its template, which may be newer than the pod. The pod's own requests count if they are greater,
+// because admission may have raised them, and will again.
 func successor(pod *corev1.Pod, template ownerTemplate) *corev1.Pod {
 	if pod.Spec.NodeName == "" {
 		return pod
@@ -81,7 +81,7 @@ func successor(pod *corev1.Pod, template ownerTemplate) *corev1.Pod {
 
 func saysResources(s corev1.ContainerStatus) bool { return s.Resources != nil }
 
-// raised are the containers with at least what those of the same names in the template request.
+// raised returns the containers with at least the requests of the template's containers with the same names.
 func raised(own, template []corev1.Container) []corev1.Container {
 	own = slices.Clone(own)
 	for i := range own {
@@ -92,7 +92,7 @@ func raised(own, template []corev1.Container) []corev1.Container {
 	return own
 }
 
-// raisedTo is what is requested with at least what the template does; of what has only a limit there, that is requested.
+// raisedTo returns own with at least the requests of the template. A resource that has only a limit there counts as requested.
 func raisedTo(own, template corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests := corev1.ResourceList{}
 	kube.MaxList(requests, own.Requests)
@@ -106,8 +106,8 @@ func raisedTo(own, template corev1.ResourceRequirements) corev1.ResourceRequirem
 	return own
 }
 
-// learnTemplates reads what owners make their pods from. Pods of owners that request something else now are asked anew what their
-// successors request.
+// learnTemplates reads the pod templates of owners. If an owner's template has other requests now, the requests of its pods' successors are
+// read again.
 func (cache *Cache) learnTemplates(s *engine.Snapshot) {
 	before := cache.templates
 	cache.templates = make(map[string]ownerTemplate, len(before))

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Pods stay as they are while what their owner would make in their place changes: one cache answers as a new one does.
+// Pods stay the same while their owner's template changes: an old cache gives the same result as a new one.
 func TestACacheSeesThatAnOwnersTemplateHasChanged(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t,

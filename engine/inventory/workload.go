@@ -7,12 +7,12 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OwnerInfo is what the engine asks of the pods of an owner again and again.
+// OwnerInfo is the facts about an owner's pods that the engine needs often.
 type OwnerInfo struct {
 	Name  string
 	Infos []*PodInfo
 	podSet
-	start     time.Duration // as median of the pods, below zero for none; known once startRead
+	start     time.Duration // median of the pods, below zero for none; known once startRead
 	startRead bool
 }
 
@@ -27,7 +27,7 @@ func (o *OwnerInfo) Active() int {
 	return n
 }
 
-// First is when the first of the pods was made.
+// First returns when the first of the pods was created.
 func (o *OwnerInfo) First() time.Time {
 	at := o.Infos[0].Pod.CreationTimestamp.Time
 	for _, info := range o.Infos {
@@ -38,8 +38,7 @@ func (o *OwnerInfo) First() time.Time {
 	return at
 }
 
-// startTime is how long the pods take from being bound to being ready: the median over those that run, below zero if that is
-// not known.
+// startTime returns how long the pods take from being bound to being ready: the median over those that run, below zero if that is not known.
 func (o *OwnerInfo) startTime() time.Duration {
 	if o.startRead {
 		return o.start

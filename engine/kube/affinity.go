@@ -14,21 +14,21 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// NodeNameKey stands for a node's name where affinity refers to the field instead of a label.
+// NodeNameKey is the key of a node's name in affinity that refers to the field instead of a label.
 const NodeNameKey = "metadata.name"
 
-// NodeConstraints is what a pod asks of a node, room aside.
+// NodeConstraints are a pod's constraints on a node, without resources.
 type NodeConstraints struct {
 	// Terms are alternatives; a node must meet every expression of one of them. They include the node selector.
 	Terms       [][]requirement.Expression
 	Tolerations []corev1.Toleration
-	// Told are the terms as they were read, for reasons: terms may leave out what no machine has.
+	// Told are the terms before any reduction, for reasons: Terms may leave out values that no machine has.
 	Told [][]requirement.Expression
-	// Strict are the terms without what volumes add: spreads count nodes by them.
+	// Strict are the terms without the places of volumes: spread constraints count nodes by them.
 	Strict [][]requirement.Expression
-	// Features are what a node has to declare.
+	// Features are the features that a node must declare.
 	Features []string
-	// Avoid keeps pods off nodes that should rather be avoided (PreferNoSchedule).
+	// Avoid keeps the pod off nodes with PreferNoSchedule taints that it does not tolerate.
 	Avoid bool
 }
 
@@ -37,11 +37,11 @@ func NodeConstraintsOf(spec *corev1.PodSpec) NodeConstraints {
 	return NodeConstraints{Terms: terms, Told: terms, Tolerations: spec.Tolerations}
 }
 
-// AsWritten leaves the name of a label as it is. kube-scheduler knows no other names of it, as v1.NormalizeLabel does.
+// AsWritten returns the label's name unchanged: unlike v1.NormalizeLabel, kube-scheduler knows no other names of a label.
 func AsWritten(label string) string { return label }
 
-// NodeTermsOf reads the pod's node selector and required node affinity, with the labels' names that the function gives:
-// alternatives, of which a node must meet every expression of one. A single one without any is met by every node.
+// NodeTermsOf returns the pod's node selector and required node affinity as alternatives: a node must meet every expression of one of them. The
+// function name maps the label names. A single alternative without expressions matches every node.
 func NodeTermsOf(spec *corev1.PodSpec, name func(label string) string) [][]requirement.Expression {
 	var selector []requirement.Expression
 	for _, key := range SortedKeys(spec.NodeSelector) {
@@ -59,7 +59,7 @@ func NodeTermsOf(spec *corev1.PodSpec, name func(label string) string) [][]requi
 	return out
 }
 
-// SelectsNode reports whether the node has what the pod's node selector and required node affinity ask for.
+// SelectsNode reports whether the node meets the pod's node selector and required node affinity.
 func SelectsNode(spec *corev1.PodSpec, node *corev1.Node) bool {
 	meets := func(e requirement.Expression) bool {
 		if e.Key == NodeNameKey {
@@ -96,8 +96,8 @@ func PreferredTermsOf(spec *corev1.PodSpec, name func(label string) string) []Pr
 	return out
 }
 
-// ExpressionsOf is what the term asks for, fields as labels. There are none for an empty term, which matches no node, and for one
-// that kube-scheduler cannot read and passes over.
+// ExpressionsOf returns the term's expressions, with fields as labels. It returns none for an empty term, which matches no node, and for a term
+// that kube-scheduler cannot read and skips.
 func ExpressionsOf(term corev1.NodeSelectorTerm, name func(label string) string) []requirement.Expression {
 	if _, text := NodeTermProblem(term); text != "" {
 		return nil
@@ -128,7 +128,7 @@ func Expression(key string, op corev1.NodeSelectorOperator, values []string) req
 	return ExpressionAs(v1.NormalizeLabel, key, op, values)
 }
 
-// ExpressionAs has the name of the label that the function gives, and values as a label of that name has them.
+// ExpressionAs returns the expression with the label's name from the function, and with the values for a label of that name.
 func ExpressionAs(name func(label string) string, key string, op corev1.NodeSelectorOperator, values []string) requirement.Expression {
 	current := name(key)
 	if current != key {
@@ -141,7 +141,7 @@ func PoolExpression(r v1.Requirement) requirement.Expression {
 	return requirement.Expect(v1.NormalizeLabel(r.Key), requirement.Operator(r.Operator), v1.NormalizeValues(r.Key, r.Values))
 }
 
-// Text writes the demand so that equal demands, and only these, read alike.
+// Text returns a text that is the same for equal constraints only.
 func (d NodeConstraints) Text() string {
 	terms := make([]string, 0, len(d.Terms))
 	for _, term := range d.Terms {
@@ -152,10 +152,10 @@ func (d NodeConstraints) Text() string {
 			parts = append(parts, fmt.Sprintf("%q %s %q", e.Key, e.Op, values))
 		}
 		slices.Sort(parts)
-		// In brackets: one term that asks for nothing is another thing than no term, which no node can meet.
+		// In brackets, because an empty term (any node) differs from no term (no node).
 		terms = append(terms, "("+strings.Join(slices.Compact(parts), "&")+")")
 	}
-	// The order of the terms stays: alternatives are tried in it.
+	// The terms stay in order, because alternatives are tried in order.
 	tolerations := make([]string, 0, len(d.Tolerations))
 	for _, t := range d.Tolerations {
 		tolerations = append(tolerations, fmt.Sprintf("%q %s %q %s", t.Key, t.Operator, t.Value, t.Effect))
@@ -180,7 +180,7 @@ func ListText(list corev1.ResourceList) string {
 	return b.String()
 }
 
-// OlderFirst orders pods by age, then by name in the way people count: web-2 before web-10.
+// OlderFirst orders pods by age, then by namespace and name, with numbers in numeric order: web-2 before web-10.
 func OlderFirst(a, b *corev1.Pod) int {
 	if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
 		return n
@@ -191,8 +191,7 @@ func OlderFirst(a, b *corev1.Pod) int {
 	return CompareNaturally(a.Name, b.Name)
 }
 
-// CompareNaturally compares names by what stands before the number at their end, then by that number: the shorter one is the
-// smaller one.
+// CompareNaturally compares names by the part before the number at their end, then by that number: the shorter number is smaller.
 func CompareNaturally(a, b string) int {
 	if n := strings.Compare(stem(a), stem(b)); n != 0 {
 		return n
@@ -203,7 +202,7 @@ func CompareNaturally(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// stem is the name without the number at its end.
+// stem returns the name without the number at its end.
 func stem(name string) string {
 	n := len(name)
 	for n > 0 && name[n-1] >= '0' && name[n-1] <= '9' {
@@ -241,7 +240,7 @@ func TermText(term []requirement.Expression) string {
 	return strings.Join(parts, " and ")
 }
 
-// Text writes an amount for people: cores as a decimal number, the rest as a quantity.
+// Text returns the amount in words: cores as a decimal number, other resources as a quantity.
 func Text(name corev1.ResourceName, n int64) string {
 	if name == corev1.ResourceCPU {
 		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
@@ -257,7 +256,7 @@ func TaintText(t corev1.Taint) string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// Preferring adds a preferred node term to each of the required ones.
+// Preferring adds a preferred node term to each required term.
 func Preferring(terms [][]requirement.Expression, term []requirement.Expression) [][]requirement.Expression {
 	out := make([][]requirement.Expression, 0, len(terms))
 	for _, t := range terms {
@@ -266,7 +265,7 @@ func Preferring(terms [][]requirement.Expression, term []requirement.Expression)
 	return out
 }
 
-// IsHost reports whether every node is a domain of its own for the key.
+// IsHost reports whether the key makes every node a domain of its own.
 func IsHost(key string) bool { return key == corev1.LabelHostname }
 
 func PortText(p HostPort) string {

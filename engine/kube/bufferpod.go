@@ -6,14 +6,14 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// BufferPodLabel marks pods that stand for a CapacityBuffer's or a ProvisioningRequest's room: packages buffer and booking make them, for plans alone. Selectors of pods that
-// exist do not see them; those of such pods themselves name the label.
+// BufferPodLabel marks pods that represent the room of a CapacityBuffer or a ProvisioningRequest: packages buffer and booking make them, for
+// plans alone. The selectors of existing pods do not match them; the selectors of buffer pods name this label.
 const BufferPodLabel = v1.BufferPodAnnotationKey
 
-// RequestNameAnnotation is the name of the ProvisioningRequest whose room such a pod stands for.
+// RequestNameAnnotation is the name of the ProvisioningRequest whose room a buffer pod represents.
 const RequestNameAnnotation = "tenon.sh/provisioning-request"
 
-// RoomOf says whose room the pod stands for: "CapacityBuffer default/web".
+// RoomOf names the owner of the room that the pod represents: "CapacityBuffer default/web".
 func RoomOf(pod *corev1.Pod) string {
 	if name := pod.Annotations[RequestNameAnnotation]; name != "" {
 		return "ProvisioningRequest " + pod.Namespace + "/" + name
@@ -21,7 +21,7 @@ func RoomOf(pod *corev1.Pod) string {
 	return "CapacityBuffer " + pod.Namespace + "/" + pod.Annotations[v1.BufferNameAnnotationKey]
 }
 
-// IsBufferPod reports whether the pod stands for room that a CapacityBuffer or a ProvisioningRequest keeps.
+// IsBufferPod reports whether the pod represents the room of a CapacityBuffer or a ProvisioningRequest.
 func IsBufferPod(pod *corev1.Pod) bool {
 	_, is := pod.Labels[BufferPodLabel]
 	return is

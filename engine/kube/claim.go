@@ -16,15 +16,15 @@ import (
 	"tenon.sh/engine"
 )
 
-// PlannedPodsAnnotation, on a NodeClaim, lists the UIDs of the pods that its machine was started for, separated by
-// commas. It is how a plan outlives the process that made it: until those pods are bound, their room is spoken for.
+// PlannedPodsAnnotation, on a NodeClaim, lists the UIDs of the pods for which its machine was started, separated by commas. With it a plan
+// outlives the process that made it: until these pods are bound, their room is reserved.
 const PlannedPodsAnnotation = v1.PlannedPodsAnnotationKey
 
-// mostPlannedPods bounds the annotation's size: annotations of one object may not exceed 256 KiB together.
+// mostPlannedPods bounds the annotation's size: the annotations of one object may have 256 KiB together.
 const mostPlannedPods = 4000
 
-// NewClaim writes a launch down as the NodeClaim that asks for its machine. The API server gives it its name. It has its
-// finalizer from the start, so that no machine can be started for a claim that is then forgotten.
+// NewClaim returns the NodeClaim of a launch. The API server completes its name. It has its finalizer from the start, so that a deleted claim
+// never leaves a machine behind.
 func NewClaim(pool *v1.NodePool, launch engine.Launch) *v1.NodeClaim {
 	template := pool.Spec.Template.DeepCopy()
 	ref := template.Spec.NodeClassRef
@@ -77,7 +77,7 @@ func NewClaim(pool *v1.NodePool, launch engine.Launch) *v1.NodeClaim {
 	}
 }
 
-// claimRequests leaves out the pseudo-resources by which limits count machines and drivers volumes: no node reports them.
+// claimRequests leaves out the pseudo-resources that count machines and attached volumes, because no node reports them.
 func claimRequests(list corev1.ResourceList) corev1.ResourceList {
 	out := maps.Clone(list)
 	delete(out, v1.ResourceNodes)
@@ -98,7 +98,7 @@ func uids(l engine.Launch) string {
 	return strings.Join(uids, ",")
 }
 
-// GangsOf names the PodGroups that the claim's machine was started for.
+// GangsOf names the PodGroups for which the claim's machine was started.
 func GangsOf(claim *v1.NodeClaim) []string {
 	if text := claim.Annotations[v1.GangsAnnotationKey]; text != "" {
 		return strings.Split(text, ",")
@@ -106,7 +106,7 @@ func GangsOf(claim *v1.NodeClaim) []string {
 	return nil
 }
 
-// addedResources lists the resources that NodeOverlays add to a launch, as the claim's annotation says them.
+// addedResources returns the claim's annotation with the resources that NodeOverlays add to a launch.
 func addedResources(l engine.Launch) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(l.Added)) {
@@ -115,7 +115,7 @@ func addedResources(l engine.Launch) string {
 	return strings.Join(out, ",")
 }
 
-// OverlayOf names the NodeOverlay that has said that the claim's machine will have a resource, "" if none has.
+// OverlayOf names the NodeOverlay that adds the resource to the claim's machine, "" if none does.
 func OverlayOf(claim *v1.NodeClaim, name corev1.ResourceName) string {
 	for part := range strings.SplitSeq(claim.Annotations[v1.AddedResourcesAnnotationKey], ",") {
 		if resource, overlay, ok := strings.Cut(part, "="); ok && resource == string(name) {
@@ -125,7 +125,7 @@ func OverlayOf(claim *v1.NodeClaim, name corev1.ResourceName) string {
 	return ""
 }
 
-// PlannedPods lists the UIDs of the pods that the claim's machine was started for.
+// PlannedPods lists the UIDs of the pods for which the claim's machine was started.
 func PlannedPods(claim *v1.NodeClaim) []string {
 	if text := claim.Annotations[PlannedPodsAnnotation]; text != "" {
 		return strings.Split(text, ",")
@@ -133,19 +133,19 @@ func PlannedPods(claim *v1.NodeClaim) []string {
 	return nil
 }
 
-// IsPlannedFor reports whether the machine was started for certain pods.
+// IsPlannedFor reports whether the machine was started for listed pods.
 func IsPlannedFor(claim *v1.NodeClaim) bool { return claim.Annotations[PlannedPodsAnnotation] != "" }
 
 const (
-	// softShare and softMost bound how long before its end a machine may be replaced: a tenth of its life, a day at most.
+	// softShare and softMost bound the time before its end in which a machine may be replaced: a tenth of its life, at most a day.
 	softShare = 10
 	softMost  = 24 * time.Hour
-	// jitterShare is the part of that time over which the beginnings of machines that are equally old are spread, in quarters.
+	// jitterShare is the part of that time, in quarters, over which the start times of equally old machines are spread.
 	jitterShare = 3
 )
 
-// SoftExpiry is when the claim's machine may be replaced because of its age, if budgets and pods allow it; ok is false for
-// one that never expires. At the end, which is its creation plus expireAfter, it goes whatever they say.
+// SoftExpiry returns the time from which the claim's machine may be replaced because of its age, if budgets and pods allow it; ok is false if
+// the machine never expires. At its end, which is creation plus expireAfter, the machine goes regardless of both.
 func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
 	if claim.Spec.ExpireAfter.Duration == nil {
 		return time.Time{}, false
@@ -160,7 +160,7 @@ func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
 
 func ExpiresAt(claim *v1.NodeClaim) time.Time { return claim.CreationTimestamp.Add(ExpireAfter(claim)) }
 
-// TraitOf is what the claim says of its machine under the key of a trait.
+// TraitOf returns the value of a trait of the claim's machine.
 func TraitOf(claim *v1.NodeClaim, key string) (value string, there bool) {
 	if key == engine.ImageTrait {
 		return claim.Status.ImageID, claim.Status.ImageID != ""
@@ -171,12 +171,12 @@ func TraitOf(claim *v1.NodeClaim, key string) (value string, there bool) {
 	return value, there
 }
 
-// HasJoined reports whether the claim's machine has had a registered node, be it there still or not.
+// HasJoined reports whether the claim's machine has had a registered node, even if that node is gone.
 func HasJoined(claim *v1.NodeClaim) bool {
 	return claim.Status.NodeName != "" || v1.IsTrue(claim, v1.ConditionRegistered)
 }
 
-// DriversAskedFor lists those whose devices the pods claim that the machine was started for.
+// DriversAskedFor lists the drivers whose devices are claimed by the pods for which the machine was started.
 func DriversAskedFor(claim *v1.NodeClaim) []string {
 	if text := claim.Annotations[v1.RequestedDRADriversAnnotationKey]; text != "" {
 		return strings.Split(text, ",")
@@ -184,13 +184,13 @@ func DriversAskedFor(claim *v1.NodeClaim) []string {
 	return nil
 }
 
-// DrainEnds is when the pods of a claim that is being deleted have to be gone; zero for never.
+// DrainEnds returns the deadline for the pods of a claim that is being deleted; zero for none.
 func DrainEnds(claim *v1.NodeClaim) time.Time {
 	if claim == nil || claim.DeletionTimestamp == nil {
 		return time.Time{}
 	}
 	if text, ok := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]; ok {
-		at, _ := time.Parse(time.RFC3339, text) // one that cannot be read is no deadline
+		at, _ := time.Parse(time.RFC3339, text) // an unreadable time is no deadline
 		return at
 	}
 	if period := claim.Spec.TerminationGracePeriod; period != nil {

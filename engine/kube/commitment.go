@@ -12,13 +12,13 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Commitment is one with what it covers.
+// Commitment is a commitment with its requirements as expressions.
 type Commitment struct {
 	*engine.Commitment
 	asked []requirement.Expression
 }
 
-// CommitmentsOf are those of the snapshot that have not ended, in order of their names.
+// CommitmentsOf returns the commitments that have not ended, by name.
 func CommitmentsOf(s *engine.Snapshot) []Commitment {
 	var out []Commitment
 	for i := range s.Commitments {
@@ -35,7 +35,7 @@ func CommitmentsOf(s *engine.Snapshot) []Commitment {
 	return out
 }
 
-// Covers reports whether it pays for machines of the offering that have these labels; label says what a machine has, and whether it has.
+// Covers reports whether the commitment pays for machines of the offering; label returns a machine's value of a label, and whether it has one.
 func (c *Commitment) Covers(o *engine.Offering, label func(key string) (string, bool)) bool {
 	if o.CapacityType != v1.CapacityTypeOnDemand || o.Reservation != "" {
 		return false
@@ -46,9 +46,9 @@ func (c *Commitment) Covers(o *engine.Offering, label func(key string) (string, 
 	})
 }
 
-// MayCover reports whether it pays for some of the machines that are sold so: types may leave open which value of a label a machine has.
+// MayCover reports whether the commitment pays for some of the offering's machines, because a type may have several values of a label.
 func (c *Commitment) MayCover(t *engine.InstanceType, o *engine.Offering) bool {
-	wanted := map[string]string{} // of the labels with several values, the first that is asked for
+	wanted := map[string]string{} // for labels with several values, the first that meets the requirements
 	for _, e := range c.asked {
 		if values := t.Labels[e.Key]; len(values) > 1 {
 			if i := slices.IndexFunc(values, func(value string) bool { return e.Admits(value, true) }); i >= 0 {
@@ -59,7 +59,7 @@ func (c *Commitment) MayCover(t *engine.InstanceType, o *engine.Offering) bool {
 	return c.Covers(o, func(key string) (string, bool) { return MachineLabel(wanted, t, o, key) })
 }
 
-// Same reports whether both pay as much for the same machines, however much of them is left.
+// Same reports whether both pay the same part for the same machines; the available amounts may differ.
 func (c *Commitment) Same(other Commitment) bool {
 	a, b := *c.Commitment, *other.Commitment
 	a.Machines, b.Machines = min(a.Machines, 1), min(b.Machines, 1)
@@ -67,8 +67,8 @@ func (c *Commitment) Same(other Commitment) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// MachineLabel is what a machine with these labels has of one, by what its type is sold as where they do not say: nodes of other
-// autoscalers carry few.
+// MachineLabel returns the value of a label on a machine with these labels. If they lack it, the value follows from the type and offering,
+// because nodes of other autoscalers have few labels.
 func MachineLabel(labels map[string]string, t *engine.InstanceType, o *engine.Offering, key string) (string, bool) {
 	if value, there := labels[key]; there {
 		return value, true

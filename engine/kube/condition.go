@@ -23,7 +23,7 @@ func SetCondition(claim *v1.NodeClaim, condition string, status metav1.Condition
 	v1.SetCondition(claim, condition, status, reason, message, now)
 }
 
-// With is a copy of m that has the value too.
+// With returns a copy of m with one more value.
 func With(m map[string]string, key, value string) map[string]string {
 	out := make(map[string]string, len(m)+1)
 	maps.Copy(out, m)
@@ -49,7 +49,7 @@ func PoolsByName(s *engine.Snapshot) map[string]*v1.NodePool {
 	return pools
 }
 
-// TrueSince is when the condition became what it is, the zero time if the claim has none of this type.
+// TrueSince returns the last transition time of the condition, zero if the claim has none of this type.
 func TrueSince(claim *v1.NodeClaim, condition string) time.Time {
 	if c := v1.GetCondition(claim, condition); c != nil {
 		return c.LastTransitionTime.Time

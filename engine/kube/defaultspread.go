@@ -11,9 +11,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// DefaultSpreads gives pods that name no spread constraints those that the cluster is configured with. What they count
-// is deduced from the Services that select the pod and from the controller that owns it, as kube-scheduler does. It is to
-// be used from one goroutine.
+// DefaultSpreads gives the cluster's default spread constraints to pods without their own. Like kube-scheduler, it deduces their selectors from
+// the Services that select the pod and from the pod's controller. It is for one goroutine only.
 type DefaultSpreads struct {
 	opt      engine.Options
 	Anywhere bool                     // some scheduler's pods get constraints
@@ -22,10 +21,10 @@ type DefaultSpreads struct {
 	known    map[string]deducedSpreads
 }
 
-// ownerID names a controller. kube-scheduler finds it by its name, whatever its UID.
+// ownerID names a controller. kube-scheduler finds it by name, with any UID.
 type ownerID struct{ namespace, kind, name string }
 
-// deducedSpreads are shared by all pods of one owner that the same Services can tell from no other.
+// deducedSpreads are shared by all pods of one owner that the same Services select.
 type deducedSpreads struct {
 	configured, system []corev1.TopologySpreadConstraint
 }
@@ -33,7 +32,7 @@ type deducedSpreads struct {
 // serviceIndex holds the Services of one namespace.
 type serviceIndex struct {
 	byLabel map[[2]string][]map[string]string // selectors, by their first label
-	keys    []string                          // every key that some selector asks for
+	keys    []string                          // all keys of the selectors
 }
 
 const replicationController = "ReplicationController"
@@ -66,8 +65,8 @@ func NewDefaultSpreads(s *engine.Snapshot, opt engine.Options) *DefaultSpreads {
 	return d
 }
 
-// addService files the selector under one of its labels: a Service without a selector selects nothing, and one with an
-// empty selector, which selects all pods, says nothing about them.
+// addService stores the selector under its first label. It skips Services without a selector, which select nothing, and those with an empty
+// selector, because it would add no labels.
 func (d *DefaultSpreads) addService(namespace string, selector map[string]string) {
 	if len(selector) == 0 {
 		return
@@ -83,8 +82,8 @@ func (d *DefaultSpreads) addService(namespace string, selector map[string]string
 	x.keys = append(x.keys, keys...)
 }
 
-// ConstraintsOf gives the pod's own constraints if it has any, else the configured ones; none if there is nothing to
-// deduce what they should count. The result may be shared between pods and is not to be changed.
+// ConstraintsOf returns the pod's own constraints if it has any, else the configured ones; none if no selector can be deduced. Pods may share
+// the result, so it must not be changed.
 func (d *DefaultSpreads) ConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if !d.Deduces(pod) {
 		return pod.Spec.TopologySpreadConstraints
@@ -92,7 +91,7 @@ func (d *DefaultSpreads) ConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadC
 	return d.deduce(pod).configured
 }
 
-// Deduces reports whether the pod's constraints are not its own.
+// Deduces reports whether the pod gets configured constraints.
 func (d *DefaultSpreads) Deduces(pod *corev1.Pod) bool {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 || !d.Anywhere {
 		return false
@@ -101,8 +100,7 @@ func (d *DefaultSpreads) Deduces(pod *corev1.Pod) bool {
 	return len(constraints) > 0
 }
 
-// configured are the constraints of pods that name none and have the pod's scheduler; system says that they are kube-scheduler's
-// own.
+// configured returns the default constraints of the pod's scheduler; system means that they are kube-scheduler's own.
 func (d *DefaultSpreads) configured(pod *corev1.Pod) (constraints []corev1.TopologySpreadConstraint, system bool) {
 	return d.opt.ConstraintsOf(d.profileOf(pod))
 }
@@ -114,9 +112,8 @@ func (d *DefaultSpreads) profileOf(pod *corev1.Pod) *engine.SchedulerProfile {
 	return nil
 }
 
-// SystemConstraintsOf gives the soft constraints that kube-scheduler scores nodes by where neither the pod nor the
-// cluster's configuration names any. They are never reasons to start a machine. Beside them, kube-scheduler also scores
-// nodes that lack a zone label.
+// SystemConstraintsOf returns the soft constraints by which kube-scheduler scores nodes if neither the pod nor the configuration has any. They
+// are never reasons to start a machine. With them, kube-scheduler also scores nodes without a zone label.
 func (d *DefaultSpreads) SystemConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if _, system := d.configured(pod); len(pod.Spec.TopologySpreadConstraints) > 0 || !system {
 		return nil
@@ -139,7 +136,7 @@ func (d *DefaultSpreads) deduce(pod *corev1.Pod) deducedSpreads {
 		}
 	}
 	if x != nil {
-		// Labels that no Service asks for, such as the one with a StatefulSet pod's own name, make no difference.
+		// Labels that no Service selects by, for example a StatefulSet pod's own name, make no difference.
 		for i, k := range x.keys {
 			if value, ok := pod.Labels[k]; ok {
 				key = strconv.AppendQuote(strconv.AppendInt(key, int64(i), 10), value)
@@ -159,7 +156,7 @@ func (d *DefaultSpreads) deduce(pod *corev1.Pod) deducedSpreads {
 	return deduced
 }
 
-// systemSpreads are kube-scheduler's own default constraints.
+// systemSpreads returns kube-scheduler's own default constraints.
 func systemSpreads() []corev1.TopologySpreadConstraint {
 	return []corev1.TopologySpreadConstraint{
 		{TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, MaxSkew: 3},
@@ -175,9 +172,9 @@ func withSelector(constraints []corev1.TopologySpreadConstraint, selector *metav
 	return out
 }
 
-// selectorOf merges the selectors of all Services that select the pod, then adds its controller's: that of a
-// ReplicationController takes the place of the same labels, that of a ReplicaSet or StatefulSet has to hold as well. It is
-// nil if that comes to nothing, because an empty selector would count every pod of the namespace.
+// selectorOf merges the selectors of all Services that select the pod, then adds the controller's selector: a ReplicationController's replaces
+// equal labels, a ReplicaSet's or StatefulSet's must match too. It returns nil for an empty result, because an empty selector would count every
+// pod of the namespace.
 func (d *DefaultSpreads) selectorOf(pod *corev1.Pod, owner *metav1.OwnerReference, x *serviceIndex) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{MatchLabels: x.selecting(pod)}
 	if owner != nil && ownerKindCounts(owner) {
@@ -211,7 +208,7 @@ func ownerKindCounts(owner *metav1.OwnerReference) bool {
 	return false
 }
 
-// selecting merges the labels that the Services ask for which select the pod. They cannot contradict each other.
+// selecting merges the selectors of the Services that select the pod. They cannot contradict each other.
 func (x *serviceIndex) selecting(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	if x == nil {

@@ -9,9 +9,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Intersect rewrites expressions that must all hold so that what means the same reads the same: in order of their keys, with
-// one expression for each key where that is possible, values sorted and none of them twice. It reports false if no node
-// or pod can meet them all.
+// Intersect brings expressions that must all hold into one form for one meaning: sorted by key, with one expression for each key if possible,
+// and with sorted values without duplicates. It returns false if no node or pod can meet them all.
 func Intersect(all []requirement.Expression) ([]requirement.Expression, bool) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b requirement.Expression) int { return strings.Compare(a.Key, b.Key) })
@@ -29,7 +28,7 @@ func Intersect(all []requirement.Expression) ([]requirement.Expression, bool) {
 	return out, true
 }
 
-// intersectKey is fold for expressions of one key.
+// intersectKey is Intersect for expressions of one key.
 func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool) {
 	for _, e := range same {
 		if e.Op == requirement.In {
@@ -43,7 +42,7 @@ func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool
 	return intersectOpen(same)
 }
 
-// intersectIn keeps the values of in that every other expression admits.
+// intersectIn keeps the values of in that all expressions admit.
 func intersectIn(in requirement.Expression, same []requirement.Expression) ([]requirement.Expression, bool) {
 	var values []string
 	for _, v := range in.Values {
@@ -55,7 +54,7 @@ func intersectIn(in requirement.Expression, same []requirement.Expression) ([]re
 	return []requirement.Expression{requirement.Expect(in.Key, requirement.In, slices.Compact(values))}, len(values) > 0
 }
 
-// intersectOpen joins expressions that leave infinitely many values: those that rule values out, and bounds of integers.
+// intersectOpen joins expressions that leave infinitely many values: excluded values, and bounds of integers.
 func intersectOpen(same []requirement.Expression) ([]requirement.Expression, bool) {
 	key := same[0].Key
 	var without []string
@@ -121,7 +120,7 @@ func bound(e requirement.Expression) (int64, bool) {
 	return n, true
 }
 
-// AppendExpressions writes folded expressions in a form that is the same for the same meaning only.
+// AppendExpressions appends a text of intersected expressions that is the same for the same meaning only.
 func AppendExpressions(b []byte, all []requirement.Expression) []byte {
 	for i, e := range all {
 		if i > 0 {
@@ -138,8 +137,8 @@ func AppendExpressions(b []byte, all []requirement.Expression) []byte {
 	return b
 }
 
-// Combine joins two lists of alternatives into the alternatives that meet one of each, at most the given number of them.
-// No alternatives at all mean no constraint. It reports false if no two of them go together.
+// Combine joins two lists of alternatives into the alternatives that meet one of each, at most `most`. An empty list means no constraint. It
+// returns false if no two alternatives are compatible.
 func Combine(a, b [][]requirement.Expression, most int) ([][]requirement.Expression, bool) {
 	switch {
 	case len(a) == 0:
@@ -159,8 +158,8 @@ func Combine(a, b [][]requirement.Expression, most int) ([][]requirement.Express
 	return out[:min(len(out), most)], len(out) > 0
 }
 
-// Alternatives brings folded terms, of which one has to hold, into one form for one meaning: terms that are a choice of
-// values of one key become one, and the order is that of their text.
+// Alternatives brings intersected terms, of which one must hold, into one form for one meaning: it merges terms that are a choice of values of
+// one key, and sorts the terms by text.
 func Alternatives(terms [][]requirement.Expression) [][]requirement.Expression {
 	choices := map[string]int{} // key → place in out
 	var out [][]requirement.Expression

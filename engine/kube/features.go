@@ -12,17 +12,16 @@ import (
 	"tenon.sh/engine"
 )
 
-// DeviceResources knows the extended resources that no machine has by itself: a DeviceClass stands behind them, and
-// kube-scheduler allocates devices for them.
+// DeviceResources knows the extended resources for which kube-scheduler allocates devices of a DeviceClass.
 type DeviceResources struct {
-	class map[corev1.ResourceName]*resourcev1.DeviceClass // the one behind the resource
-	// unsure are classes by the names that are made of theirs, of which another has the extended resource: whether kube-scheduler knows
-	// such a name hangs on which of the two it heard of first.
+	class map[corev1.ResourceName]*resourcev1.DeviceClass // by resource
+	// unsure are classes by the resource name made from the class's name, if a newer class has the class's own extendedResourceName:
+	// kube-scheduler knows the made name only if it saw this class first.
 	unsure map[corev1.ResourceName]*resourcev1.DeviceClass
 }
 
-// NewDeviceResources leaves out what a node lists as ordinary capacity, or an instance type of which nobody knows devices to claim: there it
-// is counted like any other resource.
+// NewDeviceResources leaves out resources that a node lists as ordinary capacity, or an instance type without known devices: there they count
+// like any other resource.
 func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	d := &DeviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}, unsure: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
 	for _, c := range s.DeviceClasses {
@@ -55,8 +54,7 @@ func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	return d
 }
 
-// add keeps of several classes the one that was created last, and of those created in the same second the first by name, as
-// kube-scheduler does.
+// add keeps the newest of several classes, of equally old ones the first by name, like kube-scheduler.
 func (d *DeviceResources) add(class *resourcev1.DeviceClass, name corev1.ResourceName) {
 	other := d.class[name]
 	if other == nil || cmp.Or(class.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(other.Name, class.Name)) > 0 {
@@ -64,7 +62,7 @@ func (d *DeviceResources) add(class *resourcev1.DeviceClass, name corev1.Resourc
 	}
 }
 
-// ClassOf is the DeviceClass behind the resource, nil for one that is like any other.
+// ClassOf returns the DeviceClass of the resource, nil for an ordinary resource.
 func (d *DeviceResources) ClassOf(name corev1.ResourceName) *resourcev1.DeviceClass {
 	if d == nil {
 		return nil
@@ -72,7 +70,7 @@ func (d *DeviceResources) ClassOf(name corev1.ResourceName) *resourcev1.DeviceCl
 	return d.class[name]
 }
 
-// TakeFrom takes what stands for devices out of the requests, and returns it; nil for nothing.
+// TakeFrom removes the resources of devices from the requests, and returns them; nil for none.
 func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.ResourceList) {
 	for name, q := range requests {
 		if d.ClassOf(name) != nil && q.Sign() > 0 {
@@ -86,7 +84,7 @@ func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.Res
 // Any reports whether there are such resources.
 func (d *DeviceResources) Any() bool { return d != nil && len(d.class) > 0 }
 
-// SameNames reports whether the others are the same resources, whatever their classes.
+// SameNames reports whether both have the same resources, with any classes.
 func (d *DeviceResources) SameNames(others *DeviceResources) bool {
 	if !d.Any() || !others.Any() {
 		return d.Any() == others.Any()
@@ -102,8 +100,8 @@ func (d *DeviceResources) remove(ordinary corev1.ResourceList) {
 	}
 }
 
-// ProblemOf says why a pod with these requests cannot be planned for: it asks for devices under the name of a resource, and either nobody
-// acts on claims or it is not sure that kube-scheduler does.
+// ProblemOf returns the reason why a pod with these requests cannot be planned: it requests devices by a resource name, and either the planner
+// does not act on claims or kube-scheduler may not know the name.
 func (d *DeviceResources) ProblemOf(requests corev1.ResourceList, acts bool) engine.Reason {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		q := requests[name]
@@ -119,7 +117,7 @@ func (d *DeviceResources) ProblemOf(requests corev1.ResourceList, acts bool) eng
 	return engine.Reason{}
 }
 
-// UnsupportedOf says what the pod uses that takes more than looking at one pod and one node: devices that are claimed.
+// UnsupportedOf returns the reason that the pod uses ResourceClaims, which need more than a look at one pod and one node.
 func UnsupportedOf(spec *corev1.PodSpec) engine.Reason {
 	if len(spec.ResourceClaims) > 0 {
 		names := make([]string, 0, len(spec.ResourceClaims))
@@ -131,16 +129,16 @@ func UnsupportedOf(spec *corev1.PodSpec) engine.Reason {
 	return engine.Reason{}
 }
 
-// Features that nodes declare in their status and that kube-scheduler asks of a node for some pods.
+// Features that nodes declare in their status and that kube-scheduler requires for some pods.
 const (
 	restartAllFeature = "RestartAllContainersOnContainerExits"
 	hostUsersFeature  = "UserNamespacesHostNetworkSupport"
 )
 
-// DeclaredFeatures lists every feature that RequiredFeatures may name: what a new node is taken to declare.
+// DeclaredFeatures lists every feature that RequiredFeatures may return: a new node is assumed to declare them.
 func DeclaredFeatures() []string { return []string{restartAllFeature, hostUsersFeature} }
 
-// RequiredFeatures lists, by name, what a node must declare for the pod to run there.
+// RequiredFeatures lists, by name, the features that a node must declare to run the pod.
 func RequiredFeatures(spec *corev1.PodSpec) []string {
 	var out []string
 	if restartsAll(spec.Containers) || restartsAll(spec.InitContainers) {

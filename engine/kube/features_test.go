@@ -55,7 +55,8 @@ status: {allocatable: {example.com/nic: "2", example.com/gpu: "0"}}
 	}
 }
 
-// Two classes have one name. Which of them it stands for is known; whether the other one's own name stands for anything is not.
+// Two DeviceClasses have one extendedResourceName. The newer one has the resource; it is unsure whether the resource made from the other one's
+// own name exists.
 func TestTheNameOfAClassThatLostAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	d := NewDeviceResources(enginetest.ReadObjects(t, `
@@ -83,7 +84,7 @@ spec: {extendedResourceName: example.com/gpu}
 	}
 }
 
-// A file may hold what no API server takes.
+// A file may hold objects that no API server accepts.
 func TestAClassThatTakesTheNameOfALoserIsNoPanic(t *testing.T) {
 	t.Parallel()
 	d := NewDeviceResources(enginetest.ReadObjects(t, `

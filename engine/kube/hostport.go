@@ -7,17 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// EveryAddress is the address that stands for all addresses of a node.
+// EveryAddress means all addresses of a node.
 const EveryAddress = "0.0.0.0"
 
-// HostPort is a port that a pod takes of its node's own.
+// HostPort is a port of the node that a pod uses.
 type HostPort struct {
 	Protocol, Address string
 	Port              int32
 }
 
-// Collides reports whether two pods that have these ports cannot share a node. Like kube-scheduler it knows one address
-// that stands for all, 0.0.0.0, and takes any other for itself only.
+// Collides reports whether two pods with these ports cannot share a node. Like kube-scheduler it treats only 0.0.0.0 as all addresses, and any
+// other address as one.
 func (p HostPort) Collides(other HostPort) bool {
 	return p.Port == other.Port && p.Protocol == other.Protocol &&
 		(p.Address == other.Address || p.Address == EveryAddress || other.Address == EveryAddress)
@@ -25,10 +25,10 @@ func (p HostPort) Collides(other HostPort) bool {
 
 // HostPorts counts the ports that pods hold on a node. The zero value holds none.
 type HostPorts struct {
-	held map[HostPort]int // a port without an address stands for all ports with its number and protocol
+	held map[HostPort]int // an entry without an address counts all ports with its number and protocol
 }
 
-// Add counts the ports of a pod that comes (1) or goes (-1).
+// Add counts the ports of a pod that arrives (1) or leaves (-1).
 func (h *HostPorts) Add(ports []HostPort, by int) {
 	if h.held == nil && len(ports) > 0 {
 		h.held = map[HostPort]int{}
@@ -55,9 +55,8 @@ func (h *HostPorts) Collide(ports []HostPort) bool {
 	})
 }
 
-// HostPortsOf lists the ports that the pod holds as long as it runs, in order and none of them twice: those of its
-// containers and of the init containers that keep running. On the host's network every port of a container is one of
-// the host, as the API server has it.
+// HostPortsOf lists the node's ports that the pod holds while it runs, sorted and without duplicates: those of its containers and of its init
+// containers that keep running. With hostNetwork every port of a container is one of the node, as in the API server.
 func HostPortsOf(spec *corev1.PodSpec) []HostPort {
 	var out []HostPort
 	for i := range spec.InitContainers {

@@ -52,7 +52,7 @@ func TestHostPortsCollide(t *testing.T) {
 	}
 }
 
-// A set of ports answers what comparing each port with each that is held answers, also after some pods have gone.
+// HostPorts agrees with a comparison of each port with each held port, also after some pods have left.
 func TestHostPortsCollideAsEachWithEach(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 10))

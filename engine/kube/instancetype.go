@@ -21,7 +21,7 @@ func OfferingLabels(o *engine.Offering) map[string]string {
 	return labels
 }
 
-// OSRank prefers Linux between equals: pods that name no system are made for it.
+// OSRank ranks Linux types first, because pods without an operating system are for Linux.
 func OSRank(t *engine.InstanceType) int {
 	if slices.Contains(t.Labels[corev1.LabelOSStable], "linux") {
 		return 0
@@ -44,8 +44,8 @@ func SortedOfferings(kind *engine.InstanceType) []*engine.Offering {
 	return out
 }
 
-// Variants lists the ways in which a type can turn out: one value for each label. Where a label can have several values
-// and nothing in the problem tells them apart, the first is taken.
+// Variants lists the possible machines of a type, as one value for each label. If the problem does not distinguish a label's values, the first
+// one is taken.
 func Variants(kind *engine.InstanceType, u *requirement.Universe) []map[string]string {
 	out := []map[string]string{{corev1.LabelInstanceTypeStable: kind.Name}}
 	for _, key := range SortedKeys(kind.Labels) {
@@ -113,7 +113,7 @@ func LabelText(labels map[string]string) string {
 	return b.String()
 }
 
-// PinnedLabels are the labels that the requirements leave no choice about.
+// PinnedLabels returns the labels for which the requirements allow one value only.
 func PinnedLabels(requirements []v1.Requirement) map[string]string {
 	labels := map[string]string{}
 	for _, r := range requirements {
@@ -124,7 +124,7 @@ func PinnedLabels(requirements []v1.Requirement) map[string]string {
 	return labels
 }
 
-// Listed are the values that the requirements name for a key, in their order.
+// Listed returns the values that the requirements list for a key, in their order.
 func Listed(requirements []v1.Requirement, key string) []string {
 	for _, r := range requirements {
 		if r.Operator == v1.In && v1.NormalizeLabel(r.Key) == key {
@@ -160,7 +160,7 @@ func VolumeTerms(pv *corev1.PersistentVolume) []corev1.NodeSelectorTerm {
 // TypeIndex finds instance types by class, pool and name.
 type TypeIndex map[soldTo]map[string]*engine.InstanceType
 
-// soldTo is a class and a pool that buys corrected types from it; an empty pool stands for all others.
+// soldTo is a class and a pool with corrected types of the class; an empty pool means all other pools.
 type soldTo struct {
 	class v1.NodeClassReference
 	pool  string
@@ -187,13 +187,13 @@ func NewTypeIndex(s *engine.Snapshot) TypeIndex {
 	return out
 }
 
-// Find is the type of that name, as it is sold to a pool; nil if the class does not list it.
+// Find returns the type with the name, as the pool can buy it; nil if the class does not list it.
 func (x TypeIndex) Find(class *v1.NodeClassReference, pool, name string) *engine.InstanceType {
 	return x.Of(class, pool)[name]
 }
 
-// Of are the types of a class by name, as they are sold to a pool; nil if the class is not known. Where class is nil, they are those
-// that NodeOverlays correct for the pool, if they do.
+// Of returns the types of a class by name, as the pool can buy them; nil if the class is unknown. With a nil class, it returns the types that
+// NodeOverlays correct for the pool, if any.
 func (x TypeIndex) Of(class *v1.NodeClassReference, pool string) map[string]*engine.InstanceType {
 	if class == nil {
 		return x[soldTo{pool: pool}]
@@ -204,7 +204,7 @@ func (x TypeIndex) Of(class *v1.NodeClassReference, pool string) map[string]*eng
 	return x[soldTo{class: *class}]
 }
 
-// LimitedDrivers are those of which some type takes only so many volumes, in order.
+// LimitedDrivers returns the drivers with an attach limit on some type, sorted.
 func LimitedDrivers(s *engine.Snapshot) []string {
 	drivers := map[string]bool{}
 	for i := range s.Classes {

@@ -2,8 +2,8 @@ package kube
 
 import "strings"
 
-// validKey reports whether labels may have the key: a name of up to 63 characters, perhaps after a domain and a slash.
-// It says the same as the API server without its regular expressions, which are too slow for every pod of a snapshot.
+// validKey reports whether a label may have the key: a name of up to 63 characters, with an optional domain and slash before it. It agrees with
+// the API server without its regular expressions, which are too slow for every pod of a snapshot.
 func validKey(key string) bool {
 	domain, name, found := strings.Cut(key, "/")
 	if !found {
@@ -14,8 +14,8 @@ func validKey(key string) bool {
 	return name != "" && validValue(name)
 }
 
-// validValue reports whether labels may have the value: up to 63 letters, digits, dashes, dots and underscores, a letter
-// or digit first and last. It may be empty.
+// validValue reports whether a label may have the value: up to 63 letters, digits, dashes, dots and underscores, with a letter or digit first
+// and last. It may be empty.
 func validValue(value string) bool {
 	if value == "" {
 		return true

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LastingOwner names what a pod belongs to for longer than one Job or one roll-out: a CronJob's Jobs are called after it and the
-// minute, a Deployment's ReplicaSets after it and the hash of their template. "" if nothing makes such pods.
+// LastingOwner names the pod's owner beyond one Job or one roll-out: the name of a CronJob's Job is the CronJob's name and the minute, that of a
+// Deployment's ReplicaSet is the Deployment's name and the hash of the template. "" if the pod has no controller.
 func LastingOwner(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {

@@ -9,17 +9,17 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// LeavesSoon reports whether the node is gone, is being removed, or is marked for that.
+// LeavesSoon reports whether the node is gone, is being deleted, or has the disrupted taint.
 func LeavesSoon(node *corev1.Node) bool {
 	return node == nil || node.DeletionTimestamp != nil || HasTaint(node, v1.DisruptedTaint())
 }
 
-// IsProtected reports whether the node's own do-not-disrupt annotation keeps it; what its pods' annotations do ProtectionOf says.
+// IsProtected reports whether the node's own do-not-disrupt annotation protects it; ProtectionOf reads those of its pods.
 func IsProtected(node *corev1.Node) bool {
 	return node != nil && node.Annotations[v1.DoNotDisruptAnnotationKey] == "true"
 }
 
-// OpenValue stands for a label's value that is not known yet; no label can have it.
+// OpenValue represents a label's value that is not known yet; no label can have this value.
 const OpenValue = "?"
 
 func CompareBy[T any](a, b T, before func(a, b T) bool) int {
@@ -38,7 +38,7 @@ func IsStartupTaint(c *v1.NodeClaim, t corev1.Taint) bool {
 	return slices.ContainsFunc(c.Spec.StartupTaints, func(s v1.Taint) bool { return s.Key == t.Key && s.Effect == t.Effect })
 }
 
-// Filled is have, with every amount that is missing or zero taken from spare.
+// Filled returns have, with missing and zero amounts taken from spare.
 func Filled(have, spare corev1.ResourceList) corev1.ResourceList {
 	out := have.DeepCopy()
 	if out == nil {
@@ -52,22 +52,22 @@ func Filled(have, spare corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// IsLeavingSoon reports whether the taint is the one that nodes get which go next.
+// IsLeavingSoon reports whether the taint is the one of nodes that leave next.
 func IsLeavingSoon(t corev1.Taint) bool { return t.Key == v1.LeavingSoonTaintKey }
 
-// OpeningTaint keeps pods off a registered node until it can take them and those planned for it are nominated to it.
-// kube-scheduler drops a pod's nomination whenever an attempt to place the pod fails, so a nomination must come last,
-// and nothing may be placed between the node's becoming ready and the nominations.
+// OpeningTaint keeps pods off a registered node until it is ready and its planned pods are nominated to it. kube-scheduler drops a pod's
+// nomination when an attempt to place the pod fails, so the nomination must come last, and no other pod may be placed between the node's
+// readiness and the nominations.
 func OpeningTaint() corev1.Taint {
 	return corev1.Taint{Key: "tenon.sh/opening", Effect: corev1.TaintEffectNoSchedule}
 }
 
-// HasTaint looks for a taint by key and effect; its value does not matter.
+// HasTaint reports whether the node has a taint with the same key and effect, with any value.
 func HasTaint(node *corev1.Node, taint corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect })
 }
 
-// Merged is a copy of base with all of over.
+// Merged returns a copy of base with all of over.
 func Merged(base, over map[string]string) map[string]string {
 	out := make(map[string]string, len(base)+len(over))
 	maps.Copy(out, base)

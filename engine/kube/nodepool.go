@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// FindClass is the class as its provider sees it; nil if the snapshot has none.
+// FindClass returns the class without corrections by NodeOverlays; nil if the snapshot has none.
 func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
 	for i := range s.Classes {
 		if ref != nil && s.Classes[i].Ref == *ref && len(s.Classes[i].Pools) == 0 {
@@ -23,12 +23,12 @@ func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
 	return nil
 }
 
-// ClassOf is what the pool buys from: its class, with what NodeOverlays correct for the pool. It is nil if there is none.
+// ClassOf returns the pool's class, with the corrections of NodeOverlays for the pool; nil if there is none.
 func ClassOf(s *engine.Snapshot, pool *v1.NodePool) *engine.Class {
 	return ClassFor(s, pool.Spec.Template.Spec.NodeClassRef, pool.Name)
 }
 
-// ClassFor is ClassOf for a pool of that name.
+// ClassFor is ClassOf for a pool's name.
 func ClassFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool string) *engine.Class {
 	for i := range s.Classes {
 		if c := &s.Classes[i]; ref != nil && c.Ref == *ref && slices.Contains(c.Pools, pool) {
@@ -38,8 +38,8 @@ func ClassFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool string) *engi
 	return FindClass(s, ref)
 }
 
-// PoolProblem says why the pool cannot start machines now. A pool without a Ready condition counts as ready: it has just
-// been made, or it was read from a file.
+// PoolProblem returns the reason why the pool cannot start machines now. A pool without a Ready condition counts as ready, because it is new or
+// was read from a file.
 func PoolProblem(pool *v1.NodePool, class *engine.Class) engine.Reason {
 	problem := func(format string, args ...any) engine.Reason {
 		return engine.Reason{Code: engine.NodePoolNotReady, NodePool: pool.Name, Have: fmt.Sprintf(format, args...)}
@@ -67,7 +67,7 @@ func PoolProblem(pool *v1.NodePool, class *engine.Class) engine.Reason {
 	return engine.Reason{}
 }
 
-// unready says what keeps the pool from being ready: the message of the condition that fails.
+// unready says why the pool is not ready: the message of the failing condition.
 func unready(pool *v1.NodePool, ready *metav1.Condition) string {
 	for _, name := range pool.DependentConditions() {
 		if c := v1.GetCondition(pool, name); c != nil && c.Status != "True" && c.Message != "" {
@@ -77,7 +77,7 @@ func unready(pool *v1.NodePool, ready *metav1.Condition) string {
 	return cmp.Or(ready.Message, fmt.Sprintf("its Ready condition is %s (%s)", ready.Status, ready.Reason))
 }
 
-// PoolLabels are the labels that a machine of the pool gets whatever its type.
+// PoolLabels returns the labels of every machine of the pool, of any type.
 func PoolLabels(pool *v1.NodePool) map[string]string {
 	labels := map[string]string{v1.NodePoolLabelKey: pool.Name, v1.RegisteredLabelKey: "true", v1.InitializedLabelKey: "true"}
 	for key, value := range pool.Spec.Template.Labels {
@@ -88,7 +88,7 @@ func PoolLabels(pool *v1.NodePool) map[string]string {
 	return labels
 }
 
-// ByName is the list in order of name: sums of prices depend on the order in their last bits.
+// ByName returns the list sorted by name, because the order of a sum of prices affects its last bits.
 func ByName[T metav1.Object](list []T) []T {
 	out := slices.Clone(list)
 	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -102,8 +102,8 @@ func WeightOf(pool *v1.NodePool) int32 {
 	return *pool.Spec.Weight
 }
 
-// MinMemoryForPods is how many bytes of memory a new machine of the pool leaves at least to pods that request none: what the pool says, else
-// the usual floor. ok is false if what the pool says cannot be read, and does not count.
+// MinMemoryForPods returns the bytes of memory that a new machine must leave to pods without a memory request: the pool's annotation, else the
+// usual floor. ok is false if the annotation cannot be read; then it does not count.
 func MinMemoryForPods(pool *v1.NodePool, usual int64) (floor int64, ok bool) {
 	text, said := pool.Annotations[v1.MinMemoryAnnotationKey]
 	if !said {

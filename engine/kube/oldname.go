@@ -9,22 +9,22 @@ import (
 	"tenon.sh/engine"
 )
 
-// An OldName is an annotation that protected pods or nodes under Karpenter before v1beta1 and is not read any more.
+// An OldName is an annotation that protected pods or nodes under Karpenter before v1beta1 and has no effect any more.
 type OldName struct {
 	Old, New string
-	// Objects carry it, and not the new one: "Pod default/a", in the snapshot's order.
+	// Objects have it, and not the new one: "Pod default/a", in the snapshot's order.
 	Objects []string
 }
 
 // Who names some of the objects.
 func (o OldName) Who() string { return engine.AtMost(o.Objects, 3) }
 
-// Sentence says what that means.
+// Sentence describes the effect.
 func (o OldName) Sentence() string {
 	return fmt.Sprintf("annotation %s is not read any more, and protects nothing: its name is %s now", o.Old, o.New)
 }
 
-// OldNames are the annotations of older APIs on pods and nodes.
+// OldNames returns the annotations of older APIs that pods and nodes have.
 func OldNames(s *engine.Snapshot) (out []OldName) {
 	evict := OldName{Old: v1.DoNotEvictAnnotationKey, New: v1.DoNotDisruptAnnotationKey}
 	consolidate := OldName{Old: v1.DoNotConsolidateAnnotationKey, New: v1.DoNotDisruptAnnotationKey}

@@ -10,11 +10,11 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// MustRunOnDemandMark, as an annotation of copies that plans are made with, marks pods that have to run on demand although they do not
-// ask for it. The API server takes no such key: nobody else can write it.
+// MustRunOnDemandMark, an annotation on copies for plans, marks pods that must run on demand although they do not require it. The API server
+// rejects this key, so no user can set it.
 const MustRunOnDemandMark = v1.OnDemandShareAnnotationKey + "/counted"
 
-// SpotLabels are the labels by which clouds without Karpenter say that a node is a spot machine.
+// SpotLabels are the labels of spot nodes in clouds without Karpenter.
 var SpotLabels = map[string]string{
 	"eks.amazonaws.com/capacityType":        "SPOT",
 	"cloud.google.com/gke-spot":             "true",
@@ -23,12 +23,12 @@ var SpotLabels = map[string]string{
 	"node.kubernetes.io/lifecycle":          "spot",
 }
 
-// InterruptibleReservation is the label of machines in capacity reservations that their owner may take back: value "true". They are reserved, and
-// taken away like spot machines.
+// InterruptibleReservation is the label, with value "true", of machines in capacity reservations that their owner may take back. They are
+// reserved, but can be interrupted like spot machines.
 const InterruptibleReservation = "karpenter.k8s.aws/capacity-reservation-interruptible"
 
-// OnDemand is what pods that have to run on demand ask of nodes: that nothing says they are taken away like spot machines. Nodes that nobody made for a
-// pool have no capacity type.
+// OnDemand are the node constraints of pods that must run on demand: no label says that the node can be interrupted like a spot machine. A
+// missing capacity type passes, because nodes outside pools have none.
 var OnDemand = onDemand()
 
 func onDemand() []requirement.Expression {
@@ -40,5 +40,5 @@ func onDemand() []requirement.Expression {
 	return out
 }
 
-// MustRunOnDemand reports whether the pod has to run on demand for its owner to have its share there. kube-scheduler does not know that.
+// MustRunOnDemand reports whether the pod must run on demand for its owner's share on demand. kube-scheduler does not know that.
 func MustRunOnDemand(pod *corev1.Pod) bool { return pod.Annotations[MustRunOnDemandMark] != "" }

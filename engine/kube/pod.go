@@ -12,10 +12,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// IsPending reports whether the pod waits for a machine: kube-scheduler has tried it and found no node, and it is not
-// one that a DaemonSet or a kubelet runs. kube-scheduler never tries a pod with scheduling gates, whatever somebody has written into its
-// status. A pod that is nominated to a node waits no longer; provisioning.Plan looks at that
-// itself, because the node may be gone.
+// IsPending reports whether the pod waits for a machine: kube-scheduler has found no node for it, and no DaemonSet or kubelet runs it. A pod
+// with scheduling gates never counts, whatever its status says, because kube-scheduler never tries it. A pod that is nominated to a node does
+// not wait either; provisioning.Plan checks that itself, because the node may be gone.
 func IsPending(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || !IsActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
 		return false
@@ -28,7 +27,7 @@ func IsPending(pod *corev1.Pod) bool {
 	return false
 }
 
-// SchedulerWords is what kube-scheduler said last of a pod that it found no node for.
+// SchedulerWords returns kube-scheduler's last message about the pod.
 func SchedulerWords(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Message != "" {
@@ -38,13 +37,13 @@ func SchedulerWords(pod *corev1.Pod) string {
 	return "nothing"
 }
 
-// IsUntried reports whether the pod runs nowhere and kube-scheduler, which may, has not tried it yet.
+// IsUntried reports whether kube-scheduler may place the pod and has not tried it yet.
 func IsUntried(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && IsActive(pod) && !OwnedByDaemonSet(pod) && !IsMirror(pod) &&
 		!slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
-// IsQueued reports whether kube-scheduler has the pod to find a node for, tried or not.
+// IsQueued reports whether the pod waits in kube-scheduler's queues, tried or not.
 func IsQueued(pod *corev1.Pod) bool { return IsPending(pod) || IsUntried(pod) }
 
 // IsTerminal reports whether the pod has run to its end.
@@ -52,7 +51,7 @@ func IsTerminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// IsTerminating reports whether the pod has been told to stop.
+// IsTerminating reports whether the pod is being deleted.
 func IsTerminating(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 func IsActive(pod *corev1.Pod) bool { return !IsTerminal(pod) && !IsTerminating(pod) }
@@ -66,7 +65,7 @@ func IsStuckTerminating(pod *corev1.Pod, now time.Time) bool {
 // OwnedByDaemonSet reports whether a DaemonSet runs the pod.
 func OwnedByDaemonSet(pod *corev1.Pod) bool { return OwnedBy(pod, "apps/v1", "DaemonSet") }
 
-// IsMirror reports whether a kubelet runs the pod from a file of its own.
+// IsMirror reports whether a kubelet runs the pod from a file.
 func IsMirror(pod *corev1.Pod) bool { return OwnedBy(pod, "v1", "Node") }
 
 func OwnedBy(pod *corev1.Pod, apiVersion, kind string) bool {
@@ -78,8 +77,8 @@ func OwnedBy(pod *corev1.Pod, apiVersion, kind string) bool {
 	return false
 }
 
-// IsReschedulable reports whether the pod would need another node if its own went. A terminating pod of a StatefulSet
-// counts, because its successor is made only once it is gone.
+// IsReschedulable reports whether the pod needs another node if its own node goes. A terminating pod of a StatefulSet counts, because its
+// successor is created only afterwards.
 func IsReschedulable(pod *corev1.Pod) bool {
 	if OwnedByDaemonSet(pod) || IsMirror(pod) || IsTerminal(pod) {
 		return false
@@ -87,8 +86,8 @@ func IsReschedulable(pod *corev1.Pod) bool {
 	return !IsTerminating(pod) || OwnedBy(pod, "apps/v1", "StatefulSet")
 }
 
-// IsDrainable reports whether a drain waits for the pod to leave. Pods that tolerate the disrupted taint, mirror pods
-// and pods that are stuck terminating do not hold a node.
+// IsDrainable reports whether a drain waits for the pod to leave. It does not wait for pods that tolerate the disrupted taint, mirror pods and
+// pods that are stuck terminating.
 func IsDrainable(pod *corev1.Pod, now time.Time) bool {
 	return !IsMirror(pod) && !ToleratesDisruption(pod) && !IsStuckTerminating(pod, now)
 }
@@ -97,18 +96,18 @@ func ToleratesDisruption(pod *corev1.Pod) bool {
 	return Tolerates(pod.Spec.Tolerations, corev1.Taint{Key: v1.DisruptedTaintKey, Effect: corev1.TaintEffectNoSchedule})
 }
 
-// Protection says whether, and until when, a pod's do-not-disrupt annotation protects it.
+// Protection is the protection of a pod by its do-not-disrupt annotation.
 type Protection struct {
 	Active bool
-	// Until is when a protection of limited length ends; the zero time means that it does not end by itself.
+	// Until is the end of a limited protection; the zero time means no end.
 	Until time.Time
 	// Invalid is the annotation's value if it is neither "true" nor a positive duration; such an annotation protects
 	// nothing.
 	Invalid string
 }
 
-// ProtectionOf reads the pod's do-not-disrupt annotation: "true", or a duration that counts from the pod's start. Pods
-// that have ended or are ending are never protected.
+// ProtectionOf reads the pod's do-not-disrupt annotation: "true", or a duration from the pod's start. Pods that have ended or are ending are
+// never protected.
 func ProtectionOf(pod *corev1.Pod, now time.Time) Protection {
 	value, ok := pod.Annotations[v1.DoNotDisruptAnnotationKey]
 	if !ok || !IsActive(pod) {
@@ -132,8 +131,8 @@ func PodID(pod metav1.Object) engine.PodID {
 	return engine.PodID{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUID()}
 }
 
-// DefaultRequests fills in the requests that the API server would: the defaults of the namespace's LimitRanges, then
-// the limits, for every container that names none. It changes the pod.
+// DefaultRequests fills in missing requests like the API server: with the limits, and with the defaults of the namespace's LimitRanges. It
+// changes the pod.
 func DefaultRequests(pod *corev1.Pod, ranges []*corev1.LimitRange) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -146,7 +145,7 @@ func DefaultRequests(pod *corev1.Pod, ranges []*corev1.LimitRange) {
 }
 
 func defaultContainer(r *corev1.ResourceRequirements, ranges []*corev1.LimitRange) {
-	// A limit that the author wrote comes before the range's default request, as in the API server.
+	// A container's own limit takes precedence over the range's default request, as in the API server.
 	r.Requests = WithMissing(r.Requests, r.Limits)
 	for _, lr := range ranges {
 		for _, item := range lr.Spec.Limits {
@@ -159,7 +158,7 @@ func defaultContainer(r *corev1.ResourceRequirements, ranges []*corev1.LimitRang
 	r.Requests = WithMissing(r.Requests, r.Limits)
 }
 
-// EvictionCost is upstream's cost of evicting a pod, 1 for one that says nothing about it, between -10 and 10.
+// EvictionCost returns upstream's cost of evicting a pod, 1 by default, between -10 and 10.
 func EvictionCost(pod *corev1.Pod) float64 {
 	if IsBufferPod(pod) {
 		return 0
@@ -168,14 +167,14 @@ func EvictionCost(pod *corev1.Pod) float64 {
 	return min(max(cost, -10), 10)
 }
 
-// WroteDeletionCost reports whether the pod's annotation for scaling down is one that this program wrote: it says nothing about
-// what its owner wants.
+// WroteDeletionCost reports whether this program wrote the pod's deletion-cost annotation: then it says nothing about the wishes of the pod's
+// owner.
 func WroteDeletionCost(pod *corev1.Pod) bool {
 	text, ok := pod.Annotations[v1.PodDeletionCostAnnotationKey]
 	return ok && text == pod.Annotations[v1.WrittenDeletionCostAnnotationKey]
 }
 
-// deletionCost is what the pod says of itself: the annotation for disruption, even if it cannot be read, before the one for
+// deletionCost returns the cost from the pod's annotations: the one for disruption, even if unreadable, takes precedence over the one for
 // scaling down. A value that is no 32-bit number counts as 0.
 func deletionCost(pod *corev1.Pod) int32 {
 	if len(pod.Annotations) == 0 {
@@ -186,7 +185,7 @@ func deletionCost(pod *corev1.Pod) int32 {
 		text, ok = pod.Annotations[v1.PodDeletionCostAnnotationKey]
 	}
 	if !ok {
-		return 0 // as most pods
+		return 0 // the usual case
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -195,7 +194,7 @@ func deletionCost(pod *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// priorityOf is the pod's priority, 0 unless said.
+// priorityOf returns the pod's priority, 0 by default.
 func priorityOf(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0
@@ -203,7 +202,7 @@ func priorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// GraceOf is the pod's termination grace period. A pod without terminationGracePeriodSeconds has 30 seconds, the API server's default.
+// GraceOf returns the pod's termination grace period, by default 30 seconds as in the API server.
 func GraceOf(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(*s) * time.Second

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// The largest numbers are taken as the most there is, without being written out.
+// Numbers that are too large to write out count as the largest amount.
 func TestAmountsBeyondCounting(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{

@@ -10,19 +10,19 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// AffinityTerm is a term of pod affinity or anti-affinity. Terms that one Selectors has read are equal if they mean the same.
+// AffinityTerm is a term of pod affinity or anti-affinity. Terms from one Selectors are equal if they mean the same.
 type AffinityTerm struct {
 	Selector *PodSelector
 	Key      string
 }
 
-// WeightedAffinityTerm is a preferred one.
+// WeightedAffinityTerm is a preferred term.
 type WeightedAffinityTerm struct {
 	AffinityTerm
 	Weight int
 }
 
-// AffinityTerms is what a pod's affinity, or its anti-affinity, to other pods asks for.
+// AffinityTerms holds the terms of a pod's affinity, or of its anti-affinity.
 type AffinityTerms struct {
 	Required  []AffinityTerm
 	Preferred []WeightedAffinityTerm
@@ -55,8 +55,8 @@ func (s *Selectors) terms(pod *corev1.Pod, required []corev1.PodAffinityTerm, pr
 	return out
 }
 
-// term reads the selector and the namespaces of a term. The API server merges matchLabelKeys and mismatchLabelKeys into the
-// selector when the pod is made, and kube-scheduler relies on it; for pods that no API server has seen they are merged here.
+// term reads the selector and the namespaces of a term. The API server merges matchLabelKeys and mismatchLabelKeys into the selector of a new
+// pod, and kube-scheduler relies on this; term merges them for pods that no API server has processed.
 func (s *Selectors) term(pod *corev1.Pod, t *corev1.PodAffinityTerm) AffinityTerm {
 	return AffinityTerm{s.selectorOf(pod, t), v1.NormalizeLabel(t.TopologyKey)}
 }
@@ -80,7 +80,7 @@ func (s *Selectors) selectorOf(pod *corev1.Pod, t *corev1.PodAffinityTerm) *PodS
 	}
 	in := s.namespaces(pod, t)
 	if len(in.names) == 0 {
-		return s.nowhere // a namespace selector that no namespace matches now
+		return s.nowhere // the namespace selector matches no namespace now
 	}
 	return s.read(t.LabelSelector, more, in)
 }
@@ -100,7 +100,7 @@ func (s *Selectors) namespaces(pod *corev1.Pod, t *corev1.PodAffinityTerm) *name
 	return s.listOf(slices.Compact(names))
 }
 
-// mentions reports whether the selector already asks for the key in the way that the API server writes what it merges.
+// mentions reports whether the selector already has the key, in the form that the API server writes.
 func mentions(selector *metav1.LabelSelector, key string, op metav1.LabelSelectorOperator) bool {
 	return selector != nil && slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
 		return r.Key == key && r.Operator == op && len(r.Values) == 1

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodNeeds are the requests and the limits of all containers together.
+// PodNeeds returns the requests and the limits of all containers together.
 func PodNeeds(p *corev1.Pod) corev1.ResourceRequirements {
 	limited := p.DeepCopy()
 	for _, containers := range [][]corev1.Container{limited.Spec.InitContainers, limited.Spec.Containers} {
@@ -23,7 +23,7 @@ func PodNeeds(p *corev1.Pod) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: PodRequests(p), Limits: PodRequests(limited)}
 }
 
-// QuotaUsage is what a pod takes of the resources that the quota counts.
+// QuotaUsage returns the pod's usage of the resources that the quota counts.
 func QuotaUsage(q *corev1.ResourceQuota, p *corev1.Pod) corev1.ResourceList {
 	needs, out := PodNeeds(p), corev1.ResourceList{}
 	for name := range q.Spec.Hard {
@@ -92,7 +92,7 @@ func isBestEffort(p *corev1.Pod) bool {
 	return p.Spec.Resources == nil
 }
 
-// reachesOut reports whether the pod's rules name pods of other namespaces.
+// reachesOut reports whether the pod's affinity terms name other namespaces.
 func reachesOut(p *corev1.Pod) bool {
 	a := p.Spec.Affinity
 	if a == nil {

@@ -14,15 +14,14 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// PodRequests is what the pod needs on a node, as kube-scheduler counts it: the larger of what runs together and of
-// each step of its start, init containers that keep running counted with both, requests of the pod as a whole instead
-// where there are any, its overhead, and one pod. A resize in place counts with the larger of what is asked for and reality.
-// What the kubelet has said that it can never give does not count.
+// PodRequests returns the pod's requests on a node, as kube-scheduler counts them: the larger of the containers together and of each step of the
+// start, with sidecar init containers in both; instead of these, pod-level requests if there are any; plus the overhead and one pod. A resize in
+// place counts with the larger of the desired and the actual amounts. A resize that the kubelet calls infeasible does not count.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return countRequests(pod, !ResizeIsHopeless(pod))
 }
 
-// GivenRequests is the same without what a resize in place asks for and the kubelet has not given.
+// GivenRequests is PodRequests without a resize in place that the kubelet has not granted.
 func GivenRequests(pod *corev1.Pod) corev1.ResourceList { return countRequests(pod, false) }
 
 func countRequests(pod *corev1.Pod, wish bool) corev1.ResourceList {
@@ -39,7 +38,7 @@ func countRequests(pod *corev1.Pod, wish bool) corev1.ResourceList {
 			AddList(running, stays)
 			AddList(sidecars, stays)
 		} else {
-			AddList(need, c.Resources.Requests) // it cannot be resized
+			AddList(need, c.Resources.Requests) // these init containers cannot be resized
 		}
 		AddList(need, sidecars)
 		MaxList(starting, need)
@@ -51,7 +50,7 @@ func countRequests(pod *corev1.Pod, wish bool) corev1.ResourceList {
 	return running
 }
 
-// wholeRequests puts what the pod requests as a whole in the place of what its containers request.
+// wholeRequests replaces the containers' requests by pod-level requests.
 func wholeRequests(pod *corev1.Pod, wish bool, need corev1.ResourceList) {
 	if pod.Spec.Resources == nil {
 		return
@@ -76,8 +75,7 @@ func containerRequests(wish bool, c *corev1.Container, statuses []corev1.Contain
 	return c.Resources.Requests
 }
 
-// resized is what counts of a resize in place: the largest of what is wished, if the wish counts, what is and what the kubelet has
-// promised.
+// resized returns the requests during a resize in place: the largest of the wished (if wish), actual and promised amounts.
 func resized(wish bool, wished, actual, promised corev1.ResourceList) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	if wish {
@@ -88,13 +86,13 @@ func resized(wish bool, wished, actual, promised corev1.ResourceList) corev1.Res
 	return need
 }
 
-// ResizeIsHopeless reads the kubelet's word about the pod's resize. Like kube-scheduler it looks at the reason only.
+// ResizeIsHopeless reports whether the kubelet calls the pod's resize infeasible. Like kube-scheduler it reads the reason only.
 func ResizeIsHopeless(pod *corev1.Pod) bool {
 	c := ResizePending(pod)
 	return c != nil && c.Reason == corev1.PodReasonInfeasible
 }
 
-// ResizePending is the kubelet's word about a resize in place that it has not given; nil if there is none.
+// ResizePending returns the kubelet's condition for a resize in place that it has not granted; nil if there is none.
 func ResizePending(pod *corev1.Pod) *corev1.PodCondition {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	if i < 0 {
@@ -114,13 +112,12 @@ func AddList(into, more corev1.ResourceList) {
 func MaxList(into, other corev1.ResourceList) {
 	for name, q := range other {
 		if have, ok := into[name]; !ok || have.Cmp(q) < 0 {
-			into[name] = q.DeepCopy() // what is added to it must not reach other
+			into[name] = q.DeepCopy() // later additions must not change other
 		}
 	}
 }
 
-// Amount counts a quantity in the units of the engine: thousandths of cpu, pieces (bytes, pods, devices) of everything
-// else, rounded up.
+// Amount returns a quantity in the units of the engine: thousandths of CPU, whole units (bytes, pods, devices) of other resources, rounded up.
 func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
 	most := capacity.Most
 	if name == corev1.ResourceCPU {
@@ -143,12 +140,12 @@ func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
 // beyondCounting has an exponent of three digits or more.
 var beyondCounting = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9.]{3,}$`)
 
-// IsBeyondCounting reports whether the text is a quantity of which arithmetic would write out all digits: 1e999999999 takes minutes and
+// IsBeyondCounting reports whether the text is a quantity for which arithmetic would write out all digits: 1e999999999 takes minutes and
 // gigabytes.
 func IsBeyondCounting(text string) bool { return beyondCounting.MatchString(text) }
 
-// Counted is the most that the engine counts with in the place of a text that IsBeyondCounting, or the least where its exponent is
-// negative: what is read is rounded up.
+// Counted replaces a text that IsBeyondCounting by the engine's largest amount, or by the smallest one if the exponent is negative, because
+// quantities are rounded up when they are read.
 func Counted(text string) string {
 	amount := strconv.FormatInt(capacity.Most, 10)
 	if strings.Contains(strings.ToLower(text), "e-") {
@@ -160,14 +157,14 @@ func Counted(text string) string {
 	return amount
 }
 
-// tooLarge reports whether a quantity as it was read is one of which arithmetic would write out all digits, upwards. (Downwards there
-// is none: the reader itself rounds up to a billionth.)
+// tooLarge reports whether a quantity is so large that arithmetic would write out all digits. Tiny quantities need no check, because reading
+// rounds them up to a billionth.
 func tooLarge(q resource.Quantity) bool {
 	return q.Format == resource.DecimalExponent && q.AsDec().Scale() < -99
 }
 
-// Countable puts in the place of each amount that arithmetic would write out for minutes the largest that the engine counts with. The
-// API server takes them in custom resources. (In pods it cannot: it would have to compare them itself.)
+// Countable replaces amounts for which arithmetic would take minutes by the engine's largest amount. The API server accepts such amounts in
+// custom resources. (In pods it cannot: it would have to compare them itself.)
 func Countable(list corev1.ResourceList) {
 	for name, q := range list {
 		if tooLarge(q) {
@@ -176,7 +173,7 @@ func Countable(list corev1.ResourceList) {
 	}
 }
 
-// Quantity is the reverse of amount, in the form that people expect of that resource.
+// Quantity is the reverse of Amount, in the usual form of that resource.
 func Quantity(name corev1.ResourceName, n int64) resource.Quantity {
 	switch {
 	case name == corev1.ResourceCPU:
@@ -187,20 +184,20 @@ func Quantity(name corev1.ResourceName, n int64) resource.Quantity {
 	return *resource.NewQuantity(n, resource.DecimalSI)
 }
 
-// ResourceNames gives every resource that matters in a problem its place in the vectors. Those that no machine has share one place
-// where there are many of them.
+// ResourceNames maps each resource of a problem to its index in the vectors. If there are many resources that no machine has, they share one
+// index.
 type ResourceNames struct {
 	capacity.Names
 	Nowhere map[string]bool
 }
 
-// FewNames is how many resources are told apart whether any machine has them or not.
+// FewNames is the number of resources up to which each has its own index, even if no machine has it.
 const FewNames = 32
 
-// Nowhere is the name of the place of those that no machine has.
+// Nowhere is the name of the index of resources that no machine has.
 const Nowhere = "what no machine has"
 
-// NewResourceNames starts with the resources that every machine has; the rest follow by name.
+// NewResourceNames starts with the resources of every machine; the others follow by name.
 func NewResourceNames(asked map[corev1.ResourceName]bool) *ResourceNames {
 	r := &ResourceNames{}
 	for _, n := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage, v1.ResourceNodes} {
@@ -217,7 +214,7 @@ func NewResourceNames(asked map[corev1.ResourceName]bool) *ResourceNames {
 	return r
 }
 
-// Devices marks the resources that come with devices: all that are not of Kubernetes itself.
+// Devices marks the resources of devices: all with a domain that is not of Kubernetes itself.
 func (r *ResourceNames) Devices() []bool {
 	out := make([]bool, r.Len())
 	for i := range out {
@@ -228,7 +225,7 @@ func (r *ResourceNames) Devices() []bool {
 	return out
 }
 
-// Drivers holds the places of the resources that stand for volumes, by CSI driver.
+// Drivers returns the indexes of the resources that count volumes, by CSI driver.
 func (r *ResourceNames) Drivers() map[string]int {
 	var out map[string]int
 	for i := range r.Len() {
@@ -242,7 +239,7 @@ func (r *ResourceNames) Drivers() map[string]int {
 	return out
 }
 
-// Vector counts the list; resources that nobody in the problem asks for are left out.
+// Vector returns the list as a vector, without resources that the problem does not have.
 func (r *ResourceNames) Vector(list corev1.ResourceList) capacity.Vector {
 	v := make(capacity.Vector, r.Len())
 	for name, q := range list {
@@ -255,7 +252,7 @@ func (r *ResourceNames) Vector(list corev1.ResourceList) capacity.Vector {
 	return v
 }
 
-// Missing is the first resource of the list, by name, that no machine has.
+// Missing returns the first resource of the list, by name, that no machine has.
 func (r *ResourceNames) Missing(list corev1.ResourceList) corev1.ResourceName {
 	first := corev1.ResourceName("")
 	for name, q := range list {
@@ -266,7 +263,7 @@ func (r *ResourceNames) Missing(list corev1.ResourceList) corev1.ResourceName {
 	return first
 }
 
-// SetDevices writes into the vector how many of each kind of claimed devices there are.
+// SetDevices sets the vector's amounts of claimed devices.
 func (r *ResourceNames) SetDevices(v capacity.Vector, room map[corev1.ResourceName]int64) {
 	for d := range v {
 		if name := corev1.ResourceName(r.Name(d)); IsClaimed(name) {
@@ -275,7 +272,7 @@ func (r *ResourceNames) SetDevices(v capacity.Vector, room map[corev1.ResourceNa
 	}
 }
 
-// List is the reverse of vector, without what is zero.
+// List is the reverse of Vector, without zero amounts.
 func (r *ResourceNames) List(v capacity.Vector) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for i, n := range v {
@@ -286,21 +283,21 @@ func (r *ResourceNames) List(v capacity.Vector) corev1.ResourceList {
 	return list
 }
 
-// AttachPrefix starts the names of the resources that volumes of a driver are counted as.
+// AttachPrefix starts the names of the resources that count a driver's volumes.
 const AttachPrefix = "attachable-volumes-"
 
-// AttachResource is the resource that stands for one more volume of the CSI driver on a node.
+// AttachResource returns the resource that counts the volumes of the CSI driver on a node.
 func AttachResource(driver string) corev1.ResourceName {
 	return corev1.ResourceName(AttachPrefix + driver)
 }
 
-// DevicesPrefix starts the names of the resources that devices which claims select are counted as.
+// DevicesPrefix starts the names of the resources that count devices which claims select.
 const DevicesPrefix = "claimed-devices-"
 
-// IsClaimed reports whether devices that claims select are counted as the resource.
+// IsClaimed reports whether the resource counts devices which claims select.
 func IsClaimed(name corev1.ResourceName) bool { return strings.HasPrefix(string(name), DevicesPrefix) }
 
-// IsPlanned reports whether the resource is one that plans alone know: no machine shows it.
+// IsPlanned reports whether the resource exists in plans only: no machine reports it.
 func IsPlanned(name string) bool {
 	return strings.HasPrefix(name, AttachPrefix) || strings.HasPrefix(name, DevicesPrefix)
 }
@@ -327,8 +324,8 @@ func (r *ResourceNames) Text() string {
 	return b.String()
 }
 
-// EvictionThreshold reads a threshold of the kubelet: a quantity, or a part of the whole, of which all means that there is none.
-// What is empty or cannot be read is as usual says.
+// EvictionThreshold reads a threshold of the kubelet: a quantity, or a percentage of whole, where 100% means no threshold. usual replaces an
+// empty or unreadable text.
 func EvictionThreshold(text, usual string, whole int64) resource.Quantity {
 	for _, text := range []string{text, usual} {
 		if number, ok := strings.CutSuffix(text, "%"); ok {

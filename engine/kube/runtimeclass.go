@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// ApplyRuntimeClass gives a pod what admission would by the RuntimeClass that it names: overhead, nodes and tolerations. It changes
-// the pod's spec, and says why admission refuses the pod, empty if it does not. A class that is not among these asks for nothing.
+// ApplyRuntimeClass applies the pod's RuntimeClass to its spec like admission: overhead, node selector and tolerations. It returns why admission
+// refuses the pod, empty if it does not. A class that is not in classes changes nothing.
 func ApplyRuntimeClass(spec *corev1.PodSpec, classes []*nodev1.RuntimeClass) (refused string) {
 	class := runtimeClassOf(spec, classes)
 	if class == nil {

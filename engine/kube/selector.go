@@ -13,17 +13,17 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// PodSelector says which pods a constraint is about: a label selector that has been read, and the namespaces that it
-// looks into. Selectors that mean the same come from one Selectors as the same pointer.
+// PodSelector selects pods by a parsed label selector and by namespaces. One Selectors returns the same pointer for selectors with the same
+// meaning.
 type PodSelector struct {
 	anywhere   bool     // in every namespace
 	namespaces []string // sorted; only read if not anywhere
 	Rules      []requirement.Expression
 	Nothing    bool // no pod can match
-	Unreadable bool // because it is not valid; kube-scheduler keeps a pod that asks so off all nodes
+	Unreadable bool // the selector is invalid; kube-scheduler keeps its pod off all nodes
 }
 
-// Matches reports whether the selector is about pods of the namespace with these labels.
+// Matches reports whether the selector selects pods of the namespace with these labels.
 func (p *PodSelector) Matches(namespace string, labels map[string]string) bool {
 	return p.looksInto(namespace) && p.MatchesLabels(labels)
 }
@@ -51,11 +51,11 @@ func (p *PodSelector) MatchesLabels(labels map[string]string) bool {
 	return !stands
 }
 
-// Everything reports whether all labels match. kube-scheduler's topology spread counts no running pod at all for such
-// a selector, although the pod that it places matches itself; pod affinity counts every pod.
+// Everything reports whether all labels match. For this selector kube-scheduler's topology spread counts no running pod, although the placed pod
+// matches itself; pod affinity counts every pod.
 func (p *PodSelector) Everything() bool { return !p.Nothing && len(p.Rules) == 0 }
 
-// String writes the selector for people: "app=web, tier in (a,b)".
+// String returns the selector in words: "app=web, tier in (a,b)".
 func (p *PodSelector) String() string {
 	if p.Nothing {
 		return "no labels at all"
@@ -74,13 +74,13 @@ func (p *PodSelector) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Selectors reads selectors. Each meaning is read once and shared from then on. It is to be used from one goroutine.
+// Selectors reads selectors, each meaning once. It is for one goroutine only.
 type Selectors struct {
 	all      []*corev1.Namespace // by name
 	known    map[string]*PodSelector
 	resolved map[string]*namespaceList // the namespaces that a namespace selector matches, by its text
 	lists    map[string]*namespaceList // by the names in it
-	// Both are about no pod.
+	// Both select no pod.
 	nowhere, unreadable *PodSelector
 }
 
@@ -113,7 +113,7 @@ func (s *Selectors) listOf(names []string) *namespaceList {
 	return list
 }
 
-// read gives the selector over the namespaces; nil stands for every namespace. A nil selector is about no pod.
+// read returns the selector for the namespaces; nil namespaces mean all. A nil selector selects no pod.
 func (s *Selectors) read(selector *metav1.LabelSelector, more []requirement.Expression, in *namespaceList) *PodSelector {
 	if selector == nil {
 		return s.nowhere
@@ -162,10 +162,10 @@ func isEmptySelector(s *metav1.LabelSelector) bool {
 	return len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
-// SelectorRules writes the selector as expressions.
+// SelectorRules returns the selector as expressions.
 func SelectorRules(s *metav1.LabelSelector) []requirement.Expression {
 	rules := make([]requirement.Expression, 0, len(s.MatchLabels)+len(s.MatchExpressions)+1)
-	for key, value := range s.MatchLabels { // the order is settled by fold
+	for key, value := range s.MatchLabels { // Intersect sorts them
 		rules = append(rules, requirement.Expression{Key: key, Op: requirement.In, Values: []string{value}})
 	}
 	for _, r := range s.MatchExpressions {

@@ -8,19 +8,18 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// wideSelector is how many namespaces a selector may name and still be looked up by namespace.
+// wideSelector is the largest number of a selector's namespaces for which it is indexed by namespace.
 const wideSelector = 8
 
-// SelectorIndex finds the selectors that are about a pod without trying all of them: most ask for a value of some label,
-// and are looked up by it.
+// SelectorIndex finds the selectors that match a pod without trying all: most require a value of some label, and are indexed by it.
 type SelectorIndex struct {
 	selectors []*PodSelector
 	byLabel   map[string]map[labelValue][]int32 // by the label's key
-	// others ask for no value of any label; they are tried for every pod, or for every pod of one namespace.
+	// others require no value of a label; they are tried for every pod, or for every pod of one namespace.
 	others map[string][]int32
 }
 
-// labelValue is the value of a label in a namespace; the empty namespace stands for all of them.
+// labelValue is the value of a label in a namespace; the empty namespace means all.
 type labelValue struct{ namespace, value string }
 
 func NewSelectorIndex(selectors []*PodSelector) *SelectorIndex {
@@ -44,7 +43,7 @@ func NewSelectorIndex(selectors []*PodSelector) *SelectorIndex {
 	return x
 }
 
-// add files the selector under the values of its least common label, because few selectors are then tried in vain.
+// add indexes the selector by the values of its least common label, because then fewer selectors are tried in vain.
 func (x *SelectorIndex) add(i int32, s *PodSelector, common map[[2]string]int) {
 	namespaces := s.namespaces
 	if s.anywhere || len(namespaces) > wideSelector {
@@ -82,8 +81,7 @@ func (x *SelectorIndex) add(i int32, s *PodSelector, common map[[2]string]int) {
 	}
 }
 
-// Match appends the places, in the list that the index was made from, of all selectors that are about the pod, in
-// ascending order.
+// Match appends the indexes of all selectors that match the pod, in ascending order.
 func (x *SelectorIndex) Match(pod *corev1.Pod, into []int) []int {
 	start := len(into)
 	try := func(places []int32) {
@@ -93,7 +91,7 @@ func (x *SelectorIndex) Match(pod *corev1.Pod, into []int) []int {
 			}
 		}
 	}
-	// A pod has one value of a label, so that no selector comes up twice.
+	// A pod has one value of a label, so no selector is found twice.
 	if len(x.byLabel) > 0 {
 		for key, value := range pod.Labels {
 			values := x.byLabel[key]

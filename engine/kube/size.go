@@ -2,11 +2,11 @@ package kube
 
 import corev1 "k8s.io/api/core/v1"
 
-// memoryOfCore is how much memory counts as much as a core when pods are compared.
+// memoryOfCore is the memory that equals one core in a pod's size.
 const memoryOfCore = 4 << 30
 
-// PodSize compares pods by what they ask for, in thousandths of a core. Large pods leave a machine before small ones: the
-// small ones would spread over the room that only a few machines have for the large ones.
+// PodSize returns the size of the pod's requests, in thousandths of a core. Large pods leave a machine before small ones, because the small ones
+// would occupy the few machines that have room for the large ones.
 func PodSize(pod *corev1.Pod) int64 {
 	return SizeOf(PodRequests(pod))
 }

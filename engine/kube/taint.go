@@ -36,8 +36,8 @@ func covers(t *corev1.Toleration, taint *corev1.Taint) bool {
 	return false
 }
 
-// Untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does. Only
-// NoSchedule and NoExecute keep anybody off.
+// Untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does. Only NoSchedule and NoExecute keep
+// pods off.
 func Untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1.Taint {
 	for i := range taints {
 		keepsOff := taints[i].Effect == corev1.TaintEffectNoSchedule || taints[i].Effect == corev1.TaintEffectNoExecute
@@ -58,14 +58,14 @@ func SameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// HasTaints reports whether a list of taints has all of some.
+// HasTaints reports whether the list contains all taints of some.
 func HasTaints(list, some []corev1.Taint) bool {
 	return !slices.ContainsFunc(some, func(t corev1.Taint) bool {
 		return !slices.ContainsFunc(list, func(have corev1.Taint) bool { return SameTaint(have, t) })
 	})
 }
 
-// Unwelcome reports whether a taint asks pods with these tolerations to rather go elsewhere.
+// Unwelcome reports whether a PreferNoSchedule taint is not tolerated.
 func Unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	for i := range taints {
 		if taints[i].Effect == corev1.TaintEffectPreferNoSchedule && !Tolerates(tolerations, taints[i]) {
@@ -75,9 +75,9 @@ func Unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	return false
 }
 
-// IsEphemeralTaint reports whether the taint is one that every starting node carries for a while: of the kubelet, the cloud controller, this
-// program, or a node agent. Cilium and the CSI drivers of EBS, EFS, FSx and Azure's disks call theirs agent-not-ready, Istio's CNI not-ready;
-// each takes its taint off once it runs on the node.
+// IsEphemeralTaint reports whether the taint is one that starting nodes have for a while: of the kubelet, the cloud controller, this program, or
+// a node agent. The taint of Cilium and of the CSI drivers of EBS, EFS, FSx and Azure's disks is agent-not-ready, that of Istio's CNI is
+// not-ready; each agent deletes its taint once it runs on the node.
 func IsEphemeralTaint(t corev1.Taint) bool {
 	switch t.Key {
 	case corev1.TaintNodeNotReady:

@@ -11,13 +11,13 @@ import (
 type SpreadConstraint struct {
 	Selector                   *PodSelector
 	Key                        string
-	MaxSkew, MinDomains        int  // MinDomains is 0 where it is not set
+	MaxSkew, MinDomains        int  // MinDomains is 0 if not set
 	HonorAffinity, HonorTaints bool // nodeAffinityPolicy and nodeTaintsPolicy
 	Soft                       bool // ScheduleAnyway
 }
 
-// SpreadOf reads a spread constraint of the pod, which is about pods of its own namespace. The values that the pod has now of
-// matchLabelKeys are required too, as kube-scheduler does whether or not the API server has merged them already.
+// SpreadOf reads a spread constraint of the pod, which counts pods of the pod's namespace. Like kube-scheduler, it also requires the pod's
+// current values of matchLabelKeys, whether or not the API server has merged them already.
 func (s *Selectors) SpreadOf(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) SpreadConstraint {
 	var more []requirement.Expression
 	for _, key := range c.MatchLabelKeys {

@@ -12,22 +12,22 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// A node agent that few people know may taint every new node until it runs there, and no pool declares that taint. Which taints are of this
-// kind is learned from nodes that lose theirs by themselves, and is written on their pool.
+// An uncommon node agent may taint every new node until it runs there, although no pool declares the taint. Tenon learns these taints from nodes
+// that lose them without its action, and writes them on their pool.
 
 const (
 	// StartupTaintMost is the time after a node became Ready within which it loses a taint that is learned as a startup taint.
 	StartupTaintMost = 10 * time.Minute
-	// UndeclaredTaintPatience is how long after a node became Ready its initialization waits for an undeclared taint that was not learned.
+	// UndeclaredTaintPatience is the time from a node's readiness in which its initialization waits for a taint that was not learned.
 	UndeclaredTaintPatience = time.Minute
-	// startupTaintMemory is how long a taint that was learned counts after a node was last seen to lose it.
+	// startupTaintMemory is the time for which a learned taint counts after a node last lost it.
 	startupTaintMemory = 7 * 24 * time.Hour
-	// mostStartupTaints bounds what is written on one pool, or on one claim.
+	// mostStartupTaints bounds the number of taints on a pool or a claim.
 	mostStartupTaints = 16
 )
 
-// IsUndeclared reports whether the taint keeps pods off the claim's node, is neither under taints nor under startupTaints of the claim, and is
-// none that Kubernetes, Tenon or a well-known agent sets.
+// IsUndeclared reports whether the taint keeps pods off the claim's node, is neither in taints nor in startupTaints of the claim, and is not set
+// by Kubernetes, Tenon, Cluster Autoscaler or a well-known agent.
 func IsUndeclared(claim *v1.NodeClaim, t corev1.Taint) bool {
 	if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute || SaysState(t) || IsElsewhereTaint(t) || IsStartupTaint(claim, t) {
 		return false
@@ -35,7 +35,7 @@ func IsUndeclared(claim *v1.NodeClaim, t corev1.Taint) bool {
 	return !slices.ContainsFunc(claim.Spec.Taints, func(s v1.Taint) bool { return s.Key == t.Key && s.Effect == t.Effect })
 }
 
-// UndeclaredTaints names the taints of the claim's node that are undeclared, sorted, as key:effect.
+// UndeclaredTaints lists the undeclared taints of the claim's node, sorted, as key:effect.
 func UndeclaredTaints(claim *v1.NodeClaim, node *corev1.Node) []string {
 	var out []string
 	for _, t := range node.Spec.Taints {
@@ -47,7 +47,7 @@ func UndeclaredTaints(claim *v1.NodeClaim, node *corev1.Node) []string {
 	return slices.Compact(out)
 }
 
-// SeenTaints are the undeclared taints that were noted on the claim. A taint that the node loses in time is learned.
+// SeenTaints returns the undeclared taints that are noted on the claim. If the node loses one in time, the taint is learned.
 func SeenTaints(claim *v1.NodeClaim) []string {
 	if text := claim.Annotations[v1.UndeclaredTaintsAnnotationKey]; text != "" {
 		return strings.Split(text, ",")
@@ -55,18 +55,18 @@ func SeenTaints(claim *v1.NodeClaim) []string {
 	return nil
 }
 
-// SeenTaintsText is the claim's annotation for these taints.
+// SeenTaintsText returns the claim's annotation for these taints.
 func SeenTaintsText(taints []string) string {
 	return strings.Join(taints[:min(len(taints), mostStartupTaints)], ",")
 }
 
-// StartupTaint is one that nodes of a pool have lost by themselves.
+// StartupTaint is a taint that nodes of a pool lost without Tenon's action.
 type StartupTaint struct {
 	Taint string    `json:"taint"` // key:effect
 	Last  time.Time `json:"last"`
 }
 
-// LearnedTaints are those that are written on the pool and still count. It reports false if that cannot be read.
+// LearnedTaints returns the taints that are written on the pool and still count. ok is false if they cannot be read.
 func LearnedTaints(pool *v1.NodePool, now time.Time) (list []StartupTaint, ok bool) {
 	text := pool.Annotations[v1.LearnedTaintsAnnotationKey]
 	if text == "" {
@@ -78,11 +78,11 @@ func LearnedTaints(pool *v1.NodePool, now time.Time) (list []StartupTaint, ok bo
 	}
 	return slices.DeleteFunc(written, func(t StartupTaint) bool {
 		age := now.Sub(t.Last)
-		return t.Taint == "" || age >= startupTaintMemory || age < -StartupTaintMost // a clock may be wrong, but not for ever
+		return t.Taint == "" || age >= startupTaintMemory || age < -StartupTaintMost // a clock may be wrong by a few minutes
 	}), true
 }
 
-// HasLearned reports whether nodes of the pool lose the taint by themselves. Without a pool nothing is known.
+// HasLearned reports whether the taint is learned for the pool; false without a pool.
 func HasLearned(pool *v1.NodePool, taint string, now time.Time) bool {
 	if pool == nil {
 		return false
@@ -91,8 +91,8 @@ func HasLearned(pool *v1.NodePool, taint string, now time.Time) bool {
 	return slices.ContainsFunc(list, func(t StartupTaint) bool { return t.Taint == taint })
 }
 
-// LearnTaints is the pool's annotation after a node has lost some taints by itself and kept others for too long. A known taint's time is renewed
-// once a day only, so that not every node causes a write. If nothing is new, it returns the present text.
+// LearnTaints returns the pool's annotation after a node lost some taints by itself and kept others for too long. A known taint's time is
+// renewed only once a day, because not every node should cause a write. If nothing is new, it returns the present text.
 func LearnTaints(pool *v1.NodePool, lost, stayed []string, now time.Time) string {
 	before := pool.Annotations[v1.LearnedTaintsAnnotationKey]
 	list, _ := LearnedTaints(pool, now)

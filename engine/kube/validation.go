@@ -11,9 +11,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// ProblemOf says what is wrong with a pod that no node could ever take, however many there are: the zero Reason if
-// nothing is. An API server refuses most of these pods, but files may hold them. Only what kube-scheduler's filters read
-// counts: a soft term that cannot be read is nobody's hindrance.
+// ProblemOf returns the fault of a pod that no node could ever take; the zero Reason if it has none. An API server refuses most of these pods,
+// but files may hold them. Only fields that kube-scheduler's filters read count: an unreadable soft spread constraint is no fault.
 func ProblemOf(pod *corev1.Pod) engine.Reason {
 	spec := &pod.Spec
 	if r := RequestProblem(spec); !r.OK() {
@@ -45,8 +44,8 @@ func invalid(list string, i int, rest, text string) engine.Reason {
 	return engine.Reason{Code: engine.InvalidPod, Key: list + "[" + strconv.Itoa(i) + "]" + rest, Have: text}
 }
 
-// RequestProblem finds amounts below zero and ports that do not exist. Amounts too large to count are no problem here:
-// they are more than any machine has, and are refused for that.
+// RequestProblem finds negative amounts and invalid ports. Amounts too large to count are no fault here: they exceed every machine, and are
+// refused for that.
 func RequestProblem(spec *corev1.PodSpec) engine.Reason {
 	if r := containerProblem("spec.initContainers", spec.InitContainers); !r.OK() {
 		return r
@@ -85,7 +84,7 @@ func amountProblem(path string, list corev1.ResourceList, name string) engine.Re
 	return engine.Reason{Code: engine.InvalidPod, Key: path, Have: q.String() + " is below zero"}
 }
 
-// below0 gives the first resource, by name, of which the list asks for less than nothing.
+// below0 returns the first resource, by name, with a negative amount.
 func below0(list corev1.ResourceList) string {
 	first := ""
 	for name, q := range list {
@@ -109,8 +108,8 @@ func nodeSelectorProblem(selector map[string]string) engine.Reason {
 	return engine.Reason{}
 }
 
-// nodeAffinityProblem: terms are alternatives, and kube-scheduler passes over those that it cannot read, so that one
-// readable term is enough. Without any, no node matches.
+// nodeAffinityProblem returns a fault if no term is readable: terms are alternatives, and kube-scheduler skips unreadable ones. Without a
+// readable term, no node matches.
 func nodeAffinityProblem(spec *corev1.PodSpec) engine.Reason {
 	if !HasRequired(spec) {
 		return engine.Reason{}
@@ -129,13 +128,13 @@ func nodeAffinityProblem(spec *corev1.PodSpec) engine.Reason {
 	return first
 }
 
-// IsEmptyTerm reports whether the term asks for nothing, which means that it matches no node.
+// IsEmptyTerm reports whether the term has no expressions; then it matches no node.
 func IsEmptyTerm(term corev1.NodeSelectorTerm) bool {
 	return len(term.MatchExpressions)+len(term.MatchFields) == 0
 }
 
-// NodeTermProblem says which field of a node selector term kube-scheduler cannot read, and why; such a term matches no
-// node. Both are empty for a term in order.
+// NodeTermProblem returns the field of a node selector term that kube-scheduler cannot read, and why; this term matches no node. Both are empty
+// for a valid term.
 func NodeTermProblem(term corev1.NodeSelectorTerm) (field, text string) {
 	for i, e := range term.MatchExpressions {
 		if text := expressionProblem(e.Key, requirement.Operator(e.Operator), e.Values, true); text != "" {
@@ -156,7 +155,7 @@ func NodeTermProblem(term corev1.NodeSelectorTerm) (field, text string) {
 	return "", ""
 }
 
-// expressionProblem says why an expression cannot be read; numeric operators are for nodes only.
+// expressionProblem returns why an expression is invalid; numeric operators are for nodes only.
 func expressionProblem(key string, op requirement.Operator, values []string, numeric bool) string {
 	if !validKey(key) {
 		return strconv.Quote(key) + " is not a label key"
@@ -191,7 +190,7 @@ func expressionProblem(key string, op requirement.Operator, values []string, num
 	return ""
 }
 
-// SelectorProblem says why a label selector cannot be read, empty if it can.
+// SelectorProblem returns why a label selector is invalid, empty if it is valid.
 func SelectorProblem(s *metav1.LabelSelector) string {
 	for key, value := range s.MatchLabels {
 		if !validKey(key) || !validValue(value) {
@@ -215,7 +214,7 @@ func matchLabelsProblem(labels map[string]string) string {
 	return ""
 }
 
-// spreadProblem says which field of a spread constraint is wrong, and why.
+// spreadProblem returns the wrong field of a spread constraint, and why.
 func spreadProblem(c *corev1.TopologySpreadConstraint) (field, text string) {
 	switch {
 	case c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway:
@@ -242,8 +241,8 @@ func validPolicy(p *corev1.NodeInclusionPolicy) bool {
 	return p == nil || *p == corev1.NodeInclusionPolicyHonor || *p == corev1.NodeInclusionPolicyIgnore
 }
 
-// podAffinityProblem: kube-scheduler reads the preferred terms with the required ones, and a pod with a selector that it
-// cannot read stays where it is, whichever kind the term is.
+// podAffinityProblem checks required and preferred terms, because kube-scheduler reads both and does not place a pod with an invalid selector in
+// either.
 func podAffinityProblem(spec *corev1.PodSpec) engine.Reason {
 	if spec.Affinity == nil {
 		return engine.Reason{}

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// observePods records when a lasting pod last came to the node or left it, and when a brief one last left it. The times are
-// those that the pods themselves carry, so whoever looks, and however often the program is restarted, the record is the same.
+// observePods records when a lasting pod last came to the node or left it, and when a brief one last left it. The times are those of the pods
+// themselves, so the record does not depend on the time of the observation or on restarts of the program.
 func observePods(l Life, claim *v1.NodeClaim) {
 	if l.BriefPodLeft.After(inventory.BriefPodLeft(claim).Add(inventory.PodEventWindow)) {
 		claim.Annotations = kube.With(claim.Annotations, v1.BriefPodLeftAnnotationKey, l.BriefPodLeft.UTC().Format(time.RFC3339))
@@ -32,7 +32,7 @@ func podsOf(l Life) inventory.Activity {
 	return a
 }
 
-// consolidatable says whether the node has been quiet for as long as its pool asks.
+// consolidatable sets the condition Consolidatable if the node has been quiet for the pool's consolidateAfter.
 func consolidatable(l Life, claim *v1.NodeClaim, step *Step) {
 	if l.Pool == nil || l.Pool.Spec.Replicas != nil {
 		return

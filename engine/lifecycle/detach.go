@@ -14,11 +14,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// detachCheck is how long to wait for volumes before looking again when nothing happens.
+// detachCheck is the time between two looks at volumes that are still attached.
 const detachCheck = 5 * time.Second
 
-// detach waits until the volumes of pods that had to go are detached; a machine that vanishes before that keeps them
-// from their next node for minutes. It reports whether to go on.
+// detach waits until the volumes of evicted pods are detached, because otherwise the end of the machine keeps them from their next node for
+// minutes. It reports whether to continue.
 func (term *termination) detach() bool {
 	if len(term.nodes) == 0 {
 		return true
@@ -43,8 +43,8 @@ func (term *termination) detach() bool {
 	return false
 }
 
-// blockingAttachments names the attachments that will go away by themselves, in order. Volumes of pods that stay to the
-// end (DaemonSets that tolerate everything, for example) stay attached.
+// blockingAttachments lists, sorted, the attachments that will end without further action. Volumes of pods that stay to the end (for example of
+// DaemonSets that tolerate everything) stay attached.
 func blockingAttachments(l Life) []string {
 	stay := map[string]bool{}
 	for _, key := range KeptVolumeClaims(l.Pods, l.Now) {
@@ -64,7 +64,7 @@ func blockingAttachments(l Life) []string {
 	return names
 }
 
-// KeptVolumeClaims lists the volume claims of the pods that no drain waits for.
+// KeptVolumeClaims lists the PersistentVolumeClaims of the pods for which no drain waits.
 func KeptVolumeClaims(pods []*corev1.Pod, now time.Time) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, p := range pods {

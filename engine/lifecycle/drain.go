@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// drainCheck is how long a drain goes without being looked at when nothing happens.
+	// drainCheck is the longest time between two looks at a drain without changes.
 	drainCheck = 10 * time.Second
-	// tellAfter is how long a drain may be held before people are told by what: every drain of a pod that a budget covers is
-	// held for a moment.
+	// tellAfter is the age from which a drain reports its blockers: each drain of a pod with a budget is blocked for a moment.
 	tellAfter = 5 * time.Second
-	// quietDrain is how long a drain may take before people are told what it waits for.
+	// quietDrain is the age from which a drain always reports why it waits.
 	quietDrain = 30 * time.Second
 )
 
-// drain sends the pods away, in four tiers, and reports whether all are gone. That nothing is left is believed only when
-// the pods were listed from the API server itself after the taint.
+// drain evicts the pods, in four tiers, and reports whether all are gone. It believes that none is left only if the pods were listed from the
+// API server itself after the taint.
 func (term *termination) drain() bool {
 	if len(term.nodes) == 0 {
 		return true
@@ -50,7 +49,7 @@ func (term *termination) drain() bool {
 	return true
 }
 
-// unsettled is how long the nodes' taint is still too young.
+// unsettled returns how much longer the nodes' taint must exist.
 func (term *termination) unsettled() time.Duration {
 	if term.claim == nil {
 		return term.nodes[0].DeletionTimestamp.Add(settle).Sub(term.Now)
@@ -62,10 +61,10 @@ func (term *termination) unsettled() time.Duration {
 	return c.LastTransitionTime.Add(settle).Sub(term.Now)
 }
 
-// waitingPods are those that hold a drain, the large ones first.
+// waitingPods returns the pods for which a drain waits, large ones first.
 func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	var waiting []*corev1.Pod
-	size := make(map[*corev1.Pod]int64, len(pods)) // every pod is compared several times
+	size := make(map[*corev1.Pod]int64, len(pods)) // sorting compares each pod several times
 	for _, p := range pods {
 		if kube.IsDrainable(p, now) && !kube.IsTerminal(p) {
 			waiting = append(waiting, p)
@@ -78,8 +77,8 @@ func waitingPods(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	return waiting
 }
 
-// evict chooses the pods to send away now: those that the deadline leaves no more time, and the first tier of the rest
-// that still has pods. Pods that are protected, already ending, or waiting for others of their workload keep their tier occupied.
+// evict selects the pods to evict now: those for which the deadline leaves no more time, and the first nonempty tier of the others. Pods that
+// are protected, already ending, or waiting for other pods of their workload keep their tier occupied.
 func (term *termination) evict(waiting []*corev1.Pod) {
 	term.step.by(drainCheck)
 	var patient []*corev1.Pod
@@ -118,8 +117,7 @@ func (term *termination) evict(waiting []*corev1.Pod) {
 	term.tellDrain(len(waiting), tier)
 }
 
-// overdue reports whether the deadline leaves the pod no more time than its own grace period, or less. It asks to look
-// again when that will be so.
+// overdue reports whether the deadline leaves the pod at most its own grace period. If not, it requests a look at the time when it will.
 func (term *termination) overdue(p *corev1.Pod) bool {
 	if term.deadline.IsZero() {
 		return false
@@ -134,14 +132,14 @@ func (term *termination) overdue(p *corev1.Pod) bool {
 	return left <= 0
 }
 
-// graceLeft is how many seconds a pod that is forced out may take; never 0, which would remove the pod from the API
-// while it still runs.
+// graceLeft returns the grace period in seconds of a pod that is deleted by force; never 0, which would remove the pod from the API while it
+// still runs.
 func (term *termination) graceLeft() int64 {
 	return max(int64(term.deadline.Sub(term.Now)/time.Second), 1)
 }
 
-// firstTier is the first group of pods that go together: ordinary pods before critical ones, and within each, DaemonSet
-// pods last, because the others may need them to the end.
+// firstTier returns the first group of pods that go together: ordinary pods before critical ones, and within each, DaemonSet pods last, because
+// the other pods may need them to the end.
 func firstTier(pods []*corev1.Pod) []*corev1.Pod {
 	var tiers [4][]*corev1.Pod
 	for _, p := range pods {

@@ -15,14 +15,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// mostHolds is how many things that hold a drain a message names.
+// mostHolds is the number of blockers that a message names.
 const mostHolds = 3
 
-// drainBlocker is something that keeps a drain from going on.
+// drainBlocker is a reason why a drain cannot continue.
 type drainBlocker struct{ pod, text string }
 
-// tellDrain says what a drain waits for, on the claim's condition and in events: within ten seconds if something holds it
-// that does not end by itself, later if it just takes long.
+// tellDrain reports why a drain waits, on the claim's condition and in events: after tellAfter if there is a blocker, otherwise after
+// quietDrain.
 func (term *termination) tellDrain(waiting int, tier []*corev1.Pod) {
 	since := term.drainingSince()
 	age := term.Now.Sub(since)
@@ -83,7 +83,7 @@ func blockerText(holds []drainBlocker) string {
 	return strings.Join(texts, "; ")
 }
 
-// blockerOf says what keeps the pod on its node, "" if it is just about to be sent away.
+// blockerOf describes why the pod stays on its node, "" if nothing blocks its eviction.
 func (term *termination) blockerOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
 	protection := kube.ProtectionOf(p, term.Now)
@@ -95,7 +95,7 @@ func (term *termination) blockerOf(p *corev1.Pod) string {
 	case protection.Active:
 		return fmt.Sprintf("pod %s carries the annotation %s until %s", name, v1.DoNotDisruptAnnotationKey, engine.ClockText(protection.Until))
 	}
-	if term.Now.Sub(term.drainingSince()) >= quietDrain { // most workloads are ready again before that
+	if term.Now.Sub(term.drainingSince()) >= quietDrain { // most workloads are ready again by then
 		if text := term.waitsFor(p); text != "" {
 			return text
 		}
@@ -118,7 +118,7 @@ func (term *termination) blockerOf(p *corev1.Pod) string {
 	return ""
 }
 
-// endOf says what is to be known of a pod that has been told to end.
+// endOf describes the state of a pod that is being deleted.
 func (term *termination) endOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
 	switch {
@@ -130,8 +130,7 @@ func (term *termination) endOf(p *corev1.Pod) string {
 	return fmt.Sprintf("pod %s should have ended at %s", name, engine.ClockText(p.DeletionTimestamp.Time))
 }
 
-// tellHeldNodes says on the claim which nodes stay though their machine is gone, because somebody else's finalizers hold
-// them.
+// tellHeldNodes reports on the claim the nodes that remain without their machine, because finalizers of other programs hold them.
 func (term *termination) tellHeldNodes() {
 	var texts []string
 	for _, n := range term.nodes {

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// typeDriftAge is how old a claim must be before a type that the catalog does not list counts as drift: catalogs and labels
-	// may be incomplete at first.
+	// typeDriftAge is the age of a claim from which a type that is missing in the catalog counts as drift, because catalogs and labels may be
+	// incomplete at first.
 	typeDriftAge = time.Hour
-	// driftCheck is how often drift is looked for if nothing but the catalog changes.
+	// driftCheck is the time between two looks for drift if only the catalog changes.
 	driftCheck = 5 * time.Minute
-	// DriftPatience is how long a replacement may take to be ready before no more nodes of its pool are replaced.
+	// DriftPatience is the time after which a replacement that is not ready stops further replacements in its pool.
 	DriftPatience = 10 * time.Minute
 )
 
@@ -32,8 +32,8 @@ const (
 	InstanceTypeNotFound = "InstanceTypeNotFound"
 )
 
-// DriftOf says in which way the claim's machine is not what its pool and class ask for now; the reason is empty if it is. The
-// class may be nil: then nothing is known of it, and nothing follows from that.
+// DriftOf returns how the claim's machine differs from its pool and class; the reason is empty if it does not. The class may be nil: then it is
+// unknown and causes no drift.
 func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class, now time.Time) (reason, message string) {
 	if hashDrifted(claim, pool) {
 		return PoolDrifted, "the pool's template has changed since the machine was started"
@@ -55,7 +55,7 @@ func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class, now ti
 	return traitDrift(claim, class)
 }
 
-// hashDrifted compares fingerprints. Those of different versions cannot be compared, and what carries none has not drifted.
+// hashDrifted compares the template hashes of claim and pool. A missing or incomparable hash (another version) is no drift.
 func hashDrifted(claim *v1.NodeClaim, pool *v1.NodePool) bool {
 	return HashComparable(claim, pool) && claim.Annotations[v1.NodePoolHashAnnotationKey] != pool.Annotations[v1.NodePoolHashAnnotationKey]
 }
@@ -66,8 +66,8 @@ func HashComparable(claim *v1.NodeClaim, pool *v1.NodePool) bool {
 		version != "" && version == pool.Annotations[v1.NodePoolHashVersionAnnotationKey]
 }
 
-// requirementsDrift finds the first of the pool's requirements that the machine's labels do not meet. What the claim does not
-// carry its instance type may say.
+// requirementsDrift finds the first of the pool's requirements that the machine's labels do not meet. For labels that the claim lacks, its
+// instance type counts.
 func requirementsDrift(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class) string {
 	kind := typeIn(class, claim.Labels[corev1.LabelInstanceTypeStable])
 	for _, r := range pool.Spec.Template.Spec.Requirements {
@@ -103,8 +103,8 @@ func typeIn(class *engine.Class, name string) *engine.InstanceType {
 	return nil
 }
 
-// typeDrift says that the machine's type is not offered any more where and as the machine was bought, sold out or not. A
-// reserved machine goes on as one on demand.
+// typeDrift describes that the catalog no longer has the machine's type, zone and capacity type, sold out or not. A reserved machine may become
+// an on-demand one.
 func typeDrift(claim *v1.NodeClaim, class *engine.Class) string {
 	name := claim.Labels[corev1.LabelInstanceTypeStable]
 	kind := typeIn(class, name)
@@ -125,7 +125,7 @@ func typeDrift(claim *v1.NodeClaim, class *engine.Class) string {
 	return fmt.Sprintf("instance type %s is not offered any more in %s as %s", name, zone, capacity)
 }
 
-// traitDrift finds the first trait that the class would not choose any more.
+// traitDrift finds the first trait whose value the class no longer accepts.
 func traitDrift(claim *v1.NodeClaim, class *engine.Class) (reason, message string) {
 	for _, t := range class.Traits {
 		if _, meant := slices.BinarySearch(t.Types, claim.Labels[corev1.LabelInstanceTypeStable]); len(t.Types) > 0 && !meant {
@@ -138,7 +138,7 @@ func traitDrift(claim *v1.NodeClaim, class *engine.Class) (reason, message strin
 	return "", ""
 }
 
-// observeDrift keeps the condition Drifted of a launched claim.
+// observeDrift updates the condition Drifted of a launched claim.
 func observeDrift(l Life, claim *v1.NodeClaim, step *Step) {
 	if l.Pool == nil {
 		return
@@ -156,7 +156,7 @@ func observeDrift(l Life, claim *v1.NodeClaim, step *Step) {
 	kube.SetCondition(claim, v1.ConditionDrifted, metav1.ConditionTrue, reason, message, l.Now)
 }
 
-// classUnknown reports whether the claim drifted from its class, and nobody can say now whether it still does.
+// classUnknown reports whether the claim drifted from its class, and the class is unknown now.
 func (l Life) classUnknown(claim *v1.NodeClaim) bool {
 	c := v1.GetCondition(claim, v1.ConditionDrifted)
 	return l.Class == nil && c != nil && c.Reason != PoolDrifted && c.Reason != RequirementsDrifted

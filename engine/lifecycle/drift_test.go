@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// Whatever changes a pool's template in a way that machines must follow changes its fingerprint, and what does not, does not.
+// A change of a pool's template changes its hash if and only if machines must follow the change.
 func TestWhichChangesOfAPoolDrift(t *testing.T) {
 	t.Parallel()
 	drifts := map[string]func(*v1.NodePool){

@@ -12,13 +12,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// orphanGrace is how old a machine must be before it counts as left behind: whoever started it may still be writing down
-// that it did.
+// orphanGrace is the age from which a machine can be an orphan: before that, the process that started it may still be writing its claim.
 const orphanGrace = 30 * time.Second
 
-// Lost lists the claims whose machine is gone, in order of name: registered once, not listed by the cloud, and with no node
-// that still says it is Ready. The claims must have been read before the machines were listed. A list that failed must
-// not be handed in: it looks like a cloud without machines.
+// Lost lists the claims whose machine is gone, by name: they had a node, the cloud does not list the machine, and none of its nodes is Ready.
+// The claims must be read before the machines are listed. A failed list must not be passed, because it looks like a cloud without machines.
 func Lost(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine) []*v1.NodeClaim {
 	listed := map[string]bool{}
 	for _, m := range machines {
@@ -44,16 +42,14 @@ func Lost(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machin
 // Orphan is a machine that no claim owns.
 type Orphan struct {
 	Machine engine.Machine
-	// Nodes are the machine's nodes that are to be deleted, as they should be before that: they carry our finalizer, so
-	// that their pods are sent away first.
+	// Nodes are the machine's nodes to delete, as they should be before that: with our finalizer, so that their pods are evicted first.
 	Nodes []*corev1.Node
-	// Terminate says that the machine can be stopped now, because no pod can be running on it.
+	// Terminate means that the machine can be stopped now, because no pod can be running on it.
 	Terminate bool
 }
 
-// Orphans lists the machines that no claim owns, by UID, provider ID or name, in order of ID. The claims must have been
-// read after the machines were listed, from the API server itself. Whoever drains nodes knows its own by classLabel, the label of
-// their class.
+// Orphans lists the machines that no claim owns, by UID, provider ID or name, in order of ID. The claims must be read after the machines are
+// listed, from the API server itself. classLabel is the class's label, by which the drain finds its nodes.
 func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Machine, classLabel string, now time.Time) []Orphan {
 	uids, ids, names := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range claims {
@@ -70,12 +66,12 @@ func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Mac
 	return orphans
 }
 
-// unknownClass is the class of nodes that were never registered and yet run pods.
+// unknownClass is the class label of nodes that were never registered and yet run pods.
 const unknownClass = "unknown"
 
-// newOrphan decides how an orphan goes. A node that still runs pods is drained first, like any other; draining it ends
-// the machine too. It may lack the label by which it is found for that: not every cloud's nodes come with the taint that keeps
-// pods off until they are registered. A node that has that taint holds nothing up: no pod runs there. It goes with its machine.
+// newOrphan decides how an orphan is removed. A node that may run pods is drained first; the drain also ends the machine. If the node lacks the
+// class label for that, newOrphan adds it, because not every cloud's nodes start with the taint that keeps pods off until registration. A node
+// with that taint runs no pods and goes with its machine.
 func newOrphan(m engine.Machine, nodes []*corev1.Node, classLabel string) Orphan {
 	o := Orphan{Machine: m, Terminate: !m.Leaving}
 	for _, n := range nodes {

@@ -51,7 +51,7 @@ func TestOrphans(t *testing.T) {
 	now := enginetest.LifeStart.Add(time.Minute)
 	claims := []*v1.NodeClaim{enginetest.LifeClaim(enginetest.LifeLaunched)}
 	const classLabel = "karpenter.kwok.sh/kwoknodeclass"
-	// bare joined without any label of ours, and without the taint that keeps pods off until there are some.
+	// bare joined without any of our labels, and without the taint that keeps pods off until the node has them.
 	bare := func(n *corev1.Node) { n.Spec.ProviderID, n.Spec.Taints, n.Labels = "sim://2", nil, nil }
 	tests := []struct {
 		name    string

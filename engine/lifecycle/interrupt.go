@@ -11,24 +11,23 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Interruption is what to do about a notice.
+// Interruption is the reaction to a notice.
 type Interruption struct {
 	engine.Notice
 	// Claim and Node are the names of the machine's claim and node; empty if there is none.
 	Claim, Node string
-	// Leave says that the machine is to be left: its node takes no more pods and its claim is deleted.
+	// Leave means that the machine is given up: its node takes no more pods and its claim is deleted.
 	Leave bool
-	// AtOnce says that its pods get no more time.
+	// AtOnce means that its pods get no more time.
 	AtOnce bool
 	// SoldOut is the offering of Class that has no more capacity, nil if the notice does not say so.
 	SoldOut *engine.OfferingID
 	Class   v1.NodeClassReference
-	// Event is the reason of the events that tell of it, Cause the value of the reason label of metrics.
+	// Event is the reason of the events about it, Cause the value of the reason label of metrics.
 	Event, Cause string
 }
 
-// interruptionWords are what a kind of notice is called in events and metrics; those who watch for them know them from
-// Karpenter.
+// interruptionWords are the names of notices in events and metrics, the same as in Karpenter, because users watch for them.
 var interruptionWords = map[string]struct{ event, cause string }{
 	engine.NoticeSpotInterruption:        {"SpotInterrupted", "spot_interrupted"},
 	engine.NoticeReservationInterruption: {"CapacityReservationInstanceInterrupted", "capacity_reservation_interrupted"},
@@ -40,8 +39,8 @@ var interruptionWords = map[string]struct{ event, cause string }{
 	engine.NoticeStatusCheck:             {"InstanceUnhealthy", "instance_status"},
 }
 
-// Interrupt decides what to do about notices, in order of their IDs. A notice about a machine that nobody here owns, or
-// that is leaving already, asks for nothing; of several about one machine the first does.
+// Interrupt decides the reactions to notices, in order of their IDs. A notice about a machine without a claim, or about one that is leaving
+// already, has no effect; of several about one machine, only the first has one.
 func Interrupt(s *engine.Snapshot, notices []engine.Notice) []Interruption {
 	claims := map[engine.MachineID]*v1.NodeClaim{}
 	for _, c := range s.NodeClaims {
@@ -69,8 +68,8 @@ func Interrupt(s *engine.Snapshot, notices []engine.Notice) []Interruption {
 	return out
 }
 
-// Close closes the node of a machine that the cloud takes away, and says on it why it goes. What a drain would add is there
-// too, so that the node need not be written to once more.
+// Close closes the node of a machine that the cloud takes away, and records the reason on it. It also adds the marks of a drain, so that the
+// node needs no second write.
 func (x Interruption) Close(node *corev1.Node) {
 	if !kube.HasTaint(node, v1.DisruptedTaint()) {
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())
@@ -83,7 +82,7 @@ func (x Interruption) Close(node *corev1.Node) {
 	}
 }
 
-// Reopen takes back that a node was closed, for whatever reason.
+// Reopen reverses the closing of a node, for any reason.
 func Reopen(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.MatchTaint(new(v1.DisruptedTaint()))
@@ -112,7 +111,7 @@ func interruptionOf(n engine.Notice, claim *v1.NodeClaim, node *corev1.Node) Int
 	return x
 }
 
-// spotOffering is what the claim's machine was bought as, nil if its labels do not say so.
+// spotOffering returns the spot offering of the claim's machine, nil if the claim's labels do not name one.
 func spotOffering(claim *v1.NodeClaim) *engine.OfferingID {
 	id := engine.OfferingID{
 		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone],

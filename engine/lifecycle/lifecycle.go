@@ -16,11 +16,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// longestMessage is how much of a cloud's error a condition keeps.
+// longestMessage is the number of bytes that a condition keeps of a cloud's error.
 const longestMessage = 1024
 
-// Next decides the next step of one claim, from the first finalizer to the last. It reads only l and changes none of
-// it; the same input always gives the same step.
+// Next decides the next step of one claim, from the first finalizer to the last. It reads only l and does not change it; the same input always
+// gives the same step.
 func Next(l Life) Step {
 	switch {
 	case l.Claim == nil:
@@ -52,8 +52,8 @@ func Next(l Life) Step {
 	}
 }
 
-// adopted adds what a claim must carry before its machine is started: the finalizer, without which a deletion could
-// leave the machine behind, and the label of its node class.
+// adopted adds the marks that a claim needs before its machine is started: the finalizer, because otherwise a deletion could leave the machine
+// behind, and the label of its node class.
 func adopted(claim *v1.NodeClaim) *v1.NodeClaim {
 	ref := claim.Spec.NodeClassRef
 	labelled := ref == nil || claim.Labels[ref.LabelKey()] != ""
@@ -70,7 +70,7 @@ func adopted(claim *v1.NodeClaim) *v1.NodeClaim {
 	return claim
 }
 
-// live is the step of a launched claim that nobody has deleted.
+// live returns the step of a launched claim that is not being deleted.
 func live(l Life, wait time.Duration) Step {
 	var step Step
 	if wait > 0 {
@@ -96,8 +96,8 @@ func live(l Life, wait time.Duration) Step {
 	return step
 }
 
-// Launched is the claim after its machine was started. Labels that the claim has already were promised to pods, so they
-// stay; annotations are the machine's to decide.
+// Launched returns the claim after the start of its machine. The claim's own labels take precedence, because they were promised to pods; for
+// annotations, the machine's do.
 func Launched(claim *v1.NodeClaim, m engine.Machine, now time.Time) *v1.NodeClaim {
 	claim = claim.DeepCopy()
 	labels, annotations := map[string]string{}, map[string]string{}
@@ -123,17 +123,17 @@ func Launched(claim *v1.NodeClaim, m engine.Machine, now time.Time) *v1.NodeClai
 	return claim
 }
 
-// LaunchFailed is the claim after a launch that will be tried again.
+// LaunchFailed returns the claim after a launch that will be tried again.
 func LaunchFailed(claim *v1.NodeClaim, reason, message string, now time.Time) *v1.NodeClaim {
 	claim = claim.DeepCopy()
 	kube.SetCondition(claim, v1.ConditionLaunched, metav1.ConditionUnknown, reason, CutMessage(message), now)
 	return claim
 }
 
-// reasonPending is the reason of the condition Launched while a machine is on its way that has no ID yet.
+// reasonPending is the reason of the condition Launched while a machine starts that has no ID yet.
 const reasonPending = "MachinePending"
 
-// LaunchPending is the claim while its machine is on its way and has no ID yet; what says what is waited for.
+// LaunchPending returns the claim while its machine starts and has no ID yet; what describes the expected event.
 func LaunchPending(claim *v1.NodeClaim, what string, now time.Time) *v1.NodeClaim {
 	return LaunchFailed(claim, reasonPending, what, now)
 }
@@ -143,19 +143,19 @@ func isPending(claim *v1.NodeClaim) bool {
 	return c != nil && c.Reason == reasonPending
 }
 
-// NothingStarted reports whether it is certain that no machine was started for a claim that was given up for that cause. Who has left
-// word on it that a cloud was about to be asked may have been given one, and not have lived to write that down.
+// NothingStarted reports whether it is certain that no machine was started for a claim that ended for that cause. A claim with the mark of a
+// launch request may have got a machine, even if the process ended before it recorded the machine.
 func NothingStarted(claim *v1.NodeClaim, cause string) bool {
 	return claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !IsForetold(claim))
 }
 
-// IsForetold reports whether word was left on the claim that a cloud was about to be asked for its machine. Whether it still waits for
-// one only the provider can say, also while its node class cannot be used.
+// IsForetold reports whether the claim has the mark that its launch is about to be requested. Only the provider knows whether the request is
+// still open, even while its node class is unusable.
 func IsForetold(claim *v1.NodeClaim) bool {
 	return claim.Annotations[v1.LaunchTokenAnnotationKey] != "" || claim.Annotations[v1.MachineDeploymentAnnotationKey] != ""
 }
 
-// CutMessage shortens a cloud's error to what conditions and events keep of it.
+// CutMessage shortens a cloud's error for conditions and events.
 func CutMessage(message string) string {
 	if len(message) <= longestMessage {
 		return message
@@ -163,7 +163,7 @@ func CutMessage(message string) string {
 	return strings.ToValidUTF8(message[:longestMessage-3], "") + "..."
 }
 
-// restamp tells readers of the conditions that they hold for the claim's newest generation.
+// restamp marks the conditions as observed for the claim's newest generation.
 func restamp(claim *v1.NodeClaim, now time.Time) {
 	for _, t := range claim.DependentConditions() {
 		if c := v1.GetCondition(claim, t); c != nil && c.ObservedGeneration != claim.Generation {
@@ -172,15 +172,15 @@ func restamp(claim *v1.NodeClaim, now time.Time) {
 	}
 }
 
-// draftOf is the claim for a step to change: its plain values, and its finalizers. All else is shared, because most steps find
-// nothing to change: with and set replace labels, annotations and conditions as a whole.
+// draftOf returns a copy of the claim for a step to change: its plain values, finalizers and owners. It shares everything else, because most
+// steps change nothing: kube.With and kube.SetCondition replace labels, annotations and conditions as a whole.
 func draftOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	draft := *claim
 	draft.ObjectMeta = draftMeta(claim.ObjectMeta)
 	return &draft
 }
 
-// draftOfNode is the same of a node: a step changes its metadata and its taints.
+// draftOfNode is draftOf for a node: a step changes its metadata and its taints.
 func draftOfNode(node *corev1.Node) *corev1.Node {
 	draft := *node
 	draft.ObjectMeta = draftMeta(node.ObjectMeta)
@@ -193,7 +193,7 @@ func draftMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return meta
 }
 
-// changed returns what a step has made of its draft of the claim, nil if that is no different.
+// changed returns a copy of the draft, nil if it equals the claim before.
 func changed(before, draft *v1.NodeClaim) *v1.NodeClaim {
 	if sameMeta(before, draft) && sameStatus(before.Status, draft.Status) {
 		return nil
@@ -201,8 +201,8 @@ func changed(before, draft *v1.NodeClaim) *v1.NodeClaim {
 	return draft.DeepCopy()
 }
 
-// sameMeta compares the metadata that steps change. These comparisons are made for every claim again and again, and most find
-// nothing, so they look at no more than they have to.
+// sameMeta compares the metadata that steps change. It compares no more than necessary, because these comparisons run often for every claim, and
+// most find no difference.
 func sameMeta(a, b metav1.Object) bool {
 	return sameMap(a.GetLabels(), b.GetLabels()) && sameMap(a.GetAnnotations(), b.GetAnnotations()) && slices.Equal(a.GetFinalizers(), b.GetFinalizers())
 }
@@ -223,7 +223,7 @@ func sameStatus(a, b v1.NodeClaimStatus) bool {
 	return same && equality.Semantic.DeepEqual(a, b)
 }
 
-// sameNode compares what steps change of a node: metadata, owners and taints.
+// sameNode compares the parts of a node that steps change: metadata, owners and taints.
 func sameNode(a, b *corev1.Node) bool {
 	return sameMeta(a, b) && slices.Equal(a.OwnerReferences, b.OwnerReferences) && slices.Equal(a.Spec.Taints, b.Spec.Taints)
 }

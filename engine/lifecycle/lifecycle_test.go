@@ -49,7 +49,7 @@ func TestConditionsFollowTheGeneration(t *testing.T) {
 	}
 }
 
-// What is read comes from a cache that others read too.
+// The objects come from a cache that other code reads too.
 func TestAStepSharesNothingWithWhatWasRead(t *testing.T) {
 	t.Parallel()
 	deleted := func(c *v1.NodeClaim) {
@@ -69,7 +69,7 @@ func TestAStepSharesNothingWithWhatWasRead(t *testing.T) {
 			if step.Claim == nil || len(step.Nodes) == 0 {
 				t.Fatalf("step %+v: want one that writes both", step)
 			}
-			// As whoever writes them does with the API server's answer.
+			// The writer of the objects does the same with the API server's answer.
 			for _, o := range []metav1.Object{step.Claim, step.Nodes[0]} {
 				o.GetLabels()["answered"] = "true"
 			}

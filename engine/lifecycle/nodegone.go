@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// nodePatience is how long a machine is kept whose node is gone. It may come again: a kubelet makes its node when it starts,
-	// and to restart it, or the machine, takes somebody a few minutes. Until then the machine costs money and nothing can run there.
+	// nodePatience is the time for which a machine without its node is kept. The node may return: a kubelet creates it at its start, and a
+	// restart of the kubelet or the machine takes a few minutes. Meanwhile the machine costs money and can run nothing.
 	nodePatience = 5 * time.Minute
 )
 
-// anyRegistered reports whether one of the nodes carries what registration writes.
+// anyRegistered reports whether one of the nodes has the label of registration.
 func anyRegistered(nodes []*corev1.Node) bool {
 	for _, n := range nodes {
 		if n.Labels[v1.RegisteredLabelKey] == "true" {
@@ -28,13 +28,12 @@ func anyRegistered(nodes []*corev1.Node) bool {
 	return false
 }
 
-// isNodeGone reports whether the claim says so: a node that was registered is no longer there.
+// isNodeGone reports whether the claim's registered node no longer exists.
 func isNodeGone(l Life) bool {
 	return kube.HasJoined(l.Claim) && !v1.IsTrue(l.Claim, v1.ConditionRegistered) && len(l.Nodes) == 0
 }
 
-// takeBack takes back that the node is registered and initialized: it is gone. What comes in its place is registered like any
-// other.
+// takeBack marks the claim as not registered and not initialized, because its node is gone. A later node is registered like any other.
 func takeBack(l Life, claim *v1.NodeClaim) {
 	kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotFound", "the node that was registered is gone", l.Now)
@@ -48,7 +47,7 @@ func notFound(claim *v1.NodeClaim) string {
 	return fmt.Sprintf("Node %s is gone; if the machine's kubelet does not register again, the claim goes %v later", claim.Status.NodeName, nodePatience)
 }
 
-// tellNodeGone says why a claim goes whose node has not come again.
+// tellNodeGone returns the event of a claim that goes because its node did not return.
 func tellNodeGone(claim *v1.NodeClaim) engine.Event {
 	return engine.Event{Object: claim, Warning: true, Reason: eventNodeGone, Message: fmt.Sprintf(
 		"Node %s has been gone for %v, and the machine's kubelet has not registered again: the claim and its machine go", claim.Status.NodeName, nodePatience)}

@@ -11,9 +11,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Refresh gives the snapshot as a controller that looks at it would have it a moment later: pools have the fingerprint of their
-// template, claims say whether they have drifted, and those that are past their end, or go with their pool, are being deleted. It is
-// for a snapshot that somebody wrote or edited, and leaves s as it is. The notes say which claims are being deleted and why.
+// Refresh returns the snapshot as a running controller would leave it: with template hashes on pools, with the drift of claims, and with claims
+// marked as being deleted if they have expired or go with their pool. It is for snapshots that were written or edited by hand, and does not
+// change s. The notes name the deleted claims, with reasons.
 func Refresh(s *engine.Snapshot) (fresh *engine.Snapshot, notes []string) {
 	out := *s
 	out.NodePools, out.NodeClaims = slices.Clone(s.NodePools), slices.Clone(s.NodeClaims)
@@ -42,7 +42,7 @@ func Refresh(s *engine.Snapshot) (fresh *engine.Snapshot, notes []string) {
 	return &out, notes
 }
 
-// refreshDrift writes whether the claim has drifted. What was written of what is not known here stays.
+// refreshDrift updates the claim's drift. It keeps a recorded drift that cannot be checked here.
 func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
 	reason, message := DriftOf(claim, pool, kube.FindClass(s, pool.Spec.Template.Spec.NodeClassRef), s.Now)
 	if reason != "" {
@@ -55,7 +55,7 @@ func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
 	}
 }
 
-// endOf says why the claim is deleted now, whatever runs there; it is empty if the claim stays.
+// endOf returns why the claim is deleted now, regardless of its pods; empty if the claim stays.
 func endOf(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) string {
 	switch {
 	case claim.Spec.ExpireAfter.Duration != nil && !claim.CreationTimestamp.IsZero() && !s.Now.Before(kube.ExpiresAt(claim)):
@@ -68,7 +68,7 @@ func endOf(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) string {
 	return ""
 }
 
-// ownedByOtherPool reports whether the claim belongs to a NodePool that is not in the snapshot, which has others of its kind.
+// ownedByOtherPool reports whether the claim's NodePool is missing in the snapshot, which has other pools with the same kind of class.
 func ownedByOtherPool(s *engine.Snapshot, claim *v1.NodeClaim) bool {
 	owned := slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" })
 	return owned && claim.Spec.NodeClassRef != nil && slices.ContainsFunc(s.NodePools, func(p *v1.NodePool) bool {

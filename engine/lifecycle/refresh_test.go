@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// What a controller would write within a moment is seen in a snapshot that somebody has written or edited.
+// A refreshed snapshot that was written or edited by hand shows the changes that a controller would soon make.
 func TestASnapshotIsRefreshed(t *testing.T) {
 	t.Parallel()
 	class := engine.Class{Ref: *enginetest.LifeClaim().Spec.NodeClassRef, InstanceTypes: []engine.InstanceType{{Name: "small", Offerings: []engine.Offering{{}}}}, Traits: []engine.Trait{{Key: engine.ImageTrait, Accepts: []string{"new"}, Reason: "AMIDrift"}}}

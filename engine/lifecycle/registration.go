@@ -17,8 +17,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// register finds the claim's node, gives it what the claim promises, and opens it for pods. It returns the node as it
-// should be, nil if there is none. The node is written before the claim says so.
+// register finds the claim's node, writes the claim's promises on it, and opens it for pods. It returns the node as it should be, nil if there
+// is none. The node is written before the claim.
 func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	registered := v1.IsTrue(claim, v1.ConditionRegistered)
 	switch {
@@ -28,13 +28,13 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	case len(l.Nodes) == 0:
 		kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionUnknown, "NodeNotFound", notFound(claim), l.Now)
 		return nil
-	case len(l.Nodes) > 1: // none of them is touched
+	case len(l.Nodes) > 1: // none of the nodes is changed
 		tellSeveral(l, claim, step)
 		return nil
 	}
 	node := draftOfNode(l.Nodes[0])
 	if registered {
-		if v1.GetCondition(claim, v1.ConditionRegistered).Message != "" { // there were several
+		if v1.GetCondition(claim, v1.ConditionRegistered).Message != "" { // there were several nodes
 			kube.SetCondition(claim, v1.ConditionRegistered, metav1.ConditionTrue, "", "", l.Now)
 		}
 		hydrate(node, claim)
@@ -62,12 +62,11 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	return node
 }
 
-// OpeningPatience is how long a registered node may stay closed for the sake of nominations. It ends the wait if what
-// makes the node ready should itself be kept off by the taint.
+// OpeningPatience is the longest time for which a registered node stays closed for nominations. It ends the wait even if the taint keeps off the
+// pods that make the node ready.
 const OpeningPatience = 30 * time.Second
 
-// open lets pods on the node once nothing but the opening taint keeps them off: first they are nominated, then the taint
-// goes.
+// open opens the node once only the opening taint keeps pods off: first the pods are nominated, then the taint is deleted.
 func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	if !kube.HasTaint(node, kube.OpeningTaint()) {
 		return
@@ -81,14 +80,14 @@ func open(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == kube.OpeningTaint().Key })
 }
 
-// couldOpen reports whether the node could take pods but for the opening taint.
+// couldOpen reports whether the node could take pods without the opening taint.
 func couldOpen(claim *v1.NodeClaim, node *corev1.Node) bool {
 	return kube.NodeReady(node) && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key != kube.OpeningTaint().Key && (kube.IsEphemeralTaint(t) || kube.IsStartupTaint(claim, t) || kube.IsUndeclared(claim, t))
 	})
 }
 
-// tellSeveral says which nodes claim the machine. One that was registered before stays so: pods run there.
+// tellSeveral reports several nodes with the machine's provider ID. A claim that was registered before stays registered, because pods run there.
 func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
 	var names []string
 	for _, n := range l.Nodes {
@@ -106,17 +105,17 @@ func tellSeveral(l Life, claim *v1.NodeClaim, step *Step) {
 	}
 }
 
-// isSynced says that an earlier step, cut short before the claim said so, has registered the node already. Startup
-// taints that were taken off since must not come back.
+// isSynced reports whether an earlier step that did not reach the claim has registered the node already. Then startup taints that were deleted
+// since must not return.
 func isSynced(node *corev1.Node) bool {
 	return node.Labels[v1.RegisteredLabelKey] == "true" && !kube.HasTaint(node, v1.UnregisteredTaint()) &&
 		slices.Contains(node.Finalizers, v1.TerminationFinalizer)
 }
 
-// facts are labels that clouds and kubelets put on nodes by themselves. What a claim says of them may have been predicted.
+// facts are labels that clouds and kubelets set on nodes. A claim's values of them may be predictions.
 var facts = []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelArchStable, corev1.LabelOSStable}
 
-// otherFacts are the facts of which the node says something else than its claim.
+// otherFacts lists the facts for which the node's value differs from the claim's.
 func otherFacts(node *corev1.Node, claim *v1.NodeClaim) string {
 	var out []string
 	for _, key := range facts {
@@ -127,7 +126,7 @@ func otherFacts(node *corev1.Node, claim *v1.NodeClaim) string {
 	return strings.Join(out, ", ")
 }
 
-// sync writes the claim's promises on the node and opens it. A node that the claim owns has had its startup taints.
+// sync writes the claim's promises on the node and opens it. A node that the claim owns already has had its startup taints.
 func sync(node *corev1.Node, claim *v1.NodeClaim) {
 	if !slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
 		node.Finalizers = append(node.Finalizers, v1.TerminationFinalizer)
@@ -144,7 +143,7 @@ func sync(node *corev1.Node, claim *v1.NodeClaim) {
 		}
 	}
 	node.Labels, node.Annotations = kube.Merged(node.Labels, claim.Labels), kube.Merged(node.Annotations, claim.Annotations)
-	// The planned pods are the claim's business: on the node they would only be a long line that nobody reads.
+	// The node needs no list of planned pods: only the claim's list is read.
 	delete(node.Annotations, kube.PlannedPodsAnnotation)
 	node.Labels[v1.RegisteredLabelKey] = "true"
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
@@ -152,7 +151,7 @@ func sync(node *corev1.Node, claim *v1.NodeClaim) {
 	})
 }
 
-// own makes the claim the node's owner. It reports false if it was before.
+// own makes the claim the node's owner. It returns false if it already was.
 func own(node *corev1.Node, claim *v1.NodeClaim) bool {
 	for _, o := range node.OwnerReferences {
 		if o.UID == claim.UID {
@@ -166,14 +165,14 @@ func own(node *corev1.Node, claim *v1.NodeClaim) bool {
 	return true
 }
 
-// hydrate adds the node class label to a node that was registered before there was one.
+// hydrate adds the node class label to a node that was registered without it.
 func hydrate(node *corev1.Node, claim *v1.NodeClaim) {
 	if ref := claim.Spec.NodeClassRef; ref != nil && node.Labels[ref.LabelKey()] == "" {
 		node.Labels = kube.With(node.Labels, ref.LabelKey(), ref.Name)
 	}
 }
 
-// initialize sees whether pods may count on the node. The first thing that is missing is the condition's reason.
+// initialize checks whether the node is complete. The first missing part is the condition's reason.
 func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	if v1.IsTrue(claim, v1.ConditionInitialized) {
 		return
@@ -192,11 +191,12 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
 }
 
-// devicePatience is how long a node that shows some of the planned devices may take to show all. Then it counts as having what it
-// shows, which checkConsistency tells.
+// devicePatience is the time for which a node that shows some of the planned devices may take to show all. Then the shown devices count as
+// complete, and checkConsistency reports the difference.
 const devicePatience = 2 * time.Minute
 
-// awaitsDevices reports whether more devices are to come, of a plugin or in the pools that drivers are still to publish. That the condition is False, not Unknown, keeps since when there are some.
+// awaitsDevices reports whether more devices are expected, from a plugin or in pools of drivers. The condition is False, not Unknown, because
+// its transition time then records the first devices.
 func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, pools []string, step *Step) bool {
 	message := cmp.Or(inventory.FewerDevices(claim, node), strings.Join(pools, "; "))
 	if message == "" || l.Now.Sub(inventory.ReadySince(claim, []*corev1.Node{node})) >= inventory.ResourceTimeout {
@@ -215,8 +215,8 @@ func awaitsDevices(l Life, claim *v1.NodeClaim, node *corev1.Node, pools []strin
 	return true
 }
 
-// fewerPublished says of which drivers, whose devices pods claim, the node has fewer pools, and fewer devices, than its type is expected to
-// have.
+// fewerPublished lists, for the drivers of claimed devices, those with fewer pools, and those with fewer devices, than expected of the node's
+// type.
 func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (pools, devices []string) {
 	if l.Published == nil {
 		return nil, nil
@@ -240,14 +240,14 @@ func fewerPublished(l Life, claim *v1.NodeClaim, node *corev1.Node) (pools, devi
 		if havePools < wantPools {
 			pools = append(pools, fmt.Sprintf("driver %s has published %d of %d pools of devices so far", driver, havePools, wantPools))
 		}
-		if have > 0 && have < want { // a driver that is replaced takes away all for a while
+		if have > 0 && have < want { // a driver under replacement withdraws all devices for a while
 			devices = append(devices, fmt.Sprintf("expected %d devices of driver %s, but it has published %d", want, driver, have))
 		}
 	}
 	return pools, devices
 }
 
-// checkConsistency compares what the node turned out to have with what the cloud said it would have.
+// checkConsistency compares the node's capacity with the cloud's prediction.
 func checkConsistency(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {

@@ -13,123 +13,118 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// Life is one NodeClaim with everything that its next step depends on. Next changes none of it.
+// Life is one NodeClaim with all data that determines its next step. Next does not change it.
 type Life struct {
 	Now time.Time
 	// Claim is nil for a Node that carries our finalizer and has no claim, or more than one.
 	Claim *v1.NodeClaim
 	// Pool is the claim's pool, nil if there is none.
 	Pool *v1.NodePool
-	// Class is what is known of the pool's node class, nil if nothing is.
+	// Class is the pool's node class, nil if unknown.
 	Class *engine.Class
-	// Nodes are those with the machine's provider ID.
+	// Nodes are the nodes with the machine's provider ID.
 	Nodes []*corev1.Node
-	// Sought says that the API server itself was asked for the claim's node: that Nodes has none that is registered is no fault
-	// of a cache.
+	// Sought means that the API server itself was asked for the claim's node: if Nodes has no registered one, a stale cache is not the cause.
 	Sought bool
-	// Pods are those bound to Nodes. Fresh says that they were listed from the API server itself, after Nodes were read.
+	// Pods are the pods bound to Nodes. Fresh means that they were listed from the API server itself, after Nodes were read.
 	Pods  []*corev1.Pod
 	Fresh bool
-	// PodLeft is when a pod was last seen to vanish from Nodes, BriefPodLeft the same for those that IsBrief tells; the zero time if
-	// none was.
+	// PodLeft is when a pod last vanished from Nodes, BriefPodLeft the same for brief pods (IsBrief); zero if none did.
 	PodLeft, BriefPodLeft time.Time
-	// Attachments are the volumes attached to Nodes, VolumeClaims the claims that the pods' volumes name. They are read
-	// only when the nodes are leaving.
+	// Attachments are the volumes attached to Nodes, VolumeClaims the claims of the pods' volumes. They are read only if the nodes are leaving.
 	Attachments  []*storagev1.VolumeAttachment
 	VolumeClaims []*corev1.PersistentVolumeClaim
-	// Budgets are the PodDisruptionBudgets of the pods' namespaces. They are read only when the nodes are leaving, and only say
-	// what a drain waits for: whether a pod may go, the eviction API decides.
+	// Budgets are the PodDisruptionBudgets of the pods' namespaces. They are read only if the nodes are leaving, and only explain why a drain
+	// waits: the eviction API decides whether a pod may go.
 	Budgets []*policyv1.PodDisruptionBudget
-	// Workloads are those that Pods belong to, by the controllers' UIDs. They are read only when the nodes are leaving; a workload that
-	// is missing lets all of its pods go at once.
+	// Workloads are the workloads of Pods, by the controllers' UIDs. They are read only if the nodes are leaving; if a workload is missing, all
+	// of its pods may go at once.
 	Workloads map[types.UID]*Workload
-	// Sent are the pods that were evicted a moment ago, from whatever node, and may not look so yet.
+	// Sent are the pods, of any node, that were evicted a moment ago and may not show it yet.
 	Sent    map[types.UID]bool
 	Machine Presence
-	// Published is what drivers of devices have published for Nodes; nil where claims for devices are not acted on.
+	// Published is the devices that drivers have published for Nodes; nil if ResourceClaims are not acted on.
 	Published *dra.Published
-	// Nominating says that pods are pointed at the machines that were started for them, and no longer at those that leave.
+	// Nominating means that pods are nominated to the machines started for them, and that nominations to leaving nodes are withdrawn.
 	Nominating bool
 }
 
-// Presence says what is known of a machine.
+// Presence is the known state of a machine.
 type Presence int
 
 const (
-	// MachineUnknown means that nobody has asked.
+	// MachineUnknown means that the cloud was not asked.
 	MachineUnknown Presence = iota
 	MachinePresent
-	// MachineLeaving means that the cloud has been told, in this very step, to stop the machine and has not done it yet.
+	// MachineLeaving means that the cloud was told, in this very step, to stop the machine and has not done it yet.
 	MachineLeaving
-	// MachineGone means that the cloud says there is no such machine.
+	// MachineGone means that the cloud knows no such machine.
 	MachineGone
 )
 
-// Step is what to do next for one claim. Its fields are in the order in which they must be carried out; after any of
-// them changed an object, Next is asked again with the changed object, until it wants nothing more. So a step that
-// was cut short anywhere is taken up again by whoever calls next.
+// Step is the next action for one claim. Its fields are in the order of their execution; after any of them changed an object, Next is called
+// again with the changed object, until its step is empty. So the next call continues a step that was interrupted anywhere.
 type Step struct {
-	// Ask is something that has to be found out first. A step that asks wants nothing else.
+	// Ask is a question that must be answered first. A step with a question has no other field.
 	Ask Ask
-	// Delete asks for the claim's deletion, provided that the claim is still as it was read.
+	// Delete requests the claim's deletion, provided that the claim has not changed since it was read.
 	Delete *Deletion
-	// Launch asks for the claim's machine.
+	// Launch requests the claim's machine.
 	Launch bool
-	// Nominate names the node that the claim's planned pods should be pointed at, while no pod can run there yet.
+	// Nominate names the node to which the claim's planned pods should be nominated, while no pod can run there yet.
 	Nominate string
-	// Nodes are the nodes that change, as they should be.
+	// Nodes are the changed nodes, as they should be.
 	Nodes []*corev1.Node
-	// Pool is the claim's pool with a new annotation of learned startup taints, nil if that does not change.
+	// Pool is the claim's pool with a new annotation of learned startup taints, nil if unchanged.
 	Pool *v1.NodePool
-	// Claim is the claim as it should be, metadata and status; nil if it does not change.
+	// Claim is the claim as it should be, metadata and status; nil if unchanged.
 	Claim *v1.NodeClaim
-	// DeleteNodes names the nodes to delete, Withdraw those that no pod may stay nominated to; with
-	// nominations off there are none.
+	// DeleteNodes names the nodes to delete, Withdraw the nodes whose nominations end; without nominations Withdraw is empty.
 	DeleteNodes []string
 	Withdraw    []string
-	// Evict lists the pods to send away now.
+	// Evict lists the pods to evict now.
 	Evict []Eviction
-	// ReleaseNodes names the nodes that lose our finalizer, Release says that the claim does.
+	// ReleaseNodes names the nodes that lose our finalizer; Release means that the claim loses it.
 	ReleaseNodes []string
 	Release      bool
 
 	Events []engine.Event
-	// After is when to look again even if nothing has changed; 0 means that only a change matters.
+	// After is the time until the next look if nothing changes; 0 means that only a change matters.
 	After time.Duration
 }
 
-// Ask is a question that costs a call, so it is put only when the answer decides something.
+// Ask is a question that costs a call, so it is asked only if the answer decides something.
 type Ask int
 
 const (
 	AskNothing Ask = iota
-	// AskMachine wants to know whether the machine exists.
+	// AskMachine asks whether the machine exists.
 	AskMachine
-	// AskNode wants the claim's node looked for by its name at the API server itself.
+	// AskNode looks for the claim's node by name at the API server itself.
 	AskNode
-	// AskPods wants the pods of the nodes listed from the API server itself.
+	// AskPods lists the pods of the nodes from the API server itself.
 	AskPods
-	// AskTerminate wants the machine told to stop, and to know what the cloud said.
+	// AskTerminate tells the cloud to stop the machine, and records the answer.
 	AskTerminate
 )
 
 // Deletion is why a claim is deleted.
 type Deletion struct {
-	// Cause is the value of the reason label of metrics; it is empty where only somebody else's deletion is followed.
+	// Cause is the value of the reason label of metrics; empty if only another program's deletion of the node is followed.
 	Cause string
 }
 
-// Eviction sends one pod away.
+// Eviction removes one pod from its node.
 type Eviction struct {
 	Pod *corev1.Pod
-	// Force deletes the pod, whatever budgets and annotations say, because the node's deadline demands it. Otherwise the
-	// pod is asked to go through the eviction API, which respects budgets.
+	// Force deletes the pod, regardless of budgets and annotations, because the node's deadline demands it. Otherwise the pod goes through the
+	// eviction API, which respects budgets.
 	Force bool
-	// Grace is how many seconds a pod that is forced gets to end, at least 1.
+	// Grace is the grace period in seconds of a pod that is deleted by force, at least 1.
 	Grace int64
 }
 
-// Reasons of the events that steps tell.
+// Reasons of the events of steps.
 const (
 	eventTaintMissing = "UnregisteredTaintMissing"
 
@@ -154,7 +149,7 @@ const (
 	eventProtectionEnded = "DoNotDisruptGracePeriodElapsed"
 )
 
-// by asks to look again no later than d from now.
+// by requests the next look no later than d from now.
 func (s *Step) by(d time.Duration) {
 	d = max(d, time.Millisecond)
 	if s.After == 0 || d < s.After {

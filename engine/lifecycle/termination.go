@@ -14,25 +14,25 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// settle is how long at least a node must have been tainted before it counts as drained: kube-scheduler may have chosen
-// it an instant before it saw the taint. Peers wait five seconds and trust their cache; here the pods are listed from the
-// API server itself after the wait and directly before the machine is stopped, so that the wait only has to outlast the
-// scheduler's watch. Conditions keep whole seconds, which leaves between half a second and one and a half.
+// settle is the least age of a node's taint before the node counts as drained: kube-scheduler may have chosen the node just before it saw the
+// taint. Peers wait five seconds and trust their cache; here the pods are listed from the API server itself after the wait and directly before
+// the machine is stopped, so the wait only has to outlast the scheduler's watch. Conditions keep whole seconds, so the real wait is between half
+// a second and one and a half.
 const settle = 1500 * time.Millisecond
 
 // termination is one claim's removal in progress.
 type termination struct {
 	Life
-	claim    *v1.NodeClaim // as it should be; nil if there is none
+	claim    *v1.NodeClaim // the claim as it should be; nil if there is none
 	nodes    []*corev1.Node
-	deadline time.Time // when pods have to be gone, zero for never
-	// mayBeAway is how many more pods of each workload may be evicted, as far as it was asked.
+	deadline time.Time // the deadline of the pods, zero for none
+	// mayBeAway is the number of further pods of each workload that may be evicted, filled on demand.
 	mayBeAway map[types.UID]int
 	step      Step
 }
 
-// terminate is the step of a claim, or of a node without one, that is being removed: close the node, send its pods away, let
-// go of its volumes, stop the machine, and only then let the objects go.
+// terminate returns the step of a claim, or of a node without one, that is being removed: close the node, evict its pods, wait for the
+// detachment of volumes, stop the machine, and only then release the objects.
 func terminate(l Life) Step {
 	t := &termination{Life: l}
 	if l.Claim != nil {
@@ -51,8 +51,8 @@ func terminate(l Life) Step {
 	return t.step
 }
 
-// nodesInUse are the nodes on which pods may run. A machine's first node that still carries the unregistered taint is left to the
-// cloud controller: nothing of ours is on it. A later one of the same name has the pods of the one before.
+// nodesInUse returns the nodes on which pods may run. A machine's first node that still has the unregistered taint is left to the cloud
+// controller, because Tenon has nothing on it. A later node of the same name has the pods of the earlier one.
 func nodesInUse(l Life) []*corev1.Node {
 	if l.Claim == nil || kube.HasJoined(l.Claim) {
 		return l.Nodes
@@ -71,7 +71,7 @@ func inUse(n *corev1.Node) bool {
 	return n.Labels[v1.RegisteredLabelKey] == "true" || !kube.HasTaint(n, v1.UnregisteredTaint())
 }
 
-// setDeadline reads or writes down when pods have to be gone.
+// setDeadline reads the deadline of the pods, or writes it on the claim.
 func (term *termination) setDeadline() {
 	if term.claim == nil {
 		return
@@ -94,8 +94,8 @@ func (term *termination) setDeadline() {
 	}
 }
 
-// DrainDeadline is what to write on a claim that is to be deleted now and whose drain may take so long at most, nil for as long as
-// the claim says; ok is false if it says something sooner already.
+// DrainDeadline returns the deadline to write on a claim that is to be deleted now and whose drain may take `within`. ok is false if within is
+// nil, which leaves the time to the claim, or if the claim has an earlier deadline.
 func DrainDeadline(claim *v1.NodeClaim, within *time.Duration, now time.Time) (text string, ok bool) {
 	if within == nil {
 		return "", false
@@ -112,7 +112,7 @@ func (term *termination) deadlineMessage() string {
 func (term *termination) run() {
 	if !term.terminating() {
 		if len(term.nodes) == 0 && term.claim != nil && kube.HasJoined(term.claim) && !term.Sought {
-			term.step.Ask = AskNode // pods may run on one that the cache does not show
+			term.step.Ask = AskNode // pods may run on a node that the cache does not show
 			return
 		}
 		if !term.dropDead() || !term.closeNodes() || !term.drain() || !term.detach() {
@@ -130,13 +130,13 @@ func (term *termination) run() {
 	}
 }
 
-// terminating says that the cloud has accepted to stop the machine: nothing before that matters any more.
+// terminating reports whether the cloud has accepted to stop the machine: then no earlier part of the removal matters.
 func (term *termination) terminating() bool {
 	return term.claim != nil && v1.IsTrue(term.claim, v1.ConditionInstanceTerminating)
 }
 
-// dropDead lets go of nodes that are not Ready and whose machine is gone: nobody there can end pods or detach volumes.
-// It reports whether to go on.
+// dropDead releases nodes that are not Ready and whose machine is gone, because no kubelet there can end pods or detach volumes. It reports
+// whether to continue.
 func (term *termination) dropDead() bool {
 	dead := 0
 	for _, n := range term.nodes {
@@ -155,7 +155,7 @@ func (term *termination) dropDead() bool {
 	return dead == 0
 }
 
-// closeNodes taints the nodes and then deletes them; our finalizer keeps them. It reports whether all were closed before.
+// closeNodes taints the nodes and then deletes them; our finalizer keeps them. It reports whether all had been closed before.
 func (term *termination) closeNodes() bool {
 	done := true
 	for _, n := range term.nodes {
@@ -185,7 +185,7 @@ func (term *termination) closeNodes() bool {
 	return done
 }
 
-// closedNode is the node as it should be while it is being removed, n itself if it is so already.
+// closedNode returns the node as it should be during its removal, n itself if nothing changes.
 func closedNode(n *corev1.Node) *corev1.Node {
 	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
 		return t.Key == v1.DisruptedTaintKey && t.Effect != corev1.TaintEffectNoSchedule
@@ -209,7 +209,7 @@ func closedNode(n *corev1.Node) *corev1.Node {
 	return closed
 }
 
-// pollMachine is how long to wait before the cloud is asked again whether the machine is gone.
+// pollMachine returns the time until the cloud is asked again whether the machine is gone.
 func (term *termination) pollMachine() time.Duration {
 	since := term.Now
 	if term.claim != nil {
@@ -220,8 +220,7 @@ func (term *termination) pollMachine() time.Duration {
 	return min(max(term.Now.Sub(since)/2, time.Second), 5*time.Second)
 }
 
-// release lets the nodes go, and the claim once they are gone. A node that is not being deleted joined again while its
-// machine was stopping.
+// release releases the nodes, and the claim once they are gone. A node that is not being deleted joined again while its machine was stopping.
 func (term *termination) release() {
 	for _, n := range term.nodes {
 		if n.DeletionTimestamp == nil {

@@ -15,13 +15,12 @@ import (
 const (
 	launchTimeout = 5 * time.Minute
 
-	// readinessTimeout is how long a node may take from its registration until it is ready for the first time. What else
-	// keeps it from being initialized, such as a startup taint, is somebody's will, and may take as long as it likes.
+	// readinessTimeout is the time from a node's registration until it must be ready for the first time. Other obstacles to its initialization,
+	// for example a startup taint, are intended, and have no limit.
 	readinessTimeout = 15 * time.Minute
 )
 
-// overdue says whether the claim has to go because of its age, or of the age of something it waits for. If not, it says
-// how long until that may be, 0 for never.
+// overdue returns a deletion if the claim is too old, or waits for too long. If not, it returns the time until that may be so, 0 for never.
 func overdue(l Life) (*Deletion, time.Duration) {
 	for _, node := range l.Nodes {
 		if node.DeletionTimestamp != nil && slices.Contains(node.Finalizers, v1.TerminationFinalizer) {
@@ -55,14 +54,13 @@ func overdue(l Life) (*Deletion, time.Duration) {
 	return nil, next.After
 }
 
-// neverReady reports whether the claim's node is registered and not ready, or one of several, which are not initialized, and has
-// never been of any use: no pods run there but those that every node has.
+// neverReady reports whether the claim's only node is not ready, or it has several nodes, and it was never used: it is registered, not
+// initialized, and runs only pods that every node has.
 func neverReady(l Life) bool {
 	return neverUsed(l) && (len(l.Nodes) > 1 || len(l.Nodes) == 1 && !kube.NodeReady(l.Nodes[0]))
 }
 
-// neverWhole reports whether all that keeps the claim's node from being initialized is a resource that it does not have, and it has
-// never been of any use.
+// neverWhole reports whether only a missing resource keeps the claim's node from its initialization, and the node was never used.
 func neverWhole(l Life) bool {
 	return neverUsed(l) && len(l.Nodes) == 1 && inventory.MissesResource(l.Claim, l.Nodes[0], l.Published)
 }

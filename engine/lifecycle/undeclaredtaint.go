@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// awaitsUndeclared reports whether the node's initialization still waits for undeclared taints: a minute, or ten for taints that the pool has
-// learned.
+// awaitsUndeclared reports whether the node's initialization still waits for undeclared taints: a minute, or ten if the pool has learned all of
+// them.
 func awaitsUndeclared(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) bool {
 	taints := kube.UndeclaredTaints(claim, node)
 	if len(taints) == 0 {
@@ -36,8 +36,8 @@ func awaitsUndeclared(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step
 	return true
 }
 
-// learnTaints notes on the claim which undeclared taints its node has, and on the pool which of them the node has lost within
-// kube.StartupTaintMost. A taint that has stayed longer is removed from what the pool has learned.
+// learnTaints records the node's undeclared taints on the claim, and on the pool those that the node has lost within kube.StartupTaintMost. It
+// removes a taint that has stayed longer from the pool's learned taints.
 func learnTaints(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	has, seen := kube.UndeclaredTaints(claim, node), kube.SeenTaints(claim)
 	if l.Pool == nil || len(has)+len(seen) == 0 {

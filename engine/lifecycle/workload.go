@@ -15,21 +15,21 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Workload is a controller of pods that run on a node that leaves: a ReplicaSet, a StatefulSet, a Job, or one that only the pods' owner
-// references tell of. DaemonSets are none: their pods go with the node.
+// Workload is a controller of pods on a leaving node: a ReplicaSet, a StatefulSet, a Job, or any other controller that the pods' owner
+// references name. DaemonSets are none: their pods go with the node.
 type Workload struct {
 	// Kind and Name are those of the controller.
 	Kind, Name string
-	// Replicas is how many pods the controller wants, below zero if that is not known.
+	// Replicas is the number of pods that the controller wants, below zero if unknown.
 	Replicas int
-	// Stuck says that the controller cannot create pods, because of a quota for example. Then missing pods do not count as away.
+	// Stuck means that the controller cannot create pods, for example because of a quota. Then missing pods do not count as away.
 	Stuck bool
-	// Pods are all pods of the controller, wherever they run.
+	// Pods are all pods of the controller, on any node.
 	Pods []*corev1.Pod
 }
 
-// NewWorkload is the workload that the owner reference of a pod names. Object is the controller itself, nil or another object if it is not
-// known; pods are those that name it.
+// NewWorkload returns the workload of a pod's owner reference. object is the controller itself, nil or another object if it is unknown; pods are
+// its pods.
 func NewWorkload(owner metav1.OwnerReference, object metav1.Object, pods []*corev1.Pod) *Workload {
 	w := &Workload{Kind: owner.Kind, Name: owner.Name, Replicas: -1, Pods: pods}
 	if object == nil || object.GetUID() != owner.UID {
@@ -56,17 +56,17 @@ func NewWorkload(owner metav1.OwnerReference, object metav1.Object, pods []*core
 }
 
 const (
-	// workloadCheck is how soon a drain that waits for a workload's other pods looks again.
+	// workloadCheck is the time between two looks of a drain that waits for a workload's other pods.
 	workloadCheck = 2 * time.Second
-	// longestWait is how long a pod without a node holds a drain for drift or expiry. A drain for consolidation waits without limit, because
-	// it only saves money.
+	// longestWait is the longest time for which a pod without a node holds a drain for drift or expiry. A drain for consolidation waits without
+	// limit, because it only saves money.
 	longestWait = 10 * time.Minute
 )
 
 // ByChoice reports whether Tenon removes the claim's nodes for consolidation, drift or expiry, and the cloud has given no notice. Only such a
 // drain waits for workloads.
 func ByChoice(claim *v1.NodeClaim, nodes []*corev1.Node) bool {
-	taken := func(n *corev1.Node) bool { return n.Annotations[v1.NoticeAnnotationKey] != "" } // the cloud waits for nobody
+	taken := func(n *corev1.Node) bool { return n.Annotations[v1.NoticeAnnotationKey] != "" } // the cloud does not wait
 	switch causeOf(claim) {
 	case v1.Underutilized, v1.Empty, v1.Drifted, v1.Expired:
 		return !slices.ContainsFunc(nodes, taken)
@@ -74,7 +74,7 @@ func ByChoice(claim *v1.NodeClaim, nodes []*corev1.Node) bool {
 	return false
 }
 
-// causeOf is why the claim's nodes leave, "" if nobody has written that down.
+// causeOf returns why the claim's nodes leave, "" if it is not recorded.
 func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
 	if claim == nil || !v1.IsTrue(claim, v1.ConditionDisruptionReason) {
 		return ""
@@ -82,8 +82,8 @@ func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
 	return v1.DisruptionReason(v1.GetCondition(claim, v1.ConditionDisruptionReason).Reason)
 }
 
-// mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others
-// are ready, also where no PodDisruptionBudget asks for it. A pod that may be evicted counts as away from then on.
+// mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others are ready,
+// even without a PodDisruptionBudget. A pod that may be evicted counts as away afterwards.
 func (term *termination) mayGo(pod *corev1.Pod) bool {
 	w := term.workloadOf(pod)
 	if w == nil || !term.isThere(pod) {
@@ -107,7 +107,7 @@ func (term *termination) mayGo(pod *corev1.Pod) bool {
 	return true
 }
 
-// workloadOf is the workload for whose other pods the pod may have to wait, nil if there is none.
+// workloadOf returns the workload for whose other pods the pod may have to wait, nil if there is none.
 func (term *termination) workloadOf(pod *corev1.Pod) *Workload {
 	if !ByChoice(term.claim, term.nodes) {
 		return nil
@@ -115,7 +115,7 @@ func (term *termination) workloadOf(pod *corev1.Pod) *Workload {
 	return term.Workloads[kube.WorkloadOf(pod)]
 }
 
-// countAway is how many pods the workload wants, and how many of those are away.
+// countAway returns the number of pods that the workload wants, and the number of them that are away.
 func (term *termination) countAway(w *Workload) (wanted, away int) {
 	there, listed := 0, 0
 	for _, p := range w.Pods {
@@ -134,7 +134,7 @@ func (term *termination) countAway(w *Workload) (wanted, away int) {
 	return wanted, max(0, wanted-there)
 }
 
-// isThere reports whether the pod is ready, or is not ready for another reason than a drain.
+// isThere reports whether the pod is ready, or is unready for another reason than a drain.
 func (term *termination) isThere(p *corev1.Pod) bool {
 	switch {
 	case term.Sent[p.UID] || kube.IsTerminating(p):
@@ -145,7 +145,7 @@ func (term *termination) isThere(p *corev1.Pod) bool {
 	return !budget.IsAway(p, term.Now)
 }
 
-// waitsFor says for which pods of the pod's workload the pod waits, "" if for none.
+// waitsFor describes the pods of its workload for which the pod waits, "" if none.
 func (term *termination) waitsFor(pod *corev1.Pod) string {
 	w := term.workloadOf(pod)
 	if w == nil || !term.isThere(pod) {

@@ -15,12 +15,12 @@ import (
 // Admitted is an offering of a catalog that a pool's own requirements and labels admit, sold out or not.
 type Admitted struct {
 	Option
-	// Price is what a node of it costs, in USD per hour.
+	// Price is the price of a node of the offering, in USD per hour.
 	Price   float64
-	settled map[string]bool // the labels that some type of the catalog settles
+	settled map[string]bool // the labels that some type of the catalog sets
 }
 
-// Of lists what the pool may use of its class's catalog, by price, then by name; overhead is what every node costs beside its machine.
+// Of lists the offerings of the class's catalog that the pool admits, by price, then by name; overhead is each node's cost besides its machine.
 func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 	if class == nil {
 		return nil
@@ -42,7 +42,7 @@ func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 	return out
 }
 
-// Types lists, in the order of the catalog, the types that which picks and of which the pool may use some offering.
+// Types lists, in the catalog's order, the types that which selects and that have an offering for the pool.
 func Types(pool *v1.NodePool, class *engine.Class, which func(*engine.InstanceType) bool) (out []*engine.InstanceType) {
 	if class == nil {
 		return nil
@@ -61,13 +61,13 @@ func Types(pool *v1.NodePool, class *engine.Class, which func(*engine.InstanceTy
 	})
 }
 
-// admission reports of an offering whether the pool's own requirements and labels admit it.
+// admission returns a function that reports whether the pool's requirements, labels and taints admit an offering.
 func admission(pool *v1.NodePool) func(Admitted) bool {
 	asked, taints := poolAsks(pool), v1.CoreTaints(pool.Spec.Template.Spec.Taints)
 	return func(o Admitted) bool { return o.meets(asked) && kube.HasTaints(taints, o.Offering.Taints) }
 }
 
-// poolAsks is what the pool asks of its machines: its requirements, and the labels that it gives them.
+// poolAsks returns the pool's requirements, and the labels that it sets, as expressions.
 func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	var asked []requirement.Expression
 	for _, r := range pool.Spec.Template.Spec.Requirements {
@@ -79,7 +79,7 @@ func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	return asked
 }
 
-// meets reports whether a machine of the offering can meet all expressions, as far as its type settles them.
+// meets reports whether a machine of the offering can meet all expressions; labels that no type sets do not count.
 func (o Admitted) meets(asked []requirement.Expression) bool {
 	return !slices.ContainsFunc(asked, func(e requirement.Expression) bool {
 		if !o.settled[e.Key] {
@@ -93,12 +93,12 @@ func (o Admitted) meets(asked []requirement.Expression) bool {
 	})
 }
 
-// Admits reports whether the labels that a type settles leave a way for the pod.
+// Admits reports whether the labels that types set admit the pod.
 func (o Admitted) Admits(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(kube.NodeTermsOf(&pod.Spec, v1.NormalizeLabel), o.meets)
 }
 
-// Holds reports whether a machine of the offering has room for so much.
+// Holds reports whether a machine of the offering has room for the requests.
 func (o Admitted) Holds(requests corev1.ResourceList) bool {
 	have := o.Kind.Allocatable()
 	for name, q := range requests {
@@ -109,7 +109,7 @@ func (o Admitted) Holds(requests corev1.ResourceList) bool {
 	return true
 }
 
-// PerCore is the price of the offering for each core that pods can use, 0 if it has none, or nobody knows the price.
+// PerCore returns the offering's price per allocatable core, 0 if it has none or the price is unknown.
 func (o Admitted) PerCore() float64 {
 	cpu := o.Kind.Allocatable()[corev1.ResourceCPU]
 	if cpu.Sign() <= 0 {

@@ -12,19 +12,19 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// catalog is a catalog in order, with what every compilation asks of it. A catalog that was read anew is another one.
+// catalog is a sorted catalog with the data that each compilation needs. A catalog that was read again is a new one.
 type catalog struct {
 	types []soldType
-	// settled are the labels that some type or offering settles: a type that does not name such a key does not carry it.
+	// settled holds the labels that some type or offering sets: on a type that does not set such a label, the label is absent.
 	settled map[string]bool
-	// values are those that types and offerings have for each label.
+	// values holds the values that types and offerings set for each label.
 	values map[string][]string
-	known  map[[2]string]bool // the same, by key and value
-	// several lists, in order, the labels that have several values on one type, such as its operating systems: a machine of the type gets one
-	// of them. tables are by Pool.tableName.
+	known  map[[2]string]bool // the values, by key and value
+	// several lists the labels with several values on one type, such as its operating systems, sorted: a machine of the type gets one of the
+	// values. The keys of tables are from Pool.tableName.
 	several []string
 	tables  map[string]*table
-	pass    uint64 // the last call that asked
+	pass    uint64 // the last call that used it
 }
 
 // soldType is a type of the catalog.
@@ -32,18 +32,18 @@ type soldType struct {
 	*engine.InstanceType
 	offerings   []*engine.Offering // the cheapest first
 	allocatable corev1.ResourceList
-	// only is the way in which the type turns out whatever the problem; nil if there may be several.
+	// only holds the type's variants if they are the same in all problems; nil otherwise.
 	only []map[string]string
 	size typeSize
 }
 
-// catalogs are those that a cache remembers, by their first types.
+// catalogs holds the remembered catalogs of a cache, by their first types.
 type catalogs struct {
 	byFirst map[*engine.InstanceType]*catalog
-	pass    uint64 // the last call that asked for any
+	pass    uint64 // the last call that used any
 }
 
-// catalogOf reads a catalog, or remembers it: types by structure (size and price) first and by name between equals.
+// catalogOf returns the catalog, remembered if possible. Its types are sorted by structure (price and size), equal ones by name.
 func catalogOf(cache *inventory.Cache, types []engine.InstanceType) *catalog {
 	if len(types) == 0 {
 		return newCatalog(nil)
@@ -59,7 +59,7 @@ func catalogOf(cache *inventory.Cache, types []engine.InstanceType) *catalog {
 	return c
 }
 
-// forget drops, once in a call, those that the last call did not ask for, and of the others the tables of pools that it did not see.
+// forget drops, once per call, the catalogs and tables that the last call did not use.
 func (k *catalogs) forget(pass uint64) {
 	if k.pass == pass {
 		return
@@ -119,7 +119,7 @@ func newCatalog(types []engine.InstanceType) *catalog {
 	return c
 }
 
-// settledBy are the labels that some of the types, or an offering of one, settles.
+// settledBy returns the labels that some type, or an offering of one, sets.
 func settledBy(types []engine.InstanceType) map[string]bool {
 	out := map[string]bool{corev1.LabelInstanceTypeStable: true, corev1.LabelTopologyZone: true, v1.CapacityTypeLabelKey: true}
 	for i := range types {

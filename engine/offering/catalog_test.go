@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Pools come and go: what a cache keeps of a catalog is what the pools that there are need.
+// A cache keeps only the data of a catalog that the present pools need.
 func TestACacheForgetsPoolsThatAreGone(t *testing.T) {
 	t.Parallel()
 	class := engine.Class{Ref: v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}}

@@ -9,21 +9,21 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Cover is a commitment that has something left for machines.
+// Cover is a commitment with an unused part.
 type Cover struct {
 	kube.Commitment
-	// Quota is the number of the packing's quota that holds what is left, in Units; negative if that cannot run out.
+	// Quota is the index of the packing's quota for the unused part, in Units; negative if that part cannot run out.
 	Quota int
 }
 
-// sameCover reports whether options are the same with both.
+// sameCover reports whether both lists lead to the same options.
 func sameCover(a, b []Cover) bool {
 	return slices.EqualFunc(a, b, func(x, y Cover) bool { return x.Same(y.Commitment) && x.endless() == y.endless() })
 }
 
 func (c *Cover) endless() bool { return c.Quota < 0 }
 
-// Units is how much of the commitment there is, or is taken, as a whole number for quotas: machines, or millionths of USD per hour.
+// Units converts an amount of the commitment to whole units for quotas: machines, or millionths of USD per hour.
 func (c *Cover) Units(amount float64) float64 {
 	if c.Machines > 0 {
 		return amount
@@ -31,8 +31,8 @@ func (c *Cover) Units(amount float64) float64 {
 	return amount * 1e6
 }
 
-// addCovered adds the option once for each commitment that pays for such machines. It answers true if one of them cannot run out: then
-// nothing else need be bought.
+// addCovered adds the option once for each commitment that pays for it. It returns true if one of them cannot run out: then the option is not
+// needed at its own price.
 func (t *table) addCovered(o Option, model packing.Option) bool {
 	if len(t.cover) == 0 {
 		return false
@@ -55,7 +55,7 @@ func (t *table) addCovered(o Option, model packing.Option) bool {
 	return false
 }
 
-// cover has the option take its part of the commitment that pays for it.
+// cover makes the option draw on the commitment that pays for it.
 func (p *Pool) cover(o *Option, option *packing.Option) {
 	i := slices.IndexFunc(p.in.Cover, func(c Cover) bool { return c.Name == o.Commitment })
 	c := &p.in.Cover[i]

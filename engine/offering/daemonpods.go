@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// houseDaemons finds out on which options the pods of DaemonSets surely run. Of two that cannot share a machine the more important
-// one runs; where they are equal, either may.
+// houseDaemons finds the options on which the pods of DaemonSets certainly run. Of two that cannot share a machine, the one with the higher
+// priority runs; at equal priority, either may.
 func (p *Pool) houseDaemons() {
 	if len(p.in.InterPod.Layout.Residents) == 0 {
 		return
@@ -20,7 +20,7 @@ func (p *Pool) houseDaemons() {
 	for i := range order {
 		order[i] = i
 	}
-	// The more important first, and leaders before those that follow them.
+	// Leaders come before their followers, then higher priorities first.
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := &p.in.DaemonSets[a], &p.in.DaemonSets[b]
 		return cmp.Or(cmp.Compare(len(x.Near), len(y.Near)), cmp.Compare(y.Priority, x.Priority))
@@ -49,8 +49,8 @@ func (p *Pool) houseDaemons() {
 	}
 }
 
-// holding are the options that surely have the DaemonSet's pod, if nobody keeps it off: whatever becomes of their labels, and with
-// room for all DaemonSets' pods.
+// holding returns the options that certainly have the DaemonSet's pod if no other pod keeps it off: with any value of their free labels, and
+// with room for all DaemonSets' pods.
 func (p *Pool) holding(d *constraints.DaemonSet) bitset.Set {
 	out := bitset.New(len(p.Options))
 	for _, way := range p.Ways(&d.NodeConstraints) {
@@ -67,7 +67,7 @@ func (p *Pool) holding(d *constraints.DaemonSet) bitset.Set {
 	return out
 }
 
-// houses says whether machines of the option have the pod of DaemonSet i.
+// houses returns whether machines of the option have the pod of DaemonSet i.
 func (p *Pool) houses(i, option int) int32 {
 	switch {
 	case !p.Burdened[i].Has(option) || p.absent[i].Has(option):

@@ -11,22 +11,22 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// LabelValues knows the values that labels have on machines that are there, or can get on those that can be started. Whoever
-// makes pods may name any number of others, and of other labels: no machine ever has these, so they are all one.
+// LabelValues knows the label values of existing machines and the possible values of new ones. Pods may name any number of other values and
+// labels; they are all equivalent, because no machine ever has them.
 type LabelValues struct {
 	pools    []*Pool
 	machines []*inventory.Machine
-	// The labels that were asked for: those that may get any value, those that no machine has, and the values on machines.
+	// Answers by label: any value is possible, no machine has the label, and the values on machines.
 	open, absent map[string]bool
 	there        map[string]map[string]bool
 }
 
-// NewLabelValues is for machines of the pools and those that are there.
+// NewLabelValues returns the values for these pools and existing machines.
 func NewLabelValues(pools []*Pool, machines []*inventory.Machine) *LabelValues {
 	return &LabelValues{pools: pools, machines: machines, open: map[string]bool{}, absent: map[string]bool{}, there: map[string]map[string]bool{}}
 }
 
-// IsAbsent reports whether no machine has the label, or can get it.
+// IsAbsent reports whether no machine has or can get the label.
 func (x *LabelValues) IsAbsent(key string) bool {
 	if x == nil || key == kube.NodeNameKey {
 		return false
@@ -41,7 +41,7 @@ func (x *LabelValues) IsAbsent(key string) bool {
 	return absent
 }
 
-// knows reports whether machines of the pool may have the label because it, or its catalog, names it.
+// knows reports whether the pool or its catalog names the label, so that its machines may have it.
 func (p *Pool) knows(key string) bool {
 	_, given := p.labels[key]
 	return given || p.catalog.settled[key] || slices.ContainsFunc(p.required, func(e requirement.Expression) bool { return e.Key == key })
@@ -53,7 +53,7 @@ func (x *LabelValues) has(key, value string) bool {
 		x.isOpen(key) || x.onHosts(key)[value]
 }
 
-// isOpen reports whether some machine can get any value of the label: no type settles it.
+// isOpen reports whether some machine can get any value of the label, because no type sets it.
 func (x *LabelValues) isOpen(key string) bool {
 	if open, known := x.open[key]; known {
 		return open
@@ -89,8 +89,8 @@ func (x *LabelValues) onHosts(key string) map[string]bool {
 	return values
 }
 
-// Reduced is the terms without the values that no machine has, each once, and without terms that no machine can meet for that.
-// It means the same to every machine.
+// Reduced returns the terms without values that no machine has, without duplicates, and without terms that become unmeetable. The result means
+// the same to every machine.
 func (x *LabelValues) Reduced(terms [][]requirement.Expression) [][]requirement.Expression {
 	if x == nil || !slices.ContainsFunc(terms, func(t []requirement.Expression) bool { return slices.ContainsFunc(t, x.namesOthers) }) {
 		return terms
@@ -118,7 +118,7 @@ func isList(e requirement.Expression) bool {
 	return e.Op == requirement.In || e.Op == requirement.NotIn
 }
 
-// ReducedTerm is Reduced for one term; what no machine can meet stays, without a value.
+// ReducedTerm is Reduced for one term; an expression that no machine can meet stays, without values.
 func (x *LabelValues) ReducedTerm(term []requirement.Expression) []requirement.Expression {
 	if x == nil {
 		return term

@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Pin writes down what a new machine may be: the listed types, zones and capacity types, what else the pool requires, and
-// a value for each label that the pods need and that no type settles.
+// Pin returns the requirements and labels of a new machine: the listed types, zones and capacity types, the pool's other requirements, and a
+// value for each label that the pods need and no type sets.
 func (p *Pool) Pin(x *packing.Machine) ([]v1.Requirement, map[string]string) {
 	pinned := map[string][]string{}
 	chosen := &p.Options[x.Chosen]
@@ -49,7 +49,7 @@ func (p *Pool) Pin(x *packing.Machine) ([]v1.Requirement, map[string]string) {
 	return p.requirements(pinned), labels
 }
 
-// requirements joins what the pool requires with what the launch pins, by key.
+// requirements joins the pool's requirements with the pinned values of the launch, by key.
 func (p *Pool) requirements(pinned map[string][]string) []v1.Requirement {
 	var out []v1.Requirement
 	for _, r := range p.NodePool.Spec.Template.Spec.Requirements {

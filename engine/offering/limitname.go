@@ -11,8 +11,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// UnknownLimits says which of the pool's limits bound nothing, because no machine of the pool has the resource: usually a misspelt
-// name.
+// UnknownLimits returns notes on limits without effect, because no machine of the pool has the resource: usually a misspelt name.
 func (p *Pool) UnknownLimits() []engine.Note {
 	limits := p.NodePool.Spec.Limits
 	if len(limits) == 0 {
@@ -31,7 +30,7 @@ func (p *Pool) UnknownLimits() []engine.Note {
 	return notes
 }
 
-// limitable are the resources that machines of the pool have, or may have.
+// limitable returns the resources that machines of the pool have, or may have.
 func (p *Pool) limitable() map[corev1.ResourceName]bool {
 	known := map[corev1.ResourceName]bool{v1.ResourceNodes: true}
 	for i := range p.Class.InstanceTypes {
@@ -45,7 +44,7 @@ func (p *Pool) limitable() map[corev1.ResourceName]bool {
 	return known
 }
 
-// suggestedLimit is the resource that a misspelt name probably means, as in cpus and mem; "" if no name is close.
+// suggestedLimit returns a suggestion for a misspelt name, such as cpus or mem; "" if no name is close.
 func suggestedLimit(name string, known map[corev1.ResourceName]bool) string {
 	written := strings.ToLower(name)
 	plain := !strings.Contains(name, "/")

@@ -13,8 +13,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Cramped are the options that leave less memory to pods than the pool's floor, for pods that request none. It is nil if there is none, and
-// if the pool's requirements name instance types, because its owner has chosen them.
+// Cramped returns the options that leave less memory to pods than the pool's floor, for pods without a memory request. It is nil if there is
+// none, or if the pool's requirements name instance types, because then its owner has chosen them.
 func (p *Pool) Cramped() bitset.Set {
 	if p.cramped == nil && !p.crampedKnown && !NamesTypes(p.required) {
 		floor := p.memoryFloor()
@@ -32,7 +32,7 @@ func (p *Pool) Cramped() bitset.Set {
 	return p.cramped
 }
 
-// Roomy are the ways to use the pools' machines without cramped ones; fewer is false if none was among them.
+// Roomy returns the ways without cramped options; fewer is false if there was none.
 func Roomy(pools []*Pool, ways *packing.Ways) (roomy *packing.Ways, fewer bool) {
 	roomy = &packing.Ways{}
 	for i, pool := range pools {
@@ -45,7 +45,7 @@ func Roomy(pools []*Pool, ways *packing.Ways) (roomy *packing.Ways, fewer bool) 
 	return roomy, fewer
 }
 
-// NamesTypes reports whether the term asks for instance types by name.
+// NamesTypes reports whether the term requires instance types by name.
 func NamesTypes(term []requirement.Expression) bool {
 	return slices.ContainsFunc(term, func(e requirement.Expression) bool {
 		return e.Key == corev1.LabelInstanceTypeStable && e.Op == requirement.In
@@ -57,8 +57,8 @@ func (p *Pool) memoryFloor() int64 {
 	return floor
 }
 
-// memoryRoom is how many bytes of memory a machine of the option has for pods, less the requests of DaemonSets' pods. If no pod requests memory,
-// the packing problem has no such resource, and the DaemonSets' pods request none either.
+// memoryRoom returns the bytes of memory that a machine of the option leaves to pods, minus the requests of DaemonSets' pods. If no pod requests
+// memory, the packing problem has no such resource, and the DaemonSets' pods request none either.
 func (p *Pool) memoryRoom(o int) int64 {
 	if i := p.in.Names.Find(string(corev1.ResourceMemory)); i >= 0 {
 		return p.Model.Options[o].Allocatable[i]
@@ -66,7 +66,7 @@ func (p *Pool) memoryRoom(o int) int64 {
 	return kube.Amount(corev1.ResourceMemory, p.Options[o].Kind.Allocatable()[corev1.ResourceMemory])
 }
 
-// LittleMemory says that pods which request no memory are to run on a machine that leaves less than the floor; the zero Reason if it leaves
+// LittleMemory returns the reason that pods without a memory request run on a machine with less memory than the floor; the zero Reason if it has
 // more.
 func (p *Pool) LittleMemory(o, pods int, first engine.PodID) engine.Reason {
 	room, floor := p.memoryRoom(o), p.memoryFloor()

@@ -7,12 +7,12 @@ import (
 	"tenon.sh/engine"
 )
 
-// Option is what an option of the packing problem stands for: an offering of a type, in one of the type's variants.
+// Option is the meaning of an option of the packing problem: an offering of a type, in one of the type's variants.
 type Option struct {
 	Kind     *engine.InstanceType
 	Offering *engine.Offering
 	variant  map[string]string // one value for each of the type's labels
-	// Commitment names the one that pays for the machine, empty for none.
+	// Commitment names the commitment that pays for the machine, empty for none.
 	Commitment string
 }
 
@@ -21,7 +21,7 @@ func (o *Option) ID() engine.OfferingID {
 	return engine.OfferingID{InstanceType: o.Kind.Name, Zone: o.Offering.Zone, CapacityType: o.Offering.CapacityType, Reservation: o.Offering.Reservation}
 }
 
-// label is the value that a machine of this option has for a settled key.
+// label returns the value of a settled label on machines of this option.
 func (o *Option) label(key string) (value string, there bool) {
 	switch key {
 	case corev1.LabelTopologyZone:

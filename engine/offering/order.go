@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// compareTypes orders types by size and price first, then by whatever else they are, and by name between equals.
+// compareTypes orders types by price, size, operating system and structure, and equal ones by name.
 func compareTypes(a, b *soldType) int {
 	least := func(t *soldType) float64 {
 		if len(t.offerings) == 0 {
@@ -34,7 +34,7 @@ func compareTypes(a, b *soldType) int {
 	return cmp.Or(cmp.Compare(a.structure(), b.structure()), cmp.Compare(a.Name, b.Name))
 }
 
-// structure is all that a type is but its name.
+// structure describes everything of a type except its name.
 func (t *soldType) structure() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s", kube.ListText(t.Capacity), kube.ListText(t.Overhead))
@@ -59,8 +59,8 @@ func (t *soldType) structure() string {
 	return b.String()
 }
 
-// comparePools orders pools by weight, heaviest first, then by what they allow, and by name between equals. Those of Windows alone
-// come last among equal weights: most pods that do not say their system are for Linux.
+// comparePools orders pools by weight, heaviest first, then by structure, then by name. At equal weight, pools for Windows only come last,
+// because most pods without an operating system are for Linux.
 func comparePools(a, b *Pool) int {
 	if n := cmp.Compare(b.weight(), a.weight()); n != 0 {
 		return n

@@ -19,7 +19,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Input is what the options of pools depend on beside the pools: what the problem tells apart, and what is there.
+// Input is the data beside the pools from which their options follow.
 type Input struct {
 	Opt         engine.Options
 	Constraints *constraints.Reader
@@ -27,54 +27,52 @@ type Input struct {
 	DaemonSets  []constraints.DaemonSet
 	Universe    *requirement.Universe
 	Names       *kube.ResourceNames
-	// Memory is what running machines have turned out to have of it for pods, by type.
+	// Memory is the memory for pods that running machines have shown, by type.
 	Memory map[*engine.InstanceType]*resource.Quantity
-	// Cover lists the commitments that have something left for machines.
+	// Cover lists the commitments with an unused part.
 	Cover []Cover
-	// Left is how many units a quota has left at first.
+	// Left returns the units that a quota has at first.
 	Left func(quota int) int
-	// Draws is what a machine of the offering takes of supplies that may run out, and whether they have so much.
+	// Draws returns the draws of a machine of the offering on limited supplies, and whether they suffice.
 	Draws func(o *engine.Offering) (draws []packing.Draw, available bool)
 }
 
-// Pool is a NodePool that can be used, with its catalog as options of the packing problem.
+// Pool is a usable NodePool, with its catalog as options of the packing problem.
 type Pool struct {
 	NodePool *v1.NodePool
 	Class    *engine.Class
-	Taints   []corev1.Taint // that stay on its machines
+	Taints   []corev1.Taint // permanent taints of its machines
 	Model    packing.Pool
 	Options  []Option // parallel to Model.Options
 	// Burdened holds, for each DaemonSet, the options on which it runs, or may run.
 	Burdened []bitset.Set
 
 	in       *Input            // nil until the pool is listed or compiled
-	catalog  *catalog          // of the class
-	labels   map[string]string // that every machine of the pool carries
+	catalog  *catalog          // the class's catalog
+	labels   map[string]string // labels of every machine of the pool
 	windows  bool              // all its machines have Windows
-	overhead float64           // what every node costs beside its machine
-	// required is what the pool itself requires of its machines' labels.
+	overhead float64           // each node's cost besides its machine
+	// required holds the pool's own requirements on its machines' labels.
 	required []requirement.Expression
 	used     corev1.ResourceList
-	// settled maps the universe's keys that types or offerings settle to the options with each value; free lists
-	// the other keys, in the order of model.Free, and freeIndex is its reverse.
+	// settled maps each universe key that types or offerings set to the options with each value. free lists the other keys, in the order of
+	// Model.Free, and freeIndex is its reverse.
 	settled   map[int][]valueOptions
 	free      []int
 	freeIndex map[int]int
-	// keys are the labels that types, offerings or the pool's topology settle.
+	// keys are the labels that types, offerings or the pool's topology set.
 	keys map[string]bool
-	// chosen holds the labels of topologies that the pool leaves open, with the values that it allows: each machine gets
-	// one of them.
+	// chosen holds the topology labels that the pool leaves open, with its allowed values: each machine gets one value.
 	chosen map[string][]string
-	// absent and certain hold, for each DaemonSet that matters to waiting pods, the options on which others keep its pod off, and
-	// those on which it surely runs.
+	// absent and certain hold, for each DaemonSet that matters to waiting pods, the options on which other DaemonSets keep its pod off, and the
+	// options on which it certainly runs.
 	absent, certain []bitset.Set
-	// cramped is what Cramped has found.
+	// cramped is the result of Cramped.
 	cramped      bitset.Set
 	crampedKnown bool
 }
 
-// PoolsOf lists the pools that can be used, in an order that depends on weight first and on names last, and says what
-// is wrong with the others.
+// PoolsOf lists the usable pools, by weight first and by name last, and the problems of the others.
 func PoolsOf(s *engine.Snapshot, cache *inventory.Cache, machines []*inventory.Machine) (pools []*Pool, broken []engine.Note) {
 	for _, pool := range s.NodePools {
 		class := kube.ClassOf(s, pool)
@@ -117,7 +115,7 @@ func (p *Pool) sellsWindows() bool {
 
 func (p *Pool) weight() int { return int(kube.WeightOf(p.NodePool)) }
 
-// Mention tells the universe what the pool says of labels.
+// Mention adds the labels in the pool's requirements and template to the universe.
 func (p *Pool) Mention(u *requirement.Universe) {
 	for _, e := range p.required {
 		u.MentionExpression(e)
@@ -127,7 +125,7 @@ func (p *Pool) Mention(u *requirement.Universe) {
 	}
 }
 
-// MentionTypes tells the universe the values of the catalog, for the keys that it knows already.
+// MentionTypes adds the catalog's values of known keys to the universe.
 func (p *Pool) MentionTypes(u *requirement.Universe) {
 	for k := range u.Keys() {
 		if values := p.catalog.values[u.Name(k)]; len(values) > 0 {
@@ -136,7 +134,7 @@ func (p *Pool) MentionTypes(u *requirement.Universe) {
 	}
 }
 
-// List finds the pool's options, without what a machine of each has: a pool without any can say why.
+// List finds the pool's options without their sizes; this suffices to explain why a pool has none.
 func (p *Pool) List(in *Input) {
 	p.in = in
 	p.Options = p.list().options
@@ -169,7 +167,7 @@ func (p *Pool) Compile(in *Input) {
 	p.settlePlaces()
 }
 
-// list is the pool's table, an empty one for a pool that contradicts itself.
+// list returns the pool's table, an empty one if the pool contradicts itself.
 func (p *Pool) list() *table {
 	p.keys = maps.Clone(p.catalog.settled)
 	p.chooseTopologies()
@@ -179,8 +177,7 @@ func (p *Pool) list() *table {
 	return &table{settled: map[string][]tableValue{}}
 }
 
-// chooseTopologies finds the labels that divide machines into domains, that no type settles, and of which the pool allows
-// several values.
+// chooseTopologies finds the labels that divide machines into domains, that no type sets, and for which the pool allows several values.
 func (p *Pool) chooseTopologies() {
 	u := p.in.Universe
 	for _, key := range p.in.InterPod.LabelKeys() {
@@ -205,7 +202,7 @@ func (p *Pool) chooseTopologies() {
 	}
 }
 
-// settlePlaces gives each option its place.
+// settlePlaces sets the place of each option.
 func (p *Pool) settlePlaces() {
 	c := p.in.InterPod
 	passing := make([]bitset.Set, len(c.Filters))
@@ -246,7 +243,7 @@ func (p *Pool) settlePlaces() {
 	}
 }
 
-// passing are the options that a spread with this filter counts.
+// passing returns the options that a spread constraint with this filter counts.
 func (p *Pool) passing(f *constraints.NodeFilter) bitset.Set {
 	out := bitset.New(len(p.Options))
 	if f.Honour && kube.Untolerated(f.Taints, p.Taints) != nil {
@@ -269,7 +266,7 @@ func (p *Pool) passing(f *constraints.NodeFilter) bitset.Set {
 	return out
 }
 
-// labelOf is the value that machines of the option have for a label, if that is settled.
+// labelOf returns the value of a label on machines of the option, if it is determined.
 func (p *Pool) labelOf(i int, key string) (string, bool) {
 	if p.keys[key] {
 		return p.Options[i].label(key)
@@ -286,7 +283,7 @@ func (p *Pool) labelOf(i int, key string) (string, bool) {
 	return p.in.Universe.Value(k, set.Next(0))
 }
 
-// markLarge marks the options that are larger than machines should be, unless there is nothing else.
+// markLarge marks the options above the largest CPU size, unless no other option is left or minValues need them.
 func (p *Pool) markLarge() {
 	most := p.in.Opt.EffectiveLargestCPU()
 	cpu := p.in.Names.Find(string(corev1.ResourceCPU))
@@ -316,7 +313,7 @@ func (p *Pool) distinct(value []int, large bool) int {
 	return len(seen)
 }
 
-// varieties are the pool's minValues.
+// varieties returns the pool's minValues.
 func (p *Pool) varieties() []packing.Variety {
 	var out []packing.Variety
 	for _, r := range p.varied() {
@@ -335,15 +332,15 @@ func (p *Pool) varieties() []packing.Variety {
 	return out
 }
 
-// varied lists the requirements that ask for several values. Every list is of one capacity type.
+// varied lists the requirements with minValues above 1. It leaves out capacity types, because each launch has one only.
 func (p *Pool) varied() []v1.Requirement {
 	return slices.DeleteFunc(slices.Clone(p.NodePool.Spec.Template.Spec.Requirements), func(r v1.Requirement) bool {
 		return r.MinValues == nil || *r.MinValues <= 1 || v1.NormalizeLabel(r.Key) == v1.CapacityTypeLabelKey
 	})
 }
 
-// contradiction is the first key, by name, that no type settles and for which the pool's own requirements leave no value:
-// no machine can be what the pool says. It is empty if there is none.
+// contradiction returns the first key, by name, that no type sets and for which the pool's requirements leave no value, so that no machine can
+// meet them. It is empty if there is none.
 func (p *Pool) contradiction() string {
 	u := p.in.Universe
 	first := ""
@@ -355,7 +352,7 @@ func (p *Pool) contradiction() string {
 	return first
 }
 
-// limitsLeft is what the pool's limits leave of each resource.
+// limitsLeft returns the rest of the pool's limits for each resource.
 func (p *Pool) limitsLeft() capacity.Vector {
 	left := make(capacity.Vector, p.in.Names.Len())
 	for i := range left {

@@ -15,18 +15,18 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// table lists the options of a pool as far as they follow from its catalog and from the pool's own requirements. It is kept with the
-// catalog, because most problems have the same.
+// table lists a pool's options as far as they follow from its catalog and its requirements. The catalog keeps it, because most problems have the
+// same table.
 type table struct {
 	rules    optionRules
-	overhead float64 // of every node, in the prices of model
+	overhead float64 // each node's cost besides its machine, in model's prices
 	cover    []Cover
 	options  []Option
-	// model is what the packing is told of each option, sizes, places and quotas aside.
+	// model is the packing's data of each option, without sizes, places and quotas.
 	model []packing.Option
-	// spans are the options of each type.
+	// spans are the ranges of options by type.
 	spans []tableSpan
-	// settled holds, for the labels that were asked for, the options with each value.
+	// settled holds, for the labels requested so far, the options with each value.
 	settled map[string][]tableValue
 	pass    uint64 // the last call that used it
 }
@@ -36,14 +36,14 @@ type tableSpan struct {
 	from, to int
 }
 
-// tableValue are the options whose machines have a value of some label, or have none (absent).
+// tableValue holds the options with one value of a label, or without the label (absent).
 type tableValue struct {
 	value   string
 	absent  bool
 	options bitset.Set
 }
 
-// table is the pool's table for the keys and values that the problem tells apart.
+// table returns the pool's table for the keys and values of the problem.
 func (p *Pool) table() *table {
 	rules := p.rules()
 	lasting, name := len(p.chosen) == 0, p.tableName()
@@ -62,8 +62,8 @@ func (p *Pool) table() *table {
 	return t
 }
 
-// tableName names the pool and, of the labels that have several values on one type, those that the problem distinguishes: they decide how
-// many options a type has.
+// tableName consists of the pool's name and the labels with several values on one type that the problem distinguishes: they determine the number
+// of options of a type.
 func (p *Pool) tableName() string {
 	name := p.NodePool.Name
 	for _, key := range p.catalog.several {
@@ -74,7 +74,7 @@ func (p *Pool) tableName() string {
 	return name
 }
 
-// turnsOut lists the ways in which machines of the type can turn out in the pool.
+// turnsOut lists the variants of the type in the pool.
 func (p *Pool) turnsOut(t *soldType) []map[string]string {
 	all := t.only
 	if all == nil {
@@ -112,8 +112,8 @@ func (t *table) add(kind *soldType, variants []map[string]string) {
 	}
 }
 
-// number gives each option its type, slot and group. Options that differ in a label that no list of types, zones and
-// capacity types can express are in different groups.
+// number sets each option's type, slot and group. Options with different values of a label are in different groups if lists of types, zones and
+// capacity types cannot express the difference.
 func (t *table) number(chosen []string) {
 	var types, slots, groups capacity.Names
 	var kind *engine.InstanceType
@@ -136,7 +136,7 @@ func (t *table) number(chosen []string) {
 	}
 }
 
-// valuesOf are the options with each value of a label.
+// valuesOf returns the options with each value of a label.
 func (t *table) valuesOf(key string) []tableValue {
 	if list, known := t.settled[key]; known {
 		return list
@@ -165,13 +165,13 @@ func (t *table) valuesOf(key string) []tableValue {
 	return list
 }
 
-// valueOptions are the options whose machines have the values of one bit.
+// valueOptions holds the options with the values of one bit.
 type valueOptions struct {
 	bit     int
 	options bitset.Set
 }
 
-// byBit holds the options with each value that the problem tells apart, without those that none has. An option has one of them.
+// byBit returns the options by the values that the problem distinguishes, without unused values. Each option has one of them.
 func (t *table) byBit(u *requirement.Universe, k int) []valueOptions {
 	var out []valueOptions
 	at := map[int]int{}
@@ -191,7 +191,7 @@ func (t *table) byBit(u *requirement.Universe, k int) []valueOptions {
 	return out
 }
 
-// take makes the table's options those of the pool, with the sizes and quotas that they have in the problem.
+// take copies the table's options to the pool, with their sizes and quotas in the problem.
 func (p *Pool) take(t *table) {
 	p.Options, p.Model.Options = t.options, slices.Clone(t.model)
 	text, plain := p.in.Names.Text(), len(p.in.Names.Drivers()) == 0 && p.in.Constraints.Claims == nil && p.in.Opt.MaxPodsPerNode == 0
@@ -216,8 +216,7 @@ func (p *Pool) take(t *table) {
 	}
 }
 
-// sizeOf is what pods can use of a machine of the type: what the catalog says (size, which it changes), or what running
-// machines have taught.
+// sizeOf returns the allocatable of the type: the catalog's (size, which it changes), corrected by values from running machines.
 func (p *Pool) sizeOf(t *engine.InstanceType, size capacity.Vector) capacity.Vector {
 	if known := p.in.Memory[t]; known != nil {
 		memory := p.in.Names.Find(string(corev1.ResourceMemory))
@@ -235,13 +234,13 @@ func (p *Pool) sizeOf(t *engine.InstanceType, size capacity.Vector) capacity.Vec
 	return size
 }
 
-// typeSize is a type in numbers, in the order of resources that text names.
+// typeSize holds a type's resources as vectors, in the order of text.
 type typeSize struct {
 	text                string
 	allocatable, charge capacity.Vector
 }
 
-// sizeFor is the type in numbers; nobody may change them.
+// sizeFor returns the type's size; callers must not change it.
 func (t *soldType) sizeFor(names *kube.ResourceNames, text string) *typeSize {
 	if t.size.text != text {
 		charge := names.Vector(t.Capacity)
@@ -251,7 +250,7 @@ func (t *soldType) sizeFor(names *kube.ResourceNames, text string) *typeSize {
 	return &t.size
 }
 
-// optionRules is what a pool's requirements and labels say of labels that its options settle.
+// optionRules holds the pool's requirements and labels for keys that its options set.
 type optionRules struct {
 	required []requirement.Expression
 	labels   [][2]string
@@ -281,7 +280,7 @@ func (r optionRules) equal(other optionRules) bool {
 		slices.EqualFunc(r.taints, other.taints, kube.SameTaint)
 }
 
-// admit reports whether a machine of the option meets them.
+// admit reports whether a machine of the option meets the rules.
 func (r optionRules) admit(o *Option) bool {
 	for _, e := range r.required {
 		if value, there := o.label(e.Key); !e.Admits(value, there) {

@@ -14,9 +14,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// domain holds the values that a label may have which no type settles: what the pool's labels and requirements say. A
-// well-known label that the pool leaves open can be given any value; a label of the user's own must be defined by the
-// pool. Every machine gets a hostname, and a name, that nothing has named yet.
+// domain returns the possible values of a label that no type sets, by the pool's labels and requirements. A well-known label that the pool
+// leaves open can get any value; the pool must define other labels. Each machine gets a new hostname and a new name, which no pod names.
 func (p *Pool) domain(k int) bitset.Set {
 	u := p.in.Universe
 	key := u.Name(k)
@@ -41,7 +40,7 @@ func (p *Pool) domain(k int) bitset.Set {
 	return set
 }
 
-// subtractDaemons takes what DaemonSets will use off the options that they will run on.
+// subtractDaemons subtracts the requests of DaemonSets' pods from the options that they can run on.
 func (p *Pool) subtractDaemons() {
 	for i := range p.in.DaemonSets {
 		d := &p.in.DaemonSets[i]
@@ -51,7 +50,7 @@ func (p *Pool) subtractDaemons() {
 			burdened.Or(way.Options)
 		}
 		p.Burdened = append(p.Burdened, burdened)
-		// Options of the same type, which stand side by side, share vectors.
+		// Adjacent options of the same type share vectors.
 		var kind *engine.InstanceType
 		var heavy, light []capacity.Vector
 		for o := burdened.Next(0); o >= 0; o = burdened.Next(o + 1) {
@@ -70,7 +69,7 @@ func (p *Pool) subtractDaemons() {
 	}
 }
 
-// Ways lists how a pod with this demand may use the pool's machines.
+// Ways lists the ways in which a pod with these constraints may use the pool's machines.
 func (p *Pool) Ways(d *kube.NodeConstraints) []packing.Way {
 	if kube.Untolerated(d.Tolerations, p.Taints) != nil || d.Avoid && kube.Unwelcome(d.Tolerations, p.Taints) {
 		return nil
@@ -78,7 +77,7 @@ func (p *Pool) Ways(d *kube.NodeConstraints) []packing.Way {
 	return p.TolerantWays(d)
 }
 
-// Without takes options out of ways; nil takes out none.
+// Without removes options from ways; nil removes none.
 func Without(ways []packing.Way, options bitset.Set) []packing.Way {
 	if options == nil {
 		return ways
@@ -94,7 +93,7 @@ func Without(ways []packing.Way, options bitset.Set) []packing.Way {
 	return out
 }
 
-// TolerantWays is Ways whatever the pool's taints are.
+// TolerantWays is Ways without regard to the pool's taints.
 func (p *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
 	var out []packing.Way
 	for _, term := range d.Terms {
@@ -102,7 +101,7 @@ func (p *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
 		if !ok {
 			continue
 		}
-		// Alternatives that leave every free key open are one: any of their options.
+		// Alternatives that leave every free key open are merged, because any of their options will do.
 		if len(out) > 0 && allNil(way.Free) && allNil(out[len(out)-1].Free) {
 			out[len(out)-1].Options.Or(way.Options)
 			continue
@@ -116,7 +115,7 @@ func allNil(sets []bitset.Set) bool {
 	return !slices.ContainsFunc(sets, func(s bitset.Set) bool { return s != nil })
 }
 
-// Way is what one term leaves; ok is false if that is nothing.
+// Way returns the options and free values that one term leaves; ok is false if none are left.
 func (p *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
 	u := p.in.Universe
 	w.Options = bitset.Full(len(p.Options))
@@ -149,7 +148,7 @@ func (p *Pool) Way(term []requirement.Expression) (w packing.Way, ok bool) {
 	return w, !w.Options.Empty()
 }
 
-// keepOptions leaves the options that have one of the values. It looks at these, or at the others, whichever are fewer: an
+// keepOptions keeps the options that have one of the values. It loops over these values or over the others, whichever are fewer, because an
 // expression may name a thousand values, or all but a few.
 func (p *Pool) keepOptions(options bitset.Set, byBit []valueOptions, values bitset.Set) {
 	n := 0

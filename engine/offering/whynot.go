@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Emptiness says of a pool without options which of the pool's own requirements no type meets, and what there is instead.
+// Emptiness returns the reason why a pool has no options: a requirement that no type meets, with the available values.
 func (p *Pool) Emptiness() engine.Reason {
 	r := engine.Reason{Code: engine.NoInstanceTypes, NodePool: p.NodePool.Name}
 	settled := p.catalog.settled
@@ -41,7 +41,7 @@ func (p *Pool) Emptiness() engine.Reason {
 	return r
 }
 
-// offers reports whether any type of the pool's class meets the expression, and lists the values that there are.
+// offers reports whether any type of the class meets the expression, and lists the available values.
 func (p *Pool) offers(e requirement.Expression) (met bool, have []string) {
 	for i := range p.Class.InstanceTypes {
 		kind := &p.Class.InstanceTypes[i]
@@ -76,7 +76,7 @@ func (p *Pool) Missing(e requirement.Expression) engine.Reason {
 	} else {
 		have.Or(p.Model.Free[p.freeIndex[k]])
 	}
-	// The last bit stands for all values that nothing else names, and so also for those that this expression alone asks for.
+	// The last bit stands for all values that nothing else names, including those that only this expression names.
 	other := u.Size(k) - 1
 	given := have.Has(other) && e.Op == requirement.In && e.Key != corev1.LabelHostname && e.Key != kube.NodeNameKey &&
 		slices.ContainsFunc(e.Values, func(value string) bool { return u.Bit(k, value) == other })
@@ -92,8 +92,8 @@ func (p *Pool) Missing(e requirement.Expression) engine.Reason {
 	return r
 }
 
-// Nearest finds the term of which the pool meets most expressions. It returns those that it meets, and at most so many reasons why it does not
-// meet the others. A term for nodes without a label that all nodes have comes last, because another term explains more.
+// Nearest finds the term with the most expressions that the pool meets. It returns these expressions, and at most `most` reasons for the others.
+// A term that requires the absence of a label that all nodes have comes last, because another term explains more.
 func (p *Pool) Nearest(terms [][]requirement.Expression, most int) (met []requirement.Expression, misses []engine.Reason, ok bool) {
 	furthest := 0
 	for _, term := range terms {
@@ -135,12 +135,12 @@ func (p *Pool) valuesText(k int, set bitset.Set) string {
 	return engine.AtMost(values, 6)
 }
 
-// VarietyRefusals name the minValues that the listed options among these cannot reach.
+// VarietyRefusals returns the minValues that the listed options among these cannot reach.
 func (p *Pool) VarietyRefusals(fitting bitset.Set) (out []engine.Reason) {
 	varied := p.varied()
 	for i, v := range p.Model.Variety {
 		most := 0
-		values := map[int]map[int]bool{} // by group: what is listed together
+		values := map[int]map[int]bool{} // by group, whose options are listed together
 		ofType := map[int]map[int]bool{}
 		widest := 0 // values that one type has
 		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {
@@ -158,7 +158,7 @@ func (p *Pool) VarietyRefusals(fitting bitset.Set) (out []engine.Reason) {
 	return out
 }
 
-// note adds the value to those of the key and counts them.
+// note adds the value to the key's values and returns their number.
 func note(values map[int]map[int]bool, key, value int) int {
 	if values[key] == nil {
 		values[key] = map[int]bool{}
@@ -167,7 +167,7 @@ func note(values map[int]map[int]bool, key, value int) int {
 	return len(values[key])
 }
 
-// Names lists the offerings of the options, at most n.
+// Names returns the names of the options' offerings, at most n.
 func (p *Pool) Names(options bitset.Set, n int) string {
 	var names []string
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {

@@ -26,9 +26,9 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// BenchmarkBuffers makes plans without and with CapacityBuffers, in turn, so that whatever else the machine does slows both alike: 500
-// of one pod beside 10,000 pods that wait, of 10 sizes and of 150, and 100 of 100 pods on machines that are there. It
-// reports how much longer the second takes, in milliseconds and as a part of the first.
+// BenchmarkBuffers makes plans without and with CapacityBuffers, in turn, because other work of the machine then slows both alike: 500
+// buffers of one pod beside 10,000 waiting pods, of 10 sizes and of 150, and 100 buffers of 100 pods on existing machines. It reports how
+// much longer a plan with buffers takes, in milliseconds and as a part of one without.
 func BenchmarkBuffers(b *testing.B) {
 	for _, c := range []struct{ buffers, size, sizes, pods int }{{500, 1, 10, 10_000}, {500, 1, 150, 10_000}, {100, 100, 100, 0}} {
 		b.Run(fmt.Sprintf("%dx%d-of-%d-beside-%d", c.buffers, c.size, c.sizes, c.pods), func(b *testing.B) {
@@ -77,8 +77,8 @@ func BenchmarkBuffers(b *testing.B) {
 	}
 }
 
-// BenchmarkGangs plans gangs on the whole catalog of EC2: one of 512 pods with 8 GPUs each, and 50 of 20 pods of which the pool's limit
-// has room for some.
+// BenchmarkGangs plans gangs on the whole catalog of EC2: one of 512 pods with 8 GPUs each, and 50 of 20 pods, of which the pool's limit has
+// room for some.
 func BenchmarkGangs(b *testing.B) {
 	many := "pool general limits=cpu:600\ncatalog aws\n"
 	for i := range 50 {
@@ -102,8 +102,8 @@ func BenchmarkGangs(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile reports how many seconds a plan takes for each megabyte of pods of one namespace that ask for as much of one
-// kind, or of all, as fits their bytes, beyond what it takes for as many pods that ask for nothing; beside 50 pods of others.
+// BenchmarkHostile reports how many more seconds a plan takes for each megabyte of pods of one namespace that ask for as much of one kind,
+// or of all, as fits their bytes, than for as many pods that ask for nothing; beside 50 pods of others.
 func BenchmarkHostile(b *testing.B) {
 	run := func(megabytes int, name string, kinds ...string) {
 		b.Run(fmt.Sprintf("%s/%dMB", name, megabytes), func(b *testing.B) {
@@ -133,9 +133,9 @@ func elapsed(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// BenchmarkOverlays makes the same plans without overlays, and with 50 that change no proportion, from catalogs that have been
-// corrected before, as in a cluster at work. One round makes one plan of each kind, so that whatever else the machine does slows
-// both alike; the metric is the time with overlays as a part of that without.
+// BenchmarkOverlays makes the same plans without overlays, and with 50 that change no proportion, from catalogs that have been corrected
+// before, as in a cluster at work. One round makes one plan of each kind, because other work of the machine then slows both alike. The
+// metric is the time with overlays as a part of that without.
 func BenchmarkOverlays(b *testing.B) {
 	s := workload.Diverse(2_000, 1)
 	with := *s
@@ -225,8 +225,7 @@ func provision(b *testing.B, s *engine.Snapshot, opt engine.Options) {
 	report(b, plan, pods)
 }
 
-// report adds what a plan comes to. The number of unplaced pods is 0 for every benchmark here; another one means that the
-// time is not what it seems.
+// report adds metrics of a plan. The number of unplaced pods is 0 for every benchmark here; another number means that the time is of no use.
 func report(b *testing.B, plan *engine.Plan, pods int) {
 	b.ReportMetric(float64(pods)*float64(b.N)/b.Elapsed().Seconds(), "pods/s")
 	b.ReportMetric(float64(len(plan.Launches)), "nodes")
@@ -264,8 +263,8 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// BenchmarkIncremental times the pass that a busy controller makes most often: 100 pods are new since the last one, on a
-// large cluster that is otherwise as it was, and the cache remembers it.
+// BenchmarkIncremental times the pass that a busy controller makes most often: 100 pods are new on a large cluster that has not changed
+// otherwise, and the cache remembers the cluster.
 func BenchmarkIncremental(b *testing.B) {
 	const added = 100
 	base := workload.Running(workload.Cost(workload.Mix, added, 1, v1.CapacityTypeOnDemand), scenariotest.ManyNodes, scenariotest.ManyRunning, 1)
@@ -295,8 +294,8 @@ func mixed(count int, seed uint64) []*corev1.Pod {
 	return workload.Cost(workload.Mix, count, seed, v1.CapacityTypeOnDemand).Pods
 }
 
-// BenchmarkGrowth says how the time grows with the number of pods: with the power that it reports as exponent, fitted to
-// 1, 2, 4 and 8 times 10,000. Of several rounds the fastest counts.
+// BenchmarkGrowth reports the exponent with which the time grows with the number of pods, fitted to 1, 2, 4 and 8 times 10,000. Of several
+// rounds the fastest counts.
 func BenchmarkGrowth(b *testing.B) {
 	var snapshots []*engine.Snapshot
 	for _, times := range []int{1, 2, 4, 8} {
@@ -317,7 +316,7 @@ func BenchmarkGrowth(b *testing.B) {
 	b.ReportMetric(scenariotest.Exponent(fastest), "exponent")
 }
 
-// BenchmarkMemory says how large the heap gets beyond the snapshot itself, garbage that is not collected yet included.
+// BenchmarkMemory reports how large the heap gets beyond the snapshot, with garbage that is not collected yet.
 func BenchmarkMemory(b *testing.B) {
 	measure := func(b *testing.B, draw func() *engine.Snapshot) {
 		empty := scenariotest.HeapAfterGC()

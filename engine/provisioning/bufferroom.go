@@ -17,7 +17,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// withPods is the snapshot with further pods.
+// withPods returns the snapshot with further pods.
 func withPods(s *engine.Snapshot, more []*corev1.Pod) *engine.Snapshot {
 	if len(more) == 0 {
 		return s
@@ -27,8 +27,8 @@ func withPods(s *engine.Snapshot, more []*corev1.Pod) *engine.Snapshot {
 	return &out
 }
 
-// WithBuffers is the snapshot in which the pods of CapacityBuffers run on the nodes that have room for them beside the pods that wait:
-// whoever takes a node away has to find them another place. It is s itself if there are none. Room is those pods.
+// WithBuffers returns the snapshot in which buffer pods run on the nodes that have room for them beside the waiting pods, and these buffer
+// pods. They need another place if their node goes. It returns s itself if there are none.
 func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
 	if len(s.CapacityBuffers) == 0 {
 		return s, nil
@@ -75,13 +75,13 @@ func (p *Problem) fewestMachines() *packing.Solution {
 		if placed < most {
 			return false
 		}
-		best = solution // of ever fewer
+		best = solution // each solution uses fewer machines
 		return true
 	})
 	return best
 }
 
-// eachWithRoom calls the function for every pod that stands for room and has a place on a node.
+// eachWithRoom calls found for every buffer pod that has a place on a node.
 func (p *Problem) eachWithRoom(s *packing.Solution, found func(pod *corev1.Pod, m *inventory.Machine)) {
 	for i, m := range p.Targets {
 		if m.Node == nil {
@@ -97,7 +97,7 @@ func (p *Problem) eachWithRoom(s *packing.Solution, found func(pod *corev1.Pod, 
 	}
 }
 
-// Room is pods that stand for the room of CapacityBuffers and ProvisioningRequests, by UID.
+// Room is the buffer pods of CapacityBuffers and ProvisioningRequests, by UID.
 type Room map[types.UID]*corev1.Pod
 
 func roomOf(pods []*corev1.Pod) Room {
@@ -108,10 +108,10 @@ func roomOf(pods []*corev1.Pod) Room {
 	return out
 }
 
-// Has reports whether the pod stands for room.
+// Has reports whether the pod is one of these buffer pods.
 func (r Room) Has(id engine.PodID) bool { return r[id.UID] != nil }
 
-// without counts the pods that have no place in the plan.
+// without counts the pods beside buffer pods that have no place in the plan.
 func (r Room) without(plan *engine.Plan) int {
 	n := 0
 	for _, u := range plan.Unplaced {
@@ -122,7 +122,7 @@ func (r Room) without(plan *engine.Plan) int {
 	return n
 }
 
-// onExisting adds to a plan of pods alone the places that room has on what is there; the rest comes after the pods.
+// onExisting adds the places of buffer pods on existing machines to a plan without them. The other buffer pods come after the pods.
 func (p *Problem) onExisting(plan *engine.Plan, room Room) {
 	existing := *p.Packing
 	existing.Pools = nil
@@ -138,8 +138,7 @@ func (p *Problem) onExisting(plan *engine.Plan, room Room) {
 	}
 }
 
-// TakeOut has a launch name, beside its pods, the buffers and requests that it is for instead of the pods that stand for their room, and
-// returns these.
+// TakeOut replaces the buffer pods of a launch by the buffers and requests that the launch is for, and returns these pods.
 func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 	l.Pods = slices.DeleteFunc(l.Pods, func(id engine.PodID) bool {
 		pod := r[id.UID]
@@ -162,7 +161,7 @@ func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 	return out
 }
 
-// roomCount sums up what has become of buffers.
+// roomCount counts the places of buffer pods for each buffer.
 type roomCount struct {
 	p        *Problem
 	room     Room
@@ -170,7 +169,7 @@ type roomCount struct {
 	machines map[string]*inventory.Machine    // by name
 }
 
-// sumUp takes the pods that stand for room out of the plan and says of each buffer what has become of it.
+// sumUp takes the buffer pods out of the plan, and adds the result for each buffer.
 func (p *Problem) sumUp(plan *engine.Plan, buffers []*buffer.Buffer, waiting []*corev1.Pod) {
 	plan.Buffers = make([]engine.BufferRoom, len(buffers))
 	c := &roomCount{p: p, room: roomOf(waiting), of: map[types.UID]*engine.BufferRoom{}, machines: map[string]*inventory.Machine{}}
@@ -211,7 +210,7 @@ func (p *Problem) sumUp(plan *engine.Plan, buffers []*buffer.Buffer, waiting []*
 	}
 }
 
-// placed counts a pod that has a place on a machine, if it is one of a buffer.
+// placed counts a pod that has a place on a machine. It returns false if the pod is not a buffer pod.
 func (c *roomCount) placed(x engine.Placement) bool {
 	room, m := c.of[x.Pod.UID], c.machines[x.Node]
 	if room == nil {
@@ -229,7 +228,7 @@ func (c *roomCount) placed(x engine.Placement) bool {
 	return true
 }
 
-// launched counts the pods that a launch is for.
+// launched counts the buffer pods of a launch.
 func (c *roomCount) launched(l *engine.Launch) {
 	pods := c.room.TakeOut(l)
 	if len(pods) == 0 {
@@ -244,7 +243,7 @@ func (c *roomCount) launched(l *engine.Launch) {
 	}
 }
 
-// sizeOf is what the cheapest type of the launch offers to pods.
+// sizeOf returns the resources that the cheapest type of the launch offers to pods.
 func (c *roomCount) sizeOf(l *engine.Launch) capacity.Vector {
 	for _, pool := range c.p.Pools {
 		if pool.NodePool.Name != l.NodePool {
@@ -259,7 +258,7 @@ func (c *roomCount) sizeOf(l *engine.Launch) capacity.Vector {
 	return nil
 }
 
-// share is the part of a machine that the pod takes of its scarcest resource.
+// share returns the share of a machine that the pod takes, of the resource of which it takes most.
 func (c *roomCount) share(pod *corev1.Pod, size capacity.Vector) float64 {
 	most := 0.0
 	for i, n := range c.p.requestOf(pod) {

@@ -10,12 +10,12 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// mostUnits is more than any plan takes of a commitment.
+// mostUnits is more units than any plan takes of a commitment.
 const mostUnits = 1e15
 
-// commit numbers what commitments have left for new machines. One that has nothing left is left out: with it the plan is what it is
-// without. One that could not run out if every pod had a machine to itself has no number: machines just cost what they cost beside it. In
-// trials that only count every one has a number, for what moving pods costs follows from prices without commitments.
+// commit adds the rest of each commitment for new machines to the quotas. A commitment without a rest is left out, because it does not
+// change the plan. A commitment that lasts even if every pod has a machine to itself needs no quota: it only changes prices. In trials that
+// only count pods, each has a quota, because the cost of moves follows from prices without commitments.
 func (p *Problem) commit() {
 	if len(p.Snapshot.Commitments) == 0 {
 		return
@@ -42,7 +42,7 @@ func (p *Problem) commit() {
 	}
 }
 
-// mostOf is the most that one machine takes of the commitment, 0 if it covers none that is sold.
+// mostOf returns the most units that one machine takes of the commitment, 0 if it covers no machine that is sold.
 func (p *Problem) mostOf(c *kube.Commitment) float64 {
 	most := 0.0
 	for _, pool := range p.Pools {
@@ -59,7 +59,7 @@ func (p *Problem) mostOf(c *kube.Commitment) float64 {
 	return most
 }
 
-// bookLaunches books launches on the bill that commitments pay for.
+// bookLaunches adds the launches that commitments pay for to the bill.
 func (p *Problem) bookLaunches(bill *inventory.Bill, launches []engine.Launch) {
 	types, pools := p.Pods.Cache.TypesOf(p.Snapshot), kube.PoolsByName(p.Snapshot)
 	for _, l := range launches {
@@ -76,7 +76,7 @@ func (p *Problem) bookLaunches(bill *inventory.Bill, launches []engine.Launch) {
 	}
 }
 
-// usesOfCommitments says what becomes of the snapshot's commitments once the launches run.
+// usesOfCommitments returns the uses of the snapshot's commitments once the launches run.
 func (p *Problem) usesOfCommitments(s *engine.Snapshot, launches []engine.Launch) []engine.CommitmentUse {
 	if len(s.Commitments) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (p *Problem) usesOfCommitments(s *engine.Snapshot, launches []engine.Launch
 	return bill.Uses(s)
 }
 
-// relief is what covered machines can save at most, in USD per hour.
+// relief returns the most that covered machines can save, in USD per hour.
 func (p *Problem) relief() float64 {
 	perUnit := make([]float64, len(p.Packing.Quotas))
 	for _, pool := range p.Pools {
@@ -104,8 +104,8 @@ func (p *Problem) relief() float64 {
 	return sum
 }
 
-// withoutCover is the problem with nothing that commitments pay for new machines, and its solution, if that is better: money that is paid
-// anyway must not make a plan dearer. It is nil if that is not better.
+// withoutCover solves the problem without commitments for new machines. It returns that problem and its solution if they are better, else
+// nil, because money that is paid anyway must not make a plan dearer.
 func (p *Problem) withoutCover(s *packing.Solution, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
 	price, before := p.priceOf(s), unplaced(s)
 	if len(p.cover) == 0 || before == 0 && price < p.cheapestUncovered() {
@@ -121,7 +121,7 @@ func (p *Problem) withoutCover(s *packing.Solution, pods *inventory.PodIndex) (*
 	return other, solution
 }
 
-// cheapestUncovered is less than what any machine costs that no commitment pays for.
+// cheapestUncovered returns the least price of a machine that no commitment pays for.
 func (p *Problem) cheapestUncovered() float64 {
 	least := math.Inf(1)
 	for _, pool := range p.Pools {
@@ -134,7 +134,7 @@ func (p *Problem) cheapestUncovered() float64 {
 	return least
 }
 
-// priceOf is what the new machines cost, in USD per hour.
+// priceOf returns the price of the new machines, in USD per hour.
 func (p *Problem) priceOf(s *packing.Solution) float64 {
 	sum := 0.0
 	for i := range s.New {

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What a commitment pays for costs as much as every node does beside its machine. The lists of launches are as long as without that.
+// A covered machine costs as much as every node does beside its machine. The lists of launches are as long as without commitments.
 func TestListsOfCoveredMachinesKnowWhatTheyWouldCost(t *testing.T) {
 	t.Parallel()
 	for _, commitment := range []string{"commitment some machines=1 price=0.01", "commitment all machines=1000000 price=0.01"} {
@@ -24,8 +24,8 @@ func TestListsOfCoveredMachinesKnowWhatTheyWouldCost(t *testing.T) {
 	}
 }
 
-// Limits of pools may have room for what a commitment pays for, or for the pods: that these run counts more than what is paid. The plan made
-// without commitments is taken where it has room for more pods, though it is dearer, and not where it has room for fewer.
+// Limits of pools may have room for covered machines or for all pods: the pods count more than the price. The plan without commitments is
+// taken if it has room for more pods, though it is dearer, and not if it has room for fewer.
 func TestCommitmentsTakeNoRoomFromPods(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Problem is a snapshot turned into numbers and sets, together with what they stand for.
+// Problem is a snapshot as numbers and sets, with the objects that they stand for.
 type Problem struct {
 	Snapshot    *engine.Snapshot
 	opt         engine.Options
@@ -38,25 +38,26 @@ type Problem struct {
 	namesText   string // the names in their order
 	universe    *requirement.Universe
 	Machines    []*inventory.Machine // every machine
-	Targets     []*inventory.Machine // those that may take pods: the nodes of the packing problem
+	Targets     []*inventory.Machine // machines that may take pods: the nodes of the packing problem
 	Pools       []*offering.Pool
 	broken      []engine.Note // pools that cannot be used, and why
 	Classes     []*podClass
 	Gangs       *gang.Gangs   // nil for none
-	holds       booking.Holds // pods for which ProvisioningRequests see to machines
+	holds       booking.Holds // pods that ProvisioningRequests find machines for
 	Backoffs    *constraints.LaunchBackoffs
 	values      *offering.LabelValues
 	daemons     []constraints.DaemonSet
-	pending     []*constraints.DaemonSet // room for those that a machine has not got yet
+	pending     []*constraints.DaemonSet // DaemonSets of which a machine has no pod yet
 	refused     []engine.Unplaced        // pods that are not part of the packing problem
 	places      map[string]*where
-	ways        map[string]*packing.Ways // by what they admit
+	ways        map[string]*packing.Ways // by the options that they admit
 	levels      map[relaxationKey][]packing.Level
 	requests    map[*inventory.RequestClass]capacity.Vector
 	moving      map[*corev1.Pod]bool // pods that leave their machine
-	// proposed is the machine that was started for a pod that leaves: it goes there, if there is room.
+	// proposed is the machine that was started for a pod that leaves. The pod goes there if there is room.
 	proposed map[*corev1.Pod]*inventory.Machine
-	// reservations numbers capacity reservations by name, quotas the clouds' quotas that may run out, which rationed lists; learned holds the memory of running machines by type.
+	// reservations numbers capacity reservations by name, and quotas the clouds' quotas that may run out, which rationed lists. learned is
+	// the memory of running machines by type.
 	reservations map[string]int
 	quotas       map[string]int
 	rationed     []rationed
@@ -65,12 +66,12 @@ type Problem struct {
 	owners       capacity.Names   // controllers of waiting pods
 	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
 	shared map[volume.Attachment]int
-	// devices numbers, after them, the claims for devices that several pods wait for.
+	// devices numbers, after the shared volumes, the device claims that several pods wait for.
 	devices map[string]int
 	Packing *packing.Problem
-	first   map[int]*podClass // of each set, once asked
-	looked  int               // values and rules, for those who count
-	work    *atomic.Int64     // what the packing counts for them; nil for nobody
+	first   map[int]*podClass // the first class of each set; nil until it is asked for
+	looked  int               // looks at values and rules, for measurements
+	work    *atomic.Int64     // effort of the packing, for measurements; nil for none
 }
 
 type relaxationKey struct {
@@ -79,24 +80,24 @@ type relaxationKey struct {
 	roomy       bool
 }
 
-// CompileProblem reads everything that the packing needs out of the snapshot.
+// CompileProblem reads from the snapshot everything that the packing needs.
 func CompileProblem(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *Problem {
 	return CompileTrial(s, opt, cache.Take(s, opt.Threads), nil)
 }
 
-// CompileTrial compiles the snapshot as if some machines were leaving; with nil it is the snapshot as it is.
+// CompileTrial compiles the snapshot as if the machines of the trial were leaving. A nil trial changes nothing.
 func CompileTrial(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial) *Problem {
 	p := ReadProblem(s, opt, pods, t)
 	p.Model()
 	return p
 }
 
-// ReadProblem reads the machines and what pods need a place, without what it takes to find them one.
+// ReadProblem reads the machines and the pods that need a place, without the data to find places.
 func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial) *Problem {
 	return readProblem(s, opt, pods, t, 1)
 }
 
-// readProblem is ReadProblem with less room for rules: one part in so many.
+// readProblem is ReadProblem with limits on rules that are divided by parts.
 func readProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial, parts int) *Problem {
 	p := &Problem{parts: parts, Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
 		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{}}
@@ -125,7 +126,7 @@ func readProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	return p
 }
 
-// sell lists what the pools can buy; nobody has to be placed.
+// sell lists the options that the pools can buy, if no pod has to be placed.
 func (p *Problem) sell() {
 	p.prepare()
 	for _, pool := range p.Pools {
@@ -133,7 +134,7 @@ func (p *Problem) sell() {
 	}
 }
 
-// prepare finds out what the problem tells apart.
+// prepare collects the resources, selectors, keys and values that matter in the problem.
 func (p *Problem) prepare() {
 	p.Names = p.resources()
 	p.namesText = p.Names.Text()
@@ -142,7 +143,7 @@ func (p *Problem) prepare() {
 	p.mention()
 }
 
-// input is what the options of pools depend on; supplies are known once they are rationed.
+// input returns the data on which the options of pools depend. Supplies are known only after ration.
 func (p *Problem) input() *offering.Input {
 	return &offering.Input{
 		Opt: p.opt, Constraints: p.Constraints, InterPod: p.InterPod, DaemonSets: p.daemons, Universe: p.universe, Names: p.Names, Memory: p.learned, Draws: p.drawsOf, Cover: p.cover, Left: func(quota int) int { return p.Packing.Quotas[quota] },
@@ -176,7 +177,7 @@ func (p *Problem) Model() {
 	p.Packing.Layout, p.Packing.Places = p.InterPod.Layout, p.InterPod.List
 }
 
-// meet collects what pods want of each other.
+// meet collects the rules that pods have about each other.
 func (p *Problem) meet(waiting []pendingClass) {
 	seen := map[*constraints.PodConstraints]bool{}
 	for _, w := range waiting {
@@ -195,7 +196,7 @@ func (p *Problem) meet(waiting []pendingClass) {
 	p.InterPod.Close()
 }
 
-// selected holds the selectors that are about any waiting pod.
+// selected returns the selectors that select any waiting pod.
 func (p *Problem) selected() bitset.Set {
 	out := bitset.New(len(p.InterPod.Selectors))
 	for _, c := range p.Classes {
@@ -206,7 +207,7 @@ func (p *Problem) selected() bitset.Set {
 	return out
 }
 
-// budgetsOfPods finds the PodDisruptionBudgets that cover pods.
+// budgetsOfPods returns the PodDisruptionBudgets that cover pods.
 func (p *Problem) budgetsOfPods() *budget.Guards {
 	if p.guards == nil {
 		p.guards = budget.NewGuards(p.Snapshot, p.Pods)
@@ -235,7 +236,7 @@ func (p *Problem) asked() map[corev1.ResourceName]bool {
 	return asked
 }
 
-// mention tells the universe every key and value that something in the problem tells apart.
+// mention tells the universe every key and value that matters in the problem.
 func (p *Problem) mention() {
 	u := &requirement.Universe{}
 	p.universe = u
@@ -260,7 +261,7 @@ func (p *Problem) mention() {
 		demands = append(demands, &p.daemons[i].NodeConstraints)
 	}
 	for _, d := range demands {
-		for _, term := range d.Told { // reasons ask for keys of which no value matters
+		for _, term := range d.Told { // reasons name keys even if none of their values matters
 			for _, e := range term {
 				if !p.values.IsAbsent(e.Key) {
 					u.Mention(e.Key)
@@ -284,7 +285,7 @@ func (p *Problem) mention() {
 			u.MentionExpression(kube.PoolExpression(r))
 		}
 	}
-	// Types have labels by the dozen; only the keys that something above asks for matter.
+	// Types have dozens of labels. Only the keys mentioned above matter.
 	for _, pool := range p.Pools {
 		pool.MentionTypes(u)
 	}
@@ -298,7 +299,7 @@ func (p *Problem) mention() {
 	u.Close()
 }
 
-// mentionType tells the universe the values that a type's labels have, for the keys that it knows already.
+// mentionType tells the universe the values of a type's labels, for the keys that it knows already.
 func mentionType(u *requirement.Universe, t *engine.InstanceType) {
 	for key, values := range t.Labels {
 		if u.Key(key) >= 0 {
@@ -307,7 +308,7 @@ func mentionType(u *requirement.Universe, t *engine.InstanceType) {
 	}
 }
 
-// share numbers the volumes that classes share.
+// share numbers the volumes and device claims that classes share.
 func (p *Problem) share() {
 	p.shared = map[volume.Attachment]int{}
 	for _, c := range p.Classes {
@@ -328,12 +329,12 @@ func (p *Problem) share() {
 	p.Packing.Things = len(p.shared) + len(p.devices)
 }
 
-// requestOf is what the pod requests, as a vector; pods that request the same share it.
+// requestOf returns the requests of the pod as a vector, which pods with equal requests share.
 func (p *Problem) requestOf(pod *corev1.Pod) capacity.Vector {
 	return p.RequestFor(p.Pods.Cache.RequestsOf(pod))
 }
 
-// RequestFor is the need as a vector.
+// RequestFor returns the requests as a vector.
 func (p *Problem) RequestFor(need *inventory.RequestClass) capacity.Vector {
 	v, ok := p.requests[need]
 	if !ok {
@@ -343,7 +344,7 @@ func (p *Problem) RequestFor(need *inventory.RequestClass) capacity.Vector {
 	return v
 }
 
-// classOf says where the class may go.
+// classOf returns the class with the places where it may go.
 func (p *Problem) classOf(c *podClass) packing.Class {
 	c.levels = p.sharedRelaxations(c)
 	out := packing.Class{Request: c.Request, Count: len(c.Pods), Priority: c.rank, Levels: c.levels, Batch: c.batch}
@@ -366,7 +367,7 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 	return out
 }
 
-// ownersOf numbers the controllers of the class's pods; nil if none has one.
+// ownersOf returns the number of the controller of each pod of the class, -1 for none; nil if no pod has one.
 func (p *Problem) ownersOf(c *podClass) []int {
 	var out []int
 	for i, pod := range c.Pods {
@@ -382,8 +383,8 @@ func (p *Problem) ownersOf(c *podClass) []int {
 	return out
 }
 
-// sharedRelaxations are the levels of the class's constraints. Classes with the same constraints share them, even if their requests differ, as
-// long as both classes request memory or neither does.
+// sharedRelaxations returns the levels of the class's constraints. Classes with the same constraints share them, even if their requests
+// differ, as long as both classes request memory or neither does.
 func (p *Problem) sharedRelaxations(c *podClass) []packing.Level {
 	key := relaxationKey{c.PodConstraints, fmt.Sprint(c.matched), c.wantsRoom()}
 	levels, ok := p.levels[key]
@@ -397,7 +398,7 @@ func (p *Problem) sharedRelaxations(c *podClass) []packing.Level {
 	return levels
 }
 
-// resources are the resources of the problem.
+// resources returns the names of the problem's resources. If there are too many, resources that no machine has become one.
 func (p *Problem) resources() *kube.ResourceNames {
 	asked := p.asked()
 	if len(asked) <= kube.FewNames {

@@ -14,30 +14,29 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// This file bounds what pods may ask of one plan. Everybody who may make pods may have them ask for any number of things, and
-// what the pods of one namespace ask must not keep those of all others waiting.
+// This file bounds the rules of pods in one plan. A user who may create pods can give them any number of rules, and the pods of one
+// namespace must not keep the pods of all others waiting.
 
 const (
-	// mostRules is how many rules the levels of all waiting pods may have together, pods with the same constraints counted once: a thousand workloads ask
-	// for a few thousand.
+	// mostRules bounds the rules of the levels of all waiting pods, pods with the same constraints counted once: a thousand workloads have a
+	// few thousand.
 	mostRules = 100_000
-	// mostMeetings is how many pairs there may be of a selector and of pods that it is about, pods alike counted once.
+	// mostMeetings bounds the pairs of a selector and a pod that it selects, equal pods counted once.
 	mostMeetings = 300_000
-	// keyRules is how many rules a label that divides machines into domains counts for: it is looked up for everything that can be
-	// bought.
+	// keyRules is the number of rules that a label with domains counts as, because it is looked up for every option.
 	keyRules = 1000
-	// usualSpreads is how many spread constraints pods have at most; each further one counts for spreadRules, because the pods of
-	// every new machine are counted for it. Those who write pods need two.
+	// usualSpreads is the usual maximum of spread constraints of a pod. Each further one counts as spreadRules rules, because the pods of
+	// every new machine are counted for it. Pods need two.
 	usualSpreads = 4
 	spreadRules  = 200
-	// ofAll is how many times as much may be asked where all pods of a cluster are looked at, not only those that wait.
+	// ofAll multiplies these limits if a trial looks at all pods of a cluster, not only at the waiting ones.
 	ofAll = 10
 )
 
-// While pods are placed, the packing looks at rules, options and domains. How many depends on which constraints meet, and shows only then.
-// A problem may take baseLooks and podLooks for each pod; 100,000 pods with the usual constraints take three million. A problem that takes
-// more is solved again with less room for rules, so that the namespaces that ask for most are refused: first with one part in fewerParts of
-// mostRules and mostMeetings, then with one part in leastParts.
+// While pods are placed, the packing looks at rules, options and domains. The number of looks depends on the constraints that meet, and is
+// known only then. A problem may take baseLooks, and podLooks for each pod; 100,000 pods with the usual constraints take three million. A
+// problem that takes more is solved again with fewer rules, and the namespaces with the most rules are refused: first with one part in
+// fewerParts of mostRules and mostMeetings, then with one part in leastParts.
 const (
 	baseLooks  = 10_000_000
 	podLooks   = 50_000
@@ -53,8 +52,8 @@ func (p *Problem) mostLooks() int64 {
 	return int64(baseLooks + podLooks*n)
 }
 
-// solveWithin solves the problem. If the problem takes too many looks, it returns a smaller one, without pods that ask for most, and the
-// solution of that.
+// solveWithin solves the problem. If that takes too many looks, it leaves out the pods with the most rules, and returns the smaller problem
+// and its solution.
 func solveWithin(p *Problem, s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
 	p.Model()
 	solution := packing.Solve(p.Packing)
@@ -68,7 +67,7 @@ func solveWithin(p *Problem, s *engine.Snapshot, opt engine.Options, pods *inven
 	return p, solution
 }
 
-// rules is how many rules the levels of the constraints have: those that may not be given up are in each of them.
+// rules counts the rules in all levels of the constraints. Each level has all required rules.
 func rules(c *constraints.PodConstraints) int {
 	hard := len(c.Spreads) + len(c.Affinity) + len(c.Anti) + len(c.Ports) + len(c.Volumes.Disks) + len(c.Volumes.Once) + len(c.Volumes.Singles) + len(c.Volumes.Takes) + len(c.Terms)
 	spreads, soft := len(c.Spreads), 0
@@ -99,8 +98,8 @@ type askerKey struct {
 	constraints *constraints.PodConstraints
 }
 
-// bounded takes out the pods for which what pods ask of the plan would be too much. Those of namespaces that ask for little come
-// first, so that nobody keeps all others waiting; who is left out may find a place in the next plan, when the others have theirs.
+// bounded takes out the pods whose rules are too many for the plan. Namespaces with few rules come first, because no namespace may keep all
+// others waiting. The pods taken out may find a place in the next plan, when the others have theirs.
 func (p *Problem) bounded(pending []pendingClass) []pendingClass {
 	askers, of := askersOf(pending)
 	times := 1
@@ -127,7 +126,8 @@ func (p *Problem) bounded(pending []pendingClass) []pendingClass {
 	return out
 }
 
-// askersOf lists those who ask, who asks for least first, and of each class its own. Namespaces stay together.
+// askersOf returns the askers, those of namespaces with the fewest rules first, and the asker of each class. The askers of a namespace stay
+// together.
 func askersOf(pending []pendingClass) (askers, of []*asker) {
 	known := map[askerKey]*asker{}
 	theirs := map[string]int{}
@@ -153,7 +153,7 @@ func askersOf(pending []pendingClass) (askers, of []*asker) {
 	return askers, of
 }
 
-// refuseRules refuses whom there is no room for among that many rules; it answers false if that is nobody.
+// refuseRules refuses the askers whose rules exceed most. It returns false if it refuses none.
 func refuseRules(askers []*asker, most int) bool {
 	taken := map[*constraints.PodConstraints]bool{}
 	keys := map[string]bool{}
@@ -182,7 +182,7 @@ func refuseRules(askers []*asker, most int) bool {
 	return any
 }
 
-// refuseMeetings refuses whose selectors are about too many pods.
+// refuseMeetings refuses the askers whose selectors select too many pods. It returns false if it refuses none.
 func refuseMeetings(askers []*asker, pending []pendingClass, most int) bool {
 	kinds := map[*inventory.LabelClass]bool{}
 	for _, class := range pending {

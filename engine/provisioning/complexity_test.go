@@ -47,8 +47,8 @@ func numberedValues(prefix string, n int) []string {
 	return out
 }
 
-// What pods name and no machine has, values and labels, makes no difference: neither in what they ask to stay off, nor beside what
-// they ask for, nor as an alternative.
+// Values and labels that pods name and no machine has make no difference: not in the labels to avoid, not beside other labels, not as an
+// alternative.
 func TestWhatNoMachineHasMakesNoDifference(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Few(4) {
@@ -81,7 +81,7 @@ func TestWhatNoMachineHasMakesNoDifference(t *testing.T) {
 	}
 }
 
-// Reasons say what the pod asks for, also where no machine has it.
+// Reasons name a label that the pod asks for even if no machine has it.
 func TestReasonsNameWhatNoMachineHas(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,8 +111,8 @@ func reasonsOf(plan *engine.Plan) []string {
 	return out
 }
 
-// Of many preferences several are given up at a time, but what no machine has is given up first of all: a light preference that can be met
-// is met behind hundreds of heavier ones that cannot.
+// Of many preferences several are given up at a time, but first of all those that no machine meets: a light preference that can be met is
+// met behind hundreds of heavier ones that cannot.
 func TestAPreferenceIsMetBehindManyThatCannotBe(t *testing.T) {
 	t.Parallel()
 	s := withAsk(workload.Flexible(1, 1, 0), func(_ int, pod *corev1.Pod) {
@@ -134,8 +134,8 @@ func TestAPreferenceIsMetBehindManyThatCannotBe(t *testing.T) {
 	}
 }
 
-// What pods ask for is too much for one plan: those of the namespace that asks for the most are refused, with a reason that says
-// so, and the others are served. When these are out of the way there is room for more.
+// If the rules of pods are too many for one plan, the pods of the namespace with the most are refused, with a reason that says so, and the
+// others are served. Once the others have their places, there is room for more.
 func TestPodsThatAskForTooMuchComeLast(t *testing.T) {
 	t.Parallel()
 	const pods, wishes = 80, 600
@@ -172,7 +172,7 @@ func TestPodsThatAskForTooMuchComeLast(t *testing.T) {
 	}
 }
 
-// Resources that no machine has are counted in one place however many there are, and each pod is told its own.
+// Resources that no machine has are counted in one place, however many there are, and the reason of each pod names its own.
 func TestResourcesThatNoMachineHasAreNamed(t *testing.T) {
 	t.Parallel()
 	const pods = 60

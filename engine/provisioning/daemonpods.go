@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// meetDaemons collects what the pods of DaemonSets want of others.
+// meetDaemons collects the rules that DaemonSets' pods have about other pods.
 func (p *Problem) meetDaemons() {
 	for i := range p.daemons {
 		d := &p.daemons[i]
@@ -47,11 +47,10 @@ func (p *Problem) judgeDaemons() {
 	}
 }
 
-// nobody says that who is on a machine is counted already.
+// nobody tells Place that a machine has no residents, because its pods are counted already.
 func nobody(int) int32 { return topology.Nowhere }
 
-// expectDaemons counts the pods of DaemonSets that the machine has not got yet, as far as they matter; free is what all of them
-// leave.
+// expectDaemons counts the pods of residents that the machine has not got yet. Free is the room that all DaemonSets' pods leave.
 func (p *Problem) expectDaemons(m *inventory.Machine, at *constraints.NodeCounts, free capacity.Vector) {
 	for _, d := range p.pending {
 		if !d.Resident || p.isKeptOff(m, d) {
@@ -70,12 +69,12 @@ func (p *Problem) expectDaemons(m *inventory.Machine, at *constraints.NodeCounts
 	}
 }
 
-// leads reports whether the machine has the DaemonSet's pod already, or surely will.
+// leads reports whether the machine has the DaemonSet's pod, or surely will.
 func (p *Problem) leads(m *inventory.Machine, d *constraints.DaemonSet) bool {
 	return slices.Contains(m.Pods.DaemonKeys(), d.Key) || slices.Contains(p.pending, d) && !d.Doubtful && len(d.Rivals) == 0 && m.SurelyRuns(&d.Daemon, p.universe)
 }
 
-// isKeptOff reports whether pods that run on the machine, and stay, keep the DaemonSet's pod off it.
+// isKeptOff reports whether pods that stay on the machine keep the DaemonSet's pod off it.
 func (p *Problem) isKeptOff(m *inventory.Machine, d *constraints.DaemonSet) bool {
 	i := p.InterPod
 	if d.Apart != nil {

@@ -31,7 +31,7 @@ func (p *Problem) Placed() map[*corev1.Pod]bool {
 	return placed
 }
 
-// WithDeleted is the snapshot as if somebody had deleted these claims just now.
+// WithDeleted returns the snapshot as if these claims had just been deleted.
 func WithDeleted(s *engine.Snapshot, claims map[*v1.NodeClaim]bool) *engine.Snapshot {
 	next := *s
 	next.NodeClaims = slices.Clone(s.NodeClaims)

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// countDevices fills in what the machine has left of the resources that claimed devices are counted as.
+// countDevices sets the room that the machine has of the resources for claimed devices.
 func (p *Problem) countDevices(m *inventory.Machine, free capacity.Vector) {
 	claims := p.Constraints.Claims
 	switch {
@@ -24,7 +24,7 @@ func (p *Problem) countDevices(m *inventory.Machine, free capacity.Vector) {
 		p.Names.SetDevices(free, claims.OnNode(m.Node, m.IsInitialized() || m.Misses, m.ExpectedType()))
 	case m.Open == nil:
 		p.Names.SetDevices(free, claims.OnType(m.Pool(), m.ExpectedType()))
-	default: // of what may be started it is the least of each
+	default: // the least of each resource among the possible types
 		for i, t := range m.Open.Types {
 			room := claims.OnType(m.Pool(), t)
 			if i == 0 {
@@ -44,7 +44,7 @@ func (p *Problem) countDevices(m *inventory.Machine, free capacity.Vector) {
 	}
 }
 
-// driversOf lists the drivers whose devices pods of a new machine claim.
+// driversOf returns the drivers of the devices that the pods of a new machine claim.
 func (p *Problem) driversOf(m *packing.Machine) []string {
 	var out []string
 	for _, share := range m.Pods {
@@ -60,7 +60,7 @@ func (p *Problem) driversOf(m *packing.Machine) []string {
 	return slices.Compact(out)
 }
 
-// deviceRefusal says what the devices of the nearest type lack.
+// deviceRefusal returns the devices that the nearest type lacks.
 func (p *Problem) deviceRefusal(pool *offering.Pool, c *podClass, able bitset.Set) engine.Reason {
 	var types []*engine.InstanceType
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {

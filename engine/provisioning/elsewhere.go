@@ -9,18 +9,18 @@ import (
 	"tenon.sh/engine"
 )
 
-// mostDelay is the longest that a pod can have machines wait for another autoscaler.
+// mostDelay bounds the time for which a pod can delay its launch for another autoscaler.
 const mostDelay = time.Hour
 
-// EKS gives pods that a Fargate profile selects a scheduler of its own, which makes a machine for each and binds to no other. What it
-// says of pods that it refuses is what kube-scheduler says of those that find no room.
+// EKS gives pods that a Fargate profile selects their own scheduler, which makes a machine for each and binds to no other. A pod that it
+// refuses has the same condition as a pod for which kube-scheduler finds no room.
 const (
 	fargateScheduler    = "fargate-scheduler"
 	fargateProfileLabel = "eks.amazonaws.com/fargate-profile"
 )
 
-// scaleUpsOf are what is believed of another autoscaler now, by pod. Of several for a pod the one that ends first counts: who has
-// failed once is not waited for again.
+// scaleUpsOf returns the scale-ups that other autoscalers seem to make now, by pod. If a pod has several, the one that ends first counts,
+// because an autoscaler that has failed once is not waited for again.
 func scaleUpsOf(s *engine.Snapshot) map[string]engine.ScaleUp {
 	if len(s.ScaleUps) == 0 {
 		return nil
@@ -34,9 +34,8 @@ func scaleUpsOf(s *engine.Snapshot) map[string]engine.ScaleUp {
 	return first
 }
 
-// elsewhere says why no machine is started for the pod yet though one could be: a ProvisioningRequest is about it, or another autoscaler
-// does that, or may. What runs on a
-// machine that leaves is not of that kind.
+// elsewhere returns why no machine is started yet for a pod that could have one: a ProvisioningRequest, Fargate or another autoscaler serves
+// the pod, or the pod delays its launch. Pods that leave their machine do not wait.
 func (p *Problem) elsewhere(pod *corev1.Pod, ups map[string]engine.ScaleUp) engine.Reason {
 	now := p.Snapshot.Now
 	if pod.Spec.NodeName != "" || p.trial != nil {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// pendingOfTrial lists the pods of the machines that the trial plans for although they stay.
+// pendingOfTrial returns the pods of the machines in Also, which stay.
 func (p *Problem) pendingOfTrial() []pendingClass {
 	var out []pendingClass
 	for _, m := range p.Machines {
@@ -22,7 +22,7 @@ func (p *Problem) pendingOfTrial() []pendingClass {
 				continue
 			} else if !p.Constraints.Spreads.Anywhere {
 				out = p.planClass(out, m, l.First, pods)
-			} else { // what they ask for hangs on whom they belong to
+			} else { // the constraints depend on the pod's owner
 				for i, pod := range pods {
 					out = p.planClass(out, m, p.Pods.Cache.InfoOf(pod), pods[i:i+1:i+1])
 				}
@@ -32,7 +32,7 @@ func (p *Problem) pendingOfTrial() []pendingClass {
 	return out
 }
 
-// mayLeave is the pods of the class that nothing protects for good.
+// mayLeave returns the pods of the class that do not stay.
 func (p *Problem) mayLeave(m *inventory.Machine, l inventory.EquivalenceClass) []*corev1.Pod {
 	if !m.Pods.Annotated && !p.budgetsOfPods().MayForbid(l.First.Pod) || !slices.ContainsFunc(l.Pods, p.stays) {
 		return l.Pods
@@ -40,7 +40,7 @@ func (p *Problem) mayLeave(m *inventory.Machine, l inventory.EquivalenceClass) [
 	return slices.DeleteFunc(slices.Clone(l.Pods), p.stays)
 }
 
-// planClass adds the pods to those that are planned for, or to those that nothing can be planned for.
+// planClass adds the pods to the planned ones, or refuses them if their constraints cannot be planned for.
 func (p *Problem) planClass(out []pendingClass, m *inventory.Machine, f *inventory.PodInfo, pods []*corev1.Pod) []pendingClass {
 	c := p.Constraints.OfInfo(f)
 	if c.Objection.OK() {

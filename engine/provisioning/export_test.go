@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Compiled is a snapshot made ready for solving, so that benchmarks can time the two halves apart.
+// Compiled is a snapshot ready for solving. With it, benchmarks time both halves separately.
 type Compiled = Problem
 
 // Compile is the first half of Provision.
@@ -19,7 +19,7 @@ func Compile(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *Co
 // Solve is the second half of Provision, without names and reasons.
 func (p *Problem) Solve() *packing.Solution { return packing.Solve(p.Packing) }
 
-// PlanAndWork is the plan for the snapshot, and how many units of effort it takes.
+// PlanAndWork returns the plan for the snapshot, and the units of effort that it takes.
 func PlanAndWork(s *engine.Snapshot) (*engine.Plan, int64) {
 	cache := &inventory.Cache{}
 	pods := cache.Take(s, 1)
@@ -29,5 +29,5 @@ func PlanAndWork(s *engine.Snapshot) (*engine.Plan, int64) {
 	return NewPlan(p, solution), p.work.Load() + int64(p.looked/packing.Comparisons)
 }
 
-// Plan is the plan of the problem, as Provision makes it where pods wait.
+// Plan returns the plan of the problem, as Provision makes it if pods wait.
 func (p *Problem) Plan() *engine.Plan { return NewPlan(p, packing.Solve(p.Packing)) }

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// However much a cache has seen and forgotten, a rollout is one: pods that it has known for long and new ones count together.
+// However much a cache has seen and forgotten, it still sees a rollout: pods that it has known for long and new ones count together.
 func TestACacheThatForgetsStillSeesRollouts(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

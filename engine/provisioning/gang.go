@@ -14,12 +14,11 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// mostGangRounds bounds how often pods are planned anew because a gang cannot start: then all that cannot are left out at once.
+// mostGangRounds bounds the plans that are made again because a gang cannot start. Then all gangs that cannot start are left out.
 const mostGangRounds = 16
 
-// planPods decides for all pods of the snapshot alike, and for those of a gang together: machines are started for enough of them or for
-// none. The first gang in order that cannot start is left out, and the others planned anew with its room. The problem is that which the
-// plan solves.
+// planPods plans all pods of the snapshot, and the pods of a gang together: machines are started for enough of them or for none. It leaves
+// out the first gang in order that cannot start, and plans the others again with its room. It also returns the problem of the plan.
 func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	pods := cache.Take(s, opt.Threads)
 	plan, p := planIndex(s, opt, pods)
@@ -47,7 +46,7 @@ func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*
 	return plan, p
 }
 
-// readGangs are those that the first compilation of a call has read: the call's others share them.
+// readGangs is the gangs that the first compilation of a call has read. The other compilations share them.
 type readGangs struct {
 	pass uint64
 	*gang.Gangs
@@ -61,13 +60,13 @@ func knownGangs(s *engine.Snapshot, pods *inventory.PodIndex) *gang.Gangs {
 	return known.Gangs
 }
 
-// shortGang is a gang that asks for machines, with those of its waiting pods that have no place in a plan.
+// shortGang is a gang that asks for machines, with its waiting pods that have no place in a plan.
 type shortGang struct {
 	*gang.Gang
 	left map[engine.PodID]bool
 }
 
-// cannotStart are the gangs that do not start as planned, in their order.
+// cannotStart returns the gangs that do not start as planned, in their order.
 func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
 	if p.Gangs == nil || len(plan.Unplaced) == 0 {
 		return nil
@@ -93,7 +92,7 @@ func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
 	return out
 }
 
-// firstAndAlike are the first gang and those after it that need as many pods or more of the same kind: with no more room than it had they
+// firstAndAlike returns the first gang and the later ones that need as many pods of the same kind or more, because with the same room they
 // cannot start either.
 func (p *Problem) firstAndAlike(short []shortGang) (out []shortGang) {
 	first, needs := p.kindOf(short[0]), short[0].Missing()
@@ -105,13 +104,13 @@ func (p *Problem) firstAndAlike(short []shortGang) (out []shortGang) {
 	return out
 }
 
-// podKind is what pods ask for.
+// podKind is the constraints and requests of pods.
 type podKind struct {
 	constraints *constraints.PodConstraints
 	requests    *inventory.RequestClass
 }
 
-// kindOf is what the gang's waiting pods all ask for; the zero value if they differ.
+// kindOf returns the kind of all waiting pods of the gang; the zero value if they differ.
 func (p *Problem) kindOf(g shortGang) (kind podKind) {
 	for i, pod := range g.Waiting {
 		info := p.Pods.Cache.InfoOf(pod)
@@ -124,7 +123,7 @@ func (p *Problem) kindOf(g shortGang) (kind podKind) {
 	return kind
 }
 
-// refusals say of each waiting pod how many would have a place, and what the first without one lacks.
+// refusals returns the waiting pods with two reasons: how many have a place, and why the first one without a place has none.
 func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 	found := len(g.Running) + len(g.Waiting) - len(g.left)
 	reasons := []engine.Reason{{Code: engine.GangIncomplete, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(found)}}
@@ -138,8 +137,8 @@ func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 	return out
 }
 
-// withoutGang reports whether no place is looked for the pod, which no node runs, because the rest of its gang is missing: there is none
-// for all of them, or kube-scheduler waits for more of them to exist.
+// withoutGang reports whether a pod without a node gets no place because the rest of its gang is missing: not all have a place, or
+// kube-scheduler waits until more of them exist.
 func (p *Problem) withoutGang(pod *corev1.Pod) bool {
 	g := p.Gangs.Of(pod)
 	if g == nil && kube.IsUntried(pod) && p.Gangs.Lacks(pod) {
@@ -154,7 +153,7 @@ func (p *Problem) withoutGang(pod *corev1.Pod) bool {
 	return true
 }
 
-// gangsOf names the gangs of which a new machine's pods are.
+// gangsOf returns the names of the gangs of a new machine's pods.
 func (p *Problem) gangsOf(m *packing.Machine) (names []string) {
 	for _, share := range m.Pods {
 		if g := p.Classes[share.Class].gang; g != nil && !slices.Contains(names, g.Name()) {
@@ -165,8 +164,8 @@ func (p *Problem) gangsOf(m *packing.Machine) (names []string) {
 	return names
 }
 
-// rankOf orders pods that compete for too little room: by priority, then those that start alone, then one gang after the other, so that
-// one has all it needs before the next has any.
+// rankOf orders pods if there is too little room: by priority, then pods that start alone, then gang by gang, because one gang should have
+// all its pods before the next has any.
 func (p *Problem) rankOf(g *gang.Gang, priority int32) int {
 	if p.Gangs == nil {
 		return int(priority)

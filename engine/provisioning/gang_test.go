@@ -16,7 +16,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Machines of a gang that could not get all of them go like others that did not take their pods: the next attempt waits, longer each time.
+// If a gang could not get all its machines, these go like others that did not take their pods: the next attempt waits, longer each time.
 func TestAGangThatGetsTooFewMachinesBacksOff(t *testing.T) {
 	t.Parallel()
 	attempt := func(soldOut string, annotations map[string]string) (*engine.Snapshot, *engine.Plan) {
@@ -55,7 +55,7 @@ func TestAGangThatGetsTooFewMachinesBacksOff(t *testing.T) {
 	}
 }
 
-// Where one of a gang's launches cannot be made any more, none is; where one has become needless, the others are.
+// If one of a gang's launches cannot be made any more, none is made; if one has become needless, the others are made.
 func TestAGangIsLaunchedWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	lines := func(limit, pods string) *engine.Snapshot {

@@ -6,7 +6,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// sumUpGangs says of each gang of the snapshot what becomes of it in the plan.
+// sumUpGangs adds to the plan the result for each gang of the snapshot.
 func (p *Problem) sumUpGangs(plan *engine.Plan, s *engine.Snapshot) {
 	gangs := gang.Read(s)
 	if gangs == nil || len(gangs.List) == 0 {

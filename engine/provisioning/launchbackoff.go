@@ -11,14 +11,14 @@ import (
 	"tenon.sh/engine/offering"
 )
 
-// knownBackoffs are those that the first compilation of a call has read: the call's others share them.
+// knownBackoffs is the backoffs that the first compilation of a call has read. The other compilations share them.
 type knownBackoffs struct {
 	pass uint64
 	held int
 	*constraints.LaunchBackoffs
 }
 
-// ReadBackoffs reads the failures that are recorded on the pools, and adds those of machines that are there and do not take their pods.
+// ReadBackoffs reads the failures recorded on the pools, and adds those of existing machines that do not take their pods.
 func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
 	return p.judge().Read()
 }
@@ -27,7 +27,7 @@ func (p *Problem) judge() *launchbackoff.Judge {
 	return &launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs, Options: p.opt}
 }
 
-// optionsOf are those of the pool that machines for the pods may not have now, in a retry once the wait is over any; nil for none.
+// optionsOf returns the pool's options that machines for the pods may not have now; nil for none. A retry may have those whose wait is over.
 func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, retry bool) bitset.Set {
 	if b == nil {
 		return nil
@@ -52,8 +52,8 @@ func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, ret
 	return out
 }
 
-// launchRefusal says that the pool starts no machine for the class now because earlier ones did not take such pods, or because those
-// that can be had are too dear; the zero Reason means that nothing of the kind keeps it from that.
+// launchRefusal returns why the pool starts no machine for the class now: earlier ones did not take equal pods, or the available ones are
+// too dear. It returns the zero Reason if neither is so.
 func (p *Problem) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	if c.Backoff == nil {
 		return engine.Reason{}

@@ -18,8 +18,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Whatever keeps a pod off the machine that was started for it, no other machine of the type is started at once: the pod says
-// why, and gets another type where there is one.
+// If a machine does not take the pod that it was started for, no other machine of the type is started at once. The pod's reason says why,
+// and the pod gets another type if there is one.
 func TestAMachineThatDoesNotTakeItsPodIsNotStartedAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func TestAMachineThatNeverJoinedIsNotStartedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// An agent that never takes its taint off will not on the next machine of the type either.
+// If an agent never takes its taint off one machine, it will not take it off the next machine of the type either.
 func TestAMachineWhoseAgentNeverStartsIsNotStartedAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func TestAMachineWhoseAgentNeverStartsIsNotStartedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// The node is initialized a moment before its claim says so, and nobody waits for that moment.
+// The node is initialized a moment before its claim says so, and the backoff does not wait for the claim.
 func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")
@@ -154,7 +154,7 @@ func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
 	}
 }
 
-// A machine of another type is right as soon as the first one has shown what it is, though that opened a moment ago.
+// A machine of another type is started as soon as the first machine has shown its resources, even before that machine is ready.
 func TestHowMuchANodeHasIsKnownBeforeItIsReady(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t,
@@ -170,7 +170,7 @@ func TestHowMuchANodeHasIsKnownBeforeItIsReady(t *testing.T) {
 	}
 }
 
-// A device whose driver is being installed takes its time; a device that has not come by then does not come.
+// A device is missing while its driver is being installed; a device that is missing after that time does not come.
 func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -213,7 +213,7 @@ func TestAResourceThatANodeNeverShowsIsNotCountedOn(t *testing.T) {
 	}
 }
 
-// The pool whose wait is over is tried again, though that of another is not.
+// A pool whose wait is over is tried again, even if another pool still waits.
 func TestAPoolIsTriedAgainWhileAnotherWaits(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1", "pool other")
@@ -231,7 +231,7 @@ func TestAPoolIsTriedAgainWhileAnotherWaits(t *testing.T) {
 	}
 }
 
-// That others took the room, or that the node is in trouble at the moment, says nothing about the type.
+// If others took the room, or the node is in trouble for a moment, that says nothing about the type.
 func TestWhatPassesIsNotLearned(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// A pool that asks for several values of something (minValues), of one key or of four, makes a plan take at most three times the
-// work that it takes otherwise, on the full catalog of EC2: the search knows what it spends, and ends.
+// A pool with minValues, for one key or for four, makes a plan take at most three times the work that it takes otherwise, on the full
+// catalog of EC2: the search counts its work, and ends.
 func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 	t.Parallel()
 	const pods, enough = 30, 3000 // units that are too few to compare
@@ -30,12 +30,12 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 	}
 }
 
-// Whoever makes pods of one namespace can have them ask for as much as their bytes allow, of everything that pods may ask for. The
-// work of a plan grows with the bytes and not faster, at most by what a second takes for each megabyte, and the pods of others have
-// their places all the same. What reasons say is bounded too.
+// A user of one namespace can make pods that ask for as much as their bytes allow, of everything that pods may ask for. The work of a plan
+// grows with the bytes and not faster, at most by a second's work for each megabyte, and the pods of others have their places all the same.
+// The text of reasons is bounded too.
 func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
 	t.Parallel()
-	// Of all kinds disks take most time for a unit: 0.44 s and 0.05 units a byte for a megabyte, so that a second is 0.12 of them.
+	// Of all kinds disks take most time for a unit: 0.44 s and 0.05 units a byte for a megabyte, so a second is 0.12 of them.
 	// The solver needs up to a fifth of a second to find out that a mixture is too large, however few bytes the mixture has.
 	const unitsPerByte, least, textPerPod = 0.12, 24_000, 2500
 	kinds := workload.HostileKinds()

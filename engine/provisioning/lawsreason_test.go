@@ -15,9 +15,9 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// A reason names what is there, and all that is in the way: without just that constraint the pod has a place, or the pool refuses
-// it for what was named beside it. No pool has reached a limit that it does not have. No machine of the pool is started in spite of
-// what was named beside it, unless that hangs on others: a limit is no matter on a machine that is started for them anyway.
+// A refusal names constraints that exist, and all that are in the way: without just one of them the pod has a place, or the pool refuses it
+// for the others that were named. It names no limit that the pool does not have. No machine of the pool is started in spite of the others,
+// unless they depend on other pods: a limit does not matter on a machine that is started for other pods anyway.
 func TestWithoutWhatARefusalNamesTheRestOfItIsLeft(t *testing.T) {
 	t.Parallel()
 	tried := map[engine.Code]int{}
@@ -33,7 +33,7 @@ func TestWithoutWhatARefusalNamesTheRestOfItIsLeft(t *testing.T) {
 				seen[r] = true
 				other := provisioning.Plan(without, engine.Options{}, nil)
 				if !slices.Equal(placesOfOthers(plan, u.Pod), placesOfOthers(other, u.Pod)) {
-					continue // what keeps the pod off is something else there
+					continue // something else keeps the pod off there
 				}
 				tried[r.Code]++
 				if slices.ContainsFunc(other.Launches, func(l engine.Launch) bool { return l.NodePool == r.NodePool && slices.Contains(l.Pods, u.Pod) }) {
@@ -68,11 +68,11 @@ func TestWithoutWhatARefusalNamesTheRestOfItIsLeft(t *testing.T) {
 	}
 }
 
-// ofPoolAlone are the reasons that hang on the pod and the pool alone.
+// ofPoolAlone are the reasons that depend on the pod and the pool alone.
 var ofPoolAlone = []engine.Code{engine.TaintNotTolerated, engine.LabelMismatch, engine.LabelNotDefined, engine.NotEnoughResources, engine.MinValuesNotMet}
 
-// named reports whether a reason that is left without another was among those that were there with it. What no single rule says, that
-// several together cannot be met, or that something cheaper is waited for, is only seen once the others are gone.
+// named reports whether a reason that is left without another was among the reasons before. Reasons about several rules together, or about
+// the wait for a cheaper offering, show only once the others are gone.
 func named(all []engine.Reason, without, left engine.Reason) bool {
 	if left.Code == engine.ConstraintsConflict || left.Code == engine.CheaperSoldOut || strings.Contains(left.Have, ", since ") {
 		return true
@@ -82,7 +82,7 @@ func named(all []engine.Reason, without, left engine.Reason) bool {
 	})
 }
 
-// placesOfOthers says where all pods but one have a place.
+// placesOfOthers returns the places of all pods but one.
 func placesOfOthers(plan *engine.Plan, but engine.PodID) (out []string) {
 	for _, p := range plan.Placements {
 		if p.Pod != but {
@@ -109,8 +109,7 @@ func reasonsFor(plan *engine.Plan, pod engine.PodID) []engine.Reason {
 	return nil
 }
 
-// withoutConstraint is the cluster without the constraint that a refusal names; nil if the reason names none that can be taken
-// away.
+// withoutConstraint returns the cluster without the constraint that a refusal names; nil if it names none that can be taken away.
 func withoutConstraint(s *engine.Snapshot, id engine.PodID, r engine.Reason) *engine.Snapshot {
 	out := *s
 	out.Pods, out.NodePools = slices.Clone(s.Pods), slices.Clone(s.NodePools)
@@ -171,7 +170,7 @@ func withoutConstraint(s *engine.Snapshot, id engine.PodID, r engine.Reason) *en
 		})
 	case engine.AntiAffinityNotMet:
 		pod(func(p *corev1.PodSpec) { p.Affinity = nil })
-		for i, other := range out.Pods { // of others too, who keep it away
+		for i, other := range out.Pods { // other pods keep it away too
 			if other.Spec.Affinity != nil {
 				out.Pods[i] = other.DeepCopy()
 				out.Pods[i].Spec.Affinity.PodAntiAffinity = nil
@@ -183,8 +182,8 @@ func withoutConstraint(s *engine.Snapshot, id engine.PodID, r engine.Reason) *en
 	return &out
 }
 
-// What no machine has, and a pod asks to stay off, is no hindrance, however many values its alternatives name. A pod may ask for any
-// number of labels; not all of them are named.
+// A label that no machine has and that a pod avoids is no obstacle, however many values its alternatives name. A pod may name any number of
+// labels, and a refusal does not name them all.
 func TestARefusalIsBoundedAndNamesNoLabelThatIsNoHindrance(t *testing.T) {
 	t.Parallel()
 	f, err := scenario.Parse("catalog kwok\npool general labels=team:a capacity in (on-demand)\npod web cpu=1")

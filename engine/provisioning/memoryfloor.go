@@ -16,13 +16,13 @@ func (c *podClass) requestsMemory() bool {
 	return !q.IsZero()
 }
 
-// wantsRoom reports whether the pods get machines that leave memory to them: they request none, and name no instance type.
+// wantsRoom reports whether machines should leave memory to the pods, because they request none and name no instance type.
 func (c *podClass) wantsRoom() bool {
 	return !c.requestsMemory() && !slices.ContainsFunc(c.Terms, offering.NamesTypes)
 }
 
-// roomy are the levels without options that leave too little memory to pods which request none. At a last one these may be bought:
-// such a machine is better than none.
+// roomy returns the levels without options that leave too little memory to pods without a memory request. A last level has these options,
+// because a machine with little memory is better than none.
 func (p *Problem) roomy(levels []packing.Level) []packing.Level {
 	out, any := slices.Clone(levels), false
 	for i := range out {
@@ -35,13 +35,13 @@ func (p *Problem) roomy(levels []packing.Level) []packing.Level {
 	return append(out, levels[len(levels)-1])
 }
 
-// littleMemory says of a new machine that pods which request no memory are to share less of it than the floor; nothing if they are not.
+// littleMemory returns a note if pods without a memory request are to share less memory of a new machine than the floor.
 func (p *Problem) littleMemory(m *packing.Machine) []engine.Note {
 	var first engine.PodID
 	n := 0
 	for _, share := range m.Pods {
 		c := p.Classes[share.Class]
-		if c.requestsMemory() || kube.IsBufferPod(c.Pods[share.Pods[0]]) { // pods that only stand for room need no memory
+		if c.requestsMemory() || kube.IsBufferPod(c.Pods[share.Pods[0]]) { // buffer pods need no memory
 			continue
 		}
 		if n == 0 {

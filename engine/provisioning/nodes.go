@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// readMachines works out what is free on every machine that may take pods, and counts the pods that are there.
+// readMachines computes the free room on every machine that may take pods, and counts the pods there.
 func (p *Problem) readMachines() {
 	c := p.InterPod
 	at := make([]int, len(p.Machines))
@@ -57,7 +57,7 @@ func (p *Problem) readMachines() {
 			continue
 		}
 		if m.IsUncounted() && m.Node != nil {
-			c.Emptied(at[i]) // kube-scheduler counts its pods, though none can come
+			c.Emptied(at[i]) // kube-scheduler counts its pods, but it takes no more
 		}
 		if m.IsUncounted() || p.trial.closes(m) {
 			continue
@@ -70,7 +70,7 @@ func (p *Problem) readMachines() {
 	}
 }
 
-// guess says where a machine may turn out to be that has not been launched, as each spread sees it.
+// guess returns, for each spread's filter, the domains in which a machine that has not been launched may turn out to be.
 func (p *Problem) guess(m *inventory.Machine) constraints.Possible {
 	guess := make(constraints.Possible, len(p.InterPod.Filters))
 	for f := range p.InterPod.Filters {
@@ -81,7 +81,7 @@ func (p *Problem) guess(m *inventory.Machine) constraints.Possible {
 	return guess
 }
 
-// possible lists, for each key of places, the domains in which the machine may be if it meets one of the terms.
+// possible returns, for each key of places, the domains in which the machine may be if it meets one of the terms.
 func (p *Problem) possible(m *inventory.Machine, terms [][]requirement.Expression) [][]int {
 	c := p.InterPod
 	out := make([][]int, c.Keys.Len())
@@ -103,7 +103,7 @@ func (p *Problem) possible(m *inventory.Machine, terms [][]requirement.Expressio
 	return out
 }
 
-// openValues lists the values that a label of the machine may get if it meets one of the terms.
+// openValues returns the values that a label of the machine may get if it meets one of the terms.
 func (p *Problem) openValues(m *inventory.Machine, key string, terms [][]requirement.Expression) []string {
 	u, k := p.universe, p.universe.Key(key)
 	all := bitset.New(u.Size(k))
@@ -125,7 +125,7 @@ func (p *Problem) openValues(m *inventory.Machine, key string, terms [][]require
 	return out
 }
 
-// roomOf is what the pods that run on the machine leave of it.
+// roomOf returns the machine's room that its pods, promised pods and missing DaemonSets' pods leave.
 func (p *Problem) roomOf(m *inventory.Machine, at *constraints.NodeCounts) capacity.Vector {
 	free := p.sizeOf(m)
 	free.Add(p.usedBy(m.Pods), -1)
@@ -154,7 +154,7 @@ func (p *Problem) roomOf(m *inventory.Machine, at *constraints.NodeCounts) capac
 	return free
 }
 
-// sizeOf is what pods can use of the machine, to be changed by the caller.
+// sizeOf returns the machine's room for pods as a new vector.
 func (p *Problem) sizeOf(m *inventory.Machine) capacity.Vector {
 	if !m.IsInitialized() {
 		return p.Names.Vector(m.Usable())
@@ -162,7 +162,7 @@ func (p *Problem) sizeOf(m *inventory.Machine) capacity.Vector {
 	return m.Info.Vector(p.Names, p.namesText, m.Node).Clone()
 }
 
-// has holds the shared volumes that are on the machine, and stay there.
+// has returns the shared volumes that are on the machine and stay there.
 func (p *Problem) has(m *inventory.Machine) bitset.Set {
 	if len(p.shared) == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (p *Problem) passes(m *inventory.Machine, f *constraints.NodeFilter) bool {
 	})
 }
 
-// mayPass lists the terms by which the spread may turn out to count the machine, none if it cannot.
+// mayPass returns the terms by which a spread with this filter may turn out to count the machine, none if it cannot.
 func (p *Problem) mayPass(m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
 		if value, ok := m.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {

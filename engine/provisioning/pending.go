@@ -14,32 +14,33 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// pendingClass is pods to plan for that ask for the same. Assigned is the machine that they are expected on, nil for none.
+// pendingClass is equal pods to plan for. The assigned machine is the one on which they are expected, nil for none.
 type pendingClass struct {
 	Pods        []*corev1.Pod
-	info        *inventory.PodInfo // of one that is like them
+	info        *inventory.PodInfo // of one of them
 	constraints *constraints.PodConstraints
 	assigned    *inventory.Machine
-	// proposed is true if the assigned machine is only a proposal: room has to be there.
+	// proposed is true if the assigned machine is only a proposal, which counts if it has room.
 	proposed bool
 	batch    int
 	From     *inventory.Machine // in a trial that only counts pods, the machine on which they run; nil for pods that wait
 }
 
-// SortPods settles, for every pod that runs nowhere, whether it is expected on some machine. It returns those that are not.
+// SortPods decides for each pod without a node whether it is expected on a machine. It returns the pods that are not, and the pods that
+// leave their machine.
 func (p *Problem) SortPods() []*corev1.Pod {
 	if p.trial != nil {
 		return p.sortTrial()
 	}
-	byName := map[string]*inventory.Machine{} // those that pods are nominated to
+	byName := map[string]*inventory.Machine{} // machines to which pods are nominated
 	for _, pod := range p.Pods.Unbound {
 		if name := pod.Status.NominatedNodeName; name != "" {
 			byName[name] = nil
 		}
 	}
 	byPlan := map[string]*inventory.Machine{} // the newest machine that was started for a pod
-	early := map[string]*inventory.Machine{}  // the same, where kube-scheduler may not have tried it yet
-	leaves := map[string]bool{}               // pods on machines that are being removed: only they ask for a machine where all were tried
+	early := map[string]*inventory.Machine{}  // the same, if kube-scheduler may not have tried it yet
+	leaves := map[string]bool{}               // pods on leaving machines: for other pods, a machine that was tried does not count
 	for _, m := range p.Machines {
 		if m.Leaving {
 			for _, pod := range m.Bound {
@@ -65,7 +66,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 			if tried && !leaves[uid] {
 				continue
 			}
-			// A pod that could not run on its first machine was planned for anew: the newest plan holds.
+			// A pod that could not run on its first machine was planned again: the newest plan holds.
 			if other := byPlan[uid]; other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp) {
 				byPlan[uid] = m
 			}
@@ -83,7 +84,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 			continue
 		}
 		if kube.IsUntried(pod) && !p.holds.Of(pod).OK() {
-			continue // kube-scheduler does not know whom the room is held for
+			continue // kube-scheduler does not know for which pods the room is held
 		}
 		m := early[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
@@ -124,9 +125,9 @@ func (p *Problem) SortPods() []*corev1.Pod {
 	return waiting
 }
 
-// recheckExpected keeps pods expected on a machine as long as they fit beside what runs there now, and as long as the
-// machine, once it is initialized, still admits them; it returns the others, which wait like any pod. Pods that are being
-// preempted there do not count, nor do the DaemonSets' reserves, which the plan knew.
+// recheckExpected keeps pods expected on a machine while they fit beside the pods that run there, and while the machine, once it is
+// initialized, admits them. It returns the others, which wait like any pod. Pods that are being preempted there do not count, nor do the
+// DaemonSets' reserves, which the plan knew.
 func (p *Problem) recheckExpected() (others []*corev1.Pod) {
 	for _, m := range p.Machines {
 		if len(m.Expected) == 0 {
@@ -156,7 +157,7 @@ func (p *Problem) recheckExpected() (others []*corev1.Pod) {
 	return others
 }
 
-// listFits reports whether, of what is needed, there is enough for all; what others have overdrawn does not matter.
+// listFits reports whether there is enough for all of each resource that is needed. Other resources may be overdrawn.
 func listFits(need, all, have corev1.ResourceList) bool {
 	for name, q := range need {
 		sum, h := all[name], have[name]
@@ -167,7 +168,7 @@ func listFits(need, all, have corev1.ResourceList) bool {
 	return true
 }
 
-// placeAhead is how long before a deadline ends a protected pod its place is started. Most machines boot in less.
+// placeAhead is how long before a deadline ends a protected pod its new place is started. Most machines boot in less.
 const placeAhead = 5 * time.Minute
 
 // LeavingPods lists the pods that need another place because their machine is being removed.
@@ -192,8 +193,8 @@ func (p *Problem) endsSoon(m *inventory.Machine, pod *corev1.Pod) bool {
 	return !ends.IsZero() && !p.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
 }
 
-// toPlan adds the pods that are expected somewhere, whose first choice is that machine, and takes out those that cannot be
-// planned for at all.
+// toPlan returns the pods to plan for: these pods, and those that are expected on a machine, which is their first choice. It refuses pods
+// that cannot be planned for.
 func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 	home := map[*corev1.Pod]*inventory.Machine{}
 	for _, m := range p.Machines {
@@ -212,7 +213,7 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 		}
 	}
 	out, ups := make([]pendingClass, 0, len(pods)), scaleUpsOf(p.Snapshot)
-	if p.trial == nil { // in trials the order in which pods are met makes no difference: classes have their own
+	if p.trial == nil { // in trials the order of pods makes no difference, because classes have their own
 		slices.SortFunc(pods, kube.OlderFirst)
 	}
 	for i, pod := range pods {
@@ -235,7 +236,7 @@ func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 	return p.bounded(out)
 }
 
-// leavers are the pods that leave their machine because it is being removed, whether there is another place for them or not.
+// leavers returns the pods that leave their machine because it is being removed, even if they have no other place.
 func (p *Problem) leavers() map[*corev1.Pod]bool {
 	out := map[*corev1.Pod]bool{}
 	for _, m := range p.Machines {
@@ -249,7 +250,7 @@ func (p *Problem) leavers() map[*corev1.Pod]bool {
 	return out
 }
 
-// usedBy adds up what the pods of the node request.
+// usedBy returns the sum of the requests of the node's pods.
 func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
 	if len(r.Infos) == 0 {
 		return make(capacity.Vector, p.Names.Len())

@@ -37,9 +37,9 @@ func TestAPodThatItsMachineDoesNotTakeIsPlannedAnew(t *testing.T) {
 	}
 }
 
-// kube-scheduler tries one pod after the other. Those that it has not come to yet are planned for with those for which it has
-// found no node, so that they do not have to wait for the next plan. (Where there is room for them they wait for
-// kube-scheduler: engine/testdata/pending_means_that_the_scheduler_gave_up.txt.)
+// kube-scheduler tries one pod after the other. Pods that it has not tried yet are planned together with those for which it has found no
+// node, because they should not wait for the next plan. (If there is room for them they wait for kube-scheduler:
+// engine/testdata/pending_means_that_the_scheduler_gave_up.txt.)
 func TestPodsThatAreNotTriedYetArePlannedForWithThoseThatWere(t *testing.T) {
 	t.Parallel()
 	untried := func(p *corev1.Pod) { p.Status.Conditions = nil }

@@ -16,29 +16,29 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// podClass is a number of pods that the engine cannot tell apart: they have the same constraints, request the same, the same
-// constraints of others are about them, and they are expected on the same machine, if on any.
+// podClass is pods that nothing distinguishes: they have the same constraints and requests, the same selectors of others select them, and
+// they are expected on the same machine, if on any.
 type podClass struct {
 	*constraints.PodConstraints
 	requests corev1.ResourceList
-	size     string // need as text, in order of size
+	size     string // the requests as text that sorts by size
 	Request  capacity.Vector
-	matched  []int          // selectors that are about the pods
+	matched  []int          // selectors that select the pods
 	Pods     []*corev1.Pod  // oldest first; in a trial that only counts pods, the first is the oldest
-	Classes  []pendingClass // those that run somewhere, in such a trial
-	unmanned bool           // asks for nodes that no pool owns
+	Classes  []pendingClass // in that trial, the running pods
+	unmanned bool           // asks for nodes without a pool
 	levels   []packing.Level
 	Assigned *inventory.Machine // the machine that the pods are expected on, nil for none
-	proposed bool               // or had better go to, if there is room
+	proposed bool               // the machine is only a proposal, which counts if it has room
 	batch    int                // the pods share new machines with those of the same batch only
 	gang     *gang.Gang         // nil for pods that start alone
-	rank     int                // the higher comes first where room is too little
+	rank     int                // the higher rank comes first if room is short
 }
 
-// last is what the class asks for when all has been relaxed that may be.
+// last returns the level at which the class has given up all preferences.
 func (c *podClass) last() *packing.Level { return &c.levels[len(c.levels)-1] }
 
-// classesOf groups the pods. Classes are in order of what they ask for, so that the plan does not hang on names.
+// classesOf groups the pods into classes, in order of their requests and constraints, because the plan must not depend on names.
 func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 	type key struct {
 		constraints int
@@ -83,7 +83,7 @@ func (p *Problem) classesOf(pending []pendingClass) []*podClass {
 	return classes
 }
 
-// oldestFirst brings the oldest pod to the front, for classes whose order does not matter otherwise. Lots begin with theirs.
+// oldestFirst moves the oldest pod to the front, if the order does not matter otherwise. Each of Classes begins with its oldest pod.
 func (c *podClass) oldestFirst() {
 	oldest, at := 0, len(c.Pods)
 	for i := len(c.Classes) - 1; i >= 0; i-- {
@@ -94,7 +94,7 @@ func (c *podClass) oldestFirst() {
 	c.Pods[0], c.Pods[oldest] = c.Pods[oldest], c.Pods[0]
 }
 
-// compareClasses orders classes by what they ask for, and classes that ask for the same by the first of their pods.
+// compareClasses orders classes by rank, requests and constraints, and equal classes by their first pods.
 func compareClasses(a, b *podClass) int {
 	if n := cmp.Or(
 		cmp.Compare(b.rank, a.rank),
@@ -109,11 +109,11 @@ func compareClasses(a, b *podClass) int {
 	); n != 0 {
 		return n
 	}
-	// Who asks for more domains goes first: it is the harder to please.
+	// A class with more domains goes first, because it is harder to place.
 	return cmp.Or(cmp.Compare(b.Domains(), a.Domains()), cmp.Compare(a.Structure(), b.Structure()), kube.OlderFirst(a.Pods[0], b.Pods[0]))
 }
 
-// asksForUnmanaged reports whether every alternative rules out nodes that belong to a pool.
+// asksForUnmanaged reports whether every alternative excludes nodes of a pool.
 func asksForUnmanaged(d kube.NodeConstraints) bool {
 	for _, term := range d.Told {
 		if !slices.ContainsFunc(term, func(e requirement.Expression) bool {

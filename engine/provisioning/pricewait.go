@@ -15,21 +15,21 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Where everything cheap is sold out, what is left may cost a hundred times as much, and the cheap is often back within minutes. So
-// pods wait before a machine of many times the usual price is started for them: the longer they have waited, the more is paid.
+// If all cheap offerings are sold out, the others may cost a hundred times as much, and the cheap ones are often back within minutes. Pods
+// therefore wait before a machine of many times the usual price is started for them. The longer they have waited, the more is paid.
 
 const (
-	// priceAtOnce is how many times the usual price is paid without a wait. It doubles each usualPricePatience, or what the pool
-	// says instead.
+	// priceAtOnce is how many times the usual price is paid without a wait. It doubles in each usualPricePatience, or in the time that the
+	// pool sets.
 	priceAtOnce = 4
 
-	// mostPriceRounds bounds how often a plan is made anew without machines that are too dear. Each round takes them from a pool,
-	// and other pools may have dear ones as well.
+	// mostPriceRounds bounds how often a plan is made again without machines that are too dear. Each round takes them from a pool, and other
+	// pools may have dear ones as well.
 	mostPriceRounds = 4
 )
 
-// tooDear finds machines of the solution that cost more than their pods pay now, and remembers up to what price the pool may start
-// a machine for them. It reports whether there are any. What a machine's list offers beside its cheapest costs little more.
+// tooDear reports whether machines of the solution cost more than is paid for their pods now, and records up to which price the pool may
+// start a machine for these. It looks at the cheapest offering only, because the others of a machine's list cost little more.
 func (p *Problem) tooDear(s *packing.Solution) bool {
 	found, patiences := false, map[*offering.Pool]time.Duration{}
 	for i := range s.New {
@@ -59,8 +59,8 @@ func (p *Problem) tooDear(s *packing.Solution) bool {
 	return found
 }
 
-// ReplacementDear is why the machine is not started in the place of one that works: what costs about the usual price is sold out. It
-// is OK for what may be started.
+// ReplacementDear returns why the machine does not replace one that works: the offerings of about the usual price are sold out. It returns
+// the zero Reason for a machine that may be started.
 func (p *Problem) ReplacementDear(m *packing.Machine) engine.Reason {
 	pool := p.Pools[m.Pool]
 	if patienceOf(pool) == 0 {
@@ -73,7 +73,8 @@ func (p *Problem) ReplacementDear(m *packing.Machine) engine.Reason {
 	return engine.Reason{Code: engine.ReplacementDear, NodePool: pool.NodePool.Name, Have: timesUsual(pool, m, usual)}
 }
 
-// patienceOf is in what time the price doubles that the pool pays; 0 if it makes no pod wait for usual prices, or has all that it could buy.
+// patienceOf returns the time in which the price that the pool pays doubles; 0 if its pods do not wait for usual prices, or all its options
+// are available.
 func patienceOf(pool *offering.Pool) time.Duration {
 	patience, _ := budget.PricePatience(pool.NodePool)
 	if !slices.ContainsFunc(pool.Model.Options, func(o packing.Option) bool { return !o.Listed }) {
@@ -82,9 +83,10 @@ func patienceOf(pool *offering.Pool) time.Duration {
 	return max(0, patience)
 }
 
-// dear reports whether the machine costs more than is paid after so many doublings of the price, and the usual and that price.
+// dear reports whether the machine costs more than is paid after these doublings of the price. It returns the usual price and the price that
+// is paid.
 func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float64, dear bool) {
-	if p.Pools[m.Pool].Options[m.Chosen].Commitment != "" { // whatever it costs is paid anyway
+	if p.Pools[m.Pool].Options[m.Chosen].Commitment != "" { // its price is paid anyway
 		return 0, 0, false
 	}
 	usual, cheapest := p.usualPrice(m)
@@ -92,7 +94,7 @@ func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float
 	return usual, most, usual > 0 && cheapest > most // a reservation costs nothing, and says nothing about prices
 }
 
-// timesUsual names the machine and how many times the usual price it costs.
+// timesUsual names the machine, and its price as a multiple of the usual price.
 func timesUsual(p *offering.Pool, x *packing.Machine, usual float64) string {
 	if p.Options[x.Chosen].Offering.PriceUnknown {
 		return fmt.Sprintf("%s, whose price nobody knows", p.Options[x.Chosen].ID())
@@ -100,7 +102,7 @@ func timesUsual(p *offering.Pool, x *packing.Machine, usual float64) string {
 	return fmt.Sprintf("%s, which costs %.3g times as much", p.Options[x.Chosen].ID(), p.Options[x.Chosen].Offering.Price/usual)
 }
 
-// waitingSince is when the first of the machine's pods was made; zero if any of them runs somewhere.
+// waitingSince returns when the oldest of the machine's pods was created; zero if any of its pods runs on a node.
 func (p *Problem) waitingSince(m *packing.Machine) time.Time {
 	since := p.Snapshot.Now
 	for _, share := range m.Pods {
@@ -117,9 +119,9 @@ func (p *Problem) waitingSince(m *packing.Machine) time.Time {
 	return since
 }
 
-// usualPrice is what a machine for these pods costs in its zone, sold out or not: the cheapest of the capacity type of which the
-// cheapest is dearest, because who may buy spot pays for on-demand where there is none. Cheapest is what can be bought. Both are the machines' own
-// prices: what every node costs beside is as much for all.
+// usualPrice returns the usual price of a machine for these pods in its zones, sold out or not: the cheapest offering of each capacity type,
+// and of these the dearest, because a pool with spot pays for on-demand if there is no spot. Cheapest is the least price of an available
+// option. Both are prices of machines alone, because the cost of a node beside is equal for all.
 func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	pool := p.Pools[m.Pool]
 	able := bitset.Full(len(pool.Options))
@@ -154,9 +156,9 @@ func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	return usual, cheapest
 }
 
-// priceLimit remembers what the machine's pods pay in the pool.
+// priceLimit records how much the pool pays for a machine for these pods.
 func (p *Problem) priceLimit(m *packing.Machine, pool string, most float64, r engine.Reason) {
-	limits := map[*constraints.ShapeBackoff]*constraints.ShapeBackoff{} // by what was known of such pods before
+	limits := map[*constraints.ShapeBackoff]*constraints.ShapeBackoff{} // by the earlier backoff of the pods
 	for _, share := range m.Pods {
 		c := p.Classes[share.Class]
 		limit := limits[c.Backoff]

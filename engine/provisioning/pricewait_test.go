@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What nodes cost beside their machines changes for nobody how many times the usual price pods wait for.
+// The cost of nodes beside their machines does not change how many times the usual price pods wait for.
 func TestPodsWaitForTheUsualPriceWhateverNodesCost(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p", "type usual cpu=2 mem=4Gi price=0.01 sold-out", "type rather cpu=2 mem=4Gi price=0.03", "pod web cpu=1"}
@@ -33,8 +33,8 @@ func TestPodsWaitForTheUsualPriceWhateverNodesCost(t *testing.T) {
 	}
 }
 
-// Whatever the cloud has sold out without saying so, a pod that has waited for a time pays at most four times the usual price, twice
-// as much after each five minutes; and once something cheap is there, it gets that.
+// Even if the cloud has sold out offerings without saying so, a pod that has waited for a time pays at most four times the usual price,
+// twice as much after each five minutes; and once a cheap offering is back, it gets that.
 func TestLawPodsWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Draws(20) {
@@ -75,7 +75,7 @@ func TestLawPodsWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 	}
 }
 
-// at is the snapshot at a later time; what was refused within the last three minutes counts as sold out.
+// at returns the snapshot at a later time; offerings that were refused within the last three minutes count as sold out.
 func at(s *engine.Snapshot, now time.Time, refused map[engine.OfferingID]time.Time) *engine.Snapshot {
 	next := *s
 	next.Now, next.Classes = now, slices.Clone(s.Classes)

@@ -23,9 +23,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Plan decides how to run the pods that no node runs yet: on nodes that exist, on machines that have been asked
-// for, or on new ones, and keeps the room of CapacityBuffers beside. It reads only s and opt (cache, which may be nil, only saves
-// work); the same input always gives the same Plan.
+// Plan decides how to run the pods without a node: on existing nodes, on machines that are starting, or on new ones. It keeps the room of
+// CapacityBuffers beside. It reads only s and opt (cache, which may be nil, only saves work); the same input always gives the same Plan.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	if cache == nil {
 		cache = &inventory.Cache{}
@@ -51,7 +50,7 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	return plan
 }
 
-// planWithBuffers decides for all pods of the snapshot, and keeps the room of CapacityBuffers beside.
+// planWithBuffers plans all pods of the snapshot, and keeps the room of CapacityBuffers beside.
 func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	if len(s.CapacityBuffers) == 0 {
 		return planPods(s, opt, cache)
@@ -64,7 +63,7 @@ func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Ca
 	plan, p := planPods(withPods(s, waiting), opt, cache)
 	room := roomOf(waiting)
 	if lost := room.without(plan); lost > 0 && len(waiting) > 0 {
-		// Pods come first, whatever becomes of the room: rules between pods may have led them elsewhere.
+		// Pods come before room, but rules between pods may have cost a pod its place for room.
 		if alone, _ := planPods(s, opt, cache); len(alone.Unplaced) < lost {
 			p.onExisting(alone, room)
 			plan = alone
@@ -74,11 +73,11 @@ func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Ca
 	return plan, p
 }
 
-// planIndex decides for all pods of the index that are not held back.
+// planIndex plans all pods of the index that are not held back.
 func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex) (*engine.Plan, *Problem) {
 	pods.Patient = false
 	p := ReadProblem(s, opt, pods, nil)
-	if len(p.Classes) == 0 { // at rest
+	if len(p.Classes) == 0 { // no pod waits
 		p.sell()
 		return &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}, p
 	}
@@ -104,7 +103,7 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 	return plan, p
 }
 
-// NewPlan gives the solution its names, prices and reasons.
+// NewPlan returns the plan of the solution, with names, prices and reasons.
 func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 	plan := &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}
 	for i, machine := range p.Targets {
@@ -153,7 +152,7 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 	return plan
 }
 
-// lossGroups is the problem for those who cut the lists of its machines.
+// lossGroups returns the problem of dividing the new machines' offerings by loss group.
 func (p *Problem) lossGroups() *lossgroup.Problem {
 	return &lossgroup.Problem{
 		Pools: p.Pools, Classes: p.Packing.Classes, InGang: func(class int) bool { return p.Classes[class].gang != nil }, Owners: &p.owners,
@@ -161,10 +160,10 @@ func (p *Problem) lossGroups() *lossgroup.Problem {
 	}
 }
 
-// noise is the share of a price below which a difference comes of the arithmetic alone.
+// noise is the share of a price below which a difference comes from arithmetic alone.
 const noise = 1e-9
 
-// gapOf is by what share the cost is above its bound; nothing where the two differ by no more than the last digits.
+// gapOf returns the share by which the cost exceeds its bound; 0 if the two differ in the last digits only.
 func gapOf(cost, bound float64) float64 {
 	if gap := cost/bound - 1; math.Abs(gap) > noise {
 		return gap
@@ -184,7 +183,7 @@ func (p *Problem) podsOf(shares []packing.Share) []engine.PodID {
 	return ids
 }
 
-// prices says what a unit of each resource is worth, for people: a core, a GiB, a device.
+// prices returns the worth of a unit of each resource, in units for people: a core, a GiB, a device.
 func (p *Problem) prices(worth []float64) []engine.ResourcePrice {
 	var out []engine.ResourcePrice
 	for d, u := range worth {
@@ -204,7 +203,7 @@ func (p *Problem) prices(worth []float64) []engine.ResourcePrice {
 	return out
 }
 
-// notes tell of the pools that cannot be used, whether any pod asks for them or not.
+// notes returns the notes on pools that cannot be used, even if no pod asks for them.
 func (p *Problem) notes() []engine.Note {
 	notes := slices.Clone(p.broken)
 	for _, pool := range p.Pools {
@@ -228,7 +227,7 @@ func ComparePods(a, b engine.PodID) int {
 	return strings.Compare(string(a.UID), string(b.UID))
 }
 
-// launch describes a new machine.
+// launch returns the launch of a new machine.
 func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
 	pool := p.Pools[m.Pool]
 	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed, Commitment: pool.Options[m.Chosen].Commitment}
@@ -266,7 +265,7 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 	return l
 }
 
-// assignedNodes names the machines that the pods of a new machine were expected on.
+// assignedNodes returns the machines on which the pods of a new machine were expected.
 func (p *Problem) assignedNodes(m *packing.Machine) []string {
 	var names []string
 	for _, share := range m.Pods {
@@ -278,8 +277,8 @@ func (p *Problem) assignedNodes(m *packing.Machine) []string {
 	return slices.Compact(names)
 }
 
-// offered leaves out what not every listed type has: DaemonSets may ask for devices that a machine lacks, and a machine
-// that was asked for them would never count as initialized.
+// offered leaves out resources that some listed type lacks. DaemonSets may request devices that a machine lacks, and a machine that should
+// have these would never count as initialized.
 func (p *Problem) offered(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) capacity.Vector {
 	out := sum.Clone()
 	for _, o := range m.Listed {

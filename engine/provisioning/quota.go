@@ -13,9 +13,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// ration numbers the supplies with an end that the pools' offerings draw from: capacity reservations, of which every machine takes one
-// place, and the clouds' quotas. Those that could not run out if every pod had a machine to itself are left out: with them the plan is
-// what it is without.
+// ration numbers the limited supplies of the pools' offerings: capacity reservations, of which every machine takes one slot, commitments,
+// and the clouds' quotas. It leaves out quotas that last even if every pod has a machine to itself, because they do not change the plan.
 func (p *Problem) ration() {
 	p.reserve()
 	p.commit()
@@ -48,7 +47,8 @@ type rationed struct {
 	engine.Quota
 }
 
-// begun is, of each quota, what the machines take that a trial knows to be begun, each as whatever it lists that takes most.
+// begun returns the units of each quota that the trial's launches take. Of the offerings that a launch lists, the one that takes most
+// counts.
 func (p *Problem) begun() map[string]int64 {
 	out := map[string]int64{}
 	if p.trial == nil {
@@ -69,7 +69,7 @@ func (p *Problem) begun() map[string]int64 {
 	return out
 }
 
-// mostUnits is, of each quota, the most that one machine takes.
+// mostUnits returns the most units of each quota that one machine takes.
 func (p *Problem) mostUnits() map[string]int64 {
 	out := map[string]int64{}
 	var last *engine.QuotaUse
@@ -78,7 +78,7 @@ func (p *Problem) mostUnits() map[string]int64 {
 			kind := &pool.Class.InstanceTypes[i]
 			for j := range kind.Offerings {
 				uses := kind.Offerings[j].Quotas
-				if len(uses) == 0 || &uses[0] == last { // most share one list
+				if len(uses) == 0 || &uses[0] == last { // most offerings share one list
 					continue
 				}
 				last = &uses[0]
@@ -91,8 +91,8 @@ func (p *Problem) mostUnits() map[string]int64 {
 	return out
 }
 
-// reserve numbers the capacity reservations that the pools' offerings draw from. Where several offerings name one with
-// different numbers of slots the smallest counts, and machines that have been asked for and not been launched hold theirs.
+// reserve numbers the capacity reservations of the pools' offerings. If offerings name one with different numbers of slots, the smallest
+// counts. Machines that have been asked for and not been launched hold their slots.
 func (p *Problem) reserve() {
 	slots := map[string]int{}
 	for _, pool := range p.Pools {
@@ -135,8 +135,8 @@ func (p *Problem) reserve() {
 	}
 }
 
-// reservationOf is the supply with an end that the claim's machine may draw from and that does not count it yet, empty if there is none.
-// What a claim leaves open is met with a reservation first. A MachineDeployment that has been asked counts the machine.
+// reservationOf returns the reservation that the claim's machine may draw from and that does not count the machine yet, "" if there is none.
+// A claim that leaves the offering open gets a reservation first. A MachineDeployment that has been asked counts the machine.
 func reservationOf(o *inventory.OpenLabels) string {
 	if o.Claim.Annotations[v1.MachineDeploymentAnnotationKey] != "" {
 		return ""
@@ -151,7 +151,8 @@ func reservationOf(o *inventory.OpenLabels) string {
 	return ""
 }
 
-// drawsOf is what a machine of the offering takes of supplies that may run out, and whether they have so much at the start of the plan.
+// drawsOf returns the units of limited supplies that a machine of the offering takes, and whether these have enough at the start of the
+// plan.
 func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available bool) {
 	if at, ok := p.reservations[o.Reservation]; ok && o.Reservation != "" {
 		draws = append(draws, packing.Draw{Quota: at, Units: 1})
@@ -164,7 +165,7 @@ func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available b
 	return draws, !slices.ContainsFunc(draws, func(d packing.Draw) bool { return d.Units > p.Packing.Quotas[d.Quota] })
 }
 
-// spare is what the clouds' quotas leave once the plan's machines are started, by number.
+// spare returns the rest of each quota once the plan's machines are started, by number.
 func (p *Problem) spare(s *packing.Solution) []int {
 	left := slices.Clone(p.Packing.Quotas)
 	for i := range s.New {
@@ -175,7 +176,7 @@ func (p *Problem) spare(s *packing.Solution) []int {
 	return left
 }
 
-// hindered are the options that would be to be had, were it not for a quota of the cloud's.
+// hindered returns the options that would be available but for a quota of the cloud.
 func (p *Problem) hindered(pool *offering.Pool, options bitset.Set, spare []int) bitset.Set {
 	out := bitset.New(len(pool.Options))
 	if len(p.rationed) == 0 {
@@ -189,7 +190,7 @@ func (p *Problem) hindered(pool *offering.Pool, options bitset.Set, spare []int)
 	return out
 }
 
-// exceeded is the first quota that has too little for the option; nil if there is none.
+// exceeded returns the first quota that has too little for the option; nil if there is none.
 func (p *Problem) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
 	for _, d := range pool.Model.Options[o].Draws {
 		if i := slices.IndexFunc(p.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
@@ -199,7 +200,7 @@ func (p *Problem) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
 	return nil
 }
 
-// quotaRefusal names the quota that keeps the one of these options from being started that takes least of it.
+// quotaRefusal returns the reason of the quota that keeps these options from being started, for the option that takes least of its quota.
 func (p *Problem) quotaRefusal(pool *offering.Pool, hindered bitset.Set, spare []int) engine.Reason {
 	var quota *rationed
 	least := 0

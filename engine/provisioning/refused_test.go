@@ -16,7 +16,7 @@ import (
 
 const schedulerWords = "0/1 nodes are available: 1 node(s) did not please a plugin."
 
-// says sets kube-scheduler's message on the first pod's condition PodScheduled, and lets the snapshot keep what plans expect.
+// says sets kube-scheduler's message on the first pod's condition PodScheduled, and lets the snapshot keep the expectations of plans.
 func says(s *engine.Snapshot) {
 	for i := range s.Pods[0].Status.Conditions {
 		if c := &s.Pods[0].Status.Conditions[i]; c.Type == corev1.PodScheduled {
@@ -75,7 +75,7 @@ func TestAMachineThatKubeSchedulerRefusesIsNotStartedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// Where kube-scheduler has not had the time, or the pod was expected elsewhere in between, it is expected where there is room.
+// If kube-scheduler has not had the time, or the pod was expected elsewhere in between, the pod is expected where there is room.
 func TestAPodIsExpectedAsLongAsKubeSchedulerMayBindIt(t *testing.T) {
 	t.Parallel()
 	for name, differs := range map[string]func(s *engine.Snapshot, e *engine.ExpectedPod){

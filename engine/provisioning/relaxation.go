@@ -16,13 +16,13 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// relaxationsOf turns the constraints of pods that the matched selectors are about into what is tried for them, the most first: every
-// preference is treated as a demand, and given up where that cannot be met. Where preferences have a price, those about
-// single machines are asked for all together, or not at all.
+// relaxationsOf returns the levels for pods with these constraints and selected by the matched selectors, the strictest first. Every
+// preference is treated as required, and given up if it cannot be met. If preferences have a price, those about single machines hold all
+// together, or not at all.
 func (p *Problem) relaxationsOf(c *constraints.PodConstraints, matched []int) []packing.Level {
 	b := &relaxation{p: p, w: c, matched: matched, concern: p.InterPod.Concerns(matched)}
 	all := b.softWishes()
-	if len(all) >= mostLevels { // what no machine has is given up at once
+	if len(all) >= mostLevels { // preferences that no machine meets are given up at once
 		all = slices.DeleteFunc(all, func(s constraints.Preference) bool {
 			return slices.ContainsFunc(s.Node, requirement.Expression.IsUnmeetable)
 		})
@@ -61,10 +61,10 @@ func (p *Problem) relaxationsOf(c *constraints.PodConstraints, matched []int) []
 	return levels
 }
 
-// mostLevels bounds the levels of a pod: of more preferences several are given up at a time.
+// mostLevels bounds the levels of a pod. With more preferences, each level gives up several.
 const mostLevels = 32
 
-// stops lists how many of n preferences are given up at each level, from none to all.
+// stops returns how many of n preferences are given up at each level, from none to all.
 func stops(n int) []int {
 	steps := min(n, mostLevels-1)
 	out := make([]int, 0, steps+1)
@@ -74,9 +74,8 @@ func stops(n int) []int {
 	return append(out, n)
 }
 
-// anywhere is a level after the last one, for pools that ask for several values (minValues): a machine that may turn out to be in
-// one zone or another has no place where preferences could count its pods, so these give way. There is none where that changes
-// nothing.
+// anywhere returns a further level for pools with minValues, none if it changes nothing. A machine that may turn out to be in one of several
+// zones has no domain in which preferences could count its pods, so this level drops the preferences about other pods.
 func (b *relaxation) anywhere(last packing.Level) []packing.Level {
 	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(pool *offering.Pool) bool { return len(pool.Model.Variety) > 0 }) {
 		return nil
@@ -109,8 +108,8 @@ type relaxation struct {
 	concern constraints.Concern
 }
 
-// softWishes lists what is given up first first. What pods that run would rather not have beside them comes before what
-// the pod itself would like.
+// softWishes returns the preferences in the order in which they are given up. The preferences of running pods against the pod come before
+// the pod's own.
 func (b *relaxation) softWishes() []constraints.Preference {
 	var out []constraints.Preference
 	if slices.ContainsFunc(b.concern.Terms, func(t int) bool { return b.p.InterPod.Terms[t].Soft >= 0 }) {
@@ -143,7 +142,7 @@ func (b *relaxation) level(soft []constraints.Preference) packing.Level {
 	return packing.Level{Nodes: where.nodes, Ways: where.ways, Rules: b.rules(soft, inverse)}
 }
 
-// rules is what the constraints, with these preferences, ask for and change between pods; nil if that is nothing.
+// rules returns the rules between pods of the constraints with these preferences; nil if there are none.
 func (b *relaxation) rules(soft []constraints.Preference, inverse bool) *topology.Rules {
 	c := b.p.InterPod
 	r := &topology.Rules{}
@@ -157,7 +156,7 @@ func (b *relaxation) rules(soft []constraints.Preference, inverse bool) *topolog
 	for _, t := range b.w.Anti {
 		term := &c.Terms[c.Term[t]]
 		m.reject(term.Selected, term.Key)
-		m.own(term.Owned, term.Key) // the owner of a required term keeps those away that it selects
+		m.own(term.Owned, term.Key) // the owner of a required term keeps away the pods that it selects
 	}
 	for i := range soft {
 		s := &soft[i]
@@ -201,7 +200,7 @@ func (b *relaxation) isMatched(selector int) bool {
 	return matched
 }
 
-// marker notes the marks of rules, each once.
+// marker adds marks to rules, each mark once.
 type marker struct {
 	layout        *topology.Layout
 	r             *topology.Rules
@@ -230,7 +229,7 @@ func (m *marker) note(marks *[]int, noted bitset.Set, host *bitset.Set, mark int
 	}
 }
 
-// selected adds what others' constraints make of the pod.
+// selected adds the rules that the constraints of others make for the pod.
 func (b *relaxation) selected(m *marker, inverse bool) {
 	c := b.p.InterPod
 	for _, g := range b.concern.Groups {
@@ -253,8 +252,8 @@ func (b *relaxation) selected(m *marker, inverse bool) {
 	}
 }
 
-// holds adds ports and disks, which one pod at a time may have on a node, claims that one may have at all, and those whose
-// pods have to keep together.
+// holds adds ports and disks that one pod at a time may have on a node, claims that only one pod may have at all, and claims whose pods have
+// to keep together.
 func (b *relaxation) holds(r *topology.Rules) {
 	c := b.p.InterPod
 	hold := func(mine int, shunned func(yield func(int))) {
@@ -273,7 +272,7 @@ func (b *relaxation) holds(r *topology.Rules) {
 	for _, d := range b.w.Volumes.Disks {
 		i, _ := slices.BinarySearchFunc(c.Disks, d, volume.CompareDisks)
 		hold(c.DiskMark(i), func(yield func(int)) {
-			for j := max(0, i-1); j < min(i+2, len(c.Disks)); j++ { // the others with the same ID stand beside it
+			for j := max(0, i-1); j < min(i+2, len(c.Disks)); j++ { // disks with the same ID are side by side
 				if d.Conflicts(c.Disks[j]) {
 					yield(c.DiskMark(j))
 				}
@@ -307,14 +306,14 @@ func (b *relaxation) holds(r *topology.Rules) {
 	}
 }
 
-// where is where a demand can be met: existing nodes, and ways to use the pools' machines.
+// where is the places for a pod's node constraints: existing nodes, and ways to use the pools' machines.
 type where struct {
 	nodes bitset.Set
 	ways  *packing.Ways
 }
 
-// where looks the demand up; equal demands share the answer. The backoff, which may be nil, keeps
-// machines from being started, in a retry only as long as a pool still waits.
+// where returns the places for the node constraints; equal constraints share them. The backoff, which may be nil, keeps machines from being
+// started, in a retry only as long as a pool still waits.
 func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff *constraints.ShapeBackoff, retry bool) *where {
 	var b strings.Builder
 	b.WriteString(d.Text())
@@ -349,7 +348,7 @@ func (p *Problem) where(d *kube.NodeConstraints, ports []kube.HostPort, backoff 
 	return out
 }
 
-// oneOf returns one pointer for all ways that admit the same options, so that the packing evaluates them once.
+// oneOf returns one pointer for all ways that admit the same options, because the packing then evaluates them once.
 func (p *Problem) oneOf(ways *packing.Ways) *packing.Ways {
 	var text []byte
 	for i := range ways.Pools {
@@ -369,7 +368,7 @@ func (p *Problem) oneOf(ways *packing.Ways) *packing.Ways {
 	return have
 }
 
-// collisions are the options on which a DaemonSet holds one of the ports.
+// collisions returns the options on which a DaemonSet holds one of the ports.
 func (p *Problem) collisions(pool *offering.Pool, ports []kube.HostPort) bitset.Set {
 	var out bitset.Set
 	for i := range p.daemons {

@@ -15,19 +15,19 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// demand is a ProvisioningRequest with the pods that stand for those of its pods that have no node yet.
+// demand is a ProvisioningRequest with buffer pods for those of its pods that have no node yet.
 type demand struct {
 	*booking.Request
 	room engine.RequestRoom
 	pods []*corev1.Pod
-	// on says which of the pods have a place on machines that are there; the request gets these if placed is true.
+	// on holds the existing machines where pods have a place; the request gets these places if placed is true.
 	on     map[*corev1.Pod]*inventory.Machine
 	placed bool
 }
 
 func (d *demand) wants() bool { return len(d.pods) > 0 }
 
-// demandsOf are the requests of the snapshot in the order in which they are served.
+// demandsOf returns the demands of the snapshot's requests, in the order in which they are served.
 func demandsOf(s *engine.Snapshot, made *booking.Pods) (out []*demand) {
 	made.Begin()
 	for _, r := range booking.Resolve(s) {
@@ -40,8 +40,8 @@ func demandsOf(s *engine.Snapshot, made *booking.Pods) (out []*demand) {
 	return out
 }
 
-// planRequests decides for all pods, with the room of requests: what is held, or found on nodes now, is out of reach of all others, and
-// machines are started for all pods of a request or for none.
+// planRequests plans all pods, with the room of requests. Room that is held, or found on nodes now, is closed to all other pods. Machines
+// are started for all pods of a request or for none.
 func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	made := inventory.KeptBy[booking.Pods](cache)
 	demands := demandsOf(s, made)
@@ -60,8 +60,8 @@ func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache
 	return plan, p
 }
 
-// WithRequests is the snapshot in which the pods of ProvisioningRequests run on the nodes that have room for them: where room is held, has
-// been found, or will be complete once machines that start are there. It is s itself if there are none. Room is those pods.
+// WithRequests returns the snapshot in which the pods of ProvisioningRequests run on the nodes with room for them, and these pods. Room
+// counts if it is held, has been found, or will be complete once starting machines are there. It returns s itself if there are no requests.
 func WithRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
 	if len(s.ProvisioningRequests) == 0 {
 		return s, nil
@@ -85,8 +85,8 @@ func WithRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache
 	return next, roomOf(bound)
 }
 
-// findRoom finds places for the demands on what is there, beside the pods that wait: for all pods of one or for none, except where room
-// is held already. With coming, machines that start count as well.
+// findRoom finds places for the demands on existing machines, beside the waiting pods: for all pods of a demand or for none, unless room is
+// held already. If coming is true, starting machines count as well.
 func findRoom(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, demands []*demand, coming bool) {
 	next := s
 	var more []*corev1.Pod
@@ -129,7 +129,7 @@ func findRoom(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, de
 	}
 }
 
-// placesOn are the places that pods that stand for room have on nodes, or with coming on machines that start, by UID.
+// placesOn returns the machines where buffer pods have a place, by UID: nodes, and starting machines if coming is true.
 func placesOn(p *Problem, coming bool) map[types.UID]*inventory.Machine {
 	on := map[types.UID]*inventory.Machine{}
 	if len(p.Classes) == 0 {
@@ -161,14 +161,14 @@ func isThere(m *inventory.Machine) bool {
 	return m.Node != nil && (m.Claim == nil || m.IsInitialized())
 }
 
-// withGroup is the snapshot in which the demand's pods are a group.
+// withGroup returns the snapshot in which the demand's pods are a PodGroup.
 func withGroup(s *engine.Snapshot, d *demand) *engine.Snapshot {
 	out := *s
 	out.PodGroups = append(slices.Clip(s.PodGroups), d.Group())
 	return &out
 }
 
-// withBookings is the snapshot in which the pods of the demands that have their places run there.
+// withBookings returns the snapshot in which the pods of placed demands run on their nodes.
 func withBookings(s *engine.Snapshot, demands []*demand, made *booking.Pods) *engine.Snapshot {
 	var bound []*corev1.Pod
 	for _, d := range demands {
@@ -184,7 +184,7 @@ func withBookings(s *engine.Snapshot, demands []*demand, made *booking.Pods) *en
 	return withPods(s, bound)
 }
 
-// Join is both rooms together.
+// Join returns both rooms together.
 func (r Room) Join(other Room) Room {
 	if len(r) == 0 {
 		return other
@@ -193,7 +193,7 @@ func (r Room) Join(other Room) Room {
 	return r
 }
 
-// sumUpRequests takes the pods that stand for requests out of the plan and says of each request what has become of it.
+// sumUpRequests takes the buffer pods of requests out of the plan, and adds the result for each request.
 func (p *Problem) sumUpRequests(plan *engine.Plan, demands []*demand, s *engine.Snapshot) {
 	of, room, groups := map[types.UID]*demand{}, Room{}, map[string]bool{}
 	for _, d := range demands {

@@ -20,7 +20,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// batch is what a rollout or a job asks for at once: a few kinds of pods, some of each.
+// batch is the pods of a rollout or a job: a few kinds of pods, some of each.
 type batch []batchKind
 
 type batchKind struct{ count, milliCPU, mebibytes int64 }
@@ -48,7 +48,7 @@ func onePod(capacityTypes ...string) *engine.Snapshot {
 	return workload.Cost(workload.Web, 1, 1, capacityTypes...)
 }
 
-// snapshot is such a cluster in which the batch waits.
+// snapshot returns this cluster with the waiting batch.
 func (b batch) snapshot(of *engine.Snapshot) *engine.Snapshot {
 	cluster, like := *of, of.Pods[0]
 	s := &cluster
@@ -68,14 +68,14 @@ func (b batch) snapshot(of *engine.Snapshot) *engine.Snapshot {
 	return s
 }
 
-// filling is pods that one machine can hold, and nothing more, and what that costs.
+// filling is pods that fill one machine, and the price of the machine.
 type filling struct {
 	pods  [3]int
 	price float64
 }
 
-// optimum is the least that machines for the batch cost, by dynamic programming over how many pods of each kind are left: some
-// machine holds a pod of the first kind that is left.
+// optimum returns the least price of machines for the batch, by dynamic programming over the numbers of pods of each kind that are left:
+// some machine holds a pod of the first kind that is left.
 func (b batch) optimum(s *engine.Snapshot) float64 {
 	var most [3]int
 	for i, k := range b {
@@ -101,7 +101,7 @@ func (b batch) optimum(s *engine.Snapshot) float64 {
 	return cost[len(cost)-1]
 }
 
-// fillings lists those that no other one beats.
+// fillings lists the fillings that no other one beats.
 func (b batch) fillings(s *engine.Snapshot, most [3]int) []filling {
 	var all []filling
 	for i := range s.Classes[0].InstanceTypes {
@@ -158,7 +158,7 @@ func (b batch) fillings(s *engine.Snapshot, most [3]int) []filling {
 	return kept
 }
 
-// price is that of the type's cheapest offering, infinite if the pool may not buy it or does so for large pods only.
+// price returns the price of the type's cheapest offering, infinite if the pool may not buy it or does so for large pods only.
 func (b batch) price(s *engine.Snapshot, t *engine.InstanceType) float64 {
 	least := math.Inf(1)
 	for _, r := range s.NodePools[0].Spec.Template.Spec.Requirements {
@@ -178,7 +178,7 @@ func (b batch) price(s *engine.Snapshot, t *engine.InstanceType) float64 {
 	return least
 }
 
-// What users ask for most of the time is a small batch. It costs what it has to, and the bound beside the plan says so.
+// Users ask for small batches most of the time. Nearly all of these cost the optimum, and the bound beside the plan is close to it.
 func TestSmallBatchesCostWhatTheyHaveTo(t *testing.T) {
 	t.Parallel()
 	const batches = 200

@@ -8,31 +8,29 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// Trial is what compile takes for granted beside the snapshot: some machines are leaving although nothing in the cluster
-// says so.
+// Trial is the assumptions of a compilation beside the snapshot: some machines are leaving although the snapshot does not say so.
 type Trial struct {
 	Gone inventory.MachineSet // their pods need another place
 	Left inventory.MachineSet // their pods have one already, or none
 	// Held is true if pods of gone machines move even if something protects them.
 	Held   bool
 	Closed inventory.MachineSet // these take no pods
-	Guards *budget.Guards       // what covers pods does not change from trial to trial
-	// AssignedNodes are the machines, by number, where pods are to run that need a place anyway; those that are not listed are left out of
-	// the trial.
+	Guards *budget.Guards       // trials share it, because the pods that it covers do not change
+	// AssignedNodes are the machines, by number, that will run pods that need a place anyway. Pods that are not listed are left out.
 	AssignedNodes map[*corev1.Pod]int
-	// Also are machines that stay; their pods are to be planned for all the same, in classes.
+	// Also are machines that stay. Their pods are planned for all the same, in classes.
 	Also inventory.MachineSet
-	// Nominations are the machines, by number, where pods of gone machines had better go.
+	// Nominations are the machines, by number, that pods of gone machines had better use.
 	Nominations map[*corev1.Pod]int
-	// Batches keeps apart the machines that are bought in the place of many: none replaces machines of two batches.
+	// Batches divides the replacements of many machines: no new machine replaces machines of two batches.
 	Batches map[string]int // by node
-	// Freed is a reservation that is to have one slot more; empty for none.
+	// Freed is a reservation that counts one slot more; empty for none.
 	Freed string
-	// Begun are machines that the same plan starts already: quotas and reservations have no more room for them.
+	// Begun are launches of the same plan: quotas and reservations have no more room for them.
 	Begun []engine.Launch
 }
 
-// counts reports whether the trial is only about which pods are alike: then it does not matter who comes first.
+// counts reports whether the trial only counts equal pods. The order of pods then does not matter.
 func (t *Trial) counts() bool { return t != nil && t.Also != nil }
 
 func (t *Trial) batchOf(pod *corev1.Pod) int {
@@ -45,7 +43,7 @@ func (t *Trial) batchOf(pod *corev1.Pod) int {
 	return t.Batches[pod.Spec.NodeName]
 }
 
-// assignedNodeOf is the machine that a hint names; nil for none that takes pods.
+// assignedNodeOf returns the machine to which the trial nominates the pod; nil if there is none that takes pods.
 func (t *Trial) assignedNodeOf(pod *corev1.Pod, hosts []*inventory.Machine) *inventory.Machine {
 	number, ok := t.Nominations[pod]
 	if !ok || t.closes(hosts[number]) || hosts[number].Leaving {
@@ -65,8 +63,7 @@ func (t *Trial) mark(hosts []*inventory.Machine) {
 	}
 }
 
-// loseDisks counts on disks inside of machines no more that the trial takes away: they go with their machines, as those of a
-// machine that is gone.
+// loseDisks forgets the disks inside machines that the trial removes, because these disks go with their machines.
 func (p *Problem) loseDisks() {
 	if p.trial == nil {
 		return
@@ -80,15 +77,14 @@ func (p *Problem) loseDisks() {
 
 func (t *Trial) closes(m *inventory.Machine) bool { return t != nil && t.Closed.Has(m) }
 
-// sortTrial settles, for a trial, where the pods are expected that need a place anyway. It returns those that the trial is
-// about.
+// sortTrial sets, for a trial, where the pods are expected that need a place anyway. It returns the pods that leave gone machines.
 func (p *Problem) sortTrial() []*corev1.Pod {
 	for pod, number := range p.trial.AssignedNodes {
 		if m := p.Machines[number]; !m.Leaving && !p.trial.closes(m) {
 			m.Expected = append(m.Expected, pod)
 		}
 	}
-	p.recheckExpected() // what does not fit after all is somebody else's affair
+	p.recheckExpected() // pods that do not fit are left out
 	var waiting []*corev1.Pod
 	for _, m := range p.Machines {
 		if p.trial.Gone.Has(m) {

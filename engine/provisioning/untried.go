@@ -8,10 +8,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// willBeRefused are those of the pods which kube-scheduler has not tried yet for which it will find no node once it comes to them:
-// it tries one pod after the other, and for thousands of pods takes minutes. Either it has found none for another pod of the same
-// controller with the same labels, or no node has room left once those that machines were started for have found theirs. Other
-// schedulers may wait for more than room, for the rest of a gang: of theirs only replicas of refused pods are meant.
+// willBeRefused returns the untried pods for which kube-scheduler will find no node. It tries one pod after the other, which takes minutes
+// for thousands of pods. Either it has found no node for another pod of the same controller with the same labels, or no node has room left
+// once pods have taken the machines that were started for them. Other schedulers may wait for more than room, for example for the rest of a
+// gang, so only the first condition counts for their pods.
 func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
 	if len(untried) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 		owner *inventory.OwnerInfo
 		kind  *inventory.LabelClass
 	}
-	cache, refused, works := p.Pods.Cache, map[replica]bool{}, false // works says that kube-scheduler does
+	cache, refused, works := p.Pods.Cache, map[replica]bool{}, false // works is true if kube-scheduler has refused a pod
 	for _, pod := range p.Pods.Unbound {
 		if info := cache.InfoOf(pod); kube.IsPending(pod) && !kube.IsBufferPod(pod) {
 			refused[replica{info.Owner, info.Labels}] = true
@@ -41,11 +41,11 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 	return out
 }
 
-// freeNodes are the nodes that are there, with the cpu and the memory that nobody has there or is expected to take.
+// freeNodes are the existing nodes, with the cpu and memory that no pod uses or is expected to use there.
 type freeNodes struct {
 	machines []*inventory.Machine
 	free     []kube.Usage
-	left     kube.Usage // of all nodes: where others have taken a pod's room, it will take theirs
+	left     kube.Usage // of all nodes: a pod whose room another has taken will take that one's
 	known    map[freeKey]bool
 }
 
@@ -54,8 +54,8 @@ type freeKey struct {
 	requests    kube.Usage
 }
 
-// freeNow is what the nodes have once the waiting pods run that they were started for. Pods that no machine was started for were
-// refused with what is there.
+// freeNow returns the nodes' room once the waiting pods run on the machines that were started for them. Other waiting pods take no room,
+// because the existing nodes did not suit them.
 func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 	out, cache := &freeNodes{known: map[freeKey]bool{}}, p.Pods.Cache
 	waits := make(map[string]*corev1.Pod, len(waiting))
@@ -83,7 +83,7 @@ func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
 	return out
 }
 
-// mayTake reports whether a node has room for such a pod and keeps it off by no taint: what else the pod asks for is left aside.
+// mayTake reports whether a node has room for the pod and no taint that keeps it off, other constraints aside.
 func (n *freeNodes) mayTake(c *constraints.PodConstraints, need kube.Usage) bool {
 	key := freeKey{c, need}
 	may, known := n.known[key]

@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// between says which rules between pods keep one more pod of the class off every new machine of the options, which are of one pool;
-// nothing if there is none.
+// between returns the rules between pods that keep one more pod of the class off every new machine of the options, which are of one pool;
+// nil if there are none.
 func (p *Problem) between(pool, class int, options bitset.Set, world *topology.World) []engine.Reason {
 	c := p.Classes[class]
 	rules := c.last().Rules
@@ -53,7 +53,7 @@ func (p *Problem) between(pool, class int, options bitset.Set, world *topology.W
 	return []engine.Reason{kept}
 }
 
-// keptOffBy says which DaemonSet's pod, that new machines of the place have or may have, keeps pods with these rules off them.
+// keptOffBy names the DaemonSet whose pods, on new machines of the place, keep pods with these rules off them.
 func (p *Problem) keptOffBy(rules *topology.Rules, place topology.Place) engine.Reason {
 	for i := range p.daemons {
 		d := &p.daemons[i]
@@ -83,7 +83,7 @@ func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Re
 	return r
 }
 
-// broke names the rules that no place meets; if each is met somewhere, all that are broken anywhere, which is too much together.
+// broke returns the rules that no place meets. If each is met somewhere, it returns all rules that are broken anywhere.
 func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, world *topology.World) []engine.Reason {
 	var everywhere, somewhere []engine.Reason
 	try := func(only topology.Rules, explain func() engine.Reason) {
@@ -126,7 +126,7 @@ func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place,
 	return slices.Compact(somewhere)
 }
 
-// spreadReason shows the counts, domain by domain.
+// spreadReason returns the reason with the count of each domain.
 func (p *Problem) spreadReason(c *podClass, s topology.Spread, world *topology.World) engine.Reason {
 	g := &p.InterPod.Groups[s.Group]
 	r := engine.Reason{Code: engine.SpreadNotMet, Key: g.Key, Need: fmt.Sprintf("at most %d apart", s.MaxSkew)}
@@ -147,7 +147,7 @@ func (p *Problem) spreadReason(c *podClass, s topology.Spread, world *topology.W
 	return r
 }
 
-// affinityReason says where the company is that the pod needs, or that it waits for pods that wait for it.
+// affinityReason returns where the pods run that the affinity needs, or the cycle of pods that wait for each other.
 func (p *Problem) affinityReason(c *podClass, a topology.Affinity, world *topology.World) engine.Reason {
 	set := &p.InterPod.Sets[a.Set]
 	if c.Devices.Shared != "" && a.Set == p.InterPod.SetOfDevices(c.PodConstraints) {
@@ -192,7 +192,7 @@ func (p *Problem) affinityReason(c *podClass, a topology.Affinity, world *topolo
 	return r
 }
 
-// claimReason says where the volume will be that the pod shares with others.
+// claimReason returns where the volume will be that the pod shares with other pods.
 func (p *Problem) claimReason(a topology.Affinity, world *topology.World) engine.Reason {
 	var where []string
 	for i, k := range p.InterPod.Layout.Sets[a.Set].Keys {
@@ -210,7 +210,7 @@ func (p *Problem) claimReason(a topology.Affinity, world *topology.World) engine
 	}
 }
 
-// affinityMissing is for pods whose companions have to be on the same machine, and run on machines that have no room, if at all.
+// affinityMissing returns a reason if pods must be on the machine of other pods, and these do not run or their machines have no room.
 func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, world *topology.World) engine.Reason {
 	for _, a := range r.Affinity {
 		first := world.Total(a.Set) == 0 && p.InterPod.InSet(a.Set, c.matched)
@@ -234,7 +234,7 @@ func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, world *topolog
 	return engine.Reason{}
 }
 
-// mostInCycle is how many pods of a cycle are named.
+// mostInCycle bounds the pods of a cycle that are named.
 const mostInCycle = 8
 
 // cycle names classes that wait for each other, starting with the given one; empty if its chain of affinities ends.
@@ -264,7 +264,7 @@ func (p *Problem) cycle(c *podClass, set int) string {
 	return ""
 }
 
-// firstOf is the first class of the set; nil if there is none.
+// firstOf returns the first class of the set; nil if there is none.
 func (p *Problem) firstOf(set int) *podClass {
 	if p.first == nil {
 		p.first = map[int]*podClass{}

@@ -21,10 +21,10 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// mostObstacles is how many of what keeps a pod off one pool are named: a pod may ask for any number of things.
+// mostObstacles bounds the obstacles that are named for one pool, because a pod may ask for any number of things.
 const mostObstacles = 8
 
-// explain says, pool by pool, why no machine can be started for a pod of the class.
+// explain returns, pool by pool, why no machine can be started for a pod of the class.
 func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	c := p.Classes[class]
 	if c.unmanned {
@@ -67,8 +67,9 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 	return reasons
 }
 
-// obstacles lists what keeps a pod of the class off new machines of pool i: each rule that leaves nothing by itself, with the nearest
-// miss, so that whoever lifts one does not meet the next afterwards; if there is none, what cannot be met together.
+// obstacles returns the rules that keep a pod of the class off new machines of pool i: each rule that alone leaves no option, with the
+// nearest miss. It names all, because a user who lifts one should not meet the next afterwards. If there is none, it names the constraints
+// that cannot be met together.
 func (p *Problem) obstacles(i, class int, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
 	for i := range pool.Taints {
@@ -127,7 +128,7 @@ func (c *podClass) namedHost() string {
 	return name
 }
 
-// left is what the limits of pool i leave once the plan's machines are started.
+// left returns the rest of the limits of pool i once the plan's machines are started.
 func (p *Problem) left(i int, s *packing.Solution) []int64 {
 	left := p.Packing.Pools[i].Left.Clone()
 	for j := range s.New {
@@ -138,9 +139,9 @@ func (p *Problem) left(i int, s *packing.Solution) []int64 {
 	return left
 }
 
-// supplyRefusals say why none of these options, which would do, can be had; nothing if some can. What is sold out comes first, and
-// beside it the limit that the rest is above: without the shortage there would be no need of the rest. Where a quota of the cloud's
-// is in the way, it comes before both: somebody can ask for more of it.
+// supplyRefusals returns why none of these suitable options is available; nil if some are. Sold-out options come before the limit that the
+// rest exceeds, because without the shortage the rest would not be needed. A quota of the cloud comes before both, because a user can ask
+// for more of it.
 func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left []int64, spare []int) []engine.Reason {
 	if hindered := p.hindered(pool, options, spare); !hindered.Empty() {
 		rest := options.Clone()
@@ -173,7 +174,7 @@ func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left [
 	return append(out, limits...)
 }
 
-// portRefusal names the DaemonSet that holds a port of the class on the machines that the pool has for it otherwise.
+// portRefusal names the DaemonSet that holds a port of the class on all machines that the pool has for it otherwise.
 func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	if len(c.Ports) == 0 || len(pool.TolerantWays(&c.NodeConstraints)) == 0 {
 		return engine.Reason{}
@@ -189,8 +190,8 @@ func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	return engine.Reason{}
 }
 
-// labelRefusals name the labels that leave nothing by themselves, in the alternative that gets furthest, and the options that are
-// left without them; or the port that a DaemonSet holds.
+// labelRefusals returns the labels that alone leave no option, in the alternative that gets furthest, and the options that are left without
+// them. If a DaemonSet holds a port of the class, it returns that port.
 func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.Reason, rest bitset.Set) {
 	rest = bitset.Full(len(pool.Options))
 	if r := p.portRefusal(pool, c); !r.OK() {
@@ -213,8 +214,8 @@ func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.
 	return misses, rest
 }
 
-// roomRefusals name the resources that no able option has enough of, each with the largest there is, and then what the nearest
-// type lacks of the others, if all of them together are too much. What is left are the options that have enough of all but these.
+// roomRefusals returns the resources of which no able option has enough, each with the greatest amount; then, if the others together are too
+// much, those of which the nearest type lacks some. It also returns the options that have enough of all the rest.
 func (p *Problem) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
 	if left = withRoom(pool, c.Request, able); !left.Empty() {
 		return nil, left
@@ -241,7 +242,7 @@ func (p *Problem) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set
 	return slices.Compact(out), left
 }
 
-// withRoom are those of the options that have enough for the request.
+// withRoom returns the options that have enough for the request.
 func withRoom(p *offering.Pool, request capacity.Vector, options bitset.Set) bitset.Set {
 	out := bitset.New(len(p.Options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
@@ -252,7 +253,7 @@ func withRoom(p *offering.Pool, request capacity.Vector, options bitset.Set) bit
 	return out
 }
 
-// roomRefusal says that no able option has enough of resource d, and that option at has most of it.
+// roomRefusal returns the reason that no able option has enough of resource d. Option at has most of it.
 func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set, d, at int) engine.Reason {
 	name, need, most := corev1.ResourceName(p.Names.Name(d)), c.Request[d], pool.Model.Options[at].Allocatable[d]
 	if kube.IsClaimed(name) {
@@ -284,8 +285,8 @@ func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set,
 	return r
 }
 
-// combinedRefusals are for a request of which each part fits some type, but not all together: they name what the type lacks that
-// lacks the least, and take that out of the request.
+// combinedRefusals is for a request whose parts each fit some type, but not all together. It returns the resources that the nearest type
+// lacks, and takes them out of the request.
 func (p *Problem) combinedRefusals(pool *offering.Pool, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
 	best, at := 0.0, -1
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
@@ -313,7 +314,7 @@ func (p *Problem) combinedRefusals(pool *offering.Pool, c *podClass, request cap
 	return out
 }
 
-// takenByDaemons is how much of a resource DaemonSets' pods take of a machine of the option, and which takes most.
+// takenByDaemons returns how much of a resource DaemonSets' pods take of a machine of the option, and the DaemonSet that takes most.
 func (p *Problem) takenByDaemons(pool *offering.Pool, o, d int) (taken int64, who string) {
 	most, name := int64(0), corev1.ResourceName(p.Names.Name(d))
 	for i := range p.daemons {
@@ -328,7 +329,7 @@ func (p *Problem) takenByDaemons(pool *offering.Pool, o, d int) (taken int64, wh
 	return taken, who
 }
 
-// besideDaemons says how much of a resource a machine of the option has, and what DaemonSets' pods take of that.
+// besideDaemons describes the amount of a resource that a machine of the option has, and the part of it that DaemonSets' pods take.
 func (p *Problem) besideDaemons(pool *offering.Pool, o, d int) string {
 	name, kind := corev1.ResourceName(p.Names.Name(d)), pool.Options[o].Kind.Name
 	taken, who := p.takenByDaemons(pool, o, d)
@@ -339,7 +340,7 @@ func (p *Problem) besideDaemons(pool *offering.Pool, o, d int) string {
 	return fmt.Sprintf("%s, has %s, of which DaemonSets' pods take %s, most of it DaemonSet %s", kind, kube.Text(name, have), kube.Text(name, taken), who)
 }
 
-// lack says that there is too little of a resource; volumes are counted as resources, but are something else to people.
+// lack returns the reason of too little of a resource. Volumes are counted as resources, but have a reason of their own.
 func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	if driver, ok := strings.CutPrefix(string(name), kube.AttachPrefix); ok {
 		return engine.Reason{Code: engine.AttachLimit, Key: volume.LocalPoolText(driver), Need: need, Have: have}
@@ -347,8 +348,8 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	return engine.Reason{Code: engine.NotEnoughResources, Key: string(name), Need: need, Have: have}
 }
 
-// limitRefusals name the limits that keep even the smallest listed one of the options from being started; nothing if some option
-// stays within all of them, or none is listed.
+// limitRefusals returns the limits that even the smallest listed option exceeds; nil if some option stays within all limits, or none is
+// listed.
 func (p *Problem) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []int64) (out []engine.Reason) {
 	for d, n := range left {
 		name := corev1.ResourceName(p.Names.Name(d))

@@ -12,9 +12,9 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// inDomains says why none of the options, which are of pool i and would hold a pod of the class, can be had where the rules between
-// pods leave it places: they fix where the machine is, and there it has too few values for minValues, or is above a limit. It is
-// nothing if neither is so.
+// inDomains returns why no option is available in the domains that the rules between pods leave. The options are of pool i and would hold a
+// pod of the class. The rules fix the domain, and the domain has too few values for minValues, or its options exceed a limit. It returns nil
+// if there is no reason of this kind.
 func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
 	rules := p.Classes[class].last().Rules
 	if rules == nil {
@@ -36,11 +36,11 @@ func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spar
 	return out
 }
 
-// domains are the options of pool i by where the rules between pods allow them a pod of the class, sold out or not.
+// domains divides the options of pool i, sold out or not, by the domains in which the rules between pods allow a pod of the class.
 func (p *Problem) domains(i, class int, options bitset.Set, keys []int, world *topology.World) []bitset.Set {
 	rules := p.Classes[class].last().Rules
 	at := map[string]bitset.Set{}
-	spot := map[int]string{} // of each place, empty for those that are not allowed
+	spot := map[int]string{} // of each place, empty if the place is not allowed
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		number := p.Pools[i].Model.Options[o].Place
 		text, known := spot[number]
@@ -69,7 +69,7 @@ func (p *Problem) domains(i, class int, options bitset.Set, keys []int, world *t
 	return out
 }
 
-// together names what cannot be met all at once, though each part of it can.
+// together names the constraints that cannot be met all at once, though each can be met alone.
 func together(p *offering.Pool, r *topology.Rules) engine.Reason {
 	parts := []string{"what the other pods of this plan take"}
 	if r != nil {
@@ -85,13 +85,13 @@ func together(p *offering.Pool, r *topology.Rules) engine.Reason {
 	return engine.Reason{Code: engine.ConstraintsConflict, Have: strings.Join(parts, ", ")}
 }
 
-// mostSupplies is how many supplies of a kind a sentence names.
+// mostSupplies bounds the supplies of a kind that a sentence names.
 const mostSupplies = 3
 
-// suppliesOf are those with an end that the pool's machines draw from. Others than capacity reservations are named: whoever has to
-// raise one should know which.
+// suppliesOf returns the limited supplies that the pool's machines draw from. It names each but capacity reservations, because a user who
+// has to raise one should know which.
 func suppliesOf(p *offering.Pool) (out []string) {
-	named := map[string][]string{} // by what they are
+	named := map[string][]string{} // by kind
 	for i := range p.Options {
 		if o := p.Options[i].Offering; o.Reservation != "" && !slices.Contains(named[o.Bound], o.Reservation) {
 			named[o.Bound] = append(named[o.Bound], o.Reservation)

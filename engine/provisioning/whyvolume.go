@@ -19,7 +19,7 @@ func (p *Problem) volumeTaken(c *podClass, world *topology.World) engine.Reason 
 	return engine.Reason{}
 }
 
-// noVolumeLeft reports the class of which the plan has given away the last volumes that the pods could use.
+// noVolumeLeft returns a reason if the plan has given away the last volumes that the class could use.
 func (p *Problem) noVolumeLeft(c *podClass, world *topology.World) engine.Reason {
 	if len(c.Volumes.Takes) == 0 {
 		return engine.Reason{}

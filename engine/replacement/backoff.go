@@ -13,36 +13,35 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// After replacements failed, their pool's nodes are left alone for backoffFirst, then for twice as long each time, at most
-// for backoffMost. Failures that are further apart than backoffMemory have nothing to do with each other.
+// After failed replacements, the pool's nodes are not replaced for backoffFirst, then for twice as long each time, at most for backoffMost.
+// Failures that are further apart than backoffMemory are unrelated.
 const (
 	backoffFirst  = time.Minute
 	backoffMost   = 10 * time.Minute
 	backoffMemory = time.Hour
 )
 
-// Failure is what is known of disruptions that were taken back: because their replacements failed, or because these were ready
-// and a pod would have had no place.
+// Failure records disruptions that were taken back: their replacements failed, or they were ready and a pod would have had no place.
 type Failure struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 	Why   string    `json:"why"`
-	// Alone is true if that says nothing about other machines of the pool: only this one is left alone for a while. Reason is
-	// then why it was to go.
+	// Alone means that the failure concerns only this machine of the pool, which is not disrupted for a while. Reason is then the reason of the
+	// disruption.
 	Alone  bool                `json:"alone,omitempty"`
 	Reason v1.DisruptionReason `json:"reason,omitempty"`
 }
 
-// Backoff says until when a pool's nodes are not replaced, because their replacements failed.
+// Backoff is the time until which a pool's nodes are not replaced, because replacements failed.
 type Backoff struct {
 	NodePool string
 	Until    time.Time
 	Failure
 }
 
-// NextFailure is what to write on a claim whose disruption, for that reason, was taken back once more; ok is false if nothing is.
-// Replacements that failed concern the pool. That they were ready and a pod would have had no place concerns the claim alone:
-// the next pass may make the same plan again, but what holds for its pods says nothing about another node's.
+// NextFailure returns the record for a claim whose disruption, for that reason, was taken back once more; ok is false if there is none. Failed
+// replacements concern the pool. A pod without a place concerns the claim alone: the next pass may make the same plan again, but other nodes
+// have other pods.
 func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason, now time.Time) (text string, ok bool) {
 	alone := why.Code == engine.PodStranded
 	if !alone && why.Code != engine.ReplacementGone && why.Code != engine.ReplacementLate {
@@ -57,13 +56,13 @@ func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Rea
 		case last.Alone == alone:
 			next.Count = last.Count + 1
 		case alone && now.Before(last.until()):
-			return "", false // the pool goes on waiting
+			return "", false // the pool's backoff continues
 		}
 	}
 	return next.Text(), true
 }
 
-// TakenBack says that the machine is left alone for a while, because a disruption of it was taken back. A broken one is not.
+// TakenBack returns the reason that the machine is not disrupted for a while, because a disruption of it was taken back.
 func TakenBack(m *inventory.Machine, now time.Time) engine.Reason {
 	if m.Claim == nil {
 		return engine.Reason{}
@@ -75,7 +74,7 @@ func TakenBack(m *inventory.Machine, now time.Time) engine.Reason {
 	return engine.Reason{Code: engine.TakenBack, NodePool: m.Pool(), Need: engine.ClockText(f.until()), Have: f.Why}
 }
 
-// Text is what to write on the claim.
+// Text returns the record for the claim.
 func (f Failure) Text() string { return inventory.AsJSON(f) }
 
 func failureOf(claim *v1.NodeClaim) (f Failure, ok bool) {
@@ -90,8 +89,8 @@ func (f Failure) until() time.Time {
 	return f.Last.Add(constraints.Doubled(backoffFirst, backoffMost, f.Count))
 }
 
-// Backoffs lists the pools whose nodes are not replaced now, in order of name. A wave of replacements stops for the whole
-// pool: what one machine of it could not become, the next one will not become either.
+// Backoffs lists the pools whose nodes are not replaced now, by name. Replacements stop for the whole pool, because the replacement of its next
+// machine would probably fail too.
 func Backoffs(s *engine.Snapshot) []Backoff {
 	byPool := map[string]Backoff{}
 	for _, c := range s.NodeClaims {
@@ -112,7 +111,7 @@ func Backoffs(s *engine.Snapshot) []Backoff {
 	return out
 }
 
-// Message says the backoff to people.
+// Message describes the backoff in words.
 func (b Backoff) Message() string {
 	return fmt.Sprintf("no node is replaced until %s, because replacements failed %s in a row: %s", engine.ClockText(b.Until), engine.Plural(b.Count, "time"), b.Why)
 }

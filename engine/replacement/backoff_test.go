@@ -109,7 +109,7 @@ func TestOrdersHaveTimeByTheNumberOfClaims(t *testing.T) {
 	}
 }
 
-// Replacements that are given up use up budgets that the plan of the same pass has counted on.
+// Replacements that are given up use up budgets on which the plan of the same pass relied.
 func TestNothingBeginsInAPoolThatGivesUpNodes(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{}

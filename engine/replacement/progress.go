@@ -18,12 +18,12 @@ import (
 // orders are the disruptions with replacements that are in progress.
 type orders struct {
 	s      *engine.Snapshot
-	guards *budget.Guards // nil until they are asked for
+	guards *budget.Guards // nil until first used
 	claims map[string]*v1.NodeClaim
 	nodes  map[string]*corev1.Node // by provider ID; the first by name
 	pools  map[string]*v1.NodePool
 	list   []*inventory.InProgress // the oldest first
-	// replacing holds the claims that orders wait for or will need, by name.
+	// replacing holds the orders by the names of their replacements.
 	replacing map[string]*inventory.InProgress
 }
 
@@ -61,20 +61,20 @@ func (o *orders) find() {
 
 func (o *orders) nodeOf(claim *v1.NodeClaim) *corev1.Node { return o.nodes[claim.Status.ProviderID] }
 
-// How long an order may wait for its replacements: orderPatience for each claim that is to go in all orders, within bounds.
+// The time for which an order waits for its replacements: orderPatience for each claim to remove in all orders, within bounds.
 const (
 	orderPatience = 80 * time.Millisecond
 	orderShortest = 10 * time.Minute
 	orderLongest  = time.Hour
 )
 
-// OrderStep is what to do next about an order.
+// OrderStep is the next action for an order.
 type OrderStep string
 
 const (
-	// OrderWait means that nothing is to be done but to keep new pods off the nodes.
+	// OrderWait means that new pods are kept off the nodes, and nothing else.
 	OrderWait OrderStep = "Wait"
-	// OrderFinish means that the claims go now, provided that no pod has come that the snapshot does not show.
+	// OrderFinish means that the claims go now, provided that no new pod has come since the snapshot.
 	OrderFinish OrderStep = "Finish"
 	// OrderRollBack means that the nodes stay.
 	OrderRollBack OrderStep = "RollBack"
@@ -85,16 +85,16 @@ type Order struct {
 	ID      string
 	Reason  v1.DisruptionReason
 	Decided time.Time
-	// Claims and Nodes are those that are still to go, in the same order; a node that has vanished is empty.
+	// Claims and Nodes are those still to be removed, in the same order; a vanished node is empty.
 	Claims, Nodes []string
 	// Staying maps the claims that stay to their reasons. It holds some claims if Step is Finish, all if Step is RollBack, and none if Step is Wait.
 	Staying map[string]engine.Reason
-	// Replacements are the claims that come. Starting are the replacements that are not ready, Gone the replacements that were deleted.
+	// Replacements are the new claims. Starting are the replacements that are not ready, Gone the replacements that were deleted.
 	Replacements, Starting, Gone []string
 	Step                         OrderStep
-	// Why is what the order waits for, or why it is taken back.
+	// Why is the reason why the order waits, or why it is taken back.
 	Why engine.Reason
-	// Surrender lists the replacements that are to be deleted when the order is taken back: nothing runs on them.
+	// Surrender lists the replacements to delete if the order is taken back: nothing runs on them.
 	Surrender []string
 	// Pods counts the pods that have to move.
 	Pods int
@@ -107,7 +107,7 @@ func (o *Order) Going() []string {
 	return slices.DeleteFunc(slices.Clone(o.Claims), func(name string) bool { return !o.Staying[name].OK() })
 }
 
-// stays notes that the claim stays.
+// stays records that the claim stays.
 func (o *Order) stays(claim string, why engine.Reason) {
 	if o.Staying == nil {
 		o.Staying = map[string]engine.Reason{}
@@ -115,9 +115,9 @@ func (o *Order) stays(claim string, why engine.Reason) {
 	o.Staying[claim] = why
 }
 
-// Progress decides how disruptions with replacements go on, the oldest first. It reads only its arguments: whatever is
-// known of an order stands in the claims, so that it does not matter who began it. A replacement that belongs to no order
-// any more, and is not ready, is an order of its own that is to be taken back.
+// Progress decides how disruptions with replacements continue, the oldest first. It reads only its arguments: the claims hold all data of an
+// order, so any process can continue it. A replacement that belongs to no order any more, and is not ready, is an order of its own that is taken
+// back.
 func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []Order {
 	o := ordersOf(s)
 	limit := o.patience()
@@ -168,14 +168,14 @@ func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []
 	return append(out, o.orphanedReplacements()...)
 }
 
-// GoesInPart reports whether an order for the reason may remove some of its nodes and keep the others. A drifted or expired node is removed for its
-// own sake. A consolidation saves money as a whole only.
+// GoesInPart reports whether an order for the reason may remove some of its nodes and keep the others. A drifted or expired node is removed
+// because of its own state. A consolidation saves money only as a whole.
 func GoesInPart(reason v1.DisruptionReason) bool {
 	return reason == v1.Drifted || reason == v1.Expired
 }
 
-// waitsForItsPass has a ready order wait until the replacements of all orders of the same pass and reason are ready. These orders drain their nodes
-// together, because pods of one order can run on the machines of another, and pods that spread over zones count one another.
+// waitsForItsPass makes a ready order wait until the replacements of all orders of the same pass and reason are ready. These orders drain their
+// nodes together, because pods of one order can run on the machines of another, and pods that spread over zones count one another.
 func waitsForItsPass(order *Order, list []Order) bool {
 	if !GoesInPart(order.Reason) {
 		return false
@@ -193,7 +193,7 @@ func awaiting(replacements []string) engine.Reason {
 	return engine.Reason{Code: engine.AwaitingReplacements, Key: strings.Join(replacements, ", ")}
 }
 
-// patience is how long an order may take, by the number of claims that are to go.
+// patience returns how long an order may take, by the number of claims to remove.
 func (o *orders) patience() time.Duration {
 	n := 0
 	for _, x := range o.list {
@@ -206,8 +206,7 @@ func patienceFor(claims int) time.Duration {
 	return min(max(time.Duration(claims)*orderPatience, orderShortest), orderLongest)
 }
 
-// isOverdue reports whether a broken machine goes though its replacements are not ready: they do not come, or have been waited for
-// as long as its drain may take.
+// isOverdue reports whether a broken machine goes although its replacements are not ready: they failed, or the time of its drain has passed.
 func isOverdue(x *inventory.InProgress, objection engine.Reason, now time.Time) bool {
 	if x.Reason != v1.Unhealthy {
 		return false
@@ -215,7 +214,7 @@ func isOverdue(x *inventory.InProgress, objection engine.Reason, now time.Time) 
 	return objection.Code == engine.ReplacementGone || objection.OK() && (x.DrainWithin == nil || now.Sub(x.Decided) >= x.DrainWithin.Duration)
 }
 
-// podsByNode lists the pods of the nodes that have a part in orders.
+// podsByNode lists the pods of the leaving nodes and of the replacements.
 func (o *orders) podsByNode() map[string][]*corev1.Pod {
 	pods := map[string][]*corev1.Pod{}
 	note := func(claim *v1.NodeClaim) {
@@ -283,7 +282,7 @@ func (o *orders) isReady(claim *v1.NodeClaim) bool {
 	return n != nil && kube.NodeReady(n)
 }
 
-// objection says why the order cannot go on, the zero Reason if it can. It fills in Staying.
+// objection returns why the order cannot continue, the zero Reason if it can. It fills in Staying.
 func (o *orders) objection(x *inventory.InProgress, order *Order, pods map[string][]*corev1.Pod) engine.Reason {
 	if x.Reason == "" {
 		return engine.Reason{Code: engine.OrderBroken, Key: x.Claims[0], Have: "its annotation " + inventory.DisruptionAnnotation + " cannot be read"}
@@ -309,7 +308,7 @@ func (o *orders) objection(x *inventory.InProgress, order *Order, pods map[strin
 	return engine.Reason{}
 }
 
-// veto says what has come up since the decision that keeps the node.
+// veto returns a reason since the decision that keeps the node.
 func (o *orders) veto(x *inventory.InProgress, c *v1.NodeClaim, pods map[string][]*corev1.Pod) engine.Reason {
 	pool := c.Labels[v1.NodePoolLabelKey]
 	node := o.nodeOf(c)
@@ -325,7 +324,7 @@ func (o *orders) veto(x *inventory.InProgress, c *v1.NodeClaim, pods map[string]
 		return engine.Reason{}
 	case kube.IsProtected(node):
 		return engine.Reason{Code: engine.DoNotDisrupt, NodePool: pool, Key: "the node"}
-	case x.Reason == v1.Drifted && c.Spec.TerminationGracePeriod != nil: // it goes whatever its pods say, once their time is over
+	case x.Reason == v1.Drifted && c.Spec.TerminationGracePeriod != nil: // its pods cannot keep it beyond that period
 		return engine.Reason{}
 	}
 	for _, p := range pods[node.Name] {
@@ -347,7 +346,7 @@ func (o *orders) neverEvicted(pod *corev1.Pod) bool {
 	return o.guards.NeverAllow(pod)
 }
 
-// idle lists those of the claims that no pod needs: their machines have no node, or nothing that counts is on it.
+// idle lists the claims that no pod needs: their machines have no node, or no pod on it would need another place.
 func (o *orders) idle(names []string, pods map[string][]*corev1.Pod) []string {
 	var out []string
 	for _, name := range names {
@@ -363,8 +362,8 @@ func (o *orders) idle(names []string, pods map[string][]*corev1.Pod) []string {
 	return out
 }
 
-// affordable leaves out replacements that are nodes by now and that the budgets of their pools do not let go beside others:
-// these stay, as nodes like any other. The order's own nodes use up nothing any more.
+// affordable leaves out initialized replacements that exceed the budgets of their pools: these stay as ordinary nodes. The order's own nodes no
+// longer count against the budgets.
 func (o *orders) affordable(order *Order, names []string) []string {
 	left := map[string]int{}
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -388,8 +387,8 @@ func (o *orders) affordable(order *Order, names []string) []string {
 	})
 }
 
-// Beside leaves out what is wanted of pools in which orders give up nodes now: whoever decided it did not know what they use up of the
-// budgets, and decides anew in the next pass.
+// Beside leaves out wanted disruptions of pools in which orders give up nodes now, because their decision did not count these nodes against the
+// budgets. The next pass decides again.
 func Beside(s *engine.Snapshot, list []Order, wanted []engine.Disruption) []engine.Disruption {
 	var names []string
 	for i := range list {
@@ -417,8 +416,8 @@ func (o *orders) isNominated(node string) bool {
 	})
 }
 
-// orphanedReplacements are replacements that no order waits for any more, though what they were to replace stays, and that are not ready
-// yet: whoever took the order back could not delete them. One that is ready is a machine like any other.
+// orphanedReplacements returns replacements that are not ready and belong to no order any more, although the replaced claims stay: the order was
+// taken back, but the deletion of its replacements failed. A ready one is an ordinary machine.
 func (o *orders) orphanedReplacements() []Order {
 	var out []Order
 	for _, c := range o.s.NodeClaims {
@@ -437,7 +436,7 @@ func (o *orders) orphanedReplacements() []Order {
 	return out
 }
 
-// stays reports whether the claim of that name is there and has not been told to go.
+// stays reports whether the claim exists and is not being deleted.
 func (o *orders) stays(name string) bool {
 	c := o.claims[name]
 	return c != nil && c.DeletionTimestamp == nil

@@ -58,16 +58,17 @@ func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *in
 	}
 }
 
-// recheck is what would happen if some machines went now and nothing were started.
+// recheck is the effect if some machines went now and none were started.
 type recheck struct {
-	// stranded holds, by claim that goes, the first of its pods that would have no place.
+	// stranded holds, by leaving claim, the first of its pods that would have no place.
 	stranded map[string]*corev1.Pod
-	// others is true if other pods wait for a machine too, and none is on its way for them.
+	// others is true if other pods wait too, and no machine is starting for them.
 	others bool
 }
 
-// recheckAgain is recheckWithout with an exception. If an order of a claim was taken back lately because a pod would have had no place, and its new
-// order goes in part, then a new machine counts as a place for the claim's pods. Otherwise the order could be taken back again and again.
+// recheckAgain is recheckWithout with an exception: if a claim's last order was taken back recently because a pod would have had no place, and
+// its new order goes in part, then a new machine also counts as a place for the claim's pods. Otherwise the order could be taken back again and
+// again.
 func (o *orders) recheckAgain(going map[string]bool, opt engine.Options, cache *inventory.Cache) recheck {
 	again := func(claim string) bool {
 		f, failed := failureOf(o.claims[claim])
@@ -82,7 +83,7 @@ func (o *orders) recheckAgain(going map[string]bool, opt engine.Options, cache *
 	return out
 }
 
-// recheckWithout asks where the pods of some claims would go on the machines that are there, and on new ones if buying.
+// recheckWithout finds places for the pods of the leaving claims on existing machines, and on new ones if buying.
 func (o *orders) recheckWithout(going map[string]bool, buying bool, opt engine.Options, cache *inventory.Cache) recheck {
 	without := *o.s
 	without.NodeClaims = slices.Clone(o.s.NodeClaims)

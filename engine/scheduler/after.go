@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// StartedFor names, by pod, the claims of machines that are still starting: once they open, the pods that they were
-// started for are nominated to them.
+// StartedFor returns, by pod UID, the claims of machines that are still starting. Once such a machine opens, its planned pods are nominated to
+// it.
 func StartedFor(s *engine.Snapshot) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, c := range s.NodeClaims {
@@ -29,8 +29,8 @@ func StartedFor(s *engine.Snapshot) map[types.UID]string {
 	return out
 }
 
-// After is the snapshot once everything has landed that can: planned machines are nodes with claims, so that they count
-// against limits, and of the pods without a node only the stranded ones are left.
+// After returns the snapshot after all landings. Planned machines are nodes with claims, because they count against limits. Of the pods without
+// a node, only the stranded ones are left.
 func (state *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot {
 	s := *state.replay.Snapshot
 	s.Nodes, s.NodeClaims, s.CSINodes, s.Pods = nil, nil, nil, nil
@@ -63,7 +63,7 @@ func (state *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot 
 	return &s
 }
 
-// podsAfter are the pods that run, with those that have landed, and the stranded ones.
+// podsAfter returns the running pods, the landed pods and the stranded pods.
 func (state *replayState) podsAfter(stranded []*podInfo, landed map[engine.PodID]string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range state.replay.Snapshot.Pods {
@@ -90,17 +90,17 @@ func (state *replayState) podsAfter(stranded []*podInfo, landed map[engine.PodID
 	return out
 }
 
-// predictedClaim is the claim that a launch is written down as.
+// predictedClaim returns the claim that stores the launch.
 func predictedClaim(s *engine.Snapshot, n *nodeInfo, name string) *v1.NodeClaim {
 	claim := kube.NewClaim(kube.FindPool(s, n.launch.NodePool), *n.launch)
 	claim.Name, claim.GenerateName = name, ""
-	claim.Annotations = nil // the pods that it was started for have landed
+	claim.Annotations = nil // its planned pods have landed
 	maps.Copy(claim.Labels, n.node.Labels)
 	claim.CreationTimestamp = metav1.NewTime(s.Now)
 	return claim
 }
 
-// asJoined is a claim whose node is there and initialized.
+// asJoined returns the claim as one that has this node and no planned pods.
 func asJoined(claim *v1.NodeClaim, node *corev1.Node) *v1.NodeClaim {
 	out := *claim
 	if kube.IsPlannedFor(claim) {

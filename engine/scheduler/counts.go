@@ -7,7 +7,7 @@ import (
 
 // topologyDomains numbers the values of one label over all nodes of a replay.
 type topologyDomains struct {
-	of     []int32 // by node, -1 where the label is missing
+	of     []int32 // by node, -1 if it lacks the label
 	values int
 }
 
@@ -31,7 +31,7 @@ func newTopology(nodes []*nodeInfo, key string) *topologyDomains {
 	return t
 }
 
-// eachNode is the topology in which every node is a domain of its own.
+// eachNode returns the topology in which each node is its own domain.
 func eachNode(nodes int) *topologyDomains {
 	t := &topologyDomains{of: make([]int32, nodes), values: nodes}
 	for i := range t.of {
@@ -40,19 +40,19 @@ func eachNode(nodes int) *topologyDomains {
 	return t
 }
 
-// matchCount counts pods of one sort (those that a selector matches, or those that own a term) by domain of a topology.
+// matchCount counts pods by domain of a topology: the pods that a selector matches, or the pods that own a term.
 type matchCount struct {
 	*topologyDomains
-	// within says which nodes count; nil means all.
+	// within marks the nodes that count; nil means all.
 	within []bool
-	// live counts pass over pods that are being deleted.
+	// A live count leaves out pods that are being deleted.
 	live   bool
 	counts []int32
 	total  int
-	// promised counts, by node, pods that are nominated there and not bound yet; nil as long as there are none.
+	// promised counts, by node, pods that are nominated there and not bound yet; nil if there are none.
 	promised []int32
-	// least is the smallest count of a domain that has nodes that count, leastOf how many domains have it; it is stale
-	// once that is 0.
+	// domains marks the domains with nodes that count. least is the smallest count of such a domain, leastOf the number of domains with that
+	// count; least is stale if leastOf is 0.
 	domains []bool
 	size    int32 // how many of domains are true
 	least   int32
@@ -70,7 +70,7 @@ func newMatchCount(t *topologyDomains, within []bool, live bool) *matchCount {
 	return out
 }
 
-// add counts so many pods on node n.
+// add counts a number of pods on node n.
 func (t *matchCount) add(n int, pods int32) {
 	d := t.of[n]
 	if d < 0 || t.within != nil && !t.within[n] {
@@ -83,7 +83,7 @@ func (t *matchCount) add(n int, pods int32) {
 	t.total += int(pods)
 }
 
-// promise counts a pod that is nominated to node n; by is -1 once it is not any more.
+// promise counts a pod that is nominated to node n; by is -1 if the nomination ends.
 func (t *matchCount) promise(n int, by int32) {
 	if t.promised == nil {
 		t.promised = make([]int32, len(t.of))
@@ -91,7 +91,7 @@ func (t *matchCount) promise(n int, by int32) {
 	t.promised[n] += by
 }
 
-// at is the count of the domain of node n, with what is promised to that node; a node without the label has none.
+// at returns the count of node n's domain plus the promises on node n itself; 0 if n lacks the label.
 func (t *matchCount) at(n int) int32 {
 	d := t.of[n]
 	if d < 0 {
@@ -103,7 +103,7 @@ func (t *matchCount) at(n int) int32 {
 	return t.counts[d]
 }
 
-// minimum is the smallest count over the domains, 0 where there are fewer than wanted.
+// minimum returns the smallest count of a domain, 0 if there are fewer domains than wanted.
 func (t *matchCount) minimum(wanted int32) int32 {
 	if t.size < max(wanted, 1) {
 		return 0
@@ -123,7 +123,7 @@ func (t *matchCount) minimum(wanted int32) int32 {
 	return t.least
 }
 
-// appendOnce adds a count to a list that it is not in yet.
+// appendOnce appends a count unless the list has it.
 func appendOnce(list []*matchCount, t *matchCount) []*matchCount {
 	if slices.Contains(list, t) {
 		return list

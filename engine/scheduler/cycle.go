@@ -8,11 +8,10 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// mostRounds bounds how often pods are tried again. Only chains of pods that wait for each other in the order opposite to
-// that of the queue need more than a few rounds.
+// mostRounds bounds the number of rounds. More than a few are needed only if chains of pods wait for each other against the order of the queue.
 const mostRounds = 30
 
-// run binds the pods one after another. Those that no node takes are tried again as long as something has changed since.
+// run binds the pods one after another. It retries the pods without a node as long as the last round bound any pod.
 func (state *replayState) run() (stranded []*podInfo) {
 	queue := state.queue
 	for round := 0; len(queue) > 0; round++ {
@@ -47,9 +46,8 @@ func (state *replayState) placement(p *podInfo, n int) engine.Placement {
 	return out
 }
 
-// promiseLevel keeps room for the nominated pods of the level of priority that the queue begins with: no pod of that
-// level or a lower one may take it. Every pod's nomination ends with its first attempt: it is bound, or kube-scheduler
-// drops the nomination.
+// promiseLevel keeps resources for the nominated pods with the priority of the queue's first pod: pods of that priority or a lower one cannot
+// take them. A nomination ends with the pod's first attempt: either the pod is bound, or kube-scheduler drops the nomination.
 func (state *replayState) promiseLevel(queue []*podInfo) {
 	for _, p := range queue {
 		if p.priority() != queue[0].priority() {
@@ -70,7 +68,7 @@ func (state *replayState) promise(p *podInfo, by int32) {
 	}
 }
 
-// choose finds the node for a pod, -1 if there is none. turn stands for the dice that kube-scheduler would throw.
+// choose returns the node for a pod, -1 if there is none. turn replaces kube-scheduler's random choice between equal nodes.
 func (state *replayState) choose(p *podInfo, turn int) int {
 	hint := p.nomination
 	if hint >= 0 {
@@ -110,7 +108,7 @@ func (state *replayState) choose(p *podInfo, turn int) int {
 	return state.best(turn)
 }
 
-// best is the node with the highest score, of several the one that the dice choose.
+// best returns the node with the highest score; if several have it, a hash of turn and node chooses.
 func (state *replayState) best(turn int) int {
 	lot := func(i int) uint64 { return kube.Mixed(uint64(turn)<<32 | uint64(state.feasible[i])) }
 	best, bestLot := 0, lot(0)
@@ -147,7 +145,7 @@ func (state *replayState) bind(p *podInfo, i int) {
 	}
 }
 
-// countedBy lists the counts that the pod counts in once it is bound.
+// countedBy returns the counts that change when the pod is bound.
 func (state *replayState) countedBy(p *podInfo) []*matchCount {
 	if p.counted != nil || len(state.reader.matchers) == 0 {
 		return p.counted
@@ -159,7 +157,7 @@ func (state *replayState) countedBy(p *podInfo) []*matchCount {
 	return p.counted
 }
 
-// countsOf lists the counts in which such pods count.
+// countsOf returns the counts that pods with this key change.
 func (state *replayState) countsOf(key countedKey) []*matchCount {
 	list, ok := state.counted[key]
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// readDevices reads the pod's claims for devices, and adds where those can be used that are allocated. ok is false for a pod that
-// kube-scheduler lets wait wherever.
+// readDevices reads the pod's ResourceClaims, and appends the places of devices that are allocated already. ok is false if kube-scheduler lets
+// the pod wait on every node.
 func (state *replayState) readDevices(p *podInfo, places [][][]requirement.Expression, ok bool) ([][][]requirement.Expression, bool) {
 	if state.claims == nil {
 		return places, ok && len(p.request.Devices) == 0
@@ -24,7 +24,7 @@ func (state *replayState) readDevices(p *podInfo, places [][][]requirement.Expre
 	return append(places, need.Within...), ok && need.Problem.OK()
 }
 
-// machine allocates the devices of node i.
+// machine returns the device allocator of node i.
 func (state *replayState) machine(i int) *deviceplan.Machine {
 	m := state.machines[i]
 	if m == nil {
@@ -35,7 +35,7 @@ func (state *replayState) machine(i int) *deviceplan.Machine {
 	return m
 }
 
-// typeOf is the type of a node's machine, nil if the catalog does not list it.
+// typeOf returns the instance type of a node, nil if the catalog does not list it.
 func (state *replayState) typeOf(n *nodeInfo) *engine.InstanceType {
 	name := n.node.Labels[v1.NodePoolLabelKey]
 	pool := kube.FindPool(state.replay.Snapshot, name)
@@ -53,7 +53,7 @@ func (state *replayState) devicesFit(need *deviceplan.Need, i int) bool {
 	return state.machine(i).Fits(need)
 }
 
-// takeDevices allocates them; who comes second to a claim finds that done.
+// takeDevices allocates the devices, unless an earlier pod of a shared claim has done so.
 func (state *replayState) takeDevices(need *deviceplan.Need, i int) {
 	if need.Shared != "" {
 		if _, landed := state.homes[need.Shared]; landed {

@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// PredictClaim is the node that a replay makes of a claim without one.
+// PredictClaim returns the node that a replay makes of a claim without one.
 func PredictClaim(s *engine.Snapshot, claim *v1.NodeClaim) *corev1.Node {
 	node, _ := newPredictor(s, nil).claim(claim)
 	return node

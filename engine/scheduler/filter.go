@@ -7,7 +7,7 @@ func (state *replayState) passes(p *podInfo, i int) bool {
 	return p.fits(state.room.of(i)) && state.admits(p, i)
 }
 
-// admits is passes, room aside.
+// admits is passes without the check of resources.
 func (state *replayState) admits(p *podInfo, i int) bool {
 	n := state.nodes[i]
 	if !state.filterResult(p.filter, i).admitted || n.ports.Collide(p.ports) || !n.attachable(p.volumes) || n.disks.Conflict(p.disks) || !p.constraints.passes(i) {
@@ -20,13 +20,12 @@ func (state *replayState) admits(p *podInfo, i int) bool {
 	return found
 }
 
-// isFree is true for a pod, as most are, that any node admits if the filter's result for the node does and if there is room.
+// isFree reports whether the filter's result and the free resources of a node are all that decides about the pod, as for most pods.
 func (p *podInfo) isFree() bool {
 	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && p.devices == nil && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
 
-// attachable reports whether the node's attach limits leave room for those of the volumes that are not attached yet. The volumes are sorted
-// by driver.
+// attachable reports whether the node's attach limits allow the volumes that are not attached yet. The volumes are sorted by driver.
 func (n *nodeInfo) attachable(volumes []volume.Attachment) bool {
 	for len(volumes) > 0 {
 		driver, more, i := volumes[0].Driver, 0, 0
@@ -43,7 +42,7 @@ func (n *nodeInfo) attachable(volumes []volume.Attachment) bool {
 	return true
 }
 
-// passes reports whether the pods around let a pod with these constraints onto node n.
+// passes reports whether the counts of other pods let a pod with these constraints onto node n.
 func (w *podConstraints) passes(n int) bool {
 	for _, t := range w.forbidden {
 		if t.at(n) > 0 {
@@ -60,7 +59,7 @@ func (w *podConstraints) meetsTogether(n int) bool {
 		if d < 0 {
 			return false
 		}
-		// A pod that is only nominated is not there yet.
+		// Pods that are only nominated do not count here.
 		there = there && t.counts[d] > 0
 		any = any || t.total > 0
 	}

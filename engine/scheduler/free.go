@@ -2,15 +2,15 @@ package scheduler
 
 import "tenon.sh/engine/capacity"
 
-// freeByNode is what is free on the nodes of a replay, less what is kept for nominated pods: numbers side by side, because
-// every pod is compared with every node.
+// freeByNode holds the free resources of all nodes, minus those kept for nominated pods. The numbers are in one slice, because each pod is
+// compared with each node.
 type freeByNode struct {
 	dims, nodes int
 	free        []int64 // node by node
-	// most holds, for each block of nodes, amounts of which no node there has more; least, of which none has less.
+	// most holds an upper bound of the free amounts in each block of nodes; least holds a lower bound.
 	most, least []capacity.Vector
-	stale       []bool // of each block: its nodes may have less by now than most
-	next        int    // the block to begin with
+	stale       []bool // by block: its nodes may have less than most
+	next        int    // the block at which the next search begins
 }
 
 // roomBlock is the number of nodes of a block.
@@ -28,16 +28,16 @@ func (r *freeByNode) start(dims, nodes int) {
 	}
 }
 
-// put says what is free on node i.
+// put sets the free resources of node i.
 func (r *freeByNode) put(i int, free capacity.Vector) {
 	copy(r.of(i), free)
 	r.least[i/roomBlock].Min(free)
 }
 
-// of is what is free on node i.
+// of returns the free resources of node i.
 func (r *freeByNode) of(i int) capacity.Vector { return r.free[i*r.dims : (i+1)*r.dims] }
 
-// take takes the need n times from node i; -1 gives it back.
+// take subtracts need n times from node i; n = -1 returns it.
 func (r *freeByNode) take(i int, need capacity.Vector, n int64) {
 	free := r.of(i)
 	free.Add(need, -n)
@@ -49,9 +49,9 @@ func (r *freeByNode) take(i int, need capacity.Vector, n int64) {
 	}
 }
 
-// each calls look with blocks of nodes, of which some may have room for the pod, until enough nodes have taken it or all have
-// been asked. Look says how many of the nodes from, up to but not including to, did; roomy means that all have room for it. Like
-// kube-scheduler it begins where it has stopped the last time.
+// each calls look for each block that may have room for the pod, until enough nodes admit the pod or no block is left. look gets the nodes from
+// `from` to before `to`, and returns the number of them that admit the pod; roomy means that all have room. Like kube-scheduler, each begins
+// after the last search's end.
 func (r *freeByNode) each(p *podInfo, enough int, look func(from, to int, roomy bool) int) {
 	taken := 0
 	for range r.most {
@@ -82,7 +82,7 @@ func (r *freeByNode) tighten(b int) {
 	}
 }
 
-// fits reports whether there is room for what the pod asks for.
+// fits reports whether the room covers the pod's requests.
 func (p *podInfo) fits(room capacity.Vector) bool {
 	for _, a := range p.asked {
 		if a.n > room[a.resource] {

@@ -13,27 +13,27 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// matcher says which pods something is about: those that all its selectors are about.
+// matcher matches the pods that all its selectors match.
 type matcher struct {
 	id        int
 	selectors []*kube.PodSelector
-	// counts count the pods that match.
+	// counts are the counts of the matched pods.
 	counts []*matchCount
 }
 
-// podRules is what a pod asks of other pods.
+// podRules holds a pod's rules on other pods.
 type podRules struct {
-	// apart and together are required, in any domain of key; prefer are preferred, with weights below zero for
+	// apart and together are required rules, each about the domains of its key; prefer are preferred ones, with weights below zero for
 	// anti-affinity.
 	apart, together, prefer []podRule
 	all                     *matcher // matches all terms of together at once
 	hard, soft              []spreadRule
-	// everywhere is false for the soft constraints that kube-scheduler gives to pods that name none: they leave out no
-	// node that lacks a label.
+	// everywhere is false for the soft default constraints that kube-scheduler gives to pods without constraints: they also score nodes without
+	// the labels.
 	everywhere bool
-	// held are the terms by which the pod, once it runs, keeps off or draws others.
+	// held are the pod's own terms, which repel or attract other pods once it runs.
 	held []*heldTerm
-	// invalid rules hold a selector that cannot be read: such a pod never lands.
+	// invalid means that a selector cannot be read: the pod never lands.
 	invalid bool
 }
 
@@ -41,7 +41,7 @@ type podRule struct {
 	match  *matcher
 	key    string
 	weight int64
-	hard   bool // required, which counts as much as the profile of the new pod says
+	hard   bool // required; its weight for other pods comes from their profile
 }
 
 type spreadRule struct {
@@ -49,14 +49,14 @@ type spreadRule struct {
 	match *matcher
 }
 
-// heldTerm is an affinity term that pods own: it draws, or keeps off, the pods that it matches.
+// heldTerm is an affinity term that pods own: it attracts or repels the pods that it matches.
 type heldTerm struct {
 	podRule
 	apart bool
 	owned *matchCount
 }
 
-// ruleReader reads what pods ask of each other, once for all that ask the same.
+// ruleReader reads the pods' rules on other pods, once for all pods with equal rules.
 type ruleReader struct {
 	world     *replayState
 	rules     map[string]*podRules
@@ -66,10 +66,10 @@ type ruleReader struct {
 	defaults  *kube.DefaultSpreads
 	matchers  []*matcher
 	of        map[*kube.PodSelector]*matcher
-	joint     map[string]*matcher // of several selectors
+	joint     map[string]*matcher // matchers of several selectors
 	held      []*heldTerm
 	heldIndex map[string]*heldTerm
-	// mentioned are the labels of pods that some selector looks at.
+	// mentioned are the pod labels that some selector reads.
 	mentioned map[string]bool
 }
 
@@ -80,7 +80,7 @@ func newRuleReader(s *replayState) *ruleReader {
 	}
 }
 
-// running reads the rules of a pod that runs: only its affinity matters to others. They are nil if it has none.
+// running reads the rules of a running pod: only its affinity matters to other pods. They are nil if it has none.
 func (r *ruleReader) running(pod *corev1.Pod, info *inventory.PodInfo) *podRules {
 	if a := pod.Spec.Affinity; a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
 		return nil
@@ -98,21 +98,21 @@ func (r *ruleReader) waiting(pod *corev1.Pod, info *inventory.PodInfo) *podRules
 	})
 }
 
-// rulesKey is what a pod's rules follow from. Affinity and spread are told apart by their addresses: most pods have none, and
-// those of a simulation share them.
+// rulesKey determines a pod's rules. Affinity and spread constraints are compared by address, because most pods have none, and pods of a
+// simulation share theirs.
 type rulesKey struct {
 	waiting  bool
-	scoring  *scoring // of pods that wait
+	scoring  *scoring // of waiting pods
 	kind     *inventory.LabelClass
 	affinity *corev1.Affinity
 	spread   *corev1.TopologySpreadConstraint
 	spreads  int
-	// What the selectors of the owner follow from.
+	// The pod's owner, which determines the default selectors.
 	version, ownerKind, owner string
 }
 
-// remembered are the rules of the pod, read if no other pod has told them before, or if the cache does not know it: then info is
-// nil.
+// remembered returns the pod's rules from an earlier pod with the same key. It reads them if there is none, or if the cache does not know the
+// pod: then info is nil.
 func (r *ruleReader) remembered(pod *corev1.Pod, info *inventory.PodInfo, waiting bool, read func() *podRules) *podRules {
 	if info == nil {
 		return read()
@@ -134,7 +134,7 @@ func (r *ruleReader) remembered(pod *corev1.Pod, info *inventory.PodInfo, waitin
 	return rules
 }
 
-// read reads the rules of a pod with these spread constraints; everywhere is false where they are kube-scheduler's own.
+// read reads the rules of a pod with these spread constraints; everywhere is false for kube-scheduler's own default constraints.
 func (r *ruleReader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint, everywhere bool) *podRules {
 	key := fmt.Sprintf("%t %s", everywhere, r.key.Rules(pod, spreads))
 	if rules, ok := r.rules[key]; ok {
@@ -188,7 +188,7 @@ func (r *ruleReader) readAffinity(pod *corev1.Pod, rules *podRules) {
 	prefer(apart.Preferred, -1)
 }
 
-// matcher is that of one selector.
+// matcher returns the matcher of one selector.
 func (r *ruleReader) matcher(s *kube.PodSelector) *matcher {
 	m, ok := r.of[s]
 	if !ok {
@@ -209,7 +209,7 @@ func (r *ruleReader) newMatcher(selectors ...*kube.PodSelector) *matcher {
 	return m
 }
 
-// allOf is the matcher of the pods that all of these match, each of which has one selector.
+// allOf returns the matcher of the pods that all these matchers match; each has one selector.
 func (r *ruleReader) allOf(list []*matcher) *matcher {
 	slices.SortFunc(list, func(a, b *matcher) int { return cmp.Compare(a.id, b.id) })
 	list = slices.Compact(list)

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// landOn replays how the pods would land on the nodes that there are, without those that are removed.
+// landOn replays how the pods would land on the existing nodes, without removed ones.
 func landOn(s *engine.Snapshot, pods []*corev1.Pod, removed map[string]bool) scheduler.Landing {
 	r := scheduler.Replay{Snapshot: s, Pods: pods, Removed: removed}
 	return r.Land()
@@ -176,7 +176,7 @@ func TestPodsLandOnlyWhereTheFiltersLetThem(t *testing.T) {
 	}
 }
 
-// The API server merges matchLabelKeys into a term's selector when it makes the pod; kube-scheduler goes by that.
+// The API server merges matchLabelKeys into a term's selector when it creates the pod; kube-scheduler relies on that.
 func TestAReplayGoesByMergedLabelKeysAndNotByLaterLabels(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "node n1 cpu=8 mem=8Gi", "node n2 cpu=8 mem=8Gi", "pod run cpu=1 node=n1", "pod p cpu=1 apart=(hostname of=app:run)", "pod q cpu=1 together=(hostname of=app:run)")
@@ -275,7 +275,7 @@ func TestTerminatingPodsHoldRoomButDoNotCountForSpread(t *testing.T) {
 	}
 }
 
-// A DaemonSet's next pod will ask for what its newest one asks for, which something may have changed since the template.
+// A DaemonSet's next pod will request the same as its newest pod, whose requests may differ from the template's.
 func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -301,8 +301,7 @@ func TestRoomIsKeptForWhatTheNewestPodOfADaemonSetRequests(t *testing.T) {
 	}
 }
 
-// A replay of now knows neither machines that are still to come nor what nodes will be once they are ready, and nobody makes pods
-// meanwhile.
+// A replay of the present ignores future machines and the later state of starting nodes, and DaemonSets make no pods in it.
 func TestAReplayOfNowTakesNodesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool m", "type four cpu=4 mem=16Gi zones=a price=0.1", "claim c1 pool=m type=four zone=a",

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// standardClass is the class of claims that name none, whose volumes are made in zone b.
+// standardClass is the default storage class, whose volumes are made in zone b.
 const standardClass = `yaml
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -21,7 +21,7 @@ allowedTopologies: [{matchLabelExpressions: [{key: topology.kubernetes.io/zone, 
 end
 `
 
-// A replay keeps pods away from where kube-scheduler's volume plugins do.
+// A replay keeps pods off the same nodes as kube-scheduler's volume plugins.
 func TestPodsLandWhereTheirVolumesLetThem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ rule, lines, want string }{

@@ -9,32 +9,32 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// nodeFilter is what a pod asks of a node itself, room and other pods aside. Label names are taken as they are written: a
-// replay is about what kube-scheduler sees.
+// nodeFilter holds a pod's rules on the node itself, without resources and other pods. It reads label names unchanged, because kube-scheduler
+// does so.
 type nodeFilter struct {
 	terms       [][]requirement.Expression // alternatives
 	preferred   []kube.PreferredTerm
 	tolerations []corev1.Toleration
-	// volumes holds, for each volume that is tied to a place, the alternatives.
+	// volumes holds the alternative terms of each volume that not every node reaches.
 	volumes [][][]requirement.Expression
 
-	// affinityText and tolerationText tell grounds apart for spread constraints, which count only nodes that the pod
-	// could use.
+	// affinityText and tolerationText identify the nodes that a spread constraint counts, if it honors the pod's affinity and tolerations.
 	affinityText, tolerationText string
 	verdicts                     []filterResult // by kind of node
-	plain                        bool           // known to admit pods to all nodes alike
+	plain                        bool           // known to admit and score all nodes equally
 }
 
-// filterResult is what a node filter says of one kind of node.
+// filterResult is a node filter's result for one kind of node.
 type filterResult struct {
 	known bool
-	// affine and tolerated say whether node affinity and taints admit the pod; admitted, whether these and volumes do.
+	// affine and tolerated are the results of node affinity and taints; admitted is the result of both, of volumes and of the cordon.
 	affine, tolerated, admitted bool
-	// taints counts those that the pod should rather avoid, preferred is the weight of the preferred terms that it meets.
+	// taints counts the PreferNoSchedule taints that the pod does not tolerate; preferred is the weight of the preferred terms that the node
+	// meets.
 	taints, preferred int64
 }
 
-// mention notes the labels that the node filter tells nodes apart by.
+// mention adds the labels that the node filter reads.
 func (g *nodeFilter) mention(keys map[string]bool) {
 	note := func(terms [][]requirement.Expression) {
 		for _, term := range terms {
@@ -52,7 +52,7 @@ func (g *nodeFilter) mention(keys map[string]bool) {
 	}
 }
 
-// filterResult is what the node filter says of node i.
+// filterResult returns the node filter's result for node i.
 func (state *replayState) filterResult(g *nodeFilter, i int) *filterResult {
 	v := &g.verdicts[state.kindOf[i]]
 	if !v.known {
@@ -61,10 +61,10 @@ func (state *replayState) filterResult(g *nodeFilter, i int) *filterResult {
 	return v
 }
 
-// fewKinds is of how many kinds of nodes one looks beforehand whether a node filter is plain: most are.
+// fewKinds is the largest number of node kinds for which isPlain checks a filter: most clusters have fewer.
 const fewKinds = 16
 
-// isPlain reports whether the node filter admits pods to all nodes alike, of which there is one of each kind in kinds.
+// isPlain reports whether the node filter treats all nodes equally; kinds holds one node of each kind.
 func (state *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 	return len(kinds) <= fewKinds && !slices.ContainsFunc(kinds, func(i int) bool {
 		v := state.filterResult(g, i)
@@ -72,7 +72,7 @@ func (state *replayState) isPlain(g *nodeFilter, kinds []int) bool {
 	})
 }
 
-// judge works out the result of the filter for a kind of node, of which n is one.
+// judge computes the filter's result for the kind of node n.
 func (g *nodeFilter) judge(v *filterResult, n *nodeInfo) {
 	v.known = true
 	v.affine = n.meetsOne(g.terms)
@@ -91,7 +91,7 @@ func (g *nodeFilter) judge(v *filterResult, n *nodeInfo) {
 	}
 }
 
-// cordonTaint is the one that a pod must tolerate to go on a cordoned node, whether the node carries it already or not.
+// cordonTaint returns the taint that a pod must tolerate to run on a cordoned node, even if the node does not have it yet.
 func cordonTaint() corev1.Taint {
 	return corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 }

@@ -17,27 +17,26 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// nodeInfo is a node of a replay: one that exists, as it will be once it is initialized, or one that is only planned.
+// nodeInfo is a node of a replay: an existing node as it will be after its initialization, or a planned one.
 type nodeInfo struct {
-	name   string // of the Node, of its claim as long as there is none, or of the launch
+	name   string // of the Node, else of its claim, else of the launch
 	claim  *v1.NodeClaim
-	launch *engine.Launch // nil for what exists
+	launch *engine.Launch // nil for existing machines
 	node   *corev1.Node
 	info   *inventory.NodeInfo
 	csi    *storagev1.CSINode
 	taints []corev1.Taint
 
-	starts           bool                       // it is not initialized yet, or not there
+	starts           bool                       // it is not initialized yet, or has no Node
 	used             bool                       // a pod of the replay has landed here
-	ports            kube.HostPorts             // of pods that are here, and of those that are nominated
-	volumes          map[volume.Attachment]bool // that are attached; nil for none
+	ports            kube.HostPorts             // of pods on the node, and of nominated pods
+	volumes          map[volume.Attachment]bool // attached volumes; nil for none
 	limits, attached map[string]int             // volumes by driver; nil for none
 	disks            volume.Disks
 	daemons          []string // DaemonSets that have a pod here
 }
 
-// readNodes lists the nodes that pods can land on: existing ones by name, then claims without a node, then launches
-// in their order.
+// readNodes lists the nodes for the pods: existing nodes by name, then claims without a node, then launches in their order.
 func (state *replayState) readNodes() {
 	r := state.replay
 	csi := map[string]*storagev1.CSINode{}
@@ -63,7 +62,7 @@ func (state *replayState) readNodes() {
 		n := &slab[len(slab)-1]
 		if h.Initialized || h.Bare || r.On != nil {
 			n.info = f.Infos[i]
-		} else { // the node is made for this replay only
+		} else { // the node object is made for this replay only
 			n.node = asInitialized(h.Node, h.Claim)
 			if expected := h.ExpectedType(); expected != nil && mounts {
 				n.limits = predict().limits.On(n.csi, expected)
@@ -106,8 +105,8 @@ func (state *replayState) addNode(n *nodeInfo) {
 	state.nodes = append(state.nodes, n)
 }
 
-// asInitialized is the node once nothing of its start is left: the claim's labels, no startup taints, and what the cloud
-// expects of every resource that it does not report yet.
+// asInitialized returns the node as it will be after its start: with the claim's labels, without startup taints, and with the claim's
+// allocatable for resources that the node does not report yet.
 func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 	if claim == nil || node.Labels[v1.InitializedLabelKey] == "true" {
 		return node
@@ -128,7 +127,7 @@ func asInitialized(node *corev1.Node, claim *v1.NodeClaim) *corev1.Node {
 	return &out
 }
 
-// look writes down what tells nodes apart for pods that mention these labels.
+// look returns a text that is equal for nodes that no pod can distinguish by these labels.
 func (n *nodeInfo) look(keys []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%t", n.node.Spec.Unschedulable)

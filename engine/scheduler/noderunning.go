@@ -7,31 +7,31 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// nodePods is what the pods of a node mean to a replay, worked out once as long as they stay the same.
+// nodePods sums up the pods of a node for replays; it is computed once as long as the pods stay the same.
 type nodePods struct {
 	requested, scored kube.Usage
 	requests          []requestCount
 	kinds             []labelCount
 	daemons           []string // DaemonSets that have a pod here
-	// apart are the pods that every replay reads for itself: they have volumes or host ports, or ask something of others.
-	// They count in daemons only.
+	// apart are the pods that each replay reads anew, because they have volumes, host ports or rules on other pods. Of the other fields, only
+	// daemons counts them.
 	apart []*inventory.PodInfo
 }
 
-// requestCount is so many pods that request the same.
+// requestCount is a number of pods with equal requests.
 type requestCount struct {
 	class *inventory.RequestClass
 	n     int64
 }
 
-// labelCount is so many pods that count alike.
+// labelCount is a number of pods that change the same counts.
 type labelCount struct {
 	kind   *inventory.LabelClass
 	ending bool
 	n      int32
 }
 
-// NodePodsOf is what the pods of the node mean to a replay.
+// NodePodsOf returns the sums of the node's pods.
 func NodePodsOf(c *inventory.Cache, r *inventory.NodePods) *nodePods {
 	if known, ok := r.Replay.(*nodePods); ok {
 		return known
@@ -62,7 +62,7 @@ func NodePodsOf(c *inventory.Cache, r *inventory.NodePods) *nodePods {
 	return out
 }
 
-// bindNodePods binds all pods of the node to node i but those that are apart.
+// bindNodePods binds all pods of the node, except those apart, to node i.
 func (state *replayState) bindNodePods(r *nodePods, i int) {
 	for _, x := range r.requests {
 		state.room.take(i, state.measuredOf(x.class).requests, x.n)
@@ -83,10 +83,10 @@ func (state *replayState) bindNodePods(r *nodePods, i int) {
 	}
 }
 
-// labelCounts are the counts that pods with the same labels change: those that stay, and those that are ending.
+// labelCounts are the counts that pods with the same labels change: at 0 for pods that stay, at 1 for pods that are ending.
 type labelCounts [2][]*matchCount
 
-// countsOfLabels lists the counts in which such pods count that ask nothing of others.
+// countsOfLabels returns the counts that pods with these labels and without rules on other pods change.
 func (state *replayState) countsOfLabels(k *inventory.LabelClass, ending bool) []*matchCount {
 	at := state.ofKind[k]
 	if at == nil {

@@ -5,35 +5,34 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// nodeLoad is what the scores look at of a node. Every pod is scored on hundreds of nodes, so that it is kept apart from the
-// rest of the node, side by side.
+// nodeLoad holds the node data for scores. It is kept apart from the rest of the node, in one slice, because each pod is scored on hundreds of
+// nodes.
 type nodeLoad struct {
 	allocatable       kube.Usage
-	requested, scored kube.Usage // what pods ask for; scored with what counts for containers that name nothing
-	even              int64      // evenness as it is
+	requested, scored kube.Usage // requests of the pods; scored adds defaults for containers without requests
+	even              int64      // evenness of requested
 }
 
-// seriesScore is what resources give on a node for the pods of a series: as long as nothing more is bound there, the same for
-// all of them.
+// seriesScore is a node's score of resources for the pods of a series; it is valid until another pod is bound there.
 type seriesScore struct {
 	score  int64
 	series int // 0 for none
 }
 
-// add counts what is bound to the node.
+// add adds the usage of pods that are bound to the node.
 func (l *nodeLoad) add(requested, scored kube.Usage) {
 	l.requested, l.scored = l.requested.Plus(requested), l.scored.Plus(scored)
 	l.even = evenness(l.requested, l.allocatable)
 }
 
-// seriesAsks is what pods of a series have in common.
+// seriesAsks holds the requests and the profile that the pods of a series share.
 type seriesAsks struct {
 	scoring        *scoring
 	requested, fit kube.Usage
-	extras         *inventory.RequestClass // nil if scores look at nothing beside cpu and memory
+	extras         *inventory.RequestClass // nil if scores use CPU and memory only
 }
 
-// scoreResources fills in what the resources of the nodes give, the share left over and the balance.
+// scoreResources fills in the scores of the nodes' resources: NodeResourcesFit and the balance.
 func (state *replayState) scoreResources(p *podInfo) {
 	asks := seriesAsks{scoring: p.scoring, requested: p.requested, fit: p.fit}
 	if len(state.extraNames) > 0 {

@@ -10,16 +10,16 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// labelKind is a sort of pod to every selector of the replay.
+// labelKind is a set of pods that no selector of the replay distinguishes.
 type labelKind struct {
-	// matched holds the matchers that match such pods.
+	// matched holds the matchers that match these pods.
 	matched bitset.Set
 }
 
-// podConstraints is what a pod asks of the pods on and around a node, in terms of counts.
+// podConstraints holds a pod's constraints on other pods, as limits on counts.
 type podConstraints struct {
-	// forbidden counts must be 0 where the pod goes; together, above 0, unless nothing matches anywhere and the pod
-	// itself does (first).
+	// forbidden counts must be 0 in the pod's domain. together counts must be above 0, unless no pod matches anywhere and the pod matches itself
+	// (first).
 	forbidden, together []*matchCount
 	first               bool
 	hard                []hardSpread
@@ -36,7 +36,7 @@ type hardSpread struct {
 type softSpread struct {
 	*matchCount
 	key     *topologyDomains
-	perNode bool // hostnames: every node counts by itself
+	perNode bool // the key is the hostname: each node counts alone
 	maxSkew int32
 }
 
@@ -45,7 +45,7 @@ type weighedCount struct {
 	weight int64
 }
 
-// labelKind interns what a pod's labels mean to the selectors.
+// labelKind returns the kind of pods with these labels.
 func (state *replayState) labelKind(namespace string, set map[string]string) *labelKind {
 	b := append(append(state.text[:0], namespace...), 0)
 	for _, key := range state.mentioned {
@@ -68,16 +68,16 @@ func (state *replayState) labelKind(namespace string, set map[string]string) *la
 	return k
 }
 
-// constraintsKey tells constraints apart.
+// constraintsKey identifies equal constraints.
 type constraintsKey struct {
 	rules  *podRules
 	labels *labelKind
 	filter *nodeFilter
-	// hardPodAffinity is that of the pod's profile.
+	// hardPodAffinity is the weight from the pod's profile.
 	hardPodAffinity int64
 }
 
-// constraintsOf interns the constraints of a pod that has to land.
+// constraintsOf returns the constraints of a pod that has to land, one object for equal pods.
 func (state *replayState) constraintsOf(p *podInfo) *podConstraints {
 	key := constraintsKey{p.rules, p.labels, p.filter, p.scoring.hardPodAffinity}
 	if out, ok := state.constraints[key]; ok {
@@ -123,7 +123,7 @@ func (state *replayState) constraintsOf(p *podInfo) *podConstraints {
 	return out
 }
 
-// matching is the count of pods that match, by domain of a label, on all nodes.
+// matching returns the count of matching pods by domain of a label, over all nodes.
 func (state *replayState) matching(m *matcher, key string) *matchCount {
 	return state.matchCount(fmt.Sprintf("matching %d %s", m.id, key), func() *matchCount {
 		t := newMatchCount(state.topology(key), nil, false)
@@ -132,7 +132,7 @@ func (state *replayState) matching(m *matcher, key string) *matchCount {
 	})
 }
 
-// owned is the count of pods that own a term.
+// owned returns the count of pods that own a term.
 func (state *replayState) owned(h *heldTerm) *matchCount {
 	if h.owned == nil {
 		h.owned = newMatchCount(state.topology(h.key), nil, false)
@@ -140,8 +140,8 @@ func (state *replayState) owned(h *heldTerm) *matchCount {
 	return h.owned
 }
 
-// spreading is the count that a spread constraint goes by: pods of the selector on nodes that have the labels of all
-// the pod's constraints of that kind and that the pod could use, as far as its policies say.
+// spreading returns the count of a spread constraint: the pods of its selector, on nodes that the constraint's policies include. If everywhere,
+// only nodes with the labels of all siblings count.
 func (state *replayState) spreading(r spreadRule, siblings []spreadRule, g *nodeFilter, everywhere bool) *matchCount {
 	var keys []string
 	if everywhere {

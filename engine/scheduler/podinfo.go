@@ -18,14 +18,14 @@ type podInfo struct {
 	pod      *corev1.Pod
 	request  *inventory.RequestClass
 	requests capacity.Vector
-	// asked are the amounts of need that are above zero.
+	// asked are the amounts of requests that are above zero.
 	asked             []askedAmount
 	requested, scored kube.Usage
-	size              int64 // PodSize of pods that have to land
+	size              int64 // size of the requests, for pods that have to land
 	ports             []kube.HostPort
 	volumes           []volume.Attachment
 	disks             []volume.Disk
-	rules             *podRules // nil for a running pod that asks nothing of others
+	rules             *podRules // nil for a running pod without rules on other pods
 	labels            *labelKind
 	// counted are the counts that change when the pod is bound.
 	counted []*matchCount
@@ -33,9 +33,9 @@ type podInfo struct {
 	// Only pods that have to land have these.
 	filter      *nodeFilter
 	constraints *podConstraints
-	fit         kube.Usage // what NodeResourcesFit scores of the pod
+	fit         kube.Usage // the pod's usage as NodeResourcesFit scores it
 	scoring     *scoring
-	extras      []int64 // what it requests of replayState.extraNames
+	extras      []int64 // its requests of replayState.extraNames
 	once        []volume.ClaimID
 	devices     *deviceplan.Need // nil for none
 	unbound     []unboundClaim
@@ -43,20 +43,20 @@ type podInfo struct {
 	lost        bool
 }
 
-// measured is what pods take of a node that request the same, in the replay's order of resources.
+// measured holds the requests of pods with equal requests, in the replay's order of resources.
 type measured struct {
 	requests  capacity.Vector
 	asked     []askedAmount
 	requested kube.Usage
 }
 
-// askedAmount is how much a pod asks for of one resource.
+// askedAmount is a pod's request of one resource.
 type askedAmount struct {
 	resource int
 	n        int64
 }
 
-// measure fills in what the pod takes of a node; info is nil for one that the cache does not know.
+// measure fills in the pod's requests; info is nil for a pod that the cache does not know.
 func (state *replayState) measure(p *podInfo, info *inventory.PodInfo) {
 	p.request = state.cache.RequestsKnown(p.pod, info)
 	m := state.measuredOf(p.request)
@@ -69,7 +69,7 @@ func (state *replayState) measure(p *podInfo, info *inventory.PodInfo) {
 	p.ports = kube.HostPortsOf(&p.pod.Spec)
 }
 
-// scoredOf is scoredUsage of a pod that the cache knows.
+// scoredOf returns scoredUsage for a pod that the cache knows.
 func scoredOf(info *inventory.PodInfo, requested kube.Usage) kube.Usage {
 	if !info.ScoredRead {
 		info.Scored, info.ScoredRead = scoredUsage(info.Pod, requested), true
@@ -91,7 +91,7 @@ func (state *replayState) measuredOf(request *inventory.RequestClass) *measured 
 	return m
 }
 
-// scoredUsage is what LeastAllocated counts of a pod: containers that name no request count with a default one.
+// scoredUsage returns a pod's usage for LeastAllocated: containers without a request count with a default one.
 func scoredUsage(pod *corev1.Pod, requested kube.Usage) kube.Usage {
 	names := func(c *corev1.Container) bool {
 		_, cpu := c.Resources.Requests[corev1.ResourceCPU]
@@ -113,8 +113,8 @@ func scoredUsage(pod *corev1.Pod, requested kube.Usage) kube.Usage {
 	return kube.UsageOf(kube.PodRequests(&full))
 }
 
-// fitUsage is what NodeResourcesFit counts of a pod that waits: what it asks for as a whole (spec.resources), which counts once it
-// is bound, kube-scheduler 1.36 overlooks there.
+// fitUsage returns the usage of a waiting pod for NodeResourcesFit. It leaves out pod-level requests (spec.resources), because kube-scheduler
+// 1.36 overlooks them in waiting pods, though it counts them in bound ones.
 func fitUsage(pod *corev1.Pod, scored kube.Usage) kube.Usage {
 	if pod.Spec.Resources == nil {
 		return scored
@@ -142,8 +142,8 @@ func (p *podInfo) priority() int32 {
 	return *p.pod.Spec.Priority
 }
 
-// queued orders pods as kube-scheduler takes them: by priority, then by the time they have waited. A pod that runs now
-// has no successor yet; it comes after those that wait.
+// queued orders pods like kube-scheduler's queue: by priority, then by age. A pod that still runs comes after the waiting ones of its priority,
+// because its successor does not exist yet.
 func queued(a, b *podInfo) int {
 	runs := func(p *podInfo) int {
 		if p.pod.Spec.NodeName != "" {
@@ -152,7 +152,7 @@ func queued(a, b *podInfo) int {
 		return 0
 	}
 	larger := 0
-	if runs(a) == 1 && runs(b) == 1 { // drains send the large ones away first
+	if runs(a) == 1 && runs(b) == 1 { // drains evict large pods first
 		larger = cmp.Compare(b.size, a.size)
 	}
 	if n := cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(runs(a), runs(b)), larger); n != 0 {

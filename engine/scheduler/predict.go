@@ -16,19 +16,17 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Predict returns the Node that the launch's machine will be once it is ready, and the CSINode beside it, if the cloud
-// meets the launch with that offering; both are nil if the launch does not list it. The Node is named after the launch
-// and the zone, which is unique within a plan.
+// Predict returns the Node of the launch's machine once it is ready, and its CSINode, if the cloud chooses the offering. Both are nil if the
+// launch does not list it. The Node's name consists of the launch's name and the zone, which is unique within a plan.
 func Predict(s *engine.Snapshot, l *engine.Launch, id engine.OfferingID) (*corev1.Node, *storagev1.CSINode) {
 	return newPredictor(s, nil).launch(l, id)
 }
 
-// predictor keeps what all machines of a cluster have in common.
+// predictor keeps the data that all machines of a cluster share.
 type predictor struct {
 	snapshot *engine.Snapshot
 	types    kube.TypeIndex
-	// drivers maps the storage drivers of the cluster's nodes to their topology keys, sources those keys to the label
-	// that they repeat.
+	// drivers maps the storage drivers of the cluster's nodes to their topology keys; sources maps these keys to the labels with equal values.
 	drivers  map[string][]string
 	sources  map[string]string
 	features []string
@@ -65,8 +63,8 @@ func (p *predictor) launch(l *engine.Launch, id engine.OfferingID) (*corev1.Node
 	return p.objects(&m)
 }
 
-// claim returns the Node that a claim without one will become, and the CSINode beside it. Of a claim that is not launched yet
-// it is known only what it may become: the smallest of its types in the first of its zones is taken.
+// claim returns the future Node and CSINode of a claim without a node. A claim that is not launched yet gets the smallest of its types in the
+// first of its zones.
 func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode) {
 	m := prediction{
 		name: cmp.Or(claim.Status.NodeName, claim.Name), labels: kube.PinnedLabels(claim.Spec.Requirements), taints: v1.CoreTaints(claim.Spec.Taints),
@@ -91,8 +89,7 @@ func (p *predictor) claim(claim *v1.NodeClaim) (*corev1.Node, *storagev1.CSINode
 	return p.objects(&m)
 }
 
-// smallest returns the smallest type that the claim's requirements allow, and its offering in the first zone that they
-// name; both are nil if the catalog has none.
+// smallest returns the smallest type that the claim allows, and its offering in the first listed zone; both are nil if the catalog has none.
 func smallest(s *engine.Snapshot, claim *v1.NodeClaim) (*engine.InstanceType, *engine.Offering) {
 	class := kube.ClassFor(s, claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey])
 	if class == nil {
@@ -128,7 +125,7 @@ func smallest(s *engine.Snapshot, claim *v1.NodeClaim) (*engine.InstanceType, *e
 	return nil, nil
 }
 
-// bySize orders types by what pods can use of them.
+// bySize orders types by CPU, memory and name.
 func bySize(types []engine.InstanceType) []*engine.InstanceType {
 	out := make([]*engine.InstanceType, 0, len(types))
 	for i := range types {
@@ -146,8 +143,8 @@ func bySize(types []engine.InstanceType) []*engine.InstanceType {
 	return out
 }
 
-// machineLabels are the labels that the choice of an offering settles. Where a type can carry one of several values, it
-// is the first that the requirements allow.
+// machineLabels returns the labels that follow from the offering. If a type has several values for a label, the first one that the requirements
+// allow counts.
 func machineLabels(kind *engine.InstanceType, id engine.OfferingID, requirements []v1.Requirement) map[string]string {
 	labels := map[string]string{}
 	for key, values := range kind.Labels {
@@ -171,7 +168,7 @@ func machineLabels(kind *engine.InstanceType, id engine.OfferingID, requirements
 	return labels
 }
 
-// prediction is a machine that has no Node yet.
+// prediction is a machine without a Node.
 type prediction struct {
 	name, provider        string
 	labels                map[string]string
@@ -180,7 +177,7 @@ type prediction struct {
 	attach                map[string]int
 }
 
-// olderNames are labels that kubelets and cloud controllers still set beside the newer ones.
+// olderNames returns the old labels that kubelets and cloud controllers still set beside the current ones.
 func olderNames() []string {
 	return []string{
 		"beta.kubernetes.io/arch", "beta.kubernetes.io/os", corev1.LabelInstanceType,
@@ -188,7 +185,7 @@ func olderNames() []string {
 	}
 }
 
-// objects writes the prediction down as the kubelet and the storage drivers will.
+// objects returns the objects that the kubelet and the storage drivers will create.
 func (p *predictor) objects(m *prediction) (*corev1.Node, *storagev1.CSINode) {
 	m.labels[corev1.LabelHostname] = m.name
 	for _, old := range olderNames() {
@@ -216,7 +213,7 @@ func (p *predictor) objects(m *prediction) (*corev1.Node, *storagev1.CSINode) {
 	return node, p.csiNode(m)
 }
 
-// csiNode lists the drivers that run elsewhere in the cluster, and those whose limits the catalog knows.
+// csiNode returns the CSINode with the drivers of the cluster's nodes and the drivers whose limits are known.
 func (p *predictor) csiNode(m *prediction) *storagev1.CSINode {
 	out := &storagev1.CSINode{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "CSINode"},
@@ -239,8 +236,8 @@ func (p *predictor) csiNode(m *prediction) *storagev1.CSINode {
 	return out
 }
 
-// featuresSeen are those that any node of the cluster declares, and those that pods can ask for: new machines run the same
-// or a newer kubelet.
+// featuresSeen returns the features that any node declares and those that pods can require, because new machines run the same or a newer
+// kubelet.
 func featuresSeen(s *engine.Snapshot) []string {
 	all := kube.DeclaredFeatures()
 	for _, n := range s.Nodes {

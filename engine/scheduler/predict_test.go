@@ -41,7 +41,7 @@ func TestAClaimIsPredictedFromItsStatusOrAsTheSmallestItMayBecome(t *testing.T) 
 	}
 }
 
-// What may become a spot machine or one on demand is expected as the one that costs less, with what interruptions are expected to cost.
+// A claim for a spot or an on-demand machine is predicted as the cheaper one, including the interruption loss.
 func TestAClaimIsPredictedAsWhatCostsLessWithItsInterruptions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestAClaimIsPredictedAsWhatCostsLessWithItsInterruptions(t *testing.T) {
 	}
 }
 
-// The driver of Azure's disks says "" where nodes have zone 0: kube-scheduler compares what volumes say with that.
+// The driver of Azure's disks has the zone "" on nodes of zone 0: kube-scheduler compares the zones of volumes with this value.
 func TestAMachineOfAzureInNoZoneIsWhereItsDiskCanBe(t *testing.T) {
 	t.Parallel()
 	const key = "topology.disk.csi.azure.com/zone"

@@ -79,7 +79,7 @@ func TestAnOfferingThatTheLaunchDoesNotListIsNotPredicted(t *testing.T) {
 	}
 }
 
-// A driver's topology label repeats the label that it equals on the nodes that have it.
+// A driver's topology label has the value of the node label that it equals on all nodes with the driver's label.
 func TestAPredictedNodeHasTheStorageDriversOfTheOthers(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type small cpu=4 mem=16Gi zones=a,b price=0.1", "node n1 cpu=1 mem=1Gi zone=a", "node n2 cpu=1 mem=1Gi zone=b")

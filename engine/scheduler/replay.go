@@ -8,52 +8,50 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A plan says where pods could go; kube-scheduler decides where they do go, and its scores spread them. This replay of
-// its default filters and scores tells beforehand whether pods will land as planned, and what it costs if they do not.
-// It knows no preemption, no extenders and no other profiles, and breaks ties in a fixed order: of free volumes of one size a
-// claim takes the first by name.
+// A plan says where pods could go; kube-scheduler decides where they go, and its scores spread them. This replay of its default filters and of
+// its scores predicts whether pods will land as planned. The scores use the scheduler profiles of the options. The replay has no preemption and
+// no extenders, and breaks ties in a fixed order: of free volumes of one size a claim takes the first by name.
 
-// Replay is a what-if, unless On is set: pods that wait for kube-scheduler, on the nodes of a snapshot less those that go and with the
-// machines that are planned, all of them ready. Machines that are leaving take no part.
+// Replay predicts kube-scheduler's bindings: of pods on the nodes of a snapshot, without removed nodes and with planned machines, all ready.
+// Machines that are leaving take no part. With On, it replays the present instead.
 type Replay struct {
 	Snapshot *engine.Snapshot
 	Options  engine.Options
-	// Launches are machines that join, each as its cheapest listed offering.
+	// Launches are machines that join, each with its cheapest listed offering.
 	Launches []engine.Launch
-	// Removed are the names of nodes, or of claims, that go; their pods go with them, save those of Pods.
+	// Removed names nodes, or claims, that go with their pods, except the pods in Pods.
 	Removed map[string]bool
-	// Pods have to land. Those that run now do so anew, after those that wait.
+	// Pods have to land. Pods that run now land anew, after the waiting ones.
 	Pods []*corev1.Pod
-	// On, if not nil, makes this a replay of now instead of what will be: it says whether a node that is there takes part, as it is.
-	// Machines that have no node take none, and no DaemonSet makes pods.
+	// On, if not nil, makes this a replay of the present: On reports whether an existing node takes part, unchanged. Machines without a node
+	// take no part, and DaemonSets make no pods.
 	On func(node *corev1.Node) bool
-	// Nominations name the nodes (or claims, or launches) that pods are nominated to: kube-scheduler tries these first, and
-	// keeps room there as long as the pod waits.
+	// Nominations maps pods to nodes (or claims, or launches). kube-scheduler tries the nominated node first, and keeps resources there while
+	// the pod waits.
 	Nominations map[engine.PodID]string
 
 	Cache *inventory.Cache // nil for an empty one
 }
 
-// Landing is where kube-scheduler's default scores would put pods.
+// Landing is the result of a replay.
 type Landing struct {
-	// Placements lists the pods that found a node, in the order in which they were bound. The node of a planned machine
-	// is its launch's name.
+	// Placements lists the bound pods in the order of their binding. The node of a planned machine has its launch's name.
 	Placements []engine.Placement
 	// Used names the launches that got pods, in the order of the launches.
 	Used []string
-	// Stranded lists the pods that no node took, in the order of the queue.
+	// Stranded lists the pods without a node, in the order of the queue.
 	Stranded []engine.PodID
-	// PerHour is the price of all launched machines, used or not, and of those that stranded pods would need besides.
+	// PerHour is the price of all launched machines, used or not, and of further machines for stranded pods.
 	PerHour float64
 }
 
-// Land replays. The order of the lists does not matter. PerHour is that of the launches alone.
+// Land runs the replay. The order of the lists does not matter. PerHour covers the launches alone.
 func (r *Replay) Land() Landing {
 	s, stranded := r.Run()
 	return r.Landing(s, stranded)
 }
 
-// LandAgain is Land for a caller that keeps a cache from replay to replay.
+// LandAgain is Land for a caller that keeps a cache between replays.
 func (r *Replay) LandAgain(cache *inventory.Cache) Landing {
 	again := *r
 	again.Cache = cache.Take(r.Snapshot, r.Options.Threads).Cache

@@ -14,38 +14,37 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// replayState is a replay turned into numbers. What pods ask for is read once for all that ask alike; what changes when
-// a pod is bound is kept in counters.
+// replayState is a replay in numbers. Equal rules and requests of pods are read once; counters hold the state that a binding changes.
 type replayState struct {
 	replay     *Replay
 	cache      *inventory.Cache
 	names      *kube.ResourceNames
 	namesText  string // the names in their order
-	number     uint64 // of all worlds that the cache has known
+	number     uint64 // number of this replay among all of the cache
 	nodes      []*nodeInfo
 	room       freeByNode
 	loads      []nodeLoad    // by node
 	scores     []seriesScore // by node
 	extras     []extraLoad   // by node; none if there are no extraNames
-	scorings   []*scoring    // that without a profile, then by profile
+	scorings   []*scoring    // the default one, then one by profile
 	extraNames []corev1.ResourceName
-	kindOf     []int32        // by node: those of one kind look alike to every pod
-	byName     map[string]int // by the name that placements use
+	kindOf     []int32        // by node: no pod distinguishes nodes of one kind
+	byName     map[string]int // by the node's name in placements
 	byNodeName map[string]int
 	volumes    volume.Reader
-	inUse      map[volume.ClaimID]int // pods that use a claim which one pod at a time may use
-	taken      map[string]bool        // volumes that were free
-	users      map[volume.ClaimID]int // pods that have to land and that use a claim without a volume
-	// bound holds, of claims without a volume that several pods use, where that is which the first of them got.
+	inUse      map[volume.ClaimID]int // pods by claim that only one pod at a time may use
+	taken      map[string]bool        // free volumes that a pod has taken
+	users      map[volume.ClaimID]int // pods that have to land, by their claim without a volume
+	// bound holds, for claims without a volume that several pods share, the places of the volume that the first pod got.
 	bound map[volume.ClaimID][][]requirement.Expression
-	// claims are those for devices, nil where no pod that has to land has any; machines allocate them, by node.
+	// claims holds the ResourceClaims, nil if no pod that has to land has any; machines are the device allocators by node.
 	claims   *deviceplan.Plan
 	machines map[int]*deviceplan.Machine
-	// homes are the nodes of claims for devices that several pods use and of which one has landed.
+	// homes holds, by shared ResourceClaim, the node of its first landed pod.
 	homes   map[string]int
 	reader  *ruleReader
 	filters map[string]*nodeFilter
-	// mentioned are the labels of pods that selectors look at, in order.
+	// mentioned are the pod labels that selectors read, sorted.
 	mentioned   []string
 	labelKinds  map[string]*labelKind
 	constraints map[constraintsKey]*podConstraints
@@ -55,20 +54,20 @@ type replayState struct {
 	counts      map[string]*matchCount
 	topologies  map[string]*topologyDomains
 
-	// nodePods are the pods that run on the nodes, nil where each is read for itself: these are running, on the nodes of the
-	// same index in at.
+	// nodePods are the summed pods of the nodes, nil for a node whose pods are read one by one: these pods are in running, and their nodes at
+	// the same index in at.
 	nodePods []*nodePods
 	running  []*podInfo
 	at       []int
 	queue    []*podInfo
-	// strangers are those pods that have to land and that the cache does not know.
+	// strangers are pods that have to land and that the cache does not know.
 	strangers map[engine.PodID]bool
 
-	// series numbers runs of pods in the queue that ask for the same, seriesAsks is what those of the last one ask for.
+	// series numbers runs of equal pods in the queue; seriesAsks describes the last run.
 	series     int
 	seriesAsks seriesAsks
 
-	// Room for one pod's search.
+	// Scratch space for one pod's search.
 	feasible    []int
 	totals, raw []int64
 	amountsRoom []scoredAmount
@@ -78,7 +77,7 @@ type replayState struct {
 	placements  []engine.Placement
 }
 
-// countedKey tells apart pods that change different counts when they are bound.
+// countedKey identifies pods that change the same counts when they are bound.
 type countedKey struct {
 	labels *labelKind
 	rules  *podRules
@@ -135,7 +134,7 @@ func newReplayState(r *Replay) *replayState {
 	return s
 }
 
-// readPods sorts the snapshot's pods into those that run and those that have to land.
+// readPods divides the pods into running ones and those that have to land.
 func (state *replayState) readPods() {
 	r := state.replay
 	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}
@@ -171,10 +170,10 @@ func (state *replayState) readPods() {
 	state.countUsers()
 }
 
-// readNode reads the pods that run on node i and stay there; some is true if others leave it.
+// readNode reads the pods that stay on node i; some is true if other pods leave it.
 func (state *replayState) readNode(i int, some bool) {
 	if state.byNodeName[state.nodes[i].node.Name] != i {
-		return // another node of that name has them
+		return // another node of the same name has its pods
 	}
 	pods := state.cache.PodsOn(state.nodes[i].node.Name)
 	all := NodePodsOf(state.cache, pods)
@@ -196,12 +195,12 @@ func (state *replayState) readNode(i int, some bool) {
 	}
 }
 
-// lands reports whether the pod of that info is one of those that have to land.
+// lands reports whether the pod of the info has to land.
 func (state *replayState) lands(info *inventory.PodInfo) bool {
 	return info.Replay == state.number || len(state.strangers) > 0 && state.strangers[kube.PodID(info.Pod)]
 }
 
-// runningPod is a pod that runs; info is nil for one that the cache does not know.
+// runningPod reads a running pod; info is nil if the cache does not know the pod.
 func (state *replayState) runningPod(pod *corev1.Pod, info *inventory.PodInfo) *podInfo {
 	p := &podInfo{pod: pod, rules: state.reader.running(pod, info)}
 	state.measure(p, info)
@@ -227,7 +226,7 @@ func (state *replayState) waitingPod(pod *corev1.Pod) *podInfo {
 	return p
 }
 
-// nodeFilterOf interns what a pod asks of a node itself.
+// nodeFilterOf returns the pod's node filter, one object for equal pods.
 func (state *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requirement.Expression) *nodeFilter {
 	affinity, tolerations := string(state.reader.key.RequiredNodes(spec)), string(state.reader.key.Tolerations(spec))
 	key := affinity + tolerations + string(state.reader.key.PreferredNodes(spec))
@@ -248,7 +247,7 @@ func (state *replayState) nodeFilterOf(spec *corev1.PodSpec, places [][][]requir
 	return g
 }
 
-// sortNodes tells the kinds of nodes apart that some pod can tell apart.
+// sortNodes divides the nodes into kinds that no pod distinguishes.
 func (state *replayState) sortNodes(daemons []*podInfo) {
 	mentioned := map[string]bool{}
 	for _, g := range state.filters {
@@ -271,7 +270,7 @@ func (state *replayState) sortNodes(daemons []*podInfo) {
 	}
 }
 
-// readDaemons makes of every DaemonSet the pod that it will have on nodes that have none of it yet, the most important first.
+// readDaemons returns the pod of each DaemonSet for nodes without one, the most important first.
 func (state *replayState) readDaemons() []*podInfo {
 	var out []*podInfo
 	for _, d := range state.cache.DaemonPods(state.replay.Snapshot) {
@@ -288,7 +287,7 @@ func (state *replayState) readDaemons() []*podInfo {
 	return out
 }
 
-// spreadDaemon puts a DaemonSet's pod on every node that it is for, that has none of it and where kube-scheduler lets it run.
+// spreadDaemon binds the DaemonSet's pod to each node that has none of it and that kube-scheduler's filters pass.
 func (state *replayState) spreadDaemon(p *podInfo) {
 	key := p.pod.Namespace + "/" + p.pod.Name
 	for i, n := range state.nodes {

@@ -52,7 +52,7 @@ func (state *replayState) addScores(weight int64) {
 	}
 }
 
-// attraction adds up what draws the pod to node n.
+// attraction returns the sum of the weighted counts in node n's domains.
 func (w *podConstraints) attraction(n int) int64 {
 	sum := int64(0)
 	for _, s := range w.scores {
@@ -63,8 +63,7 @@ func (w *podConstraints) attraction(n int) int64 {
 	return sum
 }
 
-// scoreSpread fills in the raw figures of the soft spread constraints, -1 for nodes that take no part because they lack a
-// label of the pod's own constraints.
+// scoreSpread fills in the raw figures of the soft spread constraints, -1 for nodes that lack a label of the pod's own constraints.
 func (state *replayState) scoreSpread(p *podConstraints) {
 	part := 0
 	for i, k := range state.feasible {
@@ -85,7 +84,7 @@ func (state *replayState) scoreSpread(p *podConstraints) {
 		weight := spreadShare(domains)
 		for i, k := range state.feasible {
 			if state.raw[i] >= 0 && s.key.of[k] >= 0 {
-				// The conversion keeps machines that fuse multiplication and addition from rounding otherwise.
+				// The conversion prevents fused multiply-add, which would round differently on some machines.
 				sums[i] += float64(float64(s.counts[s.of[k]])*weight) + float64(s.maxSkew-1)
 			}
 		}
@@ -97,7 +96,7 @@ func (state *replayState) scoreSpread(p *podConstraints) {
 	}
 }
 
-// domainsOf counts the values of a label over the nodes that take part; not having it is a value too.
+// domainsOf counts the values of a label over the nodes that take part; a missing label is one value.
 func (state *replayState) domainsOf(t *topologyDomains) int {
 	state.seen = slices.Grow(state.seen[:0], t.values+1)[:t.values+1]
 	clear(state.seen)

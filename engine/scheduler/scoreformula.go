@@ -7,21 +7,20 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// The formulas by which kube-scheduler 1.36 ranks the nodes that can take a pod, with its default configuration; what its configuration can change is in
-// scoring.go. A plugin
-// gives each node a raw figure, which is then brought to the range of 0 to mostScore over all nodes that can take the
-// pod; the total adds the plugins up by weight. ImageLocality is left out: the snapshot knows no images.
+// The formulas by which kube-scheduler 1.36 ranks the feasible nodes of a pod, with its default configuration; scoring.go has the configurable
+// parts. A plugin gives each node a raw figure, and scales the figures of all feasible nodes to 0…mostScore; the total is the sum by the
+// plugins' weights. ImageLocality is left out, because the snapshot has no images.
 const (
 	mostScore = 100
 
-	hardPodAffinity = 1 // what a running pod's required affinity to the new pod counts
+	hardPodAffinity = 1 // weight of a running pod's required affinity to the new pod
 
-	// What LeastAllocated counts for a container that names no request.
+	// The default requests in LeastAllocated of a container without requests.
 	defaultMilliCPU = 100
 	defaultMemory   = 200 << 20
 )
 
-// leastAllocated is NodeResourcesFit's score: the share that stays free with the pod, averaged over cpu and memory.
+// leastAllocated returns NodeResourcesFit's score: the free share with the pod, averaged over CPU and memory.
 func leastAllocated(requested, allocatable kube.Usage) int64 {
 	var sum, weight int64
 	for i, have := range allocatable {
@@ -39,7 +38,7 @@ func leastAllocated(requested, allocatable kube.Usage) int64 {
 	return sum / weight
 }
 
-// share is 100·part/whole rounded down, also where the product would overflow.
+// share returns 100·part/whole rounded down, also if the product would overflow.
 func share(part, whole int64) int64 {
 	if part > math.MaxInt64/mostScore {
 		return int64(float64(part) / float64(whole) * mostScore)
@@ -47,7 +46,7 @@ func share(part, whole int64) int64 {
 	return part * mostScore / whole
 }
 
-// evenness says how alike the shares of cpu and memory are that are in use: 100 less their standard deviation.
+// evenness returns 100 minus the standard deviation of the used shares of CPU and memory.
 func evenness(requested, allocatable kube.Usage) int64 {
 	if allocatable[0] == 0 || allocatable[1] == 0 {
 		return mostScore
@@ -57,12 +56,12 @@ func evenness(requested, allocatable kube.Usage) int64 {
 	return int64((1 - math.Abs((cpu-memory)/2)) * mostScore)
 }
 
-// balancedAllocation is NodeResourcesBalancedAllocation's score: whether the pod makes the node's use more even.
+// balancedAllocation returns NodeResourcesBalancedAllocation's score: higher if the pod makes the node's usage more even.
 func balancedAllocation(with, without int64) int64 {
 	return mostScore/2 + (mostScore/2+with-without)/2
 }
 
-// normalize scales raw scores so that the largest becomes mostScore. Where a high figure is bad, they are turned round.
+// normalize scales raw scores so that the largest becomes mostScore, and reverses them if high figures are bad.
 func normalize(scores []int64, reverse bool) {
 	most := slices.Max(scores)
 	for i, s := range scores {
@@ -76,7 +75,7 @@ func normalize(scores []int64, reverse bool) {
 	}
 }
 
-// normalizeSpread turns counts of pods into scores: few are good. Nodes with a negative figure take no part.
+// normalizeSpread turns counts of pods into scores: fewer pods score higher. Nodes with a negative figure get 0.
 func normalizeSpread(scores []int64) {
 	least, most := int64(math.MaxInt64), int64(0)
 	for _, s := range scores {
@@ -96,7 +95,7 @@ func normalizeSpread(scores []int64) {
 	}
 }
 
-// normalizeAffinity spans the range between the worst and the best node.
+// normalizeAffinity scales scores so that the worst node gets 0 and the best mostScore.
 func normalizeAffinity(scores []int64) {
 	least, most := slices.Min(scores), slices.Max(scores)
 	for i, s := range scores {
@@ -107,6 +106,6 @@ func normalizeAffinity(scores []int64) {
 	}
 }
 
-// spreadShare is what one pod in a node's domain adds to its raw figure for a soft spread constraint: the more domains
-// there are, the more, so that few large ones do not drown many small ones.
+// spreadShare returns the weight of one pod in a soft spread constraint. It grows with the number of domains, because otherwise constraints with
+// few domains, which hold more pods each, would outweigh constraints with many.
 func spreadShare(domains int) float64 { return math.Log(float64(domains + 2)) }

@@ -12,12 +12,12 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// scoring is a profile made ready for a replay.
+// scoring is a scheduler profile prepared for a replay.
 type scoring struct {
 	strategy      engine.ScoringStrategy
 	shape         []engine.ShapePoint
 	fit, balanced []scoredResource
-	// plain says that the strategy is LeastAllocated and that both count cpu and memory alike, as nearly everywhere.
+	// plain means that the strategy is LeastAllocated, and that both plugins count CPU and memory equally, as in most clusters.
 	plain                                                                bool
 	fitWeight, balancedWeight, taints, nodeAffinity, podAffinity, spread int64
 	hardPodAffinity                                                      int64
@@ -27,20 +27,20 @@ type scoring struct {
 
 // scoredResource is a resource that a plugin counts.
 type scoredResource struct {
-	index  int // 0 for cpu, 1 for memory; those of replayState.extraNames follow
+	index  int // 0 for CPU, 1 for memory; replayState.extraNames follow
 	weight int64
-	asked  bool // counts only for pods that ask for some
+	asked  bool // counts only for pods that request it
 }
 
-// extraLoad is what scores look at of a node beside cpu and memory, by replayState.extraNames.
+// extraLoad holds a node's scored resources besides CPU and memory, by replayState.extraNames.
 type extraLoad struct{ allocatable, requested []int64 }
 
-// scoringOf is how kube-scheduler ranks nodes for the pod.
+// scoringOf returns the scoring of the pod's profile.
 func (state *replayState) scoringOf(pod *corev1.Pod) *scoring {
 	return state.scorings[state.replay.Options.ProfileOf(pod.Spec.SchedulerName)+1]
 }
 
-// readProfiles makes the profiles ready: the default one, then those of the options.
+// readProfiles prepares the profiles: the default one, then those of the options.
 func (state *replayState) readProfiles() {
 	state.scorings = []*scoring{state.newScoring(&engine.SchedulerProfile{})}
 	for i := range state.replay.Options.Profiles {
@@ -78,7 +78,7 @@ func (state *replayState) newScoring(p *engine.SchedulerProfile) *scoring {
 	return s
 }
 
-// scoredResources leaves out what kube-scheduler finds on no node.
+// scoredResources returns the scored resources, without names that no node can have.
 func (state *replayState) scoredResources(list []engine.ResourceWeight) []scoredResource {
 	var out []scoredResource
 	for _, r := range list {
@@ -103,12 +103,12 @@ func (state *replayState) scoredResources(list []engine.ResourceWeight) []scored
 	return out
 }
 
-// isStandard reports whether the resources are cpu and memory, and count alike.
+// isStandard reports whether the resources are CPU and memory with equal weights.
 func isStandard(list []scoredResource) bool {
 	return len(list) == 2 && list[0].index+list[1].index == 1 && list[0].weight == list[1].weight
 }
 
-// extrasOf is how much a list has of the resources beside cpu and memory that scores look at.
+// extrasOf returns the list's amounts of replayState.extraNames.
 func (state *replayState) extrasOf(list corev1.ResourceList) []int64 {
 	out := make([]int64, len(state.extraNames))
 	for i, name := range state.extraNames {
@@ -117,7 +117,7 @@ func (state *replayState) extrasOf(list corev1.ResourceList) []int64 {
 	return out
 }
 
-// addExtras counts n pods on node i that request the same.
+// addExtras adds n pods with these requests to node i.
 func (state *replayState) addExtras(i int, need *inventory.RequestClass, n int64) {
 	for x, name := range state.extraNames {
 		if q, ok := need.List[name]; ok {
@@ -126,7 +126,7 @@ func (state *replayState) addExtras(i int, need *inventory.RequestClass, n int64
 	}
 }
 
-// resourceScore is what the resources of node k give for the pod, by the profile.
+// resourceScore returns the score of node k's resources for the pod, by its profile.
 func (state *replayState) resourceScore(p *podInfo, k int) int64 {
 	s, l := p.scoring, &state.loads[k]
 	if s.plain {
@@ -144,7 +144,7 @@ func (state *replayState) resourceScore(p *podInfo, k int) int64 {
 	return score
 }
 
-// asks is how much the pod requests of a resource.
+// asks returns the pod's request of a resource.
 func (p *podInfo) asks(index int) int64 {
 	if index < len(p.requested) {
 		return p.requested[index]
@@ -152,10 +152,10 @@ func (p *podInfo) asks(index int) int64 {
 	return p.extras[index-len(p.requested)]
 }
 
-// scoredAmount is how much of a resource a node has, how much of it is taken, and how much the pod adds to that.
+// scoredAmount holds a node's allocatable and taken amounts of a resource, and the pod's addition.
 type scoredAmount struct{ allocatable, taken, adds, weight int64 }
 
-// amounts lists those of the resources that count for the pod on node k; asks and taken are of cpu and memory.
+// amounts lists the resources that count for the pod on node k; asks and taken are of CPU and memory.
 func (state *replayState) amounts(p *podInfo, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
 	state.amountsRoom = state.amountsRoom[:0]
 	for _, r := range of {
@@ -172,7 +172,7 @@ func (state *replayState) amounts(p *podInfo, k int, of []scoredResource, asks, 
 	return state.amountsRoom
 }
 
-// fitScore is NodeResourcesFit's score by the strategy.
+// fitScore returns NodeResourcesFit's score by the strategy.
 func (s *scoring) fitScore(amounts []scoredAmount) int64 {
 	var sum, weight int64
 	for _, a := range amounts {
@@ -202,7 +202,7 @@ func (s *scoring) strategyScore(requested, allocatable int64) int64 {
 	return share(max(allocatable-requested, 0), allocatable)
 }
 
-// shapeScore is the height of the shape above a utilization in percent.
+// shapeScore returns the shape's score at a utilization in percent.
 func (s *scoring) shapeScore(utilization int64) int64 {
 	const scale = mostScore / engine.MostShapeScore
 	for i, to := range s.shape {
@@ -221,7 +221,7 @@ func (s *scoring) shapeScore(utilization int64) int64 {
 	return s.shape[len(s.shape)-1].Score * scale
 }
 
-// evennessOf is evenness of any resources, with or without the pod.
+// evennessOf returns the evenness of any resources, with or without the pod.
 func evennessOf(amounts []scoredAmount, with bool) int64 {
 	share := func(a scoredAmount) float64 {
 		taken := a.taken
@@ -243,13 +243,13 @@ func evennessOf(amounts []scoredAmount, with bool) int64 {
 	mean := sum / float64(len(amounts))
 	for _, a := range amounts {
 		d := share(a) - mean
-		squares += float64(d * d) // the conversion keeps machines that fuse the two from rounding otherwise
+		squares += float64(d * d) // the conversion prevents fused multiply-add
 	}
 	return int64((1 - math.Sqrt(squares/float64(len(amounts)))) * mostScore)
 }
 
-// nodesToScore is how many nodes that can take a pod kube-scheduler looks for before it compares their scores. Without a
-// percentage that is half of few nodes, a twentieth of many. It is never less than 100.
+// nodesToScore returns the number of feasible nodes that kube-scheduler collects before it scores them. Without a percentage it is half of few
+// nodes, a twentieth of many. It is never below the smaller of 100 and nodes.
 func (s *scoring) nodesToScore(nodes int) int {
 	const least, leastPercent = 100, 5
 	percent := int(s.percentage)

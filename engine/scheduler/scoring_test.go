@@ -10,7 +10,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// A profile of a file may hold anything: a replay neither panics nor divides by zero, and what kube-scheduler would refuse is said.
+// A profile from a file may hold anything: a replay neither panics nor divides by zero, and a profile that kube-scheduler would refuse is
+// reported.
 func TestProfilesThatKubeSchedulerWouldRefuseAreSaid(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]engine.SchedulerProfile{

@@ -11,15 +11,15 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// unboundClaim is a claim that takes a free volume where its pod lands, or has one made.
+// unboundClaim is a claim without a volume: at its pod's landing it takes a free volume, or a driver makes one.
 type unboundClaim struct {
 	id    volume.ClaimID
 	size  resource.Quantity
 	needs volume.Claim
 }
 
-// readClaims lists, for each volume of the pod that is tied to a place, the alternatives that a node must meet. ok is false for a
-// pod that kube-scheduler lets wait wherever.
+// readClaims returns, for each volume of the pod that not every node reaches, the alternative terms for the node. ok is false if kube-scheduler
+// lets the pod wait on every node.
 func (state *replayState) readClaims(p *podInfo) (places [][][]requirement.Expression, ok bool) {
 	for i := range p.pod.Spec.Volumes {
 		mount := &p.pod.Spec.Volumes[i]
@@ -51,8 +51,8 @@ func (state *replayState) readClaims(p *podInfo) (places [][][]requirement.Expre
 	return slices.DeleteFunc(places, func(terms [][]requirement.Expression) bool { return len(terms) == 0 }), true
 }
 
-// volumesOn says for each unbound claim of the pod which free volume it takes on the node, nil where it has a volume by now or one
-// is made; false if some claim gets none.
+// volumesOn returns, for each unbound claim of the pod, the free volume that it takes on the node; nil if the claim has a volume by now or gets
+// a new one. It returns false if some claim gets none.
 func (state *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolume, bool) {
 	there := func(places [][]requirement.Expression) bool { return len(places) == 0 || n.meetsOne(places) }
 	out := make([]*volume.FreeVolume, len(p.unbound))
@@ -77,8 +77,8 @@ func (state *replayState) volumesOn(p *podInfo, n *nodeInfo) ([]*volume.FreeVolu
 	return out, true
 }
 
-// takeVolumes gives the claims of a pod that lands on the node their volumes. Where these can be reached other pods of the claims
-// have to go.
+// takeVolumes gives volumes to the claims of a pod that lands on the node. Other pods of these claims must then land where the volumes can be
+// reached.
 func (state *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
 	found, _ := state.volumesOn(p, n)
 	for i, v := range found {
@@ -103,7 +103,7 @@ func (state *replayState) takeVolumes(p *podInfo, n *nodeInfo) {
 	}
 }
 
-// countUsers counts the pods that run and use claims which one pod at a time may use.
+// countUsers counts the running pods by claim that only one pod at a time may use.
 func (state *replayState) countUsers() {
 	if !slices.ContainsFunc(state.queue, func(p *podInfo) bool { return len(p.once) > 0 }) {
 		return
@@ -123,7 +123,7 @@ func (state *replayState) use(claims []volume.ClaimID) {
 	}
 }
 
-// attachRunning counts the volumes that are attached or attaching already.
+// attachRunning counts the volumes that are already attached or attaching.
 func (state *replayState) attachRunning() {
 	for _, a := range state.replay.Snapshot.VolumeAttachments {
 		i, there := state.byNodeName[a.Spec.NodeName]

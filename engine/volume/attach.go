@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// attachmentOf is how the claim's volume is or will be attached; without a driver if that is not known, or if nothing is
-// attached. A volume that does not exist yet goes by the name of its claim.
+// attachmentOf returns the attachment of the claim's volume; without a driver if it is unknown or nothing is attached. A volume that does not
+// exist yet has its claim's name as handle.
 func (r *Reader) attachmentOf(claim *corev1.PersistentVolumeClaim) Attachment {
 	if volume := r.Persistent[claim.Spec.VolumeName]; claim.Spec.VolumeName != "" && volume != nil {
 		return volumeAttachment(volume)
@@ -24,8 +24,7 @@ func (r *Reader) attachmentOf(claim *corev1.PersistentVolumeClaim) Attachment {
 	return Attachment{Driver: provisionerDriver(class.Provisioner), handle: claim.Namespace + "/" + claim.Name}
 }
 
-// Attached lists the volumes that a CSI driver attaches for the pod, by driver and handle, none of them twice. Claims that are
-// missing are passed over.
+// Attached lists the volumes that a CSI driver attaches for the pod, by driver and handle, without duplicates. It skips missing claims.
 func (r *Reader) Attached(pod *corev1.Pod) []Attachment {
 	var out []Attachment
 	for i := range pod.Spec.Volumes {
@@ -51,8 +50,7 @@ func sortedAttachments(list []Attachment) []Attachment {
 	return list
 }
 
-// attached lists the volumes of the pod that count against some driver's limit; what the pod takes from local pools of free
-// volumes is counted in the same way.
+// attached lists the pod's volumes that count against a driver's limit. Volumes that the pod takes from local pools count in the same way.
 func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
 	if len(v.limited) == 0 {
 		return nil
@@ -69,15 +67,15 @@ func (v *Volumes) attached(pod *corev1.Pod) []Attachment {
 	return sortedAttachments(out)
 }
 
-// NodeVolumes is what is attached to a machine, and how much more can be.
+// NodeVolumes holds the attached volumes of a machine, and its limits.
 type NodeVolumes struct {
 	Limits map[string]int
 	InUse  map[Attachment]bool // by pods of the node
 	Others map[Attachment]bool // attached, or attaching, without a pod
-	Used   map[string]int      // by pods, and volumes that are attached or attaching without one
+	Used   map[string]int      // InUse and Others together, by driver
 }
 
-// AttachedTo counts what is attached to the node with these pods, and what is still attaching.
+// AttachedTo counts the volumes that are attached to the node with these pods, or are still attaching.
 func (v *Volumes) AttachedTo(node string, expected *engine.InstanceType, pods []*corev1.Pod) NodeVolumes {
 	n := NodeVolumes{Limits: v.LimitsOf(node, expected)}
 	if len(n.Limits) == 0 {
@@ -110,7 +108,7 @@ func (v *Volumes) LimitsOf(node string, expected *engine.InstanceType) map[strin
 	return limits
 }
 
-// AttachmentBehind reads a VolumeAttachment; only those of CSI volumes that exist count.
+// AttachmentBehind returns the attachment of a VolumeAttachment; only existing CSI volumes count.
 func (r *Reader) AttachmentBehind(va *storagev1.VolumeAttachment) (Attachment, bool) {
 	name := va.Spec.Source.PersistentVolumeName
 	if name == nil || va.Spec.Attacher == "" {
@@ -123,8 +121,7 @@ func (r *Reader) AttachmentBehind(va *storagev1.VolumeAttachment) (Attachment, b
 	return Attachment{va.Spec.Attacher, volume.Spec.CSI.VolumeHandle}, true
 }
 
-// Free is how many more volumes of the driver the node takes; below zero if there are too many, capacity.Most if there is
-// no limit.
+// Free returns how many more volumes of the driver the node can attach; below zero if there are too many, capacity.Most without a limit.
 func (n *NodeVolumes) Free(driver string) int64 {
 	limit, ok := n.Limits[driver]
 	if !ok {
@@ -133,7 +130,7 @@ func (n *NodeVolumes) Free(driver string) int64 {
 	return int64(limit - n.Used[driver])
 }
 
-// FreeOn is the same for a new machine of the type.
+// FreeOn is Free for a new machine of the type.
 func (v *Volumes) FreeOn(t *engine.InstanceType, driver string) int64 {
 	limit, ok := v.ofTypes.of(t, driver)
 	if !ok && !isLocalPool(driver) {

@@ -13,17 +13,17 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// AvailableVolumes are the free volumes of a class, some of which several hosts can reach. Every claim takes one of them, unless the
-// class can make a volume there; which one it takes is a matching. Where each volume is on one host they are local pools.
+// AvailableVolumes are the free volumes of a class if several hosts can reach some of them. Each claim takes one of them, unless the class can
+// make a volume on the node; the assignment is a matching. If each volume is on one host, they are local pools instead.
 type AvailableVolumes struct {
 	Class   string
 	Volumes []string                     // by name
-	places  [][][]requirement.Expression // of each volume; none mean anywhere
+	places  [][][]requirement.Expression // of each volume; none means anywhere
 	made    [][]requirement.Expression   // where the class makes volumes
 	Makes   bool
 }
 
-// SupplyTake is what a claim takes: one of the volumes that suit.
+// SupplyTake is a claim's need for one of the suitable volumes.
 type SupplyTake struct {
 	From  *AvailableVolumes
 	Suits bitset.Set
@@ -41,7 +41,7 @@ func (v *Volumes) indexAvailable() {
 		if s.Makes {
 			places, ok := v.classPlaces(class)
 			if ok && len(places) == 0 {
-				continue // there is always another one to be had
+				continue // the class can always make another volume
 			}
 			s.made = places
 		} else if len(free) < 2 || !slices.ContainsFunc(free, func(p *corev1.PersistentVolume) bool { return hostOf(p) == "" }) {
@@ -58,7 +58,7 @@ func (v *Volumes) indexAvailable() {
 	}
 }
 
-// take is what a claim takes that these volumes suit; nil if it takes nothing.
+// take returns the claim's need for one of the suiting volumes; nil if it has none.
 func (s *AvailableVolumes) take(suiting []FreeVolume) *SupplyTake {
 	if s == nil || len(suiting) == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (s *AvailableVolumes) take(suiting []FreeVolume) *SupplyTake {
 	return out
 }
 
-// take notes what the claim takes; of a claim that other waiting pods use too all of them take it once.
+// take records the claim's need. Waiting pods that share a claim take one volume together.
 func (p *PodVolumes) take(id ClaimID, facts *claimFacts, joint bool) {
 	if facts.take == nil {
 		return
@@ -88,13 +88,13 @@ func (t *SupplyTake) text() string {
 	return fmt.Sprintf("%q %x %q", t.From.Class, t.Suits, t.Joint.String())
 }
 
-// Keys lists the labels that say what can be had on a node.
+// Keys lists the labels that determine the volumes available on a node.
 func (s *AvailableVolumes) Keys() []string {
 	return labelsOf(slices.Concat(slices.Concat(s.places...), s.made))
 }
 
-// At is what can be had on a node with these labels: the volumes, or any number of new ones. It answers open if that is not
-// known, because a label is not.
+// At returns the volumes available on a node with these labels: existing ones, and any number of new ones if endless. open means that this is
+// not known, because a label is not.
 func (s *AvailableVolumes) At(label func(key string) (string, bool)) (things bitset.Set, endless, open bool) {
 	meets := func(places [][]requirement.Expression) bool {
 		return len(places) == 0 || slices.ContainsFunc(places, func(term []requirement.Expression) bool {

@@ -15,32 +15,32 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Annotations by which the parts of Kubernetes that bind volumes talk to each other.
+// Annotations that Kubernetes' volume binding sets, and a provisioner name.
 const (
 	bindCompleted = "pv.kubernetes.io/bind-completed"
 	selectedNode  = "volume.kubernetes.io/selected-node"
 	noProvisioner = "kubernetes.io/no-provisioner"
 )
 
-// Reader reads what a snapshot says of claims, as kube-scheduler's VolumeBinding and VolumeZone judge them.
+// Reader reads the claims of a snapshot, in the way of kube-scheduler's VolumeBinding and VolumeZone.
 type Reader struct {
 	snapshot   *engine.Snapshot
 	name       func(label string) string // v1.NormalizeLabel or kube.AsWritten
 	claims     map[ClaimID]*corev1.PersistentVolumeClaim
 	Persistent map[string]*corev1.PersistentVolume
 	available  map[string][]*corev1.PersistentVolume  // volumes that wait for any claim, by class
-	reserved   map[ClaimID][]*corev1.PersistentVolume // volumes that name the claim they are for
-	suit       map[ClaimID][]*corev1.PersistentVolume // of those that wait for any, what suits a claim, once asked
+	reserved   map[ClaimID][]*corev1.PersistentVolume // volumes that name their claim
+	suit       map[ClaimID][]*corev1.PersistentVolume // the available volumes that suit a claim, once computed
 	classes    map[string]*storagev1.StorageClass
-	standard   string // the class of claims that name none
-	// Hostnames are those of nodes that are there; nil where disks of hosts that are gone count as any other.
+	standard   string // the default class
+	// Hostnames holds the hostnames of existing nodes; nil if disks of removed hosts count like any other.
 	Hostnames  map[string]bool
-	topologies map[string][]string // the labels by which drivers tell nodes apart, nil as long as nobody has asked
-	tracked    map[string]bool     // drivers that say how much storage they have left
+	topologies map[string][]string // topology keys by driver, nil until first used
+	tracked    map[string]bool     // drivers that publish their free storage
 	left       map[string]*StorageLeft
 }
 
-// NewReader indexes the snapshot. Labels go by the names that the function gives.
+// NewReader indexes the snapshot. The function name maps label names.
 func NewReader(s *engine.Snapshot, name func(label string) string) Reader {
 	r := Reader{
 		snapshot:   s,
@@ -81,7 +81,7 @@ func NewReader(s *engine.Snapshot, name func(label string) string) Reader {
 	return r
 }
 
-// newerClass orders default classes as the API server does: the newest one counts, then the first by name.
+// newerClass orders default classes like the API server: the newest counts, then the first by name.
 func newerClass(a, b *storagev1.StorageClass) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return b.CreationTimestamp.Before(&a.CreationTimestamp)
@@ -89,31 +89,31 @@ func newerClass(a, b *storagev1.StorageClass) bool {
 	return a.Name < b.Name
 }
 
-// Claim is what a claim needs of a node, the same for every pod that uses it.
+// Claim holds a claim's needs on a node, the same for every pod that uses it.
 type Claim struct {
 	// Problem says why no pod can use the claim now.
 	Problem string
-	// Places are where its volume is or, for a claim without one, where a new one can be made. None mean anywhere.
+	// Places are the places of its volume or, for a claim without one, the places where a driver can make one. None means anywhere.
 	Places [][]requirement.Expression
-	// Labelled are where the labels of its volume say that it is, to pods that name the claim.
+	// Labelled are the places by the volume's labels, for pods that name the claim.
 	Labelled [][]requirement.Expression
-	// Waits is true for a claim whose volume is found or made where its first pod runs: it takes the first of Free that is there,
-	// all of which are kept for it if Kept is true, or where there is none a new one, if Makes is true.
+	// Waits is true for a claim whose volume is found or made where its first pod runs: the claim takes the first volume of Free that the node
+	// reaches, or else a new volume, if Makes is true. Kept means that the volumes of Free are reserved for the claim.
 	Waits, Kept, Makes bool
 	Free               []FreeVolume
-	// Storage says that places are left out because too little storage is left there; empty if none are.
+	// Storage describes the lack of storage that excludes places; empty if no driver limits the storage.
 	Storage string
 	class   *storagev1.StorageClass
 }
 
-// FreeVolume is one that a claim can be bound to, and where it is; no places mean anywhere.
+// FreeVolume is a volume that a claim can be bound to, with its places; no places mean anywhere.
 type FreeVolume struct {
 	*corev1.PersistentVolume
 	Places [][]requirement.Expression
 }
 
-// ClaimOf finds the claim behind a volume, or why there is none for the pod; the claim of an ephemeral volume that will be made in a
-// moment is made up. All are empty for a volume without a claim.
+// ClaimOf returns the claim of a volume, or the problem why the pod has none. For an ephemeral volume whose claim does not exist yet, it returns
+// the future claim. All results are empty for a volume without a claim.
 func (r *Reader) ClaimOf(pod *corev1.Pod, volume *corev1.Volume) (claim *corev1.PersistentVolumeClaim, id ClaimID, problem string) {
 	if volume.PersistentVolumeClaim != nil {
 		id = ClaimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}
@@ -143,7 +143,7 @@ func (r *Reader) ClaimOf(pod *corev1.Pod, volume *corev1.Volume) (claim *corev1.
 	return claim, id, ""
 }
 
-// Read says what the claim needs.
+// Read returns the claim's needs.
 func (r *Reader) Read(claim *corev1.PersistentVolumeClaim) Claim {
 	switch {
 	case claim.Status.Phase == corev1.ClaimLost:
@@ -156,7 +156,7 @@ func (r *Reader) Read(claim *corev1.PersistentVolumeClaim) Claim {
 	return r.readUnbound(claim)
 }
 
-// readBound: the node must be where the volume is.
+// readBound reads a bound claim: the node must reach its volume.
 func (r *Reader) readBound(claim *corev1.PersistentVolumeClaim) Claim {
 	name := claim.Spec.VolumeName
 	volume := r.Persistent[name]
@@ -175,12 +175,11 @@ func (r *Reader) readBound(claim *corev1.PersistentVolumeClaim) Claim {
 	return Claim{Places: places, Labelled: r.labelPlaces(volume)}
 }
 
-// placesOf reads the volume's node affinity: nil for none, false if no node can match. Like kube-scheduler it passes over
-// terms that cannot be read, and over fields.
+// placesOf reads the volume's node affinity: nil for none, false if no node can match. Like kube-scheduler it skips unreadable terms, and
+// fields.
 //
-// A bound volume on a disk of a host that is gone keeps its pod from running for ever. With forget, what the volume says
-// of such a host is passed over, as Karpenter does: the pod is planned for as if the volume were made anew. As long as the
-// host is there, it holds.
+// A bound volume on a disk of a removed host would keep its pod from running forever. With forget, expressions on such a host are skipped, as
+// Karpenter does: the pod is planned as if its volume were made anew. While the host exists, they count.
 func (r *Reader) placesOf(volume *corev1.PersistentVolume, forget bool) ([][]requirement.Expression, bool) {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return nil, true
@@ -220,8 +219,8 @@ func bounded(places [][]requirement.Expression) [][]requirement.Expression {
 	return places[:min(len(places), MostAlternatives)]
 }
 
-// labelPlaces reads the labels by which older volumes say where they are: zones and regions, several of them parted by
-// two underscores. They do not bind nodes that have no such label at all. Nodes need not have the older name of a label.
+// labelPlaces reads the labels with the places of older volumes: zones and regions, several of them separated by two underscores. Nodes without
+// any such label are not bound by them. Nodes need not have the older name of a label.
 func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Expression {
 	var here [][]requirement.Expression
 	var absent []requirement.Expression
@@ -255,7 +254,7 @@ func (r *Reader) labelPlaces(volume *corev1.PersistentVolume) [][]requirement.Ex
 	return kube.Alternatives(append(here, absent))
 }
 
-// readUnbound: the volume will be found or made where the pod is, unless the claim has to be bound before.
+// readUnbound reads an unbound claim: its volume is found or made where the pod runs, unless the class binds volumes earlier.
 func (r *Reader) readUnbound(claim *corev1.PersistentVolumeClaim) Claim {
 	name := claimClass(claim)
 	class := r.classes[name]
@@ -283,8 +282,8 @@ func (r *Reader) readUnbound(claim *corev1.PersistentVolumeClaim) Claim {
 	return Claim{Places: places}
 }
 
-// readDelayed: a pod can go where a volume that waits for a claim is, or where the class can make one. Where a volume is kept
-// for the claim, no other will do.
+// readDelayed reads a claim that waits for its first pod: the pod can run where a suitable free volume is, or where the class can make one. If
+// volumes are reserved for the claim, only these count.
 func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) Claim {
 	out := Claim{Waits: true, class: class}
 	suiting := suitingOf(r.reserved[ClaimID{claim.Namespace, claim.Name}], claim)
@@ -318,10 +317,10 @@ func (r *Reader) readDelayed(claim *corev1.PersistentVolumeClaim, class *storage
 	return out
 }
 
-// suiting lists the available volumes of the class that the claim could be bound to.
+// suiting lists the available volumes of the class that can be bound to the claim.
 func (r *Reader) suiting(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) []*corev1.PersistentVolume {
 	id := ClaimID{claim.Namespace, claim.Name}
-	if r.claims[id] != claim { // one of an ephemeral volume, which is made when it is asked for
+	if r.claims[id] != claim { // the future claim of an ephemeral volume
 		return suitingOf(r.available[class.Name], claim)
 	}
 	out, known := r.suit[id]
@@ -332,7 +331,7 @@ func (r *Reader) suiting(claim *corev1.PersistentVolumeClaim, class *storagev1.S
 	return out
 }
 
-// suitingOf lists, of the volumes, those that exist already and that the claim could be bound to.
+// suitingOf lists the volumes that can be bound to the claim.
 func suitingOf(volumes []*corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
 	if len(volumes) == 0 {
 		return nil
@@ -401,7 +400,7 @@ func deref(text *string) string {
 	return *text
 }
 
-// claimClass is the storage class of the claim, empty for none. An old annotation still goes before the field.
+// claimClass returns the claim's storage class, empty for none. An old annotation takes precedence over the field.
 func claimClass(claim *corev1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return class

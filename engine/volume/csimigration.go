@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// CSI drivers that have taken the place of volume plugins that were once part of Kubernetes.
+// CSI drivers that replaced volume plugins of Kubernetes.
 const (
 	ebsDriver       = "ebs.csi.aws.com"
 	gceDriver       = "pd.csi.storage.gke.io"
@@ -17,8 +17,7 @@ const (
 	portworxDriver  = "pxd.portworx.com"
 )
 
-// provisionerDriver is the CSI driver behind a class's provisioner. kube-scheduler does not count volumes of the plugins
-// for which the result is empty.
+// provisionerDriver returns the CSI driver of a class's provisioner. It is empty for plugins whose volumes kube-scheduler does not count.
 func provisionerDriver(provisioner string) string {
 	switch provisioner {
 	case "kubernetes.io/aws-ebs":
@@ -37,8 +36,8 @@ func provisionerDriver(provisioner string) string {
 	return provisioner
 }
 
-// volumeAttachment is how a PersistentVolume is attached, under the name of the CSI driver that has taken over if it is
-// of an older kind; without a driver if nothing is attached.
+// volumeAttachment returns the attachment of a PersistentVolume, for older kinds with the CSI driver that replaced them; without a driver if
+// nothing is attached.
 func volumeAttachment(p *corev1.PersistentVolume) Attachment {
 	s := &p.Spec.PersistentVolumeSource
 	switch {
@@ -58,7 +57,7 @@ func volumeAttachment(p *corev1.PersistentVolume) Attachment {
 	return Attachment{}
 }
 
-// inlineAttachment is the same for a volume that a pod names directly.
+// inlineAttachment is volumeAttachment for a volume that a pod names directly.
 func inlineAttachment(s *corev1.VolumeSource) Attachment {
 	switch {
 	case s.AWSElasticBlockStore != nil:
@@ -75,7 +74,7 @@ func inlineAttachment(s *corev1.VolumeSource) Attachment {
 	return Attachment{}
 }
 
-// ebsAttachment drops the zone that older IDs may start with: aws://us-east-1a/vol-1.
+// ebsAttachment removes the zone prefix of older IDs: aws://us-east-1a/vol-1.
 func ebsAttachment(s *corev1.AWSElasticBlockStoreVolumeSource) Attachment {
 	rest, ok := strings.CutPrefix(s.VolumeID, "aws://")
 	if !ok {
@@ -83,14 +82,14 @@ func ebsAttachment(s *corev1.AWSElasticBlockStoreVolumeSource) Attachment {
 	}
 	_, id, _ := strings.Cut(rest, "/")
 	if id = strings.Trim(id, "/"); !strings.HasPrefix(id, "vol-") || strings.Contains(id, "/") {
-		return Attachment{} // kube-scheduler cannot read it either, and does not count it
+		return Attachment{} // kube-scheduler cannot read such an ID either, and does not count the volume
 	}
 	return Attachment{ebsDriver, id}
 }
 
 const unspecified = "UNSPECIFIED"
 
-// gceHandle names the disk by its zone or, if it is in several, by their region.
+// gceHandle names the disk with its zone or, if it has several, with its region.
 func gceHandle(p *corev1.PersistentVolume) string {
 	label := cmp.Or(p.Labels[corev1.LabelFailureDomainBetaZone], p.Labels[corev1.LabelTopologyZone], unspecified)
 	name := p.Spec.GCEPersistentDisk.PDName
@@ -109,8 +108,7 @@ func gceDisk(kind, place, name string) string {
 	return "projects/" + unspecified + "/" + kind + "/" + place + "/disks/" + name
 }
 
-// Disk is a disk that pods name directly, without a claim. Two pods with the same one cannot share a node, unless both
-// only read it.
+// Disk is a disk that pods name directly, without a claim. Two pods with the same disk cannot share a node, unless both only read it.
 type Disk struct {
 	ID       string
 	readOnly bool
@@ -118,7 +116,7 @@ type Disk struct {
 
 func (d Disk) Conflicts(other Disk) bool { return d.ID == other.ID && !(d.readOnly && other.readOnly) }
 
-// Disks are the disks that pods on a node use. The zero value has none.
+// Disks holds the disks of the pods on a node. The zero value has none.
 type Disks struct {
 	used map[string]bool // by ID: whether some pod writes
 }
@@ -133,7 +131,7 @@ func (u *Disks) Add(disks []Disk) {
 	}
 }
 
-// Conflict reports whether one of the disks conflicts with one of those in use.
+// Conflict reports whether one of the disks conflicts with a disk in use.
 func (u *Disks) Conflict(disks []Disk) bool {
 	return slices.ContainsFunc(disks, func(d Disk) bool {
 		writes, used := u.used[d.ID]
@@ -151,8 +149,7 @@ func CompareDisks(a, b Disk) int {
 	return -1
 }
 
-// DisksOf lists the disks that the pod names. Reading an EBS volume only does not help; a Ceph image is the same one if any
-// monitor is.
+// DisksOf lists the disks that the pod names. An EBS volume conflicts even if it is only read; a Ceph image is listed once for each monitor.
 func DisksOf(pod *corev1.Pod) []Disk {
 	var out []Disk
 	for i := range pod.Spec.Volumes {

@@ -23,9 +23,8 @@ func DriversSeen(s *engine.Snapshot) map[string][]string {
 	return out
 }
 
-// TopologySources says, for each label by which storage knows places, which other label of a node it repeats: the one
-// that it equals on every node that carries it, or the zone where its name says so. Labels of which neither is known are
-// left out.
+// TopologySources maps each label in the topology of storage to the node label with the same values: an older name to its current one, or a
+// driver's key to the zone, hostname or region label that equals it on all nodes. Labels without such a source are left out.
 func TopologySources(s *engine.Snapshot, drivers map[string][]string) map[string]string {
 	out := map[string]string{}
 	for _, keys := range drivers {

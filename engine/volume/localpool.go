@@ -13,29 +13,28 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// stockPrefix starts the names of local pools, which are counted where the volumes of CSI drivers are.
+// stockPrefix starts the names of local pools, which are counted like the volumes of CSI drivers.
 const stockPrefix = "storage class "
 
-// A local pool is the free volumes, each on the disk of one host, that a claim can be bound to if its class makes none: every
-// claim takes one of them. Claims that differ in what suits them have local pools of their own, and take from all that hold
-// everything they could use.
+// A local pool holds the free volumes, each on the disk of one host, that suit a claim of a class that makes none: each claim takes one. Claims
+// with different suitable volumes have different local pools, and take from every pool that contains all their suitable volumes.
 type localPool struct {
 	name    string
 	class   string
-	volumes bitset.Set     // of the class's, by their place in the list of those that are available
-	hosts   map[string]int // how many there are, by hostname
+	volumes bitset.Set     // indexes in the class's list of available volumes
+	hosts   map[string]int // number of volumes by hostname
 }
 
-// isLocalPool reports whether what is counted like a driver's volumes is a local pool of free ones.
+// isLocalPool reports whether the driver name is that of a local pool.
 func isLocalPool(driver string) bool { return strings.HasPrefix(driver, stockPrefix) }
 
-// LocalPoolText is the local pool for people, who know the class.
+// LocalPoolText returns the local pool's name without its hash.
 func LocalPoolText(name string) string {
 	text, _, _ := strings.Cut(name, " #")
 	return text
 }
 
-// indexLocalPools finds the local pools of all claims that wait for a volume which nobody makes.
+// indexLocalPools finds the local pools of all unbound claims whose class makes no volumes.
 func (v *Volumes) indexLocalPools(s *engine.Snapshot) {
 	known := map[string]bool{}
 	for _, claim := range s.PersistentVolumeClaims {
@@ -51,13 +50,13 @@ func (v *Volumes) indexLocalPools(s *engine.Snapshot) {
 	}
 }
 
-// makesNone reports whether volumes of the class are there already or not at all, and are chosen with the node.
+// makesNone reports whether the class makes no volumes and binds existing ones when a node is chosen.
 func makesNone(class *storagev1.StorageClass) bool {
 	return (class.Provisioner == "" || class.Provisioner == noProvisioner) &&
 		class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// localPoolOf is the claim's local pool, nil if a volume is kept for it or one of those that suit can be reached from several hosts.
+// localPoolOf returns the claim's local pool, nil if a volume is reserved for the claim or several hosts can reach a suitable one.
 func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *localPool {
 	if len(v.reserved[ClaimID{claim.Namespace, claim.Name}]) > 0 {
 		return nil
@@ -87,7 +86,7 @@ func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storag
 	return st
 }
 
-// hostOf is the only host from which the volume can be reached, empty if there are others.
+// hostOf returns the only host that can reach the volume, empty if there may be others.
 func hostOf(volume *corev1.PersistentVolume) string {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil || len(volume.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
 		return ""
@@ -100,7 +99,7 @@ func hostOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
-// taken lists what the claim takes from the local pools, as things that are attached.
+// taken lists the claim's takes from local pools, in the form of attachments.
 func (v *Volumes) taken(claim *corev1.PersistentVolumeClaim) []Attachment {
 	class := v.classes[claimClass(claim)]
 	if len(v.stocks) == 0 || claim.Spec.VolumeName != "" || class == nil || !makesNone(class) || v.availableOf[class.Name] != nil {

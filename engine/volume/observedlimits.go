@@ -13,17 +13,17 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// AttachLimits says how many volumes machines take of which driver, as far as catalogs or nodes tell.
+// AttachLimits holds the number of volumes of each driver that machines can attach, from catalogs and nodes.
 type AttachLimits struct {
-	// reported is what drivers say on nodes, by instance type and driver: the number that most nodes of the type have, of several
+	// reported holds the limits that drivers report on nodes, by instance type and driver: the most frequent number, of equally frequent ones
 	// the lowest.
 	reported map[string]map[string]int
-	// lowest is the lowest of these numbers, by driver. told is the same of the types that the catalog has a higher number of:
-	// whoever runs the driver has told it how many volumes to take.
+	// lowest holds the lowest of these numbers by driver. told is the same for types with a higher number in the catalog: there the driver was
+	// configured with a number of volumes.
 	lowest, told map[string]int
 }
 
-// LearnLimits reads what drivers report. A node on which no volume has room at all says nothing of others.
+// LearnLimits reads the limits that drivers report. Reports of 0 do not count.
 func LearnLimits(s *engine.Snapshot, types kube.TypeIndex) AttachLimits {
 	l := AttachLimits{reported: map[string]map[string]int{}, lowest: map[string]int{}, told: map[string]int{}}
 	if len(s.CSINodes) == 0 {
@@ -76,8 +76,8 @@ func LearnLimits(s *engine.Snapshot, types kube.TypeIndex) AttachLimits {
 	return l
 }
 
-// isTold reports whether a driver on nodes of these types would say more by itself. It may say less than the catalog does for
-// what else is attached where its volumes would be.
+// isTold reports whether the driver would report more on nodes of these types without configuration. Other attached devices can also lower its
+// number, by as much as AttachShared.
 func isTold(types map[*engine.InstanceType]bool, driver string, count int) bool {
 	known := false
 	for t := range types {
@@ -96,9 +96,9 @@ func keepLower(list map[string]int, driver string, count int) {
 	}
 }
 
-// of is how many volumes of the driver a machine of the type takes; false if there is no limit. What nodes of the type say comes
-// first, then what the catalog says, or less if the driver was told so. A driver that counts its volumes elsewhere is not without
-// a limit where nothing else is known.
+// of returns the number of the driver's volumes that a machine of the type can attach; false if there is no limit. The report of the type's
+// nodes comes first, then the catalog's number, or the configured one if lower. A driver without either gets its lowest reported limit of other
+// types.
 func (l *AttachLimits) of(t *engine.InstanceType, driver string) (int, bool) {
 	if n, ok := l.reported[t.Name][driver]; ok {
 		return n, true
@@ -114,7 +114,7 @@ func (l *AttachLimits) of(t *engine.InstanceType, driver string) (int, bool) {
 	return n, true
 }
 
-// All is the same for every driver with a limit; nil for no type.
+// All returns the limits of all drivers with a limit; nil for no type.
 func (l *AttachLimits) All(t *engine.InstanceType) map[string]int {
 	if t == nil {
 		return nil
@@ -130,8 +130,8 @@ func (l *AttachLimits) All(t *engine.InstanceType) map[string]int {
 	return out
 }
 
-// On is how many volumes of which driver a node takes: as its CSINode says, which may be nil, any number if that does not say.
-// Expected, nil for none, stands in for drivers that a node which is still starting has not reported yet.
+// On returns a node's limits by driver, from its CSINode, which may be nil; a driver without a number has no limit. expected, nil for none,
+// provides the limits of drivers that a starting node has not reported yet.
 func (l *AttachLimits) On(csi *storagev1.CSINode, expected *engine.InstanceType) map[string]int {
 	limits := map[string]int{}
 	maps.Copy(limits, l.All(expected))
@@ -147,7 +147,7 @@ func (l *AttachLimits) On(csi *storagev1.CSINode, expected *engine.InstanceType)
 	return limits
 }
 
-// In is the classes with these limits in their catalogs, for a plan without the nodes that say them.
+// In returns the classes with these limits in their catalogs, for a plan without the nodes that report them.
 func (l *AttachLimits) In(classes []engine.Class) []engine.Class {
 	if len(l.reported) == 0 {
 		return classes

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Named gives reasons that are about a claim of each of several pods the name of this one's.
+// Named replaces reasons of a class of pods by reasons with the names of this pod's claims.
 func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reason {
 	if len(pod.Spec.Volumes) == 0 {
 		return reasons
@@ -37,7 +37,7 @@ func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reaso
 	return out
 }
 
-// taker is the claim of the pod that takes from the free volumes of a class, "" if there is none.
+// taker returns the pod's claim that takes from the free volumes of a class, "" if there is none.
 func (v *Volumes) taker(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		if facts, id := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil && facts.take != nil {
@@ -47,8 +47,7 @@ func (v *Volumes) taker(pod *corev1.Pod) string {
 	return ""
 }
 
-// elsewhere says of a label that no machine has for the pod that it is one of its volumes that needs it, if the pod itself does not
-// ask for it.
+// elsewhere returns a reason that names the volume, if one of the pod's volumes, and not the pod itself, requires a label that no machine has.
 func (v *Volumes) elsewhere(pod *corev1.Pod, told [][]requirement.Expression, r engine.Reason, key, need, have string) engine.Reason {
 	asks := func(terms [][]requirement.Expression) bool {
 		return slices.ContainsFunc(terms, func(term []requirement.Expression) bool {

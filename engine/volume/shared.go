@@ -9,15 +9,15 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// SharedClaim is a claim without a volume that several waiting pods use: where the first of them runs its volume is made,
-// and the others have to follow it there.
+// SharedClaim is a claim without a volume that several waiting pods use: its volume is made where the first of them runs, and the others must
+// run where they can reach it.
 type SharedClaim struct {
 	ID ClaimID
-	// Reach lists the labels in which the others' nodes have to be like the first one's.
+	// Reach lists the labels for which the others' nodes need the values of the first one's node.
 	Reach []string
 }
 
-// decide notes that the pod is one of several that have a claim's volume made.
+// decide records that the pod shares a claim whose volume has no place yet.
 func (v *Volumes) decide(out *PodVolumes, id ClaimID, facts *claimFacts) {
 	known := slices.ContainsFunc(out.Undecided, func(s SharedClaim) bool { return s.ID == id })
 	if len(facts.reach) > 0 && v.waiting[id] > 1 && !known {
@@ -25,8 +25,8 @@ func (v *Volumes) decide(out *PodVolumes, id ClaimID, facts *claimFacts) {
 	}
 }
 
-// Reach lists the labels by which a new volume of the claim will say where it can be reached: those by which its driver tells the
-// nodes apart that it runs on. As long as it runs nowhere, the zone is assumed.
+// Reach lists the labels of the place of the claim's new volume: the topology keys of its driver. If the driver runs on no node yet, the zone is
+// assumed.
 func (r *Reader) Reach(c *Claim) []string {
 	if r.topologies == nil {
 		r.topologies = DriversSeen(r.snapshot)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SingleVolume is a free volume that is the only one a claim can be bound to: of several claims that wait for it, one gets
-// it, and the pods of the others can run nowhere.
+// SingleVolume is the only free volume that a claim can be bound to: if several claims wait for it, one gets it, and the pods of the others
+// cannot run.
 type SingleVolume struct {
 	Volume string
 	Claim  ClaimID
@@ -16,7 +16,7 @@ func CompareSingles(a, b SingleVolume) int {
 	return cmp.Or(cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Claim.String(), b.Claim.String()))
 }
 
-// singleOf is the volume of the class that alone can be bound to the claim, empty if there are others.
+// singleOf returns the only suiting volume, empty if there are others.
 func singleOf(suiting []FreeVolume) string {
 	if len(suiting) != 1 || suiting[0].Spec.ClaimRef != nil {
 		return ""
@@ -24,7 +24,7 @@ func singleOf(suiting []FreeVolume) string {
 	return suiting[0].Name
 }
 
-// compete notes which volume the claim waits for. It answers false if another claim of the pod waits for the same.
+// compete records the single volume of the claim. It returns false if another claim of the pod waits for the same volume.
 func (p *PodVolumes) compete(id ClaimID, facts *claimFacts) bool {
 	mine := SingleVolume{facts.sole, id}
 	if facts.sole == "" || slices.Contains(p.Singles, mine) {

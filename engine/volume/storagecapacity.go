@@ -15,34 +15,34 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// A driver whose CSIDriver says storageCapacity publishes in CSIStorageCapacity objects how much it has left for which nodes. kube-scheduler
-// takes a claim to a node only if one of these objects that is about the node has as much as the claim requests, and does not add up what
-// several claims request. It knows nothing of machines that are not there yet: those of a driver that has storage inside of machines are
-// expected to come with what the nodes of their type had when they came.
+// A driver with storageCapacity in its CSIDriver publishes its free storage in CSIStorageCapacity objects, each for some nodes. kube-scheduler
+// puts a pod on a node only if one of the node's objects has as much as the pod's claim requests, and does not add up the requests of several
+// claims. It knows nothing of future machines: if a driver's storage is inside of machines, new ones are expected to start with the storage that
+// nodes of their type started with.
 
-// storagePatience is how long after a node was made it may take until its driver has published something for it.
+// storagePatience is the time after a node's creation in which its driver may still publish its first storage.
 const storagePatience = 5 * time.Minute
 
-// StorageLeft is how much storage a driver has left for a class.
+// StorageLeft is the free storage of a driver for a class.
 type StorageLeft struct {
 	class string
-	zones []leftIn // where the labels are known of machines before they are launched
+	zones []leftIn // for labels that are known before a launch
 	nodes map[string]resource.Quantity
-	// local is true if the driver tells single nodes apart, or has published nothing yet; judged are then the nodes of which it is
-	// known what they have, had is the most that nodes of an instance type had when they came.
+	// local is true if the driver distinguishes single nodes, or has published nothing yet. Then judged are the nodes whose storage is known,
+	// and had is the most that nodes of an instance type started with.
 	local  bool
 	judged []string
 	had    map[string]resource.Quantity
 	hadOn  map[string]resource.Quantity // by node
 }
 
-// leftIn is what is left for nodes with these labels.
+// leftIn is the free storage for nodes with these labels.
 type leftIn struct {
 	rules []requirement.Expression
 	left  resource.Quantity
 }
 
-// storageLeft is what the driver of the class has left; nil for a driver that does not say so.
+// storageLeft returns the free storage of the class's driver; nil if the driver does not publish it.
 func (r *Reader) storageLeft(class *storagev1.StorageClass) *StorageLeft {
 	if !r.tracked[class.Provisioner] {
 		return nil
@@ -95,7 +95,7 @@ func (r *Reader) readStorageLeft(class *storagev1.StorageClass) *StorageLeft {
 	return out
 }
 
-// learn reads how much storage each node had before volumes were made on it, and the most that nodes of each instance type had.
+// learn computes the storage of each node before volumes were made on it, and the most that nodes of each instance type had.
 func (l *StorageLeft) learn(r *Reader, index *nodeIndex, covered map[string]bool) {
 	for _, n := range r.snapshot.Nodes {
 		if covered[n.Name] || r.snapshot.Now.Sub(n.CreationTimestamp.Time) >= storagePatience {
@@ -134,7 +134,7 @@ func (r *Reader) isKnownEarly(key string) bool {
 		}))
 }
 
-// placesFor are the terms of nodes with so much storage left. They are nil for any node; it reports false for no node.
+// placesFor returns the terms of nodes with enough free storage: nil for any node, false for no node.
 func (l *StorageLeft) placesFor(r *Reader, size resource.Quantity) ([][]requirement.Expression, bool) {
 	var places [][]requirement.Expression
 	for _, z := range l.zones {
@@ -200,7 +200,7 @@ func (r *Reader) limitToStorage(out *Claim, claim *corev1.PersistentVolumeClaim,
 	}
 }
 
-// most says how much the storage class has left in the place that has most.
+// most describes the largest free amount in the class's zones.
 func (l *StorageLeft) most() string {
 	var most resource.Quantity
 	for _, z := range l.zones {
@@ -211,7 +211,7 @@ func (l *StorageLeft) most() string {
 	return fmt.Sprintf("its CSIStorageCapacity objects say at most %s", most.String())
 }
 
-// TooSmall says that the node came with less storage than a claim of the pod requests; empty if that is not so or not known.
+// TooSmall describes a claim of the pod that requests more storage than the node started with; empty if there is none or it is not known.
 func (r *Reader) TooSmall(pod *corev1.Pod, node string) string {
 	for i := range pod.Spec.Volumes {
 		claim, id, problem := r.ClaimOf(pod, &pod.Spec.Volumes[i])
@@ -237,7 +237,7 @@ func (r *Reader) TooSmall(pod *corev1.Pod, node string) string {
 // nodeIndex finds nodes by their labels.
 type nodeIndex struct {
 	nodes []*corev1.Node
-	by    map[string]map[string][]*corev1.Node // by label and value, of labels that were asked for
+	by    map[string]map[string][]*corev1.Node // by label and value, filled on demand
 }
 
 func newNodeIndex(nodes []*corev1.Node) *nodeIndex {

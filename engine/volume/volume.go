@@ -15,34 +15,33 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// MostAlternatives bounds how many combinations of the places of a pod's volumes are looked at.
+// MostAlternatives bounds the number of combinations of the places of a pod's volumes.
 const MostAlternatives = 64
 
-// Volumes knows what pods' volumes need of a node, as kube-scheduler judges it: VolumeBinding, VolumeZone,
-// VolumeRestrictions and NodeVolumeLimits. It keeps what it has worked out about a claim, and is to be used from one
-// goroutine.
+// Volumes computes the needs of pods' volumes on a node, in the way of kube-scheduler's VolumeBinding, VolumeZone, VolumeRestrictions and
+// NodeVolumeLimits. It remembers results by claim, and is for one goroutine only.
 type Volumes struct {
 	Reader
 	hostnameOf  map[string]string // by node
 	csiNodes    map[string]*storagev1.CSINode
 	attachments map[string][]*storagev1.VolumeAttachment // by node
 	ofTypes     AttachLimits
-	limited     map[string]bool              // drivers of which some machine takes only so many volumes
+	limited     map[string]bool              // drivers with a limit on some machine
 	stocks      []*localPool                 // free volumes that claims compete for
-	availableOf map[string]*AvailableVolumes // the same, by class, where they are not on one host each
+	availableOf map[string]*AvailableVolumes // free volumes by class that several hosts can reach
 
 	facts map[claimUse]*claimFacts
-	users map[Attachment]int      // pods that use the volume, of drivers that are limited
-	held  map[Attachment]bool     // volumes that are attached to some node that stays
-	once  map[ClaimID]*claimUsers // claims that only one pod may use, and that pods of the snapshot use
-	// waiting counts the pods that use a claim without a volume and run nowhere.
+	users map[Attachment]int      // pods that use the volume, for limited drivers
+	held  map[Attachment]bool     // volumes attached to a node that is not being deleted
+	once  map[ClaimID]*claimUsers // ReadWriteOncePod claims of the snapshot's pods
+	// waiting counts, by claim without a volume, its pods without a node.
 	waiting map[ClaimID]int
 }
 
-// ClaimID names a claim. Claims are looked up for every pod, so that it is no text.
+// ClaimID names a claim. It is not a text, because each pod's claims are looked up.
 type ClaimID struct{ namespace, name string }
 
-// claimUse is how pods use a claim: by its name, or as an ephemeral volume.
+// claimUse is a claim with its way of use: by name, or as an ephemeral volume.
 type claimUse struct {
 	ClaimID
 	named bool
@@ -50,42 +49,40 @@ type claimUse struct {
 
 func (c ClaimID) String() string { return c.namespace + "/" + c.name }
 
-// claimUsers says which pods use a claim that only one pod may use.
+// claimUsers holds the pods of a claim that only one pod may use.
 type claimUsers struct {
 	pods  int
-	bound []*corev1.Pod // those that run
+	bound []*corev1.Pod // running pods
 }
 
-// Attachment is a volume that a CSI driver attaches to a node. Until the volume exists its handle is that of its claim.
+// Attachment is a volume that a CSI driver attaches to a node. Before the volume exists, its handle is its claim's name.
 type Attachment struct{ Driver, handle string }
 
-// PodVolumes is what the volumes of one pod need.
+// PodVolumes holds the needs of one pod's volumes.
 type PodVolumes struct {
-	// Problem says why the pod cannot run anywhere now.
+	// Problem is why the pod cannot run anywhere now.
 	Problem engine.Reason
-	// Alternatives are places where all of the pod's volumes can be: a node must meet one of them. None mean no
-	// constraint. The slices are shared and not to be changed.
+	// Alternatives are the places that all of the pod's volumes reach: a node must meet one of them. None means no constraint. The slices are
+	// shared and must not be changed.
 	Alternatives [][]requirement.Expression
-	// Storage says for which claim other places have too little storage; empty if no place was left out for that.
+	// Storage describes the claim that lacks storage in other places; empty if storage excludes no place.
 	Storage string
-	// Attach lists the volumes that will be attached, as far as their driver's number is limited on any machine. Those in
-	// Shared are used by other pods too, or are attached to some node: only the first pod on a node attaches the volume.
+	// Attach lists the volumes to attach, if their driver has a limit on any machine. Those in Shared are also used by other pods, or are
+	// attached to some node: only the first pod on a node attaches the volume.
 	Attach, Shared []Attachment
 	// Undecided lists claims without a volume that other waiting pods use too.
 	Undecided []SharedClaim
-	// Once names claims that one pod at a time may use in the whole cluster (ReadWriteOncePod) and that another pod of
-	// the snapshot uses too.
+	// Once names claims that one pod at a time may use in the whole cluster (ReadWriteOncePod) and that another pod of the snapshot also uses.
 	Once []string
-	// Singles lists the claims that can be bound to a single volume only, which others may be waiting for too.
+	// Singles lists the claims that can be bound to one volume only, for which other claims may wait too.
 	Singles []SingleVolume
-	// Takes lists what the claims take from free volumes.
+	// Takes lists the claims' takes from free volumes.
 	Takes []*SupplyTake
 	// Disks may conflict with those of other pods on the same node.
 	Disks []Disk
 }
 
-// NewVolumes indexes what the snapshot says about volumes; pods are those of its pods that have any, drivers those of which some type of
-// the catalogs takes only so many volumes.
+// NewVolumes indexes the volumes of the snapshot; pods are its pods with volumes, drivers those with a limit in the catalogs.
 func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types kube.TypeIndex) *Volumes {
 	v := &Volumes{
 		Reader:      NewReader(s, v1.NormalizeLabel),
@@ -119,7 +116,7 @@ func NewVolumes(s *engine.Snapshot, pods []*corev1.Pod, drivers []string, types 
 	return v
 }
 
-// indexLimits notes of which drivers some machine takes only so many volumes; drivers are those of which the catalogs say so.
+// indexLimits records the drivers with a limit on some machine; drivers are those with a limit in the catalogs.
 func (v *Volumes) indexLimits(s *engine.Snapshot, drivers []string) {
 	for _, driver := range drivers {
 		v.limited[driver] = true
@@ -146,7 +143,7 @@ func (v *Volumes) indexLimits(s *engine.Snapshot, drivers []string) {
 	}
 }
 
-// countUse counts what a pod of the snapshot uses, so that what only one pod uses need not be told apart.
+// countUse counts the uses by a pod of the snapshot, because volumes of one pod only need not be distinguished.
 func (v *Volumes) countUse(pod *corev1.Pod) {
 	if len(pod.Spec.Volumes) == 0 || kube.IsTerminal(pod) {
 		return
@@ -177,7 +174,7 @@ func (v *Volumes) countUse(pod *corev1.Pod) {
 	}
 }
 
-// namedClaim is the claim that the volume names; volumes with a claim of their own name none.
+// namedClaim returns the claim that the volume names; false for volumes that name none.
 func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (ClaimID, bool) {
 	if volume.PersistentVolumeClaim == nil {
 		return ClaimID{}, false
@@ -185,7 +182,7 @@ func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (ClaimID, bool) {
 	return ClaimID{pod.Namespace, volume.PersistentVolumeClaim.ClaimName}, true
 }
 
-// Once lists the claims that the pod names, each once, and that one pod at a time may use in the whole cluster (ReadWriteOncePod).
+// Once lists the pod's claims, without duplicates, that one pod at a time may use in the whole cluster (ReadWriteOncePod).
 func (r *Reader) Once(pod *corev1.Pod) []ClaimID {
 	var out []ClaimID
 	for i := range pod.Spec.Volumes {
@@ -197,31 +194,30 @@ func (r *Reader) Once(pod *corev1.Pod) []ClaimID {
 	return out
 }
 
-// HasVolumes reports whether the pod has volumes that matter to where it runs. Those that any kubelet makes out of nothing, as
-// that with the service account's token that almost every pod has, do not.
+// HasVolumes reports whether the pod has volumes that matter to its node. Volumes that any kubelet provides do not matter, like the volume with
+// the service account's token that almost every pod has.
 func HasVolumes(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 		return v.Projected == nil && v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil && v.HostPath == nil
 	})
 }
 
-// claimFacts is what planning goes by of a claim.
+// claimFacts holds the data of a claim for planning.
 type claimFacts struct {
 	Claim
-	// places are where the volume is, or can be found or made.
+	// places are the places where the volume is, or can be found or made.
 	places [][]requirement.Expression
-	// reach lists the labels that say where the volume will be, of a claim whose volume is found or made where its first
-	// pod runs.
+	// reach lists the labels of the future volume's place, for a claim whose volume is found or made where its first pod runs.
 	reach []string
-	// taken is what the claim takes from local pools of free volumes.
+	// taken holds the claim's takes from local pools.
 	taken []Attachment
 	// sole is the only volume that the claim can be bound to.
 	sole string
-	// take is what the claim takes of available volumes, nil for nothing.
+	// take is the claim's take from available volumes, nil for none.
 	take *SupplyTake
 }
 
-// factsOf finds the claim behind a volume; nil for a volume without a claim.
+// factsOf returns the facts of a volume's claim; nil for a volume without a claim.
 func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, ClaimID) {
 	claim, id, problem := v.ClaimOf(pod, volume)
 	switch {
@@ -241,7 +237,7 @@ func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, 
 	return facts, id
 }
 
-// factsFrom reads the claim for pods that name it, or for the one whose ephemeral volume it is.
+// factsFrom reads the claim, for pods that name it (named) or for the pod of its ephemeral volume.
 func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim, named bool) *claimFacts {
 	facts := &claimFacts{Claim: v.Read(claim)}
 	facts.places = facts.Places
@@ -257,10 +253,10 @@ func (v *Volumes) factsFrom(claim *corev1.PersistentVolumeClaim, named bool) *cl
 	return facts
 }
 
-// addDelayed: the volume of the claim is one of those that are free, or made.
+// addDelayed adds the facts of a claim whose volume is a free one, or is made.
 func (v *Volumes) addDelayed(facts *claimFacts, claim *corev1.PersistentVolumeClaim) {
 	made := !facts.Kept && !makesNone(facts.class)
-	if facts.Makes && len(facts.Places) == 0 { // there is always another one to be had
+	if facts.Makes && len(facts.Places) == 0 { // the class can always make another volume
 		facts.reach = v.Reach(&facts.Claim)
 		return
 	}
@@ -284,7 +280,7 @@ func (v *Volumes) addDelayed(facts *claimFacts, claim *corev1.PersistentVolumeCl
 	}
 }
 
-// Of says what the pod's volumes need.
+// Of returns the needs of the pod's volumes.
 func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 	var out PodVolumes
 	for i := range pod.Spec.Volumes {
@@ -329,14 +325,14 @@ func (v *Volumes) Of(pod *corev1.Pod) PodVolumes {
 	return out
 }
 
-// Leave notes pods that leave their nodes: they need their claims for a new place only.
+// Leave records pods that leave their nodes: they need their claims only in a new place.
 func (v *Volumes) Leave(pods map[*corev1.Pod]bool) {
 	for _, users := range v.once {
 		users.bound = slices.DeleteFunc(users.bound, func(pod *corev1.Pod) bool { return pods[pod] })
 	}
 }
 
-// usedElsewhere looks after claims that only one pod may use: a pod that runs keeps all others from starting anywhere.
+// usedElsewhere returns the problem if a running pod uses a claim that only one pod may use.
 func (v *Volumes) usedElsewhere(pod *corev1.Pod, id ClaimID, out *PodVolumes) string {
 	users := v.once[id]
 	if users == nil || users.pods < 2 {
@@ -352,8 +348,7 @@ func (v *Volumes) usedElsewhere(pod *corev1.Pod, id ClaimID, out *PodVolumes) st
 	return ""
 }
 
-// Key writes the needs so that pods with the same text can stand for each other. Names of claims and handles do not
-// matter as long as only one pod uses them.
+// Key returns a text that is equal for pods with equal needs. Names of claims and handles matter only if other pods use them too.
 func (p *PodVolumes) Key() string {
 	if len(p.Alternatives)+len(p.Attach)+len(p.Once)+len(p.Singles)+len(p.Disks)+len(p.Undecided)+len(p.Takes) == 0 {
 		return ""
