@@ -77,3 +77,16 @@ func TestTheLongestStayIsThatOfANodeThatALimitKeeps(t *testing.T) {
 		})
 	}
 }
+
+// Moving a pod costs less as the pod grows older, so a node goes hours after the last change in the cluster.
+func TestANodeGoesOnceItsPodIsOldEnoughToMove(t *testing.T) {
+	t.Parallel()
+	c := config(t, "now 2026-03-02T00:00:00Z\ncloud fixed30\npool general consolidate-after=1m budget=100%\n"+
+		"type half cpu=2 mem=8Gi zones=a price=0.09\ntype whole cpu=2 mem=16Gi zones=a price=0.126\n"+
+		"deployment gone x1 cpu=100m mem=8Gi day=0:1,1:1,1.1:0,23.9:0 weekend=100%\ndeployment web x1 cpu=1500m mem=6Gi\n")
+	c.WarmUp, c.For = 0, 12*time.Hour
+	r := run(t, c)
+	if r.Counts.Evictions["underutilized"] != 1 || r.Cost > 12*0.11 {
+		t.Errorf("%v pods were evicted, and the nodes cost %.2f USD: want one pod to move to the cheaper machine within some hours", r.Counts.Evictions, r.Cost)
+	}
+}

@@ -134,7 +134,7 @@ type World struct {
 	wanted, planAt       time.Time // since when machines are wanted, and when they are planned; zero if none are wanted
 	looks                time.Time // zero while no look at the nodes is entered
 	scheduled, disrupted time.Time
-	changed              time.Time // when nodes, pods or prices changed last
+	changed              time.Time // the last change, or the last look after which a node may go in time without a change
 	again                time.Duration
 
 	cache    inventory.Cache

@@ -181,7 +181,7 @@ const (
 	among = 40
 )
 
-// together looks at several machines at a time, because the pods of two or three of them may fit on a cheaper set.
+// together looks at two to six machines at a time, because their pods may fit on a cheaper set. It takes the smallest set that pays.
 func (s *search) together() {
 	s.effort = s.p.Effort
 	ranked := s.ranked()
