@@ -42,7 +42,7 @@ type catalog struct {
 	tended     []string              // the same
 	quotas     []engine.Quota        // the same
 	failure    string                // why the provider gave no catalog the last time
-	asked      string                // the version of the class at the last question
+	asked      string                // the version of the class when the provider was last asked
 
 	soldOut map[engine.OfferingID]inventory.SoldOut
 	// marked is types with the sold-out offerings marked as such; it holds until one of them is over.
@@ -287,8 +287,8 @@ func (c *catalogs) tended(ref v1.NodeClassReference) []string {
 	return nil
 }
 
-// putQuotas stores the unused quotas. It returns the functions to call if a quota has more left than before, or is no longer known,
-// because machines may be started now that it prevented.
+// putQuotas stores the unused quotas. It returns the functions to call if a quota has more left than before, or is no longer known, because
+// that quota may have prevented machines that can be started now.
 func (c *catalogs) putQuotas(ref v1.NodeClassReference, quotas []engine.Quota) []func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// attempts is how often a change is tried if other writers are faster.
+// attempts is the largest number of tries of a change whose writes conflict with other writers.
 const attempts = 5
 
-// ChangeNode is PatchNode for changes that are right whatever else has changed: after a conflict it reads the node from the API server,
-// and makes the change there. It fails if the node is another one by now, or if its deletion has begun since it was read.
+// ChangeNode is PatchNode for a change that is right for every version of the node: after a conflict, ChangeNode reads the node from the API server
+// and changes that version. ChangeNode fails if another node has the name by now, or if the node's deletion has begun since the node was read.
 func (c *Cluster) ChangeNode(ctx context.Context, node *corev1.Node, change func(*corev1.Node)) (*corev1.Node, error) {
 	return again(ctx, c, node, func(n *corev1.Node) (*corev1.Node, error) { return c.PatchNode(ctx, n, change) })
 }
@@ -30,7 +30,7 @@ func (c *Cluster) ChangeClaimStatus(ctx context.Context, claim *v1.NodeClaim, ch
 	return again(ctx, c, claim, func(n *v1.NodeClaim) (*v1.NodeClaim, error) { return c.PatchClaimStatus(ctx, n, change) })
 }
 
-// again writes until no other writer is faster. It returns the object after the write, or as it was read.
+// again repeats the write after each conflict, up to attempts times. It returns the written object, or the object as again last read it.
 func again[T any, P object[T]](ctx context.Context, c *Cluster, from P, write func(P) (P, error)) (P, error) {
 	for i := 1; ; i++ {
 		written, err := write(from)

@@ -83,7 +83,7 @@ type Cluster struct {
 	requests        requestVersion  // set by Watch as well
 
 	mu     sync.Mutex         // guards what follows, and orders the lists that it is merged into
-	began  bool               // the API server was asked for its claims, and no creation since then has an unclear result
+	began  bool               // the claims were read from the API server, and no creation since then has an unclear result
 	found  map[types.UID]bool // the claims at the first answer
 	claims *written[*v1.NodeClaim]
 	nodes  *written[*corev1.Node]
@@ -151,7 +151,7 @@ func (c *Cluster) KeepPasses(passes *engine.EarlierPasses) { c.passes.Store(pass
 // KeepExpected sets ExpectedPods of the next snapshots. It is kept in memory only.
 func (c *Cluster) KeepExpected(pods map[string]engine.ExpectedPod) { c.expected.Store(&pods) }
 
-// begin asks the API server itself for its claims, at the start and after a creation without a clear answer. The caches may begin with
+// begin reads the claims from the API server itself, at the start and after a creation without a clear answer. The caches may begin with
 // lists that are older than the last writes of an earlier process. A plan from such lists would start machines a second time.
 func (c *Cluster) begin(ctx context.Context) error {
 	c.mu.Lock()
@@ -220,8 +220,8 @@ func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	return nil
 }
 
-// listStorage lists the objects that say what volumes need of a node. Attachments come after pods: a volume that is attached in between
-// counts twice at most, and its name shows that it is the same volume.
+// listStorage lists the objects that decide on which nodes volumes can be used. Attachments come after pods: a volume that is attached in
+// between counts twice at most, and its name shows that it is the same volume.
 func (c *Cluster) listStorage(ctx context.Context, s *engine.Snapshot) error {
 	var errs [7]error
 	s.PersistentVolumeClaims, errs[0] = list[corev1.PersistentVolumeClaim](ctx, c, &corev1.PersistentVolumeClaimList{})

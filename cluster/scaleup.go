@@ -72,7 +72,7 @@ func (s *ScaleUps) Listen(ctx context.Context, now clock.PassiveClock) {
 	toolscache.WaitForCacheSync(patience.Done(), s.events.HasSynced)
 }
 
-// of returns the scale-ups that are believed for these pods, in order of pod and group.
+// of returns the scale-ups of Cluster Autoscaler for the pods without a node, in order of pod and group.
 func (s *ScaleUps) of(pods []*corev1.Pod) []engine.ScaleUp {
 	if s == nil {
 		return nil

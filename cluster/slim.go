@@ -64,7 +64,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// slim makes a cache transform of a function. An object of another type (a tombstone) passes unchanged.
+// slim returns a cache transform that calls cut for objects of type T. Objects of other types, for example tombstones, pass unchanged.
 func slim[T any](cut func(T)) func(any) (any, error) {
 	return func(o any) (any, error) {
 		if object, ok := o.(T); ok {

@@ -18,14 +18,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// CreateClaim stores a launch as a NodeClaim. The claim has its finalizer from the start, so no machine is started for a claim that
-// could vanish unnoticed. It is deleted with its NodePool. Every later Snapshot contains it.
+// CreateClaim stores a launch as a NodeClaim. The claim has its finalizer from the start, because nothing would stop the machine of a claim
+// that vanished unnoticed. Kubernetes deletes the claim with its NodePool. Every later Snapshot contains the claim.
 func (c *Cluster) CreateClaim(ctx context.Context, pool *v1.NodePool, launch engine.Launch) (*v1.NodeClaim, error) {
 	return c.WriteClaim(ctx, kube.NewClaim(pool, launch))
 }
 
-// CreateNamed is CreateClaim with further annotations, and with a name that depends only on the decision, so a repeated call creates
-// nothing: it fails, with an error that Expected recognizes, if a claim of this name exists.
+// CreateNamed creates a claim like CreateClaim, with further annotations and with a name that depends only on the decision. If a claim of
+// this name exists, CreateNamed fails with an error that Expected recognizes, so a repeated call creates nothing.
 func (c *Cluster) CreateNamed(ctx context.Context, pool *v1.NodePool, launch engine.Launch, name string, annotations map[string]string) (*v1.NodeClaim, error) {
 	claim := kube.NewClaim(pool, launch)
 	claim.Name, claim.GenerateName = name, ""
@@ -121,8 +121,8 @@ func (c *Cluster) AnnotatePool(ctx context.Context, pool *v1.NodePool, key, valu
 	return changed, c.Client.Patch(ctx, changed, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// ClaimExists asks the API server itself whether a claim of this name exists and is not deleted. The watch may not show yet what an
-// earlier process created.
+// ClaimExists asks the API server itself whether a claim of this name exists and is not deleted. The watch may not show yet the claims of
+// an earlier process.
 func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
 	claim := &v1.NodeClaim{}
 	err := c.API.Get(ctx, client.ObjectKey{Name: name}, claim)
@@ -135,8 +135,8 @@ func (c *Cluster) ClaimExists(ctx context.Context, name string) (bool, error) {
 	return claim.DeletionTimestamp == nil, nil
 }
 
-// Launching calls launch while no other caller launches through this mirror, and no other leader does. If all callers read the newest
-// snapshot there and then create claims, they do not exceed a limit together.
+// Launching calls launch while no other caller of this Cluster, and no other leader, launches. If each launch reads the newest snapshot
+// before it creates claims, all launches together exceed no limit.
 func (c *Cluster) Launching(ctx context.Context, launch func() error) error {
 	c.Launches.Lock()
 	defer c.Launches.Unlock()

@@ -75,7 +75,7 @@ func (w *written[T]) removed(object T, now time.Time) {
 	w.byUID[object.GetUID()] = &writing[T]{object: leaving, created: old != nil && old.created, deleted: true, since: now}
 }
 
-// deleted notes the watch's report that an object is gone.
+// deleted notes that the watch has reported the deletion of an object.
 func (w *written[T]) deleted(uid types.UID, now time.Time) {
 	delete(w.byUID, uid)
 	for old, at := range w.gone {

@@ -69,8 +69,7 @@ func (l *Loop) Join(cause, beside string) {
 // hurryEvery is the time from the start of a pass until another pass may start without waiting for its window.
 const hurryEvery = time.Second
 
-// Hurry is Trigger for urgent causes: a pass begins at once, but at most one a second. After the pass, then is called, unless it is
-// nil.
+// Hurry notes an urgent cause: a pass begins at once, but at most one a second. After the pass, the loop calls then, unless then is nil.
 func (l *Loop) Hurry(cause string, then func()) {
 	l.mu.Lock()
 	l.window.Add(cause, l.Clock.Now())

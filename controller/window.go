@@ -27,8 +27,8 @@ func (w *Window) Join(cause, beside string, now time.Time) bool {
 	return w.causes[beside] && w.Add(cause, now)
 }
 
-// Closes returns when the window closes: idle after the last new cause, but at most most after the first one. Without a cause it is not
-// open.
+// Closes returns when the window closes: idle after the last new cause, but no later than most after the first one. Without a cause the
+// window is not open.
 func (w *Window) Closes(idle, most time.Duration) (at time.Time, open bool) {
 	if w.causes == nil {
 		return time.Time{}, false

@@ -19,7 +19,7 @@ const (
 	dayEndPath  = "/whatif/day/cancel"
 	dayPicture  = "/whatif/day.svg"
 	dayDocument = "/json/day"
-	// comparedText is the text in the editor at first for the change that was compared last.
+	// comparedText, as the parameter from of an address, opens the editor with the change that was compared last.
 	comparedText = "compared"
 	// longestDay is the longest time for a comparison; lookSoon is how often a waiting page looks for the result.
 	longestDay = time.Hour
@@ -28,7 +28,7 @@ const (
 
 // A Day is recorded pods, with which the present cluster can be compared with a changed one.
 type Day struct {
-	// Name says which pods there are now, and of when, or why there are none.
+	// Name describes the recorded pods and the time of the record, or says why there are none now.
 	Name func() string
 	// Check returns the objects of a text and its mistakes, and nothing else.
 	Check func(text []byte, stop func() bool) (*Outcome, error)
@@ -65,7 +65,7 @@ type dayRun struct {
 // Shown identifies the version of the picture to show.
 func (r *dayRun) Shown() string { return fmt.Sprintf("%s?%d", dayPicture, r.Ended.UnixNano()) }
 
-// Says returns the text that screen readers announce: not each hour.
+// Says returns the text that screen readers announce. It does not change with each simulated hour.
 func (r *dayRun) Says() string {
 	switch {
 	case r.Ended.IsZero():
@@ -146,7 +146,7 @@ func compare(ctx context.Context, day *Day, text []byte, hours func(done, all in
 	return day.Compare(ctx, text, hours)
 }
 
-// dayPage takes the form of the screen, and begins to compare its text with the present cluster.
+// dayPage takes the form of the screen, and begins to compare the cluster changed by the form's text with the present cluster.
 func (s *server) dayPage(page *screen) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		text, v, problem := s.postedTo(w, r)

@@ -49,7 +49,7 @@ func (d *decision) Pools() string { return cmp.Or(strings.Join(d.NodePools, ", "
 // Saves reports whether the decision is of a kind that saves money.
 func (d *decision) Saves() bool { return d.Kind == "Disruption" }
 
-// Less returns by how much the bill falls, SavedWords what has been saved: a dash for a kind that saves nothing.
+// Less returns the fall of the bill per hour, SavedWords the money saved so far; both return a dash for a kind that saves nothing.
 func (d *decision) Less() string {
 	if !d.Saves() {
 		return "-"

@@ -13,7 +13,7 @@ import (
 // A filter is a list of terms. A node is shown if all terms hold for it.
 type filter []term
 
-// A term compares a property of nodes, or is a word in a name of the node, of its claim or of a pod on it.
+// A term compares a property of a node with values, or looks for a word in the names of the node, its claim and its pods.
 type term struct {
 	key    string // "" for a word
 	op     string

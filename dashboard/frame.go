@@ -78,7 +78,7 @@ func (f *frame) month() string {
 	return words
 }
 
-// leave says how many nodes go, and how the bill changes.
+// leave returns the words after the number of nodes that go, with the change of the bill.
 func (f *frame) leave() string {
 	if f.Leaving == 1 {
 		return "node goes" + engine.SavingWords(f.Saving)
@@ -86,7 +86,7 @@ func (f *frame) leave() string {
 	return "nodes go" + engine.SavingWords(f.Saving)
 }
 
-// start says how many machines have to start, and how near their price is to the bound.
+// start returns the words after the number of machines that have to start, with their price and its distance from the bound.
 func (f *frame) start() string {
 	words := noun(f.Launches, "machine") + " to start"
 	if f.Launches == 0 {

@@ -11,8 +11,8 @@ import (
 // contentSecurity lets a page load nothing but what this server sends, and run nothing that is written in it.
 const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// guard refuses requests that a page of another site makes a browser send: with a host name that was made to point here, or by a POST.
-// All requests only read, also a POST, which asks a question. If the server knows its callers, it accepts any host name.
+// guard refuses requests that a page of another site makes a browser send: requests for a host name not in hosts, and POSTs from another
+// site. No request changes the cluster: a POST only asks a question. If knowsCallers is true, guard accepts any host name.
 func guard(hosts []string, knowsCallers bool, next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -241,7 +241,7 @@ func (c *chart) words() string {
 		exact(c.From), exact(c.To), dollars(c.Least), dollars(c.Most), dollars(c.Last))
 }
 
-// moneyWithin hides the names of namespaces that the reader may not see: they are one together.
+// moneyWithin adds up the namespaces that the reader may not see, as otherNamespaces, and hides the document of savings.
 func moneyWithin(p *Picture, from *Picture, sees func(namespace string) bool) {
 	p.Savings = func() ([]byte, error) { return nil, errOutOfSight }
 	others, room := NamespaceCost{Namespace: otherNamespaces}, Buffer{Namespace: otherNamespaces}

@@ -38,7 +38,7 @@ type Picture struct {
 	// Try returns the outcome of the objects in a text, as tenon plan --disrupt does; it changes nothing. Several goroutines may call it
 	// at once. Once stop returns true it ends soon, and its answer is useless. It is nil if nothing can be tried.
 	Try func(text []byte, stop func() bool) (*Outcome, error)
-	// Day is the pods with which a change can be compared, nil without any; NoDay says why there are none.
+	// Day holds the recorded pods with which a change can be compared, nil without any; NoDay says why there are none.
 	Day   *Day
 	NoDay string
 }
@@ -49,7 +49,7 @@ type Cost struct {
 	PricePerHour float64
 }
 
-// A Pod is the node of a pod, or the plan's decision on a pod that waits.
+// A Pod is a pod with its node or, if the pod waits, with the plan's decision on it.
 type Pod struct {
 	Name string // namespace/name
 	Node string // that runs it
@@ -102,7 +102,7 @@ const (
 type Explanation struct {
 	Document []byte
 	Story    Story
-	// Reasons say for each NodePool what does not fit, for a pod that nothing can run.
+	// Reasons list, for a pod that nothing can run, the properties of each NodePool that do not fit.
 	Reasons []Reason
 }
 

@@ -84,8 +84,8 @@ func (r *Reader) age() time.Duration {
 // patienceForNew is how long a request waits for a new picture if the newest one is old.
 const patienceForNew = 2 * time.Second
 
-// look returns the newest picture, and the problem that prevented newer ones. If it is time, it begins to read the next: after every,
-// and only as often as reading takes at most a tenth of the time.
+// look returns the newest picture, and the problem that prevented newer ones. If the interval since the last reading is over, look begins
+// to read the next picture. Reading takes at most a tenth of the time.
 func (r *Reader) look(ctx context.Context) (*view, string) {
 	r.mu.Lock()
 	now := r.clock.Now()

@@ -110,7 +110,7 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 // patienceForTurn is how long a page waits for its turn.
 const patienceForTurn = 5 * time.Second
 
-// turn waits until a page may be made. Done is nil if the wait was too long, and the request is answered.
+// turn waits until a page may be made. If the wait is too long, turn refuses the request and done is nil.
 func (s *server) turn(w http.ResponseWriter, r *http.Request) (done func()) {
 	timer := time.NewTimer(patienceForTurn)
 	defer timer.Stop()
@@ -157,7 +157,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request, page *screen) {
 	send(w, r, status, text)
 }
 
-// tag returns a tag of the content of an address. Pages show ages, so it changes every minute, and every second while the picture is stale.
+// tag returns a hash of the content of an address. Pages show ages, so the hash changes every minute, and every second while the picture is stale.
 func (s *server) tag(v *view, problem string, stale time.Duration, r *http.Request) string {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, s.assets.build, v.version, v.At.Unix()/60, problem, stale.Truncate(time.Second), r.URL.RequestURI())

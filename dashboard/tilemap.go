@@ -68,7 +68,7 @@ func newTileMap(groups []*group, width, height int, equal bool, filled func(*nod
 	return m
 }
 
-// tileClass returns the look of a tile: its node stays, goes, or is not ready for pods.
+// tileClass returns the style class of a node's tile: the node stays, goes, or is not ready for pods.
 func tileClass(n *node) string {
 	switch {
 	case n.Goes():

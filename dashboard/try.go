@@ -58,7 +58,7 @@ func posted(w http.ResponseWriter, r *http.Request, types ...string) (body []byt
 
 const formType = "application/x-www-form-urlencoded"
 
-// seen returns the newest picture as the sender of a request may see it, nil if the request is answered.
+// seen returns the part of the newest picture that the sender of a request may see, or nil if seen has refused the request.
 func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem string) {
 	v, problem = s.reader.look(r.Context())
 	v, err := s.seenBy(r, v)
@@ -69,7 +69,7 @@ func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem 
 	return v, problem
 }
 
-// postedTo returns the text of a form and the picture for its sender; nil if the request is answered.
+// postedTo returns the text of a form and the picture for the form's sender. The picture is nil if postedTo has refused the request.
 func (s *server) postedTo(w http.ResponseWriter, r *http.Request) (text []byte, v *view, problem string) {
 	w.Header().Set("Cache-Control", "no-store")
 	text, refusal, status := posted(w, r, formType)
@@ -174,8 +174,8 @@ func isComplete(o *Outcome) bool { return o.Rest == nil }
 func hasPlan(o *Outcome) bool    { return o.Disrupts || o.Rest == nil }
 
 // try waits for its turn and asks the picture, until a part of the outcome is enough. If the answer takes too long, or the request has
-// ended, try tells the computation to stop. The computation keeps its turn until it has stopped, so there are never more computations
-// than turns. Without an answer out is nil, or a part if the time was too short for the rest.
+// ended, try tells the computation to stop. The computation keeps its turn until it has stopped, so there are never more computations than
+// turns. If the time is too short, out is nil, or has only the first parts of the outcome.
 func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool) (*Outcome, error), text []byte, enough func(*Outcome) bool) (out *Outcome, problem string, status int) {
 	if ask == nil {
 		return nil, "Nothing can be tried on this picture.", http.StatusNotFound

@@ -188,7 +188,7 @@ func onAddress(w *Waiting) onLink {
 	return onLink{Name: w.On}
 }
 
-// Verb begins the sentence with the machines on which the pods are planned.
+// Verb returns the beginning of the sentence that lists the machines on which the pods are planned.
 func (c *podClass) Verb() string {
 	if c.Fate == Starts {
 		return "To be started for that:"
@@ -209,7 +209,7 @@ func (c *podClass) meta() string {
 	return words + "."
 }
 
-// others ends the sentence with the machines on which the pods are planned.
+// others returns the end of the sentence that lists the machines on which the pods are planned.
 func (c *podClass) others() string {
 	if c.OnMore > 0 {
 		return fmt.Sprintf(" and %d more.", c.OnMore)

@@ -156,7 +156,7 @@ type whatIfData struct {
 	Run         *dayRun
 }
 
-// choices are the objects of a kind that a change may begin with.
+// choices lists the objects of one kind from which a user can choose the beginning of a change.
 type choices struct {
 	Kind  string
 	Names []start

@@ -63,7 +63,7 @@ func poolNote(v *view, name string) string {
 	return fmt.Sprintf("%s, %s/h", count(len(g.Nodes), "node"), dollars(g.Price))
 }
 
-// search finds NodePools, nodes, claims, pods and objects that ask for several pods by a part of their name; an exact name comes first.
+// search finds, by a part of the name, NodePools, nodes, claims, pods, PodGroups and ProvisioningRequests. An exact name comes first.
 func (d *whyData) search(v *view) {
 	text := strings.ToLower(d.Search)
 	var all []found
@@ -159,7 +159,7 @@ func (d *storyData) Link(f Fact) string {
 	return whyAddress(kind, f.Text)
 }
 
-// CellLink does the same for a cell of a table. The first column names pods if its heading says so.
+// CellLink returns the address of the story of a cell's object, "" for none. The first column names pods if its heading says so.
 func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 	if d.Export || cell == "-" {
 		return ""
@@ -179,7 +179,7 @@ var named = regexp.MustCompile(`\b([pP]od ?[gG]roup|ProvisioningRequest) ([a-z0-
 // A piece is a part of a sentence, with a link to the object that it names, if any.
 type piece struct{ Text, Link string }
 
-// pieces divides a sentence, so the names of such objects link to their stories.
+// pieces divides a sentence, so the names of PodGroups and ProvisioningRequests link to their stories.
 func pieces(sentence string, links bool) (out []piece) {
 	if links {
 		from := 0

@@ -163,8 +163,8 @@ func BackedOff(pool *v1.NodePool, b replacement.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
-// Blocked tells the owners of a node and of its claim why the node stays, if somebody has to act, if its machine is late, or if its
-// pods have no cheaper place. A node that is no candidate, as one with pods for emptiness, makes no event.
+// Blocked tells the owners of a node and of its claim why the node stays, if somebody has to act, if its machine is late, or if its pods
+// have no cheaper place. No event is made for a node that is no candidate, for example a node with pods for the reason Empty.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,
@@ -185,7 +185,7 @@ func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Eve
 // unconsolidatableEvery is how long repeats are held back, because API servers keep events for an hour, and in a quiet cluster most nodes have one.
 const unconsolidatableEvery = 50 * time.Minute
 
-// onBoth returns the event for the node and the claim, as far as they exist; it is not repeated soon.
+// onBoth returns the event for the node and the claim, as far as they exist. Repeats of the event are held back.
 func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 	e.Every = cmp.Or(e.Every, 15*time.Minute)
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Metrics counts the actions of the controllers. Their names and labels are the ones that the dashboards of Karpenter's users know.
+// Metrics counts the actions of the controllers. The metrics have the names and labels that the dashboards of Karpenter's users know.
 // Metrics that follow from the state of the cluster are in StateCollector.
 type Metrics struct {
 	claimsCreated, claimsTerminated, claimsDisrupted, podsDisrupted *prometheus.CounterVec
@@ -231,7 +231,7 @@ func (m *Metrics) EvictionAsked(code string) { m.evictions.WithLabelValues(code)
 // PodDrained counts a pod that a drain moved.
 func (m *Metrics) PodDrained(reason string) { m.podsDrained.WithLabelValues(reason).Inc() }
 
-// Planned records a plan: its duration, the number of pods that waited, of pods without a machine, and of pods that it could not read.
+// Planned records a plan: its duration, and the numbers of waiting pods, of pods without a machine (unplaced), and of unreadable pods among these.
 func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplaced, invalid int) {
 	m.scheduling.WithLabelValues(controller).Observe(took.Seconds())
 	m.queueDepth.WithLabelValues(controller).Set(float64(waiting))
@@ -239,7 +239,7 @@ func (m *Metrics) Planned(controller string, took time.Duration, waiting, unplac
 	m.ignored.Set(float64(invalid))
 }
 
-// SlowPass counts that the passes of a loop have become slow.
+// SlowPass counts each time that the passes of a loop become slow.
 func (m *Metrics) SlowPass(controller string) { m.slowPasses.WithLabelValues(controller).Inc() }
 
 // Priced records the cost of a plan that starts machines.
@@ -331,8 +331,8 @@ func (m *Metrics) Judged(judgements []engine.Judgement) {
 	}
 }
 
-// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition; within is the longest time for its drain,
-// nil if the claim has it.
+// UnhealthyDisrupted counts a NodeClaim that was deleted because its node had the condition; within is the longest time for the drain, nil
+// if the claim's own period holds.
 func (m *Metrics) UnhealthyDisrupted(condition string, claim *v1.NodeClaim, within *time.Duration) {
 	mode := terminationMode(cmp.Or(within, periodOf(claim)))
 	m.unhealthyDisrupted.WithLabelValues(snake(condition), poolOf(claim), claim.Labels[v1.CapacityTypeLabelKey], claim.Status.ImageID, mode).Inc()

@@ -30,7 +30,7 @@ func (m Measured) Launch(ctx context.Context, claim *v1.NodeClaim, class provide
 	return m.Provider.Launch(ctx, claim, class)
 }
 
-// LaunchNoted starts a machine, after a note about it is written.
+// LaunchNoted starts a machine; some providers write a note before the start.
 func (m Measured) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (machine engine.Machine, err error) {
 	defer m.measure("nodeclaim.lifecycle", "Create", poolOf(claim))(&err)
 	return provider.LaunchNoted(ctx, m.Provider, claim, class, note)

@@ -80,7 +80,7 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 			autoscalingv1.CapacityIsNotFound: rate.NewLimiter(5, 20),
 			InsufficientCapacityError:        rate.NewLimiter(5, 10),
 			LaunchFailed:                     rate.NewLimiter(5, 10),
-			Unconsolidatable:                 rate.NewLimiter(2, 20), // in a large cluster only some nodes are told about at a time
+			Unconsolidatable:                 rate.NewLimiter(2, 20), // in a large cluster only some nodes get this event at a time
 			ConsolidationCandidate:           rate.NewLimiter(5, 20),
 			ConsolidationApproved:            rate.NewLimiter(5, 20),
 			ConsolidationRejected:            rate.NewLimiter(5, 20),
@@ -92,7 +92,7 @@ func NewRecorder(writer client.Client, clock clock.PassiveClock) *Recorder {
 	}
 }
 
-// Publish queues events. It never waits, and it never fails, because an event is a courtesy.
+// Publish queues events. It never waits and never fails, because nothing depends on events.
 func (r *Recorder) Publish(events ...Event) {
 	for _, e := range events {
 		r.publish(e)
@@ -100,8 +100,8 @@ func (r *Recorder) Publish(events ...Event) {
 	r.rouse()
 }
 
-// Offer queues one event like Publish, and reports whether it will be told. It is not told if it was told lately, or if the limits hold
-// it back.
+// Offer queues one event like Publish, and reports whether the Recorder will write it. The Recorder skips an event that it wrote lately, or
+// that the limits hold back.
 func (r *Recorder) Offer(e Event) bool {
 	told := r.publish(e)
 	if told {
@@ -179,8 +179,8 @@ func identity(o client.Object) string {
 	return fmt.Sprintf("%T %s/%s", o, o.GetNamespace(), o.GetName())
 }
 
-// remembered is how long an event is remembered after its repeats would be told again, because an event that comes back is then counted
-// up instead of written anew.
+// remembered is how long the Recorder remembers an event after the time in which it holds repeats back, because a remembered event that
+// comes back is counted up instead of written anew.
 const remembered = 10 * time.Minute
 
 // forget drops, once a minute, the events that were told long enough ago.

@@ -17,9 +17,9 @@ import (
 // refusalEvery is how often one pod, or one owner of pods, is told that nothing can run it.
 const refusalEvery = 5 * time.Minute
 
-// Refusals tells owners that nothing can run their pods. Each pod has its own event as long as the Recorder's limit for such events
-// allows it. The other pods share one event on their controller, with their number. Owners that the limit leaves out altogether come
-// first the next time. It forgets a pod at most refusalEvery after the pod's last refusal.
+// Refusals tells owners that nothing can run their pods. Each pod has its own event as long as the Recorder's limit for such events allows
+// it. The other pods share one event on their controller, with their number. Owners that the limit leaves out altogether come first the
+// next time. Refusals forgets a pod at most refusalEvery after the pod's last refusal.
 type Refusals struct {
 	recorder *Recorder
 
@@ -65,7 +65,7 @@ func (r *Refusals) tellEach(due []refusal, now time.Time) {
 	}
 }
 
-// tellTogether uses one event for each owner that was not told lately, and the rest of the room for pods.
+// tellTogether makes one event for each owner without a recent event, and events of single pods as far as the limit allows.
 func (r *Refusals) tellTogether(due []refusal, room int, now time.Time) {
 	groups := r.groups(due)
 	waiting := 0
@@ -105,7 +105,7 @@ func (r *Refusals) due(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplace
 	return due, refused
 }
 
-// leftAlone reports whether the pod asked not to run on nodes of any pool, because nobody needs an event about it.
+// leftAlone reports whether the pod's spec excludes the nodes of all pools, because nobody needs an event about such a pod.
 func leftAlone(reasons []engine.Reason) bool {
 	return slices.ContainsFunc(reasons, func(r engine.Reason) bool { return r.Code == engine.NotOnManagedNodes })
 }

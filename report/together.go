@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// RequestAnswered tells the owner of a ProvisioningRequest the result of a plan. The request has its status from before the plan. An
-// unchanged result is told only while the request waits.
+// RequestAnswered tells the owner of a ProvisioningRequest the result of a plan. The request still has its status from before the plan. If
+// the result is unchanged, RequestAnswered returns an event only while the request waits.
 func RequestAnswered(o *autoscalingv1.ProvisioningRequest, room *engine.RequestRoom) (out []Event) {
 	if room.Status != nil && !apimeta.IsStatusConditionTrue(o.Status.Conditions, autoscalingv1.ConditionAccepted) {
 		if c := apimeta.FindStatusCondition(room.Status.Conditions, autoscalingv1.ConditionAccepted); c != nil {

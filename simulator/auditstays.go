@@ -12,8 +12,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Stay is a node that stayed although its removal pays back: only a limit of the pace kept it, or the other nodes had room for its
-// pods.
+// Stay is a node that stayed although its removal pays back: the reason was a limit of the pace, or the other nodes had room for its pods.
 type Stay struct {
 	Node   string
 	Reason engine.Code // the last one for which it stayed

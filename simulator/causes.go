@@ -16,18 +16,18 @@ import (
 // CauseName names a cause for which a bill is above the integral of the bound.
 type CauseName string
 
-// The causes. The causes for which nodes stay share the cost of the machines in use beyond a new plan for all pods. The part of a
-// machine depends on its cost beyond the worth of its pods; its cause is the reason of the last look at the nodes.
+// These are the causes. The cost of the machines in use beyond a new plan for all pods is divided by the causes for which nodes stay: each
+// machine counts by its cost beyond the worth of its pods, and its cause is the reason that the last look at the nodes has found.
 const (
 	// Plan is the cost of a new plan for all pods beyond the bound, because of whole machines and of rules between pods. If the
 	// machines in use cost less than this plan, Plan is less by the difference.
 	Plan CauseName = "Plan"
-	// Booting is the cost of machines that are not ready yet; Replacing is the same for replacements: the replaced nodes still run.
+	// Booting is the cost of machines that are not ready yet; Replacing is this cost for replacements, while the replaced nodes still run.
 	Booting   CauseName = "Booting"
 	Replacing CauseName = "Replacing"
 	// Draining is the cost of machines from the deletion of their claims to their end, beyond the worth of their pods.
 	Draining CauseName = "Draining"
-	// Lost is the same for machines that were lost or interrupted, with the boots of as many other machines.
+	// Lost is this cost of machines that were lost or interrupted, and the cost of the boots of as many other machines.
 	Lost CauseName = "Lost"
 	// LeastBilling is the cost after the end of machines, because the cloud bills each for a minimum time.
 	LeastBilling CauseName = "LeastBilling"
@@ -35,7 +35,7 @@ const (
 	// machines beyond spot machines of the same type and zone, if the NodePool allows spot.
 	Fallback CauseName = "Fallback"
 	OnDemand CauseName = "OnDemand"
-	// ConsolidateAfter, Budgets, Protected, Policy and MovesCost keep nodes. Between is for nodes without one of these causes.
+	// ConsolidateAfter, Budgets, Protected, Policy and MovesCost are the causes for which nodes stay. Between stands for all other causes.
 	ConsolidateAfter CauseName = "ConsolidateAfter"
 	Budgets          CauseName = "Budgets"
 	Protected        CauseName = "Protected"
@@ -66,7 +66,7 @@ type Cause struct {
 // account is the cost of one machine with its cause.
 type account struct {
 	market   *market
-	cause    CauseName // of its cost now; empty while it is in use
+	cause    CauseName // of the machine's cost now; empty while the machine is in use
 	boots    CauseName // of the cost of its boot
 	fallback float64   // its price beyond the cheapest listed offering, in USD per hour
 	spent    float64   // entered so far, in USD

@@ -341,7 +341,7 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	w.planAgainLater()
 }
 
-// planAgainLater has a plan made after openingPatience, if pods need machines then.
+// planAgainLater asks for a plan after openingPatience, if pods need machines then.
 func (w *World) planAgainLater() {
 	w.after(openingPatience, func() {
 		if w.anyUnplanned() || w.anyToMove() {

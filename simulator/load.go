@@ -43,7 +43,7 @@ type load struct {
 	away              map[types.UID]int // by controller, pods that were evicted by choice and have no ready successor yet
 	again             map[*unit]bool    // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
-	// For pods of a trace: whether a Job owns them, their labels, the pods to make anew, and the function to call once no pod is left.
+	// For pods of a trace: jobs if Jobs own them, their labels, the missing pods to create anew, and forget, called once no pod is left.
 	jobs    bool
 	labels  map[string]string
 	missing []*stay
@@ -71,7 +71,7 @@ func readCron(of, word, text string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// note counts a pod that stays if by is 1, and takes it out of the count if by is -1 because the pod ends.
+// note adds a pod to the counts of staying pods if by is 1, and subtracts it if by is -1, because the pod ends.
 func (l *load) note(u *unit, by int) {
 	l.staying += by
 	if u.version == l.newest {

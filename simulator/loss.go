@@ -10,7 +10,7 @@ import (
 // lossTime is how long after the first interruption of a type and zone other interruptions belong to the same loss.
 const lossTime = 5 * time.Minute
 
-// losses measures how much of a workload is lost at once.
+// losses measures the largest share of a workload's pods that the cloud takes away at once.
 type losses struct {
 	begun map[engine.OfferingID]*loss // the newest of each
 	most  float64                     // share of a workload's pods

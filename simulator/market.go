@@ -163,7 +163,7 @@ func (w *World) boots(claim *v1.NodeClaim) CauseName {
 	return Booting
 }
 
-// await has plans made from time to time while a started machine is not ready, because plans do not count on the machine for ever.
+// await asks for a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans count on it only for a time.
 func (w *World) await(name string) {
 	w.after(awaitEvery, func() {
 		claim, ok := w.claims.get(name)

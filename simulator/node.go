@@ -19,7 +19,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// show registers the node of a machine. A machine without a claim is left to collect.
+// show registers the node of a machine. show ignores a machine without a claim, because collect removes this machine.
 func (w *World) show(m *market, id engine.MachineID, claimName string) {
 	claim, ok := w.claims.get(claimName)
 	machine, allocatable, found := m.cloud.Inspect(id)
@@ -86,7 +86,7 @@ func (w *World) setNode(s *seat, node *corev1.Node) {
 // agentTime is how long the agents of a ready node take to remove its startup taints.
 const agentTime = 10 * time.Second
 
-// boot has the startup taints of a ready node removed after agentTime.
+// boot removes the startup taints of a ready node after agentTime.
 func (w *World) boot(s *seat) {
 	claim := w.claimOf(s)
 	if claim == nil || s.booting || !isNodeReady(s.node) {

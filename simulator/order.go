@@ -52,7 +52,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 	}
 }
 
-// lookAtOrder has the order checked again and again until it is over.
+// lookAtOrder asks for a check of the order every orderLook until the order is over.
 func (w *World) lookAtOrder(id string) {
 	w.after(orderLook, func() {
 		if w.orders[id] {

@@ -225,8 +225,8 @@ func (w *World) disrupt(ctx context.Context) {
 // mayYield reports whether the room of CapacityBuffers may be the only reason why pods wait.
 func (w *World) mayYield() bool { return w.unplaced && len(w.base.CapacityBuffers) > 0 }
 
-// observe has claims record that pods left or that nodes have been quiet for long enough, if a decision may depend on it. For pods that
-// are still on a node, the engine knows when they came.
+// observe takes the steps in which claims record that pods left, or that nodes have been quiet for long enough, if a decision may depend on
+// this. For pods that are still on a node, the engine knows when they came.
 func (w *World) observe(ctx context.Context) {
 	for _, name := range w.observed.take() {
 		claim, ok := w.claims.get(name)

@@ -17,7 +17,7 @@ import (
 // backOff is how long kube-scheduler leaves unschedulable pods alone after a small change.
 const backOff = 10 * time.Second
 
-// freed notes new room: pending pods are tried again soon.
+// freed notes that a node has new room, so kube-scheduler soon tries the pending pods again.
 func (w *World) freed() {
 	if w.unbound.list == nil || w.retrying {
 		return

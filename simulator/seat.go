@@ -27,7 +27,7 @@ func (w *World) newSeat(node *corev1.Node) *seat {
 	return &seat{node: node, alive: true, leaving: node.DeletionTimestamp != nil, room: w.resources.amountsIn(node.Status.Allocatable)}
 }
 
-// holds returns how many pods with this need have room.
+// holds returns the number of pods with this need for which the node has room.
 func (s *seat) holds(need amounts) int {
 	n := int64(math.MaxInt32)
 	for i, amount := range need {

@@ -108,8 +108,8 @@ func selectorOf(selector *metav1.LabelSelector) labels.Selector {
 	return found
 }
 
-// relevant reports whether the places of the other shape's pods matter to this shape's pods, beside the room that they take. It ignores
-// namespaces, and may therefore report too many shapes.
+// relevant reports whether the places of the other shape's pods matter to this shape's pods, beside the room that they take. relevant
+// ignores namespaces, and is therefore true for too many shapes.
 func (s *shape) relevant(other *shape) bool {
 	answer, known := s.matters[other]
 	if !known {

@@ -135,7 +135,7 @@ func (w *World) bind(u *unit, s *seat) {
 	w.noteChange()
 }
 
-// start has the kubelet start the pod.
+// start makes the pod run after the time that the kubelet takes.
 func (w *World) start(u *unit) {
 	begin := 8 * time.Second
 	if u.load != nil {
@@ -153,7 +153,7 @@ func (w *World) around(what string, u *unit, median time.Duration, do func()) {
 	w.after(w.dice(what, u.key()).around(median), do)
 }
 
-// tendSoon has the controller of a workload look at all changes within a Moment together.
+// tendSoon lets the controller of a workload handle all changes within a Moment together.
 func (w *World) tendSoon(l *load) {
 	if l.Kind != jobKind && l.Kind != tracedKind && !l.tended.After(w.clock.now) {
 		l.tended = w.clock.now.Add(Moment)

@@ -17,8 +17,8 @@ type Lane int
 // The lanes, the least urgent first.
 const (
 	Routine  Lane = iota // all writes without a lane
-	Urgent               // until it is done, pods have no machine, or will have none
-	Foremost             // until it is done, pods are put where they will be lost
+	Urgent               // until the write is done, pods have no machine, or will have none
+	Foremost             // until the write is done, pods get nodes on which they will be lost
 	lanes
 )
 

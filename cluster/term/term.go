@@ -67,7 +67,7 @@ var _ resourcelock.Interface = &Term{}
 // New returns a Term that is yet to begin.
 func New(config Config) *Term { return &Term{Config: config} }
 
-// Error says which action was not taken because the term is over. It counts as context.Canceled, as all work that the term's end interrupts.
+// Error says which action was not taken because the term is over. errors.Is finds context.Canceled in it, as in errors of canceled work.
 type Error struct{ What, Why string }
 
 func (e *Error) Error() string { return fmt.Sprintf("did not %s: %s", e.What, e.Why) }
@@ -97,8 +97,8 @@ func (t *Term) Check(what string) error {
 	return err
 }
 
-// Ask is Check with the Lease from the API server, for actions that two leaders must not both take. It notices a case that no clock
-// shows: that all clocks stood still.
+// Ask makes the check with the Lease from the API server, for actions that two leaders must not both take. Only Ask notices that all clocks
+// of this machine stood still.
 func (t *Term) Ask(ctx context.Context) error {
 	if t == nil {
 		return nil

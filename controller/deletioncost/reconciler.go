@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return first
 }
 
-// resultOf returns the result of a write, as its metric names it.
+// resultOf returns the name of a write's result in the metric DeletionCostWritten.
 func resultOf(err error) string {
 	switch {
 	case err == nil:

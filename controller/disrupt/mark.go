@@ -40,8 +40,8 @@ func (r *Reconciler) mark(ctx context.Context, claim *v1.NodeClaim, node *corev1
 	return claim, node, err
 }
 
-// unmark takes mark back. It opens the node first, because a later pass finds the claim's mark after a crash in between. A node that is
-// being deleted stays closed, and so does a node that the cloud takes away. It returns the changed claim.
+// unmark reverses mark. It opens the node first, because a later pass finds the claim's mark after a crash in between. A node that is being
+// deleted stays closed, and so does a node that the cloud takes away. It returns the changed claim.
 func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *corev1.Node) (*v1.NodeClaim, error) {
 	if node != nil && node.DeletionTimestamp == nil && tainted(node) {
 		_, err := r.Cluster.ChangeNode(ctx, node, func(n *corev1.Node) {
@@ -64,10 +64,10 @@ func (r *Reconciler) unmark(ctx context.Context, claim *v1.NodeClaim, node *core
 // noticePatience is how long a node stays closed because of a notice without an effect.
 const noticePatience = 5 * time.Minute
 
-// takeBack unmarks nodes that an earlier pass, or another process, has marked, and that will not go any more. A claim that is being
-// deleted goes in any case. If a node is closed and its claim has no mark, its claim may be about to be deleted. Such a node is opened
-// if the next pass finds it unchanged, and later if a notice closed it, because the process that got the notice has other claims to
-// delete, or ended and gets the notice again.
+// takeBack unmarks nodes that an earlier pass, or another process, has marked, and that the plan keeps. It ignores claims that are being
+// deleted. If a node is closed and its claim has no mark, another process may be about to delete the claim: takeBack opens the node if the
+// next pass finds it unchanged, or after noticePatience if a notice closed the node. The process with that notice may have other claims to
+// delete first, or has ended and gets the notice again.
 func (r *Reconciler) takeBack(ctx context.Context, view *view, plan *engine.Plan) error {
 	wanted := map[string]bool{}
 	for _, d := range plan.Disruptions {

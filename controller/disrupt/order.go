@@ -22,7 +22,7 @@ import (
 )
 
 // order begins a disruption with replacements: it marks every claim that will go, closes their nodes to new pods, and creates the
-// replacements. If this fails on the way, the steps are taken back, here or, after a crash, by the next pass that finds the marks.
+// replacements. If a step fails, order takes the earlier steps back; after a crash, the next pass that finds the marks does this.
 func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption) error {
 	var claims []*v1.NodeClaim
 	for _, name := range d.Claims {
@@ -155,8 +155,8 @@ func (r *Reconciler) createReplacement(ctx context.Context, view *view, d engine
 	return nil
 }
 
-// unmarkAll takes markAll back, and deletes the replacements that exist. It removes the marks last, because a new process can continue
-// from them. It leaves the marks of other disruptions alone.
+// unmarkAll reverses markAll, and deletes the replacements that exist. It removes the marks last, because a new process can continue from
+// them. It leaves the marks of other disruptions alone.
 func (r *Reconciler) unmarkAll(ctx context.Context, view *view, nodes []string, claims []*v1.NodeClaim, mark inventory.Mark) error {
 	errs := make([]error, len(mark.Replacements))
 	r.each(len(mark.Replacements), func(i int) { errs[i] = r.surrender(ctx, view, mark.Replacements[i], mark.ID) })

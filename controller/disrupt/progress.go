@@ -44,9 +44,9 @@ func (r *Reconciler) look(view *view, orders []replacement.Order) {
 	r.seen = seen
 }
 
-// failure returns why an order is taken back, if this says something about replacements in general. An order of an earlier process,
-// without a replacement that this process has seen, may have ended with that process before it created any. If the machines are not
-// available, the next attempt shows it.
+// failure returns the reason why an order is taken back, or the zero Reason if that reason says nothing about later replacements: if this
+// process has seen none of the order's replacements, an earlier process may have ended before it created any. If no machines are available,
+// the next attempt shows this.
 func (r *Reconciler) failure(o replacement.Order, why engine.Reason) engine.Reason {
 	if why.Code == engine.ReplacementGone && !r.seen[o.ID] {
 		return engine.Reason{}
@@ -197,8 +197,8 @@ func (r *Reconciler) surrender(ctx context.Context, view *view, name, id string)
 	return r.Cluster.DeleteClaim(ctx, claim)
 }
 
-// release opens a node again and removes the marks of its claim, last the mark from which a new process would continue. In its place it
-// notes that replacements failed, if this is the reason.
+// release opens a node again and removes the marks of its claim, last the mark from which a new process would continue. If replacements
+// have failed, release writes a backoff annotation instead of this mark.
 func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason) error {
 	claim, err := r.unmark(ctx, claim, node)
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.N
 	return err
 }
 
-// unknown returns a pod of the node that would have to move and that the snapshot does not have there.
+// unknown returns a pod that would have to move, and that the snapshot does not show on the node; nil if there is none.
 func (v *view) unknown(node string, pods []*corev1.Pod) *corev1.Pod {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -58,7 +58,7 @@ type Reconciler struct {
 	// progress is the memory of replacement.Progress.
 	progress inventory.Cache
 	churn    churn.History
-	// bare holds the nodes that the last pass found closed without a reason on their claims, and since when.
+	// bare holds, by UID, the nodes that the last pass found closed without a reason on their claims, with the time of the first of these passes.
 	bare   map[types.UID]time.Time
 	checks checks
 	faults reportedFaults
@@ -150,8 +150,8 @@ func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disru
 	return nil
 }
 
-// tellChurn tells of machines that are started and removed again and again for the same pods. Each time may have a good reason, and all
-// together no use.
+// tellChurn reports machines that are started and removed again and again for the same pods, because each removal may have a good reason
+// although all the removals together save nothing.
 func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
 	for _, c := range r.churn.Follow(view.snapshot) {
 		log.FromContext(ctx).Info("machines come and go for the same pods", report.ChurnLine(c)...)
@@ -289,7 +289,7 @@ func (r *Reconciler) disrupt(ctx context.Context, view *view, d engine.Disruptio
 	return errors.Join(errs...)
 }
 
-// checks keeps the newest checker for disruptions that begin at about the same time, because a check is a new plan.
+// checks keeps the newest checker for disruptions that begin at about the same time, because a check makes a new plan.
 type checks struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -297,7 +297,7 @@ type checks struct {
 	checker *disruption.Checker
 }
 
-// planShare bounds the time for checks: one part of planShare.
+// planShare is the least time for which a checker is used, as a multiple of the time of a check, because a new checker needs a new snapshot.
 const planShare = 4
 
 // check asks whether a disruption is still right. The plan of a moment ago needs no check.
@@ -382,7 +382,7 @@ func (r *Reconciler) tellDeleted(ctx context.Context, view *view, node *corev1.N
 	}
 }
 
-// arrived returns a pod that would have to move and that is not part of the decision, except on a broken machine.
+// arrived returns a pod that would have to move, and that the decision does not contain. For broken machines it returns nil.
 func arrived(pods []*corev1.Pod, d engine.Disruption) *corev1.Pod {
 	if d.Reason == v1.Unhealthy {
 		return nil

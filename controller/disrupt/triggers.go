@@ -83,7 +83,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 	return nil
 }
 
-// paused returns the object's annotation about a pause.
+// paused returns the value of the object's pause annotation.
 func paused(o any) string { return o.(client.Object).GetAnnotations()[v1.PauseAnnotationKey] }
 
 func leftItsNode(old, pod *corev1.Pod) bool {
@@ -104,7 +104,7 @@ func shrank(old, pod *corev1.Pod) bool {
 	return false
 }
 
-// conditionsChanged reports whether a condition of the node has changed, and whether it began earlier than the known state.
+// conditionsChanged reports whether a condition of the node has changed, and as late whether its new transition time is before the known one.
 func conditionsChanged(old, node *corev1.Node) (changed, late bool) {
 	known := make(map[corev1.NodeConditionType]*corev1.NodeCondition, len(old.Status.Conditions))
 	for i := range old.Status.Conditions {

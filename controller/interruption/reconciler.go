@@ -34,8 +34,8 @@ import (
 // writesAtOnce is the default of Config.WritesAtOnce.
 const writesAtOnce = 32
 
-// HeadStart is the longest delay before a machine is left because other machines are not requested yet: an API server that is busy
-// with drains would delay these requests. Clouds that take machines away give two minutes. Leave must be called every second.
+// HeadStart is the longest time that a machine waits for the requests of other machines before it is left, because drains would keep the API server
+// busy and delay these requests. Clouds announce the end of a machine two minutes before. The caller must call Leave every second.
 const HeadStart = 5 * time.Second
 
 // hearFor bounds how long one pass asks for notices, because a pass with endless notices would look stuck.
@@ -47,8 +47,8 @@ type Config struct {
 	Notifier provider.Notifier
 	Recorder *report.Recorder
 	Metrics  *report.Metrics
-	// Hurry is called after nodes were closed, because their pods need other machines now. It calls then when these machines are
-	// requested. Nil if nothing requests them.
+	// Hurry is called after nodes were closed, because their pods need other machines now. Hurry calls then once these machines are
+	// requested. Hurry is nil if nothing requests machines.
 	Hurry func(then func())
 	// Ready is called when machines can be left, because Leave must be called then.
 	Ready func()
@@ -181,8 +181,8 @@ func (r *Reconciler) take() (closed []*pass) {
 	return closed
 }
 
-// settle keeps the machines that could not be left for the next time. Notices about the other machines count again, because a notice
-// without acknowledgement comes again while its machine is going.
+// settle keeps the machines that could not be left for the next call of Leave. Notices about the other machines count again, because a
+// notice without acknowledgement comes again while its machine is going.
 func (r *Reconciler) settle(closed []*pass) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,7 +210,7 @@ type pass struct {
 	nodes  map[string]*corev1.Node
 	// limited are the pools with limits.
 	limited map[string]bool
-	// late is set if other machines can be requested only once claims are being deleted.
+	// late is set if other machines cannot be requested before the claims of this pass are being deleted.
 	late atomic.Bool
 	// leaveBy is the latest time to leave the machines, zero if they can be left now.
 	leaveBy time.Time
@@ -300,7 +300,7 @@ func (p *pass) closeNode(ctx context.Context, x lifecycle.Interruption) error {
 	return nil
 }
 
-// leave deletes the claim. If the pods get no more time, the claim is marked so before.
+// leave deletes the claim. If the pods get no more time, leave first writes this on the claim.
 func (p *pass) leave(ctx context.Context, x lifecycle.Interruption) error {
 	if x.SoldOut != nil {
 		p.Cluster.MarkSoldOut(x.Class, []engine.OfferingID{*x.SoldOut})

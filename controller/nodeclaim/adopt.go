@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// adopt creates claims for machines that belong to none and run pods.
+// adopt creates claims for machines that have no claim and run pods.
 func (r *Reconciler) adopt(ctx context.Context, nodes []*corev1.Node) error {
 	var list v1.NodePoolList
 	if err := r.Cluster.Client.List(ctx, &list); err != nil {

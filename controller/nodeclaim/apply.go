@@ -31,7 +31,7 @@ type application struct {
 	after time.Duration
 }
 
-// apply reports whether another step may follow at once. After a deletion, the watch triggers the next step.
+// apply carries out the step, and reports whether another step may follow at once. After a deletion, the watch triggers the next step.
 func (a *application) apply(ctx context.Context) (more bool, err error) {
 	switch {
 	case a.step.Delete != nil:
@@ -191,7 +191,7 @@ func (a *application) tellOutcome(ctx context.Context, claim *v1.NodeClaim, regi
 	}
 }
 
-// deleteClaim deletes the claim, with a cause that is counted, or with none if it follows somebody else's deletion.
+// deleteClaim deletes the claim, and counts the deletion by its cause, unless the cause is empty because another program began it.
 func (a *application) deleteClaim(ctx context.Context, cause string) error {
 	claim := a.life.Claim
 	if err := a.Cluster.DeleteClaim(ctx, claim); err != nil {

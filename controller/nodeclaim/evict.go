@@ -34,7 +34,7 @@ const (
 	evictTimeout = 10 * time.Second
 )
 
-// evictionKey distinguishes an eviction from a forced deletion of the same pod, because the latter does not wait for the former.
+// evictionKey distinguishes an eviction from a forced deletion of the same pod, because the deletion does not wait for the eviction.
 type evictionKey struct {
 	pod   types.UID
 	force bool

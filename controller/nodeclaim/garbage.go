@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// Collect makes one round of garbage collection: it removes claims without a machine, and machines without a claim unless they can get
+// Collect makes one round of garbage collection: it removes claims without a machine, and machines without a claim unless adopt can create
 // one. It removes nothing because of a list that failed, or of a cache alone.
 func (r *Reconciler) Collect(ctx context.Context) error {
 	claims, err := r.listClaims(ctx, r.Cluster.Client)

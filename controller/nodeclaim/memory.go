@@ -22,7 +22,7 @@ type memory struct {
 	// The fields below belong to the only goroutine that works on the claim.
 
 	owner      types.UID               // the claim or node that this is about
-	released   bool                    // nothing holds the owner any longer; it is gone as soon as the watch shows it
+	released   bool                    // the owner has no finalizer of Tenon any more; the watch will show its deletion
 	written    map[types.UID]string    // resource versions that were written, by object
 	deleted    map[types.UID]time.Time // nodes that were deleted, and when
 	evictions  map[evictionKey]*pacing
@@ -102,7 +102,7 @@ func (m *memories) of(name string) *memory {
 	return mem
 }
 
-// owned is of for one object; it drops the memory of an earlier object of the same name.
+// owned returns the memory of one object, and drops the memory of an earlier object of the same name.
 func (m *memories) owned(name string, owner types.UID) *memory {
 	mem := m.of(name)
 	if mem.owner != "" && mem.owner != owner {

@@ -24,8 +24,8 @@ import (
 // allows.
 const writesAtOnce = 64
 
-// podView finds the newest version of pods, even if the cache does not show their nominations yet. It is asked for the same pods again
-// and again, and copies only changed pods.
+// podView finds the newest version of pods, even if the cache does not show their nominations yet. Its callers look for the same pods again
+// and again, so podView copies only changed pods.
 type podView struct {
 	*application
 	seen    map[types.UID]*corev1.Pod

@@ -110,8 +110,8 @@ func (o *openings) isOpening(claim *v1.NodeClaim) bool {
 	return o.opening[claim.UID]
 }
 
-// leave lets the next goroutine open nodes. It is called once all taken nodes are open, because a pod that never finds its place on one
-// of them must not delay the other nodes. The claim is settling until settled is called.
+// leave lets another goroutine open nodes. The caller calls leave once all taken nodes are open, because a pod that never finds its place
+// on one of them must not delay the other nodes. The claim is settling until settled is called.
 func (o *openings) leave(claim *v1.NodeClaim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

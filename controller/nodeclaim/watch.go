@@ -138,8 +138,8 @@ func sliceChanged(before, after client.Object) bool {
 // attachmentChanged passes no update, because only the deletion of an attachment matters.
 func attachmentChanged(_, _ client.Object) bool { return false }
 
-// poolChanged passes changes of the pool, and of its fingerprint, which is written a moment later: only then do the claims differ from
-// it.
+// poolChanged passes changes of the pool's spec and of its fingerprint. The fingerprint changes a moment after the spec, and only then do
+// claims differ from the fingerprint.
 func poolChanged(before, after client.Object) bool {
 	if before.GetGeneration() != after.GetGeneration() {
 		return true

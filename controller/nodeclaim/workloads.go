@@ -25,7 +25,7 @@ type evictions struct {
 	at map[types.UID]time.Time
 }
 
-// next is lifecycle.Next. It remembers the pods that the step evicts before another drain takes its next step.
+// next returns the step of lifecycle.Next, and remembers the pods that this step evicts before another drain takes a step.
 func (r *Reconciler) next(life *lifecycle.Life) lifecycle.Step {
 	if len(life.Workloads) == 0 {
 		return lifecycle.Next(*life)

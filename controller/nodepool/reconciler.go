@@ -176,7 +176,7 @@ func unready(pool *v1.NodePool) string {
 	return ""
 }
 
-// readiness returns the condition of the pool's node class for the pool; the class has no object if it does not exist.
+// readiness returns the pool's condition about its node class. Object is nil in a class that does not exist.
 func readiness(class provider.Class) metav1.Condition {
 	if class.Object == nil {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "NodeClassNotFound", Message: "the node class that the pool refers to does not exist"}

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/budget"
 )
 
-// noteRules shows the effect of the pool's annotations: a pause, and annotations that cannot be read.
+// noteRules writes conditions about the pool's annotations: whether a pause is in force, and whether annotations cannot be read.
 func noteRules(pool *v1.NodePool, snap *engine.Snapshot) {
 	if paused := budget.PoolPaused(snap, pool); paused.OK() {
 		v1.RemoveCondition(pool, v1.ConditionPaused, snap.Now)

@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) error {
 	return errors.Join(err, r.price(ctx, snap, plan))
 }
 
-// foreseen bounds the clusters in which every plan's landing is replayed, as pods times nodes, because a replay takes some tenths of a second there.
+// foreseen is the largest product of pods and nodes for which every plan's landing is replayed: a replay then takes some tenths of a second.
 const foreseen = 2_000_000
 
 // price records what the plan costs, once it has been carried out.

@@ -13,8 +13,7 @@ import (
 // Problem is the demands for machines and the supplies that can be bought. All vectors have the same length.
 type Problem struct {
 	Demands []Demand
-	// Supplies lists the machines that can be bought, in any number. Of equal supplies the first is kept, so the cheapest should come
-	// first.
+	// Supplies lists the machines that can be bought, in any number. Of equal supplies the first is kept, so the cheapest should come first.
 	Supplies []Supply
 	// Existing lists machines that exist already, and cost nothing. Only Fillings uses it.
 	Existing []Existing
@@ -22,17 +21,17 @@ type Problem struct {
 	Devices []bool
 	// Stop, unless it is nil, ends the search for fillings once it returns true.
 	Stop func() bool
-	// Machines is the least number of machines, whatever they cost.
+	// Machines is the least number of machines that the pods need, for reasons other than resources.
 	Machines int
 }
 
 // Demand is a number of equal pods.
 type Demand struct {
-	// User is a number for the supplies that the pods may use: the supplies with this number in Users.
+	// User is the number of the demand's user. The pods may use the supplies that have this number in Users.
 	User    int
 	Request capacity.Vector
 	Count   int
-	// Most is the greatest number of the pods on one machine, whatever room it has; 0 means any number. Only Fillings uses it.
+	// Most is the greatest number of the pods on one machine, even if the machine has room for more; 0 means any number. Only Fillings uses it.
 	Most int
 }
 
@@ -96,7 +95,7 @@ type supply struct {
 	column int // of its first device price, -1 if it has none
 }
 
-// block is the supplies with the same users.
+// block stands for all supplies with the same users.
 type block struct {
 	text  string
 	users bitset.Set

@@ -67,7 +67,7 @@ func TestLawNoPackingIsCheaperThanTheBound(t *testing.T) {
 	}
 }
 
-// cheapest returns the price of the cheapest packing; it tries all.
+// cheapest returns the price of the cheapest packing. It tries all packings.
 func cheapest(p *Problem) float64 {
 	var pods []int
 	for i, d := range p.Demands {

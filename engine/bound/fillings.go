@@ -6,7 +6,7 @@ import (
 )
 
 // Fillings is a lower bound from whole machines: it buys fractions of fillings, each a supply with pods that fit on it, while Bound buys
-// fractions of resources. So it also pays for the rest of a machine into which no pod fits.
+// fractions of resources. So Fillings, unlike Bound, also pays for the part of a machine into which no pod fits.
 type Fillings struct {
 	// Value is the least possible price of machines that hold the pods.
 	Value float64
@@ -148,7 +148,7 @@ func (g *generation) begin() {
 	g.master.demands = len(g.of)
 }
 
-// onExisting returns the filling of an existing machine. It takes one of the machines that are left, like a pod. All such fillings have the
+// onExisting returns the filling of an existing machine. The filling takes one of the machines that are left, like a pod. All such fillings have the
 // same price, also the filling without pods, so none is better because of its price.
 func (g *generation) onExisting(i int, loads []Load) Filling {
 	s := &g.b.existing[i]
@@ -183,7 +183,7 @@ func (g *generation) alone(i int) (Filling, bool) {
 	return out, out.Loads != nil
 }
 
-// asksNothing reports whether any number of pods of the demand fits on a machine.
+// asksNothing reports whether pods of the demand request no resource, so that any number of them fits on a machine.
 func (g *generation) asksNothing(i int) bool {
 	return !slices.ContainsFunc(g.dims, func(d int) bool { return g.b.demands[i].Request[d] > 0 })
 }
@@ -191,7 +191,8 @@ func (g *generation) asksNothing(i int) bool {
 // leads reports whether the supply may be bought for a pod of the demand.
 func (s *supply) leads(demand int) bool { return s.Leads == nil || s.Leads.Has(demand) }
 
-// stepsForOne bounds the search for the best filling of one supply at first; Fillings multiplies the bound by raise if that is too little.
+// stepsForOne is the first limit on the steps of the search for the best filling of one supply. Fillings multiplies the limit by raise if it is too
+// low.
 const (
 	stepsForOne = 500
 	raise       = 4

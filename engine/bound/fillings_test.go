@@ -122,7 +122,7 @@ func TestLawExistingMachinesCostNothing(t *testing.T) {
 	}
 }
 
-// checkWhole returns the price of the machines. It checks that they hold all pods, and that they may be bought for them.
+// checkWhole returns the price of the machines. It checks that the machines hold all pods, and may be bought for these pods.
 func checkWhole(t *testing.T, p *Problem, list []Filling) float64 {
 	t.Helper()
 	left := make([]int, len(p.Demands))
@@ -187,7 +187,7 @@ func mostWorth(p *Problem, worth []float64, i int, room capacity.Vector, supply 
 	return most
 }
 
-// There are no Fillings for too many kinds of pods, pods that request nothing, or machines that cost nothing.
+// Fillings returns nil if there are too many kinds of pods, if pods request nothing, or if machines cost nothing.
 func TestFillingsThatWouldSayNothingAreNone(t *testing.T) {
 	t.Parallel()
 	one := Problem{Demands: []Demand{{0, capacity.Vector{1, 1}, 3, 0}}, Supplies: []Supply{{capacity.Vector{4, 4}, 1, users(1, 0), nil}}, Devices: make([]bool, 2)}

@@ -139,7 +139,7 @@ func (k *knapsack) atMost(i int) float64 {
 	return k.cost(k.room) * k.items[i].top * (1 + 1e-12)
 }
 
-// enough returns the worth that a filling has to exceed.
+// enough returns the worth that a filling has to exceed to be kept.
 func (k *knapsack) enough() float64 { return max(k.best, k.s.Price) * (1 + 1e-12) }
 
 // fit returns how many pods of the item fit into the room.
@@ -209,8 +209,8 @@ func (k *knapsack) try(i int, value float64, led bool) {
 }
 
 // table has, for each item and each room of the dearest resource and of the devices, an upper bound for the worth of pods from this item
-// on. It has no rules for the other resources; pods pay for these at their prices (dynamic programming over the bound of J. L. Lagrange's
-// multipliers).
+// on. The table does not limit the other resources. Instead, pods pay for these resources at their prices (dynamic programming over the bound of J.
+// L. Lagrange's multipliers).
 type table struct {
 	dear    int   // the resource
 	unit    int64 // one step of this resource
@@ -296,7 +296,7 @@ func (t *table) lacks(it *item, at int) bool {
 	return int64(at) < it.ask[t.dear]/t.unit
 }
 
-// atMost does the same with the table.
+// atMost returns, from the table, an upper bound for the worth of pods of the items from the i-th on in the knapsack's room.
 func (t *table) atMost(k *knapsack, i int) float64 {
 	at, other := int(k.room[t.dear]/t.unit), 0.0
 	for x, d := range t.devices {

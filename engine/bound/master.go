@@ -7,7 +7,7 @@ import "math"
 //
 //	min Σ price·x   with   Σ pods·x = count for each demand,   x ≥ 0
 //
-// Unused room is a filling too: it takes one pod away and costs nothing.
+// A filling may also stand for unused room. That filling takes one pod away and costs nothing.
 type master struct {
 	of      []int // the demands, and after these the existing machines
 	demands int   // the number of demands in of
@@ -67,7 +67,7 @@ func (m *master) buy(pool []Filling) (steps int) {
 	return steps
 }
 
-// leastShare is the least share of a filling to divide by. After "anew" exchanges, the inverse is computed again from the basis, because
+// leastShare is the least share of a filling that exchange divides by. After "anew" exchanges, the inverse is computed again from the basis, because
 // each exchange adds its rounding errors.
 const (
 	leastShare = 1e-7

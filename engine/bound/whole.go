@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// soonWhole is the fraction of a machine from which a whole one is bought. roundsAgain bounds the rounds of the search for fillings after
+// soonWhole is the least fraction of a machine for which a whole machine is bought. roundsAgain bounds the rounds of the search for fillings after
 // each purchase.
 const (
 	soonWhole   = 0.75
@@ -84,7 +84,7 @@ func (g *generation) take(f Filling, n int) Filling {
 	return f
 }
 
-// trimmed returns the filling with no more pods than are left; it is without pods if it may not be bought for any of these.
+// trimmed returns the filling with no more pods than are left. It leaves out all pods if the supply may not be bought for any of these.
 func (g *generation) trimmed(f Filling) Filling {
 	var loads []Load
 	led := false

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// illAfter is the time from which a pod on a node that is not ready counts as ill: then a move is not the cause, and no drain waits for it.
+// illAfter is the time after which an unready pod on a node counts as ill: then the pod's move is not the cause, and no drain waits for the pod.
 const illAfter = 10 * time.Minute
 
 // IsAway reports whether the pod is out of service because of a move or a start: it is being deleted, it has no node yet, or it has been unready

@@ -23,8 +23,8 @@ type ownerMove struct {
 	Last  time.Time `json:"last"`
 }
 
-// RecordMoves returns the text of MovedPodsAnnotationKey for a pool of the disruption, to be written before the disruption begins. Without it
-// nobody can tell afterwards which pods replaced others, because pods of a new owner, or of one that was just scaled up, are as young.
+// RecordMoves returns the text of MovedPodsAnnotationKey for a pool of the disruption, to be written before the disruption begins. Only
+// this record tells which pods replaced moved pods, because the pods of an owner that is new, or was just scaled up, are as young.
 func RecordMoves(pool *v1.NodePool, d engine.Disruption, now time.Time) string {
 	moves := movesOn(pool, now)
 	for _, owner := range slices.Sorted(maps.Keys(d.OwnersMoved)) {

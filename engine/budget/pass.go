@@ -28,12 +28,12 @@ func (p *Pass) Left(reason v1.DisruptionReason) int {
 	return max(0, p.Rules.Allowance(p.now, reason, p.nodes).Left()-p.taken)
 }
 
-// LeftWithoutReplacement is Left for nodes without a replacement.
+// LeftWithoutReplacement returns how many more nodes may go for the reason without a replacement.
 func (p *Pass) LeftWithoutReplacement(reason v1.DisruptionReason) int {
 	return min(p.Left(reason), p.Rules.VerbAllowance(p.now, reason, p.nodes, false).Left()-p.deleting)
 }
 
-// Take uses one node of the budgets, or returns why it may not.
+// Take uses one node of the budgets, or returns the reason why no more node may go.
 func (p *Pass) Take(reason v1.DisruptionReason) engine.Reason {
 	if r := p.Refusal(reason); !r.OK() {
 		return r

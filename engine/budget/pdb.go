@@ -96,7 +96,7 @@ func (g *Guards) covering(pod *corev1.Pod) []*Guard {
 	return g.find(pod)
 }
 
-// coveringInfo is covering for the pod of the info; pods with equal labels share the result.
+// coveringInfo returns the result of covering for the info's pod; pods with equal labels share this result.
 func (g *Guards) coveringInfo(info *inventory.PodInfo) []*Guard {
 	covering, known := g.byKind[info.Labels]
 	if !known {

@@ -28,7 +28,7 @@ type PoolRules struct {
 	// Observed is true if drift is reported but not acted on.
 	Observed bool
 	Zone     *time.Location
-	// Closed is why the budgets allow nothing, empty if they can be read.
+	// Closed is the problem of an unreadable budget, because of which the budgets allow nothing; empty if all budgets can be read.
 	Closed string
 	// Replacing and Deleting bound the nodes that go with and without a replacement; nil means no bound.
 	Replacing, Deleting *VerbBudgets

@@ -8,8 +8,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Problem is the running machines with their pods, and the options to buy. All vectors have the same length. Between equals, the order of
-// the lists decides.
+// Problem is the running machines with their pods, and the options to buy. All vectors have the same length. Of equally good choices, the first in
+// its list is taken.
 type Problem struct {
 	Machines []Machine
 	Classes  []Class
@@ -18,11 +18,11 @@ type Problem struct {
 	Worth []float64
 	// Horizon is the time within which a move has to pay for itself, in hours.
 	Horizon float64
-	// Floor is the least saving of a move, in USD per hour; Share is the least saving as a share of the price that goes.
+	// Floor is the least saving of a move, in USD per hour. Share is the least saving as a share of the price of the machines that go.
 	Floor, Share float64
 	// Strict multiplies the cost of a move that buys machines, because most of the time it is enough to remove machines.
 	Strict float64
-	// Caps bound the machines that go together. Each is the rest of something that machines use up.
+	// Caps bound the machines that go together. A cap is a number of units left, for example in a budget. Machine.Uses lists a machine's units.
 	Caps []int
 	// Effort is how many units of work to spend on replacing several machines together.
 	Effort int
@@ -44,7 +44,7 @@ type Machine struct {
 	Pods  []Lot
 	// Uses is how much of each cap the machine uses up if it goes.
 	Uses []Lot
-	// Kinds counts the machine's pods of each kind of which a machine takes a limited number.
+	// Kinds counts the machine's pods of each kind (see Class.Kind).
 	Kinds []Lot
 }
 
@@ -54,9 +54,9 @@ type Lot struct{ Of, N int }
 // Class is pods that are alike.
 type Class struct {
 	Request capacity.Vector
-	// Where holds the machines that admit the class, room aside, and Options the options that do.
+	// Where holds the machines that admit the class, even if they have no room. Options holds the options that admit it.
 	Where, Options bitset.Set
-	// Kind is the kind of which a machine takes at most Most pods, of all classes; -1 for none.
+	// Kind is the number of the class's kind, -1 for none. A machine takes at most Most pods of one kind, whatever their classes.
 	Kind, Most int
 }
 
@@ -75,7 +75,7 @@ type Result struct {
 	Later []Lot
 	// Placed lists the pods that find room on machines that stay, and these machines. The other pods need new machines.
 	Placed []Placed
-	// PutOff are machines that could go if more were left of a cap: Of is the machine, N the cap.
+	// PutOff lists the machines that could go if a cap had more units left. In each Lot, Of is the machine and N is the cap.
 	PutOff []Lot
 	// Paid is the price of the new machines, in USD per hour, as far as this package can tell.
 	Paid float64

@@ -113,7 +113,7 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 		for _, o := range s.promising {
 			option := &s.p.Options[o]
 			if s.most[o]*(1+1e-9) < most*option.Price {
-				break // even a full one would give less, and so would all that follow
+				break // even if full, this option and all after it would give less
 			}
 			if paid+option.Price >= limit || value*(1+1e-9) < most*option.Price {
 				continue

@@ -11,8 +11,8 @@ import (
 )
 
 // Search removes machines, one or a few at a time, as long as that pays: their price within the horizon has to exceed the price of the new
-// machines and the cost of moving their pods. A pod counts as moved once, even if it changes its place on the way. So each step lowers the
-// sum, and the search ends.
+// machines and the cost of moving their pods. A pod counts as moved once, even if the search changes its new place later. So each step lowers the
+// total cost, and the search ends.
 //
 // First go machines whose pods all find room on others, in the order of waste for the cost of moving their pods, highest first. Next are
 // machines whose pods find room on others and on cheaper new ones. Last are sets of machines that smaller or fewer ones can replace.
@@ -222,7 +222,7 @@ func (s *search) waste(j int) float64 {
 	return sum
 }
 
-// margin returns the least saving of removing machines of this price, in USD per hour, beside the cost of moves.
+// margin returns the least saving, in USD per hour, for which machines of this price are removed. The cost of moves comes on top.
 func (s *search) margin(price float64) float64 { return max(s.p.Floor, price*s.p.Share) }
 
 // ranked returns the machines that may still go, by waste for the cost of moving their pods, highest first.
@@ -239,7 +239,7 @@ func (s *search) ranked() []int {
 	return out
 }
 
-// remove removes the machine if all its pods find room and the move pays.
+// remove removes the machine if all its pods find room on other machines and the move pays.
 func (s *search) remove(j int) {
 	m := &s.p.Machines[j]
 	if s.p.Horizon*(m.Price-s.margin(m.Price)) < m.Cost {
@@ -280,7 +280,7 @@ func (s *search) beyond(gone []int) (out []Lot) {
 	return out
 }
 
-// short returns a cap of which less is left than the machine uses, -1 if there is none.
+// short returns a cap that has fewer units left than the machine uses, -1 if there is none.
 func (s *search) short(j int, left []int) int {
 	for _, u := range s.p.Machines[j].Uses {
 		if left[u.Of] < u.N {
@@ -290,7 +290,7 @@ func (s *search) short(j int, left []int) int {
 	return -1
 }
 
-// use takes the machine's uses off the caps.
+// use takes the units that the machine uses off the caps.
 func (s *search) use(j int) {
 	for _, u := range s.p.Machines[j].Uses {
 		s.left[u.Of] -= u.N

@@ -12,21 +12,21 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// This file is about DaemonSets' pods that do not run yet, and their effect on pending pods: a new machine gets them before any other pod.
+// This file is about DaemonSets' pods that do not run yet, and their effect on pending pods. A new machine gets these pods before any other pod.
 
 // DaemonSet is a DaemonSet as one compilation sees it: the resources of its pod, and the rules between it and other pods.
 type DaemonSet struct {
 	inventory.Daemon
 	Info *inventory.PodInfo
-	// Resident is true if it matters to a pending pod. Number is its index in Layout.Residents.
+	// Resident is true if the DaemonSet's pod matters to a pending pod. Number is the pod's index in Layout.Residents.
 	Resident bool
 	Number   int
 	Apart    *AntiAffinity // nil for none
 	Near     []kube.AffinityTerm
-	// Leaders are the DaemonSets whose pods meet its affinity: its pod needs one of them on its machine. Rivals are the DaemonSets whose
-	// pods cannot share a machine with its pod.
+	// Leaders are the DaemonSets whose pods meet the affinity of this DaemonSet's pod, which needs one of them on its machine. Rivals are the
+	// DaemonSets whose pods cannot share its machine.
 	Leaders, Rivals []int
-	// Doubtful is true if more than the machine and the DaemonSets there decide whether it runs on a machine.
+	// Doubtful is true if more than the machine and the DaemonSets there decide whether the DaemonSet's pod runs on a machine.
 	Doubtful bool
 }
 
@@ -89,12 +89,12 @@ func (c *InterPod) residentOwns(r *topology.Resident, mark int, key string) {
 	}
 }
 
-// Excludes reports whether the DaemonSet's pod keeps the other's pod off its machine.
+// Excludes reports whether the DaemonSet's pod keeps the other DaemonSet's pod off its machine.
 func (d *DaemonSet) Excludes(i *InterPod, other *DaemonSet) bool {
 	return d.Apart != nil && slices.ContainsFunc(d.Apart.Required, func(t kube.AffinityTerm) bool { return other.IsSelected(i, t) })
 }
 
-// Follows reports whether the other's pod on its machine meets all affinity of the DaemonSet's pod.
+// Follows reports whether the other DaemonSet's pod, if it is on the same machine, meets all affinity of the DaemonSet's pod.
 func (d *DaemonSet) Follows(i *InterPod, other *DaemonSet) bool {
 	return !slices.ContainsFunc(d.Near, func(t kube.AffinityTerm) bool { return !kube.IsHost(t.Key) || !other.IsSelected(i, t) })
 }
@@ -121,7 +121,7 @@ func (c *InterPod) KeptOut(d *DaemonSet) bool {
 	})
 }
 
-// Expects counts a resident that will come to the machine or, if it is not certain, may come.
+// Expects counts a resident that will come to the machine or, if certain is false, may come.
 func (c *InterPod) Expects(at *NodeCounts, r *topology.Resident, certain bool) {
 	place := c.List[at.place]
 	for _, i := range r.Groups {

@@ -16,8 +16,8 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// InterPod turns the rules of pods for other pods into a topology.Layout: it collects the constraints of the pending pods, and the
-// constraints of running pods that select pending ones, finds the pods that they select, and counts the running pods.
+// InterPod turns the rules between pods into a topology.Layout. It collects the constraints of pending pods, and the constraints of running pods that
+// select pending ones. Then it finds the pods that these constraints select, and counts the running pods.
 type InterPod struct {
 	ID        uint64 // unique among all that the cache has had
 	Selectors []*kube.PodSelector
@@ -66,10 +66,10 @@ type spreadGroup struct {
 	Selector int
 	Key      string
 	filter   int  // of InterPod.Filters
-	Required bool // by some pod, which waits rather than break it
+	Required bool // some pod requires the spread, and waits rather than break it
 }
 
-// affinitySet is the set of pods that an affinity looks for, or the pods of a claim for whose volume the first of them chooses the place.
+// affinitySet is the set of pods that an affinity looks for, or the pods that share a claim, if the first of them decides where its volume will be.
 type affinitySet struct {
 	Terms    []affinityTarget
 	Claim    *volume.SharedClaim // nil for an affinity
@@ -97,7 +97,7 @@ type affinityTarget struct {
 type antiAffinityTerm struct {
 	Selector int
 	Key      string
-	// wanted is true if a pending pod owns it, running if a running pod requires it, preferred if a running pod prefers it.
+	// wanted is true if a pending pod owns the term, running if a running pod requires it, preferred if a running pod prefers it.
 	wanted, running, preferred bool
 	Required                   bool // by a pending pod
 	// Selected and Owned are the marks of selected pods and of owners, Soft the mark of running owners that only prefer it.
@@ -157,7 +157,7 @@ func (c *InterPod) Add(p *PodConstraints) {
 	}
 }
 
-// SetOfDevices returns the set of the pods that share the pod's claim for devices and run on one machine, -1 if it has no such claim.
+// SetOfDevices returns the set of the pods that share the pod's claim for devices and so run on one machine, -1 if the pod has no such claim.
 func (c *InterPod) SetOfDevices(p *PodConstraints) int {
 	if p.Devices.Shared == "" {
 		return -1
@@ -238,7 +238,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 	return g
 }
 
-// setOf returns the set of pods that an affinity with these terms looks for, -1 for no terms.
+// setOf returns the number of the set of pods that an affinity with these terms looks for, -1 if there are no terms.
 func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 	if len(terms) == 0 {
 		return -1
@@ -302,7 +302,7 @@ func (c *InterPod) AddRunning(w *Reader, info *inventory.PodInfo) {
 	}
 }
 
-// Close ends the collection; pods can be matched from now on.
+// Close ends the collection of rules. From then on, pods can be matched with the selectors.
 func (c *InterPod) Close() {
 	c.Index = kube.NewSelectorIndex(c.Selectors)
 	slices.SortFunc(c.ports, func(a, b kube.HostPort) int { return strings.Compare(kube.PortText(a), kube.PortText(b)) })
@@ -336,7 +336,7 @@ func (c *InterPod) Close() {
 	}
 }
 
-// Concern is the groups, sets and terms of a selector; it has a set only if it is the set's first selector.
+// Concern lists the groups, sets and terms that use a selector. A set is listed only with the first of its selectors.
 type Concern struct{ Groups, Sets, Terms []int }
 
 // Concerns returns the groups, sets and terms of all the selectors, in ascending order.
@@ -522,11 +522,11 @@ func (c *InterPod) Finish() {
 	}
 }
 
-// Possible lists where a machine may turn out to be: for each filter and key, the domains in which a spread may count it; nil for a filter
-// that never counts it.
+// Possible lists where a machine may turn out to be: for each filter and key, the domains in which a spread may count the machine; nil for a filter
+// that never counts the machine.
 type Possible [][][]int
 
-// MayBe notes a machine whose place is not known yet: each of its possible domains may have no other machine.
+// MayBe notes a machine whose place is not known yet. The machine may be the only one in any of its possible domains.
 func (c *InterPod) MayBe(place int, guess Possible) {
 	if guess == nil {
 		return

@@ -20,17 +20,18 @@ import (
 )
 
 // A machine may differ from its plan: it has an unexpected taint, less memory or other labels, or its volume driver takes fewer volumes.
-// Then its planned pods do not run there, the empty machine is removed, and the next machine would be the same. So the NodePool's
-// annotation records it, because the node does not last: these pods get another instance type, and the same type again only after a wait
-// that doubles each time.
+// Then its planned pods do not run there, the empty machine is removed, and the next machine would be the same. So the NodePool's annotation records
+// the failure, because the node does not last. These pods then get another instance type, and the same type again only after a wait that doubles each
+// time.
 
 const (
 	launchBackoffFirst = time.Minute
 	launchBackoffMost  = time.Hour
-	// A machine whose driver publishes no devices runs for inventory.ResourceTimeout, and is mostly expensive. So the next one comes later.
+	// A machine whose driver publishes no devices is mostly expensive, and runs for inventory.ResourceTimeout. So Tenon waits longer before it starts
+	// the next one.
 	silentBackoffFirst = inventory.ResourceTimeout
 	silentBackoffMost  = 8 * time.Hour
-	// launchBackoffMemory is the time after the last failure in which a further one counts as a failure in the same row.
+	// launchBackoffMemory is how long a failure counts: a further failure within this time adds to Count, and a later one begins again at 1.
 	launchBackoffMemory = 24 * time.Hour
 	// LaunchJudged is the time after a machine became ready in which it may turn out not to take its pods.
 	LaunchJudged = 10 * time.Minute
@@ -55,8 +56,7 @@ func (f *LaunchFailure) Until() time.Time {
 	return f.Last.Add(f.wait(f.Count))
 }
 
-// Closed returns the time until which no machine at all is started for the pods. After the first failure, another instance type may be
-// tried at once.
+// Closed returns the time until which no machine at all is started for the pods. After the first failure, another instance type may be tried at once.
 func (f *LaunchFailure) Closed() time.Time {
 	if f.Count < 2 {
 		return time.Time{}
@@ -139,8 +139,8 @@ type LaunchBackoffs struct {
 	Dear map[*corev1.Pod]*ShapeBackoff
 	// Refused holds, for each pod, the nodes to which kube-scheduler does not bind it for an unknown reason, in order.
 	Refused map[*corev1.Pod][]string
-	// Unwritten holds machines with a failure that no NodePool records yet, each with one of its pods. They stay until a NodePool records
-	// it.
+	// Unwritten holds machines with a failure that no NodePool records yet, each with one of its pods. Each machine stays until a NodePool records
+	// its failure.
 	Unwritten map[*inventory.MachineInfo]*corev1.Pod
 }
 
@@ -190,8 +190,8 @@ func (l *LaunchBackoffs) Add(pool string, f *LaunchFailure, now time.Time) {
 	shape.Retry = shape.Retry || !now.Before(f.Until())
 }
 
-// Note records that the machine does not take pods of the shape. It reports whether this is new. A machine that was created before the last
-// failure was found belongs to this failure.
+// Note records that the machine does not take pods of the shape. It reports whether this is new. If the machine was created before the last failure
+// was found, it belongs to that failure.
 func (b *LaunchBackoff) Note(m *inventory.Machine, shape, why string, now time.Time) bool {
 	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	i := slices.IndexFunc(b.Failures, func(f LaunchFailure) bool { return f.Shape == shape })
@@ -214,8 +214,8 @@ func (b *LaunchBackoff) Note(m *inventory.Machine, shape, why string, now time.T
 	return true
 }
 
-// Correct removes the machine's type from a failure if the machine has taken such a pod since: it is a later machine, or the same one after
-// its taint has gone. The failure then counts one launch less.
+// Correct removes the machine's instance type from a failure if, since that failure, the machine has taken a planned pod of the failure's shape. The
+// machine is a later one, or the same one without its taint. Count then goes down by one.
 func (b *LaunchBackoff) Correct(m *inventory.Machine, cache *inventory.Cache) {
 	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	for i := range b.Failures {
@@ -232,7 +232,7 @@ func (b *LaunchBackoff) Correct(m *inventory.Machine, cache *inventory.Cache) {
 	b.Failures = slices.DeleteFunc(b.Failures, func(f LaunchFailure) bool { return len(f.InstanceTypes) == 0 })
 }
 
-// CorrectDrivers drops a failure of a driver that lists only the machine's type, if the driver has published devices on the machine after
+// CorrectDrivers drops a driver's failure that lists no instance type but the machine's, if the driver has published devices on the machine after
 // all.
 func (b *LaunchBackoff) CorrectDrivers(m *inventory.Machine, published *dra.Published) {
 	if published == nil || m.Node == nil {

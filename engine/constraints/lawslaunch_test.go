@@ -66,7 +66,7 @@ func differences() []difference {
 func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.T) {
 	t.Parallel()
 	const hours = 6
-	// In a row: one each for the first failure and the second, then one after 1, 2, 4, ... 32 minutes, and one an hour.
+	// Useless machines: one each for the first failure and the second, then one after 1, 2, 4, ... 32 minutes, and one an hour.
 	most := 2 + int(math.Ceil(math.Log2(60))) + hours
 	for i, d := range differences() {
 		for k := range enginetest.Few(6) {
@@ -146,7 +146,7 @@ func lawCluster(d difference, kinds, shapes int) []string {
 }
 
 // aWhileLater returns the cluster half a minute after the plan. The new machines are ready, and machines that differ from the plan have not
-// taken their pods. They are gone the next time, because they are empty, unless the plan still expects pods there.
+// taken their pods. The next time these machines are gone, because they are empty, unless the plan still expects pods there.
 func aWhileLater(s *engine.Snapshot, plan *engine.Plan, d difference, all bool) (next *engine.Snapshot, vain int) {
 	begin := s.Now
 	for _, n := range s.Nodes {

@@ -42,8 +42,8 @@ func (c *InterPod) Machine(place int) *NodeCounts {
 	return &NodeCounts{place: place}
 }
 
-// Runs counts a pod that runs on the machine. A stopping pod keeps other pods out, but does not count for spreads. If another pod waits for
-// its end, it may not count for affinity either.
+// Runs counts a pod that runs on the machine. A stopping pod keeps other pods out, but does not count for spreads. If awaited is true, another pod
+// waits for its end, and the stopping pod may not count for affinity either.
 func (c *InterPod) Runs(w *Reader, at *NodeCounts, info *inventory.PodInfo, scratch []int, awaited bool) []int {
 	matched := c.Index.Match(info.Pod, scratch[:0])
 	if len(matched) > 0 {
@@ -91,8 +91,8 @@ func (c *InterPod) holds(w *Reader, at *NodeCounts, info *inventory.PodInfo) {
 	}
 }
 
-// selected counts n pods that match the selectors; "ending" of them are stopping. If another pod waits for their end, they do not count for
-// affinity.
+// selected counts n pods that match the selectors; "ending" of them are stopping. If awaited is true, another pod waits for the end of the stopping
+// pods, and these do not count for affinity.
 func (c *InterPod) selected(at *NodeCounts, matched []int, n, ending int, awaited bool) {
 	place := c.List[at.place]
 	for i := range c.Groups {
@@ -200,7 +200,7 @@ func (c *InterPod) holdDisks(at *NodeCounts, disks []volume.Disk) {
 	}
 }
 
-// tallied adds n to the count of one entry of the list.
+// tallied returns the list with n added to the count of one of its entries.
 func tallied(list []packing.Tally, of, n int) []packing.Tally {
 	for i := range list {
 		if list[i].Of == of {

@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// This file describes objects without their names, because ties are decided by structure first: a cluster in which every object has another
-// name gets the same plan under these names.
+// This file describes objects without their names, because ties are decided by structure first. So if every object of a cluster had another name, the
+// plan would be the same but for the names.
 
 // Structure describes the constraints without names.
 func (c *PodConstraints) Structure() string {

@@ -111,7 +111,7 @@ func (s *search) readPools(state *Usage) {
 	}
 }
 
-// A kindKey is equal for devices that nothing distinguishes. Few devices have more than a shape.
+// A kindKey is equal for devices that nothing distinguishes. Most devices differ in their shapes only.
 type kindKey struct {
 	shape            int
 	taken, elsewhere bool

@@ -18,7 +18,7 @@ type Policy struct {
 	Default *int64
 	// Values, in ascending order, are the only possible amounts. Requests are rounded up to one of them.
 	Values []int64
-	// Range does the same with a least amount, steps above it, and a largest amount.
+	// Range allows the amounts from a least one, in steps, to a largest one. Requests are rounded up to one of them.
 	Range *Range
 }
 
@@ -30,7 +30,7 @@ type Range struct {
 // unit is one of Kubernetes' units: steps are whole units.
 const unit = 1000
 
-// consumes returns the amount of each capacity that a claim takes of a device with this shape, and whether it may.
+// consumes returns the amount of each capacity that a claim takes of a device with this shape, and whether the claim may take them.
 func (s *Shape) consumes(asked map[string]int64) (map[string]int64, bool) {
 	for name := range asked {
 		if _, ok := s.Capacities[name]; !ok {
@@ -81,7 +81,7 @@ func (p *Policy) round(amount int64) int64 {
 	return amount
 }
 
-// allows reports whether the amount is possible. The default always is.
+// allows reports whether a claim may take the amount. A claim may always take the default.
 func (p *Policy) allows(amount int64) bool {
 	switch {
 	case p.Default != nil && *p.Default == amount:

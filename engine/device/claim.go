@@ -46,7 +46,7 @@ type Constraint struct {
 	Requests []string
 }
 
-// The effects of taints that keep claims off. Other effects have none.
+// The effects with which a taint keeps claims off a device. A taint with another effect keeps no claim off.
 const (
 	noSchedule = "NoSchedule"
 	noExecute  = "NoExecute"

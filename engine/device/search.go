@@ -32,7 +32,7 @@ const (
 	stopped                 // the attempt is over, for search.reason
 )
 
-// next serves request r of claim c, and all later ones.
+// next serves request r of claim c, and all later requests.
 func (s *search) next(c, r int) outcome {
 	if c == len(s.claims) {
 		return done
@@ -119,7 +119,7 @@ func (s *search) serve(c, r int, ch *choice, n, start int) outcome {
 	return failed
 }
 
-// serveAll is serve for All: each device is given.
+// serveAll serves a choice with All, from device number n of the choice on: it takes each of the devices.
 func (s *search) serveAll(c, r int, ch *choice, n int) outcome {
 	d := ch.all[n]
 	if s.isTaken(c, ch, d) || !s.take(c, ch, d) {

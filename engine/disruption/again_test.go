@@ -20,7 +20,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// passes makes disruption passes. Each has the results of the one before, as a file would keep them.
+// passes makes disruption passes. Each pass gets the results of the one before, as a file would keep them.
 type passes struct {
 	testing.TB
 	left  *engine.EarlierPasses
@@ -96,7 +96,7 @@ func TestPassesAfterOneThatFoundNothingSeeWhatHasChanged(t *testing.T) {
 	}
 }
 
-// receding is a cluster in which n1 can go once the pod that fills n2 has left. Only a look at all machines then sees the room on n2,
+// receding is a cluster in which n1 can go once the pod that fills n2 has left. Only a pass that looks at all machines then sees the room on n2,
 // because n2 is not to be disrupted.
 func receding(t *testing.T) (full, free *engine.Snapshot) {
 	t.Helper()
@@ -240,7 +240,7 @@ func TestWhatWasLookedAtWhileSomethingWasSoldOutIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// While the options say so, machines that have not changed are not looked at again, even if a budget puts off many others.
+// Within Options.LookAgain, a pass does not look again at machines that have not changed, even if a budget puts off many others.
 func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 	t.Parallel()
 	lines := []string{
@@ -275,7 +275,7 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 	}
 }
 
-// Nodes are looked at again once commitments have more left, because other machines gave it back or the file says so.
+// Nodes are looked at again once commitments have more left, because other machines gave some back or the file says so.
 func TestNodesAreLookedAtAgainOnceCommitmentsHaveMoreLeft(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p budget=100% zone in (a)", "pool q budget=100% consolidation=WhenEmpty", "type two cpu=2 mem=8Gi price=0.10 zones=a,b",

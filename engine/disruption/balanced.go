@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// BalanceFactor bounds a move under the policy Balanced: its share of the pool's disruption may be at most BalanceFactor times the share
-	// of the pool's price that it saves.
+	// BalanceFactor bounds a move under the policy Balanced: the move's share of the pool's disruption may be at most BalanceFactor times the share
+	// of the pool's price that the move saves.
 	BalanceFactor = 2
 	// BalanceThreshold is the least score that Balanced accepts.
 	BalanceThreshold = 1.0 / BalanceFactor
@@ -23,7 +23,7 @@ const (
 // balance is the price of a pool per hour, and the cost of disrupting all of its nodes.
 type balance struct{ price, disruption float64 }
 
-// balances adds up the nodes of each pool. A node of unknown price counts with its disruption only.
+// balances adds up the nodes of each pool. A node of unknown price adds only its disruption.
 func (d *planner) balances() map[string]balance {
 	out := map[string]balance{}
 	for _, m := range d.p.Machines { // ordered by name, because the order decides the last bits of a sum
@@ -74,7 +74,7 @@ func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 	}
 }
 
-// unbalanced returns a reason if the move scores too little for one of its pools with the policy Balanced.
+// unbalanced returns a reason if the move's score is too low for one of the pools that have the policy Balanced.
 func (d *planner) unbalanced(gone []*inventory.Machine, replacements []engine.Launch) engine.Reason {
 	scores := d.scores(gone, replacements)
 	for _, pool := range kube.SortedKeys(scores) {

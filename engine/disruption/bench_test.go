@@ -20,7 +20,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// quiet is a cluster that 30 % of the pods have left, which leaves this number of pods, about 20 on each node.
+// quiet returns a cluster that 30 % of the pods have left. It still has this number of pods, about 20 on each node.
 func quiet(kind string, pods int) *engine.Snapshot {
 	largest := map[string]int{workload.Web: 16, workload.Mix: 32}[kind]
 	return workload.ScaledDown(workload.Cost(kind, pods*10/7+1, 1, v1.CapacityTypeOnDemand), scenariotest.Hasty(largest), 0.3, 1)

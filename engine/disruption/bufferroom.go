@@ -43,7 +43,7 @@ func (d *planner) roomOn(m *inventory.Machine) (pods int, room string) {
 	return pods, room
 }
 
-// besideRoom continues the words "for its pods" in a reason, because room needs a place too.
+// besideRoom returns the words about room that follow "for its pods" in a reason, because kept room needs a place as pods do.
 func (d *planner) besideRoom(m *inventory.Machine) string {
 	if len(d.room) == 0 {
 		return ""
@@ -63,7 +63,7 @@ func (d *planner) keepsOnlyRoom(m *inventory.Machine) bool {
 // isPod reports whether the pod is not a buffer pod.
 func isPod(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }
 
-// roomOnly returns the reason of a machine that stays only for the room on it.
+// roomOnly returns the reason for a machine that stays only because of the room on it.
 func (d *planner) roomOnly(m *inventory.Machine) engine.Reason {
 	if !d.keepsOnlyRoom(m) {
 		return engine.Reason{}

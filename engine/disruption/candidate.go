@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// ineligible returns why no method except repair, which has its own checks, may disrupt the machine now. The checks are in the order in
-// which users would ask.
+// ineligible returns why no method except repair may disrupt the machine now; repair has its own checks. The checks are in the order in which users
+// would ask.
 func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()
 	switch {
@@ -71,8 +71,8 @@ func (d *planner) ineligibleByPool(m *inventory.Machine) engine.Reason {
 	return b.Rules.Pause()
 }
 
-// ineligibleByNodes keeps a machine that has several nodes, because the removal of its claim would drain them all. If a drain would evict no
-// pod from any of them, the first initialized node may go, and the machine with it.
+// ineligibleByNodes keeps a machine that has several nodes, because the removal of the claim would drain all of these nodes. If a drain would evict
+// no pod from any of them, the first initialized node may go, and the machine with it.
 func (d *planner) ineligibleByNodes(m *inventory.Machine) engine.Reason {
 	all := d.nodes[m.Claim]
 	if len(all) < 2 {
@@ -147,7 +147,7 @@ func (d *planner) zoneOf(m *inventory.Machine) *time.Location {
 	return time.UTC
 }
 
-// blocked returns a reason if PodDisruptionBudgets do not allow to evict all of the machine's pods now.
+// blocked returns a reason if PodDisruptionBudgets do not let all of the machine's pods be evicted now.
 func (d *planner) blocked(m *inventory.Machine) engine.Reason {
 	if len(d.guards.ByNamespace) == 0 {
 		return engine.Reason{}
@@ -159,7 +159,7 @@ func (d *planner) blocked(m *inventory.Machine) engine.Reason {
 	return r
 }
 
-// hasDeadline reports whether the claim limits the time of a drain, even if pods cannot be evicted.
+// hasDeadline reports whether the claim ends a drain after some time even if pods cannot be evicted.
 func hasDeadline(m *inventory.Machine) bool { return m.Claim.Spec.TerminationGracePeriod != nil }
 
 // moving returns the machine's pods that need another machine if it goes, oldest first.
@@ -217,7 +217,7 @@ func (d *planner) readConsolidatable(m *inventory.Machine, empty bool) engine.Re
 	return engine.Reason{}
 }
 
-// underutilizable returns why a machine with pods is not consolidated, however much that would save.
+// underutilizable returns why a machine with pods may not be consolidated, even if that would save money.
 func (d *planner) underutilizable(m *inventory.Machine) engine.Reason {
 	rules := d.budgets[m.Pool()].Rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {

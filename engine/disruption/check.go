@@ -21,8 +21,8 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Check returns why a part of an older plan is no longer right in the newest snapshot; the zero Reason if it still is. Callers check when
-// they act, instead of waiting to see whether a plan holds.
+// Check returns why a part of an older plan is no longer right in the newest snapshot; the zero Reason if it still is. Callers check when they act,
+// so they need not wait to see whether a plan lasts.
 func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecker(s).Check(a) }
 
 // Checker checks many actions against one snapshot. Only one goroutine may use it.
@@ -135,12 +135,12 @@ func (c *Checker) opens(l engine.Launch) engine.Reason {
 	return engine.Reason{Code: engine.MachineOpening, NodePool: l.NodePool, Need: l.Pods[0].String(), Have: "NodeClaim " + c.opening[l.Pods[0]]}
 }
 
-// needs reports whether the pod still needs the launch: it waits, or it is expected on a machine where the plan says that it cannot run.
+// needs reports whether the pod still needs the launch: the pod waits, or it is expected on a machine of Launch.Instead, where it cannot run.
 func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
 	return c.waiting[id] || slices.Contains(l.Instead, c.assigned[id])
 }
 
-// checkPlacement checks that the machine still exists, and that the pod is expected there or waits.
+// checkPlacement checks that the machine still exists, and that the pod waits or is expected there.
 func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
 	for _, m := range c.problem.Machines {
 		if m.Leaving || m.Gone || m.Name() != p.Node && (p.Claim == "" || m.ClaimName() != p.Claim) {
@@ -180,8 +180,8 @@ func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
 	return engine.Reason{}
 }
 
-// Room returns why the launch's pool cannot be used any more or its limits have no room for the launch, whatever happens to the launch's
-// pods; the zero Reason if neither is so. Like Check, it counts a launch that is right.
+// Room returns why the launch's pool cannot be used any more, or why the pool's limits have no room for the launch; else the zero Reason. It does not
+// look at the launch's pods. Like Check, it counts a launch that is right against the limits.
 func (c *Checker) Room(l engine.Launch) engine.Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// mostComings bounds the times that are kept for an owner, and mostOwners the owners. An owner is forgotten if none of its times is
-	// within this duration.
+	// mostComings bounds the times that are kept for an owner, mostOwners bounds the owners. An owner is forgotten if all its times are longer ago
+	// than "within".
 	mostComings = 4
 	mostOwners  = 500
 	within      = time.Hour
-	// comesLate is how long after the expected time the pods of an owner are still awaited.
+	// comesLate is how long after the expected time a machine still waits for the owner's pods.
 	comesLate = 15 * time.Second
 	// newMachine is the greatest age of a machine at which its owner is still looked for.
 	newMachine = 10 * time.Minute

@@ -133,7 +133,7 @@ func TestAnEmptyMachineStaysForAnOwnerThatComesAgainSoon(t *testing.T) {
 	}
 }
 
-// A file may hold anything as earlier passes.
+// The earlier passes come from a file, which may hold anything.
 func TestEarlierPassesOfAFileAreReadWithCare(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "x", "general", " ", "another CronJob default/report"} {

@@ -26,18 +26,18 @@ const (
 	leastCore  = 0.03
 	// strictness multiplies the cost of moving pods if a move starts machines.
 	strictness = 10
-	// mostAims bounds the trials of a search's result, each without the machines that do not hold.
+	// mostAims bounds the trials of one search's result. Each trial leaves out the machines that failed in the one before.
 	mostAims = 6
 	// fewAims is the same for a pass that looks at a few machines only.
 	fewAims = 2
-	// mostRetries bounds the searches of a small cluster, each without the machines that the one before found in vain. As many more
-	// searches then also leave out the pools of these machines. After these, the next pass goes on.
+	// mostRetries bounds the repeated searches of a small cluster, each without the machines that the one before found in vain. As many more searches
+	// also leave out the pools of these machines. Then the next pass goes on.
 	mostRetries = 4
 	// manySources is the number of machines above which a trial spends no effort on its launches, because the next pass looks at them again.
 	manySources = 1000
 	// batchSize bounds the machines that are replaced together.
 	batchSize = 64
-	// narrowBand is the price band of replacements. It is narrow because a replacement may cost as much more, which reduces the saving.
+	// narrowBand is the price band of replacements. The band is narrow because any price within it may be paid, and a higher one reduces the saving.
 	narrowBand = 1.05
 )
 
@@ -93,15 +93,14 @@ func (d *planner) consolidate() {
 	}
 }
 
-// setReason sets why the machine stays. A drifted machine keeps the reason why it cannot be replaced for its drift.
+// setReason sets why the machine stays. A drifted machine keeps its earlier reason: why it cannot be replaced because of its drift.
 func (c *consolidator) setReason(m *inventory.Machine, r engine.Reason) {
 	if _, known := c.why[m]; !known || !isDrifted(m) {
 		c.planner.setReason(m, r)
 	}
 }
 
-// giveUp records that the search found the machine in vain, unless time alone may change that, or the options say how often all are looked
-// at.
+// giveUp records that the search found the machine in vain, unless time alone may change that, or Options.LookAgain is set.
 func (c *consolidator) giveUp(machine *inventory.Machine) {
 	switch code := c.why[machine].Code; {
 	case c.opt.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
@@ -114,7 +113,7 @@ func (c *consolidator) giveUp(machine *inventory.Machine) {
 	}
 }
 
-// leaveOut starts again without machines that cannot go, because others must not wait for ever behind those that look best.
+// leaveOut starts again without the machines for which out is true, because other machines must not wait for ever behind machines that cannot go.
 func (c *consolidator) leaveOut(out func(m *inventory.Machine) bool) {
 	c.drop(out)
 	*c = consolidator{planner: c.planner, sources: c.sources, index: c.index, nominations: map[*corev1.Pod]int{}, passed: c.passed}
@@ -294,8 +293,8 @@ func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineO
 	return p, machineOf, listed
 }
 
-// foreseeReplay reads the data of pods that the replay of a result needs, while the search does not use the cache. With one goroutine it
-// does nothing, because the replay reads the data that it needs.
+// foreseeReplay reads the pods' data for the replay of a result early, while the search does not use the cache. With one goroutine this saves no
+// time, so foreseeReplay does nothing, and the replay itself reads the data.
 func (c *consolidator) foreseeReplay() {
 	if c.opt.Threads <= 1 {
 		return
@@ -336,7 +335,7 @@ func (c *consolidator) machines(p *consolidation.Problem) []int {
 	return machineOf
 }
 
-// expectElsewhere takes the requests of pods that need a place anyway off the room of their machines.
+// expectElsewhere subtracts the requests of pods that need a place anyway from the room of the machines that will run them.
 func (c *consolidator) expectElsewhere(p *consolidation.Problem, machineOf []int) {
 	for pod, number := range c.assigned {
 		if i := machineOf[number]; i >= 0 {
@@ -415,8 +414,8 @@ func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	return c.tried.tried
 }
 
-// covers reports whether the last trial shows how to remove the machines: it had the same machines, or, if parts is true, more machines on
-// which these do not depend.
+// covers reports whether the last trial shows how to remove the machines: the trial had the same machines or, if parts is true, further ones that do
+// not affect these.
 func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 	if len(gone) > len(a.gone) || len(gone) < len(a.gone) && !(parts && a.apart) {
 		return false
@@ -436,7 +435,7 @@ func (a *attempted) part(gone []*inventory.Machine) tried {
 	return a.only(gone)
 }
 
-// explain sets, for the machines that stay, the most that a move of their pods could save.
+// explain adds, for the machines that stay, the most that a move of their pods could save.
 func (c *consolidator) explain(found []provisioning.Group) {
 	going := map[*inventory.Machine]bool{}
 	for _, p := range found {

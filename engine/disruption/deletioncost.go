@@ -19,7 +19,7 @@ import (
 // mostCostedNodes bounds the nodes, leaving ones aside, for which one pass may write deletion costs.
 const mostCostedNodes = 50
 
-// DeletionCosts lists the deletion costs to write on pods. A ReplicaSet that shrinks then ends the pods first that have to move soon anyway.
+// DeletionCosts lists the deletion costs to write on pods. With them, a ReplicaSet that shrinks first ends the pods that have to move soon anyway.
 type DeletionCosts struct {
 	Writes []DeletionCostWrite
 	// Waiting counts the nodes, by pool, that have to wait for a later pass. Every pool is listed.
@@ -80,7 +80,7 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 	return out
 }
 
-// takesDeletionCost reports whether it helps if the machine's pods end: it may be disrupted, and its pods belong to ReplicaSets, Jobs or
+// takesDeletionCost reports whether it would help if the machine's pods ended: it may be disrupted, and its pods belong to ReplicaSets, Jobs or
 // DaemonSets (kube-system and buffer pods aside). Pods that must run on demand are no help, because other pods would take up that share.
 func (d *planner) takesDeletionCost(m *inventory.Machine) bool {
 	if !d.verdicts[m].OK() || !d.held(m).OK() || !d.blocked(m).OK() || m.Sold == nil {

@@ -18,8 +18,8 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Plan decides which nodes go: nodes that are broken, empty, drifted, old, or not worth their price. It reads only s and opt; the same input
-// always gives the same Plan.
+// Plan decides which nodes go: nodes that are broken, empty, drifted, old, or not worth their price. It reads only s and opt, and gives the same Plan
+// for the same input.
 //
 // With s.EarlierPasses it is the next pass of a caller that keeps Plan.Passes of each pass. After consolidation has looked at all machines,
 // its next passes within a minute (or Options.LookAgain) look only at machines whose pods changed or that a budget put off, and at those
@@ -64,7 +64,7 @@ type planner struct {
 	gangs    map[*gang.Gang]int                   // of each, its pods on machines that go
 	replaced map[string]int                       // nodes of static pools that this pass replaces
 	totals   map[string]balance                   // of pools; nil until it is asked
-	awaited  map[string]engine.PodID              // by reservation, a pod that waits for its next slot; as far as asked
+	awaited  map[string]engine.PodID              // by reservation that was asked for, a pod that waits for its next slot
 	order    []*inventory.Machine                 // ranked
 	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
 	ownerOf  map[string]string                    // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
@@ -113,7 +113,7 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	return d
 }
 
-// expect finds the machines that will run the pods that need a place anyway. These machines are not idle, even if they are empty now.
+// expect finds the machines that will run the pods that need a place anyway. Such a machine is not idle, even if it is empty now.
 func (d *planner) expect() {
 	if len(d.p.Classes) == 0 {
 		return
@@ -150,7 +150,7 @@ func (d *planner) judge() {
 	}
 }
 
-// free lists the managed machines that have no verdict and do not go yet, dearest first.
+// free lists the managed machines that have no verdict and are not chosen to go yet, dearest first.
 func (d *planner) free() []*inventory.Machine {
 	var out []*inventory.Machine
 	for _, m := range d.ranked() {
@@ -168,7 +168,7 @@ func (d *planner) refuse(m *inventory.Machine, r engine.Reason) {
 	}
 }
 
-// setReason replaces the reason: the new one says more than why the machine is not removed to save money. Verdicts stay, but for repair's.
+// setReason replaces the reason why the machine stays. A verdict stays, unless the new reason is one of repair's.
 func (d *planner) setReason(m *inventory.Machine, r engine.Reason) {
 	if d.verdicts[m].OK() || slices.Contains([]engine.Code{engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere}, r.Code) {
 		d.why[m] = r

@@ -18,8 +18,8 @@ import (
 
 func isDrifted(m *inventory.Machine) bool { return m.Drifted }
 
-// drift replaces drifted machines: first those without pods, then those that drifted first. Their pods prefer machines from which they need
-// not move again.
+// drift replaces drifted machines: first those without pods, then those that drifted first. Pods that move prefer machines from which they need not
+// move again.
 func (d *planner) drift() {
 	var candidates []*inventory.Machine
 	for _, machine := range d.free() {
@@ -82,8 +82,8 @@ func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
 	return d.held(m)
 }
 
-// halted stops the replacing of a pool's nodes while replacements do not become ready, because the pool would lose nodes that still work. A
-// machine whose own replacing was taken back waits too.
+// halted stops the replacing of a pool's nodes while replacements do not become ready, because the pool would lose nodes that still work. A machine
+// whose own replacement was taken back waits too.
 func (d *planner) halted(m *inventory.Machine) engine.Reason {
 	if r := replacement.TakenBack(m, d.s.Now); !r.OK() {
 		return r

@@ -70,7 +70,7 @@ func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool
 	return out
 }
 
-// loseGangs adds the machine's pods to the pods that gangs lose; a negative sign takes them off again.
+// loseGangs adds the machine's pods to the pods that gangs lose, or subtracts them if sign is −1.
 func (d *planner) loseGangs(m *inventory.Machine, sign int) {
 	for g, n := range d.gangsOn(m) {
 		d.gangs[g] += sign * n

@@ -20,9 +20,9 @@ const (
 	// fewSources is the number of machines up to which a pass looks at all, because that takes almost no time, unless the options set
 	// lookAgain.
 	fewSources = 300
-	// mostWasteful bounds the unchanged machines that a pass looks at: those that had most to gain.
+	// mostWasteful bounds the unchanged machines that a pass looks at. It looks at those that had most to gain.
 	mostWasteful = 40
-	// behind is how long machines that could not go wait behind others, in a small cluster with more of them than one pass tries.
+	// behind is how long, in a small cluster, machines that could not go wait behind others, if one pass cannot try all of these machines.
 	behind = 10 * time.Minute
 )
 
@@ -47,7 +47,7 @@ func passesOf(s *engine.Snapshot) *engine.EarlierPasses {
 	return out
 }
 
-// podsOf returns a hash of the machine's pods and their number. If the pods stay the same, both do.
+// podsOf returns a hash of the machine's pods, and their number. Both stay the same while the pods do.
 func podsOf(m *inventory.Machine) (hash uint64, count int) { return m.Pods.Hash, m.Pods.Count }
 
 // changed reduces the sources to the machines that need another look, and sets the earlier reasons of the others. It returns false if all
@@ -118,7 +118,7 @@ func (c *consolidator) drop(gone func(m *inventory.Machine) bool) {
 	}
 }
 
-// noteLook records the machines that need no other look while they stay the same: all but those that go, or that only a budget keeps.
+// noteLook records the machines that need no other look while they stay the same: all except those that go or that only a budget keeps.
 func (c *consolidator) noteLook() {
 	if !c.incremental {
 		before, offers := c.passes.Look, c.offers()

@@ -159,7 +159,7 @@ func TestNoBudgetIsExceededByReplacingDriftedNodes(t *testing.T) {
 	})
 }
 
-// If a pod is to move to a replacement, the replacement lists it, however many replacements a pass begins.
+// If a pod is to move to a replacement, the replacement lists the pod, even if a pass begins many replacements.
 func TestMovesNameTheReplacementThatIsForTheirPod(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general budget=100%", "type two cpu=2 mem=4Gi zones=a,b price=0.05", "type huge cpu=64 mem=128Gi zones=a,b price=3",

@@ -15,8 +15,7 @@ import (
 )
 
 // caps adds to the search's problem the limits on the machines that go together: the nodes that each pool's budgets allow, the pods that
-// each PodDisruptionBudget lets go, and half of each owner's pods an hour. It returns, for each cap, the reason of a machine that the cap
-// keeps.
+// each PodDisruptionBudget lets go, and half of each owner's pods an hour. It returns, for each cap, the reason for a machine that the cap keeps.
 func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m *inventory.Machine) engine.Reason {
 	var say []func(m *inventory.Machine) engine.Reason
 	index := map[any]int{}
@@ -53,8 +52,8 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m 
 	return say
 }
 
-// guardedBy returns the reason of a machine that the PodDisruptionBudget keeps. It names the first of the machine's own pods, or x.First if
-// only machines that would go with this one have pods of the budget.
+// guardedBy returns the reason for a machine that stays because of the PodDisruptionBudget of x. It names the first of the machine's own pods, or
+// x.First if only machines that would go with this one have pods of the budget.
 func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engine.Reason {
 	needs, _ := c.guards.Needs(c.evictees(m))
 	if i := slices.IndexFunc(needs, func(own budget.GuardNeed) bool { return own.Guard == x.Guard }); i >= 0 {
@@ -63,8 +62,8 @@ func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engin
 	return engine.Reason{Code: engine.EvictionBlocked, NodePool: m.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
 }
 
-// ownerMoved returns the reason of a machine that stays because more of the owner's pods would move than may, with it alone or with others
-// too.
+// ownerMoved returns the reason for a machine that stays because too many of the owner's pods would move, on this machine alone or together with
+// others.
 func (c *consolidator) ownerMoved(owner string, m *inventory.Machine) engine.Reason {
 	n := c.ownersOf([]*inventory.Machine{m})[owner]
 	need := engine.Plural(n, "pod") + " of this node"

@@ -46,7 +46,7 @@ func TestTheScoreOfBalancedMoves(t *testing.T) {
 	}
 }
 
-// Cases for five pools: prices and disruption costs are added up by pool, and every pool of the policy Balanced has to approve a move.
+// Prices and disruption costs are added up by pool, and every pool with the policy Balanced has to approve a move. The cases use five pools.
 func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{Classes: []engine.Class{{InstanceTypes: []engine.InstanceType{{Name: "two", Offerings: []engine.Offering{{Zone: "a", CapacityType: "on-demand", Price: 4.84}}}}}}}

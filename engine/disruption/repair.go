@@ -29,7 +29,7 @@ type repairer struct {
 	d        *planner
 	patterns map[string]*regexp.Regexp // nil for a pattern that cannot be read
 	faults   map[*inventory.Machine]*fault
-	sick     map[string]int // nodes of each pool that a policy is about, due or not
+	sick     map[string]int // by pool, the nodes that a policy applies to, due or not
 	all      map[string]int // nodes of each pool
 }
 
@@ -142,8 +142,8 @@ func (r *repairer) fault(m *inventory.Machine, policies []engine.RepairPolicy) (
 	return f, sick
 }
 
-// applying returns the policies that apply to the condition, none if no policy is about its type and status: the policies whose reason matches, or
-// else the fallback. The fallback is a policy without a reason, of any type and status; a policy about the condition comes first.
+// applying returns the policies that apply to the condition, none if no policy is about its type and status: the policies whose reason matches or, if
+// there are none, the fallback. The fallback is a policy without a reason, of any type and status; a policy about the condition comes first.
 func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPolicy) []*engine.RepairPolicy {
 	var named, fallback []*engine.RepairPolicy
 	covered := false
@@ -171,8 +171,8 @@ func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPol
 	return fallback[:1]
 }
 
-// counted returns the time at which the condition's toleration began: the time of the condition, even before that of the node, because the
-// node may have registered again; the time of the node if the condition has none. After a reboot the toleration begins again.
+// counted returns the time at which the condition's toleration began: the condition's own time or, if it has none, the time of the node. The
+// condition may be older than the node, because the node may have registered again. After a reboot the toleration begins again.
 func (r *repairer) counted(m *inventory.Machine, c *corev1.NodeCondition) time.Time {
 	at := c.LastTransitionTime.Time
 	if at.IsZero() {
@@ -198,7 +198,7 @@ func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 	return ranks
 }
 
-// removeBroken removes the broken machines in their order. They go at once, even if pods are protected or have no other place, because a
+// removeBroken removes the broken machines in their order. These machines go at once, even if pods are protected or have no other place, because a
 // broken machine is of no use to them. Only if a policy gives the drain some time, the replacement is started first.
 func (r *repairer) removeBroken(candidates []*inventory.Machine) {
 	m := method{
@@ -305,7 +305,7 @@ func (r *repairer) refusal(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// drainWithin returns how long the drain may take: the time that the policies or the claim set, whichever is less.
+// drainWithin returns how long the drain may take: the shorter of the times that the policies and the claim set.
 func (r *repairer) drainWithin(m *inventory.Machine) *time.Duration {
 	within := r.faults[m].grace
 	if hasDeadline(m) {

@@ -26,7 +26,7 @@ type method struct {
 	unbound func(m *inventory.Machine) bool
 	// heeds reports whether PodDisruptionBudgets may keep the machine.
 	heeds func(m *inventory.Machine) bool
-	// terminatesFirst is true if a machine may go before its replacement is there, if the replacement has no room until then.
+	// terminatesFirst is true if a machine may go before its replacement is there in case the replacement has no room until then.
 	terminatesFirst bool
 	// drainWithin returns how long the drain may take; nil to leave it to the claim.
 	drainWithin func(m *inventory.Machine) *time.Duration
@@ -35,8 +35,8 @@ type method struct {
 // mostTrials bounds the trials of one method, because nodes that cannot be replaced could make a pass endless.
 const mostTrials = 40
 
-// removeNow removes as many of the candidates as can go now, in their order. It tries as many together as budgets allow. Machines with a pod
-// that nothing else can run stay, and others take their turn.
+// removeNow removes as many of the candidates as can go now, in their order. It tries as many together as budgets allow. If no other machine can run
+// a pod, the pod's machine stays, and another candidate takes its turn.
 func (d *planner) removeNow(candidates []*inventory.Machine, m method) {
 	trials := 0
 	for len(candidates) > 0 && trials < mostTrials && !d.opt.Stopped() {
@@ -61,7 +61,7 @@ func (d *planner) removeNow(candidates []*inventory.Machine, m method) {
 	}
 }
 
-// reserve takes the machine's place in all budgets; if one has none, it returns the reason.
+// reserve takes the machine's place in all budgets. If a budget has no place left, reserve returns the reason.
 func (d *planner) reserve(machine *inventory.Machine, m method) engine.Reason {
 	if r := m.refusal(machine); !r.OK() {
 		return r
@@ -100,7 +100,7 @@ func (m *method) isUnbound(machine *inventory.Machine) bool {
 	return m.unbound != nil && m.unbound(machine)
 }
 
-// settle plans the removal of the chosen machines in trials, and begins the groups that hold. It returns how many machines stay.
+// settle plans the removal of the chosen machines in trials, and begins the groups for which this succeeds. It returns how many machines stay.
 func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (stayed int) {
 	for len(chosen) > 0 {
 		*trials++
@@ -131,7 +131,7 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 			}
 		}
 		if len(fine) == 0 && len(chosen) > 1 && *trials < mostTrials {
-			// Together they take the places that each could have alone: try fewer.
+			// Each machine alone may have a place, but there are too few places for all of them, so try fewer.
 			half := (len(chosen) + 1) / 2
 			for _, machine := range chosen[half:] {
 				d.release(machine, m, stranded[machine])
@@ -180,7 +180,7 @@ func (t *tried) moved() map[*corev1.Pod]string {
 	return out
 }
 
-// takeVerb takes the machines' places in the budgets for nodes that are replaced, or for nodes that go without a replacement.
+// takeVerb takes the machines' places in the budgets for one way to go: for nodes that are replaced, or for nodes that go without a replacement.
 func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 	replacing := len(p.Launches) > 0
 	count := map[string]int{}
@@ -298,7 +298,7 @@ func (d *planner) receives(m *inventory.Machine, pod *corev1.Pod) {
 	}
 }
 
-// emptiesFirst sorts the machines: first those without pods that would have to move, then in the order of before.
+// emptiesFirst moves the machines without pods that would have to move to the front, and otherwise keeps the order.
 func (d *planner) emptiesFirst(hosts []*inventory.Machine, before func(a, b *inventory.Machine) int) {
 	slices.SortFunc(hosts, func(a, b *inventory.Machine) int {
 		if x, y := len(d.moving(a)) == 0, len(d.moving(b)) == 0; x != y {

@@ -56,7 +56,8 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 }
 
 // kept returns the price, in USD per hour, of the empty machines that only wait for the time when they may go, and that would stay because
-// pods of the group come to them. Without the move they would go and the group's machines would stay, so the move saves less by that price.
+// pods of the group come to them. Without the move these empty machines would go and the group's machines would stay, so the move saves less by that
+// price.
 func (c *consolidator) kept(p provisioning.Group) float64 {
 	if c.tried.onto == nil {
 		c.tried.onto = c.ontoIdle()
@@ -108,8 +109,8 @@ func replacementWord(p provisioning.Group) string {
 	return engine.Plural(len(p.Launches), "machine")
 }
 
-// better returns the group's machines without stranded pods. If no pod is stranded, it leaves out the quarter (at least one) that gains
-// least.
+// better returns the group's machines without stranded pods. If no pod is stranded, better leaves out the quarter of the machines (at least one) that
+// gains least.
 func (c *consolidator) better(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) []*inventory.Machine {
 	var fine []*inventory.Machine
 	for _, m := range p.Machines {
@@ -136,8 +137,8 @@ func (c *consolidator) value(m *inventory.Machine) float64 {
 	return sum
 }
 
-// leastSpot is the least number of instance types for the spot machine that replaces a single spot machine, because with fewer it would soon
-// be of the type that is interrupted most.
+// leastSpot is the least number of instance types for a spot machine that replaces a single spot machine. With fewer, it would soon be of the type
+// that is interrupted most.
 const leastSpot = 15
 
 // mostForSpread bounds the share of a spot machine's price that its replacement has to save because new spot machines may be that much
@@ -161,7 +162,7 @@ func (c *consolidator) spotRefusal(p provisioning.Group) engine.Reason {
 			return engine.Reason{Code: engine.SpotToSpot, NodePool: pool, Have: "replacing spot machines by spot machines is switched off"}
 		}
 		n := len(l.InstanceTypes)
-		if l.Why.Division != nil { // the other types are for machines beside it
+		if l.Why.Division != nil { // the other types are for other machines of its division
 			n += len(l.Why.Division.OtherTypes)
 		}
 		if len(p.Machines) == 1 && n < leastSpot {

@@ -17,14 +17,14 @@ const (
 	fewBusy       = 2
 	shortestQuiet = 10 * time.Second
 	longestQuiet  = time.Minute
-	// patience is the multiple of that time for which consolidation waits for the pool to settle. After it, a pool that pods leave all the
-	// time is consolidated all the same.
+	// patience is the multiple of that time for which consolidation waits for the pool to settle. Then it consolidates the pool even if pods still
+	// leave.
 	patience = 10
 )
 
-// scaledDownLately returns, for each unsettled pool, why pods on its nodes do not move yet. If many pods leave within a minute or two, a
-// move before the end of that is planned for a cluster that will change. It would use up the moves that the pods' owners have in an hour,
-// and the bill would stay high for that time. Moved pods do not count, because the nodes that they leave go too.
+// scaledDownLately returns, for each unsettled pool, why pods on its nodes do not move yet. If many pods leave within a minute or two, a move before
+// the end of that is planned for a cluster that will change. Early moves would use up the moves that the pods' owners have in an hour, and the bill
+// would stay high for that time. Moved pods do not count, because the nodes that they leave go too.
 func (d *planner) scaledDownLately() map[string]engine.Reason {
 	nodes, busy := map[string]int{}, map[string]int{}
 	for _, m := range d.p.Machines {
@@ -62,7 +62,7 @@ func (d *planner) scaledDownLately() map[string]engine.Reason {
 	return out
 }
 
-// scaleDownQuiet returns for how long no pod must have left a node of the pool for the node to count as quiet.
+// scaleDownQuiet returns the time after which a node of the pool counts as quiet, if no pod has left the node since.
 func scaleDownQuiet(pool *v1.NodePool) time.Duration {
 	after := longestQuiet
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {

@@ -29,7 +29,7 @@ type searchLot struct {
 	pods    []*corev1.Pod // oldest first
 }
 
-// add adds pods of the class that run on the machine; the calls for one machine follow one another.
+// add adds pods of the class that run on the machine. Callers add all pods of one machine before those of the next.
 func (s *searchClass) add(machine int, pods []*corev1.Pod) {
 	last := len(s.lots) - 1
 	if last < 0 || s.lots[last].machine != machine {

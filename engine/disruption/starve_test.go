@@ -14,8 +14,8 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// A small budget delays moves that a large one would allow, but does not prevent them. The node that looks best may have pods for which
-// kube-scheduler would find no room: others must not wait behind it.
+// A small budget delays moves that a large one would allow, but does not prevent them. If kube-scheduler would find no room for the pods of the node
+// that looks best, other nodes must not wait behind it.
 func TestWhatABudgetOfOneNodeDelaysGoesInTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{4, 6} {

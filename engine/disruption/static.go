@@ -20,14 +20,14 @@ import (
 // Resizing is the change that brings a static pool to its size.
 type Resizing struct {
 	NodePool string
-	// Create lists the missing machines. They are all alike, and for no pods in particular.
+	// Create lists the missing machines. All are alike, and none is for certain pods.
 	Create []engine.Launch
-	// Names are the names of the claims to create, in the same order. They follow from the existing claims: if two processes see the same
-	// claims, they use the same names and create nothing twice.
+	// Names are the names of the claims to create, in the same order. The names follow from the existing claims. So two processes that see the same
+	// claims use the same names, and create nothing twice.
 	Names []string
 	// Remove lists the surplus claims, in the order in which they should go.
 	Remove []string
-	// Why says why machines are not created, the zero Reason if nothing keeps them from it.
+	// Why says why missing machines are not created, the zero Reason if nothing prevents that.
 	Why engine.Reason
 }
 
@@ -133,7 +133,7 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 
 // surplus chooses the machines to remove: first those that have not started, then those without pods, then those whose pods are cheapest to
 // move, then protected ones, and last those that have a part in a replacement. Of each kind drifted machines go first, because they would
-// have to be replaced: if waiting pods take a drifted machine's replacement, the next replacement would otherwise come and go for ever.
+// have to be replaced: else, if waiting pods took a drifted machine's replacement, further replacements would come and go for ever.
 func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 	type ranked struct {
 		h    *inventory.Machine
@@ -213,7 +213,7 @@ func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (eng
 	return engine.Launch{}, engine.Reason{Code: engine.NoInstanceTypes, NodePool: pool.Name}
 }
 
-// lessOf subtracts the others from the list, and leaves out resources of which nothing remains.
+// lessOf returns the list minus the others, without the resources of which nothing remains.
 func lessOf(list, others corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, q := range list {

@@ -21,7 +21,7 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 			continue
 		}
 		trials++
-		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // only other machines kept it from being replaced
+		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // only others kept it from being replaced
 			continue
 		}
 		options := m.trial
@@ -43,8 +43,8 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 }
 
 // staticTerminatesFirst removes a machine of a static pool before its replacement is started, if it cannot be replaced otherwise: the pool's
-// limit on nodes is reached, or the pool's machines come from full capacity reservations and the machine holds a slot of one. It returns
-// true if the machine needs no other decision.
+// limit on nodes is reached, or the pool's machines come from full capacity reservations and the machine holds a slot of one. It returns true if this
+// decides about the machine.
 func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, why engine.Reason) bool {
 	pool := d.budgets[machine.Pool()].Rules.Pool
 	stamped := d.stampOf(pool)
@@ -118,8 +118,8 @@ func drawsFrom(l engine.Launch, reservation string) bool {
 }
 
 // mayTerminateFirst takes the machine's place in the budgets for nodes that go without a replacement. Nodes that have gone first and are not
-// back yet count too, because budgets do not see them and all nodes of a pool could be away. It refuses while a pod waits for the next slot
-// of the reservation.
+// back yet count too, because budgets do not see them and all nodes of a pool could be away. mayTerminateFirst also returns a reason while a pod
+// waits for the next slot of the reservation.
 func (d *planner) mayTerminateFirst(machine *inventory.Machine, m method, reservation string) engine.Reason {
 	b := d.budgets[machine.Pool()]
 	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // reserve has counted the machine
@@ -151,7 +151,7 @@ func (d *planner) away(pool *v1.NodePool) int {
 	return away
 }
 
-// awaits returns a waiting pod that would take the next slot of the reservation, without a name if there is none.
+// awaits returns the id of a waiting pod that would take the next slot of the reservation, the zero id if there is none.
 func (d *planner) awaits(reservation string) engine.PodID {
 	if id, known := d.awaited[reservation]; known {
 		return id

@@ -16,12 +16,12 @@ import (
 type trialOptions struct {
 	held   bool
 	closed func(m *inventory.Machine) bool // closed to pods, beside the machines that take none anyway; nil for none
-	// nominations are the machines that pods had better use, options replace the planner's; both may be nil.
+	// nominations are the machines that pods should prefer. options replaces the planner's options. Both may be nil.
 	nominations map[*corev1.Pod]int
 	options     *engine.Options
 	batches     map[string]int // as in provisioning.Trial
 	freed       string         // likewise
-	// usualPrices is true if pods are stranded rather than get machines that cost many times as much as sold-out ones.
+	// usualPrices is true if pods should be stranded rather than get machines that cost many times as much as sold-out ones.
 	usualPrices bool
 }
 
@@ -52,8 +52,7 @@ func (t *tried) leaves(id engine.PodID) *inventory.Machine {
 	return m
 }
 
-// only returns the outcome for some of the machines. All machines that share a new one must be among them, or none. Both outcomes share the
-// plan.
+// only returns the outcome for the machines in hosts. Of machines that share a new one, hosts must have all or none. Both outcomes share the plan.
 func (t *tried) only(hosts []*inventory.Machine) tried {
 	out := *t
 	out.chosen = make(map[*inventory.Machine]bool, len(hosts))
@@ -113,7 +112,7 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 	return t
 }
 
-// takesNobody reports whether no pods are moved to the machine: it is not ready to take them, or it is to go itself.
+// takesNobody reports whether no pods may move to the machine, because it is not ready to take them or is to go itself.
 func (d *planner) takesNobody(m *inventory.Machine) bool {
 	if !m.IsInitialized() || m.Node != nil && !m.Ready {
 		return true
@@ -121,7 +120,7 @@ func (d *planner) takesNobody(m *inventory.Machine) bool {
 	return m.Ordered || m.IsRebooting() || m.CandidateElsewhere
 }
 
-// keepOwn removes from the plan the pods that need a place anyway.
+// keepOwn removes from the plan all pods but those that leave the trial's machines.
 func (t *tried) keepOwn() {
 	own := func(id engine.PodID) bool { return t.leaves(id) != nil }
 	p := t.plan

@@ -23,8 +23,8 @@ func (c *consolidator) consolidating() method {
 	}
 }
 
-// batchNow returns the machines that budgets allow to go now, of the groups that gain most for each machine first. The other groups get the
-// reason of the budget in the way.
+// batchNow returns the machines that may go now within budgets. Groups that gain most for each machine come first. The other groups get the reason of
+// the budget that keeps them.
 func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine {
 	gain := func(p provisioning.Group) float64 {
 		sum := 0.0
@@ -74,8 +74,8 @@ func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
 	return p.Machines
 }
 
-// reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns the function for each
-// machine's reason.
+// reserveAll takes the places of all of the machines in all budgets, or of none. If it takes none, it returns a function that gives each machine's
+// reason.
 func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(machine *inventory.Machine) engine.Reason {
 	owners := c.ownersOf(machines)
 	if owner, ok := c.moves.Allow(owners); !ok {
@@ -93,8 +93,8 @@ func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(
 	return nil
 }
 
-// beginWave begins the removal of the machines that go now. They were found together with others: it plans them once more alone, and replays
-// how kube-scheduler would place the pods.
+// beginWave begins the removal of the machines that go now. These were found together with others, so beginWave plans them once more alone, and
+// replays how kube-scheduler would place the pods.
 func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	m := c.consolidating()
 	stay := func(p provisioning.Group, r engine.Reason) {
@@ -142,8 +142,8 @@ func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	}
 }
 
-// withoutNextTurn removes from the groups the machines whose turn comes later, and the launches that are only for the pods of these. The
-// other launches stay large enough for the pods of all.
+// withoutNextTurn removes from the groups the machines whose turn comes later, and the launches that only the pods of these machines need. The other
+// launches stay large enough for all pods.
 func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisioning.Group {
 	inNextTurn := func(m *inventory.Machine) bool { return slices.Contains(c.nextTurn, m) }
 	goesNow := func(id engine.PodID) bool { return !inNextTurn(c.tried.on[id].from) }
@@ -222,8 +222,8 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 	return nil
 }
 
-// replay returns the pods that have no place if kube-scheduler places them after the groups have gone: no node takes them, or only spot
-// machines do although they have to run on demand.
+// replay returns the pods for which kube-scheduler would find no place after the groups have gone: no node takes them, or they have to run on demand
+// and only spot machines take them.
 func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engine.Code {
 	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Cache: c.cache}
 	for m := range c.taken {

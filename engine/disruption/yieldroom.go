@@ -19,8 +19,8 @@ import (
 )
 
 // yieldRoom removes machines that only keep room if their pool's limits leave too little for waiting pods, because limits should hit room
-// before pods, even if the room came first. For each machine that the pods would get, it removes as few as needed, or none, because a
-// removal that helps no pod would be undone for the room.
+// before pods, even if the room came first. For each machine that the pods would get, it removes as few as needed, or none, because after a removal
+// that helps no pod, the room would get a machine again.
 func (d *planner) yieldRoom() {
 	pools := d.roomAtLimits()
 	if len(pools) == 0 {
@@ -54,7 +54,8 @@ func (d *planner) yieldRoom() {
 	}
 }
 
-// yields chooses the machines that go for each launch of the plan for which the pools' limits have no place, with the launch's pods.
+// yields chooses, for each launch of the plan that exceeds its pool's limits, the machines that go in its favour. It returns them with the launch's
+// pods.
 func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out []provisioning.Group) {
 	waiting := d.waiting()
 	for i := range plan.Launches {
@@ -115,7 +116,7 @@ func (d *planner) helping(yields []provisioning.Group, refused []engine.Unplaced
 		kept := slices.DeleteFunc(slices.Clone(yields), func(y provisioning.Group) bool {
 			return !slices.ContainsFunc(y.Pods, func(id engine.PodID) bool { return was[id] && !is[id] })
 		})
-		// In the end, another pod that requests the same may get the place.
+		// The place may go to another pod with the same requests.
 		if len(kept) == len(yields) || len(kept) == 0 && len(refused)-len(waits) >= len(yields) {
 			return yields
 		}
@@ -158,7 +159,7 @@ func (d *planner) roomAtLimits() map[string]*yield.Pool {
 		return out
 	}
 	for i, pool := range d.p.Pools {
-		// If the limits have place for a machine for each pod, they keep no pod waiting.
+		// If the limits leave room for one machine for each pod, the limits keep no pod waiting.
 		model := &d.p.Packing.Pools[i]
 		if slices.ContainsFunc(model.Options, func(o packing.Option) bool { return o.Charge.Times(model.Left, waiting) < waiting }) {
 			name := pool.NodePool.Name

@@ -132,8 +132,8 @@ func (l Learned) Learn(kind string, templates []device.Template) {
 	}
 }
 
-// Remember adds earlier pools if no others are known, or if they have more devices and sure is false for the type. sure reports whether several
-// nodes of the type show the current pools.
+// Remember adds the pools in before if no pools of their type and driver are known, or if they have more devices and sure is false for the
+// type. sure reports whether several nodes of the type show the current pools.
 func (l Learned) Remember(before Learned, sure func(kind string) bool) {
 	for kind, templates := range before {
 		for _, pools := range byDriver(templates) {

@@ -59,7 +59,7 @@ func Publish(list []*resourcev1.ResourceSlice) *Published {
 	return p
 }
 
-// belongs records that a part of the pool is the node's own. All calls for one pool come before those for the next.
+// belongs records that a part of the pool is the node's own. The caller finishes one pool before the next.
 func (p *Published) belongs(node string, id poolID) {
 	if of := p.own[node]; node != "" && (len(of) == 0 || of[len(of)-1] != id) {
 		p.own[node] = append(of, id)

@@ -85,7 +85,7 @@ func isControlPlane(n *corev1.Node) bool {
 	return false
 }
 
-// seen lists the values that the nodes have for a label. Keys are its names, the current one first; a node's first value counts.
+// seen lists the values that the nodes have for a label. keys are the label's names, the current name first; a node's first value counts.
 func seen(nodes []*corev1.Node, keys ...string) []string {
 	var out []string
 	for _, n := range nodes {

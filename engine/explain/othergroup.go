@@ -68,7 +68,7 @@ func NotManaged(node *corev1.Node) engine.Reason {
 	return engine.Reason{Code: engine.NotManaged, Have: foreign(node)}
 }
 
-// foreign names the group of a node without a NodeClaim, and Cluster Autoscaler's intention for the node, if known.
+// foreign returns words about a node without a NodeClaim: its group, and whether Cluster Autoscaler removes it now or will if it stays unneeded.
 func foreign(n *corev1.Node) string {
 	text := ""
 	if group := kube.GroupOf(n); group != "" {

@@ -16,7 +16,7 @@ type Overattached struct {
 	Limit        int
 }
 
-// FindOverattached lists these nodes, in the order of the snapshot's nodes.
+// FindOverattached lists the overattached nodes of the snapshot by driver, in the order of the snapshot's nodes.
 func FindOverattached(s *engine.Snapshot) []Overattached {
 	p := provisioning.ReadProblem(s, engine.Options{}, (&inventory.Cache{}).Take(s, 1), nil)
 	var out []Overattached

@@ -38,8 +38,8 @@ type PoolExplanation struct {
 	CheapestPerCore *PerCoreRecord `json:"cheapestPerCore,omitempty"`
 	// Devices are the accelerators that the pool's nodes will show, with the source.
 	Devices []DeviceRecord `json:"devices,omitempty"`
-	// TimeZone is the time zone of the budgets' schedules. Paused says why no voluntary disruption happens, empty if it may. Retired means that
-	// no more machines are started.
+	// TimeZone is the time zone of the budgets' schedules. Paused is the reason of a pause of voluntary disruption, empty without one.
+	// Retired means that no more machines are started.
 	TimeZone   string            `json:"timeZone,omitempty"`
 	Paused     string            `json:"paused,omitempty"`
 	Retired    bool              `json:"retired,omitempty"`

@@ -167,8 +167,8 @@ func (b *Bill) Start(name string, instanceTypes []string, prices []float64) {
 	b.uses[i].UsedPerHour = used
 }
 
-// Price returns the cost of the machine of that name beside the commitments, which are paid anyway. Usd is its price without commitments,
-// and overhead is the part of usd that does not depend on the machine.
+// Price returns the part of the machine's price that commitments do not pay. usd is the price without commitments, and overhead is the part of usd
+// that does not depend on the machine.
 func (b *Bill) Price(name string, usd, overhead float64) float64 {
 	switch share := b.shares[name]; {
 	case share == 0 || usd <= overhead:

@@ -170,12 +170,12 @@ type PodIndex struct {
 	now     time.Time
 	// machines are the machines with which every compilation of the snapshot begins; nil before the first.
 	machines []*Machine
-	// Patient is true if plans count on machines that are late.
+	// Patient is true if plans also count on machines that are late.
 	Patient bool
 	held    map[*corev1.Pod]bool
 }
 
-// Hold makes the pods, which no node runs, ask for no place.
+// Hold makes these pods, which run on no node, ask for no place.
 func (c *PodIndex) Hold(pods []*corev1.Pod) {
 	if c.held == nil {
 		c.held = map[*corev1.Pod]bool{}
@@ -230,8 +230,8 @@ func (cache *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	return c
 }
 
-// learnDevices finds the resources that stand for claimed devices: pods request them from no node. If they have changed, no known fact about
-// pods holds any more, and the cache begins anew.
+// learnDevices finds the resources that stand for claimed devices; pods do not request these from a node. If the names of these resources have
+// changed, the cached facts about pods may be wrong, so the cache begins anew.
 func (cache *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources) {
 	cache.Devices = kube.NewDeviceResources(s)
 	if s.Selectors != nil {

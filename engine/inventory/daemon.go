@@ -81,9 +81,8 @@ type daemonPod struct {
 	Pod *corev1.Pod
 }
 
-// daemonPods returns the pods that DaemonSets will make, in order of the sets' namespaces and names. Because admission may change pods, the
-// newest pod shows the resources of the next one. The template shows where the next one may run, because an existing pod is pinned to its
-// node.
+// daemonPods returns the pods that DaemonSets will make, in order of the sets' namespaces and names. Because admission may change pods, the newest
+// pod shows the resources of the next one. The template shows where the next one may run, because an existing pod is pinned to its node.
 func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 	ranges := limitRanges(s)
 	var out []daemonPod

@@ -36,7 +36,7 @@ func (c *podSet) alter(info *PodInfo, comes bool, pass uint64) bool {
 		c.Sum, c.Count = c.Sum-info.id, c.Count-1
 	default:
 		c.Sum, c.Count = c.Sum+info.id, c.Count+1
-		if info.left != pass { // else it has only changed its place in the list
+		if info.left != pass { // else the pod has only changed its place in the list
 			c.came = append(c.came, info)
 		}
 	}
@@ -134,7 +134,7 @@ func (cache *Cache) follow(pods []*corev1.Pod, threads int) {
 	cache.list, cache.last, cache.marks = slices.Clone(pods), last, marks
 }
 
-// shift returns how many old pods are missing, and how many new ones have come, where the two lists differ.
+// shift compares two lists that differ in their first pods. It returns how many pods of old are missing there, and how many pods of new have come.
 func shift(old, new []*corev1.Pod) (gone, come int) {
 	if len(new) == 0 {
 		return 0, 0
@@ -150,7 +150,7 @@ func shift(old, new []*corev1.Pod) (gone, come int) {
 	return min(1, len(old)), 1
 }
 
-// alter tells the pod's node and owner that the pod has come or gone.
+// alter records for the pod's node and owner that the pod has come or gone.
 func (cache *Cache) alter(info *PodInfo, comes bool) {
 	if o := info.Owner; o != nil && o.alter(info, comes, cache.Pass) {
 		cache.otherOwners = append(cache.otherOwners, o)
@@ -160,7 +160,7 @@ func (cache *Cache) alter(info *PodInfo, comes bool) {
 	}
 }
 
-// fewRolls is a number of nodes that is too small for a goroutine of their own.
+// fewRolls is a number of nodes for which a further goroutine is not worth its cost.
 const fewRolls = 100
 
 // refresh updates the nodes and owners whose pods have changed since the last call.

@@ -20,7 +20,7 @@ const (
 	// DisruptionAnnotation, on the claim of a node that is to go, holds a Mark. It is the first thing that is written when a
 	// disruption with replacements begins, and the last that is removed when it is taken back.
 	DisruptionAnnotation = v1.DisruptionAnnotationKey
-	// ReplacesAnnotation, on the claim of a replacement, holds a Replaces. It is there from the claim's creation.
+	// ReplacesAnnotation, on the claim of a replacement, holds a Replaces. The annotation is there from the claim's creation.
 	ReplacesAnnotation = v1.ReplacesAnnotationKey
 )
 
@@ -166,8 +166,7 @@ func HasPartInDisruption(c *v1.NodeClaim) bool {
 	return goes || comes
 }
 
-// OrderRefusal returns why a machine with a part in a disruption in progress is not disrupted for another reason, the zero Reason if it has
-// none.
+// OrderRefusal returns why a machine with a part in a disruption in progress is not disrupted for another reason, the zero Reason if it has none.
 func (m *Machine) OrderRefusal() engine.Reason {
 	switch {
 	case m.Ordered:

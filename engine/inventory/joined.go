@@ -18,9 +18,8 @@ import (
 
 const RegistrationTimeout = 15 * time.Minute
 
-// ResourcePatience is how long after its node is ready a requested resource may be missing before plans stop counting on it, because the
-// driver of a device takes minutes to be installed. The machine goes after ResourceTimeout, which leaves time to record the missing
-// resource.
+// ResourcePatience is how long after its node is ready a requested resource may be missing before plans stop counting on it, because the driver of a
+// device takes minutes to be installed. The machine goes after ResourceTimeout, which leaves time to record the missing resource.
 const ResourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
 
 // ReadySince returns since when the claim's registered nodes have been ready, or not ready.
@@ -118,8 +117,8 @@ func LackedDevices(claim *v1.NodeClaim, node *corev1.Node, published *dra.Publis
 	return ""
 }
 
-// FewerDevices names a requested accelerator of which the node shows some, but fewer than planned; empty if there is none. A plugin may show
-// them one after the other.
+// FewerDevices names a requested accelerator of which the node shows some devices, but fewer than planned; empty if there is none. A device plugin
+// may show its devices one after the other.
 func FewerDevices(claim *v1.NodeClaim, node *corev1.Node) string {
 	for _, name := range slices.Sorted(maps.Keys(accelerator.Of(claim.Spec.Resources.Requests))) {
 		planned, have := claim.Status.Allocatable[name], node.Status.Allocatable[name]

@@ -91,7 +91,7 @@ type Machine struct {
 	Misses bool
 	// Gone is true for a machine whose node is gone, and for an unregistered node whose machine has other nodes.
 	Gone bool
-	// Supposed is true if the machine is leaving only in a trial. It is still there while its replacements start.
+	// Supposed is true if the machine is leaving only in a trial. Such a machine is still there while its replacements start.
 	Supposed bool
 	// Promised are pods that still run on machines that go and for which room is kept here.
 	Promised []*corev1.Pod

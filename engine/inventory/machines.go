@@ -32,12 +32,13 @@ type machineList struct {
 	// ordered and replaces hold, by number, the parts of machines in disruptions in progress, once ordersRead; nil if there are none.
 	ordered, replaces []bool
 	ordersRead        bool
-	// named are all numbers by name, dearest the numbers of machines with a claim by price; nil until they are asked for.
+	// named holds all numbers, sorted by the machines' names. dearest holds the numbers of machines with a claim, sorted by price. Each is nil until
+	// it is asked for.
 	named, dearest []int
 	// learned is the memory of running machines by type; nil until it is asked for.
 	learned map[*engine.InstanceType]*resource.Quantity
-	// starting are the numbers of the machines that have been started and are not ready. patience is how long plans count on machines of a
-	// kind, as far as asked.
+	// starting are the numbers of the machines that have been started and are not ready. patience holds how long plans count on machines of a kind,
+	// for the kinds that were asked for.
 	starting []int
 	patience map[startKind]time.Duration
 }

@@ -12,10 +12,10 @@ const (
 	moveTime = 10 * time.Minute
 	// usualStart is the start-up time of a pod whose owner has no pod that has become ready.
 	usualStart = 30 * time.Second
-	// youngAge is the age of a pod below which a move is clearly dearer, because the pod was moved or rolled out just now.
+	// youngAge is the age below which a pod's move is clearly dearer, because the pod was moved or rolled out just now.
 	youngAge = 30 * time.Minute
-	// dearestYoung bounds the factor for young pods, but not for brief ones, because these end by themselves, often before a move has paid
-	// back.
+	// dearestYoung bounds the factor for young pods. It does not bound the factor for brief pods, because these end by themselves, often before a
+	// move has paid back.
 	dearestYoung = 3
 )
 

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// since gives the condition of the claim this status, since this time ago.
+// since sets the status of the claim's condition, as if the status had changed this time ago.
 func since(s *engine.Snapshot, claim, condition string, status metav1.ConditionStatus, ago time.Duration) {
 	for _, c := range s.NodeClaims {
 		for i := range c.Status.Conditions {

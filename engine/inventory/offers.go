@@ -71,8 +71,8 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	return out
 }
 
-// OffersOfCommitments returns commitments in the form of a class's offers. The rest of each counts as the number of its doublings, because a
-// machine that goes gives back little of a large rest.
+// OffersOfCommitments returns commitments in the form of a class's offers. The units that a commitment has left count only by their order of
+// magnitude (powers of two), because a machine that goes adds little to a large rest.
 func OffersOfCommitments(bill *Bill) engine.ClassOffers {
 	d := kube.NewDigest()
 	for _, c := range bill.Commitments {

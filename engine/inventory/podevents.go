@@ -14,15 +14,16 @@ const (
 	PodEventWindow = 10 * time.Second
 	// briefLife is the life below which a pod that has left counts as brief.
 	briefLife = 5 * time.Minute
-	// briefPatience is the least time for which brief pods can keep a node from being quiet.
+	// briefPatience is the least time after which brief pods no longer keep a node from being quiet.
 	briefPatience = 30 * time.Minute
 )
 
-// Activity is the times when pods came to a node or left it. Brief pods are those of Jobs, and those that soon left again. They keep a node
+// Activity is the times when pods came to a node or left it. Brief pods are those of Jobs, and those that soon left again. Brief pods keep a node
 // from being quiet for a limited time only, because one of them every few minutes would do so for ever.
 type Activity struct {
 	Lasting, Brief time.Time
-	// Came is for lasting pods that stay, Left for those that have ended or begun to. Only read fills them.
+	// Came is the time of the last lasting pod that came and stays, Left of the last one that has ended or begun to end. Only read fills these
+	// fields.
 	Came, Left time.Time
 }
 

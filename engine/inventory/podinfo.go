@@ -33,7 +33,7 @@ func newPodReader() podReader {
 	}
 }
 
-// fewUnread is a number of pods that is too small for a goroutine of their own.
+// fewUnread is a number of pods for which a further goroutine is not worth its cost.
 const fewUnread = 1000
 
 // readAll reads pods that the cache does not know yet.
@@ -80,7 +80,7 @@ func (r *podReader) join(other *podReader, infos []*PodInfo) {
 	}
 }
 
-// joined adds the entries that only the other map has to mine, and returns the entry of mine for each of the other's.
+// joined adds to mine each entry of others that mine lacks. It returns, for each value in others, the value of mine with the same key.
 func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 	out := make(map[*V]*V, len(others))
 	for k, v := range others {
@@ -92,7 +92,8 @@ func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 	return out
 }
 
-// hashOf returns a hash of the pod's identity and state: the API server changes the version with every change.
+// hashOf returns a hash of the pod's identity and state. The resource version stands for the state, because the API server changes it with every
+// change.
 func hashOf(pod *corev1.Pod) uint64 {
 	d := kube.NewDigest().Text(pod.Namespace).Text(pod.Name).Text(string(pod.UID)).Text(pod.ResourceVersion)
 	return kube.Mixed(uint64(d)) // because sums of hashes identify sets of pods

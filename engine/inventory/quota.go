@@ -8,8 +8,8 @@ import (
 )
 
 // QuotasOf returns the rest of the clouds' quotas, by name: the numbers of the clouds, less the units of machines that these may not
-// include. They are the machines that are not launched yet, each counted as the possible offering that takes most, and those that were
-// launched since the clouds were asked. Units that leaving machines will give back do not count. It returns nil if there are no quotas.
+// include. These machines are the ones that are not launched yet, each counted as the possible offering that takes most, and the ones launched since
+// the clouds were asked. Units that leaving machines will give back do not count. It returns nil if there are no quotas.
 func (cache *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]engine.Quota {
 	var out map[string]engine.Quota
 	for i := range s.Classes {
@@ -58,7 +58,7 @@ func take(from map[string]engine.Quota, uses map[string]int64) {
 	}
 }
 
-// draws returns the most units of each quota that the machine may take.
+// draws returns, for each quota, the most units that the machine may take.
 func (o *OpenLabels) draws() map[string]int64 {
 	out := map[string]int64{}
 	for _, t := range o.Types {

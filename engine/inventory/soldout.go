@@ -4,7 +4,7 @@ import "time"
 
 const (
 	soldOutFirst  = 3 * time.Minute  // how long a sold-out offering is left alone
-	soldOutMost   = 30 * time.Minute // however often it was sold out before
+	soldOutMost   = 30 * time.Minute // even if the offering was sold out many times before
 	soldOutMemory = time.Hour        // without being sold out again for this long, it counts as a new case
 )
 
@@ -15,7 +15,7 @@ type SoldOut struct {
 	times int
 }
 
-// Again returns the mark after the offering was sold out now. Several launches that fail at once are one case.
+// Again returns the mark after a launch has found the offering sold out now. Several launches that fail at once count as one failure.
 func (s SoldOut) Again(now time.Time) SoldOut {
 	switch {
 	case s.IsOver(now):
@@ -32,5 +32,5 @@ func (s SoldOut) Until() time.Time { return s.until }
 // Holds reports whether the offering is left alone now.
 func (s SoldOut) Holds(now time.Time) bool { return now.Before(s.until) }
 
-// IsOver reports whether the mark is too old to count in the next case.
+// IsOver reports whether the mark is too old to lengthen the next one.
 func (s SoldOut) IsOver(now time.Time) bool { return now.Sub(s.until) > soldOutMemory }

@@ -22,7 +22,7 @@ type NodeConstraints struct {
 	// Terms are alternatives; a node must meet every expression of one of them. They include the node selector.
 	Terms       [][]requirement.Expression
 	Tolerations []corev1.Toleration
-	// Told are the terms before any reduction, for reasons: Terms may leave out values that no machine has.
+	// Told are the terms for texts of reasons, before any reduction: Terms may leave out values that no machine has.
 	Told [][]requirement.Expression
 	// Strict are the terms without the places of volumes: spread constraints count nodes by them.
 	Strict [][]requirement.Expression

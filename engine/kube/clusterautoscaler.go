@@ -13,8 +13,8 @@ import (
 // Marks that Cluster Autoscaler writes on nodes, and reads from nodes and pods. The value of both taints is the time of their writing, in
 // seconds since 1970.
 const (
-	// RemovedElsewhereTaint keeps pods off a node that Cluster Autoscaler drains and removes. It deletes the taint if the removal fails, or when
-	// it restarts.
+	// RemovedElsewhereTaint keeps pods off a node that Cluster Autoscaler drains and removes. Cluster Autoscaler deletes it if the removal
+	// fails, and at its restart.
 	RemovedElsewhereTaint = "ToBeDeletedByClusterAutoscaler"
 	// CandidateElsewhereTaint discourages pods from a node that is unneeded: Cluster Autoscaler removes the node if this lasts.
 	CandidateElsewhereTaint = "DeletionCandidateOfClusterAutoscaler"

@@ -59,7 +59,7 @@ func (c *Commitment) MayCover(t *engine.InstanceType, o *engine.Offering) bool {
 	return c.Covers(o, func(key string) (string, bool) { return MachineLabel(wanted, t, o, key) })
 }
 
-// Same reports whether both pay the same part for the same machines; the available amounts may differ.
+// Same reports whether both commitments pay the same part for the same machines; their available amounts may differ.
 func (c *Commitment) Same(other Commitment) bool {
 	a, b := *c.Commitment, *other.Commitment
 	a.Machines, b.Machines = min(a.Machines, 1), min(b.Machines, 1)

@@ -28,7 +28,7 @@ func Intersect(all []requirement.Expression) ([]requirement.Expression, bool) {
 	return out, true
 }
 
-// intersectKey is Intersect for expressions of one key.
+// intersectKey intersects expressions of one key, like Intersect.
 func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool) {
 	for _, e := range same {
 		if e.Op == requirement.In {

@@ -70,7 +70,7 @@ func (d *DeviceResources) ClassOf(name corev1.ResourceName) *resourcev1.DeviceCl
 	return d.class[name]
 }
 
-// TakeFrom removes the resources of devices from the requests, and returns them; nil for none.
+// TakeFrom removes the resources of devices from the requests and returns these resources, nil for none.
 func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.ResourceList) {
 	for name, q := range requests {
 		if d.ClassOf(name) != nil && q.Sign() > 0 {
@@ -84,7 +84,7 @@ func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.Res
 // Any reports whether there are such resources.
 func (d *DeviceResources) Any() bool { return d != nil && len(d.class) > 0 }
 
-// SameNames reports whether both have the same resources, with any classes.
+// SameNames reports whether d and others know the same names of resources, with any classes.
 func (d *DeviceResources) SameNames(others *DeviceResources) bool {
 	if !d.Any() || !others.Any() {
 		return d.Any() == others.Any()

@@ -14,7 +14,7 @@ func LeavesSoon(node *corev1.Node) bool {
 	return node == nil || node.DeletionTimestamp != nil || HasTaint(node, v1.DisruptedTaint())
 }
 
-// IsProtected reports whether the node's own do-not-disrupt annotation protects it; ProtectionOf reads those of its pods.
+// IsProtected reports whether the node's own do-not-disrupt annotation protects it; ProtectionOf reads the annotations of pods.
 func IsProtected(node *corev1.Node) bool {
 	return node != nil && node.Annotations[v1.DoNotDisruptAnnotationKey] == "true"
 }

@@ -28,7 +28,7 @@ func ClassOf(s *engine.Snapshot, pool *v1.NodePool) *engine.Class {
 	return ClassFor(s, pool.Spec.Template.Spec.NodeClassRef, pool.Name)
 }
 
-// ClassFor is ClassOf for a pool's name.
+// ClassFor returns the class with the reference as the pool with the name sees it, like ClassOf.
 func ClassFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool string) *engine.Class {
 	for i := range s.Classes {
 		if c := &s.Classes[i]; ref != nil && c.Ref == *ref && slices.Contains(c.Pools, pool) {

@@ -40,5 +40,5 @@ func onDemand() []requirement.Expression {
 	return out
 }
 
-// MustRunOnDemand reports whether the pod must run on demand for its owner's share on demand. kube-scheduler does not know that.
+// MustRunOnDemand reports whether the pod must run on demand for its owner's share on demand. kube-scheduler does not know this rule.
 func MustRunOnDemand(pod *corev1.Pod) bool { return pod.Annotations[MustRunOnDemandMark] != "" }

@@ -167,8 +167,8 @@ func EvictionCost(pod *corev1.Pod) float64 {
 	return min(max(cost, -10), 10)
 }
 
-// WroteDeletionCost reports whether this program wrote the pod's deletion-cost annotation: then it says nothing about the wishes of the pod's
-// owner.
+// WroteDeletionCost reports whether Tenon wrote the pod's deletion-cost annotation: then the cost says nothing about the wishes of the
+// pod's owner.
 func WroteDeletionCost(pod *corev1.Pod) bool {
 	text, ok := pod.Annotations[v1.PodDeletionCostAnnotationKey]
 	return ok && text == pod.Annotations[v1.WrittenDeletionCostAnnotationKey]

@@ -21,7 +21,7 @@ func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return countRequests(pod, !ResizeIsHopeless(pod))
 }
 
-// GivenRequests is PodRequests without a resize in place that the kubelet has not granted.
+// GivenRequests returns the requests as PodRequests does, without a resize in place that the kubelet has not granted.
 func GivenRequests(pod *corev1.Pod) corev1.ResourceList { return countRequests(pod, false) }
 
 func countRequests(pod *corev1.Pod, wish bool) corev1.ResourceList {
@@ -75,7 +75,7 @@ func containerRequests(wish bool, c *corev1.Container, statuses []corev1.Contain
 	return c.Resources.Requests
 }
 
-// resized returns the requests during a resize in place: the largest of the wished (if wish), actual and promised amounts.
+// resized returns the requests during a resize in place: the largest of the actual amounts, the promised ones and, if wish is true, the wished ones.
 func resized(wish bool, wished, actual, promised corev1.ResourceList) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	if wish {

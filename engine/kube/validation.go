@@ -44,8 +44,8 @@ func invalid(list string, i int, rest, text string) engine.Reason {
 	return engine.Reason{Code: engine.InvalidPod, Key: list + "[" + strconv.Itoa(i) + "]" + rest, Have: text}
 }
 
-// RequestProblem finds negative amounts and invalid ports. Amounts too large to count are no fault here: they exceed every machine, and are
-// refused for that.
+// RequestProblem finds negative amounts and invalid ports. Amounts too large to count are no fault here: a pod with these amounts is
+// refused because they exceed every machine.
 func RequestProblem(spec *corev1.PodSpec) engine.Reason {
 	if r := containerProblem("spec.initContainers", spec.InitContainers); !r.OK() {
 		return r

@@ -49,7 +49,7 @@ func (term *termination) drain() bool {
 	return true
 }
 
-// unsettled returns how much longer the nodes' taint must exist.
+// unsettled returns the time for which the nodes' taint must still exist before the nodes count as drained.
 func (term *termination) unsettled() time.Duration {
 	if term.claim == nil {
 		return term.nodes[0].DeletionTimestamp.Add(settle).Sub(term.Now)

@@ -18,7 +18,7 @@ type Interruption struct {
 	Claim, Node string
 	// Leave means that the machine is given up: its node takes no more pods and its claim is deleted.
 	Leave bool
-	// AtOnce means that its pods get no more time.
+	// AtOnce means that the machine's pods get no more time.
 	AtOnce bool
 	// SoldOut is the offering of Class that has no more capacity, nil if the notice does not say so.
 	SoldOut *engine.OfferingID
@@ -68,8 +68,8 @@ func Interrupt(s *engine.Snapshot, notices []engine.Notice) []Interruption {
 	return out
 }
 
-// Close closes the node of a machine that the cloud takes away, and records the reason on it. It also adds the marks of a drain, so that the
-// node needs no second write.
+// Close closes the node of a machine that the cloud takes away, and records the reason on the node. Close also adds the marks of a drain,
+// so that the node needs no second write.
 func (x Interruption) Close(node *corev1.Node) {
 	if !kube.HasTaint(node, v1.DisruptedTaint()) {
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())

@@ -133,7 +133,7 @@ func LaunchFailed(claim *v1.NodeClaim, reason, message string, now time.Time) *v
 // reasonPending is the reason of the condition Launched while a machine starts that has no ID yet.
 const reasonPending = "MachinePending"
 
-// LaunchPending returns the claim while its machine starts and has no ID yet; what describes the expected event.
+// LaunchPending returns the claim while its machine starts and has no ID yet; the text what describes the expected event.
 func LaunchPending(claim *v1.NodeClaim, what string, now time.Time) *v1.NodeClaim {
 	return LaunchFailed(claim, reasonPending, what, now)
 }
@@ -143,7 +143,7 @@ func isPending(claim *v1.NodeClaim) bool {
 	return c != nil && c.Reason == reasonPending
 }
 
-// NothingStarted reports whether it is certain that no machine was started for a claim that ended for that cause. A claim with the mark of a
+// NothingStarted reports whether it is certain that no machine was started for a claim that ended for the cause. A claim with the mark of a
 // launch request may have got a machine, even if the process ended before it recorded the machine.
 func NothingStarted(claim *v1.NodeClaim, cause string) bool {
 	return claim.Status.ProviderID == "" && (cause == engine.CauseInsufficientCapacity || !IsForetold(claim))
@@ -180,7 +180,7 @@ func draftOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	return &draft
 }
 
-// draftOfNode is draftOf for a node: a step changes its metadata and its taints.
+// draftOfNode returns a copy of a node for a step to change: the node's metadata and its taints.
 func draftOfNode(node *corev1.Node) *corev1.Node {
 	draft := *node
 	draft.ObjectMeta = draftMeta(node.ObjectMeta)

@@ -62,8 +62,8 @@ func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	return node
 }
 
-// OpeningPatience is the longest time for which a registered node stays closed for nominations. It ends the wait even if the taint keeps off the
-// pods that make the node ready.
+// OpeningPatience is the longest time for which a registered node stays closed for nominations. The limit is needed because the taint may
+// keep off the pods that make the node ready.
 const OpeningPatience = 30 * time.Second
 
 // open opens the node once only the opening taint keeps pods off: first the pods are nominated, then the taint is deleted.
@@ -151,7 +151,7 @@ func sync(node *corev1.Node, claim *v1.NodeClaim) {
 	})
 }
 
-// own makes the claim the node's owner. It returns false if it already was.
+// own makes the claim the node's owner. It returns false if the claim already was the owner.
 func own(node *corev1.Node, claim *v1.NodeClaim) bool {
 	for _, o := range node.OwnerReferences {
 		if o.UID == claim.UID {

@@ -16,7 +16,7 @@ import (
 )
 
 // Workload is a controller of pods on a leaving node: a ReplicaSet, a StatefulSet, a Job, or any other controller that the pods' owner
-// references name. DaemonSets are none: their pods go with the node.
+// references name. A DaemonSet is no Workload, because its pods go with the node.
 type Workload struct {
 	// Kind and Name are those of the controller.
 	Kind, Name string
@@ -58,8 +58,8 @@ func NewWorkload(owner metav1.OwnerReference, object metav1.Object, pods []*core
 const (
 	// workloadCheck is the time between two looks of a drain that waits for a workload's other pods.
 	workloadCheck = 2 * time.Second
-	// longestWait is the longest time for which a pod without a node holds a drain for drift or expiry. A drain for consolidation waits without
-	// limit, because it only saves money.
+	// longestWait is the longest time for which a pod without a node holds a drain for drift or expiry. A drain for consolidation waits
+	// without limit, because consolidation only saves money.
 	longestWait = 10 * time.Minute
 )
 

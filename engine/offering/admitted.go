@@ -42,7 +42,7 @@ func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 	return out
 }
 
-// Types lists, in the catalog's order, the types that which selects and that have an offering for the pool.
+// Types lists, in the catalog's order, the types for which the function which returns true and that have an offering for the pool.
 func Types(pool *v1.NodePool, class *engine.Class, which func(*engine.InstanceType) bool) (out []*engine.InstanceType) {
 	if class == nil {
 		return nil

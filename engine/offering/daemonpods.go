@@ -67,7 +67,7 @@ func (p *Pool) holding(d *constraints.DaemonSet) bitset.Set {
 	return out
 }
 
-// houses returns whether machines of the option have the pod of DaemonSet i.
+// houses returns Certain, Possible or Absent for the pod of DaemonSet i on machines of the option.
 func (p *Pool) houses(i, option int) int32 {
 	switch {
 	case !p.Burdened[i].Has(option) || p.absent[i].Has(option):

@@ -118,7 +118,7 @@ func isList(e requirement.Expression) bool {
 	return e.Op == requirement.In || e.Op == requirement.NotIn
 }
 
-// ReducedTerm is Reduced for one term; an expression that no machine can meet stays, without values.
+// ReducedTerm reduces one term like Reduced; an expression that no machine can meet stays, without values.
 func (x *LabelValues) ReducedTerm(term []requirement.Expression) []requirement.Expression {
 	if x == nil {
 		return term

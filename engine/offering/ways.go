@@ -93,7 +93,7 @@ func Without(ways []packing.Way, options bitset.Set) []packing.Way {
 	return out
 }
 
-// TolerantWays is Ways without regard to the pool's taints.
+// TolerantWays lists the ways as Ways does, but ignores the pool's taints.
 func (p *Pool) TolerantWays(d *kube.NodeConstraints) []packing.Way {
 	var out []packing.Way
 	for _, term := range d.Terms {

@@ -41,7 +41,7 @@ func (p *Pool) Emptiness() engine.Reason {
 	return r
 }
 
-// offers reports whether any type of the class meets the expression, and lists the available values.
+// offers reports whether any type of the class meets the expression, and lists the values of the expression's label on these types.
 func (p *Pool) offers(e requirement.Expression) (met bool, have []string) {
 	for i := range p.Class.InstanceTypes {
 		kind := &p.Class.InstanceTypes[i]

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// mostPrices is the number of larger machines that are tried for pods that have to share one. 1/absorbPart of the effort goes into this,
-// whatever the search for the other pods has spent.
+// mostPrices is the number of larger machines that are tried for pods that have to share one. absorb may spend 1/absorbPart of the effort, even if
+// the search for the other pods has spent all of its own.
 const (
 	mostPrices = 24
 	absorbPart = 8
@@ -55,9 +55,9 @@ func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 	return others
 }
 
-// takeIn returns the open bin, grown to take all pods of as many of the others as a machine of the price holds, and the rest of the others.
-// First it looks for a machine as if none of the others counted against limits, because it may need all their room there. If this machine
-// is not within limits beside the rest, takeIn looks again as if all of the others stayed.
+// takeIn grows b into a machine that costs no more than "most" and holds all pods of as many of the others as possible. It returns this machine, and
+// the others that it does not replace. First it looks for a machine as if none of the others counted against limits, because it may need all their
+// room there. If this machine is not within limits beside the rest, takeIn looks again as if all of the others stayed.
 func (s *solver) takeIn(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	s.chargeAll(others, -1)
 	grown, rest = s.takeInNow(sup, b, others, most)
@@ -92,7 +92,8 @@ func (s *solver) takeInNow(sup *supply, b *openBin, others []*openBin, most floa
 	return grown, rest
 }
 
-// takes puts all pods of the other machine on the first one, if the first then costs no more than the price; else it reports false.
+// takes puts the pods of other on the machines of the visit, and records each step in undo. It stops and reports false if the first machine would
+// cost more than "most".
 func (v *visit) takes(other *openBin, most float64, undo *[]earlier) bool {
 	for _, p := range other.loads {
 		for range p.n {

@@ -38,7 +38,7 @@ func (s *solver) keepApart() {
 	}
 }
 
-// ownerOf returns the owner of a pod that may be moved; -1 for a pod with no owner, with rules between pods, or with several levels.
+// ownerOf returns the owner of a pod that keepApart may move. It returns -1 for a pod with no owner, with rules between pods, or with several levels.
 func (s *solver) ownerOf(pod Pod) int {
 	c := &s.p.Classes[pod.Class]
 	if len(c.Owners) == 0 || len(c.Levels) != 1 || !s.classes[pod.Class].levels[0].free {
@@ -54,7 +54,7 @@ func (s *solver) moveOne(owner, from int, on map[int][]int) {
 	a := s.bins[from]
 	i := slices.IndexFunc(a.pinned, func(pod Pod) bool { return s.ownerOf(pod) == owner })
 	if i < 0 {
-		return // they moved away in exchange for pods of another owner
+		return // the replicas moved away in exchange for pods of another owner
 	}
 	pod := a.pinned[i]
 	request := s.p.Classes[pod.Class].Request
@@ -100,7 +100,7 @@ func (s *solver) accepts(b *openBin, class int) bool {
 	return false
 }
 
-// holds reports whether the bin's own option has room for the sum of requests. It is false if the pool asks for a variety of options.
+// holds reports whether the open bin's present option has room for the sum of requests. It returns false if the pool asks for a variety of options.
 func (s *solver) holds(b *openBin, sum capacity.Vector) bool {
 	return b.variety == nil && sum.Fits(s.pools[b.pool].Options[b.option].Allocatable)
 }

@@ -48,8 +48,8 @@ func (s *solver) leastFor(pools []int, d *demand) float64 {
 	return least
 }
 
-// each calls f for everything that the rules bound on a machine: the marks that only one pod there may own, and the groups with their
-// greatest number of pods.
+// each calls f for each mark that only one pod on a machine may own, and for each group of which a machine takes a limited number of pods, with that
+// number.
 func (r *hostRules) each(f func(byMark bool, at, most int)) {
 	if r.owns != nil && r.rejects != nil {
 		for b := r.owns.Next(0); b >= 0; b = r.owns.Next(b + 1) {

@@ -42,7 +42,7 @@ func (s *solver) placeAllAssigned(proposed bool) {
 	}
 }
 
-// countEnding counts the pods on the nodes whose victims of preemption do not end after all.
+// countEnding counts the victims of preemption on these nodes, where they do not end after all.
 func (s *solver) countEnding(nodes []int) {
 	for _, n := range nodes {
 		node := &s.nodes[n]
@@ -55,8 +55,8 @@ func (s *solver) countEnding(nodes []int) {
 	}
 }
 
-// cameLate notes nodes that got their assigned pods after the round had assumed that these pods stay away. It reports whether there are
-// any.
+// cameLate notes the nodes in stay that got their assigned pods after all, although the round had assumed that these pods do not come. It reports
+// whether there are any.
 func (s *solver) cameLate() bool {
 	found := false
 	for _, n := range s.stay {

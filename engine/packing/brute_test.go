@@ -237,7 +237,7 @@ func sums(a, b []bill) []bill {
 	return frontier(out)
 }
 
-// frontier drops each bill to which another one is equal or better in everything.
+// frontier drops each bill if another bill is at least as good in every amount.
 func frontier(bills []bill) []bill {
 	var out []bill
 	for i, x := range bills {

@@ -12,7 +12,7 @@ import (
 func (s *solver) buy(pools []int) {
 	turns := s.turns()
 	if len(turns) > 1 && !s.batched() {
-		// Turns may share machines, so only all turns together have a bound.
+		// Pods of several turns may share machines, so only all turns together have a bound.
 		if sup := s.newSupply(pools, s.demands); len(sup.demands) > 0 {
 			defer func() { s.bound += s.boundOf(sup) }()
 		}
@@ -126,15 +126,15 @@ func (sup *supply) measureApart(s *solver) bool {
 	return any
 }
 
-// If the first machines cost more than nearBound times the bound, first also tries to buy machines with devices first, in plans of up to
-// mostToBuyTwice machines.
+// If a plan costs more than nearBound times the bound and has at most mostToBuyTwice machines, the method first also tries a plan that buys machines
+// with devices before all others.
 const (
 	nearBound      = 1.01
 	mostToBuyTwice = 400
 )
 
-// first buys the first machines. If some pods need devices, it may also try to buy the machines with devices first, because these are
-// needed in any case and have room for other pods. It keeps the cheaper result.
+// first buys the first machines. If some pods need devices, it may also make a plan that buys the machines with devices before all others, because
+// these are needed in any case and have room for other pods. first keeps the cheaper plan.
 func (s *solver) first(sup *supply, left []int) []*openBin {
 	again := slices.Clone(left)
 	g := s.newGreedy(sup, left)
@@ -231,8 +231,8 @@ func (s *solver) boundOf(sup *supply) float64 {
 	return max(b.Value, sum-s.p.Relief)
 }
 
-// hand gives the open bins the pods that their loads count. It deals out the pods of a lot in turn: neighbours in the lot, often replicas
-// of one owner, come to different machines at no cost.
+// hand gives each open bin the pods that its loads count. It deals out the pods of a lot in turn: neighbours in the lot, often replicas of one owner,
+// come to different machines at no cost.
 func (s *solver) hand(sup *supply, bins []*openBin) {
 	type part struct{ bin, n int }
 	parts := make([][]part, len(sup.lots))
@@ -343,7 +343,7 @@ func (s *solver) cheapest(b *openBin, floor float64) bool {
 	return false
 }
 
-// suits reports whether the option may be bought for the bin's pods: large options and options with devices are only for certain pods.
+// suits reports whether the option may be bought for the bin's pods. Large options and options with devices may be bought only for certain pods.
 func (s *solver) suits(b *openBin, o int) bool {
 	p := &s.pools[b.pool]
 	if p.Options[o].Large && !b.large {

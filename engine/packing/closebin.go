@@ -58,7 +58,7 @@ const mostHosts = 24
 // mostGuests is the number of pods above which giving up a machine is not tried, because it hardly ever saves money.
 const mostGuests = 12
 
-// closeBins gives up a machine if its pods cost less on the other machines. It begins with the machine whose pods are worth least.
+// closeBins gives up machines: each whose pods cost less on the other machines. It begins with the machine whose pods are worth least.
 func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
 	order := make([]int, 0, len(bins))
 	value := make([]float64, len(bins))
@@ -115,7 +115,7 @@ func (s *solver) topUp(sup *supply, company []*openBin, left []int) {
 	}
 }
 
-// invite places pods of the lot on the machines as long as each pod costs less than limit.
+// invite places pods of the lot on the machines, one by one, as long as a pod raises the price by less than limit.
 func (v *visit) invite(lot int, left []int, limit float64) {
 	for ; left[lot] > 0; left[lot]-- {
 		at, grown := v.host(lot, limit)
@@ -132,7 +132,7 @@ type visit struct {
 	m      *supply
 	bins   []*openBin
 	guests []*guests
-	next   int // the machine to try first: not always the same one
+	next   int // the machine that host tries first; it changes from call to call
 }
 
 type earlier struct {
@@ -187,7 +187,7 @@ func (v *visit) move(at int, grown *openBin, lot int) {
 	v.guests[at] = v.s.guestsOf(v.m, grown)
 }
 
-// host finds the machine whose price rises least when a pod of the lot joins it; the rise must be less than limit.
+// host finds the machine whose price rises least if a pod of the lot joins it. The rise has to be less than limit.
 func (v *visit) host(lot int, limit float64) (int, *openBin) {
 	l := &v.m.lots[lot]
 	kind := &v.m.kinds[l.kind]

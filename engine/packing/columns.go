@@ -6,7 +6,7 @@ import (
 	"tenon.sh/engine/bound"
 )
 
-// stepsForPod is the effort for columns for each pod, in steps of bound.Fillings, unless less effort is left.
+// stepsForPod is the most effort that columns spends for each pod, in steps of bound.Fillings.
 const stepsForPod = 2000
 
 // columns buys other machines for the pods of the open bins: the fillings of the bound, rounded to whole machines. It returns nil if they

@@ -9,11 +9,11 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// cover finds the cheapest machines for pods of a few kinds without rules between them. Then only the number of pods of each lot without a
-// machine matters. cover looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J. Nilsson and
-// B. Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a
-// machine are never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If it
-// is close to that price, hardly any step off a cheapest path is tried.
+// cover finds the cheapest machines for pods of a few kinds without rules between them. For such pods, only the number of pods of each lot that have
+// no machine matters. cover looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J. Nilsson and B.
+// Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a machine are
+// never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If this worth is close to
+// that price, the search tries hardly any step off a cheapest path.
 type cover struct {
 	s        *solver
 	m        *supply
@@ -160,7 +160,7 @@ func (s *solver) lotsBound(sup *supply, lots, count []int, each float64) *bound.
 	return bound.Of(&p)
 }
 
-// machine returns the open bin for the pods of one step.
+// machine returns a new open bin with the pods of the step.
 func (c *cover) machine(st *step) *openBin {
 	var loads []load
 	for i, n := range st.pods {
@@ -187,9 +187,9 @@ func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
 	return b
 }
 
-// prove raises the bound to floor, the least possible cost of the machines for the bins' pods. It does so only if these are all pods of the
-// supply, with all their ways. It does nothing if some pods have to share a machine with certain others, because their machines may have
-// room for the bins' pods.
+// prove raises the bound to floor, the least possible cost of the machines for the bins' pods. It does so only if the bins hold all pods of the
+// supply, with all their ways, and only if no pods have to share a machine with certain others, because their machines may have room for the bins'
+// pods.
 func (sup *supply) prove(s *solver, bins []*openBin, floor float64) {
 	if sup.apart || floor <= sup.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return

@@ -88,7 +88,7 @@ type sale struct {
 	rates []float64
 }
 
-// sold is true for a domain if some listed option there holds the request; tier is the rank of the heaviest pool with this option.
+// sold describes one domain: ok is true if some listed option there holds the request, and tier is the rank of the heaviest pool with such an option.
 type sold struct {
 	tier int
 	ok   bool
@@ -103,7 +103,7 @@ func (s *solver) sold(c, l int) *sale {
 	return f.saleOf(s, c, l)
 }
 
-// rates returns the rates of the sale for a pod of the class at the level.
+// rates returns, for a pod of the class at the level, how dear each domain is (see sale.rates).
 func (s *solver) rates(c, l int) []float64 {
 	s.prepare(c, l)
 	f := s.lessons.frame

@@ -35,7 +35,7 @@ type searched struct {
 
 func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
-	if p.MostLooks > 0 { // a round and its replay each take as many looks as the best round
+	if p.MostLooks > 0 { // a round and its replay each take as many looks as the best round did
 		st.left = int(min(int64(st.left), max(0, p.MostLooks-p.looked.Load())/(1+2*best.looks)))
 		own := *p
 		own.MostLooks, st.p = 0, &own // rounds that run at the same time must not end one another
@@ -184,7 +184,7 @@ func (st *domainSearch) tryAll(quotas []map[domainKey]int) {
 // most returns the number of pods that a round may leave without a place: as many as the best round.
 func (st *domainSearch) most() int { return counted(st.best.without()) }
 
-// toBeat is the result of the best round, which another round has to improve.
+// toBeat is the result of the best round; another round has to be better than it.
 type toBeat struct {
 	most   int     // pods without a place
 	missed int     // levels that they miss
@@ -202,7 +202,7 @@ func (st *domainSearch) toBeat() toBeat {
 // anything is a result that every round improves.
 var anything = toBeat{math.MaxInt, math.MaxInt, math.Inf(1)}
 
-// inVain reports whether the round cannot be better, once its pods are placed: they miss more levels, or their machines cost too much.
+// inVain reports, for a round whose pods are placed, whether it cannot be better, because its pods miss more levels or their machines cost too much.
 func (t toBeat) inVain(s *solver) bool {
 	if math.IsInf(t.price, 1) {
 		return false

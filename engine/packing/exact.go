@@ -89,7 +89,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	}
 }
 
-// with returns the machine with one more pod on it, nil if no option holds it.
+// with returns the machine with one more pod of the lot, nil if no option holds all its pods.
 func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	e.s.use(1)
 	l := &e.m.lots[lot]

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// scratch holds data of one filling, and is used again for the next.
+// scratch holds data of the current filling. The next filling uses the same memory.
 type scratch struct {
 	open   []int
 	compat bitset.Set
@@ -22,13 +22,13 @@ type scratch struct {
 	shape  []float64
 	room   capacity.Vector
 	roomy  []int64 // the room of the resources that matter
-	// trial is the last open bin that was filled, kept the best one of the offering so far. They are used again, because most open bins are
-	// dropped at once.
+	// trial is the last open bin that was filled. kept is the best open bin of the offering so far. Their memory is used again, because most open
+	// bins are dropped at once.
 	trial, kept openBin
 }
 
 // fill puts pods on the offering into the open bin trial until nothing more fits. Each time it takes the shape that best matches the
-// remaining room and is worth most. Then it chooses the cheapest option that holds them. It reports false if there is none.
+// remaining room and is worth most. Then it chooses the cheapest option that holds them. fill reports false if there is none.
 func (g *greedy) fill(o *offering, exponent int) bool {
 	option := &g.s.pools[o.pool].Options[o.option]
 	b := &g.trial
@@ -105,8 +105,8 @@ func (g *greedy) lead(o *offering, b *openBin) {
 	g.scatter(o, b)
 }
 
-// scatter puts on pods of the kinds of which a machine takes only a few, if so many of them are left that every further machine of this
-// size has to take its part. Otherwise each of them would need a machine of its own in the end.
+// scatter puts on the machine pods of kinds of which a machine takes only a few, if so many of these pods are left that every further machine of this
+// size has to take its part. Else many of these pods would need machines of their own in the end.
 func (g *greedy) scatter(o *offering, b *openBin) {
 	machines := g.value / o.price
 	for _, k := range g.m.capped {
@@ -123,7 +123,7 @@ func (g *greedy) scatter(o *offering, b *openBin) {
 	}
 }
 
-// first puts on one pod of a lot that will accepts.
+// first puts on the open bin one pod of a lot for which the function will returns true.
 func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
 	for _, gs := range o.shapes {
 		h := gs.shape
@@ -196,7 +196,7 @@ func holds(room, asks []int64) bool {
 	return true
 }
 
-// readmit lets the parked kinds join after all; it reports false if there are none.
+// readmit lets the parked kinds join after all. It reports false if no kind is parked.
 func (g *greedy) readmit(o *offering) bool {
 	if g.again {
 		return false
@@ -276,8 +276,8 @@ func (g *greedy) putKind(o *offering, b *openBin, h, k, fits int) bool {
 	return true
 }
 
-// bring puts the shared things of a kind on the machine: its first pod takes them, the others do not. It returns the number of its pods
-// that the machine then holds.
+// bring puts the shared things of a kind on the machine: the kind's first pod takes them, further pods do not. It returns how many pods of the kind
+// the machine then holds, the first one included.
 func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector) int {
 	g.room.Add(first, -1)
 	g.room.Add(other, 1)
@@ -287,7 +287,7 @@ func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector
 	return other.Times(g.room, math.MaxInt32)
 }
 
-// spare returns how many more pods of the lot should come to the machine.
+// spare returns how many more pods of the lot the machine should get.
 func (g *greedy) spare(b *openBin, lot int) int {
 	most := g.m.lots[lot].most
 	if most == 0 || !g.apart {
@@ -301,7 +301,7 @@ func (g *greedy) spare(b *openBin, lot int) int {
 	return most
 }
 
-// shut keeps the lot off the machine once it has the greatest number of pods of the lot that it should have.
+// shut keeps further pods of the lot off the machine once it has as many of them as it should have.
 func (g *greedy) shut(b *openBin, lot int) {
 	if g.left[lot] > 0 && g.spare(b, lot) <= 0 {
 		l := &g.m.lots[lot]
@@ -309,7 +309,8 @@ func (g *greedy) shut(b *openBin, lot int) {
 	}
 }
 
-// mostOf returns how many pods of the kind the machine takes by their rules. It is at least 1, because the kind is compatible.
+// mostOf returns how many pods of the kind the machine takes by their rules. The number is at least 1, because the kind is compatible with the kinds
+// on the machine.
 func (g *greedy) mostOf(kind *kind) int {
 	if kind.host.none() {
 		return math.MaxInt
@@ -356,8 +357,8 @@ func (g *greedy) meet(k, n int) {
 	}
 }
 
-// takes reports whether the counts on the machine leave room for one more pod with these rules. Bounds apply to the final counts, so they
-// hold in whatever order the pods come.
+// takes reports whether the counts on the machine leave room for one more pod with these rules. The order in which the pods come makes no difference,
+// because bounds apply to the final counts.
 func (g *greedy) takes(r *hostRules) bool { return takes(r, g.count, g.most) }
 
 func takes(r *hostRules, count, most []int) bool {

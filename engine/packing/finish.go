@@ -211,8 +211,8 @@ func (s *solver) sortByPrice(p *supplyPool, options []int) {
 	})
 }
 
-// cutToLimits shortens lists, the dearest types first, until the limits of each pool have room for the largest listed type of every one of
-// its machines, because the cloud may choose any listed type. The chosen options alone are within the limits.
+// cutToLimits removes types from lists, the dearest first, until the limits of each pool have room for the largest listed type of every new machine,
+// because the cloud may choose any listed type. The chosen options alone are within the limits.
 func (s *solver) cutToLimits() {
 	for p := range s.pools {
 		pool := &s.pools[p]

@@ -55,7 +55,7 @@ type greedy struct {
 	left      []int        // of each lot
 	avail     []bitset.Set // of each shape, the kinds of which pods are left
 	ofKind    []int        // pods left of each kind
-	value     float64      // the worth of all pods that are left
+	value     float64      // the worth of all pods that have no machine yet
 	exponents []int
 	apart     bool                    // keep replicas apart
 	forced    bool                    // first buy offerings with devices, which are needed in any case, then the rest
@@ -65,8 +65,8 @@ type greedy struct {
 	cost      float64 // planning price of the open bins
 	ceiling   float64 // give up once the cost reaches it; 0 means never
 
-	// stale holds the worth that each offering last had per unit of price. It falls as pods are placed, so most offerings need not be
-	// filled again after each purchase (M. Minoux, Accelerated greedy algorithms, 1978).
+	// stale holds, for each offering, the worth per unit of price when the offering was last filled. This worth only falls as pods are placed, so
+	// most offerings need not be filled again after each purchase (M. Minoux, Accelerated greedy algorithms, 1978).
 	stale  []float64
 	fresh  []int // of each offering, the number of purchases when stale was computed
 	drafty []*openBin
@@ -172,7 +172,7 @@ func (g *greedy) tally(l *lot, n int) {
 	g.value += float64(float64(n) * g.m.shapes[l.shape].value)
 }
 
-// reset gives offerings their greatest possible worth again; skip, which may be nil, leaves some out.
+// reset gives offerings their greatest possible worth again. It leaves out the offerings for which skip, unless it is nil, returns true.
 func (g *greedy) reset(skip func(good int) bool) {
 	g.heap = g.heap[:0]
 	for i := range g.m.offerings {

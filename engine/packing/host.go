@@ -48,8 +48,8 @@ type nodeState struct {
 	others []int
 }
 
-// newNodeStates returns the nodes before the round puts pods on them. Their counts lie side by side in memory, because there are many nodes
-// and every round begins with new ones. The list has capacity for "more" further nodes.
+// newNodeStates returns the nodes before the round puts pods on them. The counts of the nodes lie side by side in memory, because there are many
+// nodes and every round begins with new ones. The list has capacity for "more" further nodes.
 func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 	dims := 0
 	for i := range nodes {

@@ -2,8 +2,8 @@ package packing
 
 import "slices"
 
-// renumber gives the places to the first pods of each class, because no pod should wait for an equal pod that comes after it. The order
-// keeps its places; only the pods in them change.
+// renumber gives the places of each class to the first pods of the class, because no pod should lack a place while an equal pod with a higher number
+// has one. The order of places does not change, only the pods in them.
 func renumber(p *Problem, s *Solution) {
 	number := make([][]int, len(p.Classes)) // nil for classes whose pods without a place are the last ones already
 	next := make([]int, len(p.Classes))

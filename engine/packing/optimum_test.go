@@ -77,7 +77,7 @@ func TestSmallProblemsWithRulesAreSolvedNearlyAlwaysAtTheLeastPrice(t *testing.T
 	}
 }
 
-// Pods that share a machine get a large one only if no other in the zone holds all of them, however cheap the large one is.
+// Pods that share a machine get a large one, even a cheap one, only if no other machine in the zone holds all of them.
 func TestCompaniesGetLargeMachinesOnlyWhereTheyNeedThem(t *testing.T) {
 	t.Parallel()
 	needed, spared := 0, 0

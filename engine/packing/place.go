@@ -314,7 +314,7 @@ func (s *solver) placeFree(c int) {
 func (s *solver) placeOne(c int) (ok bool) {
 	class := &s.p.Classes[c]
 	if class.Assigned > 0 && s.needs(c, class.Assigned-1).Fits(s.nodes[class.Assigned-1].room) && s.placeOnAssigned(c) {
-		return true // pods that were placed since then make it possible
+		return true // possible because of pods placed since then
 	}
 	best := placement{cost: math.Inf(1)}
 	for l := range class.Levels {

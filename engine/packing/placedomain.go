@@ -12,7 +12,7 @@ import (
 type domainChoice struct {
 	domain int
 	tier   int        // rank of the heaviest pool there
-	dear   float64    // by how much the request costs more than in the cheapest domain, as a share of that price
+	dear   float64    // how much more the request costs here than in the cheapest domain, as a share of the price there
 	beside *hostRules // the rules that remain beside the residents of machines there; nil if these change nothing
 	wanted bool       // the dependants can have machines there
 }

@@ -6,16 +6,16 @@ import (
 	"tenon.sh/engine/bound"
 )
 
-// solvePreferences finds out which preferences about single machines are worth their price. This shows only once machines are bought: a
-// machine of its own costs nothing for a few pods among many others, and much for many equal pods. So the problem is solved without these
-// preferences for new machines, then with all of them. If that does not lower the total, it is solved with the preferences for which there
-// may be enough machines in any case. The solution with the least total wins: the price of machines and the Miss of pods.
+// solvePreferences finds out which preferences about single machines are worth their price. Only bought machines show this: a machine for each pod
+// costs nothing extra for a few pods among many others, and much for many equal pods. So the problem is solved without these preferences for new
+// machines, then with all of them. If that does not lower the total, it is solved with the preferences for which there may be enough machines in any
+// case. The solution with the least total wins: the price of machines and the Miss of pods.
 func (p *Problem) solvePreferences() *solver {
 	none := p.granting(func(int) bool { return false })
 	best := none.solve()
 	worth, bound := best.worth, best.bound
 	if len(best.machines) == 0 {
-		return best // no machine has to be bought, and none is bought for a preference alone
+		return best // no pod needs a machine, and no machine is bought for a preference alone
 	}
 	least := best.total(p, worth)
 	machines := p.machinesAsked()
@@ -59,7 +59,8 @@ func (p *Problem) hasPreferences() bool {
 	return p.Weighted && slices.ContainsFunc(p.Classes, func(c Class) bool { return c.prefers() })
 }
 
-// granting returns the problem with the preferences of some classes only; the other preferences count on existing nodes only.
+// granting returns the problem with the preferences of the classes for which grant returns true. The preferences of other classes count only on
+// existing nodes.
 func (p *Problem) granting(grant func(class int) bool) *Problem {
 	out := *p
 	out.Classes = slices.Clone(p.Classes)

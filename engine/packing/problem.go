@@ -39,7 +39,7 @@ type Problem struct {
 	// Stop, unless it is nil, is called now and then. If it returns true, the solution is not needed any more, and the search ends soon.
 	// Several goroutines may call it at a time.
 	Stop func() bool
-	// Unit is one unit of the resource that mainly decides the price of machines: one core.
+	// Unit is the vector of one core, because cpu is the resource that mainly decides the price of machines.
 	Unit capacity.Vector
 	// Devices marks resources, for example GPUs. Machines with them are bought only for pods that request them.
 	Devices []bool
@@ -139,7 +139,7 @@ type Tally struct {
 
 // Pool is a source of new machines.
 type Pool struct {
-	// Weight orders the pools strictly: pods go to a heavier pool if it can take them, whatever its price.
+	// Weight orders the pools strictly: pods go to a heavier pool if it can take them, even at a higher price.
 	Weight  int
 	Options []Option
 	// Free holds the values that each free key may take: labels that no option fixes.
@@ -155,7 +155,7 @@ type Variety struct {
 	Min int
 	// Value holds the value of each option, -1 for none.
 	Value []int
-	// Soft lowers the number to the number that is possible when a machine gets its first pod.
+	// Soft means that, if the number is not possible for a machine's first pod, the machine needs only the number that is possible.
 	Soft bool
 }
 
@@ -178,7 +178,7 @@ type Option struct {
 	Covered bool
 	// Large marks an option that is bought only for pods that no other option can hold.
 	Large bool
-	// Wide makes the list of types longer, because options of this kind sell out often.
+	// Wide makes the list of types of a new machine longer, because options of this kind sell out often.
 	Wide bool
 	// Listed is false for an option that cannot be bought now.
 	Listed bool

@@ -241,7 +241,7 @@ func (t *tally) take(m *member) {
 }
 
 // choose adds types that hold the sum and have a missing value, until no value is missing. It takes the dearest types first, because they
-// hold the most, or the cheapest first. If these are too many types, it begins again with the types that have the most missing values. It
+// hold the most, or the cheapest first. If that takes too many types, choose begins again with the types that have the most missing values. It
 // reports false if values are missing in the end.
 func (t *tally) choose(sum capacity.Vector, dearest bool) bool {
 	start := slices.Clone(t.chosen)
@@ -272,7 +272,7 @@ func (t *tally) most(sum capacity.Vector) int {
 	return most
 }
 
-// add adds the types that have at least "least" missing values at their turn.
+// add goes through the types in order, and adds each that then has at least "least" missing values.
 func (t *tally) add(sum capacity.Vector, dearest bool, least int) {
 	members := t.p.members()
 	for i := range members {

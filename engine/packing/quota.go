@@ -83,8 +83,8 @@ func (s *solver) cutToQuotas() {
 	}
 }
 
-// withoutOverdrawn returns the list of a machine without some types: types with an option that takes more than the chosen one of a quota
-// that is too small. The units of the machine itself have been given back before.
+// withoutOverdrawn returns the machine's list without each type that has an option which takes more than the chosen option of a quota that is too
+// small. The caller has given back the machine's own units.
 func (s *solver) withoutOverdrawn(p *supplyPool, m *Machine) []int {
 	chosen := &p.Options[m.Chosen]
 	out := map[int]bool{} // types

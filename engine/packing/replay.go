@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// A replay places the pods of a round again, with the machines that were really bought and without the pods that got no machine. It finds
+// A replay places the pods of a round again, with the machines that were really bought and without the pods that got no machine. The replay finds
 // pods whose rules were met only because of a pod that has no place in the end. It also looks for nodes for pods without a place.
 type replay struct {
 	*solver           // its nodes include all machines
@@ -21,7 +21,7 @@ type replay struct {
 	bought  int       // machines bought for pods without a place
 }
 
-// attempt notes the value of changes when the class last found no place.
+// attempt holds the value of changes at the time when the class last found no place.
 type attempt struct {
 	tried   bool
 	changes int
@@ -228,7 +228,7 @@ func (r *replay) takes(c, l, n int) bool {
 	return r.needs(c, n).Fits(r.nodes[n].room) && r.allows(c, l, n)
 }
 
-// joins reports whether a pod of the class can use the machine unchanged, whichever of its options the cloud chooses.
+// joins reports whether a pod of the class can use the machine as it was bought, for every option that the cloud may choose.
 func (r *replay) joins(c, l, machine int) bool {
 	m := &r.round.machines[machine]
 	domainAt := r.classes[c].levels[l].view.domainAt
@@ -286,7 +286,7 @@ func (r *replay) report() {
 	r.openDomains() // for explanations of pods without a place
 }
 
-// right keeps, of the shares of a node, the pods that the replay left there.
+// right returns the shares of a node with only those pods that are still there after the replay.
 func (r *replay) right(shares []Share, node int) (out []Share) {
 	for _, share := range shares {
 		pods := slices.DeleteFunc(slices.Clone(share.Pods), func(i int) bool {

@@ -18,8 +18,8 @@ func (n *nodeState) doubt(number, count int, h *hostIndex) {
 	n.doubtful[number] += count
 }
 
-// besideResidents returns the level's rules for single machines as the residents of a new machine in the place leave them; nil if the
-// residents keep its pods out.
+// besideResidents returns the level's rules for single machines, reduced by the residents of a new machine in the place; nil if the residents keep
+// the level's pods out.
 func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRules {
 	if !s.p.Layout.Settles(place) {
 		return ls.host
@@ -139,8 +139,8 @@ func (s *solver) hasResident(set int, place topology.Place) bool {
 	})
 }
 
-// isLonely reports whether some set of the company has no pod on any new machine, and no resident in the place: its pods run on nodes
-// without room.
+// isLonely reports whether some set of the company has no pod on any new machine, and no resident in the place. The pods of this set then run only on
+// nodes without room.
 func (s *solver) isLonely(company []int, place topology.Place) bool {
 	return slices.ContainsFunc(company, func(set int) bool { return s.setLeft[set] == 0 && !s.hasResident(set, place) })
 }

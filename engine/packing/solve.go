@@ -37,15 +37,15 @@ func (p *Problem) solve() *solver {
 	if p.spent() || !best.inTheWay() {
 		return best
 	}
-	// Preferences must not keep other pods from having a place.
+	// One pod's preferences must not keep another pod from having a place.
 	if others := p.plain().solveLevels(); slices.CompareFunc(others.without(), best.without(), func(a, b rank) int { return a.count - b.count }) < 0 {
 		return others
 	}
 	return best
 }
 
-// inTheWay reports whether a pod has no place, though it fits a machine or node, and preferences may be the reason: its own or, because of
-// limits, quotas or rules between pods, the preferences of other pods.
+// inTheWay reports whether a pod has no place although it fits a machine or node, and preferences may be the reason. These are the pod's own or,
+// because of limits, quotas or rules between pods, those of other pods.
 func (s *solver) inTheWay() bool {
 	left := make([]int, len(s.p.Classes))
 	s.countLeft(left)
@@ -69,7 +69,7 @@ func (s *solver) inTheWay() bool {
 	return false
 }
 
-// minds reports whether the rules r depend on pods with the rules others.
+// minds reports whether a pod with the rules r depends on the places of pods with the rules in others.
 func minds(r, others *topology.Rules) bool {
 	if others == nil {
 		return false
@@ -135,7 +135,7 @@ func (p *Problem) solveLevels() *solver {
 	return searchDomains(p, l, best)
 }
 
-// learnedLimits holds the lessons of one round for the next.
+// learnedLimits holds the facts that a round found out for the next one.
 type learnedLimits struct {
 	// caps bounds the pods of a class on new machines in a domain.
 	caps map[domainKey]int
@@ -153,7 +153,7 @@ type learnedLimits struct {
 	arrived [][]topology.Place
 	// ranked is true once room has run short: then machines are bought for pods of higher priority first.
 	ranked bool
-	// quota also bounds the pods of a class on new machines in a domain; domainSearch sets it.
+	// quota is the greatest number of pods that a class may have on new machines in a domain. domainSearch sets it.
 	quota map[domainKey]int
 	// onNodes lists the pods that are put on nodes first, from fillNodes.
 	onNodes []nodeLoad
@@ -489,8 +489,8 @@ func (s *solver) opened() bool {
 	return found
 }
 
-// better reports whether the round is better than another: not broken, then more pods with a place (by priority), then fewer levels missed,
-// then a lower price.
+// better reports whether s is the better round. A round that is not broken is better; then the one that places more pods (by priority), then the one
+// that misses fewer levels, then the cheaper one.
 func (s *solver) better(other *solver) bool {
 	if s.broken != other.broken {
 		return other.broken
@@ -521,7 +521,7 @@ func (s *solver) unplaced() []rank {
 	return s.ranked(left)
 }
 
-// without counts them in the same way after the round.
+// without counts the pods without a place by priority, highest first, after the round.
 func (s *solver) without() []rank {
 	left := make([]int, len(s.p.Classes))
 	s.countLeft(left)

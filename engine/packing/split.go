@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// splitting tries every way to divide a few pods among machines. It allows pods that have to share a machine with certain others, limits
-// and quotas. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
+// splitting tries every way to divide a few pods among machines. It can handle limits, quotas, and pods that have to share a machine with certain
+// other pods. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
 type splitting struct {
 	s     *solver
 	pools []int
@@ -156,7 +156,7 @@ func (g *splitting) isColocated(i, machine int) bool {
 	})
 }
 
-// with returns the machine with pod i on it too, nil if no option holds it.
+// with returns the machine with pod i added, nil if no option holds all its pods.
 func (g *splitting) with(old *openBin, i int) *openBin {
 	g.s.use(1)
 	demand := g.pods[i]

@@ -402,9 +402,8 @@ func (sup *supply) price(s *solver) {
 	slices.SortStableFunc(sup.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
-// nodeShare is a share of the price of one core. While planning, every machine costs so much beside its own price. This stands for costs
-// that no price list has (kubelet, images, addresses), and keeps the search away from plans with hundreds of tiny machines, which all cost
-// about the same.
+// nodeShare is a share of the price of one core. While planning, every machine costs so much beside its own price. This amount stands for costs that
+// no price list has (kubelet, images, addresses), and keeps the search away from plans with hundreds of tiny machines, which all cost about the same.
 const nodeShare = 0.05
 
 // unitPrice returns the price of one unit of the problem's main resource (one core): its dual price or, if that is 0, its least price on

@@ -17,8 +17,7 @@ var rewrite = flag.Bool("rewrite", false, "write the solutions of today into tes
 
 const tableFile = "testdata/solutions"
 
-// The table has the solution of each problem in one line. No rule requires exactly these solutions, so a changed line means an intended
-// change or an error.
+// The table has the solution of each problem in one line. Other solutions could be correct too, so a changed line is either intended or an error.
 func TestSolutionsChangeOnPurposeOnly(t *testing.T) {
 	t.Parallel()
 	all := uint64(drawnProblems / 2)

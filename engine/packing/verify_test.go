@@ -462,7 +462,7 @@ func (v *verifier) accounts() {
 	}
 }
 
-// order places one pod after the other: some level of each must allow its place beside the pods before it and all machines.
+// order places one pod after the other. Some level of each pod must allow the pod's place, beside the pods before it and all machines.
 func (v *verifier) order() {
 	for _, pod := range v.s.Order {
 		h := v.on[pod]

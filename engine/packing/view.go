@@ -145,8 +145,8 @@ func (v *view) domainsOf(other *view) []int {
 	return out
 }
 
-// alike completes an answer for domains that lack a value of some key: it is true there if it is true in a domain with the same values of
-// the other keys.
+// alike completes an answer for domains that lack a value of some key. The answer is true there if it is true in a domain with the same values of the
+// other keys.
 func (v *view) alike(in []bool) []bool {
 	for _, part := range v.partly {
 		for at, domain := range v.domains {

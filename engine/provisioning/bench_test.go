@@ -102,8 +102,8 @@ func BenchmarkGangs(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile reports how many more seconds a plan takes for each megabyte of pods of one namespace that ask for as much of one kind,
-// or of all, as fits their bytes, than for as many pods that ask for nothing; beside 50 pods of others.
+// BenchmarkHostile reports the seconds that each megabyte of hostile pods adds to a plan. The hostile pods are of one namespace, and ask for as much
+// of one kind, or of all, as fits their bytes. The plan without them has as many plain pods. Both have 50 pods of other namespaces.
 func BenchmarkHostile(b *testing.B) {
 	run := func(megabytes int, name string, kinds ...string) {
 		b.Run(fmt.Sprintf("%s/%dMB", name, megabytes), func(b *testing.B) {

@@ -27,8 +27,8 @@ func withPods(s *engine.Snapshot, more []*corev1.Pod) *engine.Snapshot {
 	return &out
 }
 
-// WithBuffers returns the snapshot in which buffer pods run on the nodes that have room for them beside the waiting pods, and these buffer
-// pods. They need another place if their node goes. It returns s itself if there are none.
+// WithBuffers returns the snapshot in which buffer pods run on the nodes that have room for them beside the waiting pods, and these buffer pods. A
+// buffer pod needs another place if its node goes. It returns s itself if there are none.
 func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
 	if len(s.CapacityBuffers) == 0 {
 		return s, nil
@@ -122,7 +122,7 @@ func (r Room) without(plan *engine.Plan) int {
 	return n
 }
 
-// onExisting adds the places of buffer pods on existing machines to a plan without them. The other buffer pods come after the pods.
+// onExisting adds the places of buffer pods on existing machines to a plan without buffer pods. Other buffer pods get the reason PodsFirst.
 func (p *Problem) onExisting(plan *engine.Plan, room Room) {
 	existing := *p.Packing
 	existing.Pools = nil

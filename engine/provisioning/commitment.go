@@ -13,9 +13,9 @@ import (
 // mostUnits is more units than any plan takes of a commitment.
 const mostUnits = 1e15
 
-// commit adds the rest of each commitment for new machines to the quotas. A commitment without a rest is left out, because it does not
-// change the plan. A commitment that lasts even if every pod has a machine to itself needs no quota: it only changes prices. In trials that
-// only count pods, each has a quota, because the cost of moves follows from prices without commitments.
+// commit adds the units that each commitment has left for new machines to the quotas. A used-up commitment is left out, because it does not change
+// the plan. A commitment that lasts even if every pod has a machine to itself only changes prices, and needs no quota. In trials that only count
+// pods, each commitment has a quota, because the cost of moves follows from prices without commitments.
 func (p *Problem) commit() {
 	if len(p.Snapshot.Commitments) == 0 {
 		return

@@ -47,7 +47,7 @@ func (p *Problem) judgeDaemons() {
 	}
 }
 
-// nobody tells Place that a machine has no residents, because its pods are counted already.
+// nobody tells Place to add no residents to a machine, because the pods of an existing machine are counted already.
 func nobody(int) int32 { return topology.Nowhere }
 
 // expectDaemons counts the pods of residents that the machine has not got yet. Free is the room that all DaemonSets' pods leave.
@@ -69,7 +69,7 @@ func (p *Problem) expectDaemons(m *inventory.Machine, at *constraints.NodeCounts
 	}
 }
 
-// leads reports whether the machine has the DaemonSet's pod, or surely will.
+// leads reports whether the machine has the DaemonSet's pod, or will surely get it.
 func (p *Problem) leads(m *inventory.Machine, d *constraints.DaemonSet) bool {
 	return slices.Contains(m.Pods.DaemonKeys(), d.Key) || slices.Contains(p.pending, d) && !d.Doubtful && len(d.Rivals) == 0 && m.SurelyRuns(&d.Daemon, p.universe)
 }

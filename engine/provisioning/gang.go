@@ -17,8 +17,8 @@ import (
 // mostGangRounds bounds the plans that are made again because a gang cannot start. Then all gangs that cannot start are left out.
 const mostGangRounds = 16
 
-// planPods plans all pods of the snapshot, and the pods of a gang together: machines are started for enough of them or for none. It leaves
-// out the first gang in order that cannot start, and plans the others again with its room. It also returns the problem of the plan.
+// planPods plans all pods of the snapshot. For a gang, machines are started for enough of its pods or for none. It leaves out the first gang in order
+// that cannot start, and plans the others again with its room. It also returns the problem of the plan.
 func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	pods := cache.Take(s, opt.Threads)
 	plan, p := planIndex(s, opt, pods)
@@ -92,8 +92,7 @@ func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
 	return out
 }
 
-// firstAndAlike returns the first gang and the later ones that need as many pods of the same kind or more, because with the same room they
-// cannot start either.
+// firstAndAlike returns the first gang, and each later one that lacks as many pods of the same kind or more, because it cannot start either.
 func (p *Problem) firstAndAlike(short []shortGang) (out []shortGang) {
 	first, needs := p.kindOf(short[0]), short[0].Missing()
 	for i, g := range short {
@@ -123,7 +122,8 @@ func (p *Problem) kindOf(g shortGang) (kind podKind) {
 	return kind
 }
 
-// refusals returns the waiting pods with two reasons: how many have a place, and why the first one without a place has none.
+// refusals returns the gang's waiting pods, each with two reasons: how many pods of the gang have a place, and why the first pod without one has
+// none.
 func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 	found := len(g.Running) + len(g.Waiting) - len(g.left)
 	reasons := []engine.Reason{{Code: engine.GangIncomplete, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(found)}}

@@ -27,7 +27,7 @@ func (p *Problem) judge() *launchbackoff.Judge {
 	return &launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs, Options: p.opt}
 }
 
-// optionsOf returns the pool's options that machines for the pods may not have now; nil for none. A retry may have those whose wait is over.
+// optionsOf returns the pool's options that are closed to the pods now; nil for none. A retry may use the options whose wait is over.
 func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, retry bool) bitset.Set {
 	if b == nil {
 		return nil

@@ -35,7 +35,7 @@ func TestMinValuesTakeNoMoreThanThreeTimesTheWork(t *testing.T) {
 // The text of reasons is bounded too.
 func TestWhatPodsAskForTakesWorkByTheByte(t *testing.T) {
 	t.Parallel()
-	// Of all kinds disks take most time for a unit: 0.44 s and 0.05 units a byte for a megabyte, so a second is 0.12 of them.
+	// Of all kinds, disks take most time for a unit of work: a megabyte of them takes 0.44 s and 0.05 units a byte, so a second is 0.12 units a byte.
 	// The solver needs up to a fifth of a second to find out that a mixture is too large, however few bytes the mixture has.
 	const unitsPerByte, least, textPerPod = 0.12, 24_000, 2500
 	kinds := workload.HostileKinds()

@@ -71,8 +71,8 @@ func TestWithoutWhatARefusalNamesTheRestOfItIsLeft(t *testing.T) {
 // ofPoolAlone are the reasons that depend on the pod and the pool alone.
 var ofPoolAlone = []engine.Code{engine.TaintNotTolerated, engine.LabelMismatch, engine.LabelNotDefined, engine.NotEnoughResources, engine.MinValuesNotMet}
 
-// named reports whether a reason that is left without another was among the reasons before. Reasons about several rules together, or about
-// the wait for a cheaper offering, show only once the others are gone.
+// named reports whether a reason that remains after another one is taken away was among the reasons before. Reasons about several rules together, or
+// about the wait for a cheaper offering, show only once the others are gone.
 func named(all []engine.Reason, without, left engine.Reason) bool {
 	if left.Code == engine.ConstraintsConflict || left.Code == engine.CheaperSoldOut || strings.Contains(left.Have, ", since ") {
 		return true

@@ -201,7 +201,7 @@ func (p *Problem) passes(m *inventory.Machine, f *constraints.NodeFilter) bool {
 	})
 }
 
-// mayPass returns the terms by which a spread with this filter may turn out to count the machine, none if it cannot.
+// mayPass returns the terms under which a spread with this filter may count the machine, none if the spread cannot count it.
 func (p *Problem) mayPass(m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
 		if value, ok := m.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {

@@ -157,7 +157,7 @@ func (p *Problem) recheckExpected() (others []*corev1.Pod) {
 	return others
 }
 
-// listFits reports whether there is enough for all of each resource that is needed. Other resources may be overdrawn.
+// listFits reports whether, for each resource in need, the requests in all fit in have. Other resources may be overdrawn.
 func listFits(need, all, have corev1.ResourceList) bool {
 	for name, q := range need {
 		sum, h := all[name], have[name]
@@ -168,7 +168,7 @@ func listFits(need, all, have corev1.ResourceList) bool {
 	return true
 }
 
-// placeAhead is how long before a deadline ends a protected pod its new place is started. Most machines boot in less.
+// placeAhead is how long before a protected pod's deadline the machine for its new place is started. Most machines boot in less time.
 const placeAhead = 5 * time.Minute
 
 // LeavingPods lists the pods that need another place because their machine is being removed.
@@ -193,8 +193,8 @@ func (p *Problem) endsSoon(m *inventory.Machine, pod *corev1.Pod) bool {
 	return !ends.IsZero() && !p.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
 }
 
-// toPlan returns the pods to plan for: these pods, and those that are expected on a machine, which is their first choice. It refuses pods
-// that cannot be planned for.
+// toPlan returns the pods to plan for: these pods, and the pods that are expected on a machine. That machine is their first choice. toPlan refuses
+// pods that cannot be planned for.
 func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
 	home := map[*corev1.Pod]*inventory.Machine{}
 	for _, m := range p.Machines {

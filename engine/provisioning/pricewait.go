@@ -19,8 +19,8 @@ import (
 // therefore wait before a machine of many times the usual price is started for them. The longer they have waited, the more is paid.
 
 const (
-	// priceAtOnce is how many times the usual price is paid without a wait. It doubles in each usualPricePatience, or in the time that the
-	// pool sets.
+	// priceAtOnce is how many times the usual price a pool pays without a wait. This factor doubles in each usualPricePatience, or in the time that
+	// the pool sets.
 	priceAtOnce = 4
 
 	// mostPriceRounds bounds how often a plan is made again without machines that are too dear. Each round takes them from a pool, and other
@@ -28,8 +28,8 @@ const (
 	mostPriceRounds = 4
 )
 
-// tooDear reports whether machines of the solution cost more than is paid for their pods now, and records up to which price the pool may
-// start a machine for these. It looks at the cheapest offering only, because the others of a machine's list cost little more.
+// tooDear reports whether machines of the solution cost more than their pools pay now, and records the highest price that each of these pools pays
+// for a machine for these pods. It looks only at a machine's cheapest offering, because the others in its list cost little more.
 func (p *Problem) tooDear(s *packing.Solution) bool {
 	found, patiences := false, map[*offering.Pool]time.Duration{}
 	for i := range s.New {
@@ -83,8 +83,8 @@ func patienceOf(pool *offering.Pool) time.Duration {
 	return max(0, patience)
 }
 
-// dear reports whether the machine costs more than is paid after these doublings of the price. It returns the usual price and the price that
-// is paid.
+// dear reports whether the machine costs more than its pool pays after these doublings of the price. It returns the usual price and the most that the
+// pool pays.
 func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float64, dear bool) {
 	if p.Pools[m.Pool].Options[m.Chosen].Commitment != "" { // its price is paid anyway
 		return 0, 0, false

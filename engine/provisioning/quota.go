@@ -165,7 +165,7 @@ func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available b
 	return draws, !slices.ContainsFunc(draws, func(d packing.Draw) bool { return d.Units > p.Packing.Quotas[d.Quota] })
 }
 
-// spare returns the rest of each quota once the plan's machines are started, by number.
+// spare returns, by number, the units of each quota that are left once the solution's machines are started.
 func (p *Problem) spare(s *packing.Solution) []int {
 	left := slices.Clone(p.Packing.Quotas)
 	for i := range s.New {
@@ -176,7 +176,7 @@ func (p *Problem) spare(s *packing.Solution) []int {
 	return left
 }
 
-// hindered returns the options that would be available but for a quota of the cloud.
+// hindered returns the options that only a quota of the cloud makes unavailable.
 func (p *Problem) hindered(pool *offering.Pool, options bitset.Set, spare []int) bitset.Set {
 	out := bitset.New(len(pool.Options))
 	if len(p.rationed) == 0 {

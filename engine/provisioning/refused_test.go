@@ -26,7 +26,7 @@ func says(s *engine.Snapshot) {
 	s.ExpectedPods = map[string]engine.ExpectedPod{}
 }
 
-// kube-scheduler may refuse a pod for a reason that no plan knows. It is expected on the node for some tries, and then gets a machine.
+// kube-scheduler may refuse a pod for a reason that no plan knows. The pod is expected on the node for some tries, and then gets a machine.
 func TestAPodThatIsRefusedAgainIsExpectedThereNoMore(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type two cpu=2 mem=4Gi zones=a price=0.05", "node n pool=general type=two zone=a age=1h", "pod web cpu=1")

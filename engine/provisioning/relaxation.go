@@ -64,7 +64,7 @@ func (p *Problem) relaxationsOf(c *constraints.PodConstraints, matched []int) []
 // mostLevels bounds the levels of a pod. With more preferences, each level gives up several.
 const mostLevels = 32
 
-// stops returns how many of n preferences are given up at each level, from none to all.
+// stops returns, for each level, how many of n preferences have been given up: none at the first level, all at the last.
 func stops(n int) []int {
 	steps := min(n, mostLevels-1)
 	out := make([]int, 0, steps+1)
@@ -229,7 +229,7 @@ func (m *marker) note(marks *[]int, noted bitset.Set, host *bitset.Set, mark int
 	}
 }
 
-// selected adds the rules that the constraints of others make for the pod.
+// selected adds the rules that the constraints of other pods impose on the pods of the level.
 func (b *relaxation) selected(m *marker, inverse bool) {
 	c := b.p.InterPod
 	for _, g := range b.concern.Groups {

@@ -18,7 +18,7 @@ type Trial struct {
 	Guards *budget.Guards       // trials share it, because the pods that it covers do not change
 	// AssignedNodes are the machines, by number, that will run pods that need a place anyway. Pods that are not listed are left out.
 	AssignedNodes map[*corev1.Pod]int
-	// Also are machines that stay. Their pods are planned for all the same, in classes.
+	// Also lists machines that stay although their pods are planned for, in classes.
 	Also inventory.MachineSet
 	// Nominations are the machines, by number, that pods of gone machines had better use.
 	Nominations map[*corev1.Pod]int
@@ -77,7 +77,7 @@ func (p *Problem) loseDisks() {
 
 func (t *Trial) closes(m *inventory.Machine) bool { return t != nil && t.Closed.Has(m) }
 
-// sortTrial sets, for a trial, where the pods are expected that need a place anyway. It returns the pods that leave gone machines.
+// sortTrial sets, for a trial, the machines on which the pods that need a place anyway are expected. It returns the pods that leave gone machines.
 func (p *Problem) sortTrial() []*corev1.Pod {
 	for pod, number := range p.trial.AssignedNodes {
 		if m := p.Machines[number]; !m.Leaving && !p.trial.closes(m) {

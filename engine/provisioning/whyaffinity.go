@@ -83,7 +83,7 @@ func (p *Problem) nodeRejectReason(mark int, d *constraints.DaemonSet) engine.Re
 	return r
 }
 
-// broke returns the rules that no place meets. If each is met somewhere, it returns all rules that are broken anywhere.
+// broke returns the rules that no place meets. If each rule is met in some place, broke returns all rules that some place does not meet.
 func (p *Problem) broke(c *podClass, r *topology.Rules, places []topology.Place, world *topology.World) []engine.Reason {
 	var everywhere, somewhere []engine.Reason
 	try := func(only topology.Rules, explain func() engine.Reason) {
@@ -210,7 +210,7 @@ func (p *Problem) claimReason(a topology.Affinity, world *topology.World) engine
 	}
 }
 
-// affinityMissing returns a reason if pods must be on the machine of other pods, and these do not run or their machines have no room.
+// affinityMissing returns a reason if a pod must share a machine with other pods, and these do not run or their machines have no room.
 func (p *Problem) affinityMissing(c *podClass, r *topology.Rules, world *topology.World) engine.Reason {
 	for _, a := range r.Affinity {
 		first := world.Total(a.Set) == 0 && p.InterPod.InSet(a.Set, c.matched)

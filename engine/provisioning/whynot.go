@@ -68,8 +68,8 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 }
 
 // obstacles returns the rules that keep a pod of the class off new machines of pool i: each rule that alone leaves no option, with the
-// nearest miss. It names all, because a user who lifts one should not meet the next afterwards. If there is none, it names the constraints
-// that cannot be met together.
+// nearest miss. All of them are named, because a user who lifts one should not meet the next afterwards. If no rule alone does so, obstacles names
+// the constraints that cannot be met together.
 func (p *Problem) obstacles(i, class int, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
 	c, pool := p.Classes[class], p.Pools[i]
 	for i := range pool.Taints {
@@ -253,7 +253,7 @@ func withRoom(p *offering.Pool, request capacity.Vector, options bitset.Set) bit
 	return out
 }
 
-// roomRefusal returns the reason that no able option has enough of resource d. Option at has most of it.
+// roomRefusal returns the reason that no able option has enough of resource d. The option with the index at has most of it.
 func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set, d, at int) engine.Reason {
 	name, need, most := corev1.ResourceName(p.Names.Name(d)), c.Request[d], pool.Model.Options[at].Allocatable[d]
 	if kube.IsClaimed(name) {
@@ -285,7 +285,7 @@ func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set,
 	return r
 }
 
-// combinedRefusals is for a request whose parts each fit some type, but not all together. It returns the resources that the nearest type
+// combinedRefusals is for a request whose amounts each fit some type, while no type fits all of them. It returns the resources that the nearest type
 // lacks, and takes them out of the request.
 func (p *Problem) combinedRefusals(pool *offering.Pool, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
 	best, at := 0.0, -1

@@ -88,8 +88,8 @@ func together(p *offering.Pool, r *topology.Rules) engine.Reason {
 // mostSupplies bounds the supplies of a kind that a sentence names.
 const mostSupplies = 3
 
-// suppliesOf returns the limited supplies that the pool's machines draw from. It names each but capacity reservations, because a user who
-// has to raise one should know which.
+// suppliesOf returns the limited supplies that the pool's machines draw from. Each is named, except capacity reservations, because a user who has to
+// raise one should know which.
 func suppliesOf(p *offering.Pool) (out []string) {
 	named := map[string][]string{} // by kind
 	for i := range p.Options {

@@ -13,8 +13,8 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// After failed replacements, the pool's nodes are not replaced for backoffFirst, then for twice as long each time, at most for backoffMost.
-// Failures that are further apart than backoffMemory are unrelated.
+// After failed replacements, the pool's nodes are not replaced for backoffFirst. Each further failure doubles the time, up to backoffMost. Failures
+// that are further apart than backoffMemory are unrelated.
 const (
 	backoffFirst  = time.Minute
 	backoffMost   = 10 * time.Minute
@@ -39,8 +39,8 @@ type Backoff struct {
 	Failure
 }
 
-// NextFailure returns the record for a claim whose disruption, for that reason, was taken back once more; ok is false if there is none. Failed
-// replacements concern the pool. A pod without a place concerns the claim alone: the next pass may make the same plan again, but other nodes
+// NextFailure returns the record for a claim whose disruption for that reason was taken back once more. ok is false if no record is to be made.
+// Failed replacements concern the pool. A pod without a place concerns the claim alone: the next pass may make the same plan again, but other nodes
 // have other pods.
 func NextFailure(claim *v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason, now time.Time) (text string, ok bool) {
 	alone := why.Code == engine.PodStranded

@@ -85,7 +85,7 @@ type Order struct {
 	ID      string
 	Reason  v1.DisruptionReason
 	Decided time.Time
-	// Claims and Nodes are those still to be removed, in the same order; a vanished node is empty.
+	// Claims and Nodes list the claims that are still to be removed and their nodes, in the same order. The name of a vanished node is empty.
 	Claims, Nodes []string
 	// Staying maps the claims that stay to their reasons. It holds some claims if Step is Finish, all if Step is RollBack, and none if Step is Wait.
 	Staying map[string]engine.Reason
@@ -115,9 +115,8 @@ func (o *Order) stays(claim string, why engine.Reason) {
 	o.Staying[claim] = why
 }
 
-// Progress decides how disruptions with replacements continue, the oldest first. It reads only its arguments: the claims hold all data of an
-// order, so any process can continue it. A replacement that belongs to no order any more, and is not ready, is an order of its own that is taken
-// back.
+// Progress decides how disruptions with replacements continue, the oldest first. It reads only its arguments: the claims hold all data of an order,
+// so any process can continue it. A replacement that belongs to no order any more, and is not ready, is an order of its own that is taken back.
 func Progress(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) []Order {
 	o := ordersOf(s)
 	limit := o.patience()
@@ -193,7 +192,7 @@ func awaiting(replacements []string) engine.Reason {
 	return engine.Reason{Code: engine.AwaitingReplacements, Key: strings.Join(replacements, ", ")}
 }
 
-// patience returns how long an order may take, by the number of claims to remove.
+// patience returns how long an order may take. The time grows with the number of claims that all orders remove.
 func (o *orders) patience() time.Duration {
 	n := 0
 	for _, x := range o.list {
@@ -308,7 +307,7 @@ func (o *orders) objection(x *inventory.InProgress, order *Order, pods map[strin
 	return engine.Reason{}
 }
 
-// veto returns a reason since the decision that keeps the node.
+// veto returns a reason to keep the node that has come up since the decision.
 func (o *orders) veto(x *inventory.InProgress, c *v1.NodeClaim, pods map[string][]*corev1.Pod) engine.Reason {
 	pool := c.Labels[v1.NodePoolLabelKey]
 	node := o.nodeOf(c)
@@ -346,7 +345,8 @@ func (o *orders) neverEvicted(pod *corev1.Pod) bool {
 	return o.guards.NeverAllow(pod)
 }
 
-// idle lists the claims that no pod needs: their machines have no node, or no pod on it would need another place.
+// idle lists the claims whose machine has no node, and those whose node no pod needs: no pod there would need another place, and none is nominated to
+// it.
 func (o *orders) idle(names []string, pods map[string][]*corev1.Pod) []string {
 	var out []string
 	for _, name := range names {
@@ -362,8 +362,8 @@ func (o *orders) idle(names []string, pods map[string][]*corev1.Pod) []string {
 	return out
 }
 
-// affordable leaves out initialized replacements that exceed the budgets of their pools: these stay as ordinary nodes. The order's own nodes no
-// longer count against the budgets.
+// affordable leaves out initialized replacements whose deletion would exceed the budgets of their pools. These replacements stay as ordinary nodes.
+// The order's own nodes no longer count against the budgets.
 func (o *orders) affordable(order *Order, names []string) []string {
 	left := map[string]int{}
 	return slices.DeleteFunc(names, func(name string) bool {

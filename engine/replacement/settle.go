@@ -58,7 +58,7 @@ func (o *orders) settle(list []Order, ready []int, opt engine.Options, cache *in
 	}
 }
 
-// recheck is the effect if some machines went now and none were started.
+// recheck describes the effect of removing some machines now without starting any.
 type recheck struct {
 	// stranded holds, by leaving claim, the first of its pods that would have no place.
 	stranded map[string]*corev1.Pod

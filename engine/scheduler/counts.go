@@ -49,7 +49,7 @@ type matchCount struct {
 	live   bool
 	counts []int32
 	total  int
-	// promised counts, by node, pods that are nominated there and not bound yet; nil if there are none.
+	// promised counts, by node, the pods that are nominated to the node and not bound yet; nil if there are none.
 	promised []int32
 	// domains marks the domains with nodes that count. least is the smallest count of such a domain, leastOf the number of domains with that
 	// count; least is stale if leastOf is 0.

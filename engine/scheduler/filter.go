@@ -7,7 +7,7 @@ func (state *replayState) passes(p *podInfo, i int) bool {
 	return p.fits(state.room.of(i)) && state.admits(p, i)
 }
 
-// admits is passes without the check of resources.
+// admits reports whether every filter except that for resources lets the pod onto node i.
 func (state *replayState) admits(p *podInfo, i int) bool {
 	n := state.nodes[i]
 	if !state.filterResult(p.filter, i).admitted || n.ports.Collide(p.ports) || !n.attachable(p.volumes) || n.disks.Conflict(p.disks) || !p.constraints.passes(i) {

@@ -51,7 +51,7 @@ func (r *Replay) Land() Landing {
 	return r.Landing(s, stranded)
 }
 
-// LandAgain is Land for a caller that keeps a cache between replays.
+// LandAgain runs the replay like Land, for a caller that keeps a cache between replays.
 func (r *Replay) LandAgain(cache *inventory.Cache) Landing {
 	again := *r
 	again.Cache = cache.Take(r.Snapshot, r.Options.Threads).Cache

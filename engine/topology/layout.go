@@ -45,7 +45,7 @@ type Group struct {
 	There bitset.Set
 	// May holds, for each domain, the pods that may come there; nil for none.
 	May []int
-	// Zero, for the key Host, is true if some machine that counts has no pod of the group and cannot get one.
+	// Zero, for the key Host, is true if some machine that the group counts has no pod of the group and cannot get one.
 	Zero bool
 }
 
@@ -67,7 +67,7 @@ type Mark struct {
 	At  bitset.Set // the domains that own the mark already
 }
 
-// Resident is a DaemonSet's pod that new machines get before any other pod. Its key divides machines by its presence: the domains are
+// Resident is a DaemonSet's pod that new machines get before any other pod. Its key divides machines by the resident's presence: the domains are
 // Absent, Possible and Certain. Machines that exist already are Nowhere, because their pods are counted.
 type Resident struct {
 	Key int
@@ -91,7 +91,7 @@ type Rules struct {
 	Groups, Sets []int
 	// Owns are the marks that the pod leaves in its domain, Rejects the marks that keep it out.
 	Owns, Rejects []int
-	// HostOwns and HostRejects are the same for single machines; nil for none.
+	// HostOwns and HostRejects are the marks for single machines; nil for none.
 	HostOwns, HostRejects bitset.Set
 	// Takes lists the available volumes that the pod takes, one thing for each entry.
 	Takes []Take

@@ -45,8 +45,8 @@ func (r *Rules) Barred(l *Layout, place Place) bool {
 	})
 }
 
-// Arrive adds a machine with its residents; places lists all places in which the machine may turn out to be. With first, the machine may be
-// known already: a change of a count or mark is made only if it was not made before.
+// Arrive adds a machine with its residents; places lists all places in which the machine may turn out to be. If first is true, the machine may be
+// known already, so each change of a count or mark is made only if it was not made before.
 func (world *World) Arrive(places []Place, first bool) {
 	ch := change{resident: true}
 	add := func(a arrival) {
@@ -107,7 +107,7 @@ func (world *World) joinSet(i, set int, places []Place, add func(arrival)) {
 
 func anywhere(Place) bool { return true }
 
-// isOn reports whether the resident is surely on the machine, in whichever of the places.
+// isOn reports whether the resident is surely on the machine, in every place where the machine may be.
 func (r *Resident) isOn(places []Place) bool {
 	return !slices.ContainsFunc(places, func(p Place) bool { return p[r.Key] != Certain })
 }
@@ -160,7 +160,7 @@ func (world *World) bring(a arrival, n int) {
 	}
 }
 
-// leave takes back the arrivals of the change.
+// leave undoes the arrivals of residents in the change.
 func (world *World) leave(ch *change) {
 	for _, a := range ch.arrived {
 		world.bring(a, -1)

@@ -11,8 +11,8 @@ type Available struct {
 	// Key divides places by the things that can be reached from them.
 	Key    int
 	Things int
-	// Reach holds, for each domain of the key, the things that can be reached from there; Endless the domains in which pods need none of
-	// them, because volumes can be created there.
+	// Reach holds, for each domain of the key, the things that can be reached from there. Endless holds the domains in which pods need none of these
+	// things, because volumes can be created there.
 	Reach   []bitset.Set
 	Endless bitset.Set
 }

@@ -97,7 +97,7 @@ func (world *World) Open(group int, place Place) {
 	world.OpenDomain(group, int(place[g.Key]))
 }
 
-// OpenDomain does the same for a domain by its number.
+// OpenDomain notes that a machine may come to the domain with this number.
 func (world *World) OpenDomain(group, domain int) {
 	c := &world.groups[group]
 	if c.there.Has(domain) {
@@ -114,7 +114,7 @@ func (g *Group) passes(place Place) bool { return g.Filter < 0 || place[g.Filter
 // Counts reports whether the group counts machines of this place.
 func (world *World) Counts(group int, place Place) bool { return world.l.Groups[group].passes(place) }
 
-// min returns the smallest count of a domain that is there, 0 if there are fewer domains than minDomains.
+// min returns the smallest count of the domains that have a machine, 0 if there are fewer of these than minDomains.
 func (c *counter) min(minDomains int) int {
 	if minDomains > 0 && c.there.Len() < minDomains {
 		return 0

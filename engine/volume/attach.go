@@ -130,7 +130,7 @@ func (n *NodeVolumes) Free(driver string) int64 {
 	return int64(limit - n.Used[driver])
 }
 
-// FreeOn is Free for a new machine of the type.
+// FreeOn returns how many volumes of the driver a new machine of the type can attach, like Free.
 func (v *Volumes) FreeOn(t *engine.InstanceType, driver string) int64 {
 	limit, ok := v.ofTypes.of(t, driver)
 	if !ok && !isLocalPool(driver) {

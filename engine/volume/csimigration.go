@@ -57,7 +57,7 @@ func volumeAttachment(p *corev1.PersistentVolume) Attachment {
 	return Attachment{}
 }
 
-// inlineAttachment is volumeAttachment for a volume that a pod names directly.
+// inlineAttachment returns the attachment of a volume that a pod names directly, like volumeAttachment.
 func inlineAttachment(s *corev1.VolumeSource) Attachment {
 	switch {
 	case s.AWSElasticBlockStore != nil:

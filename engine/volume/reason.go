@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Named replaces reasons of a class of pods by reasons with the names of this pod's claims.
+// Named returns the reasons of a class of equal pods, with the names of this pod's claims in them.
 func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reason {
 	if len(pod.Spec.Volumes) == 0 {
 		return reasons
