@@ -85,6 +85,7 @@ demo-capi: bin/controlplane bin/clusterapi ## The same with Cluster API's own co
 playground: build ## A local cluster with Tenon and a simulated cloud, until Ctrl-C. See ARGS=--help.
 	@exec bin/tenon playground $(ARGS)
 
+quick: export GOGC = 400
 quick: ## While you edit: format, vet, the architecture, all packages whose tests need neither a control plane nor moto.
 	@echo '==> gofmt' && tools/gofmt.sh
 	@echo '==> go vet' && go vet ./...

@@ -23,8 +23,8 @@ func TestTheCausesAddUpToTheBillAboveTheBound(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []v1.ConsolidationPolicy{simulator.Baseline, v1.WhenEmpty, v1.WhenEmptyOrUnderutilized} {
 		for seed := range uint64(2) {
-			c := config(t, shop+"fault kill at=1h capacity=spot share=50%\nfault short at=2h for=2h capacity=spot\n")
-			c.Policy, c.Seed, c.Audit, c.For = policy, seed, false, 6*time.Hour
+			c := config(t, shop+"fault kill at=1h capacity=spot share=50%\nfault short at=2h for=1h capacity=spot\n")
+			c.Policy, c.Seed, c.Audit, c.For, c.BoundEvery = policy, seed, false, 4*time.Hour, 2*time.Hour
 			c.Snapshot.NodeOverheadPrice = 0.01 * float64(seed)
 			r := run(t, c)
 			sum, shares := 0.0, 0.0

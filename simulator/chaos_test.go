@@ -39,7 +39,7 @@ cronjob tick x3 cpu=1 mem=1Gi schedule="*/3 * * * *" runs=90s
 				}
 				goOn(t, w, 10*time.Minute)
 				launched, most := w.meter.Launched, 0
-				for range 3600 {
+				for range 2400 {
 					w.taintAll(effect)
 					goOn(t, w, time.Second)
 					most = max(most, w.meter.machines)

@@ -79,32 +79,59 @@ func TestPodsOfATraceComeAndGo(t *testing.T) {
 	}
 }
 
-// Whatever becomes of nodes, the same work is done: who is sent away comes again, until its time is over.
+// Every policy does the same work: a pod that is sent away comes again, until its time is over. The baseline fills machines and empties nodes
+// one by one, so that its bill is between those of WhenEmpty and WhenEmptyOrUnderutilized.
 func TestEveryPolicyDoesTheSameWork(t *testing.T) {
 	t.Parallel()
 	trouble := tracePool + "fault kill at=12h share=50%\nfault reclaim at=15h share=50%\n"
-	for _, policy := range []v1.ConsolidationPolicy{simulator.Baseline, v1.WhenEmpty, v1.WhenEmptyOrUnderutilized, v1.Balanced} {
-		t.Run(string(policy), func(t *testing.T) {
-			t.Parallel()
-			c := traced(t, trouble, busyDay())
-			c.Policy = policy
-			r := run(t, c)
-			checkEnd(t, string(policy), r)
-			if r.Counts.Jobs != 40 || r.AtEnd.Pods+r.AtEnd.Waiting != 10 {
-				t.Errorf("%d of 40 pods of jobs ended, %d of 10 pods are there at the end", r.Counts.Jobs, r.AtEnd.Pods+r.AtEnd.Waiting)
-			}
-			if evicted := r.Counts.Evictions; policy != v1.WhenEmpty && len(evicted) == 0 {
-				t.Error("nobody was sent away: the trace tells nothing")
-			}
-			for hour, want := range map[int]float64{2: 10, 13: 50} {
-				if got := r.Hours[hour].Pods; got < want*0.9 {
-					t.Errorf("hour %d: %v pods ran, of %v and those of jobs", hour, got, want)
+	policies := []v1.ConsolidationPolicy{v1.WhenEmptyOrUnderutilized, simulator.Baseline, v1.WhenEmpty, v1.Balanced}
+	bills := make([]float64, len(policies))
+	t.Run("policies", func(t *testing.T) {
+		for i, policy := range policies {
+			t.Run(string(policy), func(t *testing.T) {
+				t.Parallel()
+				c := traced(t, trouble, busyDay())
+				c.Policy = policy
+				r := run(t, c)
+				bills[i] = r.Cost
+				checkEnd(t, string(policy), r)
+				if r.Counts.Jobs != 40 || r.AtEnd.Pods+r.AtEnd.Waiting != 10 {
+					t.Errorf("%d of 40 pods of jobs ended, %d of 10 pods are there at the end", r.Counts.Jobs, r.AtEnd.Pods+r.AtEnd.Waiting)
 				}
-			}
-			if policy == simulator.Baseline && text(t, run(t, c)) != text(t, r) {
-				t.Error("the same trace gave another result")
-			}
-		})
+				if evicted := r.Counts.Evictions; policy != v1.WhenEmpty && len(evicted) == 0 {
+					t.Error("no pod was sent away: the trace tells nothing")
+				}
+				for hour, want := range map[int]float64{2: 10, 13: 50} {
+					if got := r.Hours[hour].Pods; got < want*0.9 {
+						t.Errorf("hour %d: %v pods ran, of %v and those of jobs", hour, got, want)
+					}
+				}
+				if policy == simulator.Baseline && (r.Counts.Moves[string(v1.Underutilized)] == 0 || r.Policy != simulator.Baseline) {
+					t.Errorf("the baseline moved %v", r.Counts.Moves)
+				}
+			})
+		}
+	})
+	if !(bills[0] <= bills[1] && bills[1] < bills[2]) {
+		t.Errorf("the bills of %v are %v", policies, bills)
+	}
+}
+
+func TestTheBaselineKeepsBudgets(t *testing.T) {
+	t.Parallel()
+	c := traced(t, strings.Replace(tracePool, "budget=100%", "budget=0", 1), busyDay())
+	c.Policy, c.For = simulator.Baseline, 20*time.Hour
+	if r := run(t, c); r.Counts.Moves[string(v1.Underutilized)] != 0 {
+		t.Errorf("under a budget of nothing the baseline moved %v", r.Counts.Moves)
+	}
+}
+
+func TestTheSameTraceGivesTheSameResult(t *testing.T) {
+	t.Parallel()
+	c := traced(t, tracePool, busyDay())
+	c.Policy, c.For = simulator.Baseline, 8*time.Hour
+	if first := text(t, run(t, c)); text(t, run(t, c)) != first {
+		t.Error("the same trace gave another result")
 	}
 }
 
@@ -125,28 +152,5 @@ func TestPodsOfATraceGoWhereTheyMay(t *testing.T) {
 	c.For = time.Hour
 	if r := run(t, c); r.AtEnd.Pods != 1 || r.AtEnd.Waiting != 1 {
 		t.Errorf("at the end %+v", r.AtEnd)
-	}
-}
-
-// The baseline is no straw man, and no match either: it fills machines and empties nodes, one by one.
-func TestTheBaselineConsolidatesOneByOne(t *testing.T) {
-	t.Parallel()
-	bills := map[v1.ConsolidationPolicy]float64{}
-	for _, policy := range []v1.ConsolidationPolicy{simulator.Baseline, v1.WhenEmpty, v1.WhenEmptyOrUnderutilized} {
-		c := traced(t, tracePool, busyDay())
-		c.Policy = policy
-		r := run(t, c)
-		bills[policy] = r.Cost
-		if policy == simulator.Baseline && (r.Counts.Moves[string(v1.Underutilized)] == 0 || r.Policy != simulator.Baseline) {
-			t.Errorf("the baseline moved %v", r.Counts.Moves)
-		}
-	}
-	c := traced(t, strings.Replace(tracePool, "budget=100%", "budget=0", 1), busyDay())
-	c.Policy = simulator.Baseline
-	if r := run(t, c); r.Counts.Moves[string(v1.Underutilized)] != 0 {
-		t.Errorf("under a budget of nothing the baseline moved %v", r.Counts.Moves)
-	}
-	if !(bills[v1.WhenEmptyOrUnderutilized] <= bills[simulator.Baseline]) || !(bills[simulator.Baseline] < bills[v1.WhenEmpty]) {
-		t.Errorf("the bills are %v", bills)
 	}
 }

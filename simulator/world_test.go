@@ -66,7 +66,7 @@ func text(t *testing.T, r *simulator.Result) string {
 func TestTheSameSeedGivesTheSameResult(t *testing.T) {
 	t.Parallel()
 	c := config(t, shop)
-	c.For = 6 * time.Hour
+	c.For = 3 * time.Hour
 	first := text(t, run(t, c))
 	if second := text(t, run(t, c)); second != first {
 		t.Errorf("the same configuration gave two results:\n%s\n%s", first, second)

@@ -14,7 +14,7 @@ import (
 
 // catalog is a sorted catalog with the data that each compilation needs. A catalog that was read again is a new one.
 type catalog struct {
-	types []soldType
+	types []*soldType
 	// settled holds the labels that some type or offering sets: on a type that does not set such a label, the label is absent.
 	settled map[string]bool
 	// values holds the values that types and offerings set for each label.
@@ -35,6 +35,8 @@ type soldType struct {
 	// only holds the type's variants if they are the same in all problems; nil otherwise.
 	only []map[string]string
 	size typeSize
+	// text remembers what structure returned.
+	text string
 }
 
 // catalogs holds the remembered catalogs of a cache, by their first types.
@@ -89,7 +91,7 @@ func newCatalog(types []engine.InstanceType) *catalog {
 	}
 	for i := range types {
 		t := &types[i]
-		sold := soldType{InstanceType: t, offerings: kube.SortedOfferings(t), allocatable: t.Allocatable()}
+		sold := &soldType{InstanceType: t, offerings: kube.SortedOfferings(t), allocatable: t.Allocatable()}
 		several := len(c.several)
 		for _, key := range kube.SortedKeys(t.Labels) {
 			if len(t.Labels[key]) > 1 && !kube.SaidElsewhere(key) {
@@ -115,7 +117,7 @@ func newCatalog(types []engine.InstanceType) *catalog {
 	}
 	slices.Sort(c.several)
 	c.several = slices.Compact(c.several)
-	slices.SortFunc(c.types, func(a, b soldType) int { return compareTypes(&a, &b) })
+	slices.SortFunc(c.types, compareTypes)
 	return c
 }
 

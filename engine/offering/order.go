@@ -36,6 +36,9 @@ func compareTypes(a, b *soldType) int {
 
 // structure describes everything of a type except its name.
 func (t *soldType) structure() string {
+	if t.text != "" {
+		return t.text
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s", kube.ListText(t.Capacity), kube.ListText(t.Overhead))
 	for _, key := range kube.SortedKeys(t.Labels) {
@@ -56,7 +59,8 @@ func (t *soldType) structure() string {
 			fmt.Fprintf(&b, " %d", u.Units)
 		}
 	}
-	return b.String()
+	t.text = b.String()
+	return t.text
 }
 
 // comparePools orders pools by weight, heaviest first, then by structure, then by name. At equal weight, pools for Windows only come last,

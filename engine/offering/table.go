@@ -52,8 +52,8 @@ func (p *Pool) table() *table {
 		return known
 	}
 	t := &table{rules: rules, overhead: p.overhead, cover: p.in.Cover, settled: map[string][]tableValue{}, pass: p.catalog.pass}
-	for i := range p.catalog.types {
-		t.add(&p.catalog.types[i], p.turnsOut(&p.catalog.types[i]))
+	for _, sold := range p.catalog.types {
+		t.add(sold, p.turnsOut(sold))
 	}
 	t.number(kube.SortedKeys(p.chosen))
 	if lasting {
