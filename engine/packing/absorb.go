@@ -15,12 +15,12 @@ const (
 // absorb replaces machines of company, on which pods have to share one machine, by larger ones, if a larger one also holds all pods of some
 // of the others and costs less than all these machines together. company was bought for its own pods alone. absorb returns the rest of the
 // others.
-func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
+func (s *search) absorb(sup *supply, company, others []*openBin) []*openBin {
 	order := slices.Clone(others)
 	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
-	held := s.effort
-	s.effort = s.p.Effort / absorbPart
-	defer func() { s.effort = held }()
+	held := s.market.effort
+	s.market.effort = s.p.Effort / absorbPart
+	defer func() { s.market.effort = held }()
 	for i, bin := range company {
 		var prices []float64
 		for _, g := range sup.offerings {
@@ -34,7 +34,7 @@ func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 		var kept []*openBin
 		saved := 0.0
 		for k := range min(len(prices), mostPrices) {
-			if s.effort <= 0 || s.p.stopped() {
+			if s.market.effort <= 0 || s.p.stopped() {
 				return others
 			}
 			grown, rest := s.takeIn(sup, bin, order, prices[k*len(prices)/min(len(prices), mostPrices)])
@@ -45,11 +45,11 @@ func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 			}
 		}
 		if best != nil {
-			s.chargeAll(others, -1)
-			s.charge(bin, -1)
+			s.market.chargeAll(others, -1)
+			s.market.charge(bin, -1)
 			company[i], others, order = best, kept, kept
-			s.charge(best, 1)
-			s.chargeAll(others, 1)
+			s.market.charge(best, 1)
+			s.market.chargeAll(others, 1)
 		}
 	}
 	return others
@@ -58,16 +58,16 @@ func (s *solver) absorb(sup *supply, company, others []*openBin) []*openBin {
 // takeIn grows b into a machine that costs no more than "most" and holds all pods of as many of the others as possible. It returns this machine, and
 // the others that it does not replace. First it looks for a machine as if none of the others counted against limits, because it may need all their
 // room there. If this machine is not within limits beside the rest, takeIn looks again as if all of the others stayed.
-func (s *solver) takeIn(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
-	s.chargeAll(others, -1)
+func (s *search) takeIn(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+	s.market.chargeAll(others, -1)
 	grown, rest = s.takeInNow(sup, b, others, most)
-	s.charge(b, -1)
-	s.chargeAll(rest, 1)
-	p := &s.pools[grown.pool]
-	fits := (!p.limited || within(s.billOf(grown), p.left)) && s.quotasHold(s.drawsOf(grown))
-	s.chargeAll(rest, -1)
-	s.charge(b, 1)
-	s.chargeAll(others, 1)
+	s.market.charge(b, -1)
+	s.market.chargeAll(rest, 1)
+	p := &s.market.pools[grown.pool]
+	fits := (!p.limited || within(s.market.billOf(grown), p.left)) && s.market.quotasHold(s.market.drawsOf(grown))
+	s.market.chargeAll(rest, -1)
+	s.market.charge(b, 1)
+	s.market.chargeAll(others, 1)
 	if !fits {
 		return s.takeInNow(sup, b, others, most)
 	}
@@ -75,11 +75,11 @@ func (s *solver) takeIn(sup *supply, b *openBin, others []*openBin, most float64
 }
 
 // takeInNow does the work of takeIn within the present room of limits.
-func (s *solver) takeInNow(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
+func (s *search) takeInNow(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	v := &visit{s: s, m: sup, bins: []*openBin{b}, guests: make([]*guests, 1)}
 	var undo []earlier
 	for _, other := range others {
-		s.use(1)
+		s.market.use(1)
 		before := len(undo)
 		if !v.takes(other, most, &undo) {
 			v.undo(undo[before:])

@@ -3,7 +3,7 @@ package packing
 // apart returns a lower bound for the price of machines for the given number of pods of each demand. It uses the rules between pods: if a
 // machine may have only n pods of a group, each of these pods pays for 1/n of the cheapest machine that holds it. The sums of several
 // groups must not be added, because pods of other groups may use the rest of a machine. So the dearest group counts.
-func (s *solver) apart(sup *supply, counts []int) float64 {
+func (s *search) apart(sup *supply, counts []int) float64 {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	for i, d := range sup.demands {
 		if counts[i] == 0 || d.host.none() {
@@ -31,11 +31,11 @@ func (s *solver) apart(sup *supply, counts []int) float64 {
 }
 
 // leastFor returns the price of the cheapest option that holds a pod of the demand in any domain; 0 if there is none.
-func (s *solver) leastFor(pools []int, d *demand) float64 {
+func (s *search) leastFor(pools []int, d *demand) float64 {
 	ways := s.p.Classes[d.class].Levels[d.level].Ways
 	least, found := 0.0, false
 	for _, p := range pools {
-		pool := &s.pools[p]
+		pool := &s.market.pools[p]
 		for _, o := range pool.byPrice {
 			if option := &pool.Options[o]; admits(ways.Pools[p], o) && d.request.Fits(option.Allocatable) {
 				if !found || option.Price < least {

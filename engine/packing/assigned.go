@@ -8,34 +8,34 @@ import (
 
 // placeAssigned puts pods on the nodes that they are expected on. Only then it puts pods on their proposed nodes, into the room that is
 // left.
-func (s *solver) placeAssigned() {
-	s.placeAllAssigned(false)
-	s.placeAllAssigned(true)
-	s.noteClosed()
-	arrived := make([]bool, len(s.nodes))
-	for c := range s.p.Classes {
-		if n := s.p.Classes[c].Assigned; n > 0 && s.classes[c].next > 0 {
+func (pl *placement) placeAssigned() {
+	pl.placeAllAssigned(false)
+	pl.placeAllAssigned(true)
+	pl.noteClosed()
+	arrived := make([]bool, len(pl.nodes.list))
+	for c := range pl.p.Classes {
+		if n := pl.p.Classes[c].Assigned; n > 0 && pl.classes[c].next > 0 {
 			arrived[n-1] = true
 		}
 	}
 	for n := range arrived {
-		if !arrived[n] && len(s.p.Nodes[n].Ending) > 0 && !s.lessons.awaited.Has(n) {
-			s.stay = append(s.stay, n)
+		if !arrived[n] && len(pl.p.Nodes[n].Ending) > 0 && !pl.lessons.awaited.Has(n) {
+			pl.stay = append(pl.stay, n)
 		}
 	}
-	s.countEnding(s.stay)
+	pl.countEnding(pl.stay)
 }
 
 // placeAllAssigned puts pods on their nodes. A pod may have to wait for another pod, so it tries the rest again as long as any pod is
 // placed.
-func (s *solver) placeAllAssigned(proposed bool) {
+func (pl *placement) placeAllAssigned(proposed bool) {
 	for moved := true; moved; {
 		moved = false
-		for c := range s.p.Classes {
-			if s.p.Classes[c].Assigned == 0 || s.p.Classes[c].Proposed != proposed {
+		for c := range pl.p.Classes {
+			if pl.p.Classes[c].Assigned == 0 || pl.p.Classes[c].Proposed != proposed {
 				continue
 			}
-			for state := &s.classes[c]; state.next < s.p.Classes[c].Count && s.placeOnAssigned(c); {
+			for state := &pl.classes[c]; state.next < pl.p.Classes[c].Count && pl.placeOnAssigned(c); {
 				moved = true
 			}
 		}
@@ -43,12 +43,12 @@ func (s *solver) placeAllAssigned(proposed bool) {
 }
 
 // countEnding counts the victims of preemption on these nodes, where they do not end after all.
-func (s *solver) countEnding(nodes []int) {
+func (pl *placement) countEnding(nodes []int) {
 	for _, n := range nodes {
-		node := &s.nodes[n]
-		for _, t := range s.p.Nodes[n].Ending {
-			s.world.Put(&topology.Rules{Sets: []int{t.Of}}, s.p.Places[node.place], t.Count)
-			if h := s.host.sets[t.Of]; h >= 0 {
+		node := &pl.nodes.list[n]
+		for _, t := range pl.p.Nodes[n].Ending {
+			pl.world.Put(&topology.Rules{Sets: []int{t.Of}}, pl.p.Places[node.place], t.Count)
+			if h := pl.host.sets[t.Of]; h >= 0 {
 				node.sets[h] += t.Count
 			}
 		}
@@ -57,11 +57,11 @@ func (s *solver) countEnding(nodes []int) {
 
 // cameLate notes the nodes in stay that got their assigned pods after all, although the round had assumed that these pods do not come. It reports
 // whether there are any.
-func (s *solver) cameLate() bool {
+func (pl *placement) cameLate() bool {
 	found := false
-	for _, n := range s.stay {
-		if slices.ContainsFunc(s.placed[n], func(share Share) bool { return s.p.Classes[share.Class].Assigned == n+1 }) {
-			s.lessons.awaited.Add(n)
+	for _, n := range pl.stay {
+		if slices.ContainsFunc(pl.placed[n], func(share Share) bool { return pl.p.Classes[share.Class].Assigned == n+1 }) {
+			pl.lessons.awaited.Add(n)
 			found = true
 		}
 	}
@@ -69,17 +69,17 @@ func (s *solver) cameLate() bool {
 }
 
 // placeOnAssigned puts the next pod of the class on its assigned node, at the first level that allows it.
-func (s *solver) placeOnAssigned(c int) bool {
-	class := &s.p.Classes[c]
+func (pl *placement) placeOnAssigned(c int) bool {
+	class := &pl.p.Classes[c]
 	n := class.Assigned - 1
 	for l := range class.Levels {
-		s.prepare(c, l)
-		ls := &s.classes[c].levels[l]
-		if s.clashes(ls.host, n) || !s.hostAllows(ls, n) || class.Proposed && !s.proposable(c, l, n) {
+		pl.prepare(c, l)
+		ls := &pl.classes[c].levels[l]
+		if pl.nodes.clashes(ls.host, n) || !pl.hostAllows(ls, n) || class.Proposed && !pl.nodes.proposable(c, l, n) {
 			continue
 		}
-		if _, ok := s.world.Allows(ls.rules, s.p.Places[s.nodes[n].place]); ok {
-			s.onNode(c, l, n, 1)
+		if _, ok := pl.world.Allows(ls.rules, pl.p.Places[pl.nodes.list[n].place]); ok {
+			pl.onNode(c, l, n, 1)
 			return true
 		}
 	}
@@ -87,22 +87,22 @@ func (s *solver) placeOnAssigned(c int) bool {
 }
 
 // proposable reports whether a node that is only proposed admits the pod and has room for it.
-func (s *solver) proposable(c, l, n int) bool {
-	return s.p.Classes[c].Levels[l].Nodes.Has(n) && s.needs(c, n).Fits(s.nodes[n].room)
+func (ns *nodeStates) proposable(c, l, n int) bool {
+	return ns.p.Classes[c].Levels[l].Nodes.Has(n) && ns.needs(c, n).Fits(ns.list[n].room)
 }
 
 // noteClosed stores the counts of domains, also of domains without machines, when pods have been put on their assigned nodes. If machines
 // are bought in a domain without machines after all, some of these pods may break the spread, because that domain is emptier.
-func (s *solver) noteClosed() {
-	s.closed = make([][]int, len(s.p.Layout.Groups))
-	for c := range s.p.Classes {
-		if s.p.Classes[c].Assigned == 0 || s.classes[c].next == 0 {
+func (pl *placement) noteClosed() {
+	pl.closed = make([][]int, len(pl.p.Layout.Groups))
+	for c := range pl.p.Classes {
+		if pl.p.Classes[c].Assigned == 0 || pl.classes[c].next == 0 {
 			continue
 		}
-		for l := range s.p.Classes[c].Levels {
-			for _, sp := range s.classes[c].levels[l].spreads() {
-				if s.p.Layout.Groups[sp.Group].Key != topology.Host && s.closed[sp.Group] == nil {
-					s.closed[sp.Group] = s.world.Count(sp.Group)
+		for l := range pl.p.Classes[c].Levels {
+			for _, sp := range pl.classes[c].levels[l].spreads() {
+				if pl.p.Layout.Groups[sp.Group].Key != topology.Host && pl.closed[sp.Group] == nil {
+					pl.closed[sp.Group] = pl.world.Count(sp.Group)
 				}
 			}
 		}
@@ -117,6 +117,6 @@ func (ls *levelState) spreads() []topology.Spread {
 }
 
 // wasClosed reports whether the domain had no machines when pods were put on their assigned nodes.
-func (s *solver) wasClosed(group, domain int) bool {
-	return s.closed[group] != nil && s.closed[group][domain] < 0
+func (pl *placement) wasClosed(group, domain int) bool {
+	return pl.closed[group] != nil && pl.closed[group][domain] < 0
 }

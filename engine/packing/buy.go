@@ -1,17 +1,29 @@
 package packing
 
 import (
-	"maps"
 	"math"
 	"slices"
 
-	"tenon.sh/engine/capacity"
+	"tenon.sh/engine/bound"
 )
 
+// search finds machines for the demands that placement has left: as many pods as limits allow, and cheaply.
+type search struct {
+	p       *Problem
+	market  *market
+	host    *hostIndex
+	demands []*demand
+	bins    []*openBin
+	bound   float64
+	worth   []float64
+	low     []float64 // the prices of the supply that machines are bought from
+	// boundDemands is placement's.
+	boundDemands func(sup *supply, counts []int) ([]*Ways, []bound.Demand)
+}
+
 // buy places the remaining pods on new machines of the pools, as far as it can.
-func (s *solver) buy(pools []int) {
-	turns := s.turns()
-	if len(turns) > 1 && !s.batched() {
+func (s *search) buy(pools []int, turns [][]*demand) {
+	if len(turns) > 1 && !s.p.batched() {
 		// Pods of several turns may share machines, so only all turns together have a bound.
 		if sup := s.newSupply(pools, s.demands); len(sup.demands) > 0 {
 			defer func() { s.bound += s.boundOf(sup) }()
@@ -43,14 +55,14 @@ func (s *solver) buy(pools []int) {
 			s.bound += s.boundOf(sup)
 		}
 	}
-	if len(turns) == 1 && len(pools) == len(s.pools) {
+	if len(turns) == 1 && len(pools) == len(s.market.pools) {
 		s.split(pools, turns[0])
 	}
 }
 
 // buyMore buys machines for the pods that are left, within the present room of limits, because cheaper machines may have left some room. It
 // leaves few pods to split, which tries every way to divide them.
-func (s *solver) buyMore(sup *supply, left []int) {
+func (s *search) buyMore(sup *supply, left []int) {
 	pods := 0
 	for _, n := range sup.before {
 		pods += n
@@ -67,7 +79,7 @@ func (s *solver) buyMore(sup *supply, left []int) {
 const equallyCheap = 1.005
 
 // machinesFor finds machines for the pods of the supply. It keeps the replicas of each workload apart if that costs about the same.
-func (s *solver) machinesFor(sup *supply, left []int) []*openBin {
+func (s *search) machinesFor(sup *supply, left []int) []*openBin {
 	if s.p.Effort == 0 || !sup.measureApart(s) {
 		return s.searchLocally(sup, s.first(sup, left))
 	}
@@ -80,13 +92,13 @@ func (s *solver) machinesFor(sup *supply, left []int) []*openBin {
 		copy(left, spread)
 		return some
 	}
-	s.chargeAll(some, -1)
+	s.market.chargeAll(some, -1)
 	all := s.searchLocally(sup, s.first(sup, left))
 	if priceOf(all)*equallyCheap < price || !slices.Equal(left, spread) {
 		return all
 	}
-	s.chargeAll(all, -1)
-	s.chargeAll(some, 1)
+	s.market.chargeAll(all, -1)
+	s.market.chargeAll(some, 1)
 	return some
 }
 
@@ -102,7 +114,7 @@ func priceOf(bins []*openBin) float64 {
 const apartShare = 3
 
 // measureApart sets the greatest number of pods of each lot that one machine should have. It reports whether any lot has such a number.
-func (sup *supply) measureApart(s *solver) bool {
+func (sup *supply) measureApart(s *search) bool {
 	any := false
 	for i := range sup.lots {
 		l := &sup.lots[i]
@@ -135,22 +147,22 @@ const (
 
 // first buys the first machines. If some pods need devices, it may also make a plan that buys the machines with devices before all others, because
 // these are needed in any case and have room for other pods. first keeps the cheaper plan.
-func (s *solver) first(sup *supply, left []int) []*openBin {
+func (s *search) first(sup *supply, left []int) []*openBin {
 	again := slices.Clone(left)
 	g := s.newGreedy(sup, left)
 	g.run()
 	if s.p.Effort == 0 || !sup.forDevices() || g.cost <= sup.bound.Value*nearBound || len(g.bins) > mostToBuyTwice {
 		return g.bins
 	}
-	s.chargeAll(g.bins, -1)
+	s.market.chargeAll(g.bins, -1)
 	other := s.newGreedy(sup, again)
 	other.forced = true
 	other.run()
 	if slices.Equal(again, left) && other.cost < g.cost {
 		return other.bins
 	}
-	s.chargeAll(other.bins, -1)
-	s.chargeAll(g.bins, 1)
+	s.market.chargeAll(other.bins, -1)
+	s.market.chargeAll(g.bins, 1)
 	return g.bins
 }
 
@@ -160,51 +172,12 @@ func (sup *supply) forDevices() bool {
 	return slices.ContainsFunc(sup.lots, func(l lot) bool { return l.needsDevices })
 }
 
-// turns divides the demands into groups that buy machines together: one group for each batch and, once room has run short, for each
-// priority, highest first.
-func (s *solver) turns() [][]*demand {
-	var out [][]*demand
-	for _, demands := range s.byPriority() {
-		batches := map[int][]*demand{}
-		for _, d := range demands {
-			b := s.p.Classes[d.class].Batch
-			batches[b] = append(batches[b], d)
-		}
-		for _, b := range slices.Sorted(maps.Keys(batches)) {
-			out = append(out, batches[b])
-		}
-	}
-	return out
-}
-
-// batched reports whether the pods are of several batches. A plan with batches has no bound.
-func (s *solver) batched() bool {
-	return slices.ContainsFunc(s.p.Classes, func(c Class) bool { return c.Batch != s.p.Classes[0].Batch })
-}
-
-func (s *solver) byPriority() [][]*demand {
-	if !s.lessons.ranked {
-		return [][]*demand{s.demands}
-	}
-	var out [][]*demand
-	for _, r := range s.unplaced() { // highest first
-		var turn []*demand
-		for _, d := range s.demands {
-			if s.p.Classes[d.class].Priority == r.priority {
-				turn = append(turn, d)
-			}
-		}
-		out = append(out, turn)
-	}
-	return out
-}
-
 // fewKinds is the number of kinds of pods up to which boundOf also uses fillings of whole machines; with more kinds, that takes as long as
 // the plan itself.
 const fewKinds = 16
 
 // boundOf returns the supply's bound for the pods that got machines.
-func (s *solver) boundOf(sup *supply) float64 {
+func (s *search) boundOf(sup *supply) float64 {
 	counts := make([]int, len(sup.demands))
 	all := true
 	for i, d := range sup.demands {
@@ -233,7 +206,7 @@ func (s *solver) boundOf(sup *supply) float64 {
 
 // hand gives each open bin the pods that its loads count. It deals out the pods of a lot in turn: neighbours in the lot, often replicas of one owner,
 // come to different machines at no cost.
-func (s *solver) hand(sup *supply, bins []*openBin) {
+func (s *search) hand(sup *supply, bins []*openBin) {
 	type part struct{ bin, n int }
 	parts := make([][]part, len(sup.lots))
 	for i, b := range bins {
@@ -267,87 +240,4 @@ func (sup *supply) next(lot int) *demand {
 		l.demands = l.demands[1:]
 	}
 	return l.demands[0]
-}
-
-// within reports whether limits leave room for the charge. Unlike Fits, it checks every resource, also one whose limit is exceeded already.
-func within(charge, left capacity.Vector) bool {
-	for d, n := range charge {
-		if n > 0 && n > left[d] {
-			return false
-		}
-	}
-	return true
-}
-
-// spend charges the open bin against limits and quotas. If they forbid it, it changes nothing and reports false.
-func (s *solver) spend(b *openBin) bool {
-	p := &s.pools[b.pool]
-	if p.limited && !within(s.billOf(b), p.left) || !s.quotasHold(s.drawsOf(b)) {
-		return false
-	}
-	s.charge(b, 1)
-	return true
-}
-
-// charge counts the open bin n times against limits and quotas; -1 gives it back.
-func (s *solver) charge(b *openBin, n int) {
-	p := &s.pools[b.pool]
-	if p.limited {
-		p.left.Add(s.billOf(b), -int64(n))
-	}
-	s.deduct(s.drawsOf(b), n)
-}
-
-func (s *solver) chargeAll(bins []*openBin, n int) {
-	for _, b := range bins {
-		s.charge(b, n)
-	}
-}
-
-// billOf returns the amount that the open bin counts against the limits: the charge of its option or, with a list of options, the largest
-// of each resource in the list.
-func (s *solver) billOf(b *openBin) capacity.Vector {
-	if b.bill != nil {
-		return b.bill
-	}
-	return s.pools[b.pool].Options[b.option].Charge
-}
-
-// cheapest gives the open bin the cheapest option that holds its pods and that limits and quotas allow; it reports whether there is one. No
-// option that holds the pods costs less than floor.
-func (s *solver) cheapest(b *openBin, floor float64) bool {
-	pool := &s.pools[b.pool]
-	from := 0
-	if len(s.p.Quotas) == 0 && floor > 0 {
-		floor *= 1 - 1e-9
-		from, _ = slices.BinarySearchFunc(pool.byPrice, floor, func(o int, p float64) int {
-			if pool.Options[o].Price < p {
-				return -1
-			}
-			return 1
-		})
-	}
-	if b.variety != nil {
-		return s.cheapestVaried(b, pool.byPrice[from:])
-	}
-	for _, o := range pool.byPrice[from:] {
-		option := &pool.Options[o]
-		if !b.ways.Has(o) || !b.sum.Fits(option.Allocatable) {
-			continue
-		}
-		if s.suits(b, o) && s.affordable(b.pool, o) {
-			b.option, b.price = o, option.Price
-			return true
-		}
-	}
-	return false
-}
-
-// suits reports whether the option may be bought for the bin's pods. Large options and options with devices may be bought only for certain pods.
-func (s *solver) suits(b *openBin, o int) bool {
-	p := &s.pools[b.pool]
-	if p.Options[o].Large && !b.large {
-		return false
-	}
-	return !p.devices[o] || b.device || s.asksFor(b.sum, p, o)
 }

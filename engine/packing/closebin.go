@@ -14,7 +14,7 @@ type guests struct {
 	count, most  []int
 }
 
-func (s *solver) guestsOf(sup *supply, b *openBin) *guests {
+func (s *search) guestsOf(sup *supply, b *openBin) *guests {
 	g := &guests{}
 	for _, r := range b.host {
 		g.add(r, 1, s.host.nGroups)
@@ -59,7 +59,7 @@ const mostHosts = 24
 const mostGuests = 12
 
 // closeBins gives up machines: each whose pods cost less on the other machines. It begins with the machine whose pods are worth least.
-func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
+func (s *search) closeBins(sup *supply, bins []*openBin) []*openBin {
 	order := make([]int, 0, len(bins))
 	value := make([]float64, len(bins))
 	for i, bin := range bins {
@@ -76,7 +76,7 @@ func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
 	v := &visit{s: s, m: sup, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
 	failed := 0
 	for _, i := range order {
-		if s.effort <= s.p.Effort*4/5 || failed > 40 || s.p.stopped() {
+		if s.market.effort <= s.p.Effort*4/5 || failed > 40 || s.p.stopped() {
 			break
 		}
 		if v.give(i) {
@@ -89,7 +89,7 @@ func (s *solver) closeBins(sup *supply, bins []*openBin) []*openBin {
 }
 
 // squeeze puts pods that got no machine, because of limits, on the machines that were bought.
-func (s *solver) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
+func (s *search) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
 	v := &visit{s: s, m: sup, bins: bins, guests: make([]*guests, len(bins))}
 	for lot := range sup.lots {
 		v.invite(lot, left, math.Inf(1))
@@ -99,7 +99,7 @@ func (s *solver) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
 
 // topUp puts further pods into the room of company, the machines of pods that have to share one, as long as these machines do not cost
 // more.
-func (s *solver) topUp(sup *supply, company []*openBin, left []int) {
+func (s *search) topUp(sup *supply, company []*openBin, left []int) {
 	if len(company) == 0 {
 		return
 	}
@@ -128,7 +128,7 @@ func (v *visit) invite(lot int, left []int, limit float64) {
 
 // visit is a try to place the pods of one machine on others.
 type visit struct {
-	s      *solver
+	s      *search
 	m      *supply
 	bins   []*openBin
 	guests []*guests
@@ -145,7 +145,7 @@ type earlier struct {
 func (v *visit) give(i int) bool {
 	gone := v.bins[i]
 	v.bins[i] = nil
-	v.s.charge(gone, -1)
+	v.s.market.charge(gone, -1)
 	limit := (gone.price + v.m.perNode) * (1 - 1e-9)
 	var undo []earlier
 	paid := 0.0
@@ -155,7 +155,7 @@ func (v *visit) give(i int) bool {
 			if grown == nil {
 				v.undo(undo)
 				v.bins[i] = gone
-				v.s.charge(gone, 1)
+				v.s.market.charge(gone, 1)
 				return false
 			}
 			undo = append(undo, earlier{at, v.bins[at], v.guests[at]})
@@ -168,15 +168,15 @@ func (v *visit) give(i int) bool {
 
 func (v *visit) undo(list []earlier) {
 	for _, b := range slices.Backward(list) {
-		v.s.charge(v.bins[b.at], -1)
+		v.s.market.charge(v.bins[b.at], -1)
 		v.bins[b.at], v.guests[b.at] = b.bin, b.guests
-		v.s.charge(b.bin, 1)
+		v.s.market.charge(b.bin, 1)
 	}
 }
 
 func (v *visit) move(at int, grown *openBin, lot int) {
-	v.s.charge(v.bins[at], -1)
-	v.s.charge(grown, 1)
+	v.s.market.charge(v.bins[at], -1)
+	v.s.market.charge(grown, 1)
 	grown.loads = slices.Clone(grown.loads)
 	if i := slices.IndexFunc(grown.loads, func(l load) bool { return l.lot == lot }); i >= 0 {
 		grown.loads[i].n++
@@ -206,10 +206,10 @@ func (v *visit) host(lot int, limit float64) (int, *openBin) {
 		if !v.guests[i].accept(kind.host) {
 			continue
 		}
-		v.s.use(1)
-		v.s.charge(b, -1)
+		v.s.market.use(1)
+		v.s.market.charge(b, -1)
 		grown := v.s.joined(b, kind.ways, kind.host, request, l.needsLarge, l.needsDevices)
-		v.s.charge(b, 1)
+		v.s.market.charge(b, 1)
 		if grown == nil {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 // buyColocated places the pods that have to share a machine with certain other pods. Each pod joins, of the machines with these pods, the
 // one whose price rises least. If there is none, a machine is started with one of these pods.
-func (s *solver) buyColocated(pools []int, demands []*demand) {
+func (s *search) buyColocated(pools []int, demands []*demand) {
 	for _, d := range demands {
 		if len(d.company) == 0 {
 			continue
@@ -20,18 +20,18 @@ func (s *solver) buyColocated(pools []int, demands []*demand) {
 	}
 }
 
-func (s *solver) joinColocated(pools []int, it *demand) bool {
+func (s *search) joinColocated(pools []int, it *demand) bool {
 	best, at, least := (*openBin)(nil), -1, math.Inf(1)
 	for i, b := range s.bins {
 		if !s.isColocated(b, it) || !slices.Contains(pools, b.pool) || !b.accepts(it.host, s.host.nGroups) {
 			continue
 		}
-		s.charge(b, -1)
+		s.market.charge(b, -1)
 		grown := s.joined(b, it.ways, it.host, it.request, false, false)
 		if grown == nil {
 			grown = s.joined(b, it.ways, it.host, it.request, true, true)
 		}
-		s.charge(b, 1)
+		s.market.charge(b, 1)
 		if grown != nil && grown.price-b.price < least {
 			best, at, least = grown, i, grown.price-b.price
 		}
@@ -39,15 +39,15 @@ func (s *solver) joinColocated(pools []int, it *demand) bool {
 	if best == nil {
 		return s.startColocated(pools, it)
 	}
-	s.charge(s.bins[at], -1)
-	s.charge(best, 1)
+	s.market.charge(s.bins[at], -1)
+	s.market.charge(best, 1)
 	s.accept(best, it)
 	s.bins[at] = best
 	return true
 }
 
 // accept adds the next pod of the demand to the open bin.
-func (s *solver) accept(b *openBin, it *demand) {
+func (s *search) accept(b *openBin, it *demand) {
 	b.pinned = append(b.pinned[:len(b.pinned):len(b.pinned)], Pod{it.class, it.queue[len(it.queue)-it.left]})
 	b.host = append(b.host[:len(b.host):len(b.host)], it.host)
 	sets := make([]int, s.host.nSets)
@@ -62,12 +62,12 @@ func (s *solver) accept(b *openBin, it *demand) {
 
 // startColocated starts a machine with one pod of the demand and one pod that it has to share the machine with. It takes a large option, or
 // one with devices, only if no other option holds both.
-func (s *solver) startColocated(pools []int, d *demand) bool {
+func (s *search) startColocated(pools []int, d *demand) bool {
 	best, host := s.newColocated(pools, d, false)
 	if best == nil {
 		best, host = s.newColocated(pools, d, true)
 	}
-	if best == nil || !s.spend(best) {
+	if best == nil || !s.market.spend(best) {
 		return false
 	}
 	best.host = nil
@@ -80,13 +80,13 @@ func (s *solver) startColocated(pools []int, d *demand) bool {
 
 // newColocated returns the cheapest machine for a pod of the demand and a pod that it has to share the machine with, and the demand of that
 // other pod as host.
-func (s *solver) newColocated(pools []int, it *demand, special bool) (best *openBin, host *demand) {
+func (s *search) newColocated(pools []int, it *demand, special bool) (best *openBin, host *demand) {
 	for _, other := range s.demands {
 		if other == it || other.left == 0 || len(other.company) > 0 || !allIn(it.company, other.rules.Sets) {
 			continue
 		}
 		for _, p := range pools {
-			empty := &openBin{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.pools[p].Free}
+			empty := &openBin{pool: p, sum: make(capacity.Vector, len(it.request)), free: s.market.pools[p].Free}
 			b := s.joined(empty, other.ways, other.host, other.request, special, special)
 			if b == nil {
 				continue
@@ -104,7 +104,7 @@ func (s *solver) newColocated(pools []int, it *demand, special bool) (best *open
 }
 
 // isColocated reports whether the open bin has all pods that the demand needs there.
-func (s *solver) isColocated(b *openBin, it *demand) bool {
+func (s *search) isColocated(b *openBin, it *demand) bool {
 	return b.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return b.sets[s.host.sets[set]] == 0 })
 }
 

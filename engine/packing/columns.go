@@ -11,7 +11,7 @@ const stepsForPod = 2000
 
 // columns buys other machines for the pods of the open bins: the fillings of the bound, rounded to whole machines. It returns nil if they
 // are not cheaper, or if the machines are near the bound already.
-func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
+func (s *search) columns(sup *supply, bins []*openBin) []*openBin {
 	price := priceOf(bins)
 	if s.p.Effort == 0 || price <= sup.bound.Value*nearBound || sup.apart || !sup.ruleless(s) {
 		return nil
@@ -38,9 +38,9 @@ func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
 	if f == nil || s.p.stopped() {
 		return nil
 	}
-	s.look(effort * looksPerComparison)
+	s.market.look(effort * looksPerComparison)
 	sup.prove(s, bins, f.Value)
-	s.chargeAll(bins, -1)
+	s.market.chargeAll(bins, -1)
 	var better []*openBin
 	for _, b := range f.Whole() {
 		loads := make([]load, 0, len(b.Loads))
@@ -49,7 +49,7 @@ func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
 		}
 		bin := s.binOf(sup, sup.offerings[b.Supply].pool, loads)
 		for range int(b.Machines) {
-			if bin == nil || !s.spend(bin) {
+			if bin == nil || !s.market.spend(bin) {
 				break
 			}
 			for _, p := range loads {
@@ -64,8 +64,8 @@ func (s *solver) columns(sup *supply, bins []*openBin) []*openBin {
 	g.run()
 	better = append(better, g.bins...)
 	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || priceOf(better) >= price {
-		s.chargeAll(better, -1)
-		s.chargeAll(bins, 1)
+		s.market.chargeAll(better, -1)
+		s.market.chargeAll(bins, 1)
 		return nil
 	}
 	return better

@@ -15,7 +15,7 @@ import (
 // never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If this worth is close to
 // that price, the search tries hardly any step off a cheapest path.
 type cover struct {
-	s        *solver
+	s        *search
 	m        *supply
 	lots     []int // the lots with pods to place, the dearest pods first
 	counts   []int
@@ -46,13 +46,13 @@ const (
 const tieShare = 1e-4
 
 // plain reports whether only room and ways decide which pods share a machine, in pools without limits.
-func (sup *supply) plain(s *solver) bool {
-	return !slices.ContainsFunc(sup.pools, func(p int) bool { return s.pools[p].limited }) && sup.ruleless(s)
+func (sup *supply) plain(s *search) bool {
+	return !slices.ContainsFunc(sup.pools, func(p int) bool { return s.market.pools[p].limited }) && sup.ruleless(s)
 }
 
 // ruleless reports whether only room, ways and limits decide which pods share a machine.
-func (sup *supply) ruleless(s *solver) bool {
-	if len(s.p.Quotas) > 0 || slices.ContainsFunc(sup.pools, func(p int) bool { return s.pools[p].Variety != nil }) {
+func (sup *supply) ruleless(s *search) bool {
+	if len(s.p.Quotas) > 0 || slices.ContainsFunc(sup.pools, func(p int) bool { return s.market.pools[p].Variety != nil }) {
 		return false
 	}
 	return !slices.ContainsFunc(sup.kinds, func(k kind) bool {
@@ -65,12 +65,12 @@ func (sup *supply) ruleless(s *solver) bool {
 
 // covered finds the cheapest machines for the pods of the open bins; ok is false if that takes too much effort. floor is the least possible
 // cost of these machines.
-func (s *solver) covered(sup *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
+func (s *search) covered(sup *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
 	c := &cover{s: s, m: sup}
 	if !c.begin(bins) {
 		return nil, 0, false
 	}
-	defer func() { s.scan(c.effort * (len(c.lots) + 4)) }()
+	defer func() { s.market.scan(c.effort * (len(c.lots) + 4)) }()
 	path, ok := []step(nil), c.fill()
 	if ok {
 		path, ok = c.search()
@@ -138,7 +138,7 @@ func (c *cover) begin(bins []*openBin) bool {
 		}
 		size *= uint64(n + 1)
 	}
-	c.limit = min(mostCoverSteps, c.s.effort*Comparisons/(len(c.lots)+4))
+	c.limit = min(mostCoverSteps, c.s.market.effort*Comparisons/(len(c.lots)+4))
 	return true
 }
 
@@ -146,7 +146,7 @@ func (c *cover) begin(bins []*openBin) bool {
 const boundSteps = 30_000
 
 // lotsBound returns the bound for the given numbers of pods of the lots, if each machine costs "each" more than its price.
-func (s *solver) lotsBound(sup *supply, lots, count []int, each float64) *bound.Bound {
+func (s *search) lotsBound(sup *supply, lots, count []int, each float64) *bound.Bound {
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
 	for _, lot := range lots {
@@ -155,7 +155,7 @@ func (s *solver) lotsBound(sup *supply, lots, count []int, each float64) *bound.
 	}
 	for i := range sup.offerings {
 		g := &sup.offerings[i]
-		p.Supplies = append(p.Supplies, bound.Supply{Allocatable: s.pools[g.pool].Options[g.option].Allocatable, Price: g.price + each, Users: g.kinds, Leads: s.leads(sup, g, lots)})
+		p.Supplies = append(p.Supplies, bound.Supply{Allocatable: s.market.pools[g.pool].Options[g.option].Allocatable, Price: g.price + each, Users: g.kinds, Leads: s.leads(sup, g, lots)})
 	}
 	return bound.Of(&p)
 }
@@ -172,8 +172,8 @@ func (c *cover) machine(st *step) *openBin {
 }
 
 // binOf returns the open bin of the pool for the pods, nil if no option holds them.
-func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
-	b := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.pools[pool].Free}
+func (s *search) binOf(sup *supply, pool int, loads []load) *openBin {
+	b := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.market.pools[pool].Free}
 	for _, p := range loads {
 		l := &sup.lots[p.lot]
 		request := make(capacity.Vector, len(b.sum))
@@ -190,7 +190,7 @@ func (s *solver) binOf(sup *supply, pool int, loads []load) *openBin {
 // prove raises the bound to floor, the least possible cost of the machines for the bins' pods. It does so only if the bins hold all pods of the
 // supply, with all their ways, and only if no pods have to share a machine with certain others, because their machines may have room for the bins'
 // pods.
-func (sup *supply) prove(s *solver, bins []*openBin, floor float64) {
+func (sup *supply) prove(s *search, bins []*openBin, floor float64) {
 	if sup.apart || floor <= sup.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return
 	}

@@ -77,7 +77,7 @@ type filler struct {
 // start finds the lots that may use the offering; open stays empty if there are none.
 func (f *filler) start() {
 	c, g := f.c, &f.c.m.offerings[f.offering]
-	option := &c.s.pools[g.pool].Options[g.option]
+	option := &c.s.market.pools[g.pool].Options[g.option]
 	f.price, f.room = g.price+c.each, option.Allocatable.Clone()
 	if f.lead = c.s.leads(c.m, g, c.lots); f.lead != nil && f.lead.Empty() {
 		return
@@ -131,8 +131,8 @@ func (f *filler) fill(k int, slack float64) bool {
 }
 
 // leads returns, as indexes into lots, the lots for whose pods the offering may be bought; nil for all.
-func (s *solver) leads(sup *supply, g *offering, lots []int) bitset.Set {
-	p := &s.pools[g.pool]
+func (s *search) leads(sup *supply, g *offering, lots []int) bitset.Set {
+	p := &s.market.pools[g.pool]
 	option := &p.Options[g.option]
 	if !option.Large && !p.devices[g.option] {
 		return nil
@@ -141,7 +141,7 @@ func (s *solver) leads(sup *supply, g *offering, lots []int) bitset.Set {
 	for i, lot := range lots {
 		l := &sup.lots[lot]
 		r := sup.shapes[l.shape].whole
-		if g.kinds.Has(l.kind) && r.Fits(option.Allocatable) && (!option.Large || l.needsLarge) && (!p.devices[g.option] || l.needsDevices || s.asksFor(r, p, g.option)) {
+		if g.kinds.Has(l.kind) && r.Fits(option.Allocatable) && (!option.Large || l.needsLarge) && (!p.devices[g.option] || l.needsDevices || s.market.asksFor(r, p, g.option)) {
 			out.Add(i)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 )
 
 // choicesOf returns the domains in which some listed option holds a pod of the class.
-func (s *solver) choicesOf(c, l int) []domainChoice {
-	ls := &s.classes[c].levels[l]
+func (pl *placement) choicesOf(c, l int) []domainChoice {
+	ls := &pl.classes[c].levels[l]
 	if ls.spotsRead {
 		return ls.choices
 	}
 	ls.spotsRead = true
-	if ls.choices = s.sameChoices(c, l); ls.choices != nil {
+	if ls.choices = pl.sameChoices(c, l); ls.choices != nil {
 		return ls.choices
 	}
-	domains := s.sold(c, l).domains
+	domains := pl.sold(c, l).domains
 	n := 0
 	for domain := range domains {
 		if domains[domain].ok {
@@ -31,7 +31,7 @@ func (s *solver) choicesOf(c, l int) []domainChoice {
 		if !sold.ok {
 			continue
 		}
-		switch host := s.besideResidents(ls, ls.view.domains[domain]); host {
+		switch host := pl.besideResidents(ls, ls.view.domains[domain]); host {
 		case nil:
 		case ls.host:
 			ls.choices = append(ls.choices, domainChoice{domain: domain, tier: sold.tier})
@@ -39,20 +39,20 @@ func (s *solver) choicesOf(c, l int) []domainChoice {
 			ls.choices = append(ls.choices, domainChoice{domain: domain, tier: sold.tier, beside: host})
 		}
 	}
-	if len(ls.choices) > 1 || s.p.Weighted {
-		s.compare(c, l)
+	if len(ls.choices) > 1 || pl.p.Weighted {
+		pl.compare(c, l)
 	}
 	return ls.choices
 }
 
 // sameChoices returns the choices of an earlier level of the class with the same view, ways and sets; nil if there is none.
-func (s *solver) sameChoices(c, l int) []domainChoice {
-	if len(s.p.Layout.Residents) > 0 {
+func (pl *placement) sameChoices(c, l int) []domainChoice {
+	if len(pl.p.Layout.Residents) > 0 {
 		return nil
 	}
-	levels, ways := s.classes[c].levels, s.p.Classes[c].Levels[l].Ways
+	levels, ways := pl.classes[c].levels, pl.p.Classes[c].Levels[l].Ways
 	for k := range l {
-		if earlier := &levels[k]; earlier.spotsRead && earlier.view == levels[l].view && s.p.Classes[c].Levels[k].Ways == ways && slices.Equal(earlier.rules.Sets, levels[l].rules.Sets) {
+		if earlier := &levels[k]; earlier.spotsRead && earlier.view == levels[l].view && pl.p.Classes[c].Levels[k].Ways == ways && slices.Equal(earlier.rules.Sets, levels[l].rules.Sets) {
 			return earlier.choices
 		}
 	}
@@ -60,17 +60,17 @@ func (s *solver) sameChoices(c, l int) []domainChoice {
 }
 
 // waysIn returns the part of the level's ways that lies in one domain; nil if there is none.
-func (s *solver) waysIn(c, l, domain int) *Ways {
-	return s.narrowed(s.p.Classes[c].Levels[l].Ways, s.classes[c].levels[l].view, domain)
+func (pl *placement) waysIn(c, l, domain int) *Ways {
+	return pl.narrowed(pl.p.Classes[c].Levels[l].Ways, pl.classes[c].levels[l].view, domain)
 }
 
-func (s *solver) narrowed(ways *Ways, v *view, domain int) *Ways {
+func (pl *placement) narrowed(ways *Ways, v *view, domain int) *Ways {
 	key := narrowKey{ways, v, domain}
-	if out, ok := s.narrow[key]; ok {
+	if out, ok := pl.narrow[key]; ok {
 		return out
 	}
-	out := v.narrowed(s.pools, ways, domain)
-	s.narrow[key] = out
+	out := v.narrowed(pl.market.pools, ways, domain)
+	pl.narrow[key] = out
 	return out
 }
 
@@ -95,33 +95,33 @@ type sold struct {
 }
 
 // sold returns the sale for a pod of the class at the level.
-func (s *solver) sold(c, l int) *sale {
-	s.prepare(c, l)
-	f := s.lessons.frame
+func (pl *placement) sold(c, l int) *sale {
+	pl.prepare(c, l)
+	f := pl.lessons.frame
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.saleOf(s, c, l)
+	return f.saleOf(pl, c, l)
 }
 
 // rates returns, for a pod of the class at the level, how dear each domain is (see sale.rates).
-func (s *solver) rates(c, l int) []float64 {
-	s.prepare(c, l)
-	f := s.lessons.frame
+func (pl *placement) rates(c, l int) []float64 {
+	pl.prepare(c, l)
+	f := pl.lessons.frame
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sale, v := f.saleOf(s, c, l), s.classes[c].levels[l].view
+	sale, v := f.saleOf(pl, c, l), pl.classes[c].levels[l].view
 	if sale.rates == nil {
 		sale.rates = make([]float64, len(v.domains))
 		for domain := range v.domains {
-			sale.rates[domain] = f.rate(s.p.Classes[c].Levels[l].Ways, v.options[domain], s.p.Classes[c].Request)
+			sale.rates[domain] = f.rate(pl.p.Classes[c].Levels[l].Ways, v.options[domain], pl.p.Classes[c].Request)
 		}
-		s.look(v.offers)
+		pl.market.look(v.offers)
 	}
 	return sale.rates
 }
 
-func (f *frame) saleOf(s *solver, c, l int) *sale {
-	class, v := &s.p.Classes[c], s.classes[c].levels[l].view
+func (f *frame) saleOf(pl *placement, c, l int) *sale {
+	class, v := &pl.p.Classes[c], pl.classes[c].levels[l].view
 	key := saleKey{class.Levels[l].Ways, v, f.shapeOf[c]}
 	out := f.sales[key]
 	if out == nil {
@@ -130,7 +130,7 @@ func (f *frame) saleOf(s *solver, c, l int) *sale {
 			out.domains[domain] = f.sells(key.ways, v.options[domain], class.Request)
 		}
 		f.sales[key] = out
-		s.look(v.offers)
+		pl.market.look(v.offers)
 	}
 	return out
 }
@@ -179,35 +179,16 @@ func (f *frame) rate(ways *Ways, options []offered, request capacity.Vector) flo
 	return best
 }
 
-func (s *solver) poolSells(ways []Way, p int, v capacity.Vector) bool {
-	pool := &s.pools[p]
-	for _, o := range slices.Backward(pool.byPrice) { // dear options are large, so most pods fit the first
-		if v.Fits(pool.Options[o].Allocatable) && admits(ways, o) && s.affordable(p, o) {
-			return true
-		}
-	}
-	return false
-}
-
-func admits(ways []Way, o int) bool {
-	for i := range ways {
-		if ways[i].Options.Has(o) {
-			return true
-		}
-	}
-	return false
-}
-
 // compare finds out how much dearer each domain is than the cheapest for the class's request, and in which domains its dependants can have
 // machines. In a Weighted problem, the cheapest domain of the last level counts too, because all domains of an earlier level may be dear.
-func (s *solver) compare(c, l int) {
-	ls := &s.classes[c].levels[l]
-	rates := s.rates(c, l)
+func (pl *placement) compare(c, l int) {
+	ls := &pl.classes[c].levels[l]
+	rates := pl.rates(c, l)
 	least := leastRate(rates, ls.choices)
-	if last := len(s.p.Classes[c].Levels) - 1; s.p.Weighted && l < last {
-		least = min(least, leastRate(s.rates(c, last), s.choicesOf(c, last)))
+	if last := len(pl.p.Classes[c].Levels) - 1; pl.p.Weighted && l < last {
+		least = min(least, leastRate(pl.rates(c, last), pl.choicesOf(c, last)))
 	}
-	unwanted := s.unwanted(c, l)
+	unwanted := pl.unwanted(c, l)
 	for i := range ls.choices {
 		choice := &ls.choices[i]
 		choice.dear = rates[choice.domain]
@@ -227,20 +208,20 @@ func leastRate(rates []float64, choices []domainChoice) float64 {
 }
 
 // unwanted returns the domains that the class should avoid, because another class has to run beside its pods and can have no machine there.
-func (s *solver) unwanted(c, l int) bitset.Set {
-	v, out := s.classes[c].levels[l].view, bitset.Set(nil)
-	for _, set := range s.classes[c].levels[l].rules.Sets {
-		if s.p.spent() {
+func (pl *placement) unwanted(c, l int) bitset.Set {
+	v, out := pl.classes[c].levels[l].view, bitset.Set(nil)
+	for _, set := range pl.classes[c].levels[l].rules.Sets {
+		if pl.p.spent() {
 			break
 		}
-		out = s.unwantedFor(set, c, v, out)
+		out = pl.unwantedFor(set, c, v, out)
 	}
 	return out
 }
 
 // unwantedFor adds the domains in which some class other than c, which has to run beside pods of the set, can have no machine.
-func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
-	u := s.unservedOf(set)
+func (pl *placement) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
+	u := pl.unservedOf(set)
 	if u == nil {
 		return out
 	}
@@ -257,7 +238,7 @@ func (s *solver) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set {
 			out.Add(domain)
 		}
 	}
-	s.look(len(v.domains))
+	pl.market.look(len(v.domains))
 	return out
 }
 
@@ -270,28 +251,28 @@ type unserved struct {
 }
 
 // unservedOf returns the unserved of the set, nil if all dependants of the set can have a machine in all domains.
-func (s *solver) unservedOf(set int) *unserved {
-	if out, known := s.unserved[set]; known {
+func (pl *placement) unservedOf(set int) *unserved {
+	if out, known := pl.unserved[set]; known {
 		return out
 	}
 	var keys []int
-	for _, key := range s.p.Layout.Sets[set].Keys {
+	for _, key := range pl.p.Layout.Sets[set].Keys {
 		if key != topology.Host && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
-	out, any := &unserved{view: s.viewOf(keys), where: map[*view][]int{}}, false
+	out, any := &unserved{view: pl.viewOf(keys), where: map[*view][]int{}}, false
 	out.classes = make([][]int, len(out.view.domains))
 	sells := map[saleKey][]bool{}
-	for _, f := range s.followers[set] {
-		if s.p.spent() {
+	for _, f := range pl.followers[set] {
+		if pl.p.spent() {
 			break
 		}
-		s.prepare(f.class, f.level)
-		key := saleKey{s.p.Classes[f.class].Levels[f.level].Ways, s.classes[f.class].levels[f.level].view, s.shapeOf[f.class]}
+		pl.prepare(f.class, f.level)
+		key := saleKey{pl.p.Classes[f.class].Levels[f.level].Ways, pl.classes[f.class].levels[f.level].view, pl.shapeOf[f.class]}
 		if sells[key] == nil {
-			sells[key] = s.soldIn(f, out.view)
+			sells[key] = pl.soldIn(f, out.view)
 		}
 		var room []bool
 		for at, sold := range sells[key] {
@@ -299,44 +280,44 @@ func (s *solver) unservedOf(set int) *unserved {
 				continue
 			}
 			if room == nil {
-				room = s.roomIn(f, out.view)
+				room = pl.roomIn(f, out.view)
 			}
 			if !room[at] {
 				out.classes[at], any = append(out.classes[at], f.class), true
 			}
 		}
-		s.look(len(out.view.domains))
+		pl.market.look(len(out.view.domains))
 	}
 	if !any {
 		out = nil
 	}
-	s.unserved[set] = out
+	pl.unserved[set] = out
 	return out
 }
 
 // soldIn reports for each domain of a view whether a machine for the dependant can be bought there. The dependant's own view has all of
 // the view's keys.
-func (s *solver) soldIn(f dependant, v *view) []bool {
+func (pl *placement) soldIn(f dependant, v *view) []bool {
 	out := make([]bool, len(v.domains))
-	own := s.classes[f.class].levels[f.level].view
+	own := pl.classes[f.class].levels[f.level].view
 	where := v.domainsOf(own)
-	for domain, sold := range s.sold(f.class, f.level).domains {
+	for domain, sold := range pl.sold(f.class, f.level).domains {
 		if sold.ok {
 			out[where[domain]] = true
 		}
 	}
-	s.look(len(own.domains))
+	pl.market.look(len(own.domains))
 	return v.alike(out)
 }
 
 // roomIn reports for each domain of a view whether some node there has room for the dependant.
-func (s *solver) roomIn(f dependant, v *view) []bool {
+func (pl *placement) roomIn(f dependant, v *view) []bool {
 	out := make([]bool, len(v.domains))
-	nodes := s.p.Classes[f.class].Levels[f.level].Nodes
+	nodes := pl.p.Classes[f.class].Levels[f.level].Nodes
 	for n := nodes.Next(0); n >= 0; n = nodes.Next(n + 1) {
-		s.look(1)
-		if at := v.domainAt[s.nodes[n].place]; !out[at] {
-			out[at] = s.needs(f.class, n).Fits(s.nodes[n].room)
+		pl.market.look(1)
+		if at := v.domainAt[pl.nodes.list[n].place]; !out[at] {
+			out[at] = pl.nodes.needs(f.class, n).Fits(pl.nodes.list[n].room)
 		}
 	}
 	return v.alike(out)

@@ -36,7 +36,7 @@ type searched struct {
 func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 	st := &domainSearch{p: p, lessons: l, best: best, left: min(mostSteered, p.Effort/steerEffort)}
 	if p.MostLooks > 0 { // a round and its replay each take as many looks as the best round did
-		st.left = int(min(int64(st.left), max(0, p.MostLooks-p.looked.Load())/(1+2*best.looks)))
+		st.left = int(min(int64(st.left), max(0, p.MostLooks-p.looked.Load())/(1+2*best.market.looks)))
 		own := *p
 		own.MostLooks, st.p = 0, &own // rounds that run at the same time must not end one another
 	}
@@ -72,15 +72,15 @@ func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
 // find lists the classes to search. It reports false if there are none, or too many pods, or if the best round cannot be improved.
 func (st *domainSearch) find() bool {
 	s := st.best
-	count := make([]int, len(s.classes))
-	level := make([]int, len(s.classes))
+	count := make([]int, len(s.placement.classes))
+	level := make([]int, len(s.placement.classes))
 	total := 0
-	for c := range s.classes {
-		count[c] = s.p.Classes[c].Count - s.classes[c].next
+	for c := range s.placement.classes {
+		count[c] = s.p.Classes[c].Count - s.placement.classes[c].next
 		level[c] = len(s.p.Classes[c].Levels) - 1
 		total += count[c]
 	}
-	for _, d := range s.demands {
+	for _, d := range s.placement.demands {
 		if count[d.class] > 0 && level[d.class] != d.level {
 			return false // the pods of the class are at several levels
 		}
@@ -95,8 +95,8 @@ func (st *domainSearch) find() bool {
 		if n == 0 {
 			continue
 		}
-		s.prepare(c, level[c])
-		choices := s.choicesOf(c, level[c])
+		s.placement.prepare(c, level[c])
+		choices := s.placement.choicesOf(c, level[c])
 		if len(choices) < 2 {
 			continue
 		}
@@ -111,7 +111,7 @@ func (st *domainSearch) find() bool {
 
 // isBest reports whether the round cannot be improved: every pod has a place at its first level, and the price is at the bound.
 func (s *solver) isBest() bool {
-	return counted(s.without()) == 0 && !s.broken && s.missed() == 0 && s.price() <= s.bound*(1+1e-6)
+	return counted(s.without()) == 0 && !s.broken && s.missed() == 0 && s.price() <= s.search.bound*(1+1e-6)
 }
 
 // divisions returns the number of ways to divide n pods among k domains, at most mostSteered + 1.
@@ -208,24 +208,24 @@ func (t toBeat) inVain(s *solver) bool {
 		return false
 	}
 	missed := 0
-	for _, d := range s.demands {
+	for _, d := range s.placement.demands {
 		missed += d.level * len(d.queue)
 	}
-	return missed > t.missed || missed == t.missed && s.floorOf(s.demands) >= t.price*(1-1e-9)
+	return missed > t.missed || missed == t.missed && s.market.floorOf(s.placement.demands) >= t.price*(1-1e-9)
 }
 
 // floorOf returns a lower bound for the price of machines for the demands in their domains. Demands that have no option in common share no
 // machine. So each group of the other demands costs at least the cheapest machine for its dearest pod.
-func (s *solver) floorOf(demands []*demand) float64 {
+func (m *market) floorOf(demands []*demand) float64 {
 	type group struct {
 		options []bitset.Set // of each pool
 		price   float64
 	}
 	var groups []group
 	for _, d := range demands {
-		g := group{make([]bitset.Set, len(s.pools)), math.Inf(1)}
-		for p := range s.pools {
-			pool := &s.pools[p]
+		g := group{make([]bitset.Set, len(m.pools)), math.Inf(1)}
+		for p := range m.pools {
+			pool := &m.pools[p]
 			g.options[p] = bitset.New(len(pool.Options))
 			for i := range d.ways.Pools[p] {
 				g.options[p].Or(d.ways.Pools[p][i].Options)
@@ -276,15 +276,12 @@ func (st *domainSearch) play(quota map[domainKey]int, t toBeat, rounds int) []se
 	var out []searchRound
 	for range rounds {
 		s := newSolver(st.p, &l, 0)
-		s.placePods()
+		s.placement.placePods()
 		unsettled := s.notPlaced()
 		if unsettled > t.most || t.inVain(s) {
 			return append(out, searchRound{nil, unsettled, unsettled <= t.most})
 		}
-		for _, tier := range s.tiers() {
-			s.buy(tier)
-		}
-		s.makeMachines()
+		s.buyMachines()
 		known := len(l.open)
 		s.learn()
 		s.replay()
@@ -315,8 +312,8 @@ func (st *domainSearch) take(quota map[domainKey]int, rounds []searchRound) {
 // notPlaced returns the number of pods without a place after placing.
 func (s *solver) notPlaced() int {
 	n := 0
-	for c := range s.classes {
-		n += s.p.Classes[c].Count - s.classes[c].next
+	for c := range s.placement.classes {
+		n += s.p.Classes[c].Count - s.placement.classes[c].next
 	}
 	return n
 }

@@ -13,8 +13,8 @@ const fewPods = 7
 
 // exact finds the cheapest machines for the pods of the open bins. For few lots without rules or limits, it searches by the number of pods
 // of each lot without a machine (cover); for few pods without limits and quotas, it tries everything. ok is false if neither is possible.
-func (s *solver) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) {
-	if s.effort > 0 && sup.plain(s) {
+func (s *search) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) {
+	if s.market.effort > 0 && sup.plain(s) {
 		best, floor, ok := s.covered(sup, bins)
 		sup.prove(s, bins, floor)
 		if ok {
@@ -34,7 +34,7 @@ func (s *solver) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) 
 		}
 	}
 	for _, p := range sup.pools {
-		if s.pools[p].limited {
+		if s.market.pools[p].limited {
 			return nil, false
 		}
 	}
@@ -48,7 +48,7 @@ func (s *solver) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) 
 }
 
 type exhaustive struct {
-	s        *solver
+	s        *search
 	m        *supply
 	lots     []int // the lot of each pod; pods of one lot are neighbours
 	at       []int // the machine that each pod is on
@@ -58,7 +58,7 @@ type exhaustive struct {
 
 // place puts pod i, and the pods after it, on the machines so far or on a new one.
 func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
-	if cost > e.bestCost*(1+1e-9) || e.s.effort <= 0 {
+	if cost > e.bestCost*(1+1e-9) || e.s.market.effort <= 0 {
 		return
 	}
 	if i == len(e.lots) {
@@ -81,7 +81,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 		}
 	}
 	for _, p := range e.m.pools {
-		empty := &openBin{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.pools[p].Free}
+		empty := &openBin{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.market.pools[p].Free}
 		if b := e.with(empty, lot); b != nil {
 			e.at[i] = len(machines)
 			e.place(i+1, append(machines, b), cost+b.price)
@@ -91,7 +91,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 
 // with returns the machine with one more pod of the lot, nil if no option holds all its pods.
 func (e *exhaustive) with(old *openBin, lot int) *openBin {
-	e.s.use(1)
+	e.s.market.use(1)
 	l := &e.m.lots[lot]
 	kind := &e.m.kinds[l.kind]
 	if !old.accepts(kind.host, e.s.host.nGroups) {
@@ -112,7 +112,7 @@ func (e *exhaustive) with(old *openBin, lot int) *openBin {
 }
 
 // joined returns the open bin with one more pod, on the cheapest option that holds all its pods; nil if there is none.
-func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *openBin {
+func (s *search) joined(old *openBin, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *openBin {
 	var best *openBin
 	need := lacking(request, host.shared, old.has)
 	for i := range ways.Pools[old.pool] {
@@ -127,12 +127,12 @@ func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capac
 			b.ways.And(old.ways)
 		}
 		b.large, b.device = b.large || large, b.device || devices
-		if s.pools[b.pool].Variety != nil && !s.varied(&b, b.ways, need) {
+		if s.market.pools[b.pool].Variety != nil && !s.market.varied(&b, b.ways, need) {
 			continue
 		}
 		b.sum.Add(need, 1)
-		b.has = s.withThings(old.has, host.shared)
-		if s.cheapest(&b, s.leastPrice(&b)) && (best == nil || b.price < best.price) {
+		b.has = s.p.withThings(old.has, host.shared)
+		if s.market.cheapest(&b, s.leastPrice(&b)) && (best == nil || b.price < best.price) {
 			best = &b
 		}
 	}
@@ -140,7 +140,7 @@ func (s *solver) joined(old *openBin, ways *Ways, host *hostRules, request capac
 }
 
 // leastPrice returns a lower bound for the price of any option that holds the open bin.
-func (s *solver) leastPrice(b *openBin) float64 {
+func (s *search) leastPrice(b *openBin) float64 {
 	if len(s.low) == 0 {
 		return 0
 	}

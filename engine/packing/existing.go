@@ -15,7 +15,7 @@ type nodeLoad struct{ node, class, n int }
 // It solves the program of bound.Fillings, in which nodes are machines that cost nothing. Pods with rules keep their room. It returns nil
 // if there are no pods of several classes and one priority to choose from, or if the round is near the bound of that program already.
 func (s *solver) fillNodes() []nodeLoad {
-	if s.p.Effort == 0 || len(s.machines) == 0 {
+	if s.p.Effort == 0 || len(s.listing.machines) == 0 {
 		return nil
 	}
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
@@ -27,8 +27,8 @@ func (s *solver) fillNodes() []nodeLoad {
 	for c := range s.p.Classes {
 		class := &s.p.Classes[c]
 		demandOf[c] = -1
-		s.prepare(c, 0)
-		if len(class.Levels) > 1 || !s.classes[c].levels[0].free || class.Assigned > 0 || len(s.choicesOf(c, 0)) == 0 {
+		s.placement.prepare(c, 0)
+		if len(class.Levels) > 1 || !s.placement.classes[c].levels[0].free || class.Assigned > 0 || len(s.placement.choicesOf(c, 0)) == 0 {
 			continue
 		}
 		if len(classes) > 0 && class.Priority != s.p.Classes[classes[0]].Priority {
@@ -51,7 +51,7 @@ func (s *solver) fillNodes() []nodeLoad {
 	if len(classes) < 2 {
 		return nil
 	}
-	for n, shares := range s.placed {
+	for n, shares := range s.placement.placed {
 		room := s.p.Nodes[n].Free.Clone()
 		for _, share := range shares {
 			if demandOf[share.Class] < 0 {
@@ -72,18 +72,18 @@ func (s *solver) fillNodes() []nodeLoad {
 	if len(nodes) == 0 || pods == 0 {
 		return nil
 	}
-	pools := make([]int, len(s.pools))
+	pools := make([]int, len(s.market.pools))
 	for i := range pools {
 		pools[i] = i
 	}
-	p.Supplies = s.suppliesOf(pools, ways)
+	p.Supplies = s.market.suppliesOf(pools, ways)
 	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
-	s.look(effort * looksPerComparison)
+	s.market.look(effort * looksPerComparison)
 	f := bound.Of(&p).Fillings(effort)
 	price := 0.0
-	for i := range s.machines {
-		if slices.ContainsFunc(s.machines[i].Pods, func(share Share) bool { return demandOf[share.Class] >= 0 }) {
-			price += s.priceOf(&s.machines[i])
+	for i := range s.listing.machines {
+		if slices.ContainsFunc(s.listing.machines[i].Pods, func(share Share) bool { return demandOf[share.Class] >= 0 }) {
+			price += s.market.priceOf(&s.listing.machines[i])
 		}
 	}
 	if f == nil || price <= f.Value*nearBound {
@@ -125,12 +125,12 @@ func addExisting(p *bound.Problem, nodes [][]int, n int, room capacity.Vector, a
 }
 
 // placeFillings puts pods on nodes as fillNodes has found.
-func (s *solver) placeFillings() {
-	for _, l := range s.lessons.onNodes {
-		s.prepare(l.class, 0)
-		n := min(l.n, s.p.Classes[l.class].Count-s.classes[l.class].next)
-		if n = s.p.Classes[l.class].Request.Times(s.nodes[l.node].room, n); n > 0 {
-			s.onNode(l.class, 0, l.node, n)
+func (pl *placement) placeFillings() {
+	for _, l := range pl.lessons.onNodes {
+		pl.prepare(l.class, 0)
+		n := min(l.n, pl.p.Classes[l.class].Count-pl.classes[l.class].next)
+		if n = pl.p.Classes[l.class].Request.Times(pl.nodes.list[l.node].room, n); n > 0 {
+			pl.onNode(l.class, 0, l.node, n)
 		}
 	}
 }

@@ -30,9 +30,9 @@ type scratch struct {
 // fill puts pods on the offering into the open bin trial until nothing more fits. Each time it takes the shape that best matches the
 // remaining room and is worth most. Then it chooses the cheapest option that holds them. fill reports false if there is none.
 func (g *greedy) fill(o *offering, exponent int) bool {
-	option := &g.s.pools[o.pool].Options[o.option]
+	option := &g.s.market.pools[o.pool].Options[o.option]
 	b := &g.trial
-	b.begin(o.pool, len(option.Allocatable), g.s.pools[o.pool].Free)
+	b.begin(o.pool, len(option.Allocatable), g.s.market.pools[o.pool].Free)
 	g.begin(o, option.Allocatable)
 	g.lead(o, b)
 	g.pour(o, b, exponent)
@@ -40,7 +40,7 @@ func (g *greedy) fill(o *offering, exponent int) bool {
 		g.restore(p.lot, p.n)
 	}
 	b.has = g.things
-	return len(b.loads) > 0 && g.s.cheapest(b, bound.WorthOf(b.sum, g.m.low))
+	return len(b.loads) > 0 && g.s.market.cheapest(b, bound.WorthOf(b.sum, g.m.low))
 }
 
 // begin empties the open bin, and keeps its memory for sums and loads.
@@ -88,12 +88,12 @@ func (g *greedy) begin(o *offering, room capacity.Vector) {
 // lead puts the pods on the machine that it is bought for: on a large option, or one with devices, a pod that needs it, then a pod of a
 // driver kind.
 func (g *greedy) lead(o *offering, b *openBin) {
-	p := &g.s.pools[o.pool]
+	p := &g.s.market.pools[o.pool]
 	large, devices := p.Options[o.option].Large, p.devices[o.option]
 	if large || devices {
 		if !g.first(o, b, func(l *lot) bool {
 			r := g.m.shapes[l.shape].request
-			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.asksFor(r, p, o.option))
+			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.market.asksFor(r, p, o.option))
 		}) {
 			g.open = g.open[:0]
 			return
@@ -141,7 +141,7 @@ func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
 
 // pour fills the room that is left.
 func (g *greedy) pour(o *offering, b *openBin, exponent int) {
-	a := g.s.pools[o.pool].Options[o.option].Allocatable
+	a := g.s.market.pools[o.pool].Options[o.option].Allocatable
 	dims := len(g.m.dims)
 	room, shape := g.roomy[:dims], g.shape[:dims]
 	for {
@@ -176,7 +176,7 @@ func (g *greedy) pour(o *offering, b *openBin, exponent int) {
 			continue
 		}
 		if at < 0 {
-			g.s.use(g.work / Comparisons)
+			g.s.market.use(g.work / Comparisons)
 			g.work %= Comparisons
 			return
 		}
@@ -259,7 +259,7 @@ func (g *greedy) putKind(o *offering, b *openBin, h, k, fits int) bool {
 		n = 1
 	}
 	if b.variety != nil {
-		n = g.s.mostVaried(b, need, shape.request, n)
+		n = g.s.market.mostVaried(b, need, shape.request, n)
 	}
 	g.room.Add(shape.request, -int64(n))
 	b.sum.Add(shape.request, int64(n))
@@ -283,7 +283,7 @@ func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector
 	g.room.Add(other, 1)
 	b.sum.Add(first, 1)
 	b.sum.Add(other, -1)
-	g.things = g.s.withThings(g.things, host.shared)
+	g.things = g.s.p.withThings(g.things, host.shared)
 	return other.Times(g.room, math.MaxInt32)
 }
 
@@ -399,7 +399,7 @@ func (g *greedy) join(b *openBin, k *kind, option int, request capacity.Vector) 
 		if b.ways != nil && !same {
 			options.And(b.ways)
 		}
-		if g.s.pools[b.pool].Variety != nil && !g.s.varied(b, options, request) {
+		if g.s.market.pools[b.pool].Variety != nil && !g.s.market.varied(b, options, request) {
 			continue
 		}
 		b.free, b.ways = free, options

@@ -8,32 +8,42 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
+// listing chooses the options that each machine may be started with.
+type listing struct {
+	p        *Problem
+	market   *market
+	bins     []*openBin
+	machines []Machine
+	free     func(class int) bool // whether a class has no rules between pods
+}
+
 // makeMachines turns the open bins into machines, and lists the options that each may be started with.
-func (s *solver) makeMachines() {
-	s.keepApart()
+func (l *listing) makeMachines(bins []*openBin) {
+	l.bins = bins
+	l.keepApart()
 	// Copies of one pattern share their options.
 	type pattern struct {
 		sum    *int64
 		option int
 	}
 	known := map[pattern]Machine{}
-	for _, b := range s.bins {
+	for _, b := range l.bins {
 		key := pattern{&b.sum[0], b.option}
 		m, ok := known[key]
 		if !ok {
-			m = s.machine(b)
+			m = l.machine(b)
 			known[key] = m
 		}
 		m.Pods, m.Listed = shares(b.pinned), slices.Clone(m.Listed)
-		s.machines = append(s.machines, m)
+		l.machines = append(l.machines, m)
 	}
-	s.cutToLimits()
-	s.cutToQuotas()
+	l.cutToLimits()
+	l.cutToQuotas()
 }
 
 // finish returns the solution of the round.
 func (s *solver) finish() *Solution {
-	out := &Solution{OnNodes: s.placed, New: s.machines, Bound: s.bound, Worth: s.worth, World: s.world, Exhausted: s.exhausted}
+	out := &Solution{OnNodes: s.placement.placed, New: s.listing.machines, Bound: s.search.bound, Worth: s.search.worth, World: s.placement.world, Exhausted: s.exhausted}
 	placed := make([][]bool, len(s.p.Classes))
 	out.Left = make([][]int, len(s.p.Classes))
 	for c := range placed {
@@ -46,11 +56,11 @@ func (s *solver) finish() *Solution {
 			}
 		}
 	}
-	for _, shares := range s.placed {
+	for _, shares := range s.placement.placed {
 		note(shares)
 	}
-	for i := range s.machines {
-		note(s.machines[i].Pods)
+	for i := range s.listing.machines {
+		note(s.listing.machines[i].Pods)
 	}
 	for c := range placed {
 		for i, ok := range placed[c] {
@@ -59,7 +69,7 @@ func (s *solver) finish() *Solution {
 			}
 		}
 	}
-	for _, pod := range s.order {
+	for _, pod := range s.placement.order {
 		if placed[pod.Class][pod.Number] {
 			out.Order = append(out.Order, pod)
 		}
@@ -68,7 +78,7 @@ func (s *solver) finish() *Solution {
 	slices.SortStableFunc(out.New, func(a, b Machine) int {
 		return cmp.Or(
 			cmp.Compare(a.Pool, b.Pool),
-			cmp.Compare(s.priceOf(&b), s.priceOf(&a)),
+			cmp.Compare(s.market.priceOf(&b), s.market.priceOf(&a)),
 			cmp.Compare(a.Chosen, b.Chosen),
 			slices.CompareFunc(a.Pods, b.Pods, func(x, y Share) int {
 				return cmp.Or(cmp.Compare(x.Class, y.Class), cmp.Compare(len(y.Pods), len(x.Pods)))
@@ -77,14 +87,12 @@ func (s *solver) finish() *Solution {
 	return out
 }
 
-func (s *solver) priceOf(m *Machine) float64 { return s.pools[m.Pool].Options[m.Chosen].Price }
-
-func (s *solver) machine(b *openBin) Machine {
-	pool := &s.pools[b.pool]
+func (l *listing) machine(b *openBin) Machine {
+	pool := &l.market.pools[b.pool]
 	m := Machine{Pool: b.pool, Chosen: b.option, Free: b.free, RunnerUp: -1, Relaxed: b.relaxed}
 	fitting := bitset.New(len(pool.Options))
 	for _, o := range pool.byPrice {
-		if b.ways.Has(o) && b.sum.Fits(pool.Options[o].Allocatable) && s.suits(b, o) {
+		if b.ways.Has(o) && b.sum.Fits(pool.Options[o].Allocatable) && l.market.suits(b, o) {
 			fitting.Add(o)
 			m.Fitting++
 			if m.RunnerUp < 0 && pool.Options[o].Type != pool.Options[b.option].Type && pool.Options[o].Price >= b.price {
@@ -93,11 +101,11 @@ func (s *solver) machine(b *openBin) Machine {
 		}
 	}
 	if b.variety != nil {
-		m.Listed, m.varied = s.varietyBox(b, s.p.PriceBand), true
+		m.Listed, m.varied = l.market.varietyBox(b, l.p.PriceBand), true
 		m.Chosen = m.Listed[0]
 		return m
 	}
-	m.Listed = s.box(pool, fitting, b)
+	m.Listed = l.box(pool, fitting, b)
 	return m
 }
 
@@ -125,7 +133,7 @@ const (
 // box returns the options that a machine lists: the product of types and slots around the chosen option. All options of the product hold
 // the pods, and cost at most the price band times the chosen one. Slots (zones) are added first, because they give the most choice at the
 // least price.
-func (s *solver) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
+func (l *listing) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
 	first := &pool.Options[bin.option]
 	b := &boxed{sh: pool, first: first, at: map[[2]int]int{}}
 	for _, o := range pool.byPrice {
@@ -146,14 +154,14 @@ func (s *solver) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
 	}
 	b.slots, b.types = []int{first.Slot}, []int{first.Type}
 	for _, slot := range b.slotsOf(first.Type) {
-		if slot != first.Slot && b.within(first.Type, slot, s.p.PriceBand) {
+		if slot != first.Slot && b.within(first.Type, slot, l.p.PriceBand) {
 			b.slots = append(b.slots, slot)
 		}
 	}
 	slices.Sort(b.slots)
-	b.grow(s.p.PriceBand, s.p.MaxTypes)
+	b.grow(l.p.PriceBand, l.p.MaxTypes)
 	if first.Wide {
-		b.grow(wideBand, min(wideTypes, s.p.MaxTypes))
+		b.grow(wideBand, min(wideTypes, l.p.MaxTypes))
 	}
 	var listed []int
 	for _, t := range b.types {
@@ -161,7 +169,7 @@ func (s *solver) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int {
 			listed = append(listed, b.at[[2]int{t, slot}])
 		}
 	}
-	s.sortByPrice(pool, listed)
+	pool.sortByPrice(listed)
 	return listed
 }
 
@@ -205,7 +213,7 @@ func (b *boxed) grow(band float64, most int) {
 	}
 }
 
-func (s *solver) sortByPrice(p *supplyPool, options []int) {
+func (p *supplyPool) sortByPrice(options []int) {
 	slices.SortFunc(options, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.Options[a].Price, p.Options[b].Price), cmp.Compare(a, b))
 	})
@@ -213,27 +221,27 @@ func (s *solver) sortByPrice(p *supplyPool, options []int) {
 
 // cutToLimits removes types from lists, the dearest first, until the limits of each pool have room for the largest listed type of every new machine,
 // because the cloud may choose any listed type. The chosen options alone are within the limits.
-func (s *solver) cutToLimits() {
-	for p := range s.pools {
-		pool := &s.pools[p]
+func (l *listing) cutToLimits() {
+	for p := range l.market.pools {
+		pool := &l.market.pools[p]
 		if !pool.limited {
 			continue
 		}
-		for s.overdrawn(p, s.machines) && s.dropDearest(p, s.machines) {
+		for l.market.overdrawn(p, l.machines) && l.market.dropDearest(p, l.machines) {
 		}
-		if s.overdrawn(p, s.machines) {
-			s.shorten(p)
+		if l.market.overdrawn(p, l.machines) {
+			l.shorten(p)
 		}
 	}
 }
 
 // overdrawn reports whether the largest listed types of the pool's machines exceed its limits.
-func (s *solver) overdrawn(p int, machines []Machine) bool {
-	pool := &s.pools[p]
+func (m *market) overdrawn(p int, machines []Machine) bool {
+	pool := &m.pools[p]
 	left := pool.Pool.Left.Clone()
 	for i := range machines {
 		if machines[i].Pool == p {
-			left.Add(s.largest(&machines[i]), -1)
+			left.Add(m.largest(&machines[i]), -1)
 		}
 	}
 	for d, n := range left {
@@ -245,10 +253,10 @@ func (s *solver) overdrawn(p int, machines []Machine) bool {
 }
 
 // largest returns the amount that the machine counts against the limits: of each resource, the most of any listed option.
-func (s *solver) largest(m *Machine) capacity.Vector {
-	p := &s.pools[m.Pool]
-	most := p.Options[m.Chosen].Charge.Clone()
-	for _, o := range m.Listed {
+func (m *market) largest(bought *Machine) capacity.Vector {
+	p := &m.pools[bought.Pool]
+	most := p.Options[bought.Chosen].Charge.Clone()
+	for _, o := range bought.Listed {
 		most.Max(p.Options[o].Charge)
 	}
 	return most
@@ -256,8 +264,8 @@ func (s *solver) largest(m *Machine) capacity.Vector {
 
 // dropDearest removes a type from the machine of the pool that lists the most types: the last one in the list, whose cheapest offering is
 // the dearest. It reports false once every machine lists only one type.
-func (s *solver) dropDearest(p int, machines []Machine) bool {
-	pool := &s.pools[p]
+func (m *market) dropDearest(p int, machines []Machine) bool {
+	pool := &m.pools[p]
 	longest, most := -1, 1
 	for i := range machines {
 		if machines[i].Pool != p || machines[i].varied {
@@ -270,18 +278,18 @@ func (s *solver) dropDearest(p int, machines []Machine) bool {
 	if longest < 0 {
 		return false
 	}
-	m := &machines[longest]
-	types := slices.DeleteFunc(typesOf(pool, m.Listed), func(t int) bool { return t == pool.Options[m.Chosen].Type })
+	bought := &machines[longest]
+	types := slices.DeleteFunc(typesOf(pool, bought.Listed), func(t int) bool { return t == pool.Options[bought.Chosen].Type })
 	dearest := types[len(types)-1]
-	m.Listed = slices.DeleteFunc(m.Listed, func(o int) bool { return pool.Options[o].Type == dearest })
+	bought.Listed = slices.DeleteFunc(bought.Listed, func(o int) bool { return pool.Options[o].Type == dearest })
 	return true
 }
 
 // shorten cuts the lists of machines with a variety to the types that the variety needs; the limits have room for these.
-func (s *solver) shorten(p int) {
-	for i := range s.machines {
-		if m := &s.machines[i]; m.Pool == p && m.varied {
-			m.Listed = s.varietyBox(s.bins[i], 0)
+func (l *listing) shorten(p int) {
+	for i := range l.machines {
+		if m := &l.machines[i]; m.Pool == p && m.varied {
+			m.Listed = l.market.varietyBox(l.bins[i], 0)
 			m.Chosen = m.Listed[0]
 		}
 	}

@@ -50,7 +50,7 @@ const roominess = 30
 
 // greedy buys the machine that gives the most worth for its price, again and again.
 type greedy struct {
-	s         *solver
+	s         *search
 	m         *supply
 	left      []int        // of each lot
 	avail     []bitset.Set // of each shape, the kinds of which pods are left
@@ -76,7 +76,7 @@ type greedy struct {
 	scratch
 }
 
-func (s *solver) newGreedy(sup *supply, left []int) *greedy {
+func (s *search) newGreedy(sup *supply, left []int) *greedy {
 	g := &greedy{s: s, m: sup, left: left, apart: sup.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
 	g.avail, g.ofKind = make([]bitset.Set, len(sup.shapes)), make([]int, len(sup.kinds))
 	words := len(bitset.New(len(sup.kinds)))
@@ -110,7 +110,7 @@ func (g *greedy) run() {
 // scarce reports whether the offering has devices; it is bought only for pods that request them.
 func (g *greedy) scarce(i int) bool {
 	o := &g.m.offerings[i]
-	return g.s.pools[o.pool].devices[o.option]
+	return g.s.market.pools[o.pool].devices[o.option]
 }
 
 func (g *greedy) buyAll() {
@@ -137,7 +137,7 @@ func (g *greedy) buyAll() {
 
 // take adds a copy of the pattern to the open bins; it reports false if limits or quotas forbid it.
 func (g *greedy) take(b *openBin, first bool) bool {
-	if !g.s.spend(b) {
+	if !g.s.market.spend(b) {
 		return false
 	}
 	for _, p := range b.loads {
@@ -281,34 +281,4 @@ func power(x, e float64) float64 {
 		return math.Sqrt(math.Sqrt(x)) * math.Sqrt(math.Sqrt(math.Sqrt(math.Sqrt(x)))) // the power 0.3125
 	}
 	return math.Sqrt(x)
-}
-
-// use spends units of effort.
-func (s *solver) use(units int) {
-	s.effort -= units
-	if s.p.Work != nil && units > 0 {
-		s.p.Work.Add(int64(units))
-	}
-}
-
-// looksPerComparison is how many looks take as long as one comparison. One look is at one rule, option or domain.
-const looksPerComparison = 32
-
-// look counts looks of placing. Looks spend no effort, because placing needs them in any case.
-func (s *solver) look(n int) {
-	s.p.looked.Add(int64(n))
-	s.looks += int64(n)
-	if s.p.Work == nil {
-		return
-	}
-	s.uncharged += n
-	s.p.Work.Add(int64(s.uncharged / (Comparisons * looksPerComparison)))
-	s.uncharged %= Comparisons * looksPerComparison
-}
-
-// scan spends the effort of n comparisons.
-func (s *solver) scan(n int) {
-	s.scanned += n
-	s.use(s.scanned / Comparisons)
-	s.scanned %= Comparisons
 }

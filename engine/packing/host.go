@@ -36,6 +36,16 @@ func (h *hostIndex) build(l *topology.Layout) {
 	}
 }
 
+// nodeStates is the nodes of a round.
+type nodeStates struct {
+	p         *Problem
+	world     *topology.World
+	host      *hostIndex
+	list      []nodeState
+	roomy     []int // the result of roomyNodes, once roomyRead
+	roomyRead bool
+}
+
 // nodeState is an existing node or, in a replay, also a new machine, with the pods that were put there.
 type nodeState struct {
 	room         capacity.Vector
@@ -87,13 +97,13 @@ func newNodeStates(nodes []Node, h *hostIndex, more int) []nodeState {
 }
 
 // needs returns the resources that one more pod of the class takes of the node.
-func (s *solver) needs(c, n int) capacity.Vector {
-	return lacking(s.p.Classes[c].Request, s.p.Classes[c].Shared, s.nodes[n].has)
+func (ns *nodeStates) needs(c, n int) capacity.Vector {
+	return lacking(ns.p.Classes[c].Request, ns.p.Classes[c].Shared, ns.list[n].has)
 }
 
 // bring notes the shared things that a pod of the class brings to the node.
-func (s *solver) bring(c, n int) {
-	s.nodes[n].has = s.withThings(s.nodes[n].has, s.p.Classes[c].Shared)
+func (ns *nodeStates) bring(c, n int) {
+	ns.list[n].has = ns.p.withThings(ns.list[n].has, ns.p.Classes[c].Shared)
 }
 
 // hostRules is the part of a level's rules that concerns single machines. Equal hostRules are the same pointer.
@@ -144,37 +154,47 @@ func meets(a, b bitset.Set) bool { return len(a) > 0 && len(b) > 0 && a.Meets(b)
 // clash reports whether pods with these rules cannot share a machine because of their marks.
 func clash(a, b *hostRules) bool { return meets(a.owns, b.rejects) || meets(b.owns, a.rejects) }
 
-func (s *solver) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
+// hostReader reads the rules of classes that concern single machines, and the things that pods share on a machine.
+type hostReader struct {
+	p        *Problem
+	host     *hostIndex
+	hostIDs  map[string]*hostRules
+	hostRead map[*topology.Rules]*hostRules // for classes without shared things
+	own      []capacity.Vector              // of each class, its request without the shared things that others may have brought to the machine
+	sharers  []int                          // of each thing, the pods that share it
+}
+
+func (hr *hostReader) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 	if r == nil {
 		r = noRules
 	}
 	if len(shared) > 0 {
-		return s.readHostRules(r, shared)
+		return hr.readHostRules(r, shared)
 	}
-	out, known := s.hostRead[r]
+	out, known := hr.hostRead[r]
 	if !known {
-		out = s.readHostRules(r, nil)
-		s.hostRead[r] = out
+		out = hr.readHostRules(r, nil)
+		hr.hostRead[r] = out
 	}
 	return out
 }
 
-func (s *solver) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
-	out := &hostRules{owns: nonEmpty(r.HostOwns), rejects: nonEmpty(r.HostRejects), shared: s.sharing(shared)}
+func (hr *hostReader) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
+	out := &hostRules{owns: nonEmpty(r.HostOwns), rejects: nonEmpty(r.HostRejects), shared: hr.sharing(shared)}
 	for _, g := range r.Groups {
-		if h := s.host.groups[g]; h >= 0 {
+		if h := hr.host.groups[g]; h >= 0 {
 			out.groups = append(out.groups, h)
 		}
 	}
 	for _, sp := range r.Spread {
-		if h := s.host.groups[sp.Group]; h >= 0 {
+		if h := hr.host.groups[sp.Group]; h >= 0 {
 			out.spread = append(out.spread, hostSpread{h, sp.MaxSkew, sp.Self})
 		} else if sp.Self {
 			out.spreads = append(out.spreads, sp.Group)
 		}
 	}
 	out.bound()
-	return s.intern(out)
+	return hr.intern(out)
 }
 
 // bound sets the fields that follow from the groups and spreads.
@@ -201,12 +221,12 @@ func (r *hostRules) bound() {
 }
 
 // intern makes equal rules the same pointer.
-func (s *solver) intern(r *hostRules) *hostRules {
+func (hr *hostReader) intern(r *hostRules) *hostRules {
 	key := fmt.Sprint(r.owns, r.rejects, r.groups, r.spread, r.spreads, r.shared)
-	if have, ok := s.hostIDs[key]; ok {
+	if have, ok := hr.hostIDs[key]; ok {
 		return have
 	}
-	s.hostIDs[key] = r
+	hr.hostIDs[key] = r
 	return r
 }
 

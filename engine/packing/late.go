@@ -33,9 +33,9 @@ func (r *replay) buyLate(pod Pod, l int) bool {
 	for _, pools := range r.round.tiers() {
 		if m, ok := r.lateMachine(c, domains, pools); ok {
 			r.bought++
-			r.round.machines = append(r.round.machines, m)
+			r.round.listing.machines = append(r.round.listing.machines, m)
 			r.addMachine(&m)
-			r.putLate(pod, l, len(r.nodes)-1)
+			r.putLate(pod, l, len(r.nodes.list)-1)
 			return true
 		}
 	}
@@ -52,20 +52,20 @@ func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok
 			}
 		}
 	}
-	if best == nil || !r.round.spend(best) {
+	if best == nil || !r.round.market.spend(best) {
 		return m, false
 	}
-	m = r.round.machine(best)
+	m = r.round.listing.machine(best)
 	if best.variety == nil {
 		m.Listed = slices.DeleteFunc(slices.Clone(m.Listed), func(o int) bool {
-			return o != m.Chosen && (r.round.pools[m.Pool].limited || len(r.p.Quotas) > 0 || r.opens(m.Pool, o))
+			return o != m.Chosen && (r.round.market.pools[m.Pool].limited || len(r.p.Quotas) > 0 || r.opens(m.Pool, o))
 		})
 	} else if len(r.p.Quotas) > 0 {
-		m.Listed = r.round.varietyBox(best, 0)
+		m.Listed = r.round.market.varietyBox(best, 0)
 		m.Chosen = m.Listed[0]
 	}
-	if r.round.overdrawn(m.Pool, append(slices.Clip(r.round.machines), m)) || slices.ContainsFunc(m.Listed, func(o int) bool { return r.opens(m.Pool, o) }) {
-		r.round.charge(best, -1)
+	if r.round.market.overdrawn(m.Pool, append(slices.Clip(r.round.listing.machines), m)) || slices.ContainsFunc(m.Listed, func(o int) bool { return r.opens(m.Pool, o) }) {
+		r.round.market.charge(best, -1)
 		return m, false
 	}
 	return m, true
@@ -75,13 +75,13 @@ func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok
 func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	s := r.round
 	request := r.p.Classes[c].Request
-	pools := make([]int, len(s.pools))
+	pools := make([]int, len(s.market.pools))
 	for i := range pools {
 		pools[i] = i
 	}
-	large, devices := s.special(pools, &demand{class: c, ways: ways, request: request})
-	empty := &openBin{pool: p, sum: make(capacity.Vector, len(request)), free: s.pools[p].Free}
-	b := s.joined(empty, ways, s.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
+	large, devices := s.market.special(pools, &demand{class: c, ways: ways, request: request})
+	empty := &openBin{pool: p, sum: make(capacity.Vector, len(request)), free: s.market.pools[p].Free}
+	b := s.search.joined(empty, ways, s.placement.reader.hostRulesOf(nil, r.p.Classes[c].Shared), request, large, devices)
 	if b == nil || r.opens(p, b.option) {
 		return nil
 	}
@@ -91,13 +91,13 @@ func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 // opens reports whether a machine of the option brings residents that count for pods with a place, or an empty domain while another domain
 // of the same group has more than one pod.
 func (r *replay) opens(p, o int) bool {
-	place := r.p.Places[r.pools[p].Options[o].Place]
+	place := r.p.Places[r.market.pools[p].Options[o].Place]
 	if r.disturbs(place) {
 		return true
 	}
 	for g := range r.p.Layout.Groups {
 		key := r.p.Layout.Groups[g].Key
-		if key == topology.Host || place[key] < 0 || !r.round.host.owned[g] || !r.world.Counts(g, place) {
+		if key == topology.Host || place[key] < 0 || !r.round.placement.host.owned[g] || !r.world.Counts(g, place) {
 			continue
 		}
 		if counts := r.world.Count(g); counts[place[key]] < 0 && slices.Max(counts) > 1 {

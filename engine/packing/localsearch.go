@@ -21,11 +21,11 @@ const fewGoods = 60
 
 // searchLocally finds cheaper machines for the pods of the open bins: exactly if exact can, else step by step, until the price is near the
 // bound, the gain is too small, or the effort is spent.
-func (s *solver) searchLocally(sup *supply, bins []*openBin) []*openBin {
+func (s *search) searchLocally(sup *supply, bins []*openBin) []*openBin {
 	if len(bins) == 0 {
 		return bins
 	}
-	s.effort = s.p.Effort // the effort for the first machines does not count
+	s.market.effort = s.p.Effort // the effort for the first machines does not count
 	if best, ok := s.exact(sup, bins); ok {
 		return best
 	}
@@ -37,7 +37,7 @@ func (s *solver) searchLocally(sup *supply, bins []*openBin) []*openBin {
 }
 
 // improve takes a few machines away, packs their pods again and keeps the result if it is cheaper, as long as this gains enough.
-func (s *solver) improve(sup *supply, bins []*openBin) []*openBin {
+func (s *search) improve(sup *supply, bins []*openBin) []*openBin {
 	bins = s.closeBins(sup, bins)
 	random := newRandom(bins)
 	total := 0.0
@@ -51,7 +51,7 @@ func (s *solver) improve(sup *supply, bins []*openBin) []*openBin {
 	if !sup.forDevices() {
 		stubborn = 0
 	}
-	for tries := 0; s.effort > 0 && !s.p.stopped() && total > floor*1.002; tries += len(teams) {
+	for tries := 0; s.market.effort > 0 && !s.p.stopped() && total > floor*1.002; tries += len(teams) {
 		if tries >= patience && (total <= floor*far || tries >= stubborn*len(bins)) {
 			if before-total < total*worthwhile {
 				break
@@ -63,7 +63,7 @@ func (s *solver) improve(sup *supply, bins []*openBin) []*openBin {
 		var gone []int
 		var by []*openBin
 		for i, r := range better {
-			s.effort -= r.effort
+			s.market.effort -= r.effort
 			if r.bins != nil {
 				total -= r.gain
 				gone, by = append(gone, chosen[i].bins...), append(by, r.bins...)
@@ -82,15 +82,15 @@ const teamSize = 4
 
 // worker packs one neighbourhood again, with a solver and arrays of its own.
 type worker struct {
-	s *solver
+	s *search
 	g *greedy
 }
 
 // teams returns one or several workers: only one if machines share limits or quotas, because the neighbourhoods then depend on each other.
-func (s *solver) teams(sup *supply) []worker {
+func (s *search) teams(sup *supply) []worker {
 	n := teamSize
 	for _, p := range sup.pools {
-		if s.pools[p].limited {
+		if s.market.pools[p].limited {
 			n = 1
 		}
 	}
@@ -99,11 +99,12 @@ func (s *solver) teams(sup *supply) []worker {
 	}
 	out := make([]worker, n)
 	for i := range out {
-		own := *s
-		own.selections = nil
-		out[i] = worker{s: &own, g: nil}
-		if n == 1 {
-			out[i].s = s
+		out[i].s = s
+		if n > 1 {
+			m := *s.market
+			m.selections = nil
+			own := *s
+			own.market, out[i].s = &m, &own
 		}
 		out[i].g = out[i].s.newGreedy(sup, make([]int, len(sup.lots)))
 	}
@@ -120,7 +121,7 @@ type neighbourhood struct {
 }
 
 // draw returns random neighbourhoods that share no machine.
-func (s *solver) draw(sup *supply, bins []*openBin, n int, random *random) []neighbourhood {
+func (s *search) draw(sup *supply, bins []*openBin, n int, random *random) []neighbourhood {
 	var out []neighbourhood
 	taken := bitset.New(len(bins))
 	for range n {
@@ -147,14 +148,14 @@ type repacked struct {
 }
 
 // repackAll packs every neighbourhood again, on as many threads as the problem allows.
-func (s *solver) repackAll(teams []worker, bins []*openBin, places []neighbourhood) []repacked {
+func (s *search) repackAll(teams []worker, bins []*openBin, places []neighbourhood) []repacked {
 	out := make([]repacked, len(places))
 	work := func(i int) {
 		t := &teams[i]
-		before := t.s.effort
+		before := t.s.market.effort
 		out[i].bins, out[i].gain = t.s.repack(t.g, bins, &places[i])
-		out[i].effort = before - t.s.effort
-		t.s.effort = before
+		out[i].effort = before - t.s.market.effort
+		t.s.market.effort = before
 	}
 	threads := min(max(1, s.p.Threads), len(places))
 	if threads == 1 {
@@ -176,7 +177,7 @@ func (s *solver) repackAll(teams []worker, bins []*openBin, places []neighbourho
 }
 
 // neighbours draws machines that are not taken yet, wasteful machines more often than others, and returns their indexes in ascending order.
-func (s *solver) neighbours(sup *supply, bins []*openBin, random *random, taken bitset.Set) []int {
+func (s *search) neighbours(sup *supply, bins []*openBin, random *random, taken bitset.Set) []int {
 	n := min(2+random.below(11), len(bins))
 	relative := random.below(2) == 0
 	var chosen []int
@@ -211,7 +212,7 @@ func (sup *supply) worth(b *openBin) float64 {
 }
 
 // repack packs the pods of the chosen machines again. It returns nil unless that is cheaper, else the new open bins and the gain.
-func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
+func (s *search) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
 	chosen := p.bins
 	old, paid := 0.0, 0.0
 	g.bins, g.cost = nil, 0
@@ -222,7 +223,7 @@ func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []
 		for _, l := range b.loads {
 			g.restore(l.lot, l.n)
 		}
-		s.charge(b, -1)
+		s.market.charge(b, -1)
 	}
 	g.exponents = append(g.exponents[:0], p.exponent)
 	g.roominess = p.roominess
@@ -242,10 +243,10 @@ func (s *solver) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []
 		return g.bins, paid
 	}
 	for _, b := range g.bins {
-		s.charge(b, -1)
+		s.market.charge(b, -1)
 	}
 	for _, i := range chosen {
-		s.charge(bins[i], 1)
+		s.market.charge(bins[i], 1)
 		for _, p := range bins[i].loads {
 			if g.left[p.lot] > 0 {
 				g.remove(p.lot, g.left[p.lot])

@@ -9,6 +9,38 @@ import (
 	"tenon.sh/engine/topology"
 )
 
+// placement decides for each pod on which node it goes, or in which domain it needs a new machine.
+type placement struct {
+	p        *Problem
+	market   *market
+	lessons  *learnedLimits
+	world    *topology.World
+	host     hostIndex
+	classes  []classState
+	demands  []*demand
+	byKey    map[domainKey]*demand
+	narrow   map[narrowKey]*Ways
+	shapeOf  []int             // of each class: classes with equal requests have the same
+	unserved map[int]*unserved // of each set, the result of unservedOf
+	nodes    nodeStates
+	reader   hostReader
+	// followers lists, for each set, the classes and levels with affinity to its pods.
+	followers [][]dependant
+	// members counts, for each group, the classes that it counts.
+	members []int
+	setLeft []int // pods of each set that are in demands
+	// closed holds, for each group over which an assigned pod is spread, the counts when noteClosed was called, -1 for a domain without
+	// machines.
+	closed [][]int
+	stay   []int // nodes whose victims of preemption do not end, because the preemptor did not come
+	relied bool  // some pod is on a node because every other node has pods of its group
+
+	placed   [][]Share
+	order    []Pod
+	levels   []int // of each pod in order, the level at which it is placed
+	complete bool  // every machine is among the nodes
+}
+
 // demand is a number of pods of one class, at one level, for which machines are bought in one domain.
 type demand struct {
 	class, level, domain int
@@ -47,65 +79,65 @@ var noRules = &topology.Rules{}
 
 // placePods finds for every pod an existing node, or a domain in which to buy a machine for it. Pods that wait for others are tried again
 // as long as any pod is placed.
-func (s *solver) placePods() {
-	s.knowDomains()
-	s.placeAssigned()
-	s.openDomains()
-	order := s.queueOrder()
-	s.placeFillings()
+func (pl *placement) placePods() {
+	pl.knowDomains()
+	pl.placeAssigned()
+	pl.openDomains()
+	order := pl.p.queueOrder()
+	pl.placeFillings()
 	for moved := true; moved; {
 		moved = false
 		for _, c := range order {
-			before := s.classes[c].next
-			s.placeClass(c)
-			moved = moved || s.classes[c].next > before
+			before := pl.classes[c].next
+			pl.placeClass(c)
+			moved = moved || pl.classes[c].next > before
 		}
-		if s.p.spent() {
+		if pl.p.spent() {
 			break
 		}
 	}
 }
 
 // knowDomains adds to the world the domains, and the residents, that new machines brought in earlier rounds.
-func (s *solver) knowDomains() {
-	for _, places := range s.lessons.arrived {
-		s.world.Arrive(places, false)
+func (pl *placement) knowDomains() {
+	for _, places := range pl.lessons.arrived {
+		pl.world.Arrive(places, false)
 	}
-	for g := range s.p.Layout.Groups {
-		group := &s.p.Layout.Groups[g]
+	for g := range pl.p.Layout.Groups {
+		group := &pl.p.Layout.Groups[g]
 		if group.Key == topology.Host {
 			continue
 		}
-		for d := range s.p.Layout.Domains[group.Key] {
-			if s.lessons.open[[2]int{g, d}] {
-				s.world.OpenDomain(g, d)
+		for d := range pl.p.Layout.Domains[group.Key] {
+			if pl.lessons.open[[2]int{g, d}] {
+				pl.world.OpenDomain(g, d)
 			}
 		}
 	}
 }
 
 // openDomains adds to the world the domains that new machines can open, for the spreads that count them.
-func (s *solver) openDomains() {
+func (pl *placement) openDomains() {
 	type seen struct {
 		group int
 		ways  *Ways
 	}
 	done, capped := map[seen]bool{}, map[dependant]bool{}
-	for key := range s.lessons.caps {
+	for key := range pl.lessons.caps {
 		capped[dependant{key.class, key.level}] = true
 	}
-	for c := range s.p.Classes {
-		class := &s.p.Classes[c]
+	for c := range pl.p.Classes {
+		class := &pl.p.Classes[c]
 		for l := range class.Levels {
 			rules := class.Levels[l].Rules
-			if rules == nil || s.p.spent() {
+			if rules == nil || pl.p.spent() {
 				continue
 			}
 			for _, sp := range rules.Spread {
-				s.host.owned[sp.Group] = true
+				pl.host.owned[sp.Group] = true
 				if key := (seen{sp.Group, class.Levels[l].Ways}); !done[key] || capped[dependant{c, l}] {
 					done[key] = done[key] || !capped[dependant{c, l}]
-					s.openFor(sp.Group, c, l)
+					pl.openFor(sp.Group, c, l)
 				}
 			}
 		}
@@ -113,33 +145,33 @@ func (s *solver) openDomains() {
 }
 
 // openFor opens the domains in which new machines can hold the class, except the domains in which none could be bought in the last round.
-func (s *solver) openFor(group, c, l int) {
-	s.prepare(c, l)
-	ls := &s.classes[c].levels[l]
-	for domain, sold := range s.sold(c, l).domains {
-		if !sold.ok || s.isShut(group, ls.view.domains[domain]) {
+func (pl *placement) openFor(group, c, l int) {
+	pl.prepare(c, l)
+	ls := &pl.classes[c].levels[l]
+	for domain, sold := range pl.sold(c, l).domains {
+		if !sold.ok || pl.lessons.isShut(&pl.p.Layout, group, ls.view.domains[domain]) {
 			continue
 		}
-		if most, capped := s.lessons.caps[domainKey{c, l, domain}]; !capped || most > 0 {
-			s.world.Open(group, ls.view.domains[domain])
+		if most, capped := pl.lessons.caps[domainKey{c, l, domain}]; !capped || most > 0 {
+			pl.world.Open(group, ls.view.domains[domain])
 		}
 	}
-	s.look(len(ls.view.domains))
+	pl.market.look(len(ls.view.domains))
 }
 
 // queueOrder sorts the classes: by priority, then classes before the classes that have affinity to them, then classes with rules before
 // classes without, then by size.
-func (s *solver) queueOrder() []int {
-	depth := s.depths()
-	size := s.sizes()
-	order := make([]int, len(s.p.Classes))
+func (p *Problem) queueOrder() []int {
+	depth := p.depths()
+	size := p.sizes()
+	order := make([]int, len(p.Classes))
 	bound := make([]bool, len(order))
 	for i := range order {
 		order[i] = i
-		bound[i] = s.p.Classes[i].Levels[0].Rules != nil
+		bound[i] = p.Classes[i].Levels[0].Rules != nil
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		if n := cmp.Or(cmp.Compare(s.p.Classes[b].Priority, s.p.Classes[a].Priority), cmp.Compare(depth[a], depth[b])); n != 0 {
+		if n := cmp.Or(cmp.Compare(p.Classes[b].Priority, p.Classes[a].Priority), cmp.Compare(depth[a], depth[b])); n != 0 {
 			return n
 		}
 		if bound[a] != bound[b] {
@@ -154,21 +186,21 @@ func (s *solver) queueOrder() []int {
 }
 
 // sizes returns the size of each class's request, relative to scale.
-func (s *solver) sizes() []float64 {
-	out := make([]float64, len(s.p.Classes))
+func (p *Problem) sizes() []float64 {
+	out := make([]float64, len(p.Classes))
 	if len(out) == 0 {
 		return out
 	}
-	scale := s.scale()
+	scale := p.scale()
 	for i := range out {
-		out[i] = measure(s.p.Classes[i].Request, scale)
+		out[i] = measure(p.Classes[i].Request, scale)
 	}
 	return out
 }
 
 // scale returns, of each resource, the most that a node has free or, without nodes, that a class requests; at least 1.
-func (s *solver) scale() []float64 {
-	scale := make([]float64, len(s.p.Classes[0].Request))
+func (p *Problem) scale() []float64 {
+	scale := make([]float64, len(p.Classes[0].Request))
 	for d := range scale {
 		scale[d] = 1
 	}
@@ -179,12 +211,12 @@ func (s *solver) scale() []float64 {
 			}
 		}
 	}
-	for i := range s.p.Nodes {
-		raise(s.p.Nodes[i].Free)
+	for i := range p.Nodes {
+		raise(p.Nodes[i].Free)
 	}
-	if len(s.p.Nodes) == 0 {
-		for i := range s.p.Classes {
-			raise(s.p.Classes[i].Request)
+	if len(p.Nodes) == 0 {
+		for i := range p.Classes {
+			raise(p.Classes[i].Request)
 		}
 	}
 	return scale
@@ -201,11 +233,11 @@ func measure(v capacity.Vector, scale []float64) float64 {
 }
 
 // depths returns the length of the chain of affinities that starts at each class: 0 for a class without affinity to other classes.
-func (s *solver) depths() []int {
-	members := make([][]int, len(s.p.Layout.Sets))
-	for c := range s.p.Classes {
-		for l := range s.p.Classes[c].Levels {
-			if r := s.p.Classes[c].Levels[l].Rules; r != nil {
+func (p *Problem) depths() []int {
+	members := make([][]int, len(p.Layout.Sets))
+	for c := range p.Classes {
+		for l := range p.Classes[c].Levels {
+			if r := p.Classes[c].Levels[l].Rules; r != nil {
 				for _, set := range r.Sets {
 					if n := len(members[set]); n == 0 || members[set][n-1] != c {
 						members[set] = append(members[set], c)
@@ -214,8 +246,8 @@ func (s *solver) depths() []int {
 			}
 		}
 	}
-	depth := make([]int, len(s.p.Classes))
-	state := make([]int8, len(s.p.Classes)) // 1 during its visit, 2 once its depth is known
+	depth := make([]int, len(p.Classes))
+	state := make([]int8, len(p.Classes)) // 1 during its visit, 2 once its depth is known
 	var visit func(c int) int
 	visit = func(c int) int {
 		if state[c] != 0 {
@@ -223,8 +255,8 @@ func (s *solver) depths() []int {
 		}
 		state[c] = 1
 		seen := map[int]bool{}
-		for l := range s.p.Classes[c].Levels {
-			r := s.p.Classes[c].Levels[l].Rules
+		for l := range p.Classes[c].Levels {
+			r := p.Classes[c].Levels[l].Rules
 			if r == nil {
 				continue
 			}
@@ -243,92 +275,92 @@ func (s *solver) depths() []int {
 		state[c] = 2
 		return depth[c]
 	}
-	for c := range s.p.Classes {
+	for c := range p.Classes {
 		visit(c)
 	}
 	return depth
 }
 
 // placeClass places as many pods of the class as possible.
-func (s *solver) placeClass(c int) {
-	class := &s.p.Classes[c]
-	state := &s.classes[c]
+func (pl *placement) placeClass(c int) {
+	class := &pl.p.Classes[c]
+	state := &pl.classes[c]
 	if state.next == class.Count {
 		return
 	}
 	for l := range class.Levels {
-		if s.prepare(c, l); s.p.spent() {
+		if pl.prepare(c, l); pl.p.spent() {
 			return
 		}
 	}
 	if state.levels[0].free && len(class.Levels) == 1 {
-		s.placeFree(c)
+		pl.placeFree(c)
 		return
 	}
-	for state.next < class.Count && !s.p.spent() {
-		if !s.placeOne(c) {
+	for state.next < class.Count && !pl.p.spent() {
+		if !pl.placeOne(c) {
 			return
 		}
 	}
 }
 
-func (s *solver) prepare(c, l int) {
-	ls := &s.classes[c].levels[l]
+func (pl *placement) prepare(c, l int) {
+	ls := &pl.classes[c].levels[l]
 	if ls.ready {
 		return
 	}
-	level := &s.p.Classes[c].Levels[l]
+	level := &pl.p.Classes[c].Levels[l]
 	ls.ready = true
 	ls.rules = level.Rules
 	if ls.rules == nil {
 		ls.rules = noRules
 	}
-	s.look(ls.rules.Len())
-	ls.view = s.viewOf(ls.rules.Interest(&s.p.Layout))
-	ls.host = s.hostRulesOf(level.Rules, s.p.Classes[c].Shared)
-	ls.free = len(ls.view.keys) == 0 && len(s.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&s.p.Layout)
+	pl.market.look(ls.rules.Len())
+	ls.view = pl.viewOf(ls.rules.Interest(&pl.p.Layout))
+	ls.host = pl.reader.hostRulesOf(level.Rules, pl.p.Classes[c].Shared)
+	ls.free = len(ls.view.keys) == 0 && len(pl.p.Classes[c].Shared) == 0 && ls.host.none() && !ls.rules.ByHost(&pl.p.Layout)
 }
 
 // placeFree places pods without rules: on the fullest nodes first, the rest on new machines.
-func (s *solver) placeFree(c int) {
-	class := &s.p.Classes[c]
-	state := &s.classes[c]
-	for _, n := range s.candidates(c, 0) {
+func (pl *placement) placeFree(c int) {
+	class := &pl.p.Classes[c]
+	state := &pl.classes[c]
+	for _, n := range pl.candidates(c, 0) {
 		left := class.Count - state.next
-		k := class.Request.Times(s.nodes[n].room, left)
+		k := class.Request.Times(pl.nodes.list[n].room, left)
 		if k == 0 {
 			continue
 		}
-		s.onNode(c, 0, n, k)
+		pl.onNode(c, 0, n, k)
 	}
 	left := class.Count - state.next
 	if left == 0 {
 		return
 	}
-	if choices := s.choicesOf(c, 0); len(choices) > 0 {
-		s.onNew(c, 0, choices[0], left)
+	if choices := pl.choicesOf(c, 0); len(choices) > 0 {
+		pl.onNew(c, 0, choices[0], left)
 	}
 }
 
 // placeOne places the next pod of the class; ok is false if it has no place.
-func (s *solver) placeOne(c int) (ok bool) {
-	class := &s.p.Classes[c]
-	if class.Assigned > 0 && s.needs(c, class.Assigned-1).Fits(s.nodes[class.Assigned-1].room) && s.placeOnAssigned(c) {
+func (pl *placement) placeOne(c int) (ok bool) {
+	class := &pl.p.Classes[c]
+	if class.Assigned > 0 && pl.nodes.needs(c, class.Assigned-1).Fits(pl.nodes.list[class.Assigned-1].room) && pl.placeOnAssigned(c) {
 		return true // possible because of pods placed since then
 	}
-	best := placement{cost: math.Inf(1)}
+	best := candidate{cost: math.Inf(1)}
 	for l := range class.Levels {
-		if s.p.spent() {
+		if pl.p.spent() {
 			return false
 		}
-		found := s.findNode(c, l)
+		found := pl.findNode(c, l)
 		if found.node < 0 {
-			found = s.findDomain(c, l)
+			found = pl.findDomain(c, l)
 		}
 		if found.node < 0 && found.choice == nil {
 			continue
 		}
-		if !s.p.Weighted {
+		if !pl.p.Weighted {
 			best = found
 			break
 		}
@@ -338,9 +370,9 @@ func (s *solver) placeOne(c int) (ok bool) {
 	}
 	switch {
 	case best.choice != nil:
-		s.onNew(c, best.level, *best.choice, s.batch(c, best.level))
+		pl.onNew(c, best.level, *best.choice, pl.batch(c, best.level))
 	case best.cost < math.Inf(1):
-		s.onNode(c, best.level, best.node, 1)
+		pl.onNode(c, best.level, best.node, 1)
 	default:
 		return false
 	}
@@ -348,30 +380,30 @@ func (s *solver) placeOne(c int) (ok bool) {
 }
 
 // batch returns how many pods of the class are placed in the same way at once: all of them if the rules do not depend on domains.
-func (s *solver) batch(c, l int) int {
-	ls := &s.classes[c].levels[l]
-	if len(ls.view.keys) > 0 || s.p.Weighted {
+func (pl *placement) batch(c, l int) int {
+	ls := &pl.classes[c].levels[l]
+	if len(ls.view.keys) > 0 || pl.p.Weighted {
 		return 1
 	}
 	if len(ls.rules.Affinity)+len(ls.rules.Sets) > 0 {
 		return 1
 	}
-	n := s.p.Classes[c].Count - s.classes[c].next
-	if most, capped := s.lessons.caps[domainKey{c, l, 0}]; capped {
-		n = min(n, most-s.inItem(domainKey{c, l, 0}))
+	n := pl.p.Classes[c].Count - pl.classes[c].next
+	if most, capped := pl.lessons.caps[domainKey{c, l, 0}]; capped {
+		n = min(n, most-pl.inItem(domainKey{c, l, 0}))
 	}
 	return n
 }
 
-func (s *solver) inItem(key domainKey) int {
-	if d := s.byKey[key]; d != nil {
+func (pl *placement) inItem(key domainKey) int {
+	if d := pl.byKey[key]; d != nil {
 		return len(d.queue)
 	}
 	return 0
 }
 
-// placement is a place for one pod.
-type placement struct {
+// candidate is a place that one pod could take.
+type candidate struct {
 	level  int
 	node   int // -1 for a new machine
 	choice *domainChoice

@@ -13,13 +13,13 @@ import (
 func (p *Problem) solvePreferences() *solver {
 	none := p.granting(func(int) bool { return false })
 	best := none.solve()
-	worth, bound := best.worth, best.bound
-	if len(best.machines) == 0 {
+	worth, bound := best.search.worth, best.search.bound
+	if len(best.listing.machines) == 0 {
 		return best // no pod needs a machine, and no machine is bought for a preference alone
 	}
 	least := best.total(p, worth)
 	machines := p.machinesAsked()
-	enough := len(p.Nodes) + len(best.machines)
+	enough := len(p.Nodes) + len(best.listing.machines)
 	some, all := 0, 0
 	for c := range p.Classes {
 		if p.Classes[c].prefers() {
@@ -44,7 +44,7 @@ func (p *Problem) solvePreferences() *solver {
 	if !try(func(int) bool { return true }) && some > 0 && some < all {
 		try(func(c int) bool { return machines[c] <= enough })
 	}
-	best.bound, best.worth = min(best.bound, bound), worth // the bound must also hold without preferences
+	best.search.bound, best.search.worth = min(best.search.bound, bound), worth // the bound must also hold without preferences
 	return best
 }
 
@@ -121,9 +121,9 @@ func (s *solver) total(p *Problem, worths []float64) float64 {
 	}
 	r.placeAll()
 	sum := s.price()
-	for i, pod := range r.order {
+	for i, pod := range r.placement.order {
 		class := &p.Classes[pod.Class]
-		if miss := class.Levels[r.levels[i]].Miss; miss > 0 && len(worths) > 0 {
+		if miss := class.Levels[r.placement.levels[i]].Miss; miss > 0 && len(worths) > 0 {
 			sum += float64(miss * bound.WorthOf(class.Request, worths))
 		}
 	}

@@ -185,7 +185,7 @@ func (p *product) list(o int, sum capacity.Vector, price float64) []int {
 	for _, m := range t.chosen {
 		out = append(out, m.options...)
 	}
-	p.s.sortByPrice(p.sh, out)
+	p.sh.sortByPrice(out)
 	return out
 }
 
@@ -258,7 +258,7 @@ func (t *tally) choose(sum capacity.Vector, dearest bool) bool {
 	return t.met()
 }
 
-func (t *tally) full() bool { return len(t.chosen) >= t.p.s.p.MaxTypes }
+func (t *tally) full() bool { return len(t.chosen) >= t.p.market.p.MaxTypes }
 
 // most returns the greatest number of missing values that a type which holds the sum has.
 func (t *tally) most(sum capacity.Vector) int {
@@ -268,7 +268,7 @@ func (t *tally) most(sum capacity.Vector) int {
 			most = max(most, t.gain(m))
 		}
 	}
-	t.p.s.scan(len(t.p.members()))
+	t.p.market.scan(len(t.p.members()))
 	return most
 }
 
@@ -281,12 +281,12 @@ func (t *tally) add(sum capacity.Vector, dearest bool, least int) {
 			m = members[len(members)-1-i]
 		}
 		if t.met() || t.full() {
-			t.p.s.scan(i)
+			t.p.market.scan(i)
 			return
 		}
 		if sum.Fits(m.size) && (t.gain(m) >= least || t.missing() == 0) {
 			t.take(m)
 		}
 	}
-	t.p.s.scan(len(members))
+	t.p.market.scan(len(members))
 }

@@ -10,15 +10,15 @@ import (
 // A replay places the pods of a round again, with the machines that were really bought and without the pods that got no machine. The replay finds
 // pods whose rules were met only because of a pod that has no place in the end. It also looks for nodes for pods without a place.
 type replay struct {
-	*solver           // its nodes include all machines
-	round   *solver   // the round that is replayed
-	at      [][]int   // of each class and pod, the node that it should go to; -1 for none
-	level   [][]int   // of each class and pod, the level at which it goes there
-	ok      [][]bool  // whether the pod is there
-	late    []Pod     // pods that found a node only now; at has their nodes
-	changes int       // counts what was placed
-	failed  []attempt // of each class
-	bought  int       // machines bought for pods without a place
+	*placement           // its nodes include all machines
+	round      *solver   // the round that is replayed
+	at         [][]int   // of each class and pod, the node that it should go to; -1 for none
+	level      [][]int   // of each class and pod, the level at which it goes there
+	ok         [][]bool  // whether the pod is there
+	late       []Pod     // pods that found a node only now; at has their nodes
+	changes    int       // counts what was placed
+	failed     []attempt // of each class
+	bought     int       // machines bought for pods without a place
 }
 
 // attempt holds the value of changes at the time when the class last found no place.
@@ -44,19 +44,19 @@ func (s *solver) replay() {
 
 // dropIdle removes the machines without new pods from the round; it reports false if there are none.
 func (r *replay) dropIdle() bool {
-	used := make([]bool, len(r.nodes))
+	used := make([]bool, len(r.nodes.list))
 	for _, pod := range r.order {
 		used[r.at[pod.Class][pod.Number]] = true
 	}
 	var kept []Machine
-	for i, m := range r.round.machines {
+	for i, m := range r.round.listing.machines {
 		if used[len(r.p.Nodes)+i] {
 			kept = append(kept, m)
 		}
 	}
-	dropped := len(kept) < len(r.round.machines)
+	dropped := len(kept) < len(r.round.listing.machines)
 	if dropped {
-		r.round.machines, r.round.bound = kept, 0
+		r.round.listing.machines, r.round.search.bound = kept, 0
 	}
 	return dropped
 }
@@ -68,7 +68,7 @@ func (s *solver) ruled() bool {
 }
 
 func newReplay(s *solver) *replay {
-	r := &replay{solver: newSolver(s.p, s.lessons, len(s.machines)), round: s, failed: make([]attempt, len(s.p.Classes))}
+	r := &replay{placement: &newSolver(s.p, s.placement.lessons, len(s.listing.machines)).placement, round: s, failed: make([]attempt, len(s.p.Classes))}
 	r.complete = true
 	for c := range s.p.Classes {
 		n := s.p.Classes[c].Count
@@ -77,16 +77,16 @@ func newReplay(s *solver) *replay {
 			r.at[c][i] = -1
 		}
 	}
-	r.countEnding(s.stay)
-	for n := range s.placed {
-		r.send(s.placed[n], n)
+	r.countEnding(s.placement.stay)
+	for n := range s.placement.placed {
+		r.send(s.placement.placed[n], n)
 	}
-	for i := range s.machines {
-		r.send(s.machines[i].Pods, len(r.nodes))
-		r.addMachine(&s.machines[i])
+	for i := range s.listing.machines {
+		r.send(s.listing.machines[i].Pods, len(r.nodes.list))
+		r.addMachine(&s.listing.machines[i])
 	}
-	for i, pod := range s.order {
-		r.level[pod.Class][pod.Number] = s.levels[i]
+	for i, pod := range s.placement.order {
+		r.level[pod.Class][pod.Number] = s.placement.levels[i]
 	}
 	return r
 }
@@ -101,7 +101,7 @@ func (r *replay) send(shares []Share, node int) {
 
 // addMachine makes the machine one more node. It opens all domains in which the machine may turn out to be.
 func (r *replay) addMachine(m *Machine) {
-	options := r.pools[m.Pool].Options
+	options := r.market.pools[m.Pool].Options
 	node := nodeState{place: options[m.Chosen].Place, room: options[m.Chosen].Allocatable.Clone()}
 	for _, o := range m.Listed {
 		node.room.Min(options[o].Allocatable)
@@ -119,12 +119,12 @@ func (r *replay) addMachine(m *Machine) {
 			r.world.Open(g, r.p.Places[options[o].Place])
 		}
 	}
-	r.nodes = append(r.nodes, node)
+	r.nodes.list = append(r.nodes.list, node)
 }
 
 // placeAll places all pods in their order. Pods that are not allowed yet are tried again after the others.
 func (r *replay) placeAll() {
-	waiting := r.round.order
+	waiting := r.round.placement.order
 	for {
 		var late []Pod
 		for _, pod := range waiting {
@@ -158,11 +158,11 @@ func (r *replay) allows(c, l, n int) bool {
 	if ls.free {
 		return true
 	}
-	if r.clashes(ls.host, n) || !r.hostAllows(ls, n) {
+	if r.nodes.clashes(ls.host, n) || !r.hostAllows(ls, n) {
 		return false
 	}
-	r.look(8 + ls.rules.Len())
-	_, ok := r.world.Allows(ls.rules, r.p.Places[r.nodes[n].place])
+	r.market.look(8 + ls.rules.Len())
+	_, ok := r.world.Allows(ls.rules, r.p.Places[r.nodes.list[n].place])
 	return ok
 }
 
@@ -175,7 +175,7 @@ func (r *replay) put(pod Pod, l, n int) {
 
 // placeLate looks for nodes for the pods that have no place.
 func (r *replay) placeLate() {
-	order := r.queueOrder()
+	order := r.p.queueOrder()
 	for before := -1; before < r.changes; {
 		before = r.changes
 		for _, c := range order {
@@ -203,13 +203,13 @@ func (r *replay) findLate(pod Pod) bool {
 	for l := range r.p.Classes[c].Levels {
 		ls := &r.classes[c].levels[l]
 		for _, n := range r.candidates(c, l) {
-			domain := ls.view.domains[ls.view.domainAt[r.nodes[n].place]]
+			domain := ls.view.domains[ls.view.domainAt[r.nodes.list[n].place]]
 			if !slices.Contains(domain, topology.Open) && r.takes(c, l, n) {
 				r.putLate(pod, l, n)
 				return true
 			}
 		}
-		for i := range r.round.machines {
+		for i := range r.round.listing.machines {
 			if n := len(r.p.Nodes) + i; r.joins(c, l, i) && r.takes(c, l, n) {
 				r.putLate(pod, l, n)
 				return true
@@ -225,14 +225,14 @@ func (r *replay) findLate(pod Pod) bool {
 
 // takes reports whether there is room for one more pod of the class, and the rules allow it.
 func (r *replay) takes(c, l, n int) bool {
-	return r.needs(c, n).Fits(r.nodes[n].room) && r.allows(c, l, n)
+	return r.nodes.needs(c, n).Fits(r.nodes.list[n].room) && r.allows(c, l, n)
 }
 
 // joins reports whether a pod of the class can use the machine as it was bought, for every option that the cloud may choose.
 func (r *replay) joins(c, l, machine int) bool {
-	m := &r.round.machines[machine]
+	m := &r.round.listing.machines[machine]
 	domainAt := r.classes[c].levels[l].view.domainAt
-	others := r.nodes[len(r.p.Nodes)+machine].others
+	others := r.nodes.list[len(r.p.Nodes)+machine].others
 	if slices.ContainsFunc(others, func(place int) bool { return domainAt[place] != domainAt[others[0]] }) {
 		return false
 	}
@@ -258,30 +258,30 @@ func (r *replay) putLate(pod Pod, l, n int) {
 // report gives the round the correct placements.
 func (r *replay) report() {
 	s := r.round
-	s.order, s.levels, s.world = r.order, r.levels, r.world
-	for n := range s.placed {
-		s.placed[n] = r.right(s.placed[n], n)
+	s.placement.order, s.placement.levels, s.placement.world = r.order, r.levels, r.world
+	for n := range s.placement.placed {
+		s.placement.placed[n] = r.right(s.placement.placed[n], n)
 	}
-	for i := range s.machines {
-		s.machines[i].Pods = r.right(s.machines[i].Pods, len(s.placed)+i)
+	for i := range s.listing.machines {
+		s.listing.machines[i].Pods = r.right(s.listing.machines[i].Pods, len(s.placement.placed)+i)
 	}
 	for _, pod := range r.late {
 		share := Share{pod.Class, []int{pod.Number}}
-		if n := r.at[pod.Class][pod.Number]; n < len(s.placed) {
-			s.placed[n] = append(s.placed[n], share)
+		if n := r.at[pod.Class][pod.Number]; n < len(s.placement.placed) {
+			s.placement.placed[n] = append(s.placement.placed[n], share)
 		} else {
-			m := &s.machines[n-len(s.placed)]
+			m := &s.listing.machines[n-len(s.placement.placed)]
 			m.Pods = append(m.Pods, share)
 		}
 	}
 	var kept []Machine
-	for _, m := range s.machines {
+	for _, m := range s.listing.machines {
 		if len(m.Pods) > 0 {
 			kept = append(kept, m)
 		}
 	}
-	if len(kept) < len(s.machines) {
-		s.machines, s.bound = kept, 0 // the bound was for machines that are not bought
+	if len(kept) < len(s.listing.machines) {
+		s.listing.machines, s.search.bound = kept, 0 // the bound was for machines that are not bought
 	}
 	r.openDomains() // for explanations of pods without a place
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/topology"
 )
 
@@ -20,13 +19,13 @@ func (n *nodeState) doubt(number, count int, h *hostIndex) {
 
 // besideResidents returns the level's rules for single machines, reduced by the residents of a new machine in the place; nil if the residents keep
 // the level's pods out.
-func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRules {
-	if !s.p.Layout.Settles(place) {
+func (pl *placement) besideResidents(ls *levelState, place topology.Place) *hostRules {
+	if !pl.p.Layout.Settles(place) {
 		return ls.host
 	}
-	count := make([]int, s.host.nGroups)
-	for i := range s.p.Layout.Residents {
-		r := &s.p.Layout.Residents[i]
+	count := make([]int, pl.host.nGroups)
+	for i := range pl.p.Layout.Residents {
+		r := &pl.p.Layout.Residents[i]
 		if place[r.Key] <= topology.Absent {
 			continue
 		}
@@ -34,21 +33,21 @@ func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRule
 			return nil
 		}
 		for _, g := range r.Groups {
-			if h := s.host.groups[g]; h >= 0 && s.world.Counts(g, place) {
+			if h := pl.host.groups[g]; h >= 0 && pl.world.Counts(g, place) {
 				count[h]++
 			}
 		}
 	}
 	spread, at, changed := slices.Clone(ls.host.spread), -1, false
 	for _, sp := range ls.rules.Spread {
-		h := s.host.groups[sp.Group]
+		h := pl.host.groups[sp.Group]
 		if h < 0 {
 			continue
 		}
 		if at++; count[h] == 0 {
 			continue
 		}
-		spread[at].most += s.freshFloor(sp.Group, sp.MinDomains) - count[h]
+		spread[at].most += pl.freshFloor(sp.Group, sp.MinDomains) - count[h]
 		if most := spread[at].most; most < 0 || most == 0 && sp.Self {
 			return nil
 		}
@@ -60,7 +59,7 @@ func (s *solver) besideResidents(ls *levelState, place topology.Place) *hostRule
 	host := *ls.host
 	host.spread = spread
 	host.bound()
-	return s.intern(&host)
+	return pl.reader.intern(&host)
 }
 
 // fresh returns, for each group, how many of its pods every new machine that it counts has.
@@ -98,74 +97,61 @@ func (p *Problem) residentsOf(group int, place topology.Place) int {
 }
 
 // freshFloor returns a lower bound for the smallest count of a host group once new machines are there.
-func (s *solver) freshFloor(group, minDomains int) int {
-	if s.p.Layout.Groups[group].Zero {
+func (pl *placement) freshFloor(group, minDomains int) int {
+	if pl.p.Layout.Groups[group].Zero {
 		return 0
 	}
-	least, domains := s.least(group)
+	least, domains := pl.nodes.least(group)
 	if domains < minDomains {
 		return 0
 	}
-	if least = min(least, s.lessons.frame.fresh[group]); least == math.MaxInt {
+	if least = min(least, pl.lessons.frame.fresh[group]); least == math.MaxInt {
 		return 0
 	}
 	return least
 }
 
-func (s *solver) hasResidents(group int) bool {
-	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return slices.Contains(r.Groups, group) })
+func (p *Problem) hasResidents(group int) bool {
+	return slices.ContainsFunc(p.Layout.Residents, func(r topology.Resident) bool { return slices.Contains(r.Groups, group) })
 }
 
 // affinityIn returns the sets of which the next pod needs a pod on its own machine, without the sets that have a resident on every machine
 // of the place.
-func (s *solver) affinityIn(ls *levelState, place topology.Place) []int {
-	return s.lacking(s.affinityOf(ls), place)
+func (pl *placement) affinityIn(ls *levelState, place topology.Place) []int {
+	return pl.lacking(pl.affinityOf(ls), place)
 }
 
 // lacking returns the sets of which a machine of the place has no resident.
-func (s *solver) lacking(sets []int, place topology.Place) []int {
+func (pl *placement) lacking(sets []int, place topology.Place) []int {
 	var out []int
 	for _, set := range sets {
-		if !s.hasResident(set, place) {
+		if !pl.p.hasResident(set, place) {
 			out = append(out, set)
 		}
 	}
 	return out
 }
 
-func (s *solver) hasResident(set int, place topology.Place) bool {
-	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
+func (p *Problem) hasResident(set int, place topology.Place) bool {
+	return slices.ContainsFunc(p.Layout.Residents, func(r topology.Resident) bool {
 		return place[r.Key] == topology.Certain && slices.Contains(r.Sets, set)
 	})
 }
 
 // isLonely reports whether some set of the company has no pod on any new machine, and no resident in the place. The pods of this set then run only on
 // nodes without room.
-func (s *solver) isLonely(company []int, place topology.Place) bool {
-	return slices.ContainsFunc(company, func(set int) bool { return s.setLeft[set] == 0 && !s.hasResident(set, place) })
-}
-
-// placesOf returns the places in which the machine may turn out to be, each once.
-func (s *solver) placesOf(m *Machine) []topology.Place {
-	var out []topology.Place
-	seen := bitset.New(len(s.p.Places))
-	for _, o := range m.Listed {
-		if at := s.pools[m.Pool].Options[o].Place; !seen.Has(at) {
-			seen.Add(at)
-			out = append(out, s.p.Places[at])
-		}
-	}
-	return out
+func (pl *placement) isLonely(company []int, place topology.Place) bool {
+	return slices.ContainsFunc(company, func(set int) bool { return pl.setLeft[set] == 0 && !pl.p.hasResident(set, place) })
 }
 
 // placeIn puts the residents of a new machine on it.
-func (s *solver) placeIn(node *nodeState, m *Machine) {
-	l := &s.p.Layout
+func (pl *placement) placeIn(node *nodeState, m *Machine) {
+	l := &pl.p.Layout
 	if len(l.Residents) == 0 {
 		return
 	}
-	places := s.placesOf(m)
-	s.world.Arrive(places, false)
+	places := pl.market.placesOf(m)
+	pl.world.Arrive(places, false)
 	for i := range l.Residents {
 		r := &l.Residents[i]
 		if !slices.ContainsFunc(places, func(p topology.Place) bool { return p[r.Key] > topology.Absent }) {
@@ -174,17 +160,17 @@ func (s *solver) placeIn(node *nodeState, m *Machine) {
 		node.bears = union(node.bears, nonEmpty(r.HostOwns))
 		certain := !slices.ContainsFunc(places, func(p topology.Place) bool { return p[r.Key] != topology.Certain })
 		for _, set := range r.Sets {
-			if h := s.host.sets[set]; h >= 0 && certain {
+			if h := pl.host.sets[set]; h >= 0 && certain {
 				node.sets[h]++
 			}
 		}
 		for _, g := range r.Groups {
-			h := s.host.groups[g]
-			if h < 0 || !s.world.Counts(g, s.p.Places[node.place]) {
+			h := pl.host.groups[g]
+			if h < 0 || !pl.world.Counts(g, pl.p.Places[node.place]) {
 				continue
 			}
-			if node.groups[h]++; !certain || slices.ContainsFunc(places, func(p topology.Place) bool { return !s.world.Counts(g, p) }) {
-				node.doubt(h, 1, &s.host)
+			if node.groups[h]++; !certain || slices.ContainsFunc(places, func(p topology.Place) bool { return !pl.world.Counts(g, p) }) {
+				node.doubt(h, 1, &pl.host)
 			}
 		}
 	}
@@ -192,16 +178,16 @@ func (s *solver) placeIn(node *nodeState, m *Machine) {
 
 // disturbs reports whether a machine of the place has residents that count for pods with a place. For example, a pod was the first of a set
 // because the set had no pod anywhere; then the set must not have a resident elsewhere.
-func (s *solver) disturbs(place topology.Place) bool {
-	return slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool {
-		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Sets, s.wasStarted) || slices.ContainsFunc(r.Groups, func(g int) bool { return s.host.groups[g] < 0 }))
+func (pl *placement) disturbs(place topology.Place) bool {
+	return slices.ContainsFunc(pl.p.Layout.Residents, func(r topology.Resident) bool {
+		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Sets, pl.wasStarted) || slices.ContainsFunc(r.Groups, func(g int) bool { return pl.host.groups[g] < 0 }))
 	})
 }
 
 // wasStarted reports whether the first pod of the set may have its place because the set had no pod.
-func (s *solver) wasStarted(set int) bool {
-	return slices.ContainsFunc(s.order, func(pod Pod) bool {
-		return slices.ContainsFunc(s.p.Classes[pod.Class].Levels, func(l Level) bool {
+func (pl *placement) wasStarted(set int) bool {
+	return slices.ContainsFunc(pl.order, func(pod Pod) bool {
+		return slices.ContainsFunc(pl.p.Classes[pod.Class].Levels, func(l Level) bool {
 			return l.Rules != nil && slices.ContainsFunc(l.Rules.Affinity, func(a topology.Affinity) bool { return a.Set == set && a.Self })
 		})
 	})
@@ -215,12 +201,12 @@ func (s *solver) learnArrivals() bool {
 		return false
 	}
 	var arrived [][]topology.Place
-	for i := range s.machines {
-		arrived = append(arrived, s.placesOf(&s.machines[i]))
+	for i := range s.listing.machines {
+		arrived = append(arrived, s.market.placesOf(&s.listing.machines[i]))
 	}
-	same := slices.EqualFunc(arrived, s.lessons.arrived, func(a, b []topology.Place) bool {
+	same := slices.EqualFunc(arrived, s.placement.lessons.arrived, func(a, b []topology.Place) bool {
 		return slices.EqualFunc(a, b, func(x, y topology.Place) bool { return slices.Equal(x, y) })
 	})
-	s.lessons.arrived = arrived
+	s.placement.lessons.arrived = arrived
 	return !same
 }

@@ -4,22 +4,22 @@ import "tenon.sh/engine/topology"
 
 // restricts reports whether the next pod of the class decides in which domain all its companions have to run, and the place's domain has
 // less room for them than a domain for new machines.
-func (s *solver) restricts(c, l int, place topology.Place) bool {
-	ls := &s.classes[c].levels[l]
-	keys := s.startKeys(ls)
+func (pl *placement) restricts(c, l int, place topology.Place) bool {
+	ls := &pl.classes[c].levels[l]
+	keys := pl.startKeys(ls)
 	if len(keys) == 0 {
 		return false
 	}
-	here := s.roomNear(c, l, keys, place)
-	if here == s.p.Classes[c].Count-s.classes[c].next {
+	here := pl.roomNear(c, l, keys, place)
+	if here == pl.p.Classes[c].Count-pl.classes[c].next {
 		return false
 	}
-	for _, choice := range s.choicesOf(c, l) {
+	for _, choice := range pl.choicesOf(c, l) {
 		there := ls.view.domains[choice.domain]
-		if s.bounded(c, l, choice.domain) == 0 {
+		if pl.bounded(c, l, choice.domain) == 0 {
 			continue
 		}
-		if _, ok := s.world.Allows(ls.rules, there); ok && s.roomNear(c, l, keys, there) > here {
+		if _, ok := pl.world.Allows(ls.rules, there); ok && pl.roomNear(c, l, keys, there) > here {
 			return true
 		}
 	}
@@ -27,11 +27,11 @@ func (s *solver) restricts(c, l int, place topology.Place) bool {
 }
 
 // startKeys returns the keys, except the host key, of the sets that the next pod starts.
-func (s *solver) startKeys(ls *levelState) []int {
+func (pl *placement) startKeys(ls *levelState) []int {
 	var keys []int
 	for i := range ls.rules.Affinity {
-		if a := &ls.rules.Affinity[i]; s.world.Starts(a) {
-			for _, key := range s.p.Layout.Sets[a.Set].Keys {
+		if a := &ls.rules.Affinity[i]; pl.world.Starts(a) {
+			for _, key := range pl.p.Layout.Sets[a.Set].Keys {
 				if key != topology.Host {
 					keys = append(keys, key)
 				}
@@ -42,10 +42,10 @@ func (s *solver) startKeys(ls *levelState) []int {
 }
 
 // roomNear returns how many more pods of the class have room in the domains of the place: on nodes, and on new machines as far as known.
-func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
-	class := &s.p.Classes[c]
-	ls := &s.classes[c].levels[l]
-	left := class.Count - s.classes[c].next
+func (pl *placement) roomNear(c, l int, keys []int, place topology.Place) int {
+	class := &pl.p.Classes[c]
+	ls := &pl.classes[c].levels[l]
+	left := class.Count - pl.classes[c].next
 	near := func(other topology.Place) bool {
 		for _, key := range keys {
 			if place[key] < 0 || other[key] != place[key] {
@@ -55,29 +55,29 @@ func (s *solver) roomNear(c, l int, keys []int, place topology.Place) int {
 		return true
 	}
 	room := 0
-	s.look(len(s.choicesOf(c, l)) + len(s.roomyNodes()))
-	for _, choice := range s.choicesOf(c, l) {
+	pl.market.look(len(pl.choicesOf(c, l)) + len(pl.nodes.roomyNodes()))
+	for _, choice := range pl.choicesOf(c, l) {
 		if near(ls.view.domains[choice.domain]) {
-			room += s.bounded(c, l, choice.domain)
+			room += pl.bounded(c, l, choice.domain)
 		}
 	}
-	for _, n := range s.roomyNodes() {
+	for _, n := range pl.nodes.roomyNodes() {
 		if room >= left {
 			return left
 		}
-		if class.Levels[l].Nodes.Has(n) && near(s.p.Places[s.nodes[n].place]) && !s.clashes(ls.host, n) {
-			room += class.Request.Times(s.nodes[n].room, left)
+		if class.Levels[l].Nodes.Has(n) && near(pl.p.Places[pl.nodes.list[n].place]) && !pl.nodes.clashes(ls.host, n) {
+			room += class.Request.Times(pl.nodes.list[n].room, left)
 		}
 	}
 	return min(room, left)
 }
 
 // bounded returns how many more pods of the class may get new machines in the domain, as far as known.
-func (s *solver) bounded(c, l, domain int) int {
-	left := s.p.Classes[c].Count - s.classes[c].next
+func (pl *placement) bounded(c, l, domain int) int {
+	left := pl.p.Classes[c].Count - pl.classes[c].next
 	key := domainKey{c, l, domain}
-	if most, capped := s.lessons.caps[key]; capped {
-		return max(0, min(left, most-s.inItem(key)))
+	if most, capped := pl.lessons.caps[key]; capped {
+		return max(0, min(left, most-pl.inItem(key)))
 	}
 	return left
 }

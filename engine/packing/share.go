@@ -23,10 +23,10 @@ func lacking(request capacity.Vector, shared []Shared, has bitset.Set) capacity.
 }
 
 // withThings returns the set with the shared things; it does not change the set itself.
-func (s *solver) withThings(has bitset.Set, shared []Shared) bitset.Set {
+func (p *Problem) withThings(has bitset.Set, shared []Shared) bitset.Set {
 	for _, thing := range shared {
 		if !has.Has(thing.Thing) {
-			has = union(has, bitset.Of(s.p.Things, thing.Thing))
+			has = union(has, bitset.Of(p.Things, thing.Thing))
 		}
 	}
 	return has
@@ -34,27 +34,27 @@ func (s *solver) withThings(has bitset.Set, shared []Shared) bitset.Set {
 
 // countSharers counts the pods that share each thing. It also finds the resources that every pod of a class takes of a new machine even if
 // other pods have brought the shared things there.
-func (s *solver) countSharers() {
-	s.sharers = make([]int, s.p.Things)
-	for c := range s.p.Classes {
-		shared := s.p.Classes[c].Shared
+func (hr *hostReader) countSharers() {
+	hr.sharers = make([]int, hr.p.Things)
+	for c := range hr.p.Classes {
+		shared := hr.p.Classes[c].Shared
 		for i, thing := range shared {
 			if !slices.ContainsFunc(shared[:i], func(o Shared) bool { return o.Thing == thing.Thing }) {
-				s.sharers[thing.Thing] += s.p.Classes[c].Count
+				hr.sharers[thing.Thing] += hr.p.Classes[c].Count
 			}
 		}
 	}
-	all := bitset.Full(s.p.Things)
-	for c := range s.p.Classes {
-		s.own = append(s.own, lacking(s.p.Classes[c].Request, s.sharing(s.p.Classes[c].Shared), all))
+	all := bitset.Full(hr.p.Things)
+	for c := range hr.p.Classes {
+		hr.own = append(hr.own, lacking(hr.p.Classes[c].Request, hr.sharing(hr.p.Classes[c].Shared), all))
 	}
 }
 
 // sharing returns the things that a pod may share with others on a new machine. A thing of only one pod is left out, because no other pod
 // brings it.
-func (s *solver) sharing(shared []Shared) (out []Shared) {
+func (hr *hostReader) sharing(shared []Shared) (out []Shared) {
 	for _, thing := range shared {
-		if s.sharers[thing.Thing] > 1 {
+		if hr.sharers[thing.Thing] > 1 {
 			out = append(out, thing)
 		}
 	}
@@ -62,8 +62,8 @@ func (s *solver) sharing(shared []Shared) (out []Shared) {
 }
 
 // together returns the resources that n pods of the class take of a new machine.
-func (s *solver) together(c, n int) capacity.Vector {
-	all := s.p.Classes[c].Request.Clone()
-	all.Add(s.own[c], int64(n-1))
+func (hr *hostReader) together(c, n int) capacity.Vector {
+	all := hr.p.Classes[c].Request.Clone()
+	all.Add(hr.own[c], int64(n-1))
 	return all
 }

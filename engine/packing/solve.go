@@ -54,14 +54,14 @@ func (s *solver) inTheWay() bool {
 		if n == 0 || !slices.ContainsFunc(s.p.Classes, func(other Class) bool { return len(other.Levels) > 1 }) {
 			continue
 		}
-		if s.prepare(c, last); len(s.choicesOf(c, last))+len(s.candidates(c, last)) == 0 {
+		if s.placement.prepare(c, last); len(s.placement.choicesOf(c, last))+len(s.placement.candidates(c, last)) == 0 {
 			continue
 		}
-		if last > 0 || len(s.p.Quotas) > 0 || slices.ContainsFunc(s.pools, func(pool supplyPool) bool { return pool.limited }) {
+		if last > 0 || len(s.p.Quotas) > 0 || slices.ContainsFunc(s.market.pools, func(pool supplyPool) bool { return pool.limited }) {
 			return true
 		}
 		for i := range s.p.Classes {
-			if other := s.p.Classes[i].Levels; len(other) > 1 && minds(s.classes[c].levels[last].rules, other[len(other)-1].Rules) {
+			if other := s.p.Classes[i].Levels; len(other) > 1 && minds(s.placement.classes[c].levels[last].rules, other[len(other)-1].Rules) {
 				return true
 			}
 		}
@@ -97,17 +97,14 @@ func (p *Problem) solveLevels() *solver {
 	var before *learnedLimits
 	for round := range mostRounds {
 		s := newSolver(p, l, 0)
-		s.placePods()
+		s.placement.placePods()
 		if s.exhausted = p.spent(); s.exhausted && best != nil { // a complete round is better than this part of one
 			break
 		}
 		if s.exhausted {
-			p.Effort, s.effort = 0, 0 // the plan is not worth improving
+			p.Effort, s.market.effort = 0, 0 // the plan is not worth improving
 		}
-		for _, tier := range s.tiers() {
-			s.buy(tier)
-		}
-		s.makeMachines()
+		s.buyMachines()
 		learned := s.learn()
 		s.replay()
 		learned = s.learnArrivals() || learned
@@ -170,56 +167,16 @@ func (l *learnedLimits) clone() *learnedLimits {
 
 type domainKey struct{ class, level, domain int }
 
-// solver is the state of one round.
+// solver is the state of one round: placement puts pods on nodes and into domains, search finds machines for the pods in domains, and listing
+// turns these into machines with the options that each may be started with.
 type solver struct {
 	p         *Problem
-	lessons   *learnedLimits
-	world     *topology.World
-	host      hostIndex
-	classes   []classState
-	nodes     []nodeState
-	roomy     []int // the result of roomyNodes, once roomyRead
-	roomyRead bool
-	demands   []*demand
-	byKey     map[domainKey]*demand
-	narrow    map[narrowKey]*Ways
-	hostIDs   map[string]*hostRules
-	hostRead  map[*topology.Rules]*hostRules // for classes without shared things
-	shapeOf   []int                          // of each class: classes with equal requests have the same
-	own       []capacity.Vector              // of each class, its request without the shared things that others may have brought to the machine
-	sharers   []int                          // of each thing, the pods that share it
-	unserved  map[int]*unserved              // of each set, the result of unservedOf
-	// followers lists, for each set, the classes and levels with affinity to its pods.
-	followers [][]dependant
-	// members counts, for each group, the classes that it counts.
-	members []int
-	setLeft []int // pods of each set that are in demands
-	// closed holds, for each group over which an assigned pod is spread, the counts when noteClosed was called, -1 for a domain without
-	// machines.
-	closed [][]int
-	stay   []int // nodes whose victims of preemption do not end, because the preemptor did not come
-	relied bool  // some pod is on a node because every other node has pods of its group
-
-	placed   [][]Share
-	order    []Pod
-	levels   []int // of each pod in order, the level at which it is placed
-	pools    []supplyPool
-	quotas   []int // the units left of each quota
-	bins     []*openBin
-	machines []Machine
-	bound    float64
-	worth    []float64
-	low      []float64 // the prices of the supply that machines are bought from
-	effort   int
-	scanned  int   // comparisons that are not charged yet
-	looks    int64 // of this round
-	// uncharged is a number of looks that is too small for a unit of Work.
-	uncharged int
-	// selections caches selections of options; each thread has its own.
-	selections map[string]*selection
-	broken     bool // a lesson was learned that makes this round's plan wrong
-	complete   bool // every machine is among the nodes
-	exhausted  bool // the looks were used up before each pod had a correct place
+	market    *market
+	placement placement
+	search    search
+	listing   listing
+	broken    bool // a lesson was learned that makes this round's plan wrong
+	exhausted bool // the looks were used up before each pod had a correct place
 }
 
 type dependant struct{ class, level int }
@@ -230,54 +187,46 @@ type classState struct {
 	levels []levelState
 }
 
-// supplyPool is a pool with further data for the search.
-type supplyPool struct {
-	*Pool
-	byPrice []int // listed options, cheapest first
-	left    capacity.Vector
-	limited bool
-	devices []bool // of each option: it has devices
-	// The following fields are for pools with a variety: the number of values of each, and the options by type.
-	asked  []int
-	lines  []line
-	lineOf []int
-}
-
 // newSolver begins a round. Its list of nodes has capacity for "more" further nodes.
 func newSolver(p *Problem, l *learnedLimits, more int) *solver {
-	s := &solver{
-		p: p, lessons: l, world: topology.NewWorld(&p.Layout), effort: p.Effort,
-		placed: make([][]Share, len(p.Nodes)), byKey: map[domainKey]*demand{}, narrow: map[narrowKey]*Ways{},
-		hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}, setLeft: make([]int, len(p.Layout.Sets)), unserved: map[int]*unserved{},
-		quotas: slices.Clone(p.Quotas), pools: make([]supplyPool, len(p.Pools)),
+	m := &market{p: p, effort: p.Effort, quotas: slices.Clone(p.Quotas), pools: make([]supplyPool, len(p.Pools))}
+	s := &solver{p: p, market: m}
+	s.placement = placement{
+		p: p, market: m, lessons: l, world: topology.NewWorld(&p.Layout), placed: make([][]Share, len(p.Nodes)), byKey: map[domainKey]*demand{}, narrow: map[narrowKey]*Ways{},
+		setLeft: make([]int, len(p.Layout.Sets)), unserved: map[int]*unserved{},
 	}
-	s.host.build(&p.Layout)
-	s.countSharers()
+	host := &s.placement.host
+	s.placement.nodes = nodeStates{p: p, world: s.placement.world, host: host}
+	s.placement.reader = hostReader{p: p, host: host, hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}}
+	s.search = search{p: p, market: m, host: &s.placement.host, boundDemands: s.placement.boundDemands}
+	s.listing = listing{p: p, market: m, free: func(class int) bool { return s.placement.classes[class].levels[0].free }}
+	s.placement.host.build(&p.Layout)
+	s.placement.reader.countSharers()
 	if l.frame == nil {
-		l.frame = newFrame(p, s.own)
+		l.frame = newFrame(p, s.placement.reader.own)
 	}
-	s.followers, s.members, s.shapeOf = l.frame.followers, l.frame.members, l.frame.shapeOf
-	s.nodes = newNodeStates(p.Nodes, &s.host, more)
+	s.placement.followers, s.placement.members, s.placement.shapeOf = l.frame.followers, l.frame.members, l.frame.shapeOf
+	s.placement.nodes.list = newNodeStates(p.Nodes, &s.placement.host, more)
 	for i := range p.Pools {
-		s.pools[i] = l.frame.pools[i]
-		s.pools[i].left = p.Pools[i].Left.Clone()
+		s.market.pools[i] = l.frame.pools[i]
+		s.market.pools[i].left = p.Pools[i].Left.Clone()
 	}
-	s.classes = make([]classState, len(p.Classes))
+	s.placement.classes = make([]classState, len(p.Classes))
 	levels := 0
 	for i := range p.Classes {
 		levels += len(p.Classes[i].Levels)
 	}
 	all := make([]levelState, levels)
-	for i := range s.classes {
+	for i := range s.placement.classes {
 		n := len(p.Classes[i].Levels)
-		s.classes[i].levels, all = all[:n:n], all[n:]
+		s.placement.classes[i].levels, all = all[:n:n], all[n:]
 	}
 	return s
 }
 
 // viewOf returns the view of some label keys, which are in ascending order.
-func (s *solver) viewOf(keys []int) *view {
-	return s.lessons.frame.views.of(s.p, s.lessons.frame.pools, keys)
+func (pl *placement) viewOf(keys []int) *view {
+	return pl.lessons.frame.views.of(pl.p, pl.lessons.frame.pools, keys)
 }
 
 // frame is the data that all rounds of a problem share. Several rounds may run at the same time.
@@ -332,31 +281,6 @@ func newFrame(p *Problem, own []capacity.Vector) *frame {
 	return f
 }
 
-func newSupplyPool(problem *Problem, p *Pool) supplyPool {
-	pool := supplyPool{Pool: p, devices: make([]bool, len(p.Options))}
-	for i := range p.Options {
-		if p.Options[i].Listed {
-			pool.byPrice = append(pool.byPrice, i)
-		}
-		for d, device := range problem.Devices {
-			pool.devices[i] = pool.devices[i] || device && p.Options[i].Allocatable[d] > 0
-		}
-	}
-	slices.SortStableFunc(pool.byPrice, func(a, b int) int {
-		return cmp.Or(cmp.Compare(p.Options[a].Price, p.Options[b].Price), cmp.Compare(a, b))
-	})
-	for _, v := range p.Variety {
-		pool.asked = append(pool.asked, v.Min)
-	}
-	if p.Variety != nil {
-		pool.lines, pool.lineOf = linesOf(p, pool.byPrice)
-	}
-	for _, n := range p.Left {
-		pool.limited = pool.limited || n < capacity.Most
-	}
-	return pool
-}
-
 // tiers groups the pools by weight, heaviest first.
 func (s *solver) tiers() [][]int {
 	weights := map[int][]int{}
@@ -375,15 +299,63 @@ func (s *solver) tiers() [][]int {
 	return tiers
 }
 
+// buyMachines buys machines for the pods that placePods has left without a node, from the heaviest pools to the lightest.
+func (s *solver) buyMachines() {
+	s.search.demands = s.placement.demands
+	for _, tier := range s.tiers() {
+		s.search.buy(tier, s.turns())
+	}
+	s.listing.makeMachines(s.search.bins)
+}
+
+// turns divides the demands into groups that buy machines together: one group for each batch and, once room has run short, for each
+// priority, highest first.
+func (s *solver) turns() [][]*demand {
+	var out [][]*demand
+	for _, demands := range s.byPriority() {
+		batches := map[int][]*demand{}
+		for _, d := range demands {
+			b := s.p.Classes[d.class].Batch
+			batches[b] = append(batches[b], d)
+		}
+		for _, b := range slices.Sorted(maps.Keys(batches)) {
+			out = append(out, batches[b])
+		}
+	}
+	return out
+}
+
+// batched reports whether the pods are of several batches. A plan with batches has no bound.
+func (p *Problem) batched() bool {
+	return slices.ContainsFunc(p.Classes, func(c Class) bool { return c.Batch != p.Classes[0].Batch })
+}
+
+func (s *solver) byPriority() [][]*demand {
+	if !s.placement.lessons.ranked {
+		return [][]*demand{s.placement.demands}
+	}
+	var out [][]*demand
+	for _, r := range s.placement.unplaced() { // highest first
+		var turn []*demand
+		for _, d := range s.placement.demands {
+			if s.p.Classes[d.class].Priority == r.priority {
+				turn = append(turn, d)
+			}
+		}
+		out = append(out, turn)
+	}
+	return out
+}
+
 // learn compares the demands with the machines that could be bought. It reports false if a further round would change nothing.
 func (s *solver) learn() bool {
 	learned := false
-	l := s.lessons
+	l := s.placement.lessons
 	had := map[domainKey]int{} // one key may have several demands: a pod that starts a set, and the pods that have to join it
-	for _, d := range s.demands {
+	for _, d := range s.placement.demands {
 		had[domainKey{d.class, d.level, d.domain}] += len(d.queue) - d.left
 	}
-	for _, d := range s.demands {
+	for _, d := range s.placement.demands {
 		if d.left == 0 {
 			continue
 		}
@@ -398,7 +370,7 @@ func (s *solver) learn() bool {
 	if !l.ranked && s.short() {
 		l.ranked, learned = true, true
 	}
-	if s.opened() || s.cameLate() {
+	if s.opened() || s.placement.cameLate() {
 		s.broken, learned = true, true
 	}
 	return s.leftBehind() || learned
@@ -408,8 +380,8 @@ func (s *solver) learn() bool {
 // there are new ones.
 func (s *solver) leftBehind() bool {
 	found := false
-	for c := range s.classes {
-		if s.classes[c].next == s.p.Classes[c].Count {
+	for c := range s.placement.classes {
+		if s.placement.classes[c].next == s.p.Classes[c].Count {
 			continue
 		}
 		for l := range s.p.Classes[c].Levels {
@@ -418,10 +390,10 @@ func (s *solver) leftBehind() bool {
 				continue
 			}
 			for _, sp := range rules.Spread {
-				for d, count := range s.world.Count(sp.Group) {
+				for d, count := range s.placement.world.Count(sp.Group) {
 					key := [2]int{sp.Group, d}
-					if count == 0 && !s.p.Layout.Groups[sp.Group].There.Has(d) && !s.lessons.open[key] && !s.lessons.shut[key] && !s.brought(sp.Group, d) {
-						s.lessons.shut[key] = true
+					if count == 0 && !s.p.Layout.Groups[sp.Group].There.Has(d) && !s.placement.lessons.open[key] && !s.placement.lessons.shut[key] && !s.brought(sp.Group, d) {
+						s.placement.lessons.shut[key] = true
 						found = true
 					}
 				}
@@ -434,10 +406,10 @@ func (s *solver) leftBehind() bool {
 // brought reports whether some new machine may turn out to be in the domain.
 func (s *solver) brought(group, domain int) bool {
 	key := s.p.Layout.Groups[group].Key
-	return slices.ContainsFunc(s.machines, func(m Machine) bool {
+	return slices.ContainsFunc(s.listing.machines, func(m Machine) bool {
 		return slices.ContainsFunc(m.Listed, func(o int) bool {
-			place := s.p.Places[s.pools[m.Pool].Options[o].Place]
-			return int(place[key]) == domain && s.world.Counts(group, place)
+			place := s.p.Places[s.market.pools[m.Pool].Options[o].Place]
+			return int(place[key]) == domain && s.placement.world.Counts(group, place)
 		})
 	})
 }
@@ -445,7 +417,7 @@ func (s *solver) brought(group, domain int) bool {
 // short reports whether some pods cannot get machines, and the pods differ in priority.
 func (s *solver) short() bool {
 	least, most, left := 0, 0, false
-	for i, d := range s.demands {
+	for i, d := range s.placement.demands {
 		n := s.p.Classes[d.class].Priority
 		if i == 0 || n < least {
 			least = n
@@ -463,24 +435,24 @@ func (s *solver) opened() bool {
 	found := false
 	for g := range s.p.Layout.Groups {
 		group := &s.p.Layout.Groups[g]
-		if !s.host.owned[g] {
+		if !s.placement.host.owned[g] {
 			continue
 		}
 		if group.Key == topology.Host {
-			if s.relied && !s.lessons.zero.Has(g) && len(s.machines) > 0 {
-				s.lessons.zero.Add(g)
+			if s.placement.relied && !s.placement.lessons.zero.Has(g) && len(s.listing.machines) > 0 {
+				s.placement.lessons.zero.Add(g)
 				found = true
 			}
 			continue
 		}
-		there := s.world.Count(g)
-		for i := range s.machines {
-			m := &s.machines[i]
+		there := s.placement.world.Count(g)
+		for i := range s.listing.machines {
+			m := &s.listing.machines[i]
 			for _, o := range m.Listed {
-				place := s.p.Places[s.pools[m.Pool].Options[o].Place]
+				place := s.p.Places[s.market.pools[m.Pool].Options[o].Place]
 				d := int(place[group.Key])
-				if d >= 0 && (there[d] < 0 || s.wasClosed(g, d)) && s.world.Counts(g, place) && !s.lessons.open[[2]int{g, d}] {
-					s.lessons.open[[2]int{g, d}] = true
+				if d >= 0 && (there[d] < 0 || s.placement.wasClosed(g, d)) && s.placement.world.Counts(g, place) && !s.placement.lessons.open[[2]int{g, d}] {
+					s.placement.lessons.open[[2]int{g, d}] = true
 					found = true
 				}
 			}
@@ -510,22 +482,22 @@ func (s *solver) better(other *solver) bool {
 type rank struct{ priority, count int }
 
 // unplaced counts the pods without a place by priority, highest first, while machines are being bought.
-func (s *solver) unplaced() []rank {
-	left := make([]int, len(s.p.Classes))
-	for c := range s.classes {
-		left[c] = s.p.Classes[c].Count - s.classes[c].next
+func (pl *placement) unplaced() []rank {
+	left := make([]int, len(pl.p.Classes))
+	for c := range pl.classes {
+		left[c] = pl.p.Classes[c].Count - pl.classes[c].next
 	}
-	for _, d := range s.demands {
+	for _, d := range pl.demands {
 		left[d.class] += d.left
 	}
-	return s.ranked(left)
+	return pl.p.ranked(left)
 }
 
 // without counts the pods without a place by priority, highest first, after the round.
 func (s *solver) without() []rank {
 	left := make([]int, len(s.p.Classes))
 	s.countLeft(left)
-	return s.ranked(left)
+	return s.p.ranked(left)
 }
 
 // countLeft counts the pods of each class without a place, once the round is over.
@@ -538,29 +510,29 @@ func (s *solver) countLeft(left []int) {
 			left[share.Class] -= len(share.Pods)
 		}
 	}
-	for _, shares := range s.placed {
+	for _, shares := range s.placement.placed {
 		note(shares)
 	}
-	for i := range s.machines {
-		note(s.machines[i].Pods)
+	for i := range s.listing.machines {
+		note(s.listing.machines[i].Pods)
 	}
 }
 
 // ranked adds up the pods of the classes by priority, highest first.
-func (s *solver) ranked(left []int) []rank {
+func (p *Problem) ranked(left []int) []rank {
 	count := map[int]int{}
 	var order []int
 	for c, n := range left {
-		p := s.p.Classes[c].Priority
-		if _, ok := count[p]; !ok {
-			order = append(order, p)
+		priority := p.Classes[c].Priority
+		if _, ok := count[priority]; !ok {
+			order = append(order, priority)
 		}
-		count[p] += n
+		count[priority] += n
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(b, a) })
 	out := make([]rank, 0, len(order))
-	for _, p := range order {
-		out = append(out, rank{p, count[p]})
+	for _, priority := range order {
+		out = append(out, rank{priority, count[priority]})
 	}
 	return out
 }
@@ -568,7 +540,7 @@ func (s *solver) ranked(left []int) []rank {
 // missed adds up the levels that the pods on new machines miss: 0 for a pod at its first level.
 func (s *solver) missed() int {
 	n := 0
-	for _, d := range s.demands {
+	for _, d := range s.placement.demands {
 		n += d.level * (len(d.queue) - d.left)
 	}
 	return n
@@ -576,8 +548,8 @@ func (s *solver) missed() int {
 
 func (s *solver) price() float64 {
 	sum := 0.0
-	for i := range s.machines {
-		sum += s.priceOf(&s.machines[i])
+	for i := range s.listing.machines {
+		sum += s.market.priceOf(&s.listing.machines[i])
 	}
 	return sum
 }

@@ -10,7 +10,7 @@ import (
 // splitting tries every way to divide a few pods among machines. It can handle limits, quotas, and pods that have to share a machine with certain
 // other pods. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
 type splitting struct {
-	s     *solver
+	s     *search
 	pools []int
 	pods  []*demand // the demand of each pod
 	big   []bool    // of each pod: only large options hold it
@@ -23,10 +23,10 @@ type splitting struct {
 }
 
 // split finds the cheapest machines for the few pods of the demands. Some of the pods have machines already.
-func (s *solver) split(pools []int, demands []*demand) {
+func (s *search) split(pools []int, demands []*demand) {
 	hard, total := len(s.p.Quotas) > 0, 0
 	for _, p := range pools {
-		hard = hard || s.pools[p].limited
+		hard = hard || s.market.pools[p].limited
 	}
 	for _, d := range demands {
 		hard = hard || len(d.company) > 0
@@ -41,7 +41,7 @@ func (s *solver) split(pools []int, demands []*demand) {
 }
 
 // splitMore looks for machines for the pods that have none yet, one after the other; it reports false if it finds none.
-func (s *solver) splitMore(pools []int, demands []*demand) bool {
+func (s *search) splitMore(pools []int, demands []*demand) bool {
 	found := false
 	for _, d := range demands {
 		for d.left > 0 && s.splitSome(pools, demands, d) {
@@ -53,11 +53,11 @@ func (s *solver) splitMore(pools []int, demands []*demand) bool {
 
 // splitSome finds machines for the pods that have some already and, unless more is nil, for one more pod of this demand. It reports false
 // and changes nothing if it finds none or, without a further pod, none that cost less.
-func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
+func (s *search) splitSome(pools []int, demands []*demand, more *demand) bool {
 	g := &splitting{s: s, pools: pools, order: map[*demand]int{}, bestCost: math.Inf(1)}
 	for i, it := range demands {
 		g.order[it] = i
-		big, fine := s.special(pools, it)
+		big, fine := s.market.special(pools, it)
 		n := len(it.queue) - it.left
 		if it == more {
 			n++
@@ -68,7 +68,7 @@ func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 	}
 	cost := 0.0
 	for _, b := range s.bins {
-		s.charge(b, -1)
+		s.market.charge(b, -1)
 		cost += b.price
 	}
 	if more == nil {
@@ -83,16 +83,16 @@ func (s *solver) splitSome(pools []int, demands []*demand, more *demand) bool {
 		}
 	}
 	for _, b := range s.bins {
-		s.charge(b, 1)
+		s.market.charge(b, 1)
 	}
 	return g.best != nil
 }
 
 // special reports whether a pod of the demand fits only large options, or only options with devices.
-func (s *solver) special(pools []int, d *demand) (large, devices bool) {
+func (m *market) special(pools []int, d *demand) (large, devices bool) {
 	large, devices = true, true
 	for _, p := range pools {
-		pool := &s.pools[p]
+		pool := &m.pools[p]
 		for _, o := range pool.byPrice {
 			if d.request.Fits(pool.Options[o].Allocatable) && admits(d.ways.Pools[p], o) {
 				large, devices = large && pool.Options[o].Large, devices && pool.devices[o]
@@ -104,7 +104,7 @@ func (s *solver) special(pools []int, d *demand) (large, devices bool) {
 
 // place puts pod i, and the pods after it, on the machines so far or on a new one. All these machines are charged.
 func (g *splitting) place(i int, machines []*openBin, cost float64) {
-	if cost >= g.bestCost || g.s.effort <= 0 {
+	if cost >= g.bestCost || g.s.market.effort <= 0 {
 		return
 	}
 	if i == len(g.pods) {
@@ -120,26 +120,26 @@ func (g *splitting) place(i int, machines []*openBin, cost float64) {
 		if !g.isColocated(i, j) || !old.accepts(demand.host, g.s.host.nGroups) {
 			continue
 		}
-		g.s.charge(old, -1)
+		g.s.market.charge(old, -1)
 		if b := g.with(old, i); b != nil {
-			g.s.charge(b, 1)
+			g.s.market.charge(b, 1)
 			machines[j], g.at[i] = b, j
 			g.place(i+1, machines, cost-old.price+b.price)
 			machines[j] = old
-			g.s.charge(b, -1)
+			g.s.market.charge(b, -1)
 		}
-		g.s.charge(old, 1)
+		g.s.market.charge(old, 1)
 	}
 	if len(demand.company) > 0 {
 		return
 	}
 	for _, p := range g.pools {
-		empty := &openBin{pool: p, sum: make(capacity.Vector, len(demand.request)), free: g.s.pools[p].Free}
+		empty := &openBin{pool: p, sum: make(capacity.Vector, len(demand.request)), free: g.s.market.pools[p].Free}
 		if b := g.with(empty, i); b != nil {
-			g.s.charge(b, 1)
+			g.s.market.charge(b, 1)
 			g.at[i] = len(machines)
 			g.place(i+1, append(machines, b), cost+b.price)
-			g.s.charge(b, -1)
+			g.s.market.charge(b, -1)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (g *splitting) isColocated(i, machine int) bool {
 
 // with returns the machine with pod i added, nil if no option holds all its pods.
 func (g *splitting) with(old *openBin, i int) *openBin {
-	g.s.use(1)
+	g.s.market.use(1)
 	demand := g.pods[i]
 	b := g.s.joined(old, demand.ways, demand.host, demand.request, g.big[i], g.fine[i])
 	if b == nil {

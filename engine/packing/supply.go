@@ -85,7 +85,7 @@ type offeringFit struct {
 	score [4]float64
 }
 
-func (s *solver) newSupply(pools []int, demands []*demand) *supply {
+func (s *search) newSupply(pools []int, demands []*demand) *supply {
 	sup := &supply{pools: pools}
 	for _, d := range demands {
 		if d.left > 0 && len(d.company) == 0 && s.sellsIn(pools, d) {
@@ -105,9 +105,9 @@ func (s *solver) newSupply(pools []int, demands []*demand) *supply {
 }
 
 // sellsIn reports whether some option of the pools can hold one pod of the demand.
-func (s *solver) sellsIn(pools []int, d *demand) bool {
+func (s *search) sellsIn(pools []int, d *demand) bool {
 	for _, p := range pools {
-		if len(d.ways.Pools[p]) > 0 && s.poolSells(d.ways.Pools[p], p, d.request) {
+		if len(d.ways.Pools[p]) > 0 && s.market.poolSells(d.ways.Pools[p], p, d.request) {
 			return true
 		}
 	}
@@ -259,19 +259,19 @@ func (sup *supply) machines(counts []int) int {
 }
 
 // offeringsOf returns the options of a pool that are worth starting a machine with.
-func (s *solver) offeringsOf(sup *supply, p int) []offering {
-	sh := &s.pools[p]
+func (s *search) offeringsOf(sup *supply, p int) []offering {
+	sh := &s.market.pools[p]
 	byUsers := map[string][]int{} // kept options of each set of users
 	var offerings []offering
 	kinds := bitset.New(len(sup.kinds)) // used again for each option, because few are kept
 	var users []byte
 	for _, o := range sh.byPrice {
 		users = s.usersOf(sup, p, o, kinds, users[:0])
-		if len(users) == 0 || !s.affordable(p, o) {
+		if len(users) == 0 || !s.market.affordable(p, o) {
 			continue
 		}
 		same := byUsers[string(users)]
-		if s.dominated(sh, o, same) {
+		if s.market.dominated(sh, o, same) {
 			continue
 		}
 		byUsers[string(users)] = append(same, o)
@@ -282,8 +282,8 @@ func (s *solver) offeringsOf(sup *supply, p int) []offering {
 
 // usersOf writes into kinds the kinds that may use the option. It appends to text, which is empty, these kinds and the shapes of which a
 // pod fits, so equal options have equal text. It leaves text empty if no kind may use the option or no shape fits.
-func (s *solver) usersOf(sup *supply, p, o int, kinds bitset.Set, text []byte) []byte {
-	pool := &s.pools[p]
+func (s *search) usersOf(sup *supply, p, o int, kinds bitset.Set, text []byte) []byte {
+	pool := &s.market.pools[p]
 	option := &pool.Options[o]
 	clear(kinds)
 	for k := range sup.kinds {
@@ -312,13 +312,13 @@ func (s *solver) usersOf(sup *supply, p, o int, kinds bitset.Set, text []byte) [
 }
 
 // special finds the lots that fit only large options, or only options with devices.
-func (sup *supply) special(s *solver) {
+func (sup *supply) special(s *search) {
 	for i := range sup.lots {
 		l := &sup.lots[i]
 		l.needsLarge, l.needsDevices = true, true
 		for j := range sup.offerings {
 			g := &sup.offerings[j]
-			p := &s.pools[g.pool]
+			p := &s.market.pools[g.pool]
 			o := &p.Options[g.option]
 			if !g.kinds.Has(l.kind) || (o.Large || !l.needsLarge) && (p.devices[g.option] || !l.needsDevices) {
 				continue
@@ -331,18 +331,8 @@ func (sup *supply) special(s *solver) {
 	}
 }
 
-// asksFor reports whether the request asks for a device that the option has.
-func (s *solver) asksFor(request capacity.Vector, pool *supplyPool, o int) bool {
-	for d, device := range s.p.Devices {
-		if device && request[d] > 0 && pool.Options[o].Allocatable[d] > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // dominated reports whether one of the kept options, of which none costs more, has at least as much of every resource.
-func (s *solver) dominated(p *supplyPool, o int, kept []int) bool {
+func (m *market) dominated(p *supplyPool, o int, kept []int) bool {
 	option := &p.Options[o]
 	for _, k := range kept {
 		other := &p.Options[k]
@@ -365,7 +355,7 @@ func (s *solver) dominated(p *supplyPool, o int, kept []int) bool {
 }
 
 // price finds the worth of resources, and the values that follow from it.
-func (sup *supply) price(s *solver) {
+func (sup *supply) price(s *search) {
 	counts := make([]int, len(sup.demands))
 	for i, it := range sup.demands {
 		counts[i] = it.left
@@ -377,7 +367,7 @@ func (sup *supply) price(s *solver) {
 	if s.worth == nil {
 		s.worth = sup.u
 	}
-	sup.perNode = nodeShare * s.unitPrice(sup)
+	sup.perNode = nodeShare * s.market.unitPrice(sup)
 	demand := make(capacity.Vector, len(sup.u))
 	for _, it := range sup.demands {
 		demand.Add(it.own, int64(it.left))
@@ -408,8 +398,8 @@ const nodeShare = 0.05
 
 // unitPrice returns the price of one unit of the problem's main resource (one core): its dual price or, if that is 0, its least price on
 // any option.
-func (s *solver) unitPrice(sup *supply) float64 {
-	unit := s.p.Unit
+func (m *market) unitPrice(sup *supply) float64 {
+	unit := m.p.Unit
 	if len(unit) == 0 {
 		return 0
 	}
@@ -419,7 +409,7 @@ func (s *solver) unitPrice(sup *supply) float64 {
 	least := math.Inf(1)
 	for i := range sup.offerings {
 		g := &sup.offerings[i]
-		if n := unit.Times(s.pools[g.pool].Options[g.option].Allocatable, math.MaxInt32); n > 0 {
+		if n := unit.Times(m.pools[g.pool].Options[g.option].Allocatable, math.MaxInt32); n > 0 {
 			least = min(least, g.price/float64(n))
 		}
 	}
@@ -441,8 +431,8 @@ func share(r, demand capacity.Vector) float64 {
 }
 
 // measure prepares the comparison of shapes on this offering.
-func (g *offering) measure(s *solver, sup *supply) {
-	option := &s.pools[g.pool].Options[g.option]
+func (g *offering) measure(s *search, sup *supply) {
+	option := &s.market.pools[g.pool].Options[g.option]
 	a := option.Allocatable
 	full := 0.0
 	for _, d := range sup.dims {

@@ -34,7 +34,7 @@ func linesOf(p *Pool, byPrice []int) (lines []line, of []int) {
 // selection describes the options that can be listed for open bins of a pool which may use the same options and need the same numbers of
 // values.
 type selection struct {
-	s        *solver
+	market   *market
 	sh       *supplyPool
 	options  bitset.Set
 	devices  string // the requested devices
@@ -49,29 +49,29 @@ type selection struct {
 }
 
 // selectionOf returns the selection for the open bin with this sum, these options and these numbers of values.
-func (s *solver) selectionOf(b *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
-	devices := s.askedDevices(sum)
-	if c := b.selection; c != nil && c.s == s && c.large == b.large && c.device == b.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
+func (m *market) selectionOf(b *openBin, options bitset.Set, sum capacity.Vector, wanted []int) *selection {
+	devices := m.askedDevices(sum)
+	if c := b.selection; c != nil && c.market == m && c.large == b.large && c.device == b.device && c.devices == devices && slices.Equal(c.wanted, wanted) && slices.Equal(c.options, options) {
 		return c
 	}
 	key := appendNumbers(make([]byte, 0, 8*(len(options)+len(wanted))+16), b.pool, asInt(b.large), asInt(b.device))
 	key = append(appendNumbers(options.AppendText(key), wanted...), devices...)
-	if s.selections == nil {
-		s.selections = map[string]*selection{}
+	if m.selections == nil {
+		m.selections = map[string]*selection{}
 	}
-	c := s.selections[string(key)]
+	c := m.selections[string(key)]
 	if c == nil {
-		c = s.newSelection(&openBin{pool: b.pool, sum: sum, large: b.large, device: b.device}, options.Clone(), wanted)
+		c = m.newSelection(&openBin{pool: b.pool, sum: sum, large: b.large, device: b.device}, options.Clone(), wanted)
 		c.devices = devices
-		s.selections[string(key)] = c
+		m.selections[string(key)] = c
 	}
 	return c
 }
 
 // askedDevices names the devices that the sum requests.
-func (s *solver) askedDevices(sum capacity.Vector) string {
+func (m *market) askedDevices(sum capacity.Vector) string {
 	var asked []byte
-	for d, device := range s.p.Devices {
+	for d, device := range m.p.Devices {
 		if device && sum[d] > 0 {
 			asked = appendNumbers(asked, d)
 		}
@@ -79,10 +79,10 @@ func (s *solver) askedDevices(sum capacity.Vector) string {
 	return string(asked)
 }
 
-func (s *solver) newSelection(b *openBin, options bitset.Set, wanted []int) *selection {
-	p := &s.pools[b.pool]
+func (m *market) newSelection(b *openBin, options bitset.Set, wanted []int) *selection {
+	p := &m.pools[b.pool]
 	c := &selection{
-		s: s, sh: p, options: options, large: b.large, device: b.device, wanted: wanted,
+		market: m, sh: p, options: options, large: b.large, device: b.device, wanted: wanted,
 		slotsOf: make([]bitset.Set, len(p.lines)), lowered: map[string][]int{},
 	}
 	width := 0
@@ -95,7 +95,7 @@ func (s *solver) newSelection(b *openBin, options bitset.Set, wanted []int) *sel
 		l := &p.lines[i]
 		c.slotsOf[i] = bitset.New(width)
 		for _, o := range l.options {
-			if options.Has(o) && s.suits(b, o) {
+			if options.Has(o) && m.suits(b, o) {
 				c.slotsOf[i].Add(p.Options[o].Slot)
 			}
 		}
@@ -110,7 +110,7 @@ func (s *solver) newSelection(b *openBin, options bitset.Set, wanted []int) *sel
 	for _, v := range p.Variety {
 		c.seen = append(c.seen, make([]int, slices.Max(v.Value)+1))
 	}
-	s.scan(len(p.Options))
+	m.scan(len(p.Options))
 	return c
 }
 
@@ -120,7 +120,7 @@ func (c *selection) tight() bool {
 	for _, n := range c.wanted {
 		sum += n
 	}
-	return sum >= c.s.p.MaxTypes
+	return sum >= c.market.p.MaxTypes
 }
 
 // enough reports whether some product is enough for the sum.
@@ -174,14 +174,14 @@ func (c *selection) lower(sum capacity.Vector) []int {
 
 // varied reports whether the bin's options would keep the pool's variety with one more pod. For the first pod, it decides how many values
 // the bin must keep.
-func (s *solver) varied(b *openBin, options bitset.Set, request capacity.Vector) bool {
+func (m *market) varied(b *openBin, options bitset.Set, request capacity.Vector) bool {
 	sum := b.sum.Clone()
 	sum.Add(request, 1)
 	wanted, relaxed := b.variety, b.relaxed
 	if wanted == nil {
-		wanted = s.pools[b.pool].asked
+		wanted = m.pools[b.pool].asked
 	}
-	c := s.selectionOf(b, options, sum, wanted)
+	c := m.selectionOf(b, options, sum, wanted)
 	if !c.enough(sum) {
 		if b.variety != nil {
 			return false
@@ -190,7 +190,7 @@ func (s *solver) varied(b *openBin, options bitset.Set, request capacity.Vector)
 			return false
 		}
 		relaxed = true
-		if c = s.selectionOf(b, options, sum, wanted); !c.enough(sum) {
+		if c = m.selectionOf(b, options, sum, wanted); !c.enough(sum) {
 			return false
 		}
 	}
@@ -200,7 +200,7 @@ func (s *solver) varied(b *openBin, options bitset.Set, request capacity.Vector)
 
 // mostVaried returns how many pods, at most n, may join the open bin at once. The first pod has a request of its own; it may join in any
 // case.
-func (s *solver) mostVaried(b *openBin, first, other capacity.Vector, n int) int {
+func (m *market) mostVaried(b *openBin, first, other capacity.Vector, n int) int {
 	for ; n > 1; n /= 2 {
 		sum := b.sum.Clone()
 		sum.Add(first, 1)
@@ -214,11 +214,11 @@ func (s *solver) mostVaried(b *openBin, first, other capacity.Vector, n int) int
 
 // cheapestVaried does the work of cheapest for a pool with a variety: the option has to be in a product with enough values. Limits have to
 // leave room for the largest listed option, because the cloud may choose any of them.
-func (s *solver) cheapestVaried(b *openBin, options []int) bool {
-	pool := &s.pools[b.pool]
-	c := s.selectionOf(b, b.ways, b.sum, b.variety)
+func (m *market) cheapestVaried(b *openBin, options []int) bool {
+	pool := &m.pools[b.pool]
+	c := m.selectionOf(b, b.ways, b.sum, b.variety)
 	for _, o := range options {
-		if !b.ways.Has(o) || !b.sum.Fits(pool.Options[o].Allocatable) || !s.suits(b, o) || !s.affordable(b.pool, o) {
+		if !b.ways.Has(o) || !b.sum.Fits(pool.Options[o].Allocatable) || !m.suits(b, o) || !m.affordable(b.pool, o) {
 			continue
 		}
 		p := c.with(o, b.sum)
@@ -226,12 +226,12 @@ func (s *solver) cheapestVaried(b *openBin, options []int) bool {
 			continue
 		}
 		b.bill, b.draws = nil, nil
-		if pool.limited || c.tight() || len(s.quotas) > 0 {
+		if pool.limited || c.tight() || len(m.quotas) > 0 {
 			list := p.list(o, b.sum, 0)
 			if list == nil {
 				continue
 			}
-			if b.bill, b.draws = pool.most(list), pool.mostDraws(list); !within(b.bill, pool.left) || !s.quotasHold(b.draws) {
+			if b.bill, b.draws = pool.most(list), pool.mostDraws(list); !within(b.bill, pool.left) || !m.quotasHold(b.draws) {
 				continue
 			}
 		}
@@ -252,9 +252,9 @@ func (p *supplyPool) most(list []int) capacity.Vector {
 
 // varietyBox returns the list of options for a machine of a pool with a variety: the cheapest types that are enough, and further types
 // within the price band.
-func (s *solver) varietyBox(b *openBin, band float64) []int {
-	c := s.selectionOf(b, b.ways, b.sum, b.variety)
-	return c.with(b.option, b.sum).list(b.option, b.sum, s.pools[b.pool].Options[b.option].full()*band*(1+1e-12))
+func (m *market) varietyBox(b *openBin, band float64) []int {
+	c := m.selectionOf(b, b.ways, b.sum, b.variety)
+	return c.with(b.option, b.sum).list(b.option, b.sum, m.pools[b.pool].Options[b.option].full()*band*(1+1e-12))
 }
 
 // appendNumbers appends the numbers as text; different numbers have different texts.
