@@ -13,8 +13,8 @@ import (
 )
 
 // occupants describes the pods and the room (of CapacityBuffers and ProvisioningRequests) that would have to move if the machine went.
-func (d *planner) occupants(m *inventory.Machine) string {
-	pods, room := d.roomOn(m)
+func (cs *candidates) occupants(m *inventory.Machine) string {
+	pods, room := cs.roomOn(m)
 	switch {
 	case room == "":
 		return engine.Plural(pods, "pod")
@@ -25,9 +25,9 @@ func (d *planner) occupants(m *inventory.Machine) string {
 }
 
 // roomOn describes the room that the machine keeps, "" if there is none, and counts the pods that would move beside it.
-func (d *planner) roomOn(m *inventory.Machine) (pods int, room string) {
+func (cs *candidates) roomOn(m *inventory.Machine) (pods int, room string) {
 	kept, first := 0, ""
-	for _, pod := range d.moving(m) {
+	for _, pod := range cs.moving(m) {
 		if isPod(pod) {
 			pods++
 			continue
@@ -44,19 +44,19 @@ func (d *planner) roomOn(m *inventory.Machine) (pods int, room string) {
 }
 
 // besideRoom returns the words about room that follow "for its pods" in a reason, because kept room needs a place as pods do.
-func (d *planner) besideRoom(m *inventory.Machine) string {
-	if len(d.room) == 0 {
+func (cs *candidates) besideRoom(m *inventory.Machine) string {
+	if len(cs.room) == 0 {
 		return ""
 	}
-	if _, room := d.roomOn(m); room != "" {
+	if _, room := cs.roomOn(m); room != "" {
 		return " and " + room
 	}
 	return " beside the room that is kept elsewhere"
 }
 
 // keepsOnlyRoom reports whether buffer pods, and no others, would have to move if the machine went.
-func (d *planner) keepsOnlyRoom(m *inventory.Machine) bool {
-	moving := d.moving(m)
+func (cs *candidates) keepsOnlyRoom(m *inventory.Machine) bool {
+	moving := cs.moving(m)
 	return len(moving) > 0 && !slices.ContainsFunc(moving, isPod)
 }
 
@@ -64,11 +64,11 @@ func (d *planner) keepsOnlyRoom(m *inventory.Machine) bool {
 func isPod(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }
 
 // roomOnly returns the reason for a machine that stays only because of the room on it.
-func (d *planner) roomOnly(m *inventory.Machine) engine.Reason {
-	if !d.keepsOnlyRoom(m) {
+func (cs *candidates) roomOnly(m *inventory.Machine) engine.Reason {
+	if !cs.keepsOnlyRoom(m) {
 		return engine.Reason{}
 	}
-	return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: d.occupants(m)}
+	return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: cs.occupants(m)}
 }
 
 // takeOutRoom removes buffer pods from the plan: nothing has to move them, and no reason may name them.

@@ -11,13 +11,34 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
+	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
+	"tenon.sh/engine/provisioning"
 )
+
+// candidates is the machines of a snapshot, with the rules that decide whether each may be disrupted: budgets, protected pods, gangs, rollouts
+// and earlier passes.
+type candidates struct {
+	s        *engine.Snapshot
+	cache    *inventory.Cache
+	passes   *engine.EarlierPasses
+	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers and ProvisioningRequests
+	p        *provisioning.Problem
+	budgets  map[string]*budget.Pass // by pool
+	guards   *budget.Guards
+	rollouts *inventory.Rollouts
+	nodes    map[*v1.NodeClaim][]*inventory.Machine
+	gangs    map[*gang.Gang]int       // of each, its pods on machines that go
+	halts    map[string]engine.Reason // pools whose nodes are not replaced for now; nil until it is asked
+	order    []*inventory.Machine     // ranked
+	stays    []*engine.Reason         // why machines are not consolidatable, by number; nil until it is asked
+	ownerOf  map[string]string        // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
+}
 
 // ineligible returns why no method except repair may disrupt the machine now; repair has its own checks. The checks are in the order in which users
 // would ask.
-func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
+func (cs *candidates) ineligible(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()
 	switch {
 	case m.IsRebooting():
@@ -27,7 +48,7 @@ func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
 	case m.Gone && m.Node == nil:
 		return m.NodeGone()
 	case m.Overdue:
-		patience := d.cache.MachineListOf(d.s).PatienceFor(m.Start)
+		patience := cs.cache.MachineListOf(cs.s).PatienceFor(m.Start)
 		return engine.Reason{Code: engine.MachineLate, NodePool: pool, Need: patience.Round(time.Second).String()}
 	case m.Node == nil || !m.IsInitialized():
 		return engine.Reason{Code: engine.NotInitialized, NodePool: pool}
@@ -35,7 +56,7 @@ func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
 	if r := m.OrderRefusal(); !r.OK() {
 		return r
 	}
-	if r := d.ineligibleByPool(m); !r.OK() {
+	if r := cs.ineligibleByPool(m); !r.OK() {
 		return r
 	}
 	if kube.IsProtected(m.Node) {
@@ -44,19 +65,19 @@ func (d *planner) ineligible(m *inventory.Machine) engine.Reason {
 	if len(m.Expected) > 0 {
 		return engine.Reason{Code: engine.PodsExpected, NodePool: pool, Need: kube.PodID(m.Expected[0]).String()}
 	}
-	if pod := d.p.Backoffs.Unwritten[m.MachineInfo]; pod != nil {
+	if pod := cs.p.Backoffs.Unwritten[m.MachineInfo]; pod != nil {
 		return engine.Reason{Code: engine.PodsExpected, NodePool: pool, Need: kube.PodID(pod).String()}
 	}
 	return engine.Reason{}
 }
 
 // ineligibleByPool returns the reason in the machine's claim or pool that keeps the machine from being disrupted.
-func (d *planner) ineligibleByPool(m *inventory.Machine) engine.Reason {
+func (cs *candidates) ineligibleByPool(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()
-	if r := d.ineligibleByNodes(m); !r.OK() {
+	if r := cs.ineligibleByNodes(m); !r.OK() {
 		return r
 	}
-	b := d.budgets[pool]
+	b := cs.budgets[pool]
 	switch {
 	case pool == "":
 		return engine.Reason{Code: engine.NoPoolLabel, Key: v1.NodePoolLabelKey}
@@ -65,7 +86,7 @@ func (d *planner) ineligibleByPool(m *inventory.Machine) engine.Reason {
 	case b.Rules.Pool.DeletionTimestamp != nil:
 		return engine.Reason{Code: engine.NodePoolNotReady, NodePool: pool, Have: "it is being deleted"}
 	}
-	if class := kube.FindClass(d.s, b.Rules.Pool.Spec.Template.Spec.NodeClassRef); class == nil || len(class.InstanceTypes) == 0 {
+	if class := kube.FindClass(cs.s, b.Rules.Pool.Spec.Template.Spec.NodeClassRef); class == nil || len(class.InstanceTypes) == 0 {
 		return engine.Reason{Code: engine.NodePoolNotReady, NodePool: pool, Have: "nothing is known of its instance types" + because(class)}
 	}
 	return b.Rules.Pause()
@@ -73,13 +94,13 @@ func (d *planner) ineligibleByPool(m *inventory.Machine) engine.Reason {
 
 // ineligibleByNodes keeps a machine that has several nodes, because the removal of the claim would drain all of these nodes. If a drain would evict
 // no pod from any of them, the first initialized node may go, and the machine with it.
-func (d *planner) ineligibleByNodes(m *inventory.Machine) engine.Reason {
-	all := d.nodes[m.Claim]
+func (cs *candidates) ineligibleByNodes(m *inventory.Machine) engine.Reason {
+	all := cs.nodes[m.Claim]
 	if len(all) < 2 {
 		return engine.Reason{}
 	}
 	first := slices.IndexFunc(all, (*inventory.Machine).IsInitialized)
-	idle := !slices.ContainsFunc(all, func(o *inventory.Machine) bool { return len(d.evictees(o)) > 0 })
+	idle := !slices.ContainsFunc(all, func(o *inventory.Machine) bool { return len(cs.evictees(o)) > 0 })
 	if idle && first >= 0 && all[first] == m {
 		return engine.Reason{}
 	}
@@ -99,14 +120,14 @@ func because(class *engine.Class) string {
 
 // held returns why pods keep the machine: a gang, a protected pod, or a pod that may not move at this time. Of several protected pods it
 // names the one with the longest protection.
-func (d *planner) held(m *inventory.Machine) engine.Reason {
-	if r := d.breaksGang(m); !r.OK() {
+func (cs *candidates) held(m *inventory.Machine) engine.Reason {
+	if r := cs.breaksGang(m); !r.OK() {
 		return r
 	}
 	if !m.Pods.Annotated {
 		return engine.Reason{}
 	}
-	if pod, until := d.protector(m); pod != nil {
+	if pod, until := cs.protector(m); pod != nil {
 		r := engine.Reason{Code: engine.DoNotDisrupt, NodePool: m.Pool(), Key: "pod " + kube.PodID(pod).String()}
 		if !until.IsZero() {
 			r.Have = " until " + engine.ClockText(until)
@@ -117,7 +138,7 @@ func (d *planner) held(m *inventory.Machine) engine.Reason {
 		if !kube.IsReschedulable(pod) {
 			continue
 		}
-		if r := budget.WindowOf(d.s, pod, d.zoneOf(m)); !r.OK() {
+		if r := budget.WindowOf(cs.s, pod, cs.zoneOf(m)); !r.OK() {
 			r.NodePool = m.Pool()
 			return r
 		}
@@ -127,9 +148,9 @@ func (d *planner) held(m *inventory.Machine) engine.Reason {
 
 // protector returns the pod whose annotation protects the machine longest, nil if there is none, and the end of the protection. The time is
 // zero if the protection does not end by itself.
-func (d *planner) protector(m *inventory.Machine) (longest *corev1.Pod, until time.Time) {
+func (cs *candidates) protector(m *inventory.Machine) (longest *corev1.Pod, until time.Time) {
 	for _, pod := range m.Bound {
-		switch p := kube.ProtectionOf(pod, d.s.Now); {
+		switch p := kube.ProtectionOf(pod, cs.s.Now); {
 		case !p.Active:
 		case p.Until.IsZero():
 			return pod, time.Time{}
@@ -140,19 +161,19 @@ func (d *planner) protector(m *inventory.Machine) (longest *corev1.Pod, until ti
 	return longest, until
 }
 
-func (d *planner) zoneOf(m *inventory.Machine) *time.Location {
-	if b := d.budgets[m.Pool()]; b != nil {
+func (cs *candidates) zoneOf(m *inventory.Machine) *time.Location {
+	if b := cs.budgets[m.Pool()]; b != nil {
 		return b.Rules.Zone
 	}
 	return time.UTC
 }
 
 // blocked returns a reason if PodDisruptionBudgets do not let all of the machine's pods be evicted now.
-func (d *planner) blocked(m *inventory.Machine) engine.Reason {
-	if len(d.guards.ByNamespace) == 0 {
+func (cs *candidates) blocked(m *inventory.Machine) engine.Reason {
+	if len(cs.guards.ByNamespace) == 0 {
 		return engine.Reason{}
 	}
-	r := d.guards.Allow(d.evictees(m))
+	r := cs.guards.Allow(cs.evictees(m))
 	if !r.OK() {
 		r.NodePool = m.Pool()
 	}
@@ -163,37 +184,37 @@ func (d *planner) blocked(m *inventory.Machine) engine.Reason {
 func hasDeadline(m *inventory.Machine) bool { return m.Claim.Spec.TerminationGracePeriod != nil }
 
 // moving returns the machine's pods that need another machine if it goes, oldest first.
-func (d *planner) moving(m *inventory.Machine) []*corev1.Pod {
+func (cs *candidates) moving(m *inventory.Machine) []*corev1.Pod {
 	m.Pods.ReadMovable()
 	return m.Pods.Movable
 }
 
 // movers returns the infos of the pods that moving returns.
-func (d *planner) movers(m *inventory.Machine) []*inventory.PodInfo {
+func (cs *candidates) movers(m *inventory.Machine) []*inventory.PodInfo {
 	m.Pods.ReadMovable()
 	return m.Pods.Movers
 }
 
 // consolidatable returns why the machine may not be removed to save money, budgets aside: the first reason that users would ask for. If
 // empty is false, the machine also has to meet the conditions of underutilizable.
-func (d *planner) consolidatable(m *inventory.Machine, empty bool) engine.Reason {
+func (cs *candidates) consolidatable(m *inventory.Machine, empty bool) engine.Reason {
 	if empty {
-		return d.readConsolidatable(m, true)
+		return cs.readConsolidatable(m, true)
 	}
-	if d.stays == nil {
-		d.stays = make([]*engine.Reason, len(d.p.Machines))
+	if cs.stays == nil {
+		cs.stays = make([]*engine.Reason, len(cs.p.Machines))
 	}
-	r := d.stays[m.Number]
+	r := cs.stays[m.Number]
 	if r == nil { // removeEmpty and consolidate both ask
-		read := d.readConsolidatable(m, false)
+		read := cs.readConsolidatable(m, false)
 		r = &read
-		d.stays[m.Number] = r
+		cs.stays[m.Number] = r
 	}
 	return *r
 }
 
-func (d *planner) readConsolidatable(m *inventory.Machine, empty bool) engine.Reason {
-	b := d.budgets[m.Pool()]
+func (cs *candidates) readConsolidatable(m *inventory.Machine, empty bool) engine.Reason {
+	b := cs.budgets[m.Pool()]
 	disruption := &b.Rules.Pool.Spec.Disruption
 	switch {
 	case b.Rules.Pool.Spec.Replicas != nil:
@@ -204,26 +225,26 @@ func (d *planner) readConsolidatable(m *inventory.Machine, empty bool) engine.Re
 		return engine.Reason{Code: engine.ConsolidationDisabled, NodePool: m.Pool()}
 	}
 	if !empty {
-		if r := d.underutilizable(m); !r.OK() {
+		if r := cs.underutilizable(m); !r.OK() {
 			return r
 		}
 	}
-	if r := d.replacedByCloud(m); !r.OK() {
+	if r := cs.replacedByCloud(m); !r.OK() {
 		return r
 	}
-	if end := d.quietUntil(m, b.Rules.Pool); d.s.Now.Before(end) {
+	if end := cs.quietUntil(m, b.Rules.Pool); cs.s.Now.Before(end) {
 		return engine.Reason{Code: engine.ConsolidateAfter, NodePool: m.Pool(), Need: end.UTC().Format(time.RFC3339)}
 	}
 	return engine.Reason{}
 }
 
 // underutilizable returns why a machine with pods may not be consolidated, even if that would save money.
-func (d *planner) underutilizable(m *inventory.Machine) engine.Reason {
-	rules := d.budgets[m.Pool()].Rules
+func (cs *candidates) underutilizable(m *inventory.Machine) engine.Reason {
+	rules := cs.budgets[m.Pool()].Rules
 	if rules.Pool.Spec.Disruption.ConsolidationPolicy == v1.WhenEmpty {
-		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: m.Pool(), Have: d.occupants(m)}
+		return engine.Reason{Code: engine.OnlyWhenEmpty, NodePool: m.Pool(), Have: cs.occupants(m)}
 	}
-	if r := d.runsGang(m); !r.OK() {
+	if r := cs.runsGang(m); !r.OK() {
 		return r
 	}
 	if rules.NoMoves {
@@ -236,14 +257,14 @@ func (d *planner) underutilizable(m *inventory.Machine) engine.Reason {
 	if m.Sold == nil {
 		return engine.Reason{Code: engine.UnknownInstanceType, NodePool: m.Pool(), Have: m.Labels[corev1.LabelInstanceTypeStable]}
 	}
-	if d.price(m) == 0 {
+	if cs.price(m) == 0 {
 		return engine.Reason{Code: engine.UnknownPrice, NodePool: m.Pool(), Have: inventory.MachineOffering(m.Labels).String()}
 	}
-	if len(d.rollouts.Newest) == 0 {
+	if len(cs.rollouts.Newest) == 0 {
 		return engine.Reason{}
 	}
 	for _, info := range m.Pods.Infos {
-		if owner := d.rollouts.Leaving(info); owner != "" {
+		if owner := cs.rollouts.Leaving(info); owner != "" {
 			return engine.Reason{Code: engine.RollingOut, NodePool: m.Pool(), Key: owner, Need: kube.PodID(info.Pod).String()}
 		}
 	}
@@ -252,8 +273,8 @@ func (d *planner) underutilizable(m *inventory.Machine) engine.Reason {
 
 // replacedByCloud keeps a machine that its cloud's own controllers will replace or have made as a replacement, because they would make it
 // again.
-func (d *planner) replacedByCloud(m *inventory.Machine) engine.Reason {
-	class := kube.FindClass(d.s, m.Claim.Spec.NodeClassRef)
+func (cs *candidates) replacedByCloud(m *inventory.Machine) engine.Reason {
+	class := kube.FindClass(cs.s, m.Claim.Spec.NodeClassRef)
 	if class == nil {
 		return engine.Reason{}
 	}
@@ -266,33 +287,33 @@ func (d *planner) replacedByCloud(m *inventory.Machine) engine.Reason {
 }
 
 // price returns the machine's price per hour beside commitments, 0 if the catalog does not know it.
-func (d *planner) price(m *inventory.Machine) float64 { return m.Price }
+func (cs *candidates) price(m *inventory.Machine) float64 { return m.Price }
 
 // ranked lists the managed machines by price, highest first.
-func (d *planner) ranked() []*inventory.Machine {
-	if d.order != nil {
-		return d.order
+func (cs *candidates) ranked() []*inventory.Machine {
+	if cs.order != nil {
+		return cs.order
 	}
-	list := d.cache.MachineListOf(d.s)
+	list := cs.cache.MachineListOf(cs.s)
 	numbers := list.DearestFirst()
-	if len(d.s.Commitments) > 0 { // commitments change the prices, and so the order
-		numbers = slices.DeleteFunc(slices.Clone(list.InNames()), func(i int) bool { return d.p.Machines[i].Claim == nil })
-		slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(d.p.Machines[b].Price, d.p.Machines[a].Price) })
+	if len(cs.s.Commitments) > 0 { // commitments change the prices, and so the order
+		numbers = slices.DeleteFunc(slices.Clone(list.InNames()), func(i int) bool { return cs.p.Machines[i].Claim == nil })
+		slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(cs.p.Machines[b].Price, cs.p.Machines[a].Price) })
 	}
 	for _, number := range numbers {
-		d.order = append(d.order, d.p.Machines[number])
+		cs.order = append(cs.order, cs.p.Machines[number])
 	}
-	return d.order
+	return cs.order
 }
 
 // quietUntil returns the time when the machine will have been quiet for its pool's consolidateAfter. The quiet begins when the last pod came
 // or left (the claim may record that) or when the machine was initialized. The time is zero if consolidateAfter is Never or 0.
-func (d *planner) quietUntil(m *inventory.Machine, pool *v1.NodePool) time.Time {
+func (cs *candidates) quietUntil(m *inventory.Machine, pool *v1.NodePool) time.Time {
 	after := pool.Spec.Disruption.ConsolidateAfter.Duration
 	if after == nil || *after == 0 {
 		return time.Time{}
 	}
-	a := d.p.Pods.ActivityOn(m.Node.Name)
+	a := cs.p.Pods.ActivityOn(m.Node.Name)
 	a.Lasting, a.Brief = kube.Latest(a.Lasting, m.Claim.Status.LastPodEventTime.Time), kube.Latest(a.Brief, inventory.BriefPodLeft(m.Claim))
 	return a.QuietSince(m.Begun, *after).Add(*after)
 }

@@ -29,7 +29,7 @@ func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecke
 type Checker struct {
 	s        *engine.Snapshot
 	pools    map[string]*v1.NodePool
-	problem  *provisioning.Problem   // machines, and where pods are expected
+	reading  *provisioning.Reading   // machines, and where pods are expected
 	waiting  map[engine.PodID]bool   // pods that need a machine
 	assigned map[engine.PodID]string // the machines on which pods are expected
 	opening  map[engine.PodID]string // the claims, by pod, whose machines only now begin to take their pods
@@ -50,19 +50,19 @@ func NewChecker(s *engine.Snapshot) *Checker {
 	c := &Checker{s: s, pools: kube.PoolsByName(s), waiting: map[engine.PodID]bool{}, assigned: map[engine.PodID]string{}}
 	s, _ = ondemand.Marked(s, &ondemand.Copies{})
 	pods := (*inventory.Cache)(nil).Take(s, 1)
-	c.problem = &provisioning.Problem{Snapshot: s, Pods: pods, Gangs: gang.Read(s), Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
-	c.usage = limits.NewUsage(s, pods, c.problem.Machines)
-	c.problem.Backoffs = c.problem.ReadBackoffs()
-	for _, pod := range c.problem.SortPods() {
+	c.reading = &provisioning.Reading{Snapshot: s, Pods: pods, Gangs: gang.Read(s), Machines: inventory.MachinesOf(s, pods), Constraints: constraints.NewReader(s, engine.Options{}, pods, nil)}
+	c.usage = limits.NewUsage(s, pods, c.reading.Machines)
+	c.reading.Backoffs = c.reading.ReadBackoffs()
+	for _, pod := range c.reading.SortPods() {
 		c.waiting[kube.PodID(pod)] = true
 	}
-	for _, m := range c.problem.Machines {
+	for _, m := range c.reading.Machines {
 		for _, pod := range m.Expected {
 			c.assigned[kube.PodID(pod)] = m.ID()
 		}
 	}
 	c.opening = nomination.PodsOfOpening(s)
-	for pod := range c.problem.Backoffs.Unfit {
+	for pod := range c.reading.Backoffs.Unfit {
 		delete(c.opening, kube.PodID(pod))
 	}
 	return c
@@ -142,7 +142,7 @@ func (c *Checker) needs(l engine.Launch, id engine.PodID) bool {
 
 // checkPlacement checks that the machine still exists, and that the pod waits or is expected there.
 func (c *Checker) checkPlacement(p engine.Placement) engine.Reason {
-	for _, m := range c.problem.Machines {
+	for _, m := range c.reading.Machines {
 		if m.Leaving || m.Gone || m.Name() != p.Node && (p.Claim == "" || m.ClaimName() != p.Claim) {
 			continue
 		}

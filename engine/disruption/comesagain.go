@@ -28,8 +28,8 @@ const (
 
 // noteComings records, for each owner whose pods alone had machines started, the times when its pods came while none of these machines was
 // busy.
-func (d *planner) noteComings() {
-	before := d.s.EarlierPasses.Comings
+func (cs *candidates) noteComings() {
+	before := cs.s.EarlierPasses.Comings
 	ownerOf := map[string]string{} // by the UID of the machine's claim
 	for key, c := range before {
 		for _, uid := range c.Machines {
@@ -38,13 +38,13 @@ func (d *planner) noteComings() {
 	}
 	now := map[string]engine.Comings{}
 	came := map[string]time.Time{}
-	for _, m := range d.p.Machines { // ordered by name
+	for _, m := range cs.p.Machines { // ordered by name
 		if m.Claim == nil || m.Leaving {
 			continue
 		}
 		uid := string(m.Claim.UID)
 		key, known := ownerOf[uid]
-		if !known && d.s.Now.Sub(m.Claim.CreationTimestamp.Time) < newMachine {
+		if !known && cs.s.Now.Sub(m.Claim.CreationTimestamp.Time) < newMachine {
 			key = startedFor(m)
 		}
 		if key == "" {
@@ -64,7 +64,7 @@ func (d *planner) noteComings() {
 		now[key] = c
 	}
 	for key, old := range before {
-		if n := len(old.Times); n == 0 || d.s.Now.Sub(old.Times[n-1]) >= within {
+		if n := len(old.Times); n == 0 || cs.s.Now.Sub(old.Times[n-1]) >= within {
 			delete(now, key)
 			continue
 		}
@@ -87,7 +87,7 @@ func (d *planner) noteComings() {
 		}
 		now[key] = c
 	}
-	d.passes.Comings, d.ownerOf = now, ownerOf
+	cs.passes.Comings, cs.ownerOf = now, ownerOf
 }
 
 // startedFor returns the machine's pool and the one owner of the pods that it was started for, if they still exist; "" if there are several
@@ -112,12 +112,12 @@ func startedFor(m *inventory.Machine) string {
 
 // comesAgain keeps an empty machine if its owner's pods will soon come again, as before, and if that costs less than a new machine for them.
 // A new machine costs its boot or the least time billed, and also the pods' wait, which counts as much as the machine.
-func (d *planner) comesAgain(m *inventory.Machine) engine.Reason {
+func (cs *candidates) comesAgain(m *inventory.Machine) engine.Reason {
 	if !kube.HasTaints(v1.CoreTaints(m.Claim.Spec.Taints), m.Taints) { // its owner's pods may not tolerate the taints that its claim lacks
 		return engine.Reason{}
 	}
-	key := d.ownerOf[string(m.Claim.UID)]
-	boot, times := d.passes.Comings[key].Boot, d.passes.Comings[key].Times
+	key := cs.ownerOf[string(m.Claim.UID)]
+	boot, times := cs.passes.Comings[key].Boot, cs.passes.Comings[key].Times
 	if len(times) < 2 {
 		return engine.Reason{}
 	}
@@ -127,8 +127,8 @@ func (d *planner) comesAgain(m *inventory.Machine) engine.Reason {
 	}
 	last := times[len(times)-1]
 	next := last.Add(longest)
-	again := max(boot, leastBilled-d.s.Now.Sub(last))
-	if !d.s.Now.Before(next.Add(comesLate)) || next.Sub(d.s.Now) > again+boot {
+	again := max(boot, leastBilled-cs.s.Now.Sub(last))
+	if !cs.s.Now.Before(next.Add(comesLate)) || next.Sub(cs.s.Now) > again+boot {
 		return engine.Reason{}
 	}
 	_, owner, _ := strings.Cut(key, " ")

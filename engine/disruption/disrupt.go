@@ -37,37 +37,24 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	return d.finish()
 }
 
-// planner is the state of one Plan.
+// planner holds the decisions of one Plan so far.
 type planner struct {
-	s        *engine.Snapshot
+	*candidates
 	given    *engine.Snapshot // s before anything was added to it
 	opt      engine.Options
-	cache    *inventory.Cache
-	passes   *engine.EarlierPasses
-	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers and ProvisioningRequests
-	p        *provisioning.Problem
-	budgets  map[string]*budget.Pass // by pool
-	guards   *budget.Guards
 	moves    *budget.OwnerMoves
-	rollouts *inventory.Rollouts
-	expected map[*inventory.Machine]*corev1.Pod // a pod that will run on the machine
-	moved    map[*inventory.Machine]*corev1.Pod // one of the pods that this pass moves to the machine
-	assigned map[*corev1.Pod]int                // numbers of the machines that will run pods that need a place anyway
-	nodes    map[*v1.NodeClaim][]*inventory.Machine
+	expected map[*inventory.Machine]*corev1.Pod   // a pod that will run on the machine
+	moved    map[*inventory.Machine]*corev1.Pod   // one of the pods that this pass moves to the machine
+	assigned map[*corev1.Pod]int                  // numbers of the machines that will run pods that need a place anyway
 	verdicts map[*inventory.Machine]engine.Reason // why no method except repair may disrupt a machine
 	taken    map[*inventory.Machine]bool          // machines that go
 	why      map[*inventory.Machine]engine.Reason // why a machine stays
-	halts    map[string]engine.Reason             // pools whose nodes are not replaced for now; nil until it is asked
 	launched map[string]int                       // launches of each pool
 	stamps   map[string]stamp                     // of static pools
 	usage    *limits.Usage                        // nil until it is asked
-	gangs    map[*gang.Gang]int                   // of each, its pods on machines that go
 	replaced map[string]int                       // nodes of static pools that this pass replaces
 	totals   map[string]balance                   // of pools; nil until it is asked
 	awaited  map[string]engine.PodID              // by reservation that was asked for, a pod that waits for its next slot
-	order    []*inventory.Machine                 // ranked
-	stays    []*engine.Reason                     // why machines are not consolidatable, by number; nil until it is asked
-	ownerOf  map[string]string                    // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
 	plan     *engine.Plan
 }
 
@@ -89,10 +76,13 @@ func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) 
 	pods.ReadActivity(s.Now)
 	p := provisioning.ReadProblem(s, opt, pods, nil)
 	d := &planner{
-		s: s, given: given, opt: opt, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*budget.Pass{},
-		guards: budget.NewGuards(s, p.Pods), moves: budget.NewOwnerMoves(s, cache), rollouts: rollouts, expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{}, moved: map[*inventory.Machine]*corev1.Pod{},
-		nodes: map[*v1.NodeClaim][]*inventory.Machine{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
-		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, gangs: map[*gang.Gang]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, awaited: map[string]engine.PodID{}, plan: &engine.Plan{},
+		candidates: &candidates{
+			s: s, cache: cache, passes: passesOf(s), room: room, p: p, budgets: map[string]*budget.Pass{}, guards: budget.NewGuards(s, p.Pods), rollouts: rollouts,
+			nodes: map[*v1.NodeClaim][]*inventory.Machine{}, gangs: map[*gang.Gang]int{},
+		},
+		given: given, opt: opt, moves: budget.NewOwnerMoves(s, cache), expected: map[*inventory.Machine]*corev1.Pod{}, assigned: map[*corev1.Pod]int{},
+		moved: map[*inventory.Machine]*corev1.Pod{}, verdicts: map[*inventory.Machine]engine.Reason{}, taken: map[*inventory.Machine]bool{},
+		why: make(map[*inventory.Machine]engine.Reason, len(p.Machines)), launched: map[string]int{}, replaced: map[string]int{}, stamps: map[string]stamp{}, awaited: map[string]engine.PodID{}, plan: &engine.Plan{},
 	}
 	for _, pool := range s.NodePools {
 		d.budgets[pool.Name] = budget.NewPass(s, pool, p.Machines)

@@ -56,12 +56,12 @@ func (d *planner) goesSoon(m *inventory.Machine) bool {
 }
 
 // observer returns "pool" or "node class" if that only reports the machine's drift; "" if the drifted machine is to be replaced.
-func (d *planner) observer(m *inventory.Machine) string {
-	pool := d.budgets[m.Pool()].Rules
+func (cs *candidates) observer(m *inventory.Machine) string {
+	pool := cs.budgets[m.Pool()].Rules
 	if pool.Observed {
 		return "pool"
 	}
-	drifted, class := v1.GetCondition(m.Claim, v1.ConditionDrifted), kube.FindClass(d.s, pool.Pool.Spec.Template.Spec.NodeClassRef)
+	drifted, class := v1.GetCondition(m.Claim, v1.ConditionDrifted), kube.FindClass(cs.s, pool.Pool.Spec.Template.Spec.NodeClassRef)
 	if class != nil && slices.ContainsFunc(class.Traits, func(t engine.Trait) bool { return t.Observed && t.Reason == drifted.Reason }) {
 		return "node class"
 	}
@@ -84,14 +84,14 @@ func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
 
 // halted stops the replacing of a pool's nodes while replacements do not become ready, because the pool would lose nodes that still work. A machine
 // whose own replacement was taken back waits too.
-func (d *planner) halted(m *inventory.Machine) engine.Reason {
-	if r := replacement.TakenBack(m, d.s.Now); !r.OK() {
+func (cs *candidates) halted(m *inventory.Machine) engine.Reason {
+	if r := replacement.TakenBack(m, cs.s.Now); !r.OK() {
 		return r
 	}
-	if d.halts == nil {
-		d.halts = d.haltedPools()
+	if cs.halts == nil {
+		cs.halts = cs.haltedPools()
 	}
-	r := d.halts[m.Pool()]
+	r := cs.halts[m.Pool()]
 	r.NodePool = m.Pool()
 	if r.Code == "" {
 		r = engine.Reason{}
@@ -99,27 +99,27 @@ func (d *planner) halted(m *inventory.Machine) engine.Reason {
 	return r
 }
 
-func (d *planner) haltedPools() map[string]engine.Reason {
+func (cs *candidates) haltedPools() map[string]engine.Reason {
 	out := map[string]engine.Reason{}
 	halt := func(pool, why string) {
 		if out[pool].OK() {
 			out[pool] = engine.Reason{Code: engine.ReplacingHalted, NodePool: pool, Have: why}
 		}
 	}
-	for _, pool := range d.s.NodePools {
+	for _, pool := range cs.s.NodePools {
 		if c := v1.GetCondition(pool, v1.ConditionNodeRegistrationHealthy); c != nil && c.Status == metav1.ConditionFalse {
 			halt(pool.Name, cmp.Or(c.Message, "its machines do not join the cluster"))
 		}
 	}
-	for _, b := range replacement.Backoffs(d.s) {
+	for _, b := range replacement.Backoffs(cs.s) {
 		halt(b.NodePool, b.Message())
 	}
-	for _, claim := range kube.ByName(d.s.NodeClaims) {
+	for _, claim := range kube.ByName(cs.s.NodeClaims) {
 		pool := claim.Labels[v1.NodePoolLabelKey]
 		if claim.Annotations[v1.ReplacesAnnotationKey] == "" || v1.IsTrue(claim, v1.ConditionInitialized) || claim.DeletionTimestamp != nil {
 			continue
 		}
-		if age := d.s.Now.Sub(claim.CreationTimestamp.Time); age >= lifecycle.DriftPatience {
+		if age := cs.s.Now.Sub(claim.CreationTimestamp.Time); age >= lifecycle.DriftPatience {
 			halt(pool, fmt.Sprintf("the replacement %s is not ready after %s", claim.Name, age.Truncate(time.Minute)))
 		}
 	}

@@ -6,9 +6,9 @@ import (
 )
 
 // evictees returns the pods that a drain would evict through the eviction API.
-func (d *planner) evictees(m *inventory.Machine) (out []*inventory.PodInfo) {
+func (cs *candidates) evictees(m *inventory.Machine) (out []*inventory.PodInfo) {
 	for _, info := range m.Pods.Infos {
-		if !info.Active() || !info.Drainable || info.Guarded && kube.ProtectionOf(info.Pod, d.s.Now).Active { // an active pod is not stuck
+		if !info.Active() || !info.Drainable || info.Guarded && kube.ProtectionOf(info.Pod, cs.s.Now).Active { // an active pod is not stuck
 			continue
 		}
 		out = append(out, info)

@@ -7,9 +7,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-func (d *planner) softlyExpired(m *inventory.Machine) bool {
+func (cs *candidates) softlyExpired(m *inventory.Machine) bool {
 	// At ExpiresAt the life of the claim ends without a disruption (package lifecycle).
-	return !m.SoftEnd.IsZero() && !d.s.Now.Before(m.SoftEnd) && d.s.Now.Before(kube.ExpiresAt(m.Claim))
+	return !m.SoftEnd.IsZero() && !cs.s.Now.Before(m.SoftEnd) && cs.s.Now.Before(kube.ExpiresAt(m.Claim))
 }
 
 // expire replaces machines that are near the end of their lives, because at the end they go without a replacement.

@@ -11,23 +11,23 @@ import (
 )
 
 // runsGang returns a reason if the machine runs pods of a gang: a move of one pod stops the work of all, and no saving is worth that.
-func (d *planner) runsGang(m *inventory.Machine) engine.Reason {
-	return d.gangOn(m, func(*gang.Gang, int) bool { return true })
+func (cs *candidates) runsGang(m *inventory.Machine) engine.Reason {
+	return cs.gangOn(m, func(*gang.Gang, int) bool { return true })
 }
 
 // breaksGang returns a reason if a gang would have too few pods without those on this machine and on machines that go, or if it moves only
 // as a whole.
-func (d *planner) breaksGang(m *inventory.Machine) engine.Reason {
-	return d.gangOn(m, func(g *gang.Gang, pods int) bool { return g.Breaks(d.gangs[g] + pods) })
+func (cs *candidates) breaksGang(m *inventory.Machine) engine.Reason {
+	return cs.gangOn(m, func(g *gang.Gang, pods int) bool { return g.Breaks(cs.gangs[g] + pods) })
 }
 
 // gangOn returns a reason that names the first gang for which is returns true, given the number of the gang's pods on the machine.
-func (d *planner) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods int) bool) engine.Reason {
-	count := d.gangsOn(m)
+func (cs *candidates) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods int) bool) engine.Reason {
+	count := cs.gangsOn(m)
 	if len(count) == 0 {
 		return engine.Reason{}
 	}
-	for _, g := range d.p.Gangs.List {
+	for _, g := range cs.p.Gangs.List {
 		if n := count[g]; n > 0 && is(g, n) {
 			return engine.Reason{Code: engine.GangRuns, NodePool: m.Pool(), Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount())}
 		}
@@ -36,13 +36,13 @@ func (d *planner) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods int) b
 }
 
 // gangsOn counts the pods of gangs on the machine.
-func (d *planner) gangsOn(m *inventory.Machine) map[*gang.Gang]int {
-	if d.p.Gangs == nil {
+func (cs *candidates) gangsOn(m *inventory.Machine) map[*gang.Gang]int {
+	if cs.p.Gangs == nil {
 		return nil
 	}
 	count := map[*gang.Gang]int{}
-	for _, pod := range d.moving(m) {
-		if g := d.p.Gangs.Of(pod); g != nil {
+	for _, pod := range cs.moving(m) {
+		if g := cs.p.Gangs.Of(pod); g != nil {
 			count[g]++
 		}
 	}
@@ -50,15 +50,15 @@ func (d *planner) gangsOn(m *inventory.Machine) map[*gang.Gang]int {
 }
 
 // gangsThatStart returns the gangs of which enough pods have a place in the solution.
-func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool {
-	if d.p.Gangs == nil {
+func (cs *candidates) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool {
+	if cs.p.Gangs == nil {
 		return nil
 	}
 	placed, out := map[*gang.Gang]int{}, map[*gang.Gang]bool{}
 	for _, shares := range solution.OnNodes {
 		for _, share := range shares {
 			for _, n := range share.Pods {
-				if g := d.p.Gangs.Of(d.p.Classes[share.Class].Pods[n]); g != nil {
+				if g := cs.p.Gangs.Of(cs.p.Classes[share.Class].Pods[n]); g != nil {
 					placed[g]++
 				}
 			}
@@ -71,9 +71,9 @@ func (d *planner) gangsThatStart(solution *packing.Solution) map[*gang.Gang]bool
 }
 
 // loseGangs adds the machine's pods to the pods that gangs lose, or subtracts them if sign is −1.
-func (d *planner) loseGangs(m *inventory.Machine, sign int) {
-	for g, n := range d.gangsOn(m) {
-		d.gangs[g] += sign * n
+func (cs *candidates) loseGangs(m *inventory.Machine, sign int) {
+	for g, n := range cs.gangsOn(m) {
+		cs.gangs[g] += sign * n
 	}
 }
 

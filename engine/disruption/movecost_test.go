@@ -74,7 +74,7 @@ func TestMovesAreJudgedByTheirPools(t *testing.T) {
 	}
 	full, spare, unknown, free := machine("other", "f", "two", 50), machine("other", "g", "two", 0), machine("even", "h", "gone", 1), machine("free", "i", "two", 90)
 	hosts = append(hosts, full, spare, unknown, free)
-	d := &planner{s: s, p: &provisioning.Problem{Machines: hosts}}
+	d := &planner{candidates: &candidates{s: s, p: &provisioning.Problem{Reading: &provisioning.Reading{Machines: hosts}}}}
 	d.totals = d.balances()
 	if b := d.totals["even"]; math.Abs(b.price-5*4.84) > 1e-9 || b.disruption != 12 {
 		t.Errorf("pool even: %+v, want 24.20 and 12: a node of unknown price disturbs all the same", b)

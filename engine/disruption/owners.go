@@ -3,10 +3,10 @@ package disruption
 import "tenon.sh/engine/inventory"
 
 // ownersOf counts, for each owner, the pods that would leave the machines.
-func (d *planner) ownersOf(machines []*inventory.Machine) map[string]int {
+func (cs *candidates) ownersOf(machines []*inventory.Machine) map[string]int {
 	out := map[string]int{}
 	for _, m := range machines {
-		for _, info := range d.movers(m) {
+		for _, info := range cs.movers(m) {
 			if info.Owner != nil {
 				out[info.Owner.Name]++
 			}

@@ -66,7 +66,7 @@ func BrokenBy(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim) string
 	if class == nil {
 		return ""
 	}
-	r := &repairer{d: &planner{s: s, plan: &engine.Plan{}}, patterns: map[string]*regexp.Regexp{}}
+	r := &repairer{d: &planner{candidates: &candidates{s: s}, plan: &engine.Plan{}}, patterns: map[string]*regexp.Regexp{}}
 	r.readPatterns()
 	f, _ := r.fault(&inventory.Machine{MachineInfo: &inventory.MachineInfo{Node: node, Claim: claim}}, class.Repairs)
 	if f.policy == nil {

@@ -25,35 +25,35 @@ const (
 // scaledDownLately returns, for each unsettled pool, why pods on its nodes do not move yet. If many pods leave within a minute or two, a move before
 // the end of that is planned for a cluster that will change. Early moves would use up the moves that the pods' owners have in an hour, and the bill
 // would stay high for that time. Moved pods do not count, because the nodes that they leave go too.
-func (d *planner) scaledDownLately() map[string]engine.Reason {
+func (cs *candidates) scaledDownLately() map[string]engine.Reason {
 	nodes, busy := map[string]int{}, map[string]int{}
-	for _, m := range d.p.Machines {
-		if m.Node == nil || m.Claim == nil || m.Leaving || d.budgets[m.Pool()] == nil {
+	for _, m := range cs.p.Machines {
+		if m.Node == nil || m.Claim == nil || m.Leaving || cs.budgets[m.Pool()] == nil {
 			continue
 		}
 		nodes[m.Pool()]++
-		a := d.p.Pods.ActivityOn(m.Node.Name)
+		a := cs.p.Pods.ActivityOn(m.Node.Name)
 		if last := m.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // the pod that came then has left, because no pod here came so late
 			a.Left = kube.Latest(a.Left, last)
 		}
-		if d.s.Now.Sub(a.Left) < scaleDownQuiet(d.budgets[m.Pool()].Rules.Pool) {
+		if cs.s.Now.Sub(a.Left) < scaleDownQuiet(cs.budgets[m.Pool()].Rules.Pool) {
 			busy[m.Pool()]++
 		}
 	}
-	maps.DeleteFunc(d.passes.ScaledDown, func(name string, _ time.Time) bool { return d.budgets[name] == nil })
+	maps.DeleteFunc(cs.passes.ScaledDown, func(name string, _ time.Time) bool { return cs.budgets[name] == nil })
 	out := map[string]engine.Reason{}
-	for name, b := range d.budgets {
+	for name, b := range cs.budgets {
 		n := busy[name]
 		if n < fewBusy || n*busyShare <= nodes[name] {
-			delete(d.passes.ScaledDown, name)
+			delete(cs.passes.ScaledDown, name)
 			continue
 		}
-		since, known := d.passes.ScaledDown[name]
-		if !known || since.After(d.s.Now) {
-			since = d.s.Now.Round(0)
-			d.passes.ScaledDown[name] = since
+		since, known := cs.passes.ScaledDown[name]
+		if !known || since.After(cs.s.Now) {
+			since = cs.s.Now.Round(0)
+			cs.passes.ScaledDown[name] = since
 		}
-		if end := since.Add(patience * scaleDownQuiet(b.Rules.Pool)); d.s.Now.Before(end) {
+		if end := since.Add(patience * scaleDownQuiet(b.Rules.Pool)); cs.s.Now.Before(end) {
 			out[name] = engine.Reason{
 				Code: engine.Unsettled, NodePool: name, Have: fmt.Sprintf("%d of %s", n, engine.Plural(nodes[name], "node")), Need: end.UTC().Format(time.RFC3339),
 			}

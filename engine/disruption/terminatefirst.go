@@ -106,11 +106,11 @@ func withOfferings(s *engine.Snapshot, change func(o *engine.Offering)) *engine.
 }
 
 // reservationOf returns the capacity reservation of which the machine holds a slot; "" if there is none, or if it is no longer offered.
-func (d *planner) reservationOf(m *inventory.Machine) string {
+func (cs *candidates) reservationOf(m *inventory.Machine) string {
 	if m.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeReserved {
 		return ""
 	}
-	return d.cache.ReservationOf(d.s, m.MachineInfo)
+	return cs.cache.ReservationOf(cs.s, m.MachineInfo)
 }
 
 func drawsFrom(l engine.Launch, reservation string) bool {

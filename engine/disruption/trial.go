@@ -113,7 +113,7 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 }
 
 // takesNobody reports whether no pods may move to the machine, because it is not ready to take them or is to go itself.
-func (d *planner) takesNobody(m *inventory.Machine) bool {
+func (cs *candidates) takesNobody(m *inventory.Machine) bool {
 	if !m.IsInitialized() || m.Node != nil && !m.Ready {
 		return true
 	}

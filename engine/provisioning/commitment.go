@@ -60,8 +60,8 @@ func (p *Problem) mostOf(c *kube.Commitment) float64 {
 }
 
 // bookLaunches adds the launches that commitments pay for to the bill.
-func (p *Problem) bookLaunches(bill *inventory.Bill, launches []engine.Launch) {
-	types, pools := p.Pods.Cache.TypesOf(p.Snapshot), kube.PoolsByName(p.Snapshot)
+func (rd *Reading) bookLaunches(bill *inventory.Bill, launches []engine.Launch) {
+	types, pools := rd.Pods.Cache.TypesOf(rd.Snapshot), kube.PoolsByName(rd.Snapshot)
 	for _, l := range launches {
 		if l.Commitment == "" {
 			continue

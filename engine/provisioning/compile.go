@@ -24,8 +24,9 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Problem is a snapshot as numbers and sets, with the objects that they stand for.
-type Problem struct {
+// Reading is the machines and the pods of a snapshot, under the suppositions of a trial if there is one. It decides which pods need a place, and
+// on which machines pods are expected.
+type Reading struct {
 	Snapshot    *engine.Snapshot
 	opt         engine.Options
 	parts       int            // see readProblem
@@ -33,29 +34,34 @@ type Problem struct {
 	guards      *budget.Guards // nil until they are asked for
 	Pods        *inventory.PodIndex
 	Constraints *constraints.Reader
-	InterPod    *constraints.InterPod
-	Names       *kube.ResourceNames
-	namesText   string // the names in their order
-	universe    *requirement.Universe
 	Machines    []*inventory.Machine // every machine
-	Targets     []*inventory.Machine // machines that may take pods: the nodes of the packing problem
-	Pools       []*offering.Pool
-	broken      []engine.Note // pools that cannot be used, and why
-	Classes     []*podClass
-	Gangs       *gang.Gangs   // nil for none
-	holds       booking.Holds // pods that ProvisioningRequests find machines for
+	Gangs       *gang.Gangs          // nil for none
+	holds       booking.Holds        // pods that ProvisioningRequests find machines for
 	Backoffs    *constraints.LaunchBackoffs
-	values      *offering.LabelValues
-	daemons     []constraints.DaemonSet
-	pending     []*constraints.DaemonSet // DaemonSets of which a machine has no pod yet
-	refused     []engine.Unplaced        // pods that are not part of the packing problem
-	places      map[string]*where
-	ways        map[string]*packing.Ways // by the options that they admit
-	levels      map[relaxationKey][]packing.Level
-	requests    map[*inventory.RequestClass]capacity.Vector
 	moving      map[*corev1.Pod]bool // pods that leave their machine
 	// proposed is the machine that was started for a pod that leaves. The pod goes there if there is room.
 	proposed map[*corev1.Pod]*inventory.Machine
+	refused  []engine.Unplaced // pods that are not part of the packing problem
+}
+
+// Problem is a reading as numbers and sets, with the objects that they stand for.
+type Problem struct {
+	*Reading
+	InterPod  *constraints.InterPod
+	Names     *kube.ResourceNames
+	namesText string // the names in their order
+	universe  *requirement.Universe
+	Targets   []*inventory.Machine // machines that may take pods: the nodes of the packing problem
+	Pools     []*offering.Pool
+	broken    []engine.Note // pools that cannot be used, and why
+	Classes   []*podClass
+	values    *offering.LabelValues
+	daemons   []constraints.DaemonSet
+	pending   []*constraints.DaemonSet // DaemonSets of which a machine has no pod yet
+	places    map[string]*where
+	ways      map[string]*packing.Ways // by the options that they admit
+	levels    map[relaxationKey][]packing.Level
+	requests  map[*inventory.RequestClass]capacity.Vector
 	// reservations numbers capacity reservations by name, and quotas the clouds' quotas that may run out, which rationed lists. learned is
 	// the memory of running machines by type.
 	reservations map[string]int
@@ -69,9 +75,8 @@ type Problem struct {
 	// devices numbers, after the shared volumes, the device claims that several pods wait for.
 	devices map[string]int
 	Packing *packing.Problem
-	first   map[int]*podClass // the first class of each set; nil until it is asked for
-	looked  int               // looks at values and rules, for measurements
-	work    *atomic.Int64     // effort of the packing, for measurements; nil for none
+	looked  int           // looks at values and rules, for measurements
+	work    *atomic.Int64 // effort of the packing, for measurements; nil for none
 }
 
 type relaxationKey struct {
@@ -99,8 +104,11 @@ func ReadProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 
 // readProblem is ReadProblem with limits on rules that are divided by parts.
 func readProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex, t *Trial, parts int) *Problem {
-	p := &Problem{parts: parts, Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s), daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
-		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{}}
+	rd := &Reading{parts: parts, Snapshot: s, opt: opt, trial: t, Pods: pods, Machines: pods.Machines(s)}
+	p := &Problem{
+		Reading: rd, daemons: constraints.DaemonSets(pods.Daemons(s)), places: map[string]*where{}, ways: map[string]*packing.Ways{},
+		levels: map[relaxationKey][]packing.Level{}, requests: map[*inventory.RequestClass]capacity.Vector{},
+	}
 	t.mark(p.Machines)
 	if t != nil {
 		p.guards = t.Guards
@@ -208,11 +216,11 @@ func (p *Problem) selected() bitset.Set {
 }
 
 // budgetsOfPods returns the PodDisruptionBudgets that cover pods.
-func (p *Problem) budgetsOfPods() *budget.Guards {
-	if p.guards == nil {
-		p.guards = budget.NewGuards(p.Snapshot, p.Pods)
+func (rd *Reading) budgetsOfPods() *budget.Guards {
+	if rd.guards == nil {
+		rd.guards = budget.NewGuards(rd.Snapshot, rd.Pods)
 	}
-	return p.guards
+	return rd.guards
 }
 
 // asked collects the resources that pods, DaemonSets or limits name.

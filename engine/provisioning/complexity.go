@@ -100,14 +100,14 @@ type askerKey struct {
 
 // bounded takes out the pods whose rules are too many for the plan. Namespaces with few rules come first, because no namespace may keep all
 // others waiting. The pods taken out may find a place in the next plan, when the others have theirs.
-func (p *Problem) bounded(pending []pendingClass) []pendingClass {
+func (rd *Reading) bounded(pending []pendingClass) []pendingClass {
 	askers, of := askersOf(pending)
 	times := 1
-	if p.trial.counts() {
+	if rd.trial.counts() {
 		times = ofAll
 	}
-	refused := refuseRules(askers, times*mostRules/p.parts)
-	refused = refuseMeetings(askers, pending, times*mostMeetings/p.parts) || refused
+	refused := refuseRules(askers, times*mostRules/rd.parts)
+	refused = refuseMeetings(askers, pending, times*mostMeetings/rd.parts) || refused
 	if !refused {
 		return pending
 	}
@@ -120,7 +120,7 @@ func (p *Problem) bounded(pending []pendingClass) []pendingClass {
 		}
 		r := engine.Reason{Code: engine.TooComplex, Need: strconv.Itoa(a.rules), Have: strconv.Itoa(a.theirs)}
 		for _, pod := range class.Pods {
-			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
+			rd.refused = append(rd.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
 		}
 	}
 	return out

@@ -45,15 +45,15 @@ func (p *Problem) countDevices(m *inventory.Machine, free capacity.Vector) {
 }
 
 // driversOf returns the drivers of the devices that the pods of a new machine claim.
-func (p *Problem) driversOf(m *packing.Machine) []string {
+func (an *answer) driversOf(m *packing.Machine) []string {
 	var out []string
 	for _, share := range m.Pods {
-		needs := &p.Classes[share.Class].Devices
+		needs := &an.Classes[share.Class].Devices
 		if needs.Kind() < 0 {
 			continue
 		}
 		for _, o := range m.Listed {
-			out = append(out, p.Constraints.Claims.Drivers(needs, p.Pools[m.Pool].NodePool.Name, p.Pools[m.Pool].Options[o].Kind)...)
+			out = append(out, an.Constraints.Claims.Drivers(needs, an.Pools[m.Pool].NodePool.Name, an.Pools[m.Pool].Options[o].Kind)...)
 		}
 	}
 	slices.Sort(out)
@@ -61,14 +61,14 @@ func (p *Problem) driversOf(m *packing.Machine) []string {
 }
 
 // deviceRefusal returns the devices that the nearest type lacks.
-func (p *Problem) deviceRefusal(pool *offering.Pool, c *podClass, able bitset.Set) engine.Reason {
+func (an *answer) deviceRefusal(pool *offering.Pool, c *podClass, able bitset.Set) engine.Reason {
 	var types []*engine.InstanceType
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
 		if t := pool.Options[o].Kind; !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}
-	r := p.Constraints.Claims.Miss(&c.Devices, pool.NodePool.Name, types)
+	r := an.Constraints.Claims.Miss(&c.Devices, pool.NodePool.Name, types)
 	if r.OK() {
 		r = engine.Reason{Code: engine.NoDevices, Key: "(several)", Need: "devices", Have: "no type has them for all its requests"}
 	}

@@ -36,15 +36,15 @@ func scaleUpsOf(s *engine.Snapshot) map[string]engine.ScaleUp {
 
 // elsewhere returns why no machine is started yet for a pod that could have one: a ProvisioningRequest, Fargate or another autoscaler serves
 // the pod, or the pod delays its launch. Pods that leave their machine do not wait.
-func (p *Problem) elsewhere(pod *corev1.Pod, ups map[string]engine.ScaleUp) engine.Reason {
-	now := p.Snapshot.Now
-	if pod.Spec.NodeName != "" || p.trial != nil {
+func (rd *Reading) elsewhere(pod *corev1.Pod, ups map[string]engine.ScaleUp) engine.Reason {
+	now := rd.Snapshot.Now
+	if pod.Spec.NodeName != "" || rd.trial != nil {
 		return engine.Reason{}
 	}
 	if pod.Spec.SchedulerName == fargateScheduler {
 		return engine.Reason{Code: engine.LeftToFargate, Have: pod.Labels[fargateProfileLabel]}
 	}
-	if r := p.holds.Of(pod); !r.OK() {
+	if r := rd.holds.Of(pod); !r.OK() {
 		return r
 	}
 	if u, ok := ups[string(pod.UID)]; ok && now.Before(u.Until) {

@@ -67,16 +67,16 @@ type shortGang struct {
 }
 
 // cannotStart returns the gangs that do not start as planned, in their order.
-func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
-	if p.Gangs == nil || len(plan.Unplaced) == 0 {
+func (rd *Reading) cannotStart(plan *engine.Plan) (out []shortGang) {
+	if rd.Gangs == nil || len(plan.Unplaced) == 0 {
 		return nil
 	}
 	unplaced := make(map[engine.PodID]bool, len(plan.Unplaced))
 	for _, u := range plan.Unplaced {
 		unplaced[u.Pod] = true
 	}
-	for _, g := range p.Gangs.List {
-		if !g.Asks() || p.Pods.Held(g.Waiting[0]) {
+	for _, g := range rd.Gangs.List {
+		if !g.Asks() || rd.Pods.Held(g.Waiting[0]) {
 			continue
 		}
 		short := shortGang{g, map[engine.PodID]bool{}}
@@ -93,10 +93,10 @@ func (p *Problem) cannotStart(plan *engine.Plan) (out []shortGang) {
 }
 
 // firstAndAlike returns the first gang, and each later one that lacks as many pods of the same kind or more, because it cannot start either.
-func (p *Problem) firstAndAlike(short []shortGang) (out []shortGang) {
-	first, needs := p.kindOf(short[0]), short[0].Missing()
+func (rd *Reading) firstAndAlike(short []shortGang) (out []shortGang) {
+	first, needs := rd.kindOf(short[0]), short[0].Missing()
 	for i, g := range short {
-		if i == 0 || first != (podKind{}) && p.kindOf(g) == first && g.Missing() >= needs {
+		if i == 0 || first != (podKind{}) && rd.kindOf(g) == first && g.Missing() >= needs {
 			out = append(out, g)
 		}
 	}
@@ -110,10 +110,10 @@ type podKind struct {
 }
 
 // kindOf returns the kind of all waiting pods of the gang; the zero value if they differ.
-func (p *Problem) kindOf(g shortGang) (kind podKind) {
+func (rd *Reading) kindOf(g shortGang) (kind podKind) {
 	for i, pod := range g.Waiting {
-		info := p.Pods.Cache.InfoOf(pod)
-		k := podKind{p.Constraints.OfInfo(info), p.Pods.Cache.RequestsFor(info)}
+		info := rd.Pods.Cache.InfoOf(pod)
+		k := podKind{rd.Constraints.OfInfo(info), rd.Pods.Cache.RequestsFor(info)}
 		if i > 0 && k != kind {
 			return podKind{}
 		}
@@ -139,24 +139,24 @@ func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 
 // withoutGang reports whether a pod without a node gets no place because the rest of its gang is missing: not all have a place, or
 // kube-scheduler waits until more of them exist.
-func (p *Problem) withoutGang(pod *corev1.Pod) bool {
-	g := p.Gangs.Of(pod)
-	if g == nil && kube.IsUntried(pod) && p.Gangs.Lacks(pod) {
+func (rd *Reading) withoutGang(pod *corev1.Pod) bool {
+	g := rd.Gangs.Of(pod)
+	if g == nil && kube.IsUntried(pod) && rd.Gangs.Lacks(pod) {
 		return true
 	}
 	if g == nil || g.Asks() {
-		return p.Pods.Held(pod)
+		return rd.Pods.Held(pod)
 	}
 	if kube.IsPending(pod) {
-		p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{g.TooSmall()}})
+		rd.refused = append(rd.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{g.TooSmall()}})
 	}
 	return true
 }
 
 // gangsOf returns the names of the gangs of a new machine's pods.
-func (p *Problem) gangsOf(m *packing.Machine) (names []string) {
+func (an *answer) gangsOf(m *packing.Machine) (names []string) {
 	for _, share := range m.Pods {
-		if g := p.Classes[share.Class].gang; g != nil && !slices.Contains(names, g.Name()) {
+		if g := an.Classes[share.Class].gang; g != nil && !slices.Contains(names, g.Name()) {
 			names = append(names, g.Name())
 		}
 	}
@@ -166,11 +166,11 @@ func (p *Problem) gangsOf(m *packing.Machine) (names []string) {
 
 // rankOf orders pods if there is too little room: by priority, then pods that start alone, then gang by gang, because one gang should have
 // all its pods before the next has any.
-func (p *Problem) rankOf(g *gang.Gang, priority int32) int {
-	if p.Gangs == nil {
+func (rd *Reading) rankOf(g *gang.Gang, priority int32) int {
+	if rd.Gangs == nil {
 		return int(priority)
 	}
-	n := len(p.Gangs.List)
+	n := len(rd.Gangs.List)
 	if g == nil {
 		return int(priority)*(n+1) + n
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // sumUpGangs adds to the plan the result for each gang of the snapshot.
-func (p *Problem) sumUpGangs(plan *engine.Plan, s *engine.Snapshot) {
+func (rd *Reading) sumUpGangs(plan *engine.Plan, s *engine.Snapshot) {
 	gangs := gang.Read(s)
 	if gangs == nil || len(gangs.List) == 0 {
 		return
@@ -23,7 +23,7 @@ func (p *Problem) sumUpGangs(plan *engine.Plan, s *engine.Snapshot) {
 		}
 	}
 	there := map[string]bool{}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		there[m.Name()] = isThere(m)
 	}
 	for _, x := range plan.Placements {

@@ -19,12 +19,12 @@ type knownBackoffs struct {
 }
 
 // ReadBackoffs reads the failures recorded on the pools, and adds those of existing machines that do not take their pods.
-func (p *Problem) ReadBackoffs() *constraints.LaunchBackoffs {
-	return p.judge().Read()
+func (rd *Reading) ReadBackoffs() *constraints.LaunchBackoffs {
+	return rd.judge().Read()
 }
 
-func (p *Problem) judge() *launchbackoff.Judge {
-	return &launchbackoff.Judge{Snapshot: p.Snapshot, Pods: p.Pods, Machines: p.Machines, Constraints: p.Constraints, Gangs: p.Gangs, Options: p.opt}
+func (rd *Reading) judge() *launchbackoff.Judge {
+	return &launchbackoff.Judge{Snapshot: rd.Snapshot, Pods: rd.Pods, Machines: rd.Machines, Constraints: rd.Constraints, Gangs: rd.Gangs, Options: rd.opt}
 }
 
 // optionsOf returns the pool's options that are closed to the pods now; nil for none. A retry may use the options whose wait is over.
@@ -54,12 +54,12 @@ func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, ret
 
 // launchRefusal returns why the pool starts no machine for the class now: earlier ones did not take equal pods, or the available ones are
 // too dear. It returns the zero Reason if neither is so.
-func (p *Problem) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
+func (an *answer) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	if c.Backoff == nil {
 		return engine.Reason{}
 	}
 	f := c.Backoff.ByPool[pool.NodePool.Name]
-	if f == nil || !p.Snapshot.Now.Before(f.Until()) {
+	if f == nil || !an.Snapshot.Now.Before(f.Until()) {
 		return c.Backoff.Dear[pool.NodePool.Name]
 	}
 	return engine.Reason{Code: engine.LaunchesBackedOff, Need: engine.ClockText(f.Until()), Have: f.Why}

@@ -36,11 +36,11 @@ func (p *Problem) roomy(levels []packing.Level) []packing.Level {
 }
 
 // littleMemory returns a note if pods without a memory request are to share less memory of a new machine than the floor.
-func (p *Problem) littleMemory(m *packing.Machine) []engine.Note {
+func (an *answer) littleMemory(m *packing.Machine) []engine.Note {
 	var first engine.PodID
 	n := 0
 	for _, share := range m.Pods {
-		c := p.Classes[share.Class]
+		c := an.Classes[share.Class]
 		if c.requestsMemory() || kube.IsBufferPod(c.Pods[share.Pods[0]]) { // buffer pods need no memory
 			continue
 		}
@@ -49,7 +49,7 @@ func (p *Problem) littleMemory(m *packing.Machine) []engine.Note {
 		}
 		n += len(share.Pods)
 	}
-	pool := p.Pools[m.Pool]
+	pool := an.Pools[m.Pool]
 	if r := pool.LittleMemory(m.Chosen, n, first); !r.OK() {
 		return []engine.Note{{Object: "NodePool " + pool.NodePool.Name, Reason: r}}
 	}

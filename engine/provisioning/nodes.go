@@ -26,7 +26,7 @@ func (p *Problem) readMachines() {
 		}
 		at[i] = c.Place(func(key string) (string, bool) { return m.KnownLabel(key, p.universe) }, func(f int) int32 {
 			switch {
-			case p.passes(m, &c.Filters[f]):
+			case passes(p.universe, m, &c.Filters[f]):
 				return 1
 			case maybe[i] != nil && maybe[i][f] != nil:
 				return topology.Open
@@ -74,7 +74,7 @@ func (p *Problem) readMachines() {
 func (p *Problem) guess(m *inventory.Machine) constraints.Possible {
 	guess := make(constraints.Possible, len(p.InterPod.Filters))
 	for f := range p.InterPod.Filters {
-		if terms := p.mayPass(m, &p.InterPod.Filters[f]); len(terms) > 0 {
+		if terms := mayPass(p.universe, m, &p.InterPod.Filters[f]); len(terms) > 0 {
 			guess[f] = p.possible(m, terms)
 		}
 	}
@@ -95,7 +95,7 @@ func (p *Problem) possible(m *inventory.Machine, terms [][]requirement.Expressio
 		case known:
 			out[i] = []int{c.Domains[i].Index(value)}
 		case value == kube.OpenValue:
-			for _, value := range p.openValues(m, key, terms) {
+			for _, value := range openValues(p.universe, m, key, terms) {
 				out[i] = append(out[i], c.Domains[i].Index(value))
 			}
 		}
@@ -104,8 +104,8 @@ func (p *Problem) possible(m *inventory.Machine, terms [][]requirement.Expressio
 }
 
 // openValues returns the values that a label of the machine may get if it meets one of the terms.
-func (p *Problem) openValues(m *inventory.Machine, key string, terms [][]requirement.Expression) []string {
-	u, k := p.universe, p.universe.Key(key)
+func openValues(u *requirement.Universe, m *inventory.Machine, key string, terms [][]requirement.Expression) []string {
+	k := u.Key(key)
 	all := bitset.New(u.Size(k))
 	for _, term := range terms {
 		set := m.Open.Set(u, k)
@@ -184,12 +184,12 @@ func (p *Problem) has(m *inventory.Machine) bitset.Set {
 }
 
 // passes reports whether a spread with this filter counts the machine.
-func (p *Problem) passes(m *inventory.Machine, f *constraints.NodeFilter) bool {
+func passes(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFilter) bool {
 	for _, key := range f.Keys {
 		if kube.IsHost(key) {
 			continue // every machine has one
 		}
-		if _, ok := m.KnownLabel(key, p.universe); !ok {
+		if _, ok := m.KnownLabel(key, u); !ok {
 			return false
 		}
 	}
@@ -197,14 +197,14 @@ func (p *Problem) passes(m *inventory.Machine, f *constraints.NodeFilter) bool {
 		return false
 	}
 	return f.Demand == nil || slices.ContainsFunc(f.Demand.Terms, func(term []requirement.Expression) bool {
-		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.Meets(e, p.universe) })
+		return !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.Meets(e, u) })
 	})
 }
 
 // mayPass returns the terms under which a spread with this filter may count the machine, none if the spread cannot count it.
-func (p *Problem) mayPass(m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
+func mayPass(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
-		if value, ok := m.KnownLabel(key, p.universe); !ok && value != kube.OpenValue {
+		if value, ok := m.KnownLabel(key, u); !ok && value != kube.OpenValue {
 			return nil
 		}
 	}
@@ -216,7 +216,7 @@ func (p *Problem) mayPass(m *inventory.Machine, f *constraints.NodeFilter) [][]r
 	}
 	var out [][]requirement.Expression
 	for _, term := range f.Demand.Terms {
-		if !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.MayMeet(e, p.universe) }) {
+		if !slices.ContainsFunc(term, func(e requirement.Expression) bool { return !m.MayMeet(e, u) }) {
 			out = append(out, term)
 		}
 	}

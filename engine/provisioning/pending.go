@@ -28,12 +28,12 @@ type pendingClass struct {
 
 // SortPods decides for each pod without a node whether it is expected on a machine. It returns the pods that are not, and the pods that
 // leave their machine.
-func (p *Problem) SortPods() []*corev1.Pod {
-	if p.trial != nil {
-		return p.sortTrial()
+func (rd *Reading) SortPods() []*corev1.Pod {
+	if rd.trial != nil {
+		return rd.sortTrial()
 	}
 	byName := map[string]*inventory.Machine{} // machines to which pods are nominated
-	for _, pod := range p.Pods.Unbound {
+	for _, pod := range rd.Pods.Unbound {
 		if name := pod.Status.NominatedNodeName; name != "" {
 			byName[name] = nil
 		}
@@ -41,14 +41,14 @@ func (p *Problem) SortPods() []*corev1.Pod {
 	byPlan := map[string]*inventory.Machine{} // the newest machine that was started for a pod
 	early := map[string]*inventory.Machine{}  // the same, if kube-scheduler may not have tried it yet
 	leaves := map[string]bool{}               // pods on leaving machines: for other pods, a machine that was tried does not count
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if m.Leaving {
 			for _, pod := range m.Bound {
 				leaves[string(pod.UID)] = true
 			}
 		}
 	}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if m.Leaving || m.IsUncounted() || m.Gone {
 			continue
 		}
@@ -58,7 +58,7 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		if m.Claim == nil {
 			continue
 		}
-		tried := m.IsTried(p.Snapshot.Now)
+		tried := m.IsTried(rd.Snapshot.Now)
 		if tried && len(leaves) == 0 {
 			continue
 		}
@@ -76,24 +76,24 @@ func (p *Problem) SortPods() []*corev1.Pod {
 		}
 	}
 	var waiting, untried []*corev1.Pod
-	for _, pod := range p.Pods.Unbound {
+	for _, pod := range rd.Pods.Unbound {
 		if !kube.IsActive(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
 			continue
 		}
-		if p.withoutGang(pod) {
+		if rd.withoutGang(pod) {
 			continue
 		}
-		if kube.IsUntried(pod) && !p.holds.Of(pod).OK() {
+		if kube.IsUntried(pod) && !rd.holds.Of(pod).OK() {
 			continue // kube-scheduler does not know for which pods the room is held
 		}
 		m := early[string(pod.UID)]
 		if n := byName[pod.Status.NominatedNodeName]; n != nil {
 			m = n
 		}
-		if m != nil && p.Backoffs.Unfit[pod] == m.MachineInfo {
+		if m != nil && rd.Backoffs.Unfit[pod] == m.MachineInfo {
 			m = nil
 		}
-		switch asks := p.Gangs.Of(pod) != nil; {
+		switch asks := rd.Gangs.Of(pod) != nil; {
 		case m != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
 			m.Expected = append(m.Expected, pod)
 		case kube.IsPending(pod), asks && kube.IsUntried(pod):
@@ -102,23 +102,23 @@ func (p *Problem) SortPods() []*corev1.Pod {
 			untried = append(untried, pod)
 		}
 	}
-	for _, pod := range p.recheckExpected() {
-		if kube.IsPending(pod) || p.Gangs.Of(pod) != nil {
+	for _, pod := range rd.recheckExpected() {
+		if kube.IsPending(pod) || rd.Gangs.Of(pod) != nil {
 			waiting = append(waiting, pod)
 		} else if kube.IsUntried(pod) {
 			untried = append(untried, pod)
 		}
 	}
-	waiting = append(waiting, p.willBeRefused(untried, waiting)...)
-	p.proposed = map[*corev1.Pod]*inventory.Machine{}
-	for _, m := range p.Machines {
+	waiting = append(waiting, rd.willBeRefused(untried, waiting)...)
+	rd.proposed = map[*corev1.Pod]*inventory.Machine{}
+	for _, m := range rd.Machines {
 		if !m.Leaving {
 			continue
 		}
-		for _, pod := range p.LeavingPods(m) {
+		for _, pod := range rd.LeavingPods(m) {
 			waiting = append(waiting, pod)
 			if to := byPlan[string(pod.UID)]; to != nil {
-				p.proposed[pod] = to
+				rd.proposed[pod] = to
 			}
 		}
 	}
@@ -128,8 +128,8 @@ func (p *Problem) SortPods() []*corev1.Pod {
 // recheckExpected keeps pods expected on a machine while they fit beside the pods that run there, and while the machine, once it is
 // initialized, admits them. It returns the others, which wait like any pod. Pods that are being preempted there do not count, nor do the
 // DaemonSets' reserves, which the plan knew.
-func (p *Problem) recheckExpected() (others []*corev1.Pod) {
-	for _, m := range p.Machines {
+func (rd *Reading) recheckExpected() (others []*corev1.Pod) {
+	for _, m := range rd.Machines {
 		if len(m.Expected) == 0 {
 			continue
 		}
@@ -137,15 +137,15 @@ func (p *Problem) recheckExpected() (others []*corev1.Pod) {
 		taken := corev1.ResourceList{}
 		for _, pod := range m.Bound {
 			if !kube.IsTerminating(pod) {
-				kube.AddList(taken, p.Pods.Cache.RequestsOf(pod).List)
+				kube.AddList(taken, rd.Pods.Cache.RequestsOf(pod).List)
 			}
 		}
 		var kept []*corev1.Pod
 		for _, pod := range m.Expected {
-			with, need := taken.DeepCopy(), p.Pods.Cache.RequestsOf(pod).List
+			with, need := taken.DeepCopy(), rd.Pods.Cache.RequestsOf(pod).List
 			kube.AddList(with, need)
-			d := p.Constraints.Of(pod).NodeConstraints
-			if listFits(need, with, m.Usable()) && (!m.IsInitialized() || m.AwaitsTaints(p.Snapshot.Now) || m.Admits(&d, nil)) {
+			d := rd.Constraints.Of(pod).NodeConstraints
+			if listFits(need, with, m.Usable()) && (!m.IsInitialized() || m.AwaitsTaints(rd.Snapshot.Now) || m.Admits(&d, nil)) {
 				taken = with
 				kept = append(kept, pod)
 			} else {
@@ -172,10 +172,10 @@ func listFits(need, all, have corev1.ResourceList) bool {
 const placeAhead = 5 * time.Minute
 
 // LeavingPods lists the pods that need another place because their machine is being removed.
-func (p *Problem) LeavingPods(m *inventory.Machine) []*corev1.Pod {
+func (rd *Reading) LeavingPods(m *inventory.Machine) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range m.Bound {
-		if kube.IsReschedulable(pod) && (m.Supposed && p.trial.Held || !p.stays(pod) || p.endsSoon(m, pod)) {
+		if kube.IsReschedulable(pod) && (m.Supposed && rd.trial.Held || !rd.stays(pod) || rd.endsSoon(m, pod)) {
 			out = append(out, pod)
 		}
 	}
@@ -183,67 +183,67 @@ func (p *Problem) LeavingPods(m *inventory.Machine) []*corev1.Pod {
 }
 
 // stays reports whether no drain sends the pod away: its annotation protects it now, or no eviction of it is ever allowed.
-func (p *Problem) stays(pod *corev1.Pod) bool {
-	return kube.ProtectionOf(pod, p.Snapshot.Now).Active || p.budgetsOfPods().NeverAllow(pod)
+func (rd *Reading) stays(pod *corev1.Pod) bool {
+	return kube.ProtectionOf(pod, rd.Snapshot.Now).Active || rd.budgetsOfPods().NeverAllow(pod)
 }
 
 // endsSoon reports whether the deadline of the machine ends the pod within placeAhead, although something protects the pod.
-func (p *Problem) endsSoon(m *inventory.Machine, pod *corev1.Pod) bool {
+func (rd *Reading) endsSoon(m *inventory.Machine, pod *corev1.Pod) bool {
 	ends := kube.DrainEnds(m.Claim)
-	return !ends.IsZero() && !p.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
+	return !ends.IsZero() && !rd.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
 }
 
 // toPlan returns the pods to plan for: these pods, and the pods that are expected on a machine. That machine is their first choice. toPlan refuses
 // pods that cannot be planned for.
-func (p *Problem) toPlan(pods []*corev1.Pod) []pendingClass {
+func (rd *Reading) toPlan(pods []*corev1.Pod) []pendingClass {
 	home := map[*corev1.Pod]*inventory.Machine{}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		for _, pod := range m.Expected {
 			home[pod] = m
 			pods = append(pods, pod)
 		}
 	}
-	proposed := p.proposed
-	if p.trial != nil && len(p.trial.Nominations) > 0 {
+	proposed := rd.proposed
+	if rd.trial != nil && len(rd.trial.Nominations) > 0 {
 		proposed = map[*corev1.Pod]*inventory.Machine{}
 		for _, pod := range pods {
-			if m := p.trial.assignedNodeOf(pod, p.Machines); m != nil && home[pod] == nil {
+			if m := rd.trial.assignedNodeOf(pod, rd.Machines); m != nil && home[pod] == nil {
 				proposed[pod] = m
 			}
 		}
 	}
-	out, ups := make([]pendingClass, 0, len(pods)), scaleUpsOf(p.Snapshot)
-	if p.trial == nil { // in trials the order of pods makes no difference, because classes have their own
+	out, ups := make([]pendingClass, 0, len(pods)), scaleUpsOf(rd.Snapshot)
+	if rd.trial == nil { // in trials the order of pods makes no difference, because classes have their own
 		slices.SortFunc(pods, kube.OlderFirst)
 	}
 	for i, pod := range pods {
-		info := p.Pods.Cache.InfoOf(pod)
-		c := p.Constraints.OfInfo(info)
+		info := rd.Pods.Cache.InfoOf(pod)
+		c := rd.Constraints.OfInfo(info)
 		if !c.Objection.OK() {
-			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{c.Objection}})
+			rd.refused = append(rd.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{c.Objection}})
 			continue
 		}
 		to := proposed[pod]
-		if r := p.elsewhere(pod, ups); home[pod] == nil && !r.OK() {
-			p.refused = append(p.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
+		if r := rd.elsewhere(pod, ups); home[pod] == nil && !r.OK() {
+			rd.refused = append(rd.refused, engine.Unplaced{Pod: kube.PodID(pod), Reasons: []engine.Reason{r}})
 			continue
 		}
-		out = append(out, pendingClass{pods[i : i+1 : i+1], info, c, cmp.Or(home[pod], to), to != nil, p.trial.batchOf(pod), nil})
+		out = append(out, pendingClass{pods[i : i+1 : i+1], info, c, cmp.Or(home[pod], to), to != nil, rd.trial.batchOf(pod), nil})
 	}
-	if p.trial.counts() {
-		out = append(out, p.pendingOfTrial()...)
+	if rd.trial.counts() {
+		out = append(out, rd.pendingOfTrial()...)
 	}
-	return p.bounded(out)
+	return rd.bounded(out)
 }
 
 // leavers returns the pods that leave their machine because it is being removed, even if they have no other place.
-func (p *Problem) leavers() map[*corev1.Pod]bool {
+func (rd *Reading) leavers() map[*corev1.Pod]bool {
 	out := map[*corev1.Pod]bool{}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if !m.Leaving {
 			continue
 		}
-		for _, pod := range p.LeavingPods(m) {
+		for _, pod := range rd.LeavingPods(m) {
 			out[pod] = true
 		}
 	}
@@ -265,9 +265,9 @@ func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
 }
 
 // promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
-func (p *Problem) promise() {
+func (rd *Reading) promise() {
 	byPlan := map[string]*inventory.Machine{}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if m.Replaces && !m.Leaving {
 			for _, uid := range m.Planned {
 				byPlan[uid] = m
@@ -277,7 +277,7 @@ func (p *Problem) promise() {
 	if len(byPlan) == 0 {
 		return
 	}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if !m.Ordered || m.Leaving {
 			continue
 		}

@@ -103,11 +103,18 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 	return plan, p
 }
 
+// answer is the plan of a problem's solution, with names, prices and reasons.
+type answer struct {
+	*Problem
+	first map[int]*podClass // the first class of each set; nil until it is asked for
+}
+
 // NewPlan returns the plan of the solution, with names, prices and reasons.
 func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
+	an := &answer{Problem: p}
 	plan := &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}
 	for i, machine := range p.Targets {
-		for _, id := range p.podsOf(s.OnNodes[i]) {
+		for _, id := range an.podsOf(s.OnNodes[i]) {
 			plan.Placements = append(plan.Placements, engine.Placement{Pod: id, Node: machine.Name(), Claim: machine.ClaimName()})
 		}
 	}
@@ -116,16 +123,16 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		plan.Sequence = append(plan.Sequence, kube.PodID(p.Classes[pod.Class].Pods[pod.Number]))
 	}
 	count := map[string]int{}
-	divided := p.lossGroups().Divide(s, p.opt.EffectiveSpotSpreadShare())
+	divided := an.lossGroups().Divide(s, p.opt.EffectiveSpotSpreadShare())
 	for i := range s.New {
 		m := &s.New[i]
 		pool := p.Pools[m.Pool]
 		count[pool.NodePool.Name]++
-		launch := p.launch(m, p.podsOf(m.Pods))
+		launch := an.launch(m, an.podsOf(m.Pods))
 		launch.Why.Division = divided[m]
 		launch.Name = fmt.Sprintf("%s-%d", pool.NodePool.Name, count[pool.NodePool.Name])
 		plan.Launches = append(plan.Launches, launch)
-		plan.Notes = append(plan.Notes, p.littleMemory(m)...)
+		plan.Notes = append(plan.Notes, an.littleMemory(m)...)
 		plan.Cost.LaunchesPerHour += launch.Price
 		if pool.Options[m.Chosen].Offering.PriceUnknown {
 			plan.Cost.Unpriced++
@@ -137,7 +144,7 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		if len(left) == 0 {
 			continue
 		}
-		reasons := p.explain(i, s)
+		reasons := an.explain(i, s)
 		for _, n := range left {
 			pod := p.Classes[i].Pods[n]
 			plan.Unplaced = append(plan.Unplaced, engine.Unplaced{Pod: kube.PodID(pod), Reasons: p.Constraints.Volumes.Named(pod, reasons)})
@@ -148,15 +155,15 @@ func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 		plan.Cost.Bound = s.Bound
 		plan.Cost.Gap = gapOf(plan.Cost.LaunchesPerHour, s.Bound)
 	}
-	plan.Cost.Prices = p.prices(s.Worth)
+	plan.Cost.Prices = an.prices(s.Worth)
 	return plan
 }
 
 // lossGroups returns the problem of dividing the new machines' offerings by loss group.
-func (p *Problem) lossGroups() *lossgroup.Problem {
+func (an *answer) lossGroups() *lossgroup.Problem {
 	return &lossgroup.Problem{
-		Pools: p.Pools, Classes: p.Packing.Classes, InGang: func(class int) bool { return p.Classes[class].gang != nil }, Owners: &p.owners,
-		Cache: p.Pods.Cache, Machines: p.Machines, Targets: p.Targets,
+		Pools: an.Pools, Classes: an.Packing.Classes, InGang: func(class int) bool { return an.Classes[class].gang != nil }, Owners: &an.owners,
+		Cache: an.Pods.Cache, Machines: an.Machines, Targets: an.Targets,
 	}
 }
 
@@ -172,11 +179,11 @@ func gapOf(cost, bound float64) float64 {
 }
 
 // podsOf names the pods of the shares, in order of their names.
-func (p *Problem) podsOf(shares []packing.Share) []engine.PodID {
+func (an *answer) podsOf(shares []packing.Share) []engine.PodID {
 	var ids []engine.PodID
 	for _, share := range shares {
 		for _, n := range share.Pods {
-			ids = append(ids, kube.PodID(p.Classes[share.Class].Pods[n]))
+			ids = append(ids, kube.PodID(an.Classes[share.Class].Pods[n]))
 		}
 	}
 	slices.SortFunc(ids, ComparePods)
@@ -184,13 +191,13 @@ func (p *Problem) podsOf(shares []packing.Share) []engine.PodID {
 }
 
 // prices returns the worth of a unit of each resource, in units for people: a core, a GiB, a device.
-func (p *Problem) prices(worth []float64) []engine.ResourcePrice {
+func (an *answer) prices(worth []float64) []engine.ResourcePrice {
 	var out []engine.ResourcePrice
 	for d, u := range worth {
 		if u <= 0 {
 			continue
 		}
-		name := corev1.ResourceName(p.Names.Name(d))
+		name := corev1.ResourceName(an.Names.Name(d))
 		price := engine.ResourcePrice{Resource: name, Unit: "1", PerHour: u}
 		switch q := kube.Quantity(name, 1); {
 		case name == corev1.ResourceCPU:
@@ -228,8 +235,8 @@ func ComparePods(a, b engine.PodID) int {
 }
 
 // launch returns the launch of a new machine.
-func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
-	pool := p.Pools[m.Pool]
+func (an *answer) launch(m *packing.Machine, pods []engine.PodID) engine.Launch {
+	pool := an.Pools[m.Pool]
 	l := engine.Launch{NodePool: pool.NodePool.Name, Price: pool.Model.Options[m.Chosen].Price, Pods: pods, MinValuesRelaxed: m.Relaxed, Commitment: pool.Options[m.Chosen].Commitment}
 	if pool.Options[m.Chosen].Offering.PriceUnknown {
 		l.Price = 0
@@ -250,26 +257,26 @@ func (p *Problem) launch(m *packing.Machine, pods []engine.PodID) engine.Launch 
 			l.InstanceTypes = append(l.InstanceTypes, option.Kind.Name)
 		}
 	}
-	sum := p.sum(m)
-	for i := range p.daemons {
+	sum := an.sum(m)
+	for i := range an.daemons {
 		if pool.Burdened[i].Has(m.Chosen) {
-			sum.Add(p.Names.Vector(p.daemons[i].Requests), 1)
+			sum.Add(an.Names.Vector(an.daemons[i].Requests), 1)
 		}
 	}
-	l.Requests = p.Names.List(p.offered(pool, m, sum))
+	l.Requests = an.Names.List(an.offered(pool, m, sum))
 	l.Requirements, l.Labels = pool.Pin(m)
-	l.Gangs = p.gangsOf(m)
-	l.DeviceDrivers = p.driversOf(m)
-	l.Instead = p.assignedNodes(m)
-	l.Why = p.why(pool, m, sum)
+	l.Gangs = an.gangsOf(m)
+	l.DeviceDrivers = an.driversOf(m)
+	l.Instead = an.assignedNodes(m)
+	l.Why = an.why(pool, m, sum)
 	return l
 }
 
 // assignedNodes returns the machines on which the pods of a new machine were expected.
-func (p *Problem) assignedNodes(m *packing.Machine) []string {
+func (an *answer) assignedNodes(m *packing.Machine) []string {
 	var names []string
 	for _, share := range m.Pods {
-		if c := p.Classes[share.Class]; c.Assigned != nil && !c.proposed {
+		if c := an.Classes[share.Class]; c.Assigned != nil && !c.proposed {
 			names = append(names, c.Assigned.ID())
 		}
 	}
@@ -279,10 +286,10 @@ func (p *Problem) assignedNodes(m *packing.Machine) []string {
 
 // offered leaves out resources that some listed type lacks. DaemonSets may request devices that a machine lacks, and a machine that should
 // have these would never count as initialized.
-func (p *Problem) offered(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) capacity.Vector {
+func (an *answer) offered(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) capacity.Vector {
 	out := sum.Clone()
 	for _, o := range m.Listed {
-		have := p.Names.Vector(pool.Options[o].Kind.Allocatable())
+		have := an.Names.Vector(pool.Options[o].Kind.Allocatable())
 		for i := range out {
 			if have[i] <= 0 {
 				out[i] = 0
@@ -301,15 +308,15 @@ func (p *Problem) sum(m *packing.Machine) capacity.Vector {
 }
 
 // why explains the choice of the cheapest offering.
-func (p *Problem) why(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) engine.Choice {
+func (an *answer) why(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) engine.Choice {
 	c := engine.Choice{Considered: m.Fitting}
 	if m.RunnerUp >= 0 && !pool.Options[m.RunnerUp].Offering.PriceUnknown && !pool.Options[m.Chosen].Offering.PriceUnknown {
 		c.RunnerUp = pool.Options[m.RunnerUp].ID()
 		c.PriceDifference = pool.Model.Options[m.RunnerUp].Price - pool.Model.Options[m.Chosen].Price
 	}
-	have := p.Names.Vector(pool.Options[m.Chosen].Kind.Allocatable())
+	have := an.Names.Vector(pool.Options[m.Chosen].Kind.Allocatable())
 	for i, n := range sum {
-		if name := corev1.ResourceName(p.Names.Name(i)); have[i] > 0 && have[i] < capacity.Most && name != corev1.ResourcePods {
+		if name := corev1.ResourceName(an.Names.Name(i)); have[i] > 0 && have[i] < capacity.Most && name != corev1.ResourcePods {
 			if share := float64(n) / float64(have[i]); share > c.Filled {
 				c.Filled, c.FilledBy = share, name
 			}

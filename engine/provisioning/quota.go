@@ -49,13 +49,13 @@ type rationed struct {
 
 // begun returns the units of each quota that the trial's launches take. Of the offerings that a launch lists, the one that takes most
 // counts.
-func (p *Problem) begun() map[string]int64 {
+func (rd *Reading) begun() map[string]int64 {
 	out := map[string]int64{}
-	if p.trial == nil {
+	if rd.trial == nil {
 		return out
 	}
-	types, pools := p.Pods.Cache.TypesOf(p.Snapshot), kube.PoolsByName(p.Snapshot)
-	for _, l := range p.trial.Begun {
+	types, pools := rd.Pods.Cache.TypesOf(rd.Snapshot), kube.PoolsByName(rd.Snapshot)
+	for _, l := range rd.trial.Begun {
 		class, most := pools[l.NodePool].Spec.Template.Spec.NodeClassRef, map[string]int64{}
 		for _, o := range l.Offerings {
 			for _, u := range types.Find(class, l.NodePool, o.InstanceType).Find(o.OfferingID).Quotas {
@@ -166,10 +166,10 @@ func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available b
 }
 
 // spare returns, by number, the units of each quota that are left once the solution's machines are started.
-func (p *Problem) spare(s *packing.Solution) []int {
-	left := slices.Clone(p.Packing.Quotas)
+func (an *answer) spare(s *packing.Solution) []int {
+	left := slices.Clone(an.Packing.Quotas)
 	for i := range s.New {
-		for _, d := range p.Packing.Pools[s.New[i].Pool].Options[s.New[i].Chosen].Draws {
+		for _, d := range an.Packing.Pools[s.New[i].Pool].Options[s.New[i].Chosen].Draws {
 			left[d.Quota] -= d.Units
 		}
 	}
@@ -177,13 +177,13 @@ func (p *Problem) spare(s *packing.Solution) []int {
 }
 
 // hindered returns the options that only a quota of the cloud makes unavailable.
-func (p *Problem) hindered(pool *offering.Pool, options bitset.Set, spare []int) bitset.Set {
+func (an *answer) hindered(pool *offering.Pool, options bitset.Set, spare []int) bitset.Set {
 	out := bitset.New(len(pool.Options))
-	if len(p.rationed) == 0 {
+	if len(an.rationed) == 0 {
 		return out
 	}
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		if !pool.Options[o].Offering.SoldOut && p.exceeded(pool, o, spare) != nil {
+		if !pool.Options[o].Offering.SoldOut && an.exceeded(pool, o, spare) != nil {
 			out.Add(o)
 		}
 	}
@@ -191,21 +191,21 @@ func (p *Problem) hindered(pool *offering.Pool, options bitset.Set, spare []int)
 }
 
 // exceeded returns the first quota that has too little for the option; nil if there is none.
-func (p *Problem) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
+func (an *answer) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
 	for _, d := range pool.Model.Options[o].Draws {
-		if i := slices.IndexFunc(p.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
-			return &p.rationed[i]
+		if i := slices.IndexFunc(an.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
+			return &an.rationed[i]
 		}
 	}
 	return nil
 }
 
 // quotaRefusal returns the reason of the quota that keeps these options from being started, for the option that takes least of its quota.
-func (p *Problem) quotaRefusal(pool *offering.Pool, hindered bitset.Set, spare []int) engine.Reason {
+func (an *answer) quotaRefusal(pool *offering.Pool, hindered bitset.Set, spare []int) engine.Reason {
 	var quota *rationed
 	least := 0
 	for o := hindered.Next(0); o >= 0; o = hindered.Next(o + 1) {
-		q := p.exceeded(pool, o, spare)
+		q := an.exceeded(pool, o, spare)
 		for _, d := range pool.Model.Options[o].Draws {
 			if d.Quota == q.at && (quota == nil || d.Units < least) {
 				quota, least = q, d.Units

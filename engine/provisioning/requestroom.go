@@ -194,7 +194,7 @@ func (r Room) Join(other Room) Room {
 }
 
 // sumUpRequests takes the buffer pods of requests out of the plan, and adds the result for each request.
-func (p *Problem) sumUpRequests(plan *engine.Plan, demands []*demand, s *engine.Snapshot) {
+func (rd *Reading) sumUpRequests(plan *engine.Plan, demands []*demand, s *engine.Snapshot) {
 	of, room, groups := map[types.UID]*demand{}, Room{}, map[string]bool{}
 	for _, d := range demands {
 		groups[d.GroupName()] = true
@@ -206,7 +206,7 @@ func (p *Problem) sumUpRequests(plan *engine.Plan, demands []*demand, s *engine.
 		}
 	}
 	there := map[string]bool{}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		there[m.Name()] = isThere(m)
 	}
 	plan.Placements = slices.DeleteFunc(plan.Placements, func(x engine.Placement) bool {

@@ -64,13 +64,13 @@ func (t *Trial) mark(hosts []*inventory.Machine) {
 }
 
 // loseDisks forgets the disks inside machines that the trial removes, because these disks go with their machines.
-func (p *Problem) loseDisks() {
-	if p.trial == nil {
+func (rd *Reading) loseDisks() {
+	if rd.trial == nil {
 		return
 	}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if m.Supposed {
-			delete(p.Constraints.Volumes.Hostnames, m.Labels[corev1.LabelHostname])
+			delete(rd.Constraints.Volumes.Hostnames, m.Labels[corev1.LabelHostname])
 		}
 	}
 }
@@ -78,17 +78,17 @@ func (p *Problem) loseDisks() {
 func (t *Trial) closes(m *inventory.Machine) bool { return t != nil && t.Closed.Has(m) }
 
 // sortTrial sets, for a trial, the machines on which the pods that need a place anyway are expected. It returns the pods that leave gone machines.
-func (p *Problem) sortTrial() []*corev1.Pod {
-	for pod, number := range p.trial.AssignedNodes {
-		if m := p.Machines[number]; !m.Leaving && !p.trial.closes(m) {
+func (rd *Reading) sortTrial() []*corev1.Pod {
+	for pod, number := range rd.trial.AssignedNodes {
+		if m := rd.Machines[number]; !m.Leaving && !rd.trial.closes(m) {
 			m.Expected = append(m.Expected, pod)
 		}
 	}
-	p.recheckExpected() // pods that do not fit are left out
+	rd.recheckExpected() // pods that do not fit are left out
 	var waiting []*corev1.Pod
-	for _, m := range p.Machines {
-		if p.trial.Gone.Has(m) {
-			waiting = append(waiting, p.LeavingPods(m)...)
+	for _, m := range rd.Machines {
+		if rd.trial.Gone.Has(m) {
+			waiting = append(waiting, rd.LeavingPods(m)...)
 		}
 	}
 	return waiting

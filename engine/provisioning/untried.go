@@ -12,7 +12,7 @@ import (
 // minutes for thousands of pods. Either it has found no node for another pod of the same controller with the same labels, or no node has room left
 // once pods have taken the machines that were started for them. Other schedulers may wait for more than room, for example for the rest of a gang, so
 // only the first condition counts for their pods.
-func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
+func (rd *Reading) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
 	if len(untried) == 0 {
 		return nil
 	}
@@ -20,21 +20,21 @@ func (p *Problem) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.P
 		owner *inventory.OwnerInfo
 		kind  *inventory.LabelClass
 	}
-	cache, refused, works := p.Pods.Cache, map[replica]bool{}, false // works is true if kube-scheduler has refused a pod
-	for _, pod := range p.Pods.Unbound {
+	cache, refused, works := rd.Pods.Cache, map[replica]bool{}, false // works is true if kube-scheduler has refused a pod
+	for _, pod := range rd.Pods.Unbound {
 		if info := cache.InfoOf(pod); kube.IsPending(pod) && !kube.IsBufferPod(pod) {
 			refused[replica{info.Owner, info.Labels}] = true
-			works = works || p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
+			works = works || rd.opt.IsKubeScheduler(pod.Spec.SchedulerName)
 		}
 	}
 	if len(refused) == 0 {
 		return nil
 	}
-	free := p.freeNow(waiting)
+	free := rd.freeNow(waiting)
 	for _, pod := range untried {
 		info := cache.InfoOf(pod)
-		foreseen := works && p.opt.IsKubeScheduler(pod.Spec.SchedulerName)
-		if info.Owner != nil && refused[replica{info.Owner, info.Labels}] || foreseen && !free.mayTake(p.Constraints.OfInfo(info), cache.RequestsFor(info).UsageOf()) {
+		foreseen := works && rd.opt.IsKubeScheduler(pod.Spec.SchedulerName)
+		if info.Owner != nil && refused[replica{info.Owner, info.Labels}] || foreseen && !free.mayTake(rd.Constraints.OfInfo(info), cache.RequestsFor(info).UsageOf()) {
 			out = append(out, pod)
 		}
 	}
@@ -56,13 +56,13 @@ type freeKey struct {
 
 // freeNow returns the nodes' room once the waiting pods run on the machines that were started for them. Other waiting pods take no room,
 // because the existing nodes did not suit them.
-func (p *Problem) freeNow(waiting []*corev1.Pod) *freeNodes {
-	out, cache := &freeNodes{known: map[freeKey]bool{}}, p.Pods.Cache
+func (rd *Reading) freeNow(waiting []*corev1.Pod) *freeNodes {
+	out, cache := &freeNodes{known: map[freeKey]bool{}}, rd.Pods.Cache
 	waits := make(map[string]*corev1.Pod, len(waiting))
 	for _, pod := range waiting {
 		waits[string(pod.UID)] = pod
 	}
-	for _, m := range p.Machines {
+	for _, m := range rd.Machines {
 		if m.Node == nil {
 			continue
 		}

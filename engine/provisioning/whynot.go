@@ -25,37 +25,37 @@ import (
 const mostObstacles = 8
 
 // explain returns, pool by pool, why no machine can be started for a pod of the class.
-func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
-	c := p.Classes[class]
+func (an *answer) explain(class int, s *packing.Solution) []engine.Reason {
+	c := an.Classes[class]
 	if c.unmanned {
 		return []engine.Reason{{Code: engine.NotOnManagedNodes}}
 	}
 	if host := c.namedHost(); host != "" {
 		return []engine.Reason{engine.Reason{Code: engine.NoExistingNodeMatches, Need: host}.Bounded()}
 	}
-	if r := p.volumeTaken(c, s.World); !r.OK() {
+	if r := an.volumeTaken(c, s.World); !r.OK() {
 		return []engine.Reason{r}
 	}
-	if r := p.noVolumeLeft(c, s.World); !r.OK() {
+	if r := an.noVolumeLeft(c, s.World); !r.OK() {
 		return []engine.Reason{r}
 	}
 	var reasons []engine.Reason
-	spare := p.spare(s)
-	for i, pool := range p.Pools {
-		list := p.obstacles(i, class, p.left(i, s), spare, s.World)
+	spare := an.spare(s)
+	for i, pool := range an.Pools {
+		list := an.obstacles(i, class, an.left(i, s), spare, s.World)
 		for _, r := range list[:min(len(list), mostObstacles)] {
 			r.NodePool = pool.NodePool.Name
 			reasons = append(reasons, r.Bounded())
 		}
 	}
 	weight := map[string]int{}
-	for _, pool := range p.Pools {
+	for _, pool := range an.Pools {
 		weight[pool.NodePool.Name] = pool.Model.Weight
 	}
 	slices.SortStableFunc(reasons, func(a, b engine.Reason) int {
 		return cmp.Or(cmp.Compare(weight[b.NodePool], weight[a.NodePool]), cmp.Compare(a.NodePool, b.NodePool))
 	})
-	for _, note := range p.broken {
+	for _, note := range an.broken {
 		reasons = append(reasons, note.Reason)
 	}
 	if len(reasons) == 0 {
@@ -70,8 +70,8 @@ func (p *Problem) explain(class int, s *packing.Solution) []engine.Reason {
 // obstacles returns the rules that keep a pod of the class off new machines of pool i: each rule that alone leaves no option, with the
 // nearest miss. All of them are named, because a user who lifts one should not meet the next afterwards. If no rule alone does so, obstacles names
 // the constraints that cannot be met together.
-func (p *Problem) obstacles(i, class int, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
-	c, pool := p.Classes[class], p.Pools[i]
+func (an *answer) obstacles(i, class int, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
+	c, pool := an.Classes[class], an.Pools[i]
 	for i := range pool.Taints {
 		if t := kube.Untolerated(c.Tolerations, pool.Taints[i:i+1]); t != nil {
 			out = append(out, engine.Reason{Code: engine.TaintNotTolerated, Have: kube.TaintText(*t)})
@@ -81,7 +81,7 @@ func (p *Problem) obstacles(i, class int, left []int64, spare []int, world *topo
 		return append(out, pool.Emptiness())
 	}
 	var able bitset.Set
-	for _, way := range offering.Without(pool.TolerantWays(&c.NodeConstraints), p.collisions(pool, c.Ports)) {
+	for _, way := range offering.Without(pool.TolerantWays(&c.NodeConstraints), an.collisions(pool, c.Ports)) {
 		if able == nil {
 			able = bitset.New(len(pool.Options))
 		}
@@ -89,21 +89,21 @@ func (p *Problem) obstacles(i, class int, left []int64, spare []int, world *topo
 	}
 	if able == nil {
 		var r []engine.Reason
-		r, able = p.labelRefusals(pool, c)
+		r, able = an.labelRefusals(pool, c)
 		out = append(out, r...)
 	}
-	lacking, fitting := p.roomRefusals(pool, c, able)
+	lacking, fitting := an.roomRefusals(pool, c, able)
 	out = append(out, lacking...)
-	between, supply := p.between(i, class, fitting, world), p.supplyRefusals(pool, fitting, left, spare)
+	between, supply := an.between(i, class, fitting, world), an.supplyRefusals(pool, fitting, left, spare)
 	if len(out)+len(between)+len(supply) == 0 {
-		supply = p.inDomains(i, class, fitting, left, spare, world)
+		supply = an.inDomains(i, class, fitting, left, spare, world)
 	}
 	if len(supply) > 0 && supply[0].Code == engine.MinValuesNotMet {
 		between, supply = supply, between
 	}
 	out = slices.Concat(out, between, supply)
-	if r := p.launchRefusal(pool, c); !r.OK() {
-		if closed := optionsOf(c.Backoff, pool, p.Snapshot.Now, false); len(out) == 0 || closed != nil && fitting.Within(closed) {
+	if r := an.launchRefusal(pool, c); !r.OK() {
+		if closed := optionsOf(c.Backoff, pool, an.Snapshot.Now, false); len(out) == 0 || closed != nil && fitting.Within(closed) {
 			out = append(out, r)
 		}
 	}
@@ -129,11 +129,11 @@ func (c *podClass) namedHost() string {
 }
 
 // left returns the rest of the limits of pool i once the plan's machines are started.
-func (p *Problem) left(i int, s *packing.Solution) []int64 {
-	left := p.Packing.Pools[i].Left.Clone()
+func (an *answer) left(i int, s *packing.Solution) []int64 {
+	left := an.Packing.Pools[i].Left.Clone()
 	for j := range s.New {
 		if s.New[j].Pool == i {
-			left.Add(p.Packing.Pools[i].Options[s.New[j].Chosen].Charge, -1)
+			left.Add(an.Packing.Pools[i].Options[s.New[j].Chosen].Charge, -1)
 		}
 	}
 	return left
@@ -142,18 +142,18 @@ func (p *Problem) left(i int, s *packing.Solution) []int64 {
 // supplyRefusals returns why none of these suitable options is available; nil if some are. Sold-out options come before the limit that the
 // rest exceeds, because without the shortage the rest would not be needed. A quota of the cloud comes before both, because a user can ask
 // for more of it.
-func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left []int64, spare []int) []engine.Reason {
-	if hindered := p.hindered(pool, options, spare); !hindered.Empty() {
+func (an *answer) supplyRefusals(pool *offering.Pool, options bitset.Set, left []int64, spare []int) []engine.Reason {
+	if hindered := an.hindered(pool, options, spare); !hindered.Empty() {
 		rest := options.Clone()
 		rest.AndNot(hindered)
 		if rest.Empty() {
-			return []engine.Reason{p.quotaRefusal(pool, hindered, spare)}
+			return []engine.Reason{an.quotaRefusal(pool, hindered, spare)}
 		}
-		others := p.supplyRefusals(pool, rest, left, spare)
+		others := an.supplyRefusals(pool, rest, left, spare)
 		if len(others) == 0 {
 			return nil
 		}
-		return append([]engine.Reason{p.quotaRefusal(pool, hindered, spare)}, others...)
+		return append([]engine.Reason{an.quotaRefusal(pool, hindered, spare)}, others...)
 	}
 	gone, within := bitset.New(len(pool.Options)), bitset.New(len(pool.Options))
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
@@ -167,7 +167,7 @@ func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left [
 	if options.Within(gone) {
 		return []engine.Reason{{Code: engine.SoldOut, Have: pool.Names(gone, 5)}}
 	}
-	out, limits := pool.VarietyRefusals(options), p.limitRefusals(pool, options, left)
+	out, limits := pool.VarietyRefusals(options), an.limitRefusals(pool, options, left)
 	if len(limits) > 0 && !within.Empty() {
 		out = append(out, engine.Reason{Code: engine.SoldOut, Have: pool.Names(within, 5)})
 	}
@@ -175,12 +175,12 @@ func (p *Problem) supplyRefusals(pool *offering.Pool, options bitset.Set, left [
 }
 
 // portRefusal names the DaemonSet that holds a port of the class on all machines that the pool has for it otherwise.
-func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
+func (an *answer) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	if len(c.Ports) == 0 || len(pool.TolerantWays(&c.NodeConstraints)) == 0 {
 		return engine.Reason{}
 	}
-	for i := range p.daemons {
-		d := &p.daemons[i]
+	for i := range an.daemons {
+		d := &an.daemons[i]
 		for _, port := range c.Ports {
 			if !pool.Burdened[i].Empty() && slices.ContainsFunc(d.Ports, port.Collides) {
 				return engine.Reason{Code: engine.PortTaken, Key: kube.PortText(port), Have: "DaemonSet " + d.Set.Namespace + "/" + d.Set.Name + " holds it"}
@@ -192,9 +192,9 @@ func (p *Problem) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 
 // labelRefusals returns the labels that alone leave no option, in the alternative that gets furthest, and the options that are left without
 // them. If a DaemonSet holds a port of the class, it returns that port.
-func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.Reason, rest bitset.Set) {
+func (an *answer) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.Reason, rest bitset.Set) {
 	rest = bitset.Full(len(pool.Options))
-	if r := p.portRefusal(pool, c); !r.OK() {
+	if r := an.portRefusal(pool, c); !r.OK() {
 		rest = bitset.New(len(pool.Options))
 		for _, way := range pool.TolerantWays(&c.NodeConstraints) {
 			rest.Or(way.Options)
@@ -216,7 +216,7 @@ func (p *Problem) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.
 
 // roomRefusals returns the resources of which no able option has enough, each with the greatest amount; then, if the others together are too
 // much, those of which the nearest type lacks some. It also returns the options that have enough of all the rest.
-func (p *Problem) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
+func (an *answer) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
 	if left = withRoom(pool, c.Request, able); !left.Empty() {
 		return nil, left
 	}
@@ -232,11 +232,11 @@ func (p *Problem) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set
 			}
 		}
 		if pool.Model.Options[at].Allocatable[d] < need {
-			out, request[d] = append(out, p.roomRefusal(pool, c, able, d, at)), 0
+			out, request[d] = append(out, an.roomRefusal(pool, c, able, d, at)), 0
 		}
 	}
 	if left = withRoom(pool, request, able); left.Empty() {
-		out = append(out, p.combinedRefusals(pool, c, request, able)...)
+		out = append(out, an.combinedRefusals(pool, c, request, able)...)
 		left = withRoom(pool, request, able)
 	}
 	return slices.Compact(out), left
@@ -254,27 +254,27 @@ func withRoom(p *offering.Pool, request capacity.Vector, options bitset.Set) bit
 }
 
 // roomRefusal returns the reason that no able option has enough of resource d. The option with the index at has most of it.
-func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set, d, at int) engine.Reason {
-	name, need, most := corev1.ResourceName(p.Names.Name(d)), c.Request[d], pool.Model.Options[at].Allocatable[d]
+func (an *answer) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set, d, at int) engine.Reason {
+	name, need, most := corev1.ResourceName(an.Names.Name(d)), c.Request[d], pool.Model.Options[at].Allocatable[d]
 	if kube.IsClaimed(name) {
-		return p.deviceRefusal(pool, c, able)
+		return an.deviceRefusal(pool, c, able)
 	}
 	bare, whole := int64(-1), at // without DaemonSets
-	taking := slices.ContainsFunc(p.daemons, func(d constraints.DaemonSet) bool { amount := d.Requests[name]; return amount.Sign() > 0 })
+	taking := slices.ContainsFunc(an.daemons, func(d constraints.DaemonSet) bool { amount := d.Requests[name]; return amount.Sign() > 0 })
 	for o := able.Next(0); taking && o >= 0; o = able.Next(o + 1) {
-		taken, _ := p.takenByDaemons(pool, o, d)
+		taken, _ := an.takenByDaemons(pool, o, d)
 		if n := pool.Model.Options[o].Allocatable[d] + taken; n > bare {
 			bare, whole = n, o
 		}
 	}
 	if name == kube.Nowhere {
-		name = p.Names.Missing(c.requests)
+		name = an.Names.Missing(c.requests)
 		need = kube.Amount(name, c.requests[name])
 	}
 	r := lack(name, kube.Text(name, need), "")
 	switch {
 	case bare >= need:
-		r.Have = "the largest type, " + p.besideDaemons(pool, whole, d)
+		r.Have = "the largest type, " + an.besideDaemons(pool, whole, d)
 	case most <= 0 && able.Len() < len(pool.Options):
 		r.Have = "no instance type that has the labels it asks for has any"
 	case most <= 0:
@@ -287,7 +287,7 @@ func (p *Problem) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set,
 
 // combinedRefusals is for a request whose amounts each fit some type, while no type fits all of them. It returns the resources that the nearest type
 // lacks, and takes them out of the request.
-func (p *Problem) combinedRefusals(pool *offering.Pool, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
+func (an *answer) combinedRefusals(pool *offering.Pool, c *podClass, request capacity.Vector, able bitset.Set) (out []engine.Reason) {
 	best, at := 0.0, -1
 	for o := able.Next(0); o >= 0; o = able.Next(o + 1) {
 		worst := 0.0
@@ -305,34 +305,34 @@ func (p *Problem) combinedRefusals(pool *offering.Pool, c *podClass, request cap
 			continue
 		}
 		request[d] = 0
-		if name := corev1.ResourceName(p.Names.Name(d)); kube.IsClaimed(name) {
-			out = append(out, p.deviceRefusal(pool, c, able))
+		if name := corev1.ResourceName(an.Names.Name(d)); kube.IsClaimed(name) {
+			out = append(out, an.deviceRefusal(pool, c, able))
 		} else {
-			out = append(out, lack(name, kube.Text(name, need), "the nearest type, "+p.besideDaemons(pool, at, d)))
+			out = append(out, lack(name, kube.Text(name, need), "the nearest type, "+an.besideDaemons(pool, at, d)))
 		}
 	}
 	return out
 }
 
 // takenByDaemons returns how much of a resource DaemonSets' pods take of a machine of the option, and the DaemonSet that takes most.
-func (p *Problem) takenByDaemons(pool *offering.Pool, o, d int) (taken int64, who string) {
-	most, name := int64(0), corev1.ResourceName(p.Names.Name(d))
-	for i := range p.daemons {
-		n := kube.Amount(name, p.daemons[i].Requests[name])
+func (an *answer) takenByDaemons(pool *offering.Pool, o, d int) (taken int64, who string) {
+	most, name := int64(0), corev1.ResourceName(an.Names.Name(d))
+	for i := range an.daemons {
+		n := kube.Amount(name, an.daemons[i].Requests[name])
 		if n <= 0 || !pool.Burdened[i].Has(o) {
 			continue
 		}
 		if taken += n; n > most {
-			most, who = n, p.daemons[i].Key
+			most, who = n, an.daemons[i].Key
 		}
 	}
 	return taken, who
 }
 
 // besideDaemons describes the amount of a resource that a machine of the option has, and the part of it that DaemonSets' pods take.
-func (p *Problem) besideDaemons(pool *offering.Pool, o, d int) string {
-	name, kind := corev1.ResourceName(p.Names.Name(d)), pool.Options[o].Kind.Name
-	taken, who := p.takenByDaemons(pool, o, d)
+func (an *answer) besideDaemons(pool *offering.Pool, o, d int) string {
+	name, kind := corev1.ResourceName(an.Names.Name(d)), pool.Options[o].Kind.Name
+	taken, who := an.takenByDaemons(pool, o, d)
 	have := pool.Model.Options[o].Allocatable[d] + taken
 	if who == "" || name == corev1.ResourcePods {
 		return fmt.Sprintf("%s, has %s", kind, kube.Text(name, have-taken))
@@ -350,9 +350,9 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 
 // limitRefusals returns the limits that even the smallest listed option exceeds; nil if some option stays within all limits, or none is
 // listed.
-func (p *Problem) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []int64) (out []engine.Reason) {
+func (an *answer) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []int64) (out []engine.Reason) {
 	for d, n := range left {
-		name := corev1.ResourceName(p.Names.Name(d))
+		name := corev1.ResourceName(an.Names.Name(d))
 		limit, ok := pool.NodePool.Spec.Limits[name]
 		if !ok {
 			continue

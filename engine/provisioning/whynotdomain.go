@@ -15,14 +15,14 @@ import (
 // inDomains returns why no option is available in the domains that the rules between pods leave. The options are of pool i and would hold a
 // pod of the class. The rules fix the domain, and the domain has too few values for minValues, or its options exceed a limit. It returns nil
 // if there is no reason of this kind.
-func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
-	rules := p.Classes[class].last().Rules
+func (an *answer) inDomains(i, class int, options bitset.Set, left []int64, spare []int, world *topology.World) (out []engine.Reason) {
+	rules := an.Classes[class].last().Rules
 	if rules == nil {
 		return nil
 	}
-	keys := rules.Interest(&p.InterPod.Layout)
-	for _, options := range p.domains(i, class, options, keys, world) {
-		refusals := p.supplyRefusals(p.Pools[i], options, left, spare)
+	keys := rules.Interest(&an.InterPod.Layout)
+	for _, options := range an.domains(i, class, options, keys, world) {
+		refusals := an.supplyRefusals(an.Pools[i], options, left, spare)
 		if len(refusals) == 0 {
 			return nil
 		}
@@ -31,21 +31,21 @@ func (p *Problem) inDomains(i, class int, options bitset.Set, left []int64, spar
 		}
 	}
 	if out != nil {
-		out[0].Have += ", since " + betweenText(rules) + " fixes " + p.placeText(keys)
+		out[0].Have += ", since " + betweenText(rules) + " fixes " + an.placeText(keys)
 	}
 	return out
 }
 
 // domains divides the options of pool i, sold out or not, by the domains in which the rules between pods allow a pod of the class.
-func (p *Problem) domains(i, class int, options bitset.Set, keys []int, world *topology.World) []bitset.Set {
-	rules := p.Classes[class].last().Rules
+func (an *answer) domains(i, class int, options bitset.Set, keys []int, world *topology.World) []bitset.Set {
+	rules := an.Classes[class].last().Rules
 	at := map[string]bitset.Set{}
 	spot := map[int]string{} // of each place, empty if the place is not allowed
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
-		number := p.Pools[i].Model.Options[o].Place
+		number := an.Pools[i].Model.Options[o].Place
 		text, known := spot[number]
 		if !known {
-			place := p.InterPod.List[number]
+			place := an.InterPod.List[number]
 			if _, ok := world.Allows(rules, place); ok {
 				text = "at"
 				for _, k := range keys {
@@ -58,7 +58,7 @@ func (p *Problem) domains(i, class int, options bitset.Set, keys []int, world *t
 			continue
 		}
 		if at[text] == nil {
-			at[text] = bitset.New(len(p.Pools[i].Options))
+			at[text] = bitset.New(len(an.Pools[i].Options))
 		}
 		at[text].Add(o)
 	}
@@ -125,10 +125,10 @@ func betweenText(r *topology.Rules) string {
 }
 
 // placeText names the labels of the keys of places.
-func (p *Problem) placeText(keys []int) string {
+func (an *answer) placeText(keys []int) string {
 	var labels []string
 	for _, k := range keys {
-		if label, ok := strings.CutPrefix(p.InterPod.Keys.Name(k), "label "); ok {
+		if label, ok := strings.CutPrefix(an.InterPod.Keys.Name(k), "label "); ok {
 			labels = append(labels, label)
 		}
 	}

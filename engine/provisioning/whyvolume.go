@@ -7,12 +7,12 @@ import (
 )
 
 // volumeTaken names the claim of the class whose volume the plan has given to another claim.
-func (p *Problem) volumeTaken(c *podClass, world *topology.World) engine.Reason {
+func (an *answer) volumeTaken(c *podClass, world *topology.World) engine.Reason {
 	for _, s := range c.Volumes.Singles {
-		_, others := p.InterPod.SingleMarks(s)
-		for _, place := range p.InterPod.List {
+		_, others := an.InterPod.SingleMarks(s)
+		for _, place := range an.InterPod.List {
 			if _, ok := world.Allows(&topology.Rules{Rejects: others}, place); !ok {
-				return engine.Reason{Code: engine.VolumeNotReady, Key: s.Claim.String(), Have: volume.NoVolumeFree(volume.VolumeClass(p.Constraints.Volumes.Persistent[s.Volume]))}
+				return engine.Reason{Code: engine.VolumeNotReady, Key: s.Claim.String(), Have: volume.NoVolumeFree(volume.VolumeClass(an.Constraints.Volumes.Persistent[s.Volume]))}
 			}
 		}
 	}
@@ -20,12 +20,12 @@ func (p *Problem) volumeTaken(c *podClass, world *topology.World) engine.Reason 
 }
 
 // noVolumeLeft returns a reason if the plan has given away the last volumes that the class could use.
-func (p *Problem) noVolumeLeft(c *podClass, world *topology.World) engine.Reason {
+func (an *answer) noVolumeLeft(c *podClass, world *topology.World) engine.Reason {
 	if len(c.Volumes.Takes) == 0 {
 		return engine.Reason{}
 	}
-	rules := &topology.Rules{Takes: p.InterPod.Takes(c.Volumes.Takes)}
-	for _, place := range p.InterPod.List {
+	rules := &topology.Rules{Takes: an.InterPod.Takes(c.Volumes.Takes)}
+	for _, place := range an.InterPod.List {
 		if _, ok := world.Allows(rules, place); ok {
 			return engine.Reason{}
 		}
