@@ -86,10 +86,10 @@ playground: build ## A local cluster with Tenon and a simulated cloud, until Ctr
 	@exec bin/tenon playground $(ARGS)
 
 quick: export GOGC = 400
-quick: ## While you edit: format, vet, the architecture, all packages whose tests need neither a control plane nor moto.
+quick: ## While you edit: format, vet, the architecture, all packages whose tests need neither a control plane nor moto; no test of seconds.
 	@echo '==> gofmt' && tools/gofmt.sh
 	@echo '==> go vet' && go vet ./...
-	@echo '==> tests' && packages=$$(go list -f '{{ .ImportPath }} {{ .TestImports }} {{ .XTestImports }}' ./...) && $(go_test) $$(echo "$$packages" | \
+	@echo '==> tests' && packages=$$(go list -f '{{ .ImportPath }} {{ .TestImports }} {{ .XTestImports }}' ./...) && $(go_test) -short $$(echo "$$packages" | \
 		grep -v -e playgroundtest -e awstest -e '^tenon.sh/endtoend' -e '^tenon.sh/oracle ' -e '^tenon.sh ' | awk '$$2 != "[]" || $$3 != "[]" { print $$1 }')
 	@echo '==> architecture' && go test -vet=off -run Architecture .
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/simulator"
 )
 
@@ -20,6 +21,7 @@ func usdOf(r *simulator.Result, cause simulator.CauseName) float64 {
 
 // Whatever the policy, the cloud and the seed, the causes add up to what was paid above the integral of the bound.
 func TestTheCausesAddUpToTheBillAboveTheBound(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	for _, policy := range []v1.ConsolidationPolicy{simulator.Baseline, v1.WhenEmpty, v1.WhenEmptyOrUnderutilized} {
 		for seed := range uint64(2) {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
@@ -16,6 +17,7 @@ import (
 // Somebody taints every node as soon as it takes pods, so that none is of use for long. Nodes come and go for as long as that
 // lasts, but there are never many more than pods.
 func TestTaintsThatSomebodyGoesOnSettingDoNotMakeTheClusterGrow(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	for _, policy := range []v1.ConsolidationPolicy{v1.WhenEmpty, v1.WhenEmptyOrUnderutilized} {
 		for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/simulator"
 )
 
@@ -30,6 +31,7 @@ func jobsEvery(t *testing.T, minutes int, oneOwner bool) simulator.Config {
 // A machine that a CronJob needs again soon stays for it, and one that it needs later does not, however often it comes: the bill is
 // lower, or a quarter higher at most where the pods do not wait any more.
 func TestAMachineStaysForACronJobWhileThatCostsLessThanAnother(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		minutes  int

@@ -23,6 +23,7 @@ type trace struct {
 
 // A release that moves more pods than the last one, or runs more machines, should not surprise anybody.
 func TestTheTraceIsThatOfTheLastRelease(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	const file = "testdata/release.json"
 	seeds := enginetest.Few(3)

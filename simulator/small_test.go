@@ -15,6 +15,7 @@ import (
 // In small clusters a node that holds most of an owner's pods goes too, half of them at a time (the audit counts), and the bill is that
 // of an autoscaler that moves one node's pods after the other, or less.
 func TestSmallClustersCostNoMoreThanTheBaseline(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	type outcome struct {
 		seed           uint64

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "tenon.sh/api/v1"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/simulator"
 	podtrace "tenon.sh/trace"
 )
@@ -82,6 +83,7 @@ func TestPodsOfATraceComeAndGo(t *testing.T) {
 // Every policy does the same work: a pod that is sent away comes again, until its time is over. The baseline fills machines and empties nodes
 // one by one, so that its bill is between those of WhenEmpty and WhenEmptyOrUnderutilized.
 func TestEveryPolicyDoesTheSameWork(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	trouble := tracePool + "fault kill at=12h share=50%\nfault reclaim at=15h share=50%\n"
 	policies := []v1.ConsolidationPolicy{v1.WhenEmptyOrUnderutilized, simulator.Baseline, v1.WhenEmpty, v1.Balanced}

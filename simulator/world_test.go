@@ -78,6 +78,7 @@ func TestTheSameSeedGivesTheSameResult(t *testing.T) {
 }
 
 func TestTheBillFollowsTheDay(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	c := config(t, shop)
 	c.BoundEvery, c.For = time.Hour, 14*time.Hour

@@ -189,6 +189,7 @@ func (o *owner) die(random *rand.Rand) {
 
 // A thousand machines cost so few calls that Azure's limits hold, and none is lost, doubled or left behind.
 func TestHundredsOfMachinesStayWithinAzuresLimits(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	machines := 400 + 600*int(enginetest.Few(2)-1) // 400 machines need more calls than ARM allows at once; make test-draws starts 1,000
 	w := newWorld(t, nil)

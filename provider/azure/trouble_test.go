@@ -20,6 +20,7 @@ import (
 	"tenon.sh/api/azurev1beta1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/enginetest"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/azure"
@@ -29,6 +30,7 @@ import (
 
 // A hundred machines come and go while each kind of trouble befalls one call in twenty: each claim gets one machine, and nothing stays.
 func TestAHundredMachinesComeAndGoThroughAllTrouble(t *testing.T) {
+	enginetest.Long(t)
 	t.Parallel()
 	const machines, each = 100, 5
 	w := newWorld(t, nil)
