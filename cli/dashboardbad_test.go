@@ -33,7 +33,7 @@ import (
 )
 
 // linked is what pages link to.
-var linked = regexp.MustCompile(`(?:href|data-tiles)="(/[^"]*)"`)
+var linked = regexp.MustCompile(`href="(/[^"]*)"`)
 
 // walk visits what can be reached by links from some addresses, and hands each answer over.
 func walk(t *testing.T, handler http.Handler, most int, from []string, visit func(address string, w *httptest.ResponseRecorder)) (visited int) {

@@ -204,7 +204,7 @@ func TestWhoMayListTheirOwnPodsSeesOthersAsCounts(t *testing.T) {
 		}
 	}
 	names := regexp.MustCompile(`\b(` + strings.Join(slices.Compact(secret), "|") + `)\b`)
-	link := regexp.MustCompile(`(?:href|data-tiles)="(/[^"]*)"`)
+	link := regexp.MustCompile(`href="(/[^"]*)"`)
 	visited, queue := map[string]bool{}, []string{
 		"/", "/json/nodes", "/json/plan", "/json/savings", "/money", "/json/journal", "/why/node/ip-10-0-1-58", "/json/explain/node/ip-10-0-1-58", "/why/pod/ml/finetune-1", "/json/explain/pod/ml/finetune-1",
 		"/json/decision/20260105T120000-aa", "/why?q=finetune", "/why?q=web", "/?filter=finetune-1", "/json/explain/pod/shop/web-1",

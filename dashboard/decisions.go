@@ -340,3 +340,16 @@ func (m mark) Shape(y int) string {
 	}
 	return fmt.Sprintf("M%d %dl%d %dl-%d %dl-%d -%dz", x, y-s, s, s, s, s, s, s)
 }
+
+// fitting shortens a name to the room for it, at about 7 units a letter.
+func fitting(name string, width float64) string {
+	most := int(width / 7)
+	letters := []rune(name)
+	if len(letters) <= most {
+		return name
+	}
+	if most < 4 {
+		return ""
+	}
+	return string(letters[:most-1]) + "…"
+}

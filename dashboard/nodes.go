@@ -2,16 +2,12 @@ package dashboard
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-
-	"tenon.sh/engine"
 )
 
 // rowsPerPage is the number of nodes in one page of the table. A browser needs a second for five thousand.
@@ -24,7 +20,6 @@ func nodesScreen() *screen {
 // nodesQuery is the query of the nodes' address. It decides everything on the screen.
 type nodesQuery struct {
 	by, then, filter, sort, fill string
-	equal                        bool
 	page                         int
 }
 
@@ -45,7 +40,7 @@ func readNodesQuery(values url.Values) nodesQuery {
 	choose(&q.then, "then", append(groupKeys(), noKey))
 	choose(&q.sort, "sort", nodeOrders())
 	choose(&q.fill, "fill", []string{"most", "cpu", "memory"})
-	q.filter, q.equal = strings.TrimSpace(values.Get("filter")), values.Get("size") == "equal"
+	q.filter = strings.TrimSpace(values.Get("filter"))
 	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 0 {
 		q.page = n
 	}
@@ -60,7 +55,7 @@ func (q nodesQuery) values() url.Values {
 	out, usual := url.Values{}, defaultNodesQuery()
 	for _, x := range []struct{ name, value, usual string }{
 		{"by", q.by, usual.by}, {"then", q.then, usual.then}, {"filter", q.filter, ""}, {"sort", q.sort, usual.sort},
-		{"fill", q.fill, usual.fill}, {"size", map[bool]string{true: "equal"}[q.equal], ""}, {"page", strconv.Itoa(q.page), "1"},
+		{"fill", q.fill, usual.fill}, {"page", strconv.Itoa(q.page), "1"},
 	} {
 		if x.value != x.usual {
 			out.Set(x.name, x.value)
@@ -83,7 +78,6 @@ type nodesData struct {
 	Flat        []*group // the groups with those below them, in order
 	Shown       group    // everything that the filter leaves
 	All         int      // nodes without the filter
-	Map, Narrow *tileMap
 	Rows        []nodeRow
 	Columns     []column
 	Pages       pages
@@ -121,9 +115,6 @@ type pages struct {
 	Number, LastPage int
 }
 
-// widestNarrow is the number of nodes up to which a second map is drawn for narrow screens. With more nodes its tiles would be too small.
-const widestNarrow = 600
-
 func fillNodes(r *http.Request, v *view) (content, error) {
 	d, status := newNodesData(readNodesQuery(r.URL.Query()), v, rowsPerPage)
 	return content{title: "Nodes", shows: nodesPage(d), status: status}, nil
@@ -147,12 +138,6 @@ func newNodesData(q nodesQuery, v *view, perPage int) (*nodesData, int) {
 	d.Groups = groupNodes(nodes, keys, d.Shown.Price, 0)
 	for _, g := range d.Groups {
 		d.Flat = append(append(d.Flat, g), g.Groups...)
-	}
-	if len(nodes) > 0 {
-		d.Map = newTileMap(d.Groups, 1280, 380, q.equal, q.filled)
-		if len(nodes) <= widestNarrow {
-			d.Narrow = newTileMap(d.Groups, 360, 420, q.equal, q.filled)
-		}
 	}
 	d.addRows(nodes, perPage)
 	return d, http.StatusOK
@@ -192,17 +177,6 @@ func nodeAddress(n *node) string {
 	return whyAddress(KindNode, n.Node)
 }
 
-// filled returns how far the tile of a node is filled.
-func (q nodesQuery) filled(n *node) float64 {
-	switch q.fill {
-	case "cpu":
-		return n.CPU.Of()
-	case "memory":
-		return n.Memory.Of()
-	}
-	return max(n.CPU.Of(), n.Memory.Of())
-}
-
 func (q nodesQuery) choices() []choice {
 	list := func(label, name, chosen string, values ...[2]string) choice {
 		c := choice{Label: label, Name: name}
@@ -215,15 +189,10 @@ func (q nodesQuery) choices() []choice {
 	for _, k := range groupKeys() {
 		keys = append(keys, [2]string{k, k})
 	}
-	size := "price"
-	if q.equal {
-		size = "equal"
-	}
 	return []choice{
 		list("Group by", "by", q.by, keys...),
 		list("then", "then", q.then, append(keys, [2]string{noKey, "nothing"})...),
-		list("Tiles by", "size", size, [2]string{"price", "price"}, [2]string{"equal", "number"}),
-		list("filled by", "fill", q.fill, [2]string{"most", "larger request"}, [2]string{"cpu", "CPU request"}, [2]string{"memory", "memory request"}),
+		list("Tiles filled by", "fill", q.fill, [2]string{"most", "larger request"}, [2]string{"cpu", "CPU request"}, [2]string{"memory", "memory request"}),
 		list("Sort by", "sort", q.sort, [2]string{"pool", "pool"}, [2]string{"name", "name"}, [2]string{"price", "price, dearest"},
 			[2]string{"cpu", "CPU, emptiest"}, [2]string{"memory", "memory, emptiest"}, [2]string{"age", "age, oldest"}),
 	}
@@ -277,9 +246,6 @@ func (d *nodesData) narrowed(term string) string {
 	return q.address()
 }
 
-// TilesAddress is the address of the text of the tiles, for the scripts.
-func (d *nodesData) TilesAddress() string { return "/json/tiles?" + d.query.values().Encode() }
-
 func nodeOrders() []string { return []string{"pool", "name", "price", "cpu", "memory", "age"} }
 
 // orderNodes sorts as tenon nodes does. The document is in order of pools.
@@ -307,41 +273,4 @@ func orderNodes(nodes []*node, by string) {
 func compareNames(a, b string) int {
 	const digits = "0123456789"
 	return cmp.Or(cmp.Compare(strings.TrimRight(a, digits), strings.TrimRight(b, digits)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
-// tilesDocument returns the place and the text of each tile, for the script that moves through the map.
-func tilesDocument(v *view, r *http.Request) ([]byte, error) {
-	q := readNodesQuery(r.URL.Query())
-	d, _ := newNodesData(q, v, rowsPerPage)
-	type tileJSON struct {
-		Place [4]int `json:"at"`
-		Name  string `json:"name"`
-		Says  string `json:"says"`
-		Link  string `json:"to"`
-	}
-	lists := map[string][]tileJSON{"wide": {}, "narrow": {}}
-	for name, m := range map[string]*tileMap{"wide": d.Map, "narrow": d.Narrow} {
-		if m == nil {
-			continue
-		}
-		for _, t := range m.tiles {
-			lists[name] = append(lists[name], tileJSON{[4]int{t.x, t.y, t.w, t.h}, engine.Visible(t.node.Node, ""), engine.Visible(tileWords(t.node), ""), nodeAddress(t.node)})
-		}
-	}
-	return json.Marshal(lists)
-}
-
-// tileWords describes the node of a tile in one line.
-func tileWords(n *node) string {
-	cost := "unknown price"
-	if n.PricePerHour != nil {
-		cost = dollars(*n.PricePerHour) + "/h"
-	}
-	machine := strings.Join(strings.Fields(n.InstanceType+" "+n.Zone+" "+n.CapacityType), " ")
-	words := []string{cmp.Or(n.NodePool, "no pool"), cmp.Or(machine, "unknown machine"), cost,
-		fmt.Sprintf("CPU %s, memory %s", percent(n.CPU.Of()), percent(n.Memory.Of())), count(n.Pods, "pod"), n.Standing()}
-	if n.Goes() {
-		words = append(words, n.Disruption)
-	}
-	return strings.Join(words, " · ")
 }

@@ -171,12 +171,9 @@ func TestNamesAreTextNeverMarkup(t *testing.T) {
 			t.Errorf("%s does not show the name", address)
 		}
 	}
-	if w := ask(handler, http.MethodGet, "/json/tiles"); w.Header().Get("Content-Type") != "application/json" {
-		t.Error("what scripts read could be taken for a page")
-	}
 }
 
-// A page that a browser has to guess at may look different in each: all elements end, and those of the map are XML.
+// A page that a browser has to guess at may look different in each: all elements end.
 func TestPagesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	handler := serve(t, few())
@@ -254,8 +251,40 @@ func TestAClusterOfOneNodeHasAPage(t *testing.T) {
 			t.Errorf("it lacks %s", want)
 		}
 	}
-	if tiles := between(get(t, serve(t, picture(1)), "/json/tiles"), `"name":"`, `"`); len(tiles) != 2 { // of the wide map and of the narrow one
-		t.Errorf("tiles %v", tiles)
+}
+
+func TestEveryNodeIsOneTileUpToAThousand(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"/", "/?by=zone&then=-&sort=price", "/?by=state&then=capacity&fill=cpu"} {
+		page := get(t, serve(t, picture(1000)), address)
+		links := map[string]bool{}
+		for _, link := range between(page, `<a class="tile`, `"></a>`) {
+			links[link] = true
+		}
+		if len(links) != 1000 {
+			t.Errorf("%s shows %d nodes of 1000", address, len(links))
+		}
+	}
+	handler := serve(t, picture(1001))
+	if page := get(t, handler, "/"); strings.Contains(page, `class="tile`) || !strings.Contains(page, "A filter that leaves 1000 nodes or fewer shows a tile for each") {
+		t.Error("1001 nodes have tiles, or nothing says how to see them")
+	}
+	if page := get(t, handler, "/?filter=ip-10-1-0-1.internal"); strings.Count(page, `<a class="tile`) != 1 {
+		t.Error("a filter that leaves one node does not show its tile")
+	}
+}
+
+func TestATileShowsWhetherItsNodeStaysAndHowFullItIs(t *testing.T) {
+	t.Parallel()
+	for want, fill := range map[string]string{
+		`<a class="tile f5" href="/why/node/alpha" title="alpha · general · m7i.large a spot · $0.0500/h · CPU 50 %, memory 25 % · 3 pods · ready"`: "",
+		`<a class="tile goes f1" href="/why/node/beta" title="beta · `:                                                                              "memory",
+		`<a class="tile waits f9" href="/why/node/gamma" title="gamma · `:                                                                           "cpu",
+		`<a class="tile waits f5" href="/why/node/gamma"`:                                                                                           "memory",
+	} {
+		if page := get(t, serve(t, few()), "/?fill="+fill); !strings.Contains(page, want) {
+			t.Errorf("filled by %s, the page lacks %s", fill, want)
+		}
 	}
 }
 
@@ -313,7 +342,7 @@ func TestExportLoadsNothingAndShowsEverything(t *testing.T) {
 
 func BenchmarkPage(b *testing.B) {
 	handler := serve(b, picture(5000))
-	for _, address := range []string{"/", "/?filter=cpu<50&sort=price&by=zone&then=type", "/json/tiles"} {
+	for _, address := range []string{"/", "/?filter=cpu<50&sort=price&by=zone&then=type"} {
 		b.Run(address, func(b *testing.B) {
 			b.ReportAllocs()
 			size := 0

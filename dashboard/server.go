@@ -103,7 +103,6 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("POST "+dayEndPath, s.endDay)
 	mux.HandleFunc("GET "+dayPicture, s.dayPicture)
 	mux.HandleFunc("GET "+dayDocument, s.document(s.dayDocument))
-	mux.HandleFunc("GET /json/tiles", s.document(tilesDocument))
 	return guard(opt.Hosts, opt.Sight != nil, withToken(opt.Token, mux)), nil
 }
 

@@ -82,8 +82,8 @@ func TestSentencesThatMayNamePodsAreForThoseWhoSeeAll(t *testing.T) {
 	}
 	all := dashboard.Sight{}
 	handler := seen(t, p, func(*http.Request, []string) (dashboard.Sight, error) { return all, nil })
-	for _, address := range []string{"/", "/json/nodes", "/json/tiles"} {
-		if text := get(t, handler, address); strings.Contains(text, "vault") || !strings.Contains(text, "claim-0000") && address != "/json/tiles" && !strings.Contains(text, "ip-10-") {
+	for _, address := range []string{"/", "/json/nodes"} {
+		if text := get(t, handler, address); strings.Contains(text, "vault") || !strings.Contains(text, "claim-0000") && !strings.Contains(text, "ip-10-") {
 			t.Errorf("%s names a pod that is not seen, or no node", address)
 		}
 	}
@@ -101,7 +101,7 @@ func TestThePageIsNotServedWhileItIsNotKnownWhatMayBeSeen(t *testing.T) {
 	handler := seen(t, few(), func(*http.Request, []string) (dashboard.Sight, error) {
 		return dashboard.Sight{All: true}, errors.New("nobody answers")
 	})
-	for _, address := range []string{"/", "/json/nodes", "/json/tiles", "/why/node/x"} {
+	for _, address := range []string{"/", "/json/nodes", "/why/node/x"} {
 		if w := ask(handler, http.MethodGet, address); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "Nobody answers") {
 			t.Errorf("%s: %d", address, w.Code)
 		}

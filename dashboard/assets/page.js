@@ -21,8 +21,6 @@ function replaceLive(newer) {
     part.querySelectorAll(".scroll").forEach((d, i) => { d.scrollLeft = scrolled[i] ?? 0; });
     if (focus?.id) (document.getElementById(focus.id) ?? part).focus({ preventScroll: true });
     else if (focus?.href) [...part.querySelectorAll("a[href]")].find((a) => a.href === focus.href)?.focus({ preventScroll: true });
-    else if (focus?.closest(".tiles") === focus) part.querySelector(".tiles")?.focus({ preventScroll: true });
-    document.dispatchEvent(new CustomEvent("tenon:live", { detail: part }));
   }
 }
 

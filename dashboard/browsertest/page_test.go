@@ -26,7 +26,7 @@ var answered = waitUntil(`document.querySelector("#answer [data-says]") && !docu
 // screens are an address of each screen, and of each kind of story.
 func screens() map[string]string {
 	return map[string]string{
-		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&size=equal&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
+		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
 		"decisions": "/decisions", "decisions-none": "/decisions?pool=none", "money": "/money", "whatif": "/whatif?from=NodePool%2Fgpu", "whatif-changed": changed, "decision": "/decisions/20260105T120000-aa",
 		"node": "/why/node/ip-10-0-3-85", "pod": "/why/pod/ml/finetune-1", "pool": "/why/pool/gpu", "claim": "/why/claim/general-x7k2p",
 	}
@@ -98,19 +98,27 @@ func TestKeysReachEverything(t *testing.T) {
 	isTrue(t, b, "?", `document.getElementById("keys").open`)
 	b.do(t, chromedp.KeyEvent("\u001b"))
 	isTrue(t, b, "Esc", `!document.getElementById("keys").open`)
-	evaluate[bool](t, b, `document.querySelector(".tiles").focus(); true`)
-	b.do(t, chromedp.KeyEvent("\u0303")) // right
-	evaluate[bool](t, b, waitUntil(`document.querySelector(".wide .cursor")`))
-	first := evaluate[string](t, b, `document.querySelector(".tip").textContent`)
-	b.do(t, chromedp.KeyEvent("\u0303"))
-	evaluate[bool](t, b, waitUntil(`document.querySelector(".tip").textContent !== `+fmt.Sprintf("%q", first)))
-	tip := evaluate[string](t, b, `document.querySelector(".tip strong").textContent`)
+	node := evaluate[string](t, b, `(() => { const x = document.querySelector(".nodes tbody th a"); x.focus(); return x.textContent; })()`)
 	b.do(t, chromedp.KeyEvent("\r"))
-	b.waitForTitle(t, "Node "+tip)
+	b.waitForTitle(t, "Node "+node)
 	evaluate[bool](t, b, waitUntil(`document.readyState === "complete"`)) // the scripts listen by then
 	b.do(t, chromedp.KeyEvent("g"), chromedp.KeyEvent("w"))
 	b.waitForTitle(t, "Waiting")
 	b.checkQuiet(t, "keys")
+}
+
+// A tile leads to its node, and is large enough to be hit.
+func TestATileOpensItsNode(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	for _, width := range []int64{1280, 390} {
+		b.do(t, chromedp.EmulateViewport(width, 900))
+		b.open(t, "/")
+		isTrue(t, b, "the tiles are squares in the picture", `[...document.querySelectorAll("a.tile")].every((x) => { const r = x.getBoundingClientRect(); return r.width >= 15 && r.width === r.height && r.right <= innerWidth; })`)
+		node := evaluate[string](t, b, `document.querySelector("a.tile").title.split(" · ")[0]`)
+		b.do(t, chromedp.Click("a.tile"))
+		b.waitForTitle(t, "Node "+node)
+	}
+	b.checkQuiet(t, "a tile")
 }
 
 // By Tab alone one comes to every control of every screen, and sees where one is.
@@ -207,7 +215,7 @@ func TestNothingMovesForThoseWhoWantNoMotion(t *testing.T) {
 func TestMarkupInAClusterDoesNothing(t *testing.T) {
 	b := openTab(t, startDashboard(t, "../testdata/hostile.yaml", "--journal", "../testdata/hostile.jsonl"))
 	b.open(t, "/")
-	evaluate[bool](t, b, waitUntil(`document.querySelector("svg.map")`))
+	evaluate[bool](t, b, waitUntil(`document.querySelector(".tile[title]")`))
 	next, seen := []string{"/", "/waiting", "/why?q=img", "/decisions", "/money", "/whatif"}, map[string]bool{}
 	for ; len(next) > 0 && len(seen) < 40; next = next[1:] { // a pool of that name is not there
 		if seen[next[0]] {
