@@ -24,9 +24,7 @@ import (
 
 	"tenon.sh/dashboard"
 	"tenon.sh/journal"
-	"tenon.sh/provider/simulated"
 	"tenon.sh/serving"
-	"tenon.sh/simulator"
 )
 
 // dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
@@ -43,10 +41,6 @@ type dashboardOptions struct {
 	every   time.Duration
 	export  string
 	journal []string
-	trace   string
-	memory  string
-	profile string
-	day     *recordedDay // of trace, nil without one
 	// tryLimit is how long What if may plan a change.
 	tryLimit time.Duration
 }
@@ -76,10 +70,7 @@ With --export the page is written to one HTML file, which needs no server: for a
 	flags.StringArrayVar(&o.hosts, "allowed-host", nil, "a name under which browsers reach the page, beside those of this machine's loopback; can be repeated")
 	flags.DurationVar(&o.every, "every", dashboardEvery, "how often a live cluster is read while somebody looks")
 	flags.StringArrayVar(&o.journal, "journal", nil, "folder or file that a controller keeps its journal in, instead of asking the one that leads; can be repeated, the oldest first")
-	flags.StringVar(&o.trace, "trace", "", "a recorded day, as tenon simulate --trace takes it, over which What if compares a change with the cluster as it is")
 	flags.DurationVar(&o.tryLimit, "what-if-limit", 2*time.Second, "how long What if may plan a change; what is found by then is shown")
-	flags.StringVar(&o.memory, "compare-memory", "2Gi", "how much memory such a comparison may take, in a process of its own")
-	flags.StringVar(&o.profile, "profile", "", "how the cloud behaves in such a comparison: "+strings.Join(simulated.ProfileNames(), ", ")+" (default: the scenario's, or "+simulator.UsualProfile+")")
 	flags.StringVar(&o.export, "export", "", "write the page to this HTML file instead of serving it")
 	o.engineFlags.addFlags(flags)
 	o.liveOptions.addFlags(flags)
@@ -94,12 +85,6 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 	source := o.source(command.Flags(), command.InOrStdin(), notes)
 	if o.export != "" {
 		return o.writeExport(ctx, source)
-	}
-	if o.trace != "" {
-		var err error
-		if o.day, err = readDay(o.trace, o.memory, o.profile); err != nil {
-			return err
-		}
 	}
 	listener, err := net.Listen("tcp", o.address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -153,9 +138,6 @@ func (o *dashboardOptions) serve(ctx context.Context, listener net.Listener, sou
 	if len(o.files) > 0 {
 		every = 0 // a file stays as it was read
 	}
-	if o.day != nil {
-		defer o.day.running.Wait()
-	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	reader, err := dashboard.NewReader(ctx, source, every, clock.RealClock{})
@@ -206,18 +188,6 @@ func (o *dashboardOptions) check() error {
 	if local := host == "localhost" || err == nil && address.IsLoopback(); !local && len(o.hosts) == 0 {
 		return fmt.Errorf("--address %s: other machines reach this address, and the page and its token are sent there without encryption; if that is meant, name with --allowed-host what browsers call it", o.address)
 	}
-	if o.trace != "" && o.export != "" {
-		return errors.New("--trace is for a page that is served: a file compares nothing, so leave out --export or --trace")
-	}
-	if o.trace == "-" {
-		return errors.New("--trace -: name a file: each comparison reads it anew")
-	}
-	if _, err := readMemoryLimit("--compare-memory", o.memory); err != nil {
-		return err
-	}
-	if err := checkProfile(o.profile); err != nil {
-		return err
-	}
 	return o.engineFlags.check()
 }
 
@@ -225,7 +195,6 @@ func (o *dashboardOptions) check() error {
 func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *terminal) dashboard.Source {
 	name := o.clusterName()
 	return func(ctx context.Context) (*dashboard.Picture, error) {
-		cluster := o.clusterOf(flags)
 		reading, err := o.readAny(ctx, stdin, notes)
 		if err != nil {
 			return nil, err
@@ -234,10 +203,6 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 		picture, err := newPicture(name, reading)
 		if err == nil {
 			picture.Savings = savingsOf(o.planOptions, reading)
-			if picture.NoDay = noTrace; o.day != nil {
-				cluster.reading = reading
-				picture.Day, picture.NoDay = o.day.of(cluster), ""
-			}
 			err = o.addJournal(ctx, picture)
 		}
 		return picture, err

@@ -49,7 +49,6 @@ func (p *parts) picture(ctx context.Context) (*dashboard.Picture, error) {
 		return nil, err
 	}
 	picture.Savings = savingsOf(planOptions{}, reading)
-	picture.NoDay = noChild
 	return picture, showJournal(picture, p.journal.Document(journal.Filter{Most: mostDecisions}))
 }
 

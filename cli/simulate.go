@@ -36,8 +36,6 @@ type simulateOptions struct {
 	picture   string
 	change    string
 	empty     bool
-	progress  bool
-	memory    string
 }
 
 func newSimulate() *cobra.Command {
@@ -78,8 +76,6 @@ with one that has the objects of a file in place of its own. The same input and 
 	flags.StringVar(&o.picture, "picture", "", "draw to this SVG file what each setting cost hour by hour, and how many pods waited")
 	flags.StringVar(&o.change, "change", "", "compare with a cluster that "+changedObjects)
 	flags.BoolVar(&o.empty, "empty", false, "leave out the pods, workloads, nodes and NodeClaims of -f: only the pods of --trace run, on machines that are bought for them")
-	flags.BoolVar(&o.progress, "progress", false, "say on standard error how many hours are simulated, one line for each; a terminal shows it without this flag")
-	flags.StringVar(&o.memory, "memory-limit", "", "end, by an error of the Go runtime, rather than take more memory than this, such as 2Gi")
 	o.engineFlags.addFlags(flags)
 	return command
 }
@@ -136,9 +132,6 @@ func (o *simulateOptions) verify() error {
 	if o.empty && o.trace == "" {
 		return errors.New("--empty needs --trace: without pods there is nothing to simulate")
 	}
-	if _, err := readMemoryLimit("--memory-limit", o.memory); err != nil {
-		return err
-	}
 	return o.engineFlags.check()
 }
 
@@ -152,9 +145,6 @@ func checkProfile(name string) error {
 
 func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if err := o.verify(); err != nil {
-		return err
-	}
-	if err := o.limitMemory(); err != nil {
 		return err
 	}
 	config, err := o.world(command.Context(), command.InOrStdin(), newTerminal(command.ErrOrStderr()))
@@ -186,11 +176,8 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 		}
 	}
 	shown := newProgress(command.ErrOrStderr())
-	if shown != nil && !o.progress {
+	if shown != nil {
 		config.Watched = showHours(shown, len(settings)*hoursOf(config.For))
-	}
-	if o.progress {
-		config.Watched = sayProgress(newTerminal(command.ErrOrStderr()), len(settings)*hoursOf(config.For))
 	}
 	results, err := simulateAll(command.Context(), config, settings)
 	shown.end()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,24 +37,10 @@ func emptied(s *engine.Snapshot) *engine.Snapshot {
 // hoursOf is how many hours of a simulation there are, the last one perhaps not a whole one.
 func hoursOf(length time.Duration) int { return int((length + time.Hour - 1) / time.Hour) }
 
-// progressForm is a line that says how far a simulation is, which programs may read.
-const progressForm = "simulated %d of %d hours"
-
 // showHours is called after each simulated hour, by several at once, and shows it.
 func showHours(p *progress, all int) func() {
+	const form = "simulated %d of %d hours"
 	var done atomic.Int64
-	p.say(progressForm, 0, all)
-	return func() { p.say(progressForm, done.Add(1), all) }
-}
-
-// sayProgress is called after each simulated hour, by several at once, and says so.
-func sayProgress(t *terminal, all int) func() {
-	var mu sync.Mutex // guards done, and keeps the lines in order
-	done := 0
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done++
-		t.line(progressForm, done, all)
-	}
+	p.say(form, 0, all)
+	return func() { p.say(form, done.Add(1), all) }
 }

@@ -38,9 +38,6 @@ type Picture struct {
 	// Try returns the outcome of the objects in a text, as tenon plan --disrupt does; it changes nothing. Several goroutines may call it
 	// at once. Once stop returns true it ends soon, and its answer is useless. It is nil if nothing can be tried.
 	Try func(text []byte, stop func() bool) (*Outcome, error)
-	// Day holds the recorded pods with which a change can be compared, nil without any; NoDay says why there are none.
-	Day   *Day
-	NoDay string
 }
 
 // A Cost is the cost of the machines from a time on, in USD per hour.

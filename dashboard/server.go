@@ -43,7 +43,6 @@ type server struct {
 	tries    chan struct{}
 	tryLimit time.Duration
 	sight    func(*http.Request, []string) (Sight, error)
-	days     days
 }
 
 // A screen is one page.
@@ -59,8 +58,6 @@ type content struct {
 	title  string
 	shows  templ.Component
 	status int
-	// soon says that the page looks for changes more often, because a computation runs.
-	soon bool
 }
 
 // Handler serves the pages, and the documents behind them as JSON.
@@ -83,8 +80,6 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 		}
 		if page.path == whatIfPath {
 			mux.HandleFunc("POST "+whatIfPath, s.tryPage(page))
-			mux.HandleFunc("POST "+dayPath, s.dayPage(page))
-			mux.Handle("GET "+dayPath, http.RedirectHandler(whatIfPath, http.StatusSeeOther)) // its answers to forms are looked at again
 		}
 	}
 	mux.HandleFunc("GET /assets/{name}", a.serve)
@@ -100,11 +95,11 @@ func Handler(reader *Reader, opt Options) (http.Handler, error) {
 	mux.HandleFunc("GET /json/decision/{id}", s.document(decisionDocument))
 	mux.HandleFunc("GET /json/explain/{kind}/{name...}", s.document(explainDocument))
 	mux.HandleFunc("POST "+whatIfDocument, s.tryDocument)
-	mux.HandleFunc("POST "+dayEndPath, s.endDay)
-	mux.HandleFunc("GET "+dayPicture, s.dayPicture)
-	mux.HandleFunc("GET "+dayDocument, s.document(s.dayDocument))
 	return guard(opt.Hosts, opt.Sight != nil, withToken(opt.Token, mux)), nil
 }
+
+// lookSoon is how often a page with old data looks for newer data.
+const lookSoon = time.Second
 
 // patienceForTurn is how long a page waits for its turn.
 const patienceForTurn = 5 * time.Second
@@ -163,13 +158,6 @@ func (s *server) tag(v *view, problem string, stale time.Duration, r *http.Reque
 	if strings.HasPrefix(r.URL.Path, decisionsPath) || r.URL.Path == moneyPath {
 		fmt.Fprint(sum, v.journalVersion)
 	}
-	if r.URL.Path == whatIfPath {
-		_, changes := s.days.newest()
-		fmt.Fprint(sum, changes)
-		if v.Day != nil {
-			fmt.Fprint(sum, v.Day.Name())
-		}
-	}
 	return fmt.Sprintf(`"%016x"`, sum.Sum64())
 }
 
@@ -181,7 +169,7 @@ func (s *server) render(r *http.Request, v *view, problem, tag string, stale tim
 	f := newFrame(v)
 	f.Title, f.Problem, f.Tag, f.Build, f.assets = c.title, problem, tag, s.assets.build, s.assets
 	f.Now, f.Stale, f.Every = s.reader.clock.Now(), stale, s.reader.every.Milliseconds()
-	if c.soon || stale > 0 {
+	if stale > 0 {
 		f.Every = lookSoon.Milliseconds()
 	}
 	for _, other := range s.screens {

@@ -31,10 +31,7 @@ func (v *view) within(sight Sight) (*view, error) {
 		namespace, _, both := strings.Cut(pod, "/") // a name alone is one in the namespace default
 		return both && slices.Contains(sight.Namespaces, namespace)
 	}
-	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error(), NoDay: v.NoDay}
-	if v.Day != nil { // all readers see the last comparison, and its pods are of all namespaces
-		p.NoDay = capital(errOutOfSight.Error()) + "."
-	}
+	p := &Picture{Cluster: v.Cluster, At: v.At, NodePools: v.NodePools, NoJournal: errOutOfSight.Error()}
 	moneyWithin(p, v.Picture, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })
 	hidden := v.namespaces()
 	hidden = slices.DeleteFunc(hidden, func(namespace string) bool { return slices.Contains(sight.Namespaces, namespace) })

@@ -24,10 +24,10 @@ const (
 	usualTries    = 2
 )
 
-// takesPost reports whether an address takes a POST. A POST asks a question that is too long for an address, or ends a computation; it
-// changes nothing in the cluster.
+// takesPost reports whether an address takes a POST. A POST asks a question that is too long for an address, and changes nothing in the
+// cluster.
 func takesPost(path string) bool {
-	return slices.Contains([]string{whatIfPath, whatIfDocument, dayPath, dayEndPath}, path)
+	return slices.Contains([]string{whatIfPath, whatIfDocument}, path)
 }
 
 // posted returns the text of a request, or the problem of the request.
@@ -69,22 +69,16 @@ func (s *server) seen(w http.ResponseWriter, r *http.Request) (v *view, problem 
 	return v, problem
 }
 
-// postedTo returns the text of a form and the picture for the form's sender. The picture is nil if postedTo has refused the request.
-func (s *server) postedTo(w http.ResponseWriter, r *http.Request) (text []byte, v *view, problem string) {
-	w.Header().Set("Cache-Control", "no-store")
-	text, refusal, status := posted(w, r, formType)
-	if refusal != "" {
-		refuse(w, refusal, status)
-		return nil, nil, ""
-	}
-	v, problem = s.seen(w, r)
-	return text, v, problem
-}
-
 // tryPage answers the form of the screen with the screen.
 func (s *server) tryPage(page *screen) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		text, v, problem := s.postedTo(w, r)
+		w.Header().Set("Cache-Control", "no-store")
+		text, refusal, status := posted(w, r, formType)
+		if refusal != "" {
+			refuse(w, refusal, status)
+			return
+		}
+		v, problem := s.seen(w, r)
 		if v == nil {
 			return
 		}
@@ -93,20 +87,19 @@ func (s *server) tryPage(page *screen) http.HandlerFunc {
 			refuseTry(w, refusal, status)
 			return
 		}
-		s.answerTry(w, r, page, v, problem, text, refusal, 0, out)
+		s.answerTry(w, r, page, v, problem, text, refusal, out)
 	}
 }
 
-// answerTry shows the screen with the text and the outcome: a refusal with its status unless it is 0, an outcome, or a part of an
-// outcome with the reason why the rest is missing.
-func (s *server) answerTry(w http.ResponseWriter, r *http.Request, page *screen, v *view, problem string, text []byte, refusal string, status int, out *Outcome) {
+// answerTry shows the screen with the text and the outcome: a refusal, an outcome, or a part of an outcome with the reason why the rest is
+// missing.
+func (s *server) answerTry(w http.ResponseWriter, r *http.Request, page *screen, v *view, problem string, text []byte, refusal string, out *Outcome) {
 	d := s.newWhatIfData(v, r.PostForm.Get("from"))
 	d.Text, d.Problem = string(text), refusal
 	asked := *page
 	asked.name = "" // it belongs to the other
 	asked.fill = func(*http.Request, *view) (content, error) {
 		c := d.content()
-		c.status = status
 		if out == nil {
 			return c, nil
 		}

@@ -150,10 +150,6 @@ type whatIfData struct {
 	Launches    []launchRow
 	Leaving     []leavingRow
 	Commands    string
-	Day         *Day   // nil if nothing can be compared
-	DayName     string // the pods to compare with
-	NoDay       string // says why there is no Day
-	Run         *dayRun
 }
 
 // choices lists the objects of one kind from which a user can choose the beginning of a change.
@@ -188,16 +184,12 @@ type leavingRow struct {
 
 // content returns the content of the screen.
 func (d *whatIfData) content() content {
-	return content{title: "What if", shows: whatIfPage(d), soon: d.Run != nil && d.Run.Ended.IsZero()}
+	return content{title: "What if", shows: whatIfPage(d)}
 }
 
 func (s *server) fillWhatIf(r *http.Request, v *view) (content, error) {
 	d := s.newWhatIfData(v, r.URL.Query().Get("from"))
-	switch {
-	case d.From == comparedText && d.Run != nil:
-		d.Text, d.Changed = d.Run.Text, true
-		return d.content(), nil
-	case d.From == "" || d.From == comparedText: // nothing has been compared since the server began
+	if d.From == "" {
 		return d.content(), nil
 	}
 	for _, m := range v.Manifests {
@@ -215,11 +207,7 @@ func (s *server) fillWhatIf(r *http.Request, v *view) (content, error) {
 }
 
 func (s *server) newWhatIfData(v *view, from string) *whatIfData {
-	d := &whatIfData{From: from, Outcome: &Outcome{}, Day: v.Day, NoDay: v.NoDay}
-	if d.Day != nil {
-		d.DayName = d.Day.Name()
-		d.Run, _ = s.days.newest()
-	}
+	d := &whatIfData{From: from, Outcome: &Outcome{}}
 	for _, m := range v.Manifests {
 		if len(d.Kinds) == 0 || d.Kinds[len(d.Kinds)-1].Kind != m.Kind {
 			d.Kinds = append(d.Kinds, choices{Kind: m.Kind})

@@ -55,7 +55,6 @@ function start() {
   });
   text.addEventListener("scroll", () => { gutter.scrollTop = text.scrollTop; });
   form.addEventListener("submit", (event) => {
-    if (event.submitter?.hasAttribute("formaction")) return; // a comparison has a page of its own address
     event.preventDefault();
     ask();
   });

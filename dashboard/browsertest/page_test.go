@@ -14,8 +14,6 @@ import (
 
 const (
 	cluster = "../testdata/cluster.txt"
-	// day is a recorded one.
-	day = "../../examples/simulate/day.csv"
 	// changed is a pool that is changed already.
 	changed = "/whatif?from=NodePool%2C+changed%2Fgeneral%3A+on-demand+alone"
 )
@@ -34,7 +32,7 @@ func screens() map[string]string {
 
 // Nothing on any screen is an error, breaks the security policy or asks another host; and axe finds nothing, light and dark, wide and narrow.
 func TestScreensAreQuietAndForEverybody(t *testing.T) {
-	b := openTab(t, startDashboard(t, cluster, "--trace", day))
+	b := openTab(t, startDashboard(t, cluster))
 	for name, address := range screens() {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1440, 390, 320} {
@@ -60,7 +58,7 @@ func TestScreensAreQuietAndForEverybody(t *testing.T) {
 // On a phone every column of every table is in the picture: price, state and reason of nodes, outcome and saving of decisions, what is nearest to
 // fit a pod.
 func TestOnAPhoneNoColumnIsOutOfThePicture(t *testing.T) {
-	b := openTab(t, startDashboard(t, cluster, "--trace", day))
+	b := openTab(t, startDashboard(t, cluster))
 	b.do(t, chromedp.EmulateViewport(390, 900))
 	names := map[string]string{"nodes": "USD/hour, State, Because", "waiting": "Nearest there is", "decisions": "Outcome, USD saved, Decision", "money": "USD/hour of nobody", "decision": "USD/HOUR"}
 	for name, address := range screens() {
@@ -123,7 +121,7 @@ func TestATileOpensItsNode(t *testing.T) {
 
 // By Tab alone one comes to every control of every screen, and sees where one is.
 func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
-	b := openTab(t, startDashboard(t, cluster, "--trace", day))
+	b := openTab(t, startDashboard(t, cluster))
 	b.look(t, "light")
 	all := screens()
 	all["nodes"] = "/?filter=pool%3Dgpu" // a page of the table has hundreds of links, all alike
@@ -410,7 +408,7 @@ func TestScreenshots(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b := openTab(t, startDashboard(t, cluster, "--trace", day))
+	b := openTab(t, startDashboard(t, cluster))
 	all := screens()
 	all["whatif-plan"], all["whatif-mistakes"] = "/whatif", "/whatif"
 	for name, address := range all {
@@ -433,22 +431,6 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	b.checkQuiet(t, "pictures of all screens")
-	shown := map[string]string{"running": `document.querySelector("#day progress").value > 0`, "done": compared}
-	for state, trace := range map[string]string{"running": yearFile(t), "done": day} {
-		b := openTab(t, startDashboard(t, cluster, "--trace", trace))
-		b.compare(t)
-		evaluate[bool](t, b, patiently(shown[state]))
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1440, 390} {
-				b.look(t, scheme)
-				b.do(t, chromedp.EmulateViewport(width, 900))
-				b.open(t, "/whatif")
-				evaluate[bool](t, b, patiently(shown[state]))
-				b.shoot(t, filepath.Join(folder, fmt.Sprintf("day-%s-%s-%d.png", state, scheme, width)))
-			}
-		}
-		b.checkQuiet(t, "pictures of a day")
-	}
 }
 
 // shoot writes a picture of the page.
