@@ -14,18 +14,12 @@ import (
 func newTrace() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "trace",
-		Short: "Make traces of pods from what was recorded, for tenon simulate --trace",
+		Short: "Make traces of pods from what Prometheus has recorded, for tenon simulate --trace",
 		Long: `A trace says when pods came and went, what they asked for and whose they were. tenon simulate --trace replays it: yesterday
 under another policy. It is CSV, or lines of JSON, with a pod in each line.`,
 	}
-	command.AddCommand(newTraceFromPrometheus(), newTraceFromAudit(), newTraceCheck())
+	command.AddCommand(newTraceFromPrometheus(), newTraceCheck())
 	return command
-}
-
-// recorded makes a trace of several files.
-type recorded interface {
-	Add(in io.Reader, file string) error
-	Trace() (*trace.Trace, error)
 }
 
 func newTraceFromPrometheus() *cobra.Command {
@@ -43,25 +37,7 @@ last one. Writes the trace to standard output, and what was left out to standard
   tenon trace from-prometheus *.json > yesterday.csv`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, files []string) error {
-			return convertTrace(command, files, trace.NewPrometheus(), output)
-		},
-	}
-	command.Flags().StringVarP(&output, "output", "o", output, "csv, or json for lines of JSON")
-	return command
-}
-
-func newTraceFromAudit() *cobra.Command {
-	output := "csv"
-	command := &cobra.Command{
-		Use:   "from-audit FILE...",
-		Short: "Make a trace of an API server's audit log",
-		Long: `Reads audit logs, lines of JSON, the oldest file first, also as gzip: pods that were created, bound, evicted, deleted or done. The
-audit policy has to log pods and pods/binding at level Request, or pods, pods/eviction and pods/status at level RequestResponse.
-Writes the trace to standard output, and what was left out to standard error.`,
-		Example: `  tenon trace from-audit audit-2026-03-02.log.gz audit.log > yesterday.csv`,
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(command *cobra.Command, files []string) error {
-			return convertTrace(command, files, trace.NewAudit(), output)
+			return convertTrace(command, files, output)
 		},
 	}
 	command.Flags().StringVarP(&output, "output", "o", output, "csv, or json for lines of JSON")
@@ -86,10 +62,11 @@ func newTraceCheck() *cobra.Command {
 }
 
 // convertTrace reads all files before it writes anything.
-func convertTrace(command *cobra.Command, files []string, from recorded, output string) error {
+func convertTrace(command *cobra.Command, files []string, output string) error {
 	if output != "csv" && output != "json" {
 		return fmt.Errorf("--output %s: it is csv or json", output)
 	}
+	from := trace.NewPrometheus()
 	for _, name := range files {
 		_, err := readTrace(name, command.InOrStdin(), func(in io.Reader, file string) (*trace.Trace, error) { return nil, from.Add(in, file) })
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// mostLine is how long a line of a trace may be, mostRecord how long one of an audit log.
-const mostLine, mostRecord = 1 << 20, 16 << 20
+// mostLine is how many bytes a line of a trace may have.
+const mostLine = 1 << 20
 
 // Read reads a trace: CSV, or lines of JSON if it begins with a brace, in gzip or not. The file's name is for messages.
 func Read(in io.Reader, file string) (*Trace, error) { return readAtMost(in, file, MostPods) }
@@ -23,7 +23,7 @@ func Read(in io.Reader, file string) (*Trace, error) { return readAtMost(in, fil
 func readAtMost(in io.Reader, file string, pods int) (*Trace, error) {
 	b := newBuilder(file)
 	b.most = pods
-	lines, err := b.open(in, mostLine)
+	lines, err := b.open(in)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,6 @@ func readAtMost(in io.Reader, file string, pods int) (*Trace, error) {
 type lines struct {
 	b      *builder
 	in     *bufio.Reader
-	most   int
 	buffer []byte
 	text   string
 	number int
@@ -58,7 +57,7 @@ type lines struct {
 	err     error
 }
 
-func (b *builder) open(in io.Reader, most int) (*lines, error) {
+func (b *builder) open(in io.Reader) (*lines, error) {
 	reader := bufio.NewReaderSize(in, 1<<16)
 	if magic, _ := reader.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(reader)
@@ -70,7 +69,7 @@ func (b *builder) open(in io.Reader, most int) (*lines, error) {
 	if mark, _ := reader.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // what spreadsheets begin UTF-8 with
 		_, _ = reader.Discard(3)
 	}
-	return &lines{b: b, in: reader, most: most}, nil
+	return &lines{b: b, in: reader}, nil
 }
 
 // next goes to the next line that is not blank.
@@ -81,8 +80,8 @@ func (l *lines) next() bool {
 		for {
 			part, err := l.in.ReadSlice('\n')
 			l.buffer = append(l.buffer, part...)
-			if len(l.buffer) > l.most {
-				l.err = l.b.errorf(l.number, "the line is longer than %d bytes", l.most)
+			if len(l.buffer) > mostLine {
+				l.err = l.b.errorf(l.number, "the line is longer than %d bytes", mostLine)
 				return false
 			}
 			if errors.Is(err, bufio.ErrBufferFull) {
