@@ -81,7 +81,6 @@ var importRules = []importRule{
 	{packages: "engine/volume", ours: []string{"engine", "api/...", "engine/kube", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/inventory", ours: []string{"engine", "api/...", "engine/accelerator", "engine/device", "engine/dra", "engine/kube", "engine/volume", "engine/bitset", "engine/capacity", "engine/parallel", "engine/requirement"}, never: notInTheEngine, pure: true},
 	{packages: "engine/ondemand", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
-	{packages: "engine/churn", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, never: notInTheEngine, pure: true},
 	{packages: "engine/budget", ours: []string{"engine", "api/...", "engine/kube", "engine/inventory"}, also: []string{"github.com/robfig/cron/v3"}, never: notInTheEngine, pure: true},
 	{packages: "engine/lifecycle", ours: []string{"engine", "api/...", "engine/dra", "engine/kube", "engine/inventory", "engine/budget"}, never: notInTheEngine, pure: true},
 	{packages: "engine/scheduler", ours: []string{"engine", "api/...", "engine/kube", "engine/deviceplan", "engine/volume", "engine/inventory", "engine/bitset", "engine/capacity", "engine/requirement"}, never: notInTheEngine, pure: true},

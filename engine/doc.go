@@ -14,7 +14,6 @@
 //	volume        the constraints of a pod's volumes on nodes
 //	inventory     the pods, machines and prices that there are, and the disruptions that have begun
 //	ondemand      which pods have to run on demand
-//	churn         which machines come and go for the same pods
 //	budget        budgets for disruption
 //	lifecycle     the next step of one NodeClaim (Next)
 //	scheduler     kube-scheduler replayed

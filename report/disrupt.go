@@ -10,7 +10,6 @@ import (
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/churn"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/replacement"
@@ -189,19 +188,6 @@ const unconsolidatableEvery = 50 * time.Minute
 func onBoth(node *corev1.Node, claim *v1.NodeClaim, e Event) []Event {
 	e.Every = cmp.Or(e.Every, 15*time.Minute)
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
-}
-
-// Churning tells a pool's owner that machines are started and removed again and again for the same pods.
-func Churning(pool *v1.NodePool, c churn.Case) Event {
-	return Event{Object: pool, Reason: MachineChurn, Every: time.Hour, Key: c.Owner, Message: c.Message()}
-}
-
-// ChurnLine returns the log line of a case of churn.
-func ChurnLine(c churn.Case) []any {
-	return []any{
-		"NodePool", c.NodePool, "owner", c.Owner, "machines", c.Machines, "cost", engine.Dollars(c.Cost), "consolidate-after", c.After.String(),
-		"longer", c.Longer.String(), "longer-cost", engine.Dollars(c.LongerCost), "kept-per-hour", engine.Dollars(c.KeptCost),
-	}
 }
 
 // DisruptionLine returns the log line of a disruption that has begun: the claims are marked.

@@ -23,7 +23,6 @@ const (
 	PodsDidNotFit             = "PodsDidNotFit"      // ours
 	SlowPass                  = "SlowPass"           // ours
 	CommitmentsRefused        = "CommitmentsRefused" // ours
-	MachineChurn              = "MachineChurn"       // ours
 	NodesDiffer               = "NodesDiffer"        // ours
 	GangStarting              = "GangStarting"       // ours
 	FailedDraining            = "FailedDraining"

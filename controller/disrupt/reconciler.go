@@ -23,7 +23,6 @@ import (
 	"tenon.sh/controller"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
-	"tenon.sh/engine/churn"
 	"tenon.sh/engine/disruption"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -57,7 +56,6 @@ type Reconciler struct {
 	cache inventory.Cache
 	// progress is the memory of replacement.Progress.
 	progress inventory.Cache
-	churn    churn.History
 	// bare holds, by UID, the nodes that the last pass found closed without a reason on their claims, with the time of the first of these passes.
 	bare   map[types.UID]time.Time
 	checks checks
@@ -109,7 +107,6 @@ func (r *Reconciler) CarryOut(ctx context.Context, snap *engine.Snapshot, plan *
 		r.began = snap.Now
 	}
 	view := newView(snap)
-	r.tellChurn(ctx, view)
 	r.Metrics.Kept(plan.Kept)
 	r.reportKept(view, plan.Kept)
 	disruptions := r.patient(view, plan.Disruptions)
@@ -148,17 +145,6 @@ func (r *Reconciler) recordMoves(ctx context.Context, view *view, d engine.Disru
 	}
 	view.recorded[name] = written
 	return nil
-}
-
-// tellChurn reports machines that are started and removed again and again for the same pods, because each removal may have a good reason
-// although all the removals together save nothing.
-func (r *Reconciler) tellChurn(ctx context.Context, view *view) {
-	for _, c := range r.churn.Follow(view.snapshot) {
-		log.FromContext(ctx).Info("machines come and go for the same pods", report.ChurnLine(c)...)
-		if pool := view.pools[c.NodePool]; pool != nil {
-			r.Recorder.Publish(report.Churning(pool, c))
-		}
-	}
 }
 
 // patient leaves out replacements in pools whose replacements failed a moment ago, and tells the pools' owners.
