@@ -78,10 +78,6 @@ func (b *builder) build(words []word) error {
 		return b.daemonSet(name, r)
 	case "pdb":
 		return b.disruptionBudget(name, r)
-	case "runtimeclass":
-		return b.runtimeClass(name, r)
-	case "limitrange":
-		return b.limitRange(name, r)
 	case "order":
 		return b.order(name, r)
 	case "delete":
@@ -125,7 +121,7 @@ func (b *builder) buildOther(statement, name word, r *reader) error {
 		return b.commitment(name, r)
 	}
 	return statement.errorf("unknown statement; there are pool, class, type, catalog, overlay, buffer, request, gang, node, claim, pod, pods, " +
-		"daemonset, pdb, limitrange, runtimeclass, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
+		"daemonset, pdb, namespace, service, replicaset, statefulset, replicationcontroller, storageclass, volume, " +
 		"disk, deviceclass, deployment, cronjob, cloud, fault, order, delete, patch, now, wait, node-overhead-price, commitment, yaml; and the commands provision, disrupt, drift, " +
 		"progress, resize, check, apply, life")
 }

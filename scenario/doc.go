@@ -91,9 +91,6 @@
 //	                               believed for so long), and requirements: all of them, or the next ones after the word or
 //	daemonset NAME                 a DaemonSet whose pods are described with the words of a pod
 //	pdb NAME                       a PodDisruptionBudget: select=app:web (app:NAME unless said) min= max= allowed= expected= desired= always-allow ns=
-//	runtimeclass NAME              overhead= select= tolerate=, which DaemonSets' pods, buffers' and requests' get that say runtime=NAME; a
-//	                               pod has been admitted: what its class gave it stands in its own words
-//	limitrange NAME                of containers: default= request= max= min= ns=
 //	namespace NAME                 labels=team:a pause= pause-reason=
 //	service NAME                   select= (app:NAME unless said) ns=; in the same way replicaset, statefulset and
 //	                               replicationcontroller, which pods with owner=ReplicaSet/NAME and so on belong to: replicas=4 (1 unless
@@ -113,7 +110,8 @@
 //	                               attachment, disk, storageclass or class
 //	patch KIND NAME                what somebody has changed of a node, claim or pool by now: labels= annotations= finalizers= deleting,
 //	                               and of a node taint= untaint=KEY allocatable= published= ready not-ready gone (the claim stays)
-//	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is
+//	yaml ... end                   Kubernetes objects, as YAML between the two lines, for whatever else there is: RuntimeClasses (which
+//	                               DaemonSets, buffers and requests name with runtime=), LimitRanges, ResourceQuotas …
 //
 // # Statements for simulations
 //

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -60,69 +59,6 @@ func (b *builder) disruptionBudget(name word, r *reader) error {
 	p.CreationTimestamp = b.ago(24 * time.Hour)
 	p.Spec.Selector = &metav1.LabelSelector{MatchLabels: selector}
 	b.snapshot.PodDisruptionBudgets = append(b.snapshot.PodDisruptionBudgets, p)
-	return nil
-}
-
-// runtimeClass reads runtimeclass NAME overhead=cpu:250m select=runtime:kata tolerate=kata.
-func (b *builder) runtimeClass(name word, r *reader) error {
-	c := &nodev1.RuntimeClass{
-		TypeMeta: metav1.TypeMeta{APIVersion: "node.k8s.io/v1", Kind: "RuntimeClass"}, ObjectMeta: b.meta("", name.text),
-		Handler: name.text, Scheduling: &nodev1.Scheduling{},
-	}
-	for r.more() {
-		w := r.next()
-		switch key, _ := w.cut(); key {
-		case "overhead":
-			list, err := w.resources()
-			if err != nil {
-				return err
-			}
-			c.Overhead = &nodev1.Overhead{PodFixed: list}
-		case "select":
-			w.addLabels(&c.Scheduling.NodeSelector)
-		case "tolerate":
-			c.Scheduling.Tolerations = append(c.Scheduling.Tolerations, w.toleration())
-		default:
-			return r.unknown(w, "overhead= select= tolerate=")
-		}
-	}
-	b.snapshot.RuntimeClasses = append(b.snapshot.RuntimeClasses, c)
-	return nil
-}
-
-// limitRange reads limitrange NAME default=cpu:500m request=cpu:250m max=cpu:2 min=cpu:10m ns=.
-func (b *builder) limitRange(name word, r *reader) error {
-	l := &corev1.LimitRange{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"},
-		ObjectMeta: b.meta(metav1.NamespaceDefault, name.text),
-	}
-	item := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer}
-	for r.more() {
-		w := r.next()
-		key, value := w.cut()
-		if key == "ns" {
-			l.ObjectMeta = b.meta(value, name.text)
-			continue
-		}
-		list, err := w.resources()
-		if err != nil {
-			return err
-		}
-		switch key {
-		case "default":
-			item.Default = list
-		case "request":
-			item.DefaultRequest = list
-		case "max":
-			item.Max = list
-		case "min":
-			item.Min = list
-		default:
-			return r.unknown(w, "ns= default= request= max= min=")
-		}
-	}
-	l.Spec.Limits = []corev1.LimitRangeItem{item}
-	b.snapshot.LimitRanges = append(b.snapshot.LimitRanges, l)
 	return nil
 }
 

@@ -109,8 +109,6 @@ pods web x2 cpu=500m mem=1Gi zone in (a) arch exists or zone in (b) tolerate=gpu
 pod busy cpu=1 node=n1 do-not-disrupt nvidia.com/gpu=1
 daemonset log cpu=10m
 pdb web max=1 allowed=1
-limitrange small default=cpu:1
-runtimeclass kata overhead=cpu:250m select=runtime:kata tolerate=kata
 wait 1m
 `).Snapshot
 	pool := s.NodePools[0]
@@ -149,8 +147,8 @@ wait 1m
 	if busy := s.Pods[2]; kube.IsPending(busy) || !kube.ProtectionOf(busy, s.Now).Active || busy.Status.Phase != corev1.PodRunning {
 		t.Errorf("bound pod: %+v", busy)
 	}
-	if len(s.DaemonSets)+len(s.PodDisruptionBudgets)+len(s.LimitRanges)+len(s.RuntimeClasses) != 4 {
-		t.Error("a DaemonSet, budget, limit range or runtime class is missing")
+	if len(s.DaemonSets)+len(s.PodDisruptionBudgets) != 2 {
+		t.Error("a DaemonSet or budget is missing")
 	}
 }
 
@@ -188,8 +186,6 @@ volume v zone=a class=fast claim=data attached=n
 pod x cpu=1 disk=data scratch=fast
 daemonset d cpu=1
 pdb x max=1
-limitrange l default=cpu:1 request=cpu:1
-runtimeclass kata overhead=cpu:1
 namespace blue labels=team:a
 service x
 replicaset x
@@ -215,6 +211,17 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec: {nodeSelector: {a: b}, containers: [{name: web, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: l, namespace: default, uid: l, resourceVersion: "1"}
+spec: {limits: [{type: Container, default: {cpu: "1"}, defaultRequest: {cpu: "1"}}]}
+---
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: kata, uid: kata, resourceVersion: "1"}
+handler: kata
+overhead: {podFixed: {cpu: "1"}}
 ---
 apiVersion: v1
 kind: ResourceQuota
