@@ -271,7 +271,7 @@ func (c *consolidator) search(covered bool) {
 // numbers returns the search's problem without pods and caps, the index of each machine in the problem, and the packing option behind each
 // of its options.
 func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineOf []int, listed []listedOption) {
-	options, listed := c.options(false)
+	options, listed := optionsOf(c.problem, false)
 	if c.incremental {
 		c.worth, c.market = worthIn(c.passes.Look.Worth, c.problem.Names), worthIn(c.passes.Look.Market, c.problem.Names)
 	} else {
@@ -279,7 +279,7 @@ func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineO
 	}
 	worth := c.worth
 	if covered && c.problem.Packing.Relief > 0 {
-		options, listed = c.options(true)
+		options, listed = optionsOf(c.problem, true)
 		worth, _ = c.price(options) // at most the prices of these options; the cost of moves stays the same
 	}
 	c.values = map[*inventory.RequestClass]float64{}

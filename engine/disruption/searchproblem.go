@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine/bitset"
+	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/consolidation"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/packing"
+	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/topology"
 )
 
@@ -49,11 +51,10 @@ func (s *searchClass) on(machine int) []*corev1.Pod {
 // listedOption is an option of the packing problem.
 type listedOption struct{ pool, option int }
 
-// options returns the options to buy, covered ones only if covered is true. It leaves out a dearer option that has no more of any resource
+// optionsOf returns the options to buy, covered ones only if covered is true. It leaves out a dearer option that has no more of any resource
 // than another one for the same classes in the same place.
-func (c *consolidator) options(covered bool) ([]consolidation.Option, []listedOption) {
+func optionsOf(p *provisioning.Problem, covered bool) ([]consolidation.Option, []listedOption) {
 	var all []listedOption
-	p := c.problem
 	for i, pool := range p.Pools {
 		for o := range pool.Model.Options {
 			if pool.Model.Options[o].Listed && (covered || !pool.Model.Options[o].Covered) {
@@ -63,7 +64,7 @@ func (c *consolidator) options(covered bool) ([]consolidation.Option, []listedOp
 	}
 	option := func(l listedOption) *packing.Option { return &p.Pools[l.pool].Model.Options[l.option] }
 	slices.SortStableFunc(all, func(a, b listedOption) int { return cmp.Compare(option(a).Price, option(b).Price) })
-	ways := c.ways()
+	ways := waysOf(p.Packing.Classes)
 	kept := map[string][]listedOption{}
 	var key []byte
 	var out []consolidation.Option
@@ -94,13 +95,13 @@ func (c *consolidator) options(covered bool) ([]consolidation.Option, []listedOp
 	return out, listed
 }
 
-// ways returns the distinct ways of the problem's classes.
-func (c *consolidator) ways() []*packing.Ways {
+// waysOf returns the distinct ways of the classes.
+func waysOf(classes []packing.Class) []*packing.Ways {
 	seen := map[*packing.Ways]bool{}
 	var out []*packing.Ways
-	for i := range c.problem.Packing.Classes {
-		for l := range c.problem.Packing.Classes[i].Levels {
-			if w := c.problem.Packing.Classes[i].Levels[l].Ways; !seen[w] {
+	for i := range classes {
+		for l := range classes[i].Levels {
+			if w := classes[i].Levels[l].Ways; !seen[w] {
 				seen[w] = true
 				out = append(out, w)
 			}
@@ -212,7 +213,7 @@ func (c *consolidator) searched(s *searchClass, listed []listedOption, kinds map
 	}
 	for i, l := range listed {
 		o := &p.Pools[l.pool].Model.Options[l.option]
-		if c.scarce(o) && !c.asksForDevices(class) {
+		if hasDevices(c.problem.Packing, o.Allocatable) && !hasDevices(c.problem.Packing, class.Request) {
 			continue
 		}
 		if s.at != "" && c.domainsOf(level.Rules, o.Place) != s.at || level.Rules != nil && level.Rules.Barred(&p.Packing.Layout, p.Packing.Places[o.Place]) {
@@ -222,22 +223,14 @@ func (c *consolidator) searched(s *searchClass, listed []listedOption, kinds map
 			out.Options.Add(i)
 		}
 	}
-	out.Kind, out.Most = c.kindOf(level.Rules, kinds)
+	out.Kind, out.Most = kindOf(&c.problem.Packing.Layout, level.Rules, kinds)
 	return out
 }
 
-func (c *consolidator) scarce(o *packing.Option) bool {
-	for d, device := range c.problem.Packing.Devices {
-		if device && o.Allocatable[d] > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *consolidator) asksForDevices(class *packing.Class) bool {
-	for d, device := range c.problem.Packing.Devices {
-		if device && class.Request[d] > 0 {
+// hasDevices reports whether the amounts, a request or an option's, include any of a device.
+func hasDevices(p *packing.Problem, amounts capacity.Vector) bool {
+	for d, device := range p.Devices {
+		if device && amounts[d] > 0 {
 			return true
 		}
 	}
@@ -246,13 +239,13 @@ func (c *consolidator) asksForDevices(class *packing.Class) bool {
 
 // kindOf returns the number of the kind of pods that the rules bound on each machine, and the bound. The kind is pods of a spread over
 // machines, or pods that keep each other out.
-func (c *consolidator) kindOf(r *topology.Rules, kinds map[string]int) (kind, most int) {
+func kindOf(layout *topology.Layout, r *topology.Rules, kinds map[string]int) (kind, most int) {
 	if r == nil {
 		return -1, 0
 	}
 	text, most := "", 0
 	for _, sp := range r.Spread {
-		if c.problem.Packing.Layout.Groups[sp.Group].Key == topology.Host && sp.Self {
+		if layout.Groups[sp.Group].Key == topology.Host && sp.Self {
 			text, most = fmt.Sprint("group ", sp.Group), sp.MaxSkew
 		}
 	}
