@@ -9,13 +9,13 @@ import (
 	"tenon.sh/engine"
 )
 
-// ErrGone means that there is no such machine, or that it has stopped. It is the only proof that a machine is gone.
+// ErrGone means that the machine does not exist or has stopped. No other error proves that a machine is gone.
 var ErrGone = errors.New("machine is gone")
 
 // SoldOutError names the offerings that had no capacity, so that the next plan avoids them.
 type SoldOutError struct {
 	Offerings []engine.OfferingID
-	// Cause is the cloud's own word for it, "InsufficientInstanceCapacity".
+	// Cause is the cloud's error code, "InsufficientInstanceCapacity".
 	Cause string
 }
 
@@ -37,27 +37,27 @@ func (e *ClassNotReadyError) Error() string {
 	return fmt.Sprintf("node class %s is not ready: %s", e.Class, e.Problem)
 }
 
-// ThrottledError means that the cloud asks to be called less often.
+// ThrottledError means that the cloud refused a call because of its rate limit.
 type ThrottledError struct {
 	Call string
-	// RetryAfter is how long to wait; 0 leaves it to the caller.
+	// RetryAfter is the time to wait; if it is 0, the caller chooses the time.
 	RetryAfter time.Duration
 }
 
 func (e *ThrottledError) Error() string { return "throttled by the cloud: " + e.Call }
 
-// PendingError means that a machine is on its way to which the cloud has given no ID yet. Launch is to be called again, and then
-// returns it or says the same; such a claim may take as long to be launched as others to register.
+// PendingError means that the cloud is making a machine but has given it no ID yet. The caller calls Launch again: Launch returns the
+// machine, or this error again. Such a claim has as much time to be launched as other claims have to register.
 type PendingError struct {
-	// What is waited for, "Machine default/workers-x7k2p is Provisioning".
+	// What names the awaited object and its state, "Machine default/workers-x7k2p is Provisioning".
 	What string
-	// RetryAfter is how long to wait.
+	// RetryAfter is the time to wait.
 	RetryAfter time.Duration
 }
 
 func (e *PendingError) Error() string { return e.What }
 
-// LaunchError is a launch that failed for a reason that a condition can name.
+// LaunchError is a failed launch with a reason for a condition.
 type LaunchError struct {
 	// Reason is a CamelCase word for the Launched condition.
 	Reason string

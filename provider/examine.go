@@ -2,30 +2,30 @@ package provider
 
 import "context"
 
-// An Examiner looks at a cloud for what keeps the autoscaler from working there. It changes nothing.
+// An Examiner looks in a cloud for problems that keep the autoscaler from working there. It changes nothing.
 type Examiner interface {
-	// Examine says what is as it should be and what is not. Classes are those in use.
+	// Examine returns its findings, good and bad. Classes are the node classes in use.
 	Examine(ctx context.Context, classes []Class) []Finding
 }
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels.
+// The levels, from good to bad.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
 	Problem Level = "problem"
 )
 
-// Finding is what one look at one thing brought.
+// Finding is the result of one check of one object.
 type Finding struct {
 	Level Level `json:"level"`
-	// Check is the name of the look: "crd", "permissions".
+	// Check is the name of the check: "crd", "permissions".
 	Check string `json:"check"`
-	// Object is what was looked at: "NodePool general"; it may be empty.
+	// Object is the checked object: "NodePool general"; it may be empty.
 	Object string `json:"object,omitempty"`
-	// Says is what was found, in one line, and Do what to do about it.
+	// Says describes the finding in one line. Do is the user's remedy.
 	Says string `json:"says"`
 	Do   string `json:"do,omitempty"`
 }

@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// Window says how long callers wait for others.
+// Window limits the time for which callers wait for others, and the size of a group.
 type Window struct {
-	// A group is closed when nobody has joined for Idle, Most after the first joined, or when it has Items. A time in which this
-	// process had to wait for a processor does not count as Idle: nobody could have joined.
+	// A group is closed if no caller has joined for Idle, if Most has passed since the first caller joined, or if it has Items callers. Time
+	// in which this process had to wait for a processor does not count as Idle, because no caller could have joined.
 	Idle, Most time.Duration
 	Items      int
 }
 
-// Result is what one caller gets.
+// Result is the answer for one caller.
 type Result[Out any] struct {
 	Value Out
 	Err   error
 }
 
-// Config is what a Batcher is made from.
+// Config holds the settings and callbacks of a Batcher.
 type Config[In, Out any] struct {
 	Window Window
-	// ID names a group when it is opened; nil leaves groups without a name.
+	// ID returns a name for a group that is opened; if ID is nil, groups have no names.
 	ID func() string
-	// Call makes the one call, and returns a result for each of in.
+	// Call makes the combined call, and returns one result for each element of in.
 	Call func(ctx context.Context, id string, in []In) []Result[Out]
-	// Abandoned, if set, hears of a group for which no call is made, because nobody waits for it any more.
+	// Abandoned, if set, is called with a group for which no call is made, because all its callers have stopped waiting.
 	Abandoned func(id string)
-	// Observe, if set, hears how long a group was open and how many were in it.
+	// Observe, if set, is called with the time for which a group was open and the number of its callers.
 	Observe func(open time.Duration, items int)
 }
 
-// Batcher makes one call out of many. It may be used from several goroutines. Its windows are in real time.
+// Batcher combines calls. It may be used from several goroutines. Its windows are in real time.
 type Batcher[In, Out any] struct {
 	config Config[In, Out]
 
-	mu   sync.Mutex // guards open and all that is in groups
+	mu   sync.Mutex // guards open and the contents of all groups
 	open map[string]*group[In, Out]
 }
 
@@ -47,18 +47,18 @@ type group[In, Out any] struct {
 	id     string
 	ctx    context.Context
 	opened time.Time
-	// joined counts all who came, preparing those of them who are not ready yet.
+	// joined counts all callers of the group. preparing counts those that are not ready yet.
 	joined, preparing int
 	closed            bool
 	idle, most        *time.Timer
-	idleFrom          time.Time // since when idle runs
+	idleFrom          time.Time // the time at which idle was started
 	items             []*item[In, Out]
 }
 
 type item[In, Out any] struct {
 	in     In
-	result chan Result[Out] // holds one
-	gone   bool             // nobody waits any more
+	result chan Result[Out] // holds one result
+	gone   bool             // the caller has stopped waiting
 }
 
 // New makes a Batcher.
@@ -66,8 +66,8 @@ func New[In, Out any](config Config[In, Out]) *Batcher[In, Out] {
 	return &Batcher[In, Out]{config: config, open: map[string]*group[In, Out]{}}
 }
 
-// Do joins the open group of a key. Once it is in, it calls prepare with the group's name, which the group waits for; if
-// that fails, nothing is asked for. A caller whose ctx ends before the call is made is left out of it.
+// Do joins the open group of a key, and calls prepare with the group's name. The group waits for prepare; if prepare fails, the caller leaves
+// the group. A caller whose ctx ends before the call is made is left out of the call.
 func (b *Batcher[In, Out]) Do(ctx context.Context, key string, in In, prepare func(ctx context.Context, id string) error) (Out, error) {
 	var none Out
 	if err := ctx.Err(); err != nil {
@@ -96,7 +96,7 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, key string, in In, prepare fu
 	}
 }
 
-// join finds or opens the group of a key.
+// join finds or opens the group of a key, and counts the caller.
 func (b *Batcher[In, Out]) join(ctx context.Context, key string) *group[In, Out] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,13 +132,13 @@ func (b *Batcher[In, Out]) join(ctx context.Context, key string) *group[In, Out]
 	return g
 }
 
-// await begins anew to wait for others. The lock is held.
+// await restarts the group's Idle timer. The lock is held.
 func (b *Batcher[In, Out]) await(g *group[In, Out]) {
 	g.idleFrom = time.Now()
 	g.idle.Reset(b.config.Window.Idle)
 }
 
-// close lets nobody else join. The lock is held.
+// close lets no other caller join the group. The lock is held.
 func (b *Batcher[In, Out]) close(key string, g *group[In, Out]) {
 	if g.closed {
 		return
@@ -152,7 +152,7 @@ func (b *Batcher[In, Out]) close(key string, g *group[In, Out]) {
 	}
 }
 
-// ready says that a caller has prepared, or failed to.
+// ready records that a caller's preparation has ended. Without err, the caller's input joins the call.
 func (b *Batcher[In, Out]) ready(g *group[In, Out], in In, err error) *item[In, Out] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,7 +167,7 @@ func (b *Batcher[In, Out]) ready(g *group[In, Out], in In, err error) *item[In, 
 	return i
 }
 
-// run makes the call for those who still wait.
+// run makes the call for the callers that still wait.
 func (b *Batcher[In, Out]) run(g *group[In, Out]) {
 	var waiting []*item[In, Out]
 	var in []In

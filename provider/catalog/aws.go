@@ -21,14 +21,14 @@ import (
 // awsRegion is the region whose prices are built in.
 const awsRegion = "us-east-1"
 
-// AWS returns the built-in "aws" catalog: the instance types of EC2 with their on-demand prices in us-east-1, as nodes
-// running Amazon Linux 2023 with default settings would report them. Every type is sold in three zones, on demand and
-// spot. The spot prices are not EC2's: see spotPrice.
+// AWS returns the built-in "aws" catalog: the instance types of EC2 with their on-demand prices in us-east-1, as nodes with Amazon Linux 2023
+// and default settings would report them. Every type is sold in three zones, on demand and spot. The spot prices are not EC2's: see
+// spotPrice.
 //
-// Types without a price are left out, and those that Amazon Linux 2023 does not run on.
+// Types without a price are left out, as are types that cannot run Amazon Linux 2023.
 func AWS() []engine.InstanceType { return DefaultEC2(UsualZones(awsRegion)) }
 
-// EC2Type finds an instance type in the catalog AWS; nil if it is not there.
+// EC2Type returns an instance type of the catalog AWS; nil if the catalog does not have it.
 func EC2Type(name string) *engine.InstanceType { return ec2Types()[name] }
 
 var ec2Types = sync.OnceValue(func() map[string]*engine.InstanceType {
@@ -40,25 +40,25 @@ var ec2Types = sync.OnceValue(func() map[string]*engine.InstanceType {
 	return out
 })
 
-// DefaultEC2 is the catalog AWS in other zones.
+// DefaultEC2 returns the catalog AWS for other zones.
 func DefaultEC2(zones []Zone) []engine.InstanceType {
 	types, err := EC2(DefaultClass(), zones)
 	if err != nil {
-		panic(fmt.Sprintf("the built-in catalog of EC2: %v", err)) // it is the same every time
+		panic(fmt.Sprintf("the built-in catalog of EC2: %v", err)) // the input is always the same, so a test would fail
 	}
 	return types
 }
 
-// DefaultClass stands for a class of which nothing is known: its nodes run Amazon Linux 2023 with default settings.
+// DefaultClass returns the class that is assumed if no class is known: its nodes run Amazon Linux 2023 with default settings.
 func DefaultClass() *awsv1.EC2NodeClass {
 	return &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{
 		AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: strings.ToLower(awsv1.FamilyAL2023) + "@" + awsv1.AliasLatest}},
 	}}
 }
 
-// EC2 lists what can be bought with a class in these zones, as the AWS provider would, from the figures of AWS: whatever the
-// region, types and prices are those of us-east-1, also of machines that run Windows. What the figures do not tell, whether a
-// type nests virtualization for example, is taken to be as the class wants it. The error says what is wrong with the class.
+// EC2 returns the catalog that the AWS provider would return for a class in these zones, from the built-in figures of AWS. Types and prices
+// are those of us-east-1 and of Linux, whatever the region and the operating system. If the figures lack a property (whether a type nests
+// virtualization), the type is assumed to have the property that the class demands. The error describes a mistake in the class.
 func EC2(class *awsv1.EC2NodeClass, zones []Zone) ([]engine.InstanceType, error) {
 	managed, err := kubelet.Read(class.Spec.Kubelet)
 	if err != nil {
@@ -88,7 +88,7 @@ func EC2(class *awsv1.EC2NodeClass, zones []Zone) ([]engine.InstanceType, error)
 	}), nil
 }
 
-// placesOf says what a machine in each zone is labelled with. The region is a label of the types where there is one only.
+// placesOf returns the labels of a machine's place, by zone. If there is only one region, the types have its label, not the places.
 func placesOf(zones []Zone, labels []map[string][]string) (out []assortment.Place) {
 	var regions []string
 	for _, z := range zones {
@@ -108,8 +108,8 @@ func placesOf(zones []Zone, labels []map[string][]string) (out []assortment.Plac
 	return out
 }
 
-// imageKinds are the machines that the class's images are for: those that were found, or else those of its alias. Nothing is
-// known of others.
+// imageKinds returns the machines for which the class has images: from the images in its status, or else from its alias. It returns nil if
+// neither exists.
 func imageKinds(class *awsv1.EC2NodeClass) (out []images.Requirements) {
 	for _, image := range class.Status.AMIs {
 		out = append(out, image.Requirements)
@@ -120,7 +120,7 @@ func imageKinds(class *awsv1.EC2NodeClass) (out []images.Requirements) {
 	return out
 }
 
-// builtInPrices are those of BuiltIn, and spot prices that follow from them.
+// builtInPrices are the on-demand prices of BuiltIn by type, and spot prices that are computed from them.
 type builtInPrices map[string]float64
 
 func (p builtInPrices) OnDemand(kind string) (float64, bool) {
@@ -133,12 +133,12 @@ func (p builtInPrices) Spot(kind, zone string) (float64, bool) {
 	return spotPrice(kind, zone, price), known
 }
 
-// EC2Traits are what the status of a class says of machines of the types that were started.
+// EC2Traits returns the traits that machines of a class should have, by its status. started has the types of the class's machines.
 func EC2Traits(class *awsv1.EC2NodeClass, types []engine.InstanceType, started map[string]bool) []engine.Trait {
 	return assortment.Traits(class, types, started)
 }
 
-// Unoffered says why no catalog made by EC2 has a type, or a family, of this name, "" if some has.
+// Unoffered returns the reason why no catalog of EC2 has a type or family of this name, "" if one has.
 func Unoffered(name string) string {
 	figures, prices := BuiltIn()
 	known := false

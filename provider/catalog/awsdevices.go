@@ -9,14 +9,14 @@ import (
 	"tenon.sh/provider/aws/devicetable"
 )
 
-// Drivers of which it is known what they publish on machines of EC2.
+// The drivers whose devices on machines of EC2 are known.
 const (
 	NVIDIADriver = devicetable.GPUDriver
 	EFADriver    = devicetable.EFADriver
 )
 
-// ExpectDevices says of types of EC2 for which nothing is said what the driver publishes on them for claims, as the AWS provider does with its
-// feature gates; without a driver's name, what each of the drivers does that the provider knows.
+// ExpectDevices adds to types of EC2 the devices that a driver publishes on them for claims, as the AWS provider does with its feature gates.
+// If driver is "", it adds those of all drivers that the provider knows. Types that already have devices of a driver are left alone.
 func ExpectDevices(types []engine.InstanceType, driver string) {
 	figures, _ := BuiltIn()
 	of := map[string][]device.Template{}

@@ -15,8 +15,8 @@ import (
 //go:embed data/aws.txt
 var awsFigures string
 
-// BuiltIn are the figures of EC2's instance types that come with the program, ordered by name, and their prices on demand in
-// us-east-1, in USD per hour. Not every type has one. Nobody changes them.
+// BuiltIn returns the built-in figures of EC2's instance types, ordered by name, and their on-demand prices in us-east-1, in USD per hour.
+// Not every type has a price. Callers must not change the figures or prices.
 func BuiltIn() ([]size.Figures, map[string]float64) { return builtIn() }
 
 var builtIn = sync.OnceValues(func() ([]size.Figures, map[string]float64) {
@@ -39,7 +39,7 @@ var builtIn = sync.OnceValues(func() ([]size.Figures, map[string]float64) {
 	return figures, prices
 })
 
-// figureReader reads one line of a file of figures. Those that the cloud does not give are dashes: "" or 0.
+// figureReader reads one line of a file of figures. A dash stands for a figure that the cloud does not give, and is read as "" or 0.
 type figureReader struct {
 	words []string
 	err   error
@@ -92,7 +92,7 @@ func (r *figureReader) read() (f size.Figures, price float64) {
 	return f, price
 }
 
-// cards are the interfaces that each network card takes: first those of the default card, the rest of all shared evenly.
+// cards returns the number of interfaces of each of n network cards: first for the default card; the other cards share the rest evenly.
 func cards(first, all, n int) (out []int) {
 	for i := range n {
 		if i == 0 {
@@ -111,7 +111,7 @@ func (r *figureReader) device(f *size.Figures, kind string, parts figureReader) 
 	case "accelerator":
 		f.Accelerators = []size.Device{{Count: parts.number(0), Name: parts.text(1), Manufacturer: parts.text(2)}}
 	case "neuron":
-		// The model stands with the accelerators, which come first.
+		// The model is in the accelerators, which the line lists first.
 		device := size.Device{Count: parts.number(0), Manufacturer: "aws", Cores: parts.number(1) / max(parts.number(0), 1)}
 		if len(f.Accelerators) > 0 {
 			device.Name = f.Accelerators[0].Name

@@ -13,8 +13,8 @@ import (
 // AzureRegion is the region of Azure whose sizes and prices are built in.
 const AzureRegion = "eastus"
 
-// azureRegionName are the names of Azure's regions: westeurope, eastus2, southafricanorth, usgovvirginia. azureZone are those of zones
-// on nodes: westeurope-1.
+// azureRegionName matches the names of Azure's regions: westeurope, eastus2, southafricanorth, usgovvirginia. azureZone matches the zones in
+// labels of nodes: westeurope-1.
 var (
 	azureRegionName = regexp.MustCompile(`^(?:[a-z]+(?:north|south|east|west|central)[a-z]*|(?:north|south|east|west|central)[a-z]+|usgov[a-z]+)\d?$`)
 	azureZone       = regexp.MustCompile(`^([a-z]+\d?)-[1-9]$`)
@@ -23,7 +23,7 @@ var (
 // IsAzureRegion reports whether a name has the form of a region of Azure.
 func IsAzureRegion(name string) bool { return azureRegionName.MatchString(name) }
 
-// AzureRegionOf is the region of a zone, "" if the name is not of the form of Azure's.
+// AzureRegionOf returns the region of a zone, "" if the name does not have the form of Azure's zones.
 func AzureRegionOf(zone string) string {
 	if match := azureZone.FindStringSubmatch(zone); match != nil && IsAzureRegion(match[1]) {
 		return match[1]
@@ -31,11 +31,11 @@ func AzureRegionOf(zone string) string {
 	return ""
 }
 
-// Azure returns the built-in "azure" catalog: the VM sizes of Azure with their prices with Linux in East US, as nodes of AKS with
-// Ubuntu and default settings would report them in a region. Every size is sold in its zones, on demand and, where a spot price is
-// known, spot; regional has it sold in no zone in particular as well.
+// Azure returns the built-in "azure" catalog: the VM sizes of Azure with their prices for Linux in East US, as nodes of AKS with Ubuntu and
+// default settings would report them in a region. Every size is sold in its zones on demand, and as spot if a spot price is known. If
+// regional is true, every size is sold without a zone as well.
 //
-// Sizes without a price are left out, and those that AKS does not take.
+// Sizes without a price are left out, as are sizes that AKS does not accept.
 func Azure(region string, regional bool) []engine.InstanceType {
 	settings := size.Defaults(region)
 	settings.Regional = regional
@@ -43,9 +43,9 @@ func Azure(region string, regional bool) []engine.InstanceType {
 	return types
 }
 
-// AzureTypes lists what can be bought with these settings, as the provider would, from the figures of Azure, and what cannot and
-// why. Whatever the region, sizes, zones and prices are those of East US. What the figures do not tell, whether a size can have ultra
-// disks for example, is taken to be as the class wants it.
+// AzureTypes returns the catalog that the provider would return for these settings, from the built-in figures of Azure, and the sizes that
+// are left out with their reasons. Sizes, zones and prices are those of East US, whatever the region. If the figures lack a property (whether
+// a size can have ultra disks), the size is assumed to have the property that the class demands.
 func AzureTypes(s size.Settings) ([]engine.InstanceType, []assortment.Left) {
 	all, prices := BuiltInAzure()
 	sold := make([]size.Figures, 0, len(all))

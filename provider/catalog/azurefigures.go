@@ -13,13 +13,13 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// azureFigures is the output of the program in folder gen. Its first lines say where the figures are from.
+// azureFigures is the output of the program in folder gen. Its first lines name the sources of the figures.
 //
 //go:embed data/azure.txt
 var azureFigures string
 
-// BuiltInAzure are the figures of Azure's VM sizes that come with the program, ordered by name, and their prices in East US. Not
-// every size has one. Nobody changes them.
+// BuiltInAzure returns the built-in figures of Azure's VM sizes, ordered by name, and their prices in East US. Not every size has a price.
+// Callers must not change the figures or prices.
 func BuiltInAzure() ([]size.Figures, map[string]price.Price) { return builtInAzure() }
 
 var builtInAzure = sync.OnceValues(func() ([]size.Figures, map[string]price.Price) {

@@ -1,8 +1,7 @@
-// Package catalog holds instance types as data: the built-in catalogs, "kwok" (regular sizes made by formula), "aws" (the
-// figures of EC2 in us-east-1) and "azure" (those of Azure in East US), and the file format in which users write their own.
+// Package catalog holds instance types as data: the built-in catalogs "kwok" (regular sizes from a formula), "aws" (figures of EC2 in
+// us-east-1) and "azure" (figures of Azure in East US), and the file format for catalogs of users.
 //
-// A catalog says what there is to buy, at which price. What is sold out at the moment, and what to buy, is left to the
-// providers and to package engine.
+// A catalog lists offerings and their prices. Providers know which offerings are sold out; package engine decides which to buy.
 package catalog
 
 import (
@@ -21,11 +20,10 @@ const (
 	NameAzure = "azure"
 )
 
-// Names are those of the built-in catalogs.
+// Names returns the names of the built-in catalogs.
 func Names() []string { return []string{NameKWOK, NameAWS, NameAzure} }
 
-// ByName returns the built-in catalog of that name, ordered by name. Each call builds it anew; whoever holds it shares
-// it with others rather than asking again.
+// ByName returns the built-in catalog of that name, ordered by name. Each call builds the catalog anew, so callers should keep and share it.
 func ByName(name string) ([]engine.InstanceType, error) {
 	switch name {
 	case NameKWOK:
@@ -38,10 +36,10 @@ func ByName(name string) ([]engine.InstanceType, error) {
 	return nil, fmt.Errorf("there is no built-in catalog %q: it is one of %q", name, Names())
 }
 
-// Sort puts instance types in the order in which every catalog stands: by name.
+// Sort sorts instance types by name, the order of every catalog.
 func Sort(types []engine.InstanceType) {
 	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// ReservationLabel is the label of machines that were started in a capacity reservation: its name.
+// ReservationLabel is the label of machines that were started in a capacity reservation. Its value is the reservation's name.
 const ReservationLabel = awsv1.ReservationIDLabelKey

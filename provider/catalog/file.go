@@ -18,30 +18,30 @@ import (
 	"tenon.sh/engine"
 )
 
-// fileType is one element of an instance-type file. The keys are read without regard to case, as existing files write
-// some of them with a capital letter.
+// fileType is one element of an instance-type file. Keys match without regard to case, because existing files write some of them with a
+// capital letter.
 type fileType struct {
 	Name             string                     `json:"name"`
 	Architecture     string                     `json:"architecture"`
 	OperatingSystems []string                   `json:"operatingSystems"`
 	Resources        map[string]json.RawMessage `json:"resources"`
-	// Overhead and Labels are additions of this program: a file without them gets the fixed overhead of 100m and 10Mi,
-	// and the four karpenter.kwok.sh labels.
+	// Overhead and Labels exist only in Tenon's format: a type without them gets the fixed overhead of 100m and 10Mi, and the four
+	// karpenter.kwok.sh labels.
 	Overhead map[string]json.RawMessage `json:"overhead,omitempty"`
 	Labels   map[string][]string        `json:"labels,omitempty"`
-	// AttachLimits, an addition too, says by CSI driver how many volumes a machine takes.
+	// AttachLimits exists only in Tenon's format. It is the largest number of volumes on a machine, by CSI driver.
 	AttachLimits map[string]int `json:"attachLimits,omitempty"`
-	// Claimable, an addition too, lists the devices that drivers publish on a machine, for claims.
+	// Claimable exists only in Tenon's format. It lists the devices that drivers publish on a machine, for resource claims.
 	Claimable []fileDevices     `json:"claimable,omitempty"`
 	Offerings []json.RawMessage `json:"offerings"`
 }
 
-// Read reads instance types from a file in JSON; name is what errors call the file. The result is ordered by name.
+// Read reads instance types from a file in JSON; name is the file's name in errors. The result is ordered by name.
 //
-// Offerings say their zone and capacity type by requirements or, shorter, by the keys zone and capacityType. A reserved one
-// whose ReservationCapacity is given draws from a reservation of so many machines, which has the name in key reservation or
-// in a requirement on ReservationLabel; without either it is the type's own in that zone. One whose Available is false
-// becomes SoldOut. Every error is one line that names the file, the type and the field.
+// An offering has its zone and capacity type in requirements or, shorter, in the keys zone and capacityType. A reserved offering with a
+// ReservationCapacity draws from a reservation of that many machines. The reservation's name is in the key reservation or in a requirement on
+// ReservationLabel; without either, the reservation belongs to this type and zone alone. An offering whose Available is false becomes
+// SoldOut. Every error is one line that names the file, the type and the field.
 func Read(r io.Reader, name string) ([]engine.InstanceType, error) {
 	content, err := io.ReadAll(r)
 	if err != nil {
@@ -55,7 +55,7 @@ func Read(r io.Reader, name string) ([]engine.InstanceType, error) {
 }
 
 func parse(content []byte) ([]engine.InstanceType, error) {
-	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")) // a byte order mark, as some editors write
+	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")) // some editors write a byte order mark
 	if len(bytes.TrimSpace(content)) == 0 {
 		return nil, errors.New("the file is empty: it must hold a JSON array of instance types")
 	}
@@ -226,7 +226,7 @@ func fileLabels(f fileType, capacity corev1.ResourceList) (map[string][]string, 
 	return labels, nil
 }
 
-// labelValue checks a field that has to be there and becomes the value of a label.
+// labelValue checks a required field whose value becomes the value of a label.
 func labelValue(field, value string) error {
 	if value == "" {
 		return fmt.Errorf("%s: missing", field)
@@ -237,7 +237,7 @@ func labelValue(field, value string) error {
 	return nil
 }
 
-// jsonProblem says what is wrong with a piece of JSON, and in which line if the whole file is at hand.
+// jsonProblem describes an error in a piece of JSON. If content is the whole file, it names the line.
 func jsonProblem(err error, content []byte) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) && content != nil {

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// fileDevices is a pool of equal devices that a driver publishes on a machine. Pools of one driver have names of their own.
+// fileDevices is a pool of equal devices that a driver publishes on a machine. Pools of one driver have different names.
 type fileDevices struct {
 	Driver     string                     `json:"driver"`
 	Pool       string                     `json:"pool,omitempty"`
@@ -26,10 +26,10 @@ type fileDevices struct {
 	Capacity   map[string]json.RawMessage `json:"capacity,omitempty"`
 }
 
-// defaultPool is the name of a pool that has none.
+// defaultPool is the name of a pool without a name in the file.
 const defaultPool = "devices"
 
-// mostDevices is how many one ResourceSlice holds.
+// mostDevices is the largest number of devices in one ResourceSlice.
 const mostDevices = 128
 
 func claimable(list []fileDevices) (out []device.Template, err error) {

@@ -96,8 +96,8 @@ func (f fileOffering) offering(typeName string) (engine.Offering, error) {
 	return o, nil
 }
 
-// reserve says what reservation the offering draws from, if any. The capacity of an offering that is not reserved says
-// nothing: files write 0 there.
+// reserve sets the offering's reservation, if it has one. The ReservationCapacity of an offering that is not reserved is ignored, because
+// files write 0 there.
 func (f fileOffering) reserve(o *engine.Offering, typeName string) error {
 	named := cmp.Or(f.Reservation, o.Labels[ReservationLabel])
 	if o.CapacityType != v1.CapacityTypeReserved {
@@ -129,14 +129,14 @@ func (f fileOffering) reserve(o *engine.Offering, typeName string) error {
 	return nil
 }
 
-// apply writes what one requirement says of the offering.
+// apply sets one property of the offering from a requirement.
 func (r fileRequirement) apply(o *engine.Offering) error {
 	if problems := validation.IsQualifiedName(r.Key); len(problems) > 0 {
 		return fmt.Errorf("requirements: %q is not a label key: %s", r.Key, problems[0])
 	}
 	field := "requirements." + r.Key
 	if r.Operator == v1.DoesNotExist {
-		return nil // what an offering does not name, its machines do not carry
+		return nil // machines do not have a label that their offering does not name
 	}
 	if r.Operator != v1.In || len(r.Values) != 1 {
 		return fmt.Errorf("%s: it must be In with exactly one value, list an offering for each", field)
@@ -160,7 +160,7 @@ func (r fileRequirement) apply(o *engine.Offering) error {
 	return nil
 }
 
-// settledElsewhere reports labels that fields of a type or of its offerings give.
+// settledElsewhere reports whether another field of a type or of its offerings sets this label.
 func settledElsewhere(key string) bool {
 	return slices.Contains([]string{corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelInstanceTypeStable,
 		corev1.LabelTopologyZone, v1.CapacityTypeLabelKey}, key)

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// KWOK returns the 144 instance types of the built-in "kwok" catalog: 12 sizes in 3 shapes, for two operating systems
-// and two architectures, sold in 4 zones at the same price.
+// KWOK returns the 144 instance types of the built-in "kwok" catalog: 12 sizes in 3 shapes, for two operating systems and two architectures.
+// Each type is sold in 4 zones at the same price.
 func KWOK() []engine.InstanceType {
 	types := []engine.InstanceType{}
 	for _, cpu := range []int64{1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256} {
@@ -31,7 +31,7 @@ func KWOK() []engine.InstanceType {
 	return types
 }
 
-// kwokShape is a family of the "kwok" catalog: so many GiB of memory for each core.
+// kwokShape is a family of the "kwok" catalog. factor is its GiB of memory for each core.
 type kwokShape struct {
 	family string
 	factor int64
@@ -61,7 +61,7 @@ func (s kwokShape) instanceType(cpu int64, arch, os string) engine.InstanceType 
 	return t
 }
 
-// kwokOverhead is what every instance type keeps back that does not say otherwise.
+// kwokOverhead returns the overhead of instance types that name none.
 func kwokOverhead() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("100m"),
@@ -69,7 +69,7 @@ func kwokOverhead() corev1.ResourceList {
 	}
 }
 
-// kwokLabels are the labels of a type that says no more of itself than its name and its resources.
+// kwokLabels returns the labels of a type for which only the name and the resources are known.
 func kwokLabels(name, arch string, systems []string, capacity corev1.ResourceList) map[string][]string {
 	cpu, memory := capacity[corev1.ResourceCPU], capacity[corev1.ResourceMemory]
 	return map[string][]string{
@@ -84,7 +84,7 @@ func kwokLabels(name, arch string, systems []string, capacity corev1.ResourceLis
 
 var ec2Name = regexp.MustCompile(`^\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)$`)
 
-// kwokSize is the size that a name of EC2's form ends in, or else the number of cores.
+// kwokSize returns the size at the end of a name that has EC2's form, or else the number of cores.
 func kwokSize(name, cpu string) string {
 	match := ec2Name.FindStringSubmatch(name)
 	if match == nil {
@@ -93,7 +93,7 @@ func kwokSize(name, cpu string) string {
 	return match[1]
 }
 
-// kwokFamily is the part of a name before its first dot or dash; a name without one gives its first letter.
+// kwokFamily returns the part of a name before its first dot or dash; for a name without either, its first letter.
 func kwokFamily(name string) string {
 	if i := strings.IndexAny(name, ".-"); i >= 0 {
 		return name[:i]
@@ -101,5 +101,5 @@ func kwokFamily(name string) string {
 	return name[:min(1, len(name))]
 }
 
-// roundTo keeps prices from carrying the last bits of a floating-point product.
+// roundTo rounds a price to a multiple of 1/parts, so that a price does not show the rounding errors of a floating-point product.
 func roundTo(price, parts float64) float64 { return math.Round(price*parts) / parts }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Zone is a zone of EC2, with its ID, the name that it has in every account, if that is known.
+// Zone is a zone of EC2. ID, if it is known, is the zone's name in every account.
 type Zone struct{ Name, ID string }
 
-// zoneName are the names of zones: us-east-1a, the local zone us-west-2-lax-1a, and us-east-1-wl1-bos-wlz-1 for Wavelength.
+// zoneName matches the names of zones: us-east-1a, the local zone us-west-2-lax-1a, and us-east-1-wl1-bos-wlz-1 for Wavelength.
 var zoneName = regexp.MustCompile(`^([a-z]+(?:-[a-z]+)+-\d+)([a-z]|-[a-z]+-\d+[a-z]|-wl\d+-[a-z]+-wlz-\d+)$`)
 
-// zoneID are the IDs of zones: use1-az1, usw2-lax1-az1 and use1-wl1-bos-wlz1.
+// zoneID matches the IDs of zones: use1-az1, usw2-lax1-az1 and use1-wl1-bos-wlz1.
 var zoneID = regexp.MustCompile(`^([a-z]+\d+)-(?:([a-z]+)(\d+)-)?az(\d+)$|^([a-z]+\d+)-(wl\d+)-([a-z]+)-wlz(\d+)$`)
 
 var regionName = regexp.MustCompile(`^([a-z]+)((?:-[a-z]+)*)-(north|south|east|west|central|northeast|southeast|northwest|southwest)-(\d+)$`)
 
-// IsRegion reports whether a name has the form of a region's.
+// IsRegion reports whether a name has the form of a region's name.
 func IsRegion(name string) bool { return regionName.MatchString(name) }
 
-// RegionOf is the region of a zone, "" if the name is not of the form of EC2's.
+// RegionOf returns the region of a zone, "" if the name does not have the form of EC2's zones.
 func RegionOf(zone string) string {
 	match := zoneName.FindStringSubmatch(zone)
 	if match == nil || !IsRegion(match[1]) {
@@ -30,7 +30,7 @@ func RegionOf(zone string) string {
 	return match[1]
 }
 
-// UsualZones are the three zones of a region that most accounts have, in order; in a region with two zones, these.
+// UsualZones returns the three zones of a region that most accounts have, in order; for a region with two zones, both.
 func UsualZones(region string) (out []Zone) {
 	letters := "abc"
 	switch region {
@@ -47,7 +47,7 @@ func UsualZones(region string) (out []Zone) {
 	return out
 }
 
-// regions are those of which zone IDs can be read: an ID has their names in short.
+// regions returns the regions whose zone IDs RegionOfID can read.
 func regions() []string {
 	return strings.Fields(`af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2
 		ap-southeast-1 ap-southeast-2 ap-southeast-3 ap-southeast-4 ap-southeast-5 ap-southeast-6 ap-southeast-7 ca-central-1
@@ -56,7 +56,7 @@ func regions() []string {
 		us-west-1 us-west-2`)
 }
 
-// short is what zone IDs call a region: use1 for us-east-1, apne2 for ap-northeast-2, usgw1 for us-gov-west-1.
+// short returns the abbreviation of a region in zone IDs: use1 for us-east-1, apne2 for ap-northeast-2, usgw1 for us-gov-west-1.
 func short(region string) string {
 	match := regionName.FindStringSubmatch(region)
 	if match == nil {
@@ -78,7 +78,7 @@ func short(region string) string {
 	return out + match[4]
 }
 
-// RegionOfID is the region of a zone's ID, "" if it is no ID of a region that is known.
+// RegionOfID returns the region of a zone's ID, "" if the ID does not belong to a known region.
 func RegionOfID(id string) string {
 	match := zoneID.FindStringSubmatch(id)
 	if match == nil {
@@ -91,8 +91,8 @@ func RegionOfID(id string) string {
 	return regions()[i]
 }
 
-// ZoneOfID is a zone that may have this ID, "" if none may. Which letter stands for which ID is different in every account:
-// here az1 is a, az2 is b and so on.
+// ZoneOfID returns a zone that may have this ID, "" if no zone can. Each account maps letters to IDs differently: this function maps az1 to
+// a, az2 to b and so on.
 func ZoneOfID(id string) string {
 	region := RegionOfID(id)
 	if region == "" {
@@ -119,7 +119,7 @@ func letterOf(number string) string {
 	return string(rune('a' + number[0] - '1'))
 }
 
-// IDOf is the ID that ZoneOfID reads as this zone.
+// IDOf returns the ID that ZoneOfID maps to this zone.
 func IDOf(zone string) string {
 	match := zoneName.FindStringSubmatch(zone)
 	if match == nil || short(match[1]) == "" {
@@ -130,7 +130,7 @@ func IDOf(zone string) string {
 		return prefix + "-az" + string(rune('1'+rest[0]-'a'))
 	}
 	parts := strings.Split(strings.TrimPrefix(rest, "-"), "-")
-	if len(parts) == 4 { // wl1-bos-wlz-1
+	if len(parts) == 4 { // parts are wl1, bos, wlz, 1
 		return prefix + "-" + parts[0] + "-" + parts[1] + "-wlz" + parts[3]
 	}
 	last := len(parts[1]) - 1

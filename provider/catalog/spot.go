@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// spotPrice is a made-up spot price, for there are no public figures that could be shipped. The ratio of spot to
-// on-demand price is log-normal: exp(-1.0 + 0.25·f + 0.04·z), where f is a standard normal draw by family and z one by
-// family and zone, each a hash of those names. So the mean discount is about 63 %, families differ (nine in ten lie
-// between 45 % and 75 %), zones differ by a few per cent, all sizes of a family have the same discount, and the same
-// names give the same price for ever. A spot price never exceeds the on-demand price.
+// spotPrice returns an invented spot price, because there are no public figures that could be shipped. The ratio of spot to on-demand price
+// is log-normal: exp(-1.0 + 0.25·f + 0.04·z), where f is a standard normal draw by family and z one by family and zone, each a hash of those
+// names. So the mean discount is about 63 %, families differ (nine in ten lie between 45 % and 75 %), zones differ by a few per cent, all
+// sizes of a family have the same discount, and the same names always give the same price. A spot price never exceeds the on-demand price.
 func spotPrice(name, zone string, onDemand float64) float64 {
 	family, _, _ := strings.Cut(name, ".")
 	ratio := math.Exp(-1 + 0.25*normal(family) + 0.04*normal(family+"/"+zone))
 	return min(onDemand, roundTo(onDemand*ratio, 1e6))
 }
 
-// normal is a draw from about the standard normal distribution that depends on name only: the sum of 12 uniform draws.
+// normal returns a draw from about the standard normal distribution that depends on name only: the sum of 12 uniform draws.
 func normal(name string) float64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Write writes instance types in the format that Read reads; reading them again gives the same ones.
+// Write writes instance types in the format of Read; Read then returns the same types.
 func Write(w io.Writer, types []engine.InstanceType) error {
 	out := []fileType{}
 	for _, t := range types {

@@ -10,8 +10,8 @@ import (
 
 var _ provider.Adopter = &Provider{}
 
-// Adoptable lists the Machines of the class's MachineDeployments that belong to no claim: those that Cluster API made in a rollout,
-// or in the place of one that was remediated or deleted. As many as claims wait for are left to those.
+// Adoptable lists the Machines of the class's MachineDeployments that belong to no claim. Cluster API made them in a rollout, or to replace a
+// Machine that was remediated or deleted. One free Machine is left out for each claim that waits.
 func (p *Provider) Adoptable(ctx context.Context, class provider.Class) ([]engine.Machine, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -23,7 +23,7 @@ func (p *Provider) Adoptable(ctx context.Context, class provider.Class) ([]engin
 	}
 	f, err := p.find(ctx, c)
 	if err != nil || problemOf(c, f) != "" {
-		return nil, err // it may select those of another cluster
+		return nil, err // the class may select MachineDeployments of another cluster
 	}
 	machines, err := p.machinesByDeployment(ctx, m)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Clean takes away what no claim is waiting for: Machines that belong to nobody and on which nobody runs, and replicas.
+// Clean removes Machines that belong to no claim and on which no pods run, and replicas for which no claim waits.
 func (p *Provider) Clean(ctx context.Context) error {
 	m, err := p.management()
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// looked are the MachineDeployments that some class selects, from the cache.
+// looked returns the MachineDeployments that classes select, from the cache.
 func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contract.MachineDeployment, error) {
 	var classes clusterapiv1alpha1.ClusterAPINodeClassList
 	if err := p.cfg.Client.List(ctx, &classes); err != nil {
@@ -58,11 +58,11 @@ func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contr
 	for i := range classes.Items {
 		class := &classes.Items[i]
 		if !v1.IsTrue(class, clusterapiv1alpha1.ConditionMachineDeploymentsReady) {
-			continue // it may select those of another cluster
+			continue // the class may select MachineDeployments of another cluster
 		}
 		selected, _, err := assortment.Selected(class, pointers(list.Items))
 		if err != nil {
-			continue // the class says so
+			continue // the class's condition has the error
 		}
 		for _, d := range selected {
 			out[assortment.Key(d)] = d
@@ -71,7 +71,7 @@ func (p *Provider) looked(ctx context.Context, m *Management) (map[string]*contr
 	return out, nil
 }
 
-// cleanOne looks at one MachineDeployment, first in the cache: it is read anew only if something is left over.
+// cleanOne cleans one MachineDeployment. It looks in the cache first, and reads from the API server only if there is something to remove.
 func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.MachineDeployment, cached []*contract.Machine) error {
 	key := assortment.Key(d)
 	if tidy, err := p.isTidy(ctx, key, take(d, cached, nil)); err != nil || tidy {
@@ -107,18 +107,18 @@ func (p *Provider) cleanOne(ctx context.Context, m *Management, d *contract.Mach
 	return err
 }
 
-// isTidy says whether there is as much of a MachineDeployment as there is to be.
+// isTidy reports whether a MachineDeployment has the right number of replicas, and no free or marked Machines.
 func (p *Provider) isTidy(ctx context.Context, key string, c *census) (bool, error) {
 	waiting, err := p.waitingFor(ctx, key, c)
 	return len(c.free) == 0 && len(c.marked) == 0 && c.target(len(waiting)) == c.replicas, err
 }
 
-// isYoung says whether a claim may still come for a Machine that belongs to none.
+// isYoung reports whether a claim may still take a Machine that belongs to no claim.
 func (p *Provider) isYoung(machine *contract.Machine) bool {
 	return p.cfg.Clock.Since(machine.CreationTimestamp.Time) < p.cfg.Grace
 }
 
-// keeps says whether a Machine that belongs to no claim stays: it is young, or pods run on its node.
+// keeps reports whether a Machine that belongs to no claim stays, because it is young or because pods run on its node.
 func (p *Provider) keeps(ctx context.Context, machine *contract.Machine) (bool, error) {
 	if p.isYoung(machine) {
 		return true, nil
@@ -136,7 +136,7 @@ func (p *Provider) keeps(ctx context.Context, machine *contract.Machine) (bool, 
 	}), nil
 }
 
-// Release lets go of a Machine: it stays, and belongs to no claim.
+// Release removes the claim from a Machine. The Machine stays.
 func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	m, err := p.management()
 	if err != nil {
@@ -157,5 +157,5 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	return nil
 }
 
-// ReleaseClass has nothing to do: nothing is made for a class.
+// ReleaseClass does nothing, because Cluster API has no resources of a class.
 func (p *Provider) ReleaseClass(context.Context, provider.Class) ([]string, error) { return nil, nil }

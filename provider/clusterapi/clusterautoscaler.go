@@ -11,20 +11,20 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// clusterAutoscaler is a Cluster Autoscaler that scales MachineDeployments: all that have both size annotations, or those of them
-// that one of its discoveries is about.
+// clusterAutoscaler is a Cluster Autoscaler that scales MachineDeployments with both size annotations. If it has discoveries, it scales only
+// those that one of them matches.
 type clusterAutoscaler struct {
 	name        string
 	discoveries []groupDiscovery
 }
 
-// groupDiscovery is one --node-group-auto-discovery of Cluster Autoscaler. What is empty is open.
+// groupDiscovery is one --node-group-auto-discovery of Cluster Autoscaler. An empty field matches all.
 type groupDiscovery struct {
 	namespace, cluster string
 	labels             map[string]string
 }
 
-// clusterAutoscalerOf reads the flags of a Cluster Autoscaler. It reports false for one of another cloud.
+// clusterAutoscalerOf reads the flags of a Cluster Autoscaler. It returns false if the Cluster Autoscaler is for another cloud.
 func clusterAutoscalerOf(d *appsv1.Deployment) (*clusterAutoscaler, bool) {
 	out, ours := &clusterAutoscaler{name: "Deployment " + d.Namespace + "/" + d.Name}, false
 	for _, c := range d.Spec.Template.Spec.Containers {
@@ -50,7 +50,7 @@ func clusterAutoscalerOf(d *appsv1.Deployment) (*clusterAutoscaler, bool) {
 	return out, ours
 }
 
-// discoveryOf reads "namespace=default,clusterName=prod,team=a", of which each part may be missing.
+// discoveryOf parses "namespace=default,clusterName=prod,team=a". Each part may be missing.
 func discoveryOf(text string) groupDiscovery {
 	out := groupDiscovery{labels: map[string]string{}}
 	for _, pair := range strings.Split(text, ",") {
@@ -67,7 +67,7 @@ func discoveryOf(text string) groupDiscovery {
 	return out
 }
 
-// scales says whether it scales the MachineDeployment.
+// scales reports whether the Cluster Autoscaler scales the MachineDeployment.
 func (a *clusterAutoscaler) scales(d *contract.MachineDeployment) bool {
 	for _, key := range []string{contract.MinSizeAnnotation, contract.MaxSizeAnnotation} {
 		if _, ok := d.Annotations[key]; !ok {
@@ -84,7 +84,7 @@ func (a *clusterAutoscaler) scales(d *contract.MachineDeployment) bool {
 	})
 }
 
-// examineAutoscalers says which MachineDeployments that classes select are scaled by a Cluster Autoscaler too.
+// examineAutoscalers finds MachineDeployments that classes select and that a Cluster Autoscaler scales as well.
 func examineAutoscalers(running []*appsv1.Deployment, selected []*selectedDeployment) (out []provider.Finding) {
 	for _, d := range running {
 		a, ours := clusterAutoscalerOf(d)

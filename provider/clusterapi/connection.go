@@ -21,27 +21,26 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Connection is the way to a management cluster. It reads Cluster API's objects in the best version that is served there, and
-// goes on in another when that one is served no longer. Start keeps it up; until it is, and while it is lost, Management says why.
+// Connection connects to a management cluster. It reads Cluster API's objects in the best version that the management cluster serves, and
+// changes the version when that changes. Start keeps the connection up. While there is none, Management returns the reason.
 type Connection struct {
 	config    *rest.Config
 	discovery discovery.DiscoveryInterface
-	every     time.Duration // how often it is looked whether the connection is as it was
+	every     time.Duration // the time between two checks of the connection
 
 	mu   sync.Mutex // guards the two below
 	now  *Management
 	lost error
 }
 
-// ErrNotConnected is why there is no way to the management cluster in the first moments, and in those in which it is changed to
-// another version.
+// ErrNotConnected is the error of Management before the first connection, and during a change to another version.
 var ErrNotConnected = errors.New("not connected yet")
 
-// errUnserved is why there can be no connection: the management cluster has said that it does not serve what is read.
+// errUnserved means that the management cluster does not serve Cluster API in a known version.
 var errUnserved = errors.New("it does not serve Cluster API in a form that can be read")
 
 const (
-	// reachTimeout is how long an answer may take, syncTimeout how long the first lists may.
+	// reachTimeout is the time limit of an answer, syncTimeout that of the first lists.
 	reachTimeout, syncTimeout = 10 * time.Second, time.Minute
 	lookEvery                 = 10 * time.Second
 )
@@ -49,7 +48,7 @@ const (
 // NewConnection makes a connection that is not up yet.
 func NewConnection(config *rest.Config) (*Connection, error) {
 	config = rest.CopyConfig(config)
-	config.Timeout = 0 // watches last
+	config.Timeout = 0 // watches last long
 	short := rest.CopyConfig(config)
 	short.Timeout = reachTimeout
 	d, err := discovery.NewDiscoveryClientForConfig(short)
@@ -59,7 +58,7 @@ func NewConnection(config *rest.Config) (*Connection, error) {
 	return &Connection{config: config, discovery: d, every: lookEvery, lost: ErrNotConnected}, nil
 }
 
-// Management is the way to the management cluster as it is now.
+// Management returns the clients for the management cluster as it is now.
 func (c *Connection) Management() (*Management, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +98,7 @@ func (c *Connection) Start(ctx context.Context) error {
 	return nil
 }
 
-// version is the best version that is served.
+// version returns the best version that the management cluster serves.
 func (c *Connection) version(context.Context) (string, error) {
 	group, err := c.discovery.ServerGroups()
 	if err != nil {
@@ -124,7 +123,7 @@ func (c *Connection) version(context.Context) (string, error) {
 	return "", fmt.Errorf("%w: it serves %s in the versions %v, and none of %v: use a release of Cluster API that does", errUnserved, contract.Group, served, contract.Versions)
 }
 
-// look makes a client that reads one version past any cache.
+// look makes a client that reads one version without a cache.
 func (c *Connection) look(version string) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	contract.AddToScheme(scheme, version)
@@ -133,7 +132,7 @@ func (c *Connection) look(version string) (client.Client, error) {
 	return client.New(short, client.Options{Scheme: scheme})
 }
 
-// hold reads in one version, until that is no longer the best one that is served or ctx ends.
+// hold reads in one version until ctx ends, until another version is the best one, or until no version is served.
 func (c *Connection) hold(ctx context.Context, version string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,7 +185,7 @@ func (c *Connection) hold(ctx context.Context, version string) error {
 		if err == nil && best != version {
 			return fmt.Errorf("%w: it serves %s in version %s now", ErrNotConnected, contract.Group, best)
 		}
-		if errors.Is(err, errUnserved) { // what was read would be shown as it was, for a while, when it is served again
+		if errors.Is(err, errUnserved) { // otherwise, old objects would be shown for a while when the version is served again
 			return err
 		}
 		if err != nil {
@@ -197,7 +196,7 @@ func (c *Connection) hold(ctx context.Context, version string) error {
 	}
 }
 
-// refused says why the first lists did not come.
+// refused returns the reason why the first lists failed.
 func (c *Connection) refused(ctx context.Context, live client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -212,7 +211,7 @@ func (c *Connection) refused(ctx context.Context, live client.Client) error {
 	return fmt.Errorf("its objects could not be listed within %s", syncTimeout)
 }
 
-// slim drops what nothing here reads.
+// slim drops metadata that the provider does not read.
 func slim(object any) (any, error) {
 	if o, ok := object.(client.Object); ok {
 		o.SetManagedFields(nil)

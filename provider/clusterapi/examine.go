@@ -17,12 +17,12 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Examiner looks at a management cluster, and at what node classes select there.
+// Examiner checks a management cluster, and the MachineDeployments that node classes select there.
 type Examiner struct {
 	Connection *Connection
 	// Client reads the workload cluster.
 	Client client.Reader
-	// Autoscalers are the Deployments of Cluster Autoscaler that run, in either cluster.
+	// Autoscalers are the Deployments of Cluster Autoscaler that run in either cluster.
 	Autoscalers []*appsv1.Deployment
 }
 
@@ -31,7 +31,7 @@ const (
 	checkClasses = "machine deployments"
 )
 
-// Examine says what is as it should be and what is not. Nothing is read from a cache.
+// Examine returns its findings, good and bad. It reads nothing from a cache.
 func (x Examiner) Examine(ctx context.Context, classes []provider.Class) []provider.Finding {
 	version, err := x.Connection.version(ctx)
 	var live client.Client
@@ -66,7 +66,7 @@ func (s *selectedDeployment) object() string {
 	return "MachineDeployment " + assortment.Key(s.MachineDeployment)
 }
 
-// Examine looks at the MachineDeployments that classes select, in the words of their conditions.
+// Examine checks the MachineDeployments that classes select. Its findings have the words of the classes' conditions.
 func (p *Provider) Examine(ctx context.Context, classes []provider.Class) []provider.Finding {
 	return p.examine(ctx, classes, nil)
 }
@@ -76,7 +76,7 @@ func (p *Provider) examine(ctx context.Context, classes []provider.Class, autosc
 	for _, class := range classes {
 		c, err := classOf(class)
 		if err != nil {
-			continue // of another cloud
+			continue // a class of another cloud
 		}
 		object := "ClusterAPINodeClass " + c.Name
 		f, err := p.find(ctx, c)
@@ -114,7 +114,7 @@ func (p *Provider) examine(ctx context.Context, classes []provider.Class, autosc
 	return append(out, examineAutoscalers(autoscalers, all)...)
 }
 
-// shared says who else the MachineDeployment is for.
+// shared finds other classes that select the MachineDeployment, and other writers of its replicas.
 func (s *selectedDeployment) shared() (out []provider.Finding) {
 	if len(s.classes) > 1 {
 		out = append(out, provider.Finding{Level: provider.Warning, Check: checkClasses, Object: s.object(),
@@ -129,7 +129,8 @@ func (s *selectedDeployment) shared() (out []provider.Finding) {
 	return out
 }
 
-// applied are those who apply the replicas of an object, again and again. Who has once written them is not among them.
+// applied returns the managers that apply the replicas of an object again and again. Managers that wrote them once in another way are not
+// included.
 func applied(fields []metav1.ManagedFieldsEntry) (out []string) {
 	for _, f := range fields {
 		if f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), `"f:replicas"`) && !slices.Contains(out, f.Manager) {

@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// find reads what a class selects, from the cache.
+// find reads the MachineDeployments that a class selects, from the cache.
 func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (*assortment.Selection, error) {
 	m, err := p.management()
 	if err != nil {
@@ -61,7 +61,7 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 	return f, nil
 }
 
-// machinesByDeployment lists all Machines of MachineDeployments from the cache, which are not to be changed.
+// machinesByDeployment lists all Machines of MachineDeployments from the cache. They must not be changed.
 func (p *Provider) machinesByDeployment(ctx context.Context, m *Management) (map[string][]*contract.Machine, error) {
 	var list contract.MachineList
 	if err := m.Cached.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -77,7 +77,7 @@ func (p *Provider) machinesByDeployment(ctx context.Context, m *Management) (map
 	return out, nil
 }
 
-// setsByDeployment lists all MachineSets of MachineDeployments from the cache, which are not to be changed.
+// setsByDeployment lists all MachineSets of MachineDeployments from the cache. They must not be changed.
 func (p *Provider) setsByDeployment(ctx context.Context, m *Management) (map[string][]*contract.MachineSet, error) {
 	var list contract.MachineSetList
 	if err := m.Cached.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -91,7 +91,7 @@ func (p *Provider) setsByDeployment(ctx context.Context, m *Management) (map[str
 	return out, nil
 }
 
-// sourceOf gathers what is known about the machines of a MachineDeployment.
+// sourceOf collects the known facts about the machines of a MachineDeployment.
 func (p *Provider) sourceOf(ctx context.Context, m *Management, d *contract.MachineDeployment, machines []*contract.Machine, sets []*contract.MachineSet) (*assortment.Source, error) {
 	s := &assortment.Source{Deployment: d, Sets: sets, Held: p.heldWhy(assortment.Key(d))}
 	cluster := &contract.Cluster{}
@@ -118,7 +118,7 @@ func (p *Provider) sourceOf(ctx context.Context, m *Management, d *contract.Mach
 	})
 }
 
-// templateOf is the infrastructure template of a MachineDeployment, read at most once a minute; nil if it is not there.
+// templateOf returns the infrastructure template of a MachineDeployment; nil if there is none. It reads the template at most once a minute.
 func (p *Provider) templateOf(ctx context.Context, m *Management, d *contract.MachineDeployment) (*unstructured.Unstructured, error) {
 	now, ref := p.cfg.Clock.Now(), d.Spec.Template.Spec.InfrastructureRef
 	at := fmt.Sprint(d.Namespace, "/", ref)
@@ -139,10 +139,10 @@ func (p *Provider) templateOf(ctx context.Context, m *Management, d *contract.Ma
 	return object, nil
 }
 
-// templateAge is how long a template is believed: they are not meant to change, and their status says more after a while.
+// templateAge is the time for which a template is kept. Templates should not change, but their status may get more fields.
 const templateAge = time.Minute
 
-// readAt is a template, and when it was read.
+// readAt is a template, and the time at which it was read.
 type readAt struct {
 	object *unstructured.Unstructured
 	read   time.Time
@@ -155,7 +155,7 @@ func readTemplate(ctx context.Context, m *Management, d *contract.MachineDeploym
 		return nil, nil
 	}
 	mapping, err := m.Live.RESTMapper().RESTMapping(kind)
-	if meta.IsNoMatchError(err) { // the MachineDeployment may be described by annotations all the same
+	if meta.IsNoMatchError(err) { // annotations may still describe the machines
 		return nil, nil
 	}
 	if err != nil {

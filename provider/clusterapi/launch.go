@@ -27,23 +27,23 @@ import (
 )
 
 const (
-	// A launch looks for its Machine after pollFirst, and then less and less often, but at least once in pollMost.
+	// A launch looks for its Machine after pollFirst. The time between two looks then grows up to pollMost.
 	pollFirst, pollMost = 100 * time.Millisecond, time.Second
-	// reachAgain is how long a launch waits while the management cluster does not answer.
+	// reachAgain is the time that a launch waits if the management cluster does not answer.
 	reachAgain = 5 * time.Second
-	// blockedAfter is how long a claim waits for a Machine that Cluster API says it does not make for now.
+	// blockedAfter is the time that a claim waits for a Machine that Cluster API cannot make for now.
 	blockedAfter = time.Minute
-	// heldFor is how long a MachineDeployment that made none is left alone.
+	// heldFor is the time for which a MachineDeployment that made no Machine is not asked again.
 	heldFor = 2 * time.Minute
 )
 
-// Launch is LaunchNoted without leaving word.
+// Launch is LaunchNoted without notes on the claim.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(context.Context, map[string]string) error { return nil })
 }
 
-// LaunchNoted gives the claim a Machine: one that belongs to nobody, or one more. It leaves word on the claim which
-// MachineDeployment was asked, so that whoever comes after a crash counts the claim.
+// LaunchNoted gives the claim a Machine: a free one, or a new one. It notes the asked MachineDeployment on the claim, so that the next
+// process after a crash counts the claim.
 func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (engine.Machine, error) {
 	if err := ctx.Err(); err != nil {
 		return engine.Machine{}, fmt.Errorf("launch %s: %w", claim.Name, err)
@@ -96,8 +96,8 @@ func (p *Provider) launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	return engine.Machine{}, &provider.SoldOutError{Offerings: tried, Cause: cause}
 }
 
-// outlast lets a claim for which a MachineDeployment was asked wait while the management cluster does not answer: its Machine may be
-// there already.
+// outlast makes a claim wait if the management cluster does not answer and a MachineDeployment was already asked for it, because the claim's
+// Machine may exist.
 func outlast(asked string, err error) error {
 	if asked == "" || err == nil || !isNoAnswer(err) {
 		return err
@@ -105,7 +105,7 @@ func outlast(asked string, err error) error {
 	return &provider.PendingError{What: fmt.Sprintf("a Machine of MachineDeployment %s is waited for, and the management cluster is out of reach: %v", asked, err), RetryAfter: reachAgain}
 }
 
-// isNoAnswer says of an error that no API server has decided anything.
+// isNoAnswer reports whether an error means that the API server gave no decision.
 func isNoAnswer(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
@@ -115,8 +115,8 @@ func isNoAnswer(err error) bool {
 		errors.As(err, &status) && (status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err))
 }
 
-// candidatesFor are the MachineDeployments that a claim may get a machine from, the cheapest first, and before them the one that
-// was asked already; tried are all offerings that it may have.
+// candidatesFor returns the MachineDeployments that may give the claim a machine: first the one that was asked already, then the others by
+// price. tried has all offerings that the claim allows.
 func candidatesFor(f *assortment.Selection, class provider.Class, claim *v1.NodeClaim) (candidates []*assortment.Machines, tried []engine.OfferingID, err error) {
 	types, _ := assortment.Catalog(f.Machines)
 	offers, err := offer.For(class.Corrected(types), claim)
@@ -143,7 +143,7 @@ func candidatesFor(f *assortment.Selection, class provider.Class, claim *v1.Node
 			}
 			return 1
 		}
-		if corrected { // they stand in the order of the corrected prices
+		if corrected { // they are in the order of the corrected prices
 			return 0
 		}
 		return cmp.Or(cmp.Compare(a.Price, b.Price), strings.Compare(a.Key, b.Key))
@@ -151,7 +151,7 @@ func candidatesFor(f *assortment.Selection, class provider.Class, claim *v1.Node
 	return candidates, tried, nil
 }
 
-// agree says whether two sets of labels have no key with different values.
+// agree reports whether two sets of labels have no key with different values.
 func agree(a, b map[string]string) bool {
 	for key, value := range a {
 		if other, ok := b[key]; ok && other != value {
@@ -161,7 +161,7 @@ func agree(a, b map[string]string) bool {
 	return true
 }
 
-// launchFrom waits for a Machine of one MachineDeployment, and for its provider ID.
+// launchFrom waits for a Machine of one MachineDeployment, and for the Machine's provider ID.
 func (p *Provider) launchFrom(ctx context.Context, claim *v1.NodeClaim, from *assortment.Machines) (engine.Machine, error) {
 	until := p.cfg.Clock.Now().Add(p.cfg.Wait)
 	for poll := pollFirst; ; poll = min(2*poll, pollMost) {
@@ -201,7 +201,7 @@ func (p *Provider) launchFrom(ctx context.Context, claim *v1.NodeClaim, from *as
 	}
 }
 
-// waitsFor says what a Machine without a provider ID waits for.
+// waitsFor describes the state of a Machine without a provider ID, for an event.
 func waitsFor(m *contract.Machine) string {
 	text := fmt.Sprintf("Machine %s/%s is %s", m.Namespace, m.Name, strings.ToLower(m.Status.Phase))
 	for _, kind := range []string{"BootstrapConfigReady", "InfrastructureReady"} {
@@ -212,8 +212,8 @@ func waitsFor(m *contract.Machine) string {
 	return text
 }
 
-// blockedSince gives a claim up that has waited for a while for a Machine that Cluster API says it does not make, and leaves the
-// MachineDeployment alone for some time.
+// blockedSince gives up a claim that has waited for blockedAfter, if Cluster API says that it does not make the Machine. The
+// MachineDeployment is then held for heldFor. why is Cluster API's reason, "" if the claim goes on waiting.
 func (p *Provider) blockedSince(ctx context.Context, claim types.UID, key string) (why string, err error) {
 	p.mu.Lock()
 	since, waits := p.waiting[key][claim]
@@ -249,7 +249,7 @@ func (p *Provider) blockedSince(ctx context.Context, claim types.UID, key string
 	return why, nil
 }
 
-// describe is a Machine as the controllers see it; from may be nil where its MachineDeployment says nothing any more.
+// describe returns a Machine as the controllers see it; from may be nil if its MachineDeployment cannot be read any more.
 func describe(m *contract.Machine, from *assortment.Machines) engine.Machine {
 	_, marked := m.Annotations[contract.DeleteAnnotation]
 	out := engine.Machine{
@@ -272,7 +272,7 @@ func describe(m *contract.Machine, from *assortment.Machines) engine.Machine {
 	return out
 }
 
-// provisionalPrefix begins the ID of a Machine that has no provider ID yet; its namespace and name follow.
+// provisionalPrefix begins the ID of a Machine that has no provider ID yet. The rest is its namespace and name.
 const provisionalPrefix = "clusterapi://"
 
 func idOf(m *contract.Machine) engine.MachineID {
@@ -282,7 +282,7 @@ func idOf(m *contract.Machine) engine.MachineID {
 	return engine.MachineID(provisionalPrefix + m.Namespace + "/" + m.Name)
 }
 
-// know remembers where the Machine with a provider ID is.
+// know remembers the name of the Machine with a provider ID.
 func (p *Provider) know(m *contract.Machine) {
 	if m.Spec.ProviderID == "" {
 		return

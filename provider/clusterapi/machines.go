@@ -51,7 +51,7 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	return out, nil
 }
 
-// ours are the Machines in the cache that belong to claims of this cluster; they are not to be changed.
+// ours lists the Machines in the cache that belong to claims of this cluster. They must not be changed.
 func (p *Provider) ours(ctx context.Context, m *Management) ([]*contract.Machine, error) {
 	cluster, err := p.clusterUID(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Provider) adopt(ctx context.Context, m *Management) error {
 	return nil
 }
 
-// Machine returns one machine. That there is none is believed only of the API server itself.
+// Machine returns one machine. It returns ErrGone only if the API server itself does not have the Machine.
 func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Machine, error) {
 	m, err := p.management()
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Mac
 	return newDescriber(p, m).describe(ctx, machine)
 }
 
-// machine finds a Machine of this cluster. Where it is not in the cache, the API server is asked.
+// machine finds a Machine of this cluster. If the reader does not have it, machine asks the API server.
 func (p *Provider) machine(ctx context.Context, m *Management, id engine.MachineID, from client.Reader) (*contract.Machine, error) {
 	if id == "" {
 		return nil, provider.ErrGone
@@ -146,7 +146,7 @@ func (p *Provider) machine(ctx context.Context, m *Management, id engine.Machine
 	return machine, nil
 }
 
-// search looks for a Machine by its provider ID, first in the cache.
+// search looks for a Machine by its provider ID, first in the cache, then at the API server.
 func (p *Provider) search(ctx context.Context, m *Management, id engine.MachineID) (*contract.Machine, error) {
 	for _, from := range []client.Reader{m.Cached, m.Live} {
 		var list contract.MachineList
@@ -180,7 +180,7 @@ func (p *Provider) forget(id engine.MachineID) {
 	delete(p.names, id)
 }
 
-// describer says of Machines what they are, reading each MachineDeployment once.
+// describer describes Machines. It reads each MachineDeployment once.
 type describer struct {
 	p     *Provider
 	m     *Management
@@ -204,7 +204,7 @@ func (d *describer) describe(ctx context.Context, machine *contract.Machine) (en
 	return describe(machine, made), nil
 }
 
-// read is what a MachineDeployment makes, nil if it is gone or cannot be read. Prices do not matter here.
+// read returns the machines of a MachineDeployment, nil if it is gone or cannot be read. Their prices are not used.
 func (d *describer) read(ctx context.Context, key string) (*assortment.Machines, error) {
 	namespace, name, _ := strings.Cut(key, "/")
 	deployment := &contract.MachineDeployment{}
@@ -219,12 +219,12 @@ func (d *describer) read(ctx context.Context, key string) (*assortment.Machines,
 	}
 	made, err := assortment.Read(source, &clusterapiv1alpha1.ClusterAPINodeClass{}, catalog.EC2Type)
 	if err != nil {
-		return nil, nil // its class says so
+		return nil, nil // its class has the error in a condition
 	}
 	return made, nil
 }
 
-// Terminate marks the Machine of a claim and takes its replica away. It may be called again: replicas are counted anew each time.
+// Terminate marks the Machine of a claim and removes its replica. It may be called again, because replicas are counted anew each time.
 func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	return p.remove(ctx, machine)
 }
 
-// remove marks a Machine and takes its replica away. Its pods have been sent away already: Cluster API is not to do so again.
+// remove marks a Machine and removes its replica. Its pods have already been evicted, so Cluster API must not drain the node again.
 func (p *Provider) remove(ctx context.Context, machine *contract.Machine) error {
 	m, err := p.management()
 	if err != nil {

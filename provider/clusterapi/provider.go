@@ -1,8 +1,8 @@
 // Package clusterapi takes machines from MachineDeployments of Cluster API. A NodeClaim adds one replica, and its end removes exactly its Machine.
 //
-// What is true stands on the Machines, in the management cluster: an annotation says which NodeClaim a Machine belongs to. How
-// many replicas a MachineDeployment is to have is counted anew from its Machines and the claims that wait for one, each time,
-// and never added up, so that neither repeated calls nor restarts double or lose a machine.
+// The Machines in the management cluster hold the truth: an annotation names the NodeClaim to which a Machine belongs. The number of replicas
+// is counted anew each time, from the Machines of a MachineDeployment and the claims that wait for one. It is never incremented, so neither
+// repeated calls nor restarts double or lose a machine.
 package clusterapi
 
 import (
@@ -42,28 +42,28 @@ var (
 	_ provider.Examiner      = Examiner{}
 )
 
-// Management reaches the API server that holds Cluster API's objects.
+// Management holds clients for the API server with Cluster API's objects.
 type Management struct {
-	// Live reads and writes past any cache, Cached reads from one.
+	// Live reads and writes without a cache, Cached reads from one.
 	Live   client.Client
 	Cached client.Reader
 }
 
-// Config is what a Provider is made from.
+// Config holds the settings of a Provider.
 type Config struct {
 	// Client reads the workload cluster, from a cache.
 	Client client.Reader
-	// Management is the way to the management cluster as it is now, or says why there is none.
+	// Management returns the clients for the management cluster as it is now, or the reason why there are none.
 	Management func() (*Management, error)
 	Clock      clock.Clock
-	// May, unless it is nil, says before anything is written what speaks against it.
+	// May, unless it is nil, is called before each write. Its error prevents the write.
 	May func(what string) error
-	// Wait is how long a launch waits for a machine before it says that it is pending; 0 means 5 seconds.
+	// Wait is the time that a launch waits for a machine before it returns a PendingError; 0 means 5 seconds.
 	Wait time.Duration
-	// Grace is how long a Machine that belongs to no claim is left for one; 0 means 2 minutes.
+	// Grace is the time for which a Machine that belongs to no claim is kept for a claim; 0 means 2 minutes.
 	Grace time.Duration
-	// Settle is how long a Machine has been marked before its replica is taken away; 0 means 3 seconds. Cluster API sees Machines and
-	// replicas by watches of their own: fewer replicas that it sees before the mark would take another Machine.
+	// Settle is the time between the mark on a Machine and the removal of its replica; 0 means 3 seconds. Cluster API watches Machines and
+	// replicas separately. If it saw fewer replicas before it saw the mark, it would delete another Machine.
 	Settle time.Duration
 }
 
@@ -72,20 +72,20 @@ type Provider struct {
 	cfg    Config
 	scales *batch.Batcher[order, *contract.Machine]
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// cluster is the UID of the workload cluster, "" until it is known.
 	cluster string
-	// waiting holds the claims that are being launched, by MachineDeployment, and since when.
+	// waiting holds the claims that are being launched and the start of their waiting, by MachineDeployment.
 	waiting map[string]map[types.UID]time.Time
-	// held says why no machines are asked of a MachineDeployment for now.
+	// held holds the MachineDeployments that are not asked for machines for now.
 	held map[string]hold
-	// names holds where Machines with a provider ID are, for when they are gone from the cache.
+	// names holds the names of Machines by provider ID, because the cache may not have a Machine any more.
 	names map[engine.MachineID]types.NamespacedName
-	// templates are those that were read lately.
+	// templates holds templates that were read lately.
 	templates map[string]readAt
 }
 
-// hold is a MachineDeployment that makes no machines although it could.
+// hold describes why and until when a MachineDeployment is not asked for machines.
 type hold struct {
 	why   string
 	until time.Time
@@ -107,19 +107,19 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Name is "clusterapi".
+// Name returns "clusterapi".
 func (p *Provider) Name() string { return "clusterapi" }
 
-// Kinds is ClusterAPINodeClass.
+// Kinds returns ClusterAPINodeClass.
 func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{clusterapiv1alpha1.GroupVersion.WithKind("ClusterAPINodeClass")}
 }
 
-// repairAfter is how long a node may be not ready: MachineHealthChecks, which act after 5 to 10 minutes, go first. What they have
-// found broken by then is theirs: see Tended.
+// repairAfter is the time after which a node that is not ready is repaired. It is long because MachineHealthChecks, which act after 5 to 10
+// minutes, go first. Machines that they have found broken are left to them: see Tended.
 const repairAfter = 30 * time.Minute
 
-// Repairs are nodes that have not been ready for long.
+// Repairs returns policies for nodes that have not been ready for a long time.
 func (p *Provider) Repairs() []engine.RepairPolicy {
 	return []engine.RepairPolicy{
 		{Condition: string(corev1.NodeReady), Status: string(corev1.ConditionFalse), Toleration: repairAfter},
@@ -127,8 +127,8 @@ func (p *Provider) Repairs() []engine.RepairPolicy {
 	}
 }
 
-// Tended are the claims whose Machines a MachineHealthCheck has found broken. It may have its reasons to leave them for now: too
-// many are broken, or its replacements take their turn. Of Machines that are well by it, or that none looks at, nothing is said.
+// Tended returns the claims whose Machines a MachineHealthCheck has found broken or may not replace. The MachineHealthCheck may leave a
+// broken Machine for now, if too many are broken or if replacements are made one after another.
 func (p *Provider) Tended(ctx context.Context, class provider.Class) (out []string, err error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *Provider) Tended(ctx context.Context, class provider.Class) (out []stri
 	return out, nil
 }
 
-// classOf is the class as a type of Go.
+// classOf returns the class with its Go type.
 func classOf(class provider.Class) (*clusterapiv1alpha1.ClusterAPINodeClass, error) {
 	c, ok := class.Object.(*clusterapiv1alpha1.ClusterAPINodeClass)
 	if !ok {
@@ -170,10 +170,10 @@ func classOf(class provider.Class) (*clusterapiv1alpha1.ClusterAPINodeClass, err
 	return c, nil
 }
 
-// errOutOfReach begins every error that there is no way to the management cluster.
+// errOutOfReach is wrapped by every error that means that the management cluster cannot be reached.
 var errOutOfReach = errors.New("reach the management cluster")
 
-// management is the way to the management cluster.
+// management returns the clients for the management cluster.
 func (p *Provider) management() (*Management, error) {
 	m, err := p.cfg.Management()
 	if err != nil {
@@ -182,8 +182,8 @@ func (p *Provider) management() (*Management, error) {
 	return m, nil
 }
 
-// clusterUID is the UID of the workload cluster's namespace kube-system. By it the Machines of this cluster are told from those
-// that other clusters have in the same management cluster.
+// clusterUID returns the UID of the workload cluster's namespace kube-system. It distinguishes the Machines of this cluster from those of
+// other clusters in the same management cluster.
 func (p *Provider) clusterUID(ctx context.Context) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// census is what there is of a MachineDeployment at one moment.
+// census is the state of a MachineDeployment at one moment.
 type census struct {
-	// bound are Machines that belong to a claim, by its UID; free are those that belong to none. Marked ones are to go, and wait
-	// for replicas to be taken away. Those that are being deleted are none of these.
+	// bound are the Machines that belong to a claim, by its UID. free are the Machines that belong to no claim. marked are Machines that
+	// shall go and wait until replicas are lowered. deleting are Machines that are being deleted. Each Machine is in one of the four.
 	bound                  map[types.UID]*contract.Machine
 	free, marked, deleting []*contract.Machine
-	// remediated is how many of the bound ones Cluster API is about to put others in the place of, which belong to nobody.
+	// remediated is the number of bound Machines that Cluster API is about to replace by Machines without a claim.
 	remediated int
-	// replicas is how many the MachineDeployment is to have, seen how many Machines Cluster API says there are (-1 if it has not
-	// said so yet), and listed how many there are.
+	// replicas is the wanted number of Machines. seen is the number that Cluster API reports, -1 if it has not seen the latest spec. listed
+	// is the number of existing Machines.
 	replicas, seen, listed int32
-	// sets are its MachineSets that have machines, the oldest first.
+	// sets are the MachineSets with replicas, the oldest first.
 	sets []*contract.MachineSet
-	// least and most bound the replicas; most is -1 without a bound.
+	// least and most are the bounds of the replicas; most is -1 without a bound.
 	least, most int32
-	// blocked says why replicas are not to be touched now, "" if they may be.
+	// blocked is the reason why replicas must not be changed now, "" if they may be.
 	blocked string
 }
 
-// take counts the Machines of a MachineDeployment. Owners are the claims, by UID, that Karpenter bound to Machines, by key.
+// take counts the Machines of a MachineDeployment. owners has the UIDs of claims that Karpenter bound to Machines, by the Machine's key.
 func take(d *contract.MachineDeployment, machines []*contract.Machine, owners map[string]types.UID) *census {
 	c := &census{bound: map[types.UID]*contract.Machine{}, seen: -1}
 	for _, m := range machines {
@@ -52,11 +52,11 @@ func take(d *contract.MachineDeployment, machines []*contract.Machine, owners ma
 			c.free = append(c.free, m)
 		}
 	}
-	// Those that are furthest come first: they are of use soonest.
+	// Machines that are closest to being nodes come first, because pods can use them soonest.
 	slices.SortFunc(c.free, func(a, b *contract.Machine) int {
 		return cmp.Or(cmp.Compare(progress(b), progress(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	c.least, c.most, _ = assortment.Sizes(d) // what cannot be read bounds nothing
+	c.least, c.most, _ = assortment.Sizes(d) // bounds that cannot be read are ignored
 	c.listed = int32(len(machines))
 	c.replicas = c.listed
 	if d.Spec.Replicas != nil {
@@ -68,7 +68,7 @@ func take(d *contract.MachineDeployment, machines []*contract.Machine, owners ma
 	return c
 }
 
-// progress is how far a machine is on its way to a node.
+// progress ranks machines: 2 for a machine with a node, 1 for one with a provider ID, 0 for others.
 func progress(m *contract.Machine) int {
 	switch {
 	case m.Status.NodeRef.Name != "":
@@ -79,10 +79,10 @@ func progress(m *contract.Machine) int {
 	return 0
 }
 
-// live is how many Machines stay.
+// live returns the number of Machines that stay.
 func (c *census) live() int { return len(c.bound) + len(c.free) }
 
-// room is how many more claims may wait for a Machine beside those that wait already.
+// room returns the number of further claims that may wait for a Machine.
 func (c *census) room(waiting int) int {
 	if c.most < 0 {
 		return waiting + 1<<20
@@ -90,10 +90,10 @@ func (c *census) room(waiting int) int {
 	return int(c.most) - len(c.bound) - waiting
 }
 
-// target is how many replicas there are to be when so many claims wait for a Machine: one for each Machine that belongs to a
-// claim, one for each claim that waits as far as there may be so many, and as many more as there are if some are free. What comes in
-// the place of a Machine that is remediated is for a claim that waits. It is counted and never added up, so that repeating changes
-// nothing; and free Machines never ask for more of them: a rollout makes some beside the replicas.
+// target returns the wanted replicas if a number of claims wait for a Machine: one for each bound Machine, and one for each waiting claim,
+// within the bounds. Existing replicas of free Machines stay. Cluster API's replacement for a remediated Machine goes to a waiting claim. The
+// number is counted and never incremented, so repeated calls change nothing. Free Machines never raise it, because a rollout makes Machines
+// beyond the replicas.
 func (c *census) target(waiting int) int32 {
 	n := len(c.bound) - c.remediated + waiting
 	if c.most >= 0 {
@@ -102,8 +102,8 @@ func (c *census) target(waiting int) int32 {
 	return max(int32(n), min(int32(c.live()), c.replicas), c.least)
 }
 
-// lowest is how many replicas there may be at least for now, so that those that are marked go and no others. Held says that Cluster
-// API makes no Machines of it at the moment.
+// lowest returns the lowest allowed number of replicas for now, so that Cluster API deletes only marked Machines. held is true if Cluster API
+// makes no Machines of the MachineDeployment at the moment.
 func (c *census) lowest(d *contract.MachineDeployment, held bool) int32 {
 	elsewhere := func(m *contract.Machine) bool { return !c.shrinksFor(d, m) }
 	if len(c.sets) > 1 && !d.OnDelete() || slices.ContainsFunc(slices.Concat(c.marked, c.deleting), elsewhere) {
@@ -112,12 +112,12 @@ func (c *census) lowest(d *contract.MachineDeployment, held bool) int32 {
 	if held || c.seen >= c.replicas && c.listed >= c.seen {
 		return 0
 	}
-	// Machines are being made that nobody has seen yet: they might stay in the place of others.
+	// Cluster API is making Machines that it has not reported yet: they might stay while other Machines without a mark are deleted.
 	return c.replicas - int32(len(c.marked))
 }
 
-// lowestOf is how many replicas there may be at least for now because Cluster API may not have seen all marks yet: it would take Machines
-// without one. Settled says that it has seen one.
+// lowestOf returns the lowest allowed number of replicas for now, because Cluster API may not have seen all marks yet: it would delete
+// Machines without a mark. settled reports whether Cluster API has seen the mark of a Machine.
 func (c *census) lowestOf(settled func(*contract.Machine) bool) int32 {
 	fresh := len(slices.DeleteFunc(slices.Clone(c.marked), settled))
 	if fresh == 0 {
@@ -126,9 +126,8 @@ func (c *census) lowestOf(settled func(*contract.Machine) bool) int32 {
 	return c.replicas - int32(len(c.marked)-fresh)
 }
 
-// shrinksFor says whether Cluster API takes a Machine away that is marked, when replicas are lowered. While there are several MachineSets
-// it takes others, or brings another one in its place: a rollout takes marked Machines first, and ends; with OnDelete the oldest
-// MachineSet shrinks.
+// shrinksFor reports whether Cluster API deletes a given marked Machine when replicas are lowered. With several MachineSets it may delete
+// others, or replace the Machine: a rollout deletes marked Machines first, and then goes on; with OnDelete, the oldest MachineSet shrinks.
 func (c *census) shrinksFor(d *contract.MachineDeployment, m *contract.Machine) bool {
 	return len(c.sets) < 2 || d.OnDelete() && m.Labels[contract.SetNameLabel] == c.sets[0].Name
 }

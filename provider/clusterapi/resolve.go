@@ -18,7 +18,7 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Resolve looks at what the class selects, and writes its conditions.
+// Resolve reads the MachineDeployments that the class selects, and writes the class's conditions.
 func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem string, err error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem s
 	}
 	now := p.cfg.Clock.Now()
 	f, err := p.find(ctx, c)
-	if ctx.Err() != nil || errors.Is(err, ErrNotConnected) { // what was found before a restart holds
+	if ctx.Err() != nil || errors.Is(err, ErrNotConnected) { // the conditions from before a restart stay
 		return "", fmt.Errorf("resolve ClusterAPINodeClass %s: %w", c.Name, cmp.Or(ctx.Err(), err))
 	}
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem s
 	return problem, nil
 }
 
-// remarks are what is to be known about the MachineDeployments of a class, what makes it unusable first.
+// remarks lists the problems and hints for a class. The problem that makes it unusable comes first.
 func remarks(f *assortment.Selection, problem string) []string {
 	out := f.Remarks()
 	if problem != "" {
@@ -52,7 +52,7 @@ func remarks(f *assortment.Selection, problem string) []string {
 	return out
 }
 
-// problemOf says why no machines can be made with a class, "" if some can.
+// problemOf returns the reason why no machines can be made with a class, "" if some can.
 func problemOf(c *clusterapiv1alpha1.ClusterAPINodeClass, f *assortment.Selection) string {
 	if c.DeletionTimestamp != nil {
 		return "it is being deleted"
@@ -60,7 +60,7 @@ func problemOf(c *clusterapiv1alpha1.ClusterAPINodeClass, f *assortment.Selectio
 	return f.Problem()
 }
 
-// longestMessage is how much a condition says.
+// longestMessage is the largest length of a condition's message.
 const longestMessage = 2000
 
 func cut(text string) string {
@@ -70,7 +70,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longestMessage-3], "") + "..."
 }
 
-// Catalog lists what can be made with the class.
+// Catalog lists the instance types that can be made with the class.
 func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 	return types, nil
 }
 
-// Traits say which machines have drifted.
+// Traits returns the properties of machines of the class that have not drifted.
 func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.Trait, error) {
 	c, err := classOf(class)
 	if err != nil {

@@ -20,21 +20,21 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// order asks for a Machine of a MachineDeployment, or that its replicas be counted anew.
+// order asks for a Machine of a MachineDeployment, or only for a new count of its replicas.
 type order struct {
 	// key names the MachineDeployment.
 	key string
-	// claim is who the Machine is for, nil to count only.
+	// claim is the claim that needs the Machine, nil to count only.
 	claim *v1.NodeClaim
 }
 
-// errFull says that a MachineDeployment makes no more machines.
+// errFull means that a MachineDeployment makes no more machines.
 var errFull = errors.New("the MachineDeployment takes no more replicas")
 
-// tries is how often replicas are counted anew when somebody else wrote to the MachineDeployment.
+// tries is the number of attempts to count and write replicas if other programs write to the MachineDeployment in between.
 const tries = 5
 
-// scale gives claims of one moment their Machines, and the MachineDeployment its replicas. A claim that has to wait gets nil.
+// scale binds Machines to the claims of one group, and sets the MachineDeployment's replicas. The result of a claim that has to wait is nil.
 func (p *Provider) scale(ctx context.Context, _ string, orders []order) []batch.Result[*contract.Machine] {
 	results := make([]batch.Result[*contract.Machine], len(orders))
 	err := errors.New("never tried")
@@ -75,7 +75,7 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 	if err != nil {
 		return err
 	}
-	for _, o := range orders { // these have asked, and are let in below
+	for _, o := range orders { // these claims are admitted below, if there is room
 		if o.claim != nil && !p.isWaiting(key, o.claim.UID) {
 			delete(waiting, o.claim.UID)
 		}
@@ -107,12 +107,12 @@ func (p *Provider) scaleOnce(ctx context.Context, orders []order, results []batc
 		waiting[o.claim.UID] = true
 	}
 	if c.blocked != "" {
-		return nil // nothing would come of it; it is counted again when that has ended
+		return nil // a change would have no effect; the replicas are counted again once that has ended
 	}
 	return p.setReplicas(ctx, m, d, c, len(waiting))
 }
 
-// setReplicas writes how many replicas there are to be, if that is another number.
+// setReplicas writes the wanted number of replicas, if it has changed.
 func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.MachineDeployment, c *census, waiting int) error {
 	want := c.target(waiting)
 	if want < c.replicas {
@@ -122,14 +122,14 @@ func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.M
 		if err := p.cfg.May("scale MachineDeployment " + assortment.Key(d)); err != nil {
 			return err
 		}
-		// Nothing is written if somebody else has written meanwhile.
+		// The resourceVersion makes the patch fail if another program has written in between.
 		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, d.ResourceVersion, now)
 		if err := m.Live.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)), client.WithSubResourceBody(&autoscalingv1.Scale{})); err != nil {
 			return err
 		}
 		log.FromContext(ctx).Info("scaled MachineDeployment", "MachineDeployment", assortment.Key(d), "from", c.replicas, "to", now, "waiting", waiting)
 	}
-	// Where others are to come in their place, no replicas are taken away for marked Machines: these are deleted themselves.
+	// If replicas must not be lowered for marked Machines, because other Machines take their place, the Machines are deleted directly.
 	for _, machine := range c.marked[:min(len(c.marked), max(0, int(want)-c.live()))] {
 		if err := p.deleteMachine(ctx, m, machine); err != nil {
 			return err
@@ -138,8 +138,8 @@ func (p *Provider) setReplicas(ctx context.Context, m *Management, d *contract.M
 	return nil
 }
 
-// isSettled says whether Cluster API has seen the mark on a Machine. Marks of others are not waited for, nor those that a clock which
-// is ahead has put there: they would hold the Machine until ours has come so far.
+// isSettled reports whether Cluster API has had time to see the mark on a Machine. Marks of other programs count as seen, as do marks with a
+// time in the future: another process with a fast clock wrote them, and waiting for that time would keep the Machine too long.
 func (p *Provider) isSettled(machine *contract.Machine) bool {
 	marked, err := time.Parse(time.RFC3339, machine.Annotations[contract.DeleteAnnotation])
 	age := p.cfg.Clock.Since(marked)
@@ -153,7 +153,7 @@ func (p *Provider) deleteMachine(ctx context.Context, m *Management, machine *co
 	return client.IgnoreNotFound(m.Live.Delete(ctx, machine, client.Preconditions{UID: &machine.UID}))
 }
 
-// census reads what there is of a MachineDeployment now, past the cache.
+// census reads the state of a MachineDeployment now, without the cache.
 func (p *Provider) census(ctx context.Context, m *Management, key string) (*contract.MachineDeployment, *census, error) {
 	namespace, name, _ := strings.Cut(key, "/")
 	d := &contract.MachineDeployment{}
@@ -198,7 +198,7 @@ func pointers[T any](list []T) []*T {
 	return out
 }
 
-// karpenterOwners are the claims that name their Machine as Karpenter writes it, by the Machine's key.
+// karpenterOwners returns the UIDs of claims that name their Machine in Karpenter's annotation, by the Machine's key.
 func (p *Provider) karpenterOwners(ctx context.Context) (map[string]types.UID, error) {
 	var claims v1.NodeClaimList
 	if err := p.cfg.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
@@ -213,8 +213,8 @@ func (p *Provider) karpenterOwners(ctx context.Context) (map[string]types.UID, e
 	return owners, nil
 }
 
-// waitingFor are the claims that wait for a Machine of a MachineDeployment: those that this process is launching, and those that
-// say so from before it began.
+// waitingFor returns the claims that wait for a Machine of a MachineDeployment: claims that this process launches, and claims whose
+// annotation, from an earlier process, names the MachineDeployment.
 func (p *Provider) waitingFor(ctx context.Context, key string, c *census) (map[types.UID]bool, error) {
 	var claims v1.NodeClaimList
 	if err := p.cfg.Client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
@@ -267,7 +267,7 @@ func (p *Provider) stopWaiting(key string, claim types.UID) {
 	delete(p.waiting[key], claim)
 }
 
-// heldWhy says why no machines are asked of a MachineDeployment for now, "" if they are.
+// heldWhy returns the reason why a MachineDeployment is not asked for machines for now, "" if it may be asked.
 func (p *Provider) heldWhy(key string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -277,7 +277,7 @@ func (p *Provider) heldWhy(key string) string {
 	return ""
 }
 
-// bind makes a Machine that of a claim. It fails if somebody else wrote to the Machine meanwhile.
+// bind binds a Machine to a claim. It fails if another program wrote to the Machine in between.
 func (p *Provider) bind(ctx context.Context, m *Management, machine *contract.Machine, claim *v1.NodeClaim) error {
 	cluster, err := p.clusterUID(ctx)
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// errorAge is how long an error is kept: who is in trouble is not helped by being asked all the time.
+// errorAge is the time for which an error is kept, because more calls do not help a service that fails.
 const errorAge = 5 * time.Second
 
-// Cache keeps values by key for a while. At most one load of a key runs at a time; who asks meanwhile waits for it. Errors
-// are kept for some seconds. The zero value is not ready for use.
+// Cache keeps values by key for a limited time. At most one load of a key runs at a time; other callers for the key wait for it. Errors are
+// kept for errorAge. The zero value is not ready for use.
 type Cache[K comparable, V any] struct {
 	clock clock.PassiveClock
 	age   time.Duration
 
-	mu      sync.Mutex // guards entries and what is in them, not the loading
+	mu      sync.Mutex // guards entries and their contents, not the loading
 	entries map[K]*entry[V]
 }
 
 type entry[V any] struct {
-	loading chan struct{} // holds a token while somebody loads
+	loading chan struct{} // holds a token during a load
 	value   V
-	until   time.Time // zero: nothing has been loaded
+	until   time.Time // zero: no value has been loaded
 	err     error
-	erred   time.Time // until when err is kept
+	erred   time.Time // err is kept until then
 }
 
 // New makes a cache that keeps values for age.
@@ -35,7 +35,7 @@ func New[K comparable, V any](clock clock.PassiveClock, age time.Duration) *Cach
 	return &Cache[K, V]{clock: clock, age: age, entries: map[K]*entry[V]{}}
 }
 
-// Get returns the value of a key, from load if it is not known or too old.
+// Get returns the value of a key. It calls load if the value is unknown or too old.
 func (c *Cache[K, V]) Get(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
 	e, value, fresh, err := c.entry(key)
 	if fresh || err != nil {
@@ -47,14 +47,14 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K, load func(context.Context)
 		return value, ctx.Err()
 	}
 	defer func() { <-e.loading }()
-	if _, value, fresh, err := c.entry(key); fresh || err != nil { // somebody else has tried meanwhile
+	if _, value, fresh, err := c.entry(key); fresh || err != nil { // another caller has loaded the value in the meantime
 		return value, err
 	}
 	value, err = load(ctx)
 	switch {
 	case err == nil:
 		c.Put(key, value)
-	case ctx.Err() == nil: // that this caller gave up means nothing to the next
+	case ctx.Err() == nil: // another caller may still want the value
 		c.fail(e, err)
 	}
 	return value, err
@@ -77,7 +77,7 @@ func (c *Cache[K, V]) Peek(key K) (value V, fresh bool) {
 	return e.value, true
 }
 
-// Put makes a value known.
+// Put stores a value.
 func (c *Cache[K, V]) Put(key K, value V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *Cache[K, V]) Put(key K, value V) {
 	}
 }
 
-// Forget makes the value of a key unknown.
+// Forget marks the value of a key as too old.
 func (c *Cache[K, V]) Forget(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +104,7 @@ func (c *Cache[K, V]) Forget(key K) {
 	}
 }
 
-// Each calls f for every value that is not too old, in no order.
+// Each calls f for every value that is not too old, in no fixed order.
 func (c *Cache[K, V]) Each(f func(K, V)) {
 	c.mu.Lock()
 	known := make(map[K]V, len(c.entries))

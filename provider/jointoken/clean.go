@@ -14,14 +14,14 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// grace is how long a token stays after its machine is a node, and how old it is before it goes because its claim is not there:
-// the list of claims may lag behind.
+// grace is the time for which a token stays after its claim has registered. It is also the age at which a token without a claim is deleted,
+// because the list of claims may lag behind.
 const grace = 5 * time.Minute
 
-// Clean renews the tokens of claims that are not nodes yet, and removes those that are of no use any more: their claim has been
-// registered for some minutes, is being deleted or is gone. It should run several times within a lifetime.
+// Clean renews the tokens of claims that have not registered yet. It removes the tokens of claims that registered some minutes ago, that are
+// being deleted or that are gone. It should run several times within a token's lifetime.
 func (m *Minter) Clean(ctx context.Context) error {
-	// In this order: the claim of each token that is listed is older than the token.
+	// Secrets are listed first, because the claim of each listed token is older than the token.
 	secrets, claims := corev1.SecretList{}, v1.NodeClaimList{}
 	if err := m.config.Client.List(ctx, &secrets, client.InNamespace(Namespace), client.HasLabels{ClaimLabelKey}); err != nil {
 		return fmt.Errorf("list join tokens: %w%s", err, advice(err))
@@ -49,23 +49,23 @@ func (m *Minter) Clean(ctx context.Context) error {
 		case lasts:
 			do, err = "renew", m.renew(ctx, secret)
 		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // else there was somebody else, and the next time will do
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // else another process changed it: the next call sees to it
 			failed = append(failed, fmt.Errorf("%s join token %s/%s: %w%s", do, Namespace, secret.Name, err, advice(err)))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// fate is what becomes of a token.
+// fate is a decision about a token.
 type fate int
 
 const (
-	stays fate = iota // as it is, until it expires
-	lasts             // for as long as it is needed
+	stays fate = iota // unchanged, until it expires
+	lasts             // renewed
 	ends
 )
 
-// fate is that of the token of a claim, which is nil if there is none.
+// fate decides about the token of a claim. claim is nil if there is no such claim.
 func (m *Minter) fate(secret *corev1.Secret, claim *v1.NodeClaim) fate {
 	since := secret.CreationTimestamp.Time
 	switch {

@@ -1,6 +1,6 @@
 // Package jointoken mints the tokens with which machines join a cluster if their cloud does not vouch for them: one bootstrap token for each
-// NodeClaim, in kubeadm's format, that is worth nothing once the machine is a node. The provider passes the token to the machine, and decides when
-// old tokens are removed.
+// NodeClaim, in kubeadm's format. A token is removed after its machine has become a node. The provider passes the token to the machine, and
+// calls Clean, which removes old tokens.
 package jointoken
 
 import (
@@ -19,39 +19,40 @@ import (
 )
 
 const (
-	// Namespace is where Kubernetes looks for bootstrap tokens.
+	// Namespace is the namespace in which Kubernetes looks for bootstrap tokens.
 	Namespace = "kube-system"
-	// DefaultLifetime is how long a token is worth something, unless it is renewed.
+	// DefaultLifetime is the time after which a token expires, unless it is renewed.
 	DefaultLifetime = 30 * time.Minute
-	// DefaultGroup is the group whose members kubeadm lets become nodes.
+	// DefaultGroup is the group whose members may become nodes by kubeadm's default rules.
 	DefaultGroup = "system:bootstrappers:kubeadm:default-node-token"
 
-	// ClaimLabelKey is on the Secrets that are ours: the UID of the claim that each is for.
+	// ClaimLabelKey marks the Secrets that a Minter has made. Its value is the UID of the Secret's claim.
 	ClaimLabelKey = "tenon.sh/join-token-of"
 	// ClaimNameAnnotationKey is the name of that claim, for people.
 	ClaimNameAnnotationKey = "tenon.sh/nodeclaim"
 )
 
-// attempts is how many IDs are tried for a claim before it has none: IDs are short, and others make tokens too.
+// attempts is the number of IDs that are tried for a claim. IDs are short, so another program's token may have the same ID.
 const attempts = 8
 
-// groupPattern is what Kubernetes takes for a group of a bootstrap token. One bad group, and the token is refused.
+// groupPattern matches the groups that Kubernetes accepts for a bootstrap token. Kubernetes refuses a token with one bad group.
 var groupPattern = regexp.MustCompile(`\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`)
 
-// Config says how to mint.
+// Config holds the settings of a Minter.
 type Config struct {
-	// Client writes Secrets in kube-system. It should read them from the API server: a cache would hold all that are there.
+	// Client writes Secrets in kube-system. It should read them from the API server, because a cache would hold all Secrets of that
+	// namespace.
 	Client client.Client
 	Clock  clock.PassiveClock
-	// Cluster is its name. It is told to who looks at a token.
+	// Cluster is the cluster's name. It is in the token's description, for people.
 	Cluster string
-	// Lifetime is DefaultLifetime if it is 0.
+	// Lifetime is the lifetime of tokens; 0 means DefaultLifetime.
 	Lifetime time.Duration
-	// Groups are whom the token makes its bearer a member of, DefaultGroup if there are none.
+	// Groups are the groups of the token's bearer; none means DefaultGroup.
 	Groups []string
 }
 
-// Minter mints tokens. It remembers nothing, and may be used from several goroutines and processes.
+// Minter mints tokens. It has no state, and may be used from several goroutines and processes.
 type Minter struct{ config Config }
 
 // New makes a minter.
@@ -65,7 +66,7 @@ func New(config Config) *Minter {
 	return &Minter{config}
 }
 
-// CheckGroup says why tokens cannot have a group, nil if they can.
+// CheckGroup returns an error if tokens cannot have this group.
 func CheckGroup(group string) error {
 	if !groupPattern.MatchString(group) {
 		return fmt.Errorf("group %q of join tokens: it must begin with system:bootstrappers: and go on in small letters, digits, : and -, as in %s", group, DefaultGroup)
@@ -73,8 +74,8 @@ func CheckGroup(group string) error {
 	return nil
 }
 
-// Token is the token of a claim, "abcdef.0123456789abcdef". It is the same whenever the claim is asked about, for as long as its
-// Secret is there; one that will soon be worth nothing is renewed.
+// Token returns the token of a claim, "abcdef.0123456789abcdef". Every call for the claim returns the same token for as long as the token's
+// Secret exists. A token that will expire soon is renewed.
 func (m *Minter) Token(ctx context.Context, claim *v1.NodeClaim) (string, error) {
 	token, err := m.token(ctx, claim)
 	if err != nil {
@@ -99,7 +100,7 @@ func (m *Minter) token(ctx context.Context, claim *v1.NodeClaim) (string, error)
 			return "", fmt.Errorf("read or make Secret %s/%s: %w%s", Namespace, secretName(id), err, advice(err))
 		}
 		if !ours(secret) || secret.Labels[ClaimLabelKey] != string(claim.UID) {
-			continue // somebody else's
+			continue // the Secret of another claim or program
 		}
 		token, err := read(secret, id)
 		if err != nil || made {
@@ -124,11 +125,11 @@ func (m *Minter) getOrMake(ctx context.Context, claim *v1.NodeClaim, id string) 
 	if err = m.config.Client.Create(ctx, secret); !apierrors.IsAlreadyExists(err) {
 		return secret, true, err
 	}
-	secret = &corev1.Secret{} // somebody was faster
+	secret = &corev1.Secret{} // another process was faster
 	return secret, false, m.config.Client.Get(ctx, key, secret)
 }
 
-// renew has a token last for a whole lifetime again if less than half of it is left.
+// renew extends a token to a whole lifetime if less than half of it is left.
 func (m *Minter) renew(ctx context.Context, secret *corev1.Secret) error {
 	until, err := time.Parse(time.RFC3339, string(secret.Data[keyExpiration]))
 	now := m.config.Clock.Now()
@@ -144,7 +145,7 @@ func (m *Minter) expiration() []byte {
 	return []byte(m.config.Clock.Now().Add(m.config.Lifetime).UTC().Format(time.RFC3339))
 }
 
-// advice says what to do about an error, "" if that is clear.
+// advice returns the remedy for an error, "" if it is clear.
 func advice(err error) string {
 	if apierrors.IsForbidden(err) {
 		return ": join tokens need a Role in " + Namespace + " that allows to get, list, create, update and delete Secrets"

@@ -16,7 +16,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// What Kubernetes reads in a Secret of a bootstrap token.
+// The parts of a bootstrap token's Secret that Kubernetes reads.
 const (
 	namePrefix        = "bootstrap-token-"
 	keyID             = "token-id"
@@ -25,7 +25,7 @@ const (
 	keyDescription    = "description"
 	keyGroups         = "auth-extra-groups"
 	keyAuthentication = "usage-bootstrap-authentication"
-	keySigning        = "usage-bootstrap-signing" // kubeadm checks by it that it talks to the right cluster
+	keySigning        = "usage-bootstrap-signing" // kubeadm uses it to check that it talks to the right cluster
 )
 
 const idLength, secretLength = 6, 16
@@ -34,18 +34,18 @@ var tokenPattern = regexp.MustCompile(`\A[a-z0-9]{6}\.[a-z0-9]{16}\z`)
 
 func secretName(id string) string { return namePrefix + id }
 
-// idOf is the n-th ID that the token of a claim can have. It follows from the claim's UID, so that nobody who asks again, after a
-// restart or at the same time, makes a second token. IDs are no secret: kubeadm shows them to everybody.
+// idOf returns the n-th possible ID of a claim's token. The ID follows from the claim's UID, so that another call, after a restart or at the
+// same time, does not make a second token. IDs are not secret: kubeadm shows them.
 func idOf(claim types.UID, n int) string {
 	sum := sha256.Sum256([]byte(string(claim) + "/" + strconv.Itoa(n)))
 	text := "00000" + strconv.FormatUint(binary.BigEndian.Uint64(sum[:]), 36)
 	return text[len(text)-idLength:]
 }
 
-// newSecret is the part of a token that nobody can guess: 80 bits.
+// newSecret returns the secret part of a token: 80 random bits.
 func newSecret() string { return strings.ToLower(rand.Text())[:secretLength] }
 
-// secret is a new token for a claim.
+// secret returns a new Secret with a token for a claim.
 func (m *Minter) secret(claim *v1.NodeClaim, id string) *corev1.Secret {
 	description := "NodeClaim " + claim.Name
 	if m.config.Cluster != "" {
@@ -66,7 +66,7 @@ func (m *Minter) secret(claim *v1.NodeClaim, id string) *corev1.Secret {
 	}
 }
 
-// read is the token that a Secret holds. The error does not show what is in it.
+// read returns the token that a Secret holds. The error does not contain the token.
 func read(secret *corev1.Secret, id string) (string, error) {
 	token := id + "." + string(secret.Data[keySecret])
 	if string(secret.Data[keyID]) != id || !tokenPattern.MatchString(token) {
@@ -75,7 +75,7 @@ func read(secret *corev1.Secret, id string) (string, error) {
 	return token, nil
 }
 
-// ours reports whether a Secret is a token that a minter has made.
+// ours reports whether a Minter has made this Secret.
 func ours(secret *corev1.Secret) bool {
 	return secret.Type == corev1.SecretTypeBootstrapToken && secret.Labels[ClaimLabelKey] != "" &&
 		secret.Name == secretName(string(secret.Data[keyID]))

@@ -1,13 +1,12 @@
-// Package kwok shows the machines of the simulated cloud as Node objects, for KWOK to play the kubelet of. It is the
-// default provider, and compatible with the node class, labels and taints of Karpenter's KWOK provider.
+// Package kwok shows the machines of the simulated cloud as Node objects. KWOK plays their kubelets. It is the default provider, and
+// compatible with the node class, labels and taints of Karpenter's KWOK provider.
 //
-// A machine exists in memory; its Node exists in the API server. When a machine has booted, its Node is created; when it
-// is gone, its Node is deleted, as a cloud controller manager would. Draining, finalizers and everything else about
-// Nodes are left to the controllers, and what a machine costs or when it fails to package simulated.
+// A machine exists in memory; its Node exists in the API server. Once a machine has booted, the provider creates its Node. Once the machine
+// is gone, the provider deletes the Node, as a cloud controller manager would. The controllers drain Nodes and handle finalizers; package
+// simulated decides what a machine costs and when it fails.
 //
-// A restart forgets the machines, and nothing is lost by it: they are found again from their Nodes, and from the claims
-// whose machine has been started and has no Node yet. A claim without either is launched again; the machine gets the
-// same name.
+// A restart forgets the machines but loses none: the provider finds them again from their Nodes, and from the claims that were launched and
+// have no Node yet. A claim without either is launched again; its machine gets the same name.
 package kwok
 
 import (
@@ -31,7 +30,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// IDPrefix begins the provider ID of every machine; the name of its Node follows.
+// IDPrefix begins the provider ID of every machine. The rest of the ID is the name of its Node.
 const IDPrefix = "kwok://"
 
 var (
@@ -40,25 +39,25 @@ var (
 	_ provider.Repairer = &Provider{}
 )
 
-// usualRepair is how long a node is not ready, unless said otherwise, before its machine counts as broken.
+// usualRepair is the default time after which the machine of a node that is not ready counts as broken.
 const usualRepair = 10 * time.Minute
 
-// Config is what a Provider is made from.
+// Config holds the settings of a Provider.
 type Config struct {
 	// Client writes Nodes and reads claims.
 	Client client.Client
-	// Reader reads past any cache what was there before a restart; nil means Client.
+	// Reader reads, without a cache, the objects that existed before a restart; nil means Client.
 	Reader client.Reader
-	// Clock is that of the cloud.
+	// Clock is the cloud's clock.
 	Clock clock.Clock
-	// Cloud runs the machines. Its IDPrefix is that of this package.
+	// Cloud runs the machines. Its IDPrefix must be this package's.
 	Cloud *simulated.Cloud
-	// RepairAfter is how long a node must have been not ready for its machine to count as broken; 0 means 10 minutes.
+	// RepairAfter is the time after which the machine of a node that is not ready counts as broken; 0 means 10 minutes.
 	RepairAfter time.Duration
 }
 
-// Provider shows the machines of a simulated cloud as Nodes. Tick does the work, Start calls it when it is due. Launch,
-// Terminate, Machine, Machines and Tick are for the leader alone: the first of them takes in what is there.
+// Provider shows the machines of a simulated cloud as Nodes. Tick does the work; Start calls Tick when work is due. Only the leader may call
+// Launch, Terminate, Machine, Machines and Tick: the first of these calls finds the machines that already exist.
 type Provider struct {
 	*simulated.Provider // serves the classes, the catalog and the notices
 
@@ -67,17 +66,17 @@ type Provider struct {
 	reader client.Reader
 	clock  clock.Clock
 	wake   chan struct{}
-	broken time.Duration // how long a node is not ready before its machine counts as broken
+	broken time.Duration // the machine of a node that is not ready for so long counts as broken
 
 	mu    sync.Mutex // guards the five below
-	known bool       // what was there before a restart has been taken in
+	known bool       // the machines from before a restart have been found
 	// booting holds the machines whose Node has not been created yet.
 	booting map[engine.MachineID]bool
 	// nodes holds the Node of every machine that has one, by UID.
 	nodes map[engine.MachineID]types.UID
-	// seconds holds the machines that have another Node besides, by a fault.
+	// seconds holds the machines that have a second Node, because of a fault.
 	seconds map[engine.MachineID]bool
-	// released holds machines that were let go.
+	// released holds the machines that Release has released.
 	released map[engine.MachineID]bool
 
 	ticking sync.Mutex // one Tick at a time
@@ -110,10 +109,10 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Name is "kwok".
+// Name returns "kwok".
 func (p *Provider) Name() string { return "kwok" }
 
-// Launch starts a machine. Its Node appears once it has booted, if its claim still exists then.
+// Launch starts a machine. Its Node is created once it has booted, if its claim still exists then.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	if err := p.takeIn(ctx); err != nil {
 		return engine.Machine{}, err
@@ -131,8 +130,8 @@ func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	return m, nil
 }
 
-// Terminate tells a machine to stop. When the machine is gone its Node is deleted, finalizers being respected, and only
-// then is the answer ErrGone: otherwise a restart in between would take the Node for a running machine.
+// Terminate tells a machine to stop. Once the machine is gone, Terminate deletes its Node, respects finalizers, and only then returns
+// ErrGone. Otherwise, after a restart in between, the provider would take the Node for a running machine.
 func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	if err := p.takeIn(ctx); err != nil {
 		return err
@@ -169,8 +168,8 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	return slices.DeleteFunc(list, func(m engine.Machine) bool { return p.released[m.ID] }), err
 }
 
-// Repairs are the two ways in which a node is not ready (its kubelet says so, or says nothing any more), and two conditions for
-// whoever wants a machine of this cloud to be replaced, with some time for its pods.
+// Repairs returns four policies: two for nodes whose condition Ready is False or Unknown, and two for conditions that users set to have a
+// machine of this cloud replaced. The latter give pods some time to move.
 func (p *Provider) Repairs() []engine.RepairPolicy {
 	const asked = 30 * time.Second
 	return []engine.RepairPolicy{
@@ -181,7 +180,7 @@ func (p *Provider) Repairs() []engine.RepairPolicy {
 	}
 }
 
-// nodeName is the name of a machine's Node: the part of its ID after the prefix.
+// nodeName returns the name of a machine's Node: the part of its ID after the prefix.
 func nodeName(id engine.MachineID) string { return strings.TrimPrefix(string(id), IDPrefix) }
 
 func (p *Provider) wakeUp() {
@@ -191,7 +190,7 @@ func (p *Provider) wakeUp() {
 	}
 }
 
-// retryAfter is how long the runner waits after a failure to write or read, and retryAtMost how long after many in a row.
+// retryAfter is the time that Start waits after a failed read or write, and retryAtMost the time after many failures in a row.
 const (
 	retryAfter  = time.Second
 	retryAtMost = time.Minute

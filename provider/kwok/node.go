@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// ClaimUIDAnnotationKey holds the UID of the claim that a Node's machine was started for: after a restart it tells
-	// that machine from one of an earlier claim of the same name.
+	// ClaimUIDAnnotationKey holds the UID of the claim for which a Node's machine was started. After a restart, it distinguishes that machine
+	// from the machine of an earlier claim of the same name.
 	ClaimUIDAnnotationKey = "tenon.sh/nodeclaim-uid"
 
 	priceLabelKey     = "eks-node-viewer/instance-price"
 	partitionLabelKey = "kwok-partition"
 	betaArchLabelKey  = "beta.kubernetes.io/arch"
 	betaOSLabelKey    = "beta.kubernetes.io/os"
-	// fakeKey is what KWOK goes by: it manages the Nodes that carry it.
+	// fakeKey marks the Nodes that KWOK manages.
 	fakeKey   = "kwok.x-k8s.io/node"
 	fakeValue = "fake"
 )
 
-// newNode is the Node of a machine as its kubelet would register it. A machine that never becomes ready gets one that
-// KWOK leaves alone.
+// newNode returns the Node of a machine as its kubelet would register it. KWOK does not manage the Node of a machine that never becomes
+// ready.
 func newNode(claim *v1.NodeClaim, m engine.Machine, allocatable corev1.ResourceList, price float64, becomesReady bool) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -56,14 +56,14 @@ func newNode(claim *v1.NodeClaim, m engine.Machine, allocatable corev1.ResourceL
 	return node
 }
 
-// handOver makes the node one that KWOK looks after, and gets ready.
+// handOver lets KWOK manage the node, which makes it ready.
 func handOver(node *corev1.Node) {
 	node.Annotations[fakeKey] = fakeValue
 	node.Labels[fakeKey] = fakeValue
 	node.Labels[partitionLabelKey] = "a"
 }
 
-// nodeLabels are the claim's labels and its requirements with a single value, then what the machine settles.
+// nodeLabels returns the claim's labels, its requirements with a single value, and the machine's labels. Later ones replace earlier ones.
 func nodeLabels(claim *v1.NodeClaim, m engine.Machine, price float64) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, claim.Labels)
@@ -75,7 +75,7 @@ func nodeLabels(claim *v1.NodeClaim, m engine.Machine, price float64) map[string
 	maps.Copy(labels, m.Labels)
 	labels[priceLabelKey] = fmt.Sprintf("%f", price)
 	labels[corev1.LabelHostname] = nodeName(m.ID)
-	// The names of old. A node that does not have them gets them from the node controller, by one more write.
+	// The old names of labels. Without them, the node controller would add them with one more write.
 	for name, old := range map[string]string{corev1.LabelArchStable: betaArchLabelKey, corev1.LabelOSStable: betaOSLabelKey} {
 		if value, found := labels[name]; found {
 			labels[old] = value

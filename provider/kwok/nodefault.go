@@ -16,7 +16,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// carryOutFaults carries out what faults do to Nodes. It reports whether something of that is still to be done.
+// carryOutFaults carries out the faults of Nodes. It reports whether faults remain to be carried out.
 func (p *Provider) carryOutFaults(ctx context.Context) (again bool, err error) {
 	for _, m := range p.cloud.NodeFaults() {
 		done, failed := p.carryOut(ctx, m)
@@ -32,7 +32,7 @@ func (p *Provider) carryOutFaults(ctx context.Context) (again bool, err error) {
 	return again, err
 }
 
-// carryOut does to a machine's Node what the fault says. It reports false if the Node is not as far as that yet.
+// carryOut carries out a fault on a machine's Node. It returns false if the Node is not ready for the fault yet.
 func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bool, err error) {
 	uid, shown := p.nodeOf(m.Machine)
 	if !shown {
@@ -44,12 +44,12 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bo
 		return false, err
 	}
 	if err != nil || node.UID != uid || node.DeletionTimestamp != nil {
-		return true, nil // it goes, or has gone: nothing more can become of it
+		return true, nil // the Node is being deleted or gone, so the fault cannot happen any more
 	}
 	switch m.Fault.What {
 	case simulated.FaultLabel:
 		if node.Labels[v1.RegisteredLabelKey] != "true" {
-			return false, nil // until then it is given the labels that its claim promises
+			return false, nil // until then, the controllers add the labels of its claim
 		}
 		before := client.MergeFrom(node.DeepCopy())
 		m.Relabel(node)
@@ -65,7 +65,7 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bo
 		return true, client.IgnoreAlreadyExists(p.client.Create(ctx, m.CSINode(node)))
 	case simulated.FaultSlices:
 		err := p.client.Create(ctx, m.Slice(node))
-		if apimeta.IsNoMatchError(err) { // an old cluster has no such drivers
+		if apimeta.IsNoMatchError(err) { // an old cluster does not have ResourceSlices
 			return true, nil
 		}
 		return err == nil || apierrors.IsAlreadyExists(err), client.IgnoreAlreadyExists(err)
@@ -89,7 +89,7 @@ func (p *Provider) carryOut(ctx context.Context, m simulated.NodeFault) (done bo
 	return true, nil
 }
 
-// showSecond creates another Node like the one that is there, as its kubelet would register it.
+// showSecond creates another Node like the first one, as its kubelet would register it.
 func (p *Provider) showSecond(ctx context.Context, id engine.MachineID, first *corev1.Node) error {
 	node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: string(id), Taints: []corev1.Taint{v1.UnregisteredTaint()}}}
 	node.Name = first.Name + simulated.SecondSuffix
@@ -115,7 +115,7 @@ func (p *Provider) showSecond(ctx context.Context, id engine.MachineID, first *c
 	return nil
 }
 
-// hideSecond deletes the other Node of a machine that is gone.
+// hideSecond deletes the second Node of a machine that is gone.
 func (p *Provider) hideSecond(ctx context.Context, id engine.MachineID) error {
 	node := &corev1.Node{}
 	node.Name = nodeName(id) + simulated.SecondSuffix

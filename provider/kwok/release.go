@@ -15,10 +15,10 @@ import (
 
 var _ provider.Releaser = &Provider{}
 
-// ReleasedAnnotationKey is on Nodes that stay although the autoscaler was removed. They are nobody's machines.
+// ReleasedAnnotationKey marks Nodes that stay although the autoscaler was removed. Their machines belong to no autoscaler.
 const ReleasedAnnotationKey = "tenon.sh/released"
 
-// Release makes the Node of a machine one that KWOK looks after alone.
+// Release marks the Node of a machine as released. KWOK still manages the Node.
 func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	node := &corev1.Node{}
 	err := p.reader.Get(ctx, types.NamespacedName{Name: nodeName(id)}, node)
@@ -42,5 +42,5 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	return nil
 }
 
-// ReleaseClass has nothing to do: nothing is made for a class.
+// ReleaseClass does nothing, because this cloud has no resources of a class.
 func (p *Provider) ReleaseClass(context.Context, provider.Class) ([]string, error) { return nil, nil }

@@ -18,8 +18,8 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// takeIn makes the machines known that were running before this process: those with a Node, and those that were
-// launched and have none yet. It does so once.
+// takeIn finds the machines that were running before this process: machines with a Node, and launched machines that have no Node yet. It does
+// so once.
 func (p *Provider) takeIn(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,14 +52,14 @@ func (p *Provider) takeIn(ctx context.Context) error {
 	return nil
 }
 
-// takeInNode adopts the machine of a Node. A Node that is being deleted still has its machine: it is drained first.
+// takeInNode adopts the machine of a Node. A Node that is being deleted still has its machine, because the Node is drained first.
 func (p *Provider) takeInNode(node *corev1.Node) {
 	id := engine.MachineID(node.Spec.ProviderID)
 	if node.Name == nodeName(id)+simulated.SecondSuffix {
 		p.seconds[id] = true
 	}
 	if nodeName(id) != node.Name || node.Annotations[ReleasedAnnotationKey] != "" {
-		return // not made here, or let go
+		return // made by another program, or released
 	}
 	claim, uid := node.Name, node.Annotations[ClaimUIDAnnotationKey]
 	for _, owner := range node.OwnerReferences {
@@ -73,8 +73,8 @@ func (p *Provider) takeInNode(node *corev1.Node) {
 	p.nodes[id] = node.UID
 }
 
-// takeInClaim adopts the machine of a claim that has been launched and not registered. If a claim that was registered has no
-// Node, its machine has gone with the Node.
+// takeInClaim adopts the machine of a claim that was launched and has not registered. If a registered claim has no Node, its machine went
+// with the Node.
 func (p *Provider) takeInClaim(ctx context.Context, claim *v1.NodeClaim) error {
 	id := engine.MachineID(claim.Status.ProviderID)
 	if _, hasNode := p.nodes[id]; hasNode || !strings.HasPrefix(string(id), IDPrefix) {
@@ -98,7 +98,7 @@ func (p *Provider) takeInClaim(ctx context.Context, claim *v1.NodeClaim) error {
 	return nil
 }
 
-// settled leaves a machine only the labels that its choice settles.
+// settled keeps only the labels that follow from the machine's instance type and offering.
 func (p *Provider) settled(m engine.Machine) engine.Machine {
 	offering, labels := simulated.OfferingOf(m), map[string]string{}
 	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey} {
@@ -118,7 +118,7 @@ func (p *Provider) settled(m engine.Machine) engine.Machine {
 	return m
 }
 
-// delay is what the claim's class adds to the boot of its machine; nothing if the class is gone.
+// delay returns the time that the claim's class adds to the boot of its machine; 0 if the class is gone.
 func (p *Provider) delay(ctx context.Context, claim *v1.NodeClaim) (time.Duration, error) {
 	if claim.Spec.NodeClassRef == nil {
 		return 0, nil

@@ -29,13 +29,13 @@ var (
 	_ manager.LeaderElectionRunnable = &Provider{}
 )
 
-// atOnce is how many Nodes are created or deleted at the same time.
+// atOnce is the number of Nodes that are created or deleted in parallel.
 const atOnce = 10
 
-// NeedLeaderElection is true: only the leader writes Nodes.
+// NeedLeaderElection returns true, because only the leader writes Nodes.
 func (p *Provider) NeedLeaderElection() bool { return true }
 
-// Start calls Tick whenever something is due, until ctx ends.
+// Start calls Tick whenever work is due, until ctx ends.
 func (p *Provider) Start(ctx context.Context) error {
 	var o outage
 	for ctx.Err() == nil {
@@ -54,13 +54,13 @@ func (p *Provider) Start(ctx context.Context) error {
 	return nil
 }
 
-// outage is a row of failures for the same cause.
+// outage is a series of failures with the same cause.
 type outage struct {
 	failures int
 	cause    string
 }
 
-// tell says what has changed: one cause may keep many machines from being shown, again and again.
+// tell logs a change of the cause only, because one cause may keep many machines from being shown, again and again.
 func (o *outage) tell(logger logr.Logger, err error) {
 	cause := ""
 	if err != nil {
@@ -78,12 +78,12 @@ func (o *outage) tell(logger logr.Logger, err error) {
 	o.cause = cause
 }
 
-// wait is how long after a failure it is tried again.
+// wait returns the time until the next attempt after a failure.
 func (o *outage) wait() time.Duration {
 	return min(retryAfter<<min(o.failures-1, 6), retryAtMost)
 }
 
-// sleep waits until a time, the zero time being never, or until something is launched or terminated.
+// sleep waits until a time, or until a machine is launched or terminated. A zero time means never.
 func (p *Provider) sleep(ctx context.Context, until time.Time) {
 	var due <-chan time.Time
 	if !until.IsZero() {
@@ -98,17 +98,16 @@ func (p *Provider) sleep(ctx context.Context, until time.Time) {
 	}
 }
 
-// Tick creates the Nodes of machines that have booted, deletes those of machines that are gone, and does to Nodes what faults say.
-// It says when it
-// should be called next, the zero time if nothing is coming. What failed is tried again by the next call.
+// Tick creates the Nodes of machines that have booted, deletes the Nodes of machines that are gone, and carries out faults of Nodes. It
+// returns the time of its next call, the zero time if no work is coming. The next call repeats failed work.
 func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 	p.ticking.Lock()
 	defer p.ticking.Unlock()
 	if err := p.takeIn(ctx); err != nil {
 		return time.Time{}, err
 	}
-	// What is next is asked before what is due now: whatever falls due in between is done here or is next, and what falls
-	// due while the work goes on is next.
+	// Next is called before the due work is collected. So work that falls due in between is done here or is next, and work that falls due
+	// later is next.
 	next, _ = p.cloud.Next()
 	now, work := p.clock.Now(), []func() error{}
 	booting, nodes, seconds := p.watched()
@@ -140,7 +139,7 @@ func (p *Provider) Tick(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// runAll does all of the work, whatever fails of it, and returns what failed.
+// runAll runs all functions, even if some fail, and returns their errors.
 func runAll(work []func() error) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -151,11 +150,11 @@ func runAll(work []func() error) error {
 			return nil
 		})
 	}
-	_ = group.Wait() // nothing above returns an error
+	_ = group.Wait() // no function above returns an error
 	return errors.Join(failed...)
 }
 
-// show creates the Node of a machine. A machine whose claim is gone is not shown but stopped: its launch is cancelled.
+// show creates the Node of a machine. If the claim of the machine is gone, show stops the machine instead.
 func (p *Provider) show(ctx context.Context, b simulated.Boot) error {
 	claim := &v1.NodeClaim{}
 	err := p.client.Get(ctx, types.NamespacedName{Name: b.Claim}, claim)
@@ -169,7 +168,7 @@ func (p *Provider) show(ctx context.Context, b simulated.Boot) error {
 		return fmt.Errorf("create the node of machine %s: read its claim: %w", b.ID, err)
 	}
 	if !claim.DeletionTimestamp.IsZero() {
-		return nil // it will be told to stop
+		return nil // the controllers will terminate the machine
 	}
 	m, allocatable, found := p.cloud.Inspect(b.ID)
 	if !found || m.Leaving {
@@ -189,7 +188,7 @@ func (p *Provider) show(ctx context.Context, b simulated.Boot) error {
 	return nil
 }
 
-// ownNode finds the Node that a machine has already, which happens when the answer to its creation was lost.
+// ownNode finds the Node that a machine already has. It has one if the answer to the creation was lost.
 func (p *Provider) ownNode(ctx context.Context, m engine.Machine) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := p.reader.Get(ctx, types.NamespacedName{Name: nodeName(m.ID)}, node); err != nil {
@@ -207,7 +206,7 @@ func (p *Provider) hide(ctx context.Context, id engine.MachineID, uid types.UID)
 		node := &corev1.Node{}
 		node.Name = nodeName(id)
 		err := p.client.Delete(ctx, node, client.Preconditions{UID: &uid})
-		// A conflict means that the name belongs to another Node by now.
+		// A conflict means that another Node has the name now.
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("delete the node of machine %s, which is gone: %w", id, err)
 		}
@@ -220,7 +219,7 @@ func (p *Provider) hide(ctx context.Context, id engine.MachineID, uid types.UID)
 	return nil
 }
 
-// goes reports whether a Node is being deleted already, as it is when it was drained.
+// goes reports whether a Node is already being deleted. This is the case after a drain.
 func (p *Provider) goes(ctx context.Context, id engine.MachineID, uid types.UID) bool {
 	node := &corev1.Node{}
 	err := p.client.Get(ctx, types.NamespacedName{Name: nodeName(id)}, node)
@@ -248,7 +247,7 @@ func (p *Provider) setBooted(id engine.MachineID) {
 	delete(p.booting, id)
 }
 
-// watched lists the machines that boot, those that have a Node, and those that have two.
+// watched lists the machines that boot, the machines with a Node, and the machines with two Nodes.
 func (p *Provider) watched() (booting, nodes, seconds []engine.MachineID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

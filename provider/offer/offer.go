@@ -20,14 +20,14 @@ type Offer struct {
 	engine.OfferingID
 	Type  *engine.InstanceType
 	Price float64
-	// SoldOut is true if the catalog says so, or if it is a reservation with no room left.
+	// SoldOut is true if the catalog marks the offering as sold out, or if its reservation has no room left.
 	SoldOut bool
-	// Labels are those of a machine of it. Offers share them: whoever keeps them copies them.
+	// Labels are the labels of a machine of this offering. Offers share the map, so callers must copy it before they change it.
 	Labels map[string]string
 }
 
-// For lists the offerings of a catalog that a claim's requirements allow and that hold its requests, cheapest
-// first, then by type and zone. Labels that nothing in the catalog has are the claim's own and are not looked at.
+// For lists the offerings of a catalog that a claim's requirements allow and that are large enough for its requests. They are sorted by
+// price, then by type and zone. Requirements on labels that the catalog does not have are ignored.
 func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 	w := NewWanted(claim.Spec.Requirements)
 	if err := knownTypes(types, w); err != nil {
@@ -70,7 +70,7 @@ func For(types []engine.InstanceType, claim *v1.NodeClaim) ([]Offer, error) {
 	return list, nil
 }
 
-// knownTypes complains if the requirements name instance types and the catalog has none of them.
+// knownTypes returns an error if a requirement names instance types and the catalog has none of them.
 func knownTypes(types []engine.InstanceType, w Wanted) error {
 	for _, r := range w[corev1.LabelInstanceTypeStable] {
 		if r.Operator != v1.In {
@@ -84,7 +84,7 @@ func knownTypes(types []engine.InstanceType, w Wanted) error {
 	return nil
 }
 
-// labelsOf chooses the labels of a machine of a type: of each label the first value that is allowed.
+// labelsOf chooses the labels of a machine of a type: the first allowed value of each label.
 func (w Wanted) labelsOf(t *engine.InstanceType) (map[string]string, bool) {
 	labels := map[string]string{}
 	for key, values := range t.Labels {
@@ -109,7 +109,7 @@ func (w Wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, of
 		if !w.Allows(corev1.LabelTopologyZone, o.Zone) || !w.Allows(v1.CapacityTypeLabelKey, o.CapacityType) || !w.meets(o, offeringKeys) || !kube.HasTaints(taints, o.Taints) {
 			continue
 		}
-		all := labels // shared: whoever starts a machine copies them
+		all := labels // shared: a caller that starts a machine copies the labels
 		if len(o.Labels) > 0 {
 			all = maps.Clone(labels)
 			maps.Copy(all, o.Labels)
@@ -122,7 +122,7 @@ func (w Wanted) offeringsOf(t *engine.InstanceType, labels map[string]string, of
 	return list
 }
 
-// meets looks at the labels that offerings have of their own; one that an offering does not have is absent.
+// meets reports whether an offering's own labels meet the requirements. A label of other offerings that it lacks counts as absent.
 func (w Wanted) meets(o engine.Offering, offeringKeys map[string]bool) bool {
 	for key := range offeringKeys {
 		value, has := o.Labels[key]
@@ -133,7 +133,7 @@ func (w Wanted) meets(o engine.Offering, offeringKeys map[string]bool) bool {
 	return true
 }
 
-// lacks says which resource a type has too little of, "" if it holds the requests.
+// lacks describes the first resource that a type has too little of, "" if the type is large enough for the requests.
 func lacks(t *engine.InstanceType, requests corev1.ResourceList) string {
 	allocatable := t.Allocatable()
 	for _, name := range slices.Sorted(maps.Keys(requests)) {

@@ -7,10 +7,10 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Wanted is what requirements say, by label key.
+// Wanted holds requirements by label key.
 type Wanted map[string][]v1.Requirement
 
-// NewWanted sorts requirements by the labels that they are about.
+// NewWanted sorts requirements by their label keys.
 func NewWanted(requirements []v1.Requirement) Wanted {
 	w := Wanted{}
 	for _, r := range requirements {

@@ -19,21 +19,21 @@ import (
 	"tenon.sh/provider"
 )
 
-// Fixture is a provider with nothing running, and what the suite needs to put it to the test. Its catalog has at least
-// three instance types, one of them sold in at least two zones.
+// Fixture is a provider without machines, and the functions that the suite needs to test it. Its catalog has at least three instance types.
+// At least one of them is sold in two zones or more.
 type Fixture struct {
 	Provider provider.Provider
 	// Class can be used, NotReady cannot.
 	Class, NotReady provider.Class
 	// NewClaim makes a claim as the controllers would, with a UID, and stores it if the provider reads claims.
 	NewClaim func(t *testing.T, name string, requirements []v1.Requirement, requests corev1.ResourceList) *v1.NodeClaim
-	// Settle lets time pass: what was started runs afterwards, what was told to stop is gone.
+	// Settle lets time pass: afterwards, started machines run and stopped machines are gone.
 	Settle func(t *testing.T)
-	// SellOut leaves these offerings without capacity from now on, without telling the provider.
+	// SellOut takes the capacity of these offerings away, without telling the provider.
 	SellOut func(t *testing.T, offerings ...engine.OfferingID)
 }
 
-// Run puts a provider to the test. newFixture is called once for each part, with parts running in parallel.
+// Run tests a provider. It calls newFixture once for each part; the parts run in parallel.
 func Run(t *testing.T, newFixture func(t *testing.T) Fixture) {
 	for name, part := range map[string]func(*testing.T, Fixture){
 		"the provider names itself and its kinds":                 namesItself,
@@ -156,7 +156,7 @@ func launchesTheCheapest(t *testing.T, f Fixture) {
 	t.Errorf("launched %s, want %s or another at %v", got, want, best.Price)
 }
 
-// launchesTheCheapestByCorrectedPrices has NodeOverlays make the dearest offering of some the cheapest.
+// launchesTheCheapestByCorrectedPrices makes the dearest of some offerings the cheapest by NodeOverlays.
 func launchesTheCheapestByCorrectedPrices(t *testing.T, f Fixture) {
 	types := f.catalog(t)
 	names := []string{types[0].Name, types[1].Name, types[len(types)-1].Name}
@@ -222,7 +222,7 @@ func launchRespectsRequirements(t *testing.T, f Fixture) {
 			in(corev1.LabelInstanceTypeStable, it.Name),
 			in(corev1.LabelTopologyZone, o.Zone),
 			in(v1.CapacityTypeLabelKey, o.CapacityType),
-			in("example.com/team", "a"), // the claim's own label says nothing to the cloud
+			in("example.com/team", "a"), // the cloud ignores the claim's own label
 			{Key: corev1.LabelArchStable, Operator: v1.Exists},
 		}, nil)
 		want := engine.OfferingID{InstanceType: it.Name, Zone: o.Zone, CapacityType: o.CapacityType}
@@ -365,7 +365,7 @@ func soldOutNamesOfferings(t *testing.T, f Fixture) {
 	}
 	f.SellOut(t, all...)
 	claim := f.NewClaim(t, "a", []v1.Requirement{in(corev1.LabelInstanceTypeStable, it.Name)}, nil)
-	for range 2 { // the second time the provider may know it beforehand
+	for range 2 { // the second time, the provider may know beforehand that the offerings are sold out
 		_, err := f.Provider.Launch(t.Context(), claim, f.Class)
 		soldOut := (*provider.SoldOutError)(nil)
 		if !errors.As(err, &soldOut) {
@@ -403,8 +403,7 @@ func fallsBack(t *testing.T, f Fixture) {
 	}
 }
 
-// countsReservations is about the first offering of the catalog that draws from a reservation; without one there is nothing
-// to count.
+// countsReservations uses the first offering of the catalog that draws from a reservation. Without one, it tests nothing.
 func countsReservations(t *testing.T, f Fixture) {
 	it, reserved := engine.InstanceType{}, engine.Offering{}
 	for _, kind := range f.catalog(t) {
@@ -445,7 +444,7 @@ func countsReservations(t *testing.T, f Fixture) {
 	f.wantSlots(t, it, reserved, 0)
 }
 
-// wantSlots checks how many machines the catalog says that a reservation has left.
+// wantSlots checks the number of machines that a reservation has left in the catalog.
 func (f Fixture) wantSlots(t *testing.T, it engine.InstanceType, reserved engine.Offering, want int) {
 	t.Helper()
 	for _, kind := range f.catalog(t) {
@@ -484,7 +483,7 @@ func (f Fixture) catalog(t *testing.T) []engine.InstanceType {
 	return types
 }
 
-// severalZones is the first type of the catalog that is sold in more than one zone.
+// severalZones returns the first type of the catalog that is sold in more than one zone.
 func (f Fixture) severalZones(t *testing.T) engine.InstanceType {
 	t.Helper()
 	for _, it := range f.catalog(t) {

@@ -8,19 +8,19 @@ import (
 	"tenon.sh/engine"
 )
 
-// Counters add up what a cloud did since it was made.
+// Counters sum up the events of a cloud since it was made.
 type Counters struct {
 	Launches, Terminations int
-	// SoldOut counts offerings that refused a machine, Throttled the calls that were turned away.
+	// SoldOut counts refusals of an offering. Throttled counts refused calls, by kind of call.
 	SoldOut   int
 	Throttled map[string]int
-	// Reclaimed counts machines that the cloud took away, Died those that ended without notice.
+	// Reclaimed counts machines that the cloud took away. Died counts machines that ended without notice.
 	Reclaimed, Died int
-	// Cost is what all machines have cost, in USD.
+	// Cost is the cost of all machines so far, in USD.
 	Cost float64
 }
 
-// Counters returns what the cloud has done so far.
+// Counters returns the sums up to now.
 func (c *Cloud) Counters() Counters {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -39,8 +39,8 @@ func (c *Cloud) Counters() Counters {
 	return sum
 }
 
-// Spent is what a machine has cost so far, in USD, as long as the cloud has not forgotten it; least is what of that is for time after
-// its end, because none is billed for less than Profile.LeastBilled.
+// Spent returns the cost of a machine so far, in USD, until the cloud forgets the machine. least is the part of usd for time after the
+// machine's end, because every machine is billed for at least Profile.LeastBilled.
 func (c *Cloud) Spent(id engine.MachineID) (usd, least float64) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -55,12 +55,12 @@ func (c *Cloud) Spent(id engine.MachineID) (usd, least float64) {
 	return r.Cost, least
 }
 
-// leastUntil is until when the machine is billed at least.
+// leastUntil returns the time until which the machine is billed at least.
 func (c *Cloud) leastUntil(r *Record) time.Time {
 	return r.Machine.Created.Add(c.cfg.Profile.LeastBilled)
 }
 
-// bill brings a machine's cost up to now. Prices change only where a step begins.
+// bill brings a machine's cost up to now. It adds the cost of one price step at a time, of one minute if there are price faults.
 func (c *Cloud) bill(r *Record, now time.Time) {
 	if r.gone(now) {
 		now = r.end()

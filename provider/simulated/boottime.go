@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// bootTime is how long a new machine takes until its node registers, and how long that takes to be ready.
+// bootTime draws the time until a new machine's node registers, and the time from then until the node is ready.
 func (c *Cloud) bootTime(r *Record, now time.Time) (toRegister, toReady time.Duration) {
 	b := c.cfg.Profile.Boot
 	stages := b.stages(c.types[r.Offering.InstanceType], r.Machine.Labels)
@@ -30,7 +30,7 @@ func (c *Cloud) bootTime(r *Record, now time.Time) (toRegister, toReady time.Dur
 	return b.Fixed + queued + clamp(factor*(waiting+booting)), clamp(factor * ready)
 }
 
-// stages are those of the kind of machine that an instance type is.
+// stages returns the boot stages for an instance type with these labels.
 func (b BootModel) stages(t *engine.InstanceType, labels map[string]string) BootStages {
 	_, size, _ := strings.Cut(t.Name, ".")
 	switch {
@@ -46,7 +46,7 @@ func (b BootModel) stages(t *engine.InstanceType, labels map[string]string) Boot
 	return b.Linux
 }
 
-// hasDevice reports whether the machine has a GPU or another accelerator, whose driver takes its time.
+// hasDevice reports whether the machine has a GPU or another accelerator, whose driver starts slowly.
 func hasDevice(t *engine.InstanceType) bool {
 	for name, count := range t.Capacity {
 		device := strings.HasSuffix(string(name), ".com/gpu") || slices.Contains([]corev1.ResourceName{"aws.amazon.com/neuron", "habana.ai/gaudi"}, name)
@@ -63,7 +63,7 @@ type queueInSecond struct {
 	Count  int
 }
 
-// queued is how long a launch waits because its zone starts many machines in this second.
+// queued returns the delay of a launch whose zone starts more than QueueAbove machines in this second.
 func (c *Cloud) queued(zone string, now time.Time) time.Duration {
 	limit := c.cfg.Profile.Boot.QueueAbove
 	if limit == 0 {

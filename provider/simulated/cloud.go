@@ -1,12 +1,11 @@
-// Package simulated is a cloud in memory, on an injected clock. Its machines take time to boot, its offerings sell out,
-// its spot machines are reclaimed, its calls are throttled and its answers lag, as far as a Profile says so; one seed
-// settles every draw, so the same calls at the same times meet the same fate.
+// Package simulated is a cloud in memory, on an injected clock. Depending on a Profile, its machines boot slowly, its offerings sell out, its
+// spot machines are reclaimed, its calls are throttled and its answers lag. One seed decides every random draw, so the same calls at the same
+// times always have the same results.
 //
-// Cloud is the cloud itself, with calls shaped like those of a real one; Provider makes a provider.Provider of it. What
-// becomes of a machine inside Kubernetes (a Node that registers, pods that run) is left to package kwok, which shows the
-// machines as Node objects, and to the simulator.
+// Cloud is the cloud itself, with calls like those of a real cloud; Provider makes a provider.Provider of it. Package kwok shows the machines
+// as Node objects. The simulator has its own nodes and pods.
 //
-// The package starts no goroutine and never sleeps: whatever happens between two calls is worked out at the later one.
+// The package starts no goroutine and never sleeps: each call first computes all events since the last call.
 package simulated
 
 import (
@@ -23,20 +22,20 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Config is what a Cloud is made from.
+// Config holds the settings of a Cloud.
 type Config struct {
 	Seed uint64
-	// Clock tells the time; it never goes back.
+	// Clock is the cloud's clock; it never goes back.
 	Clock clock.PassiveClock
-	// Catalog is what the cloud sells, ordered by name. It is shared, not copied.
+	// Catalog lists the instance types that the cloud sells, ordered by name. The Cloud does not copy it.
 	Catalog []engine.InstanceType
-	// Profile says how the cloud behaves; the zero value is a perfect cloud.
+	// Profile is the cloud's behaviour; the zero value is a perfect cloud.
 	Profile Profile
-	// Faults are things that go wrong at set times, beside those of the profile.
+	// Faults happen at set times, in addition to the faults of the profile.
 	Faults []Fault
 	// IDPrefix begins the ID of every machine, followed by the name of its claim; empty means "simulated://".
 	IDPrefix string
-	// Devices are the pools of devices that drivers publish on a claim's machine of the type; nil means what the catalog says of the type.
+	// Devices returns the pools of devices that drivers publish on a claim's machine of the type; nil means the pools of the catalog.
 	Devices func(claim string, t *engine.InstanceType) []device.Template
 }
 
@@ -48,9 +47,9 @@ type Cloud struct {
 	class map[string]shortageClass // by instance type; see shortage.go
 
 	mu sync.Mutex // guards all below
-	// epoch is when the cloud came into being; all that is drawn for a time depends on the time since.
+	// epoch is the time at which the cloud was made. All draws for a time depend on the time since then.
 	epoch      time.Time
-	advanced   time.Time // everything up to here has happened
+	advanced   time.Time // all events up to this time have happened
 	machines   map[engine.MachineID]*Record
 	byToken    map[string]engine.MachineID
 	coming     happenings
@@ -65,8 +64,8 @@ type Cloud struct {
 	notices    map[string]Notice
 	nodeFaults map[string]NodeFault
 	faults     []Fault // in order of time
-	done       int     // how many of faults have happened, of those that happen at an instant
-	silent     int     // so many of the next machines never register
+	done       int     // the number of faults that runFaults has passed
+	silent     int     // the number of next machines that never register
 	counters   Counters
 	listed     listing
 }
@@ -121,13 +120,13 @@ func (c *Cloud) clear() {
 	c.done, c.silent, c.counters, c.listed = 0, 0, Counters{}, listing{}
 }
 
-// Profile is how the cloud behaves.
+// Profile returns the cloud's behaviour.
 func (c *Cloud) Profile() Profile { return c.cfg.Profile }
 
-// Now is the time on the cloud's clock.
+// Now returns the time on the cloud's clock.
 func (c *Cloud) Now() time.Time { return c.cfg.Clock.Now() }
 
-// lock locks the cloud and lets everything happen that is due by now.
+// lock locks the cloud and carries out all events that are due by now.
 func (c *Cloud) lock() (now time.Time) {
 	c.mu.Lock()
 	now = c.cfg.Clock.Now()
@@ -136,7 +135,7 @@ func (c *Cloud) lock() (now time.Time) {
 	return now
 }
 
-// withoutMissing leaves out the offerings that the profile says are missing in a zone.
+// withoutMissing removes the offerings that the profile lets one zone lack.
 func withoutMissing(cfg Config) []engine.InstanceType {
 	if cfg.Profile.MissingInZone == 0 {
 		return cfg.Catalog
@@ -161,5 +160,5 @@ func withoutMissing(cfg Config) []engine.InstanceType {
 	return types
 }
 
-// IDPrefix begins the ID of every machine; the name of its claim follows.
+// IDPrefix returns the beginning of every machine's ID. The rest of the ID is the name of the machine's claim.
 func (c *Cloud) IDPrefix() string { return c.cfg.IDPrefix }

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// happening is a time at which something may happen to a machine: it registers, is ready or ends.
+// happening is a time at which a machine may register, become ready or end.
 type happening struct {
 	at time.Time
 	to *Record
 }
 
-// valid reports whether that will happen still. The end of a machine may have been moved, but never to a later time.
+// valid reports whether the event will still happen. The end of a machine may have been moved, but never to a later time.
 func (h happening) valid(now time.Time) bool {
 	r := h.to
 	return !r.gone(now) && (h.at.Equal(r.Registers) || h.at.Equal(r.Ready) || h.at.Equal(r.end()))
 }
 
-// happenings is a heap of what is to come, so that nobody has to look at all machines to know what comes next.
+// happenings is a heap of future events, so that finding the next event does not need a look at all machines.
 type happenings []happening
 
 func (h happenings) Len() int           { return len(h) }
@@ -32,7 +32,7 @@ func (h *happenings) Pop() any {
 	return x
 }
 
-// expect notes when something happens to the machine, if ever. It is called for every time that is settled anew.
+// expect records times at which events of the machine happen; zero times are ignored. Callers call it for every time that they set or change.
 func (c *Cloud) expect(r *Record, times ...time.Time) {
 	for _, at := range times {
 		if !at.IsZero() {
@@ -41,7 +41,7 @@ func (c *Cloud) expect(r *Record, times ...time.Time) {
 	}
 }
 
-// pass leaves behind what has happened by now.
+// pass removes the events up to now, and counts ended machines.
 func (c *Cloud) pass(now time.Time) {
 	for len(c.coming) > 0 && !c.coming[0].at.After(now) {
 		if h := heap.Pop(&c.coming).(happening); h.to.gone(now) {
@@ -50,7 +50,7 @@ func (c *Cloud) pass(now time.Time) {
 	}
 }
 
-// nextOfMachines is when the next thing happens to a machine, the zero time for never.
+// nextOfMachines returns the time of the next event of a machine, the zero time for never.
 func (c *Cloud) nextOfMachines(now time.Time) time.Time {
 	for len(c.coming) > 0 && !c.coming[0].valid(now) {
 		heap.Pop(&c.coming)
@@ -61,7 +61,7 @@ func (c *Cloud) nextOfMachines(now time.Time) time.Time {
 	return c.coming[0].at
 }
 
-// Ends is a number that grows whenever machines end: as long as it is the same, none has.
+// Ends returns a number that grows whenever machines end.
 func (c *Cloud) Ends() int {
 	c.lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// draws is a stream of random numbers that depends on a seed, a purpose and the object it is for, and on nothing else:
-// a further draw for one object never shifts those for another.
+// draws is a stream of random numbers that depends only on a seed, a purpose and an object: one more draw for an object never changes the
+// draws for another object.
 type draws struct{ x uint64 }
 
 func newDraws(seed uint64, purpose string, object ...string) *draws {
@@ -26,7 +26,7 @@ func (c *Cloud) draws(purpose string, object ...string) *draws {
 	return newDraws(c.cfg.Seed, purpose, object...)
 }
 
-// uniform is in [0, 1). The generator is splitmix64.
+// uniform returns a number in [0, 1). The generator is splitmix64.
 func (d *draws) uniform() float64 {
 	d.x += 0x9e3779b97f4a7c15
 	z := (d.x ^ d.x>>30) * 0xbf58476d1ce4e5b9
@@ -34,21 +34,21 @@ func (d *draws) uniform() float64 {
 	return float64((z^z>>31)>>11) / (1 << 53)
 }
 
-// below is one of 0 … n-1.
+// below returns one of 0 … n-1.
 func (d *draws) below(n int) int { return int(d.uniform() * float64(n)) }
 
-// normal is from the standard normal distribution.
+// normal returns a number from the standard normal distribution.
 func (d *draws) normal() float64 {
 	radius := math.Sqrt(-2 * math.Log(1-d.uniform()))
 	return radius * math.Cos(2*math.Pi*d.uniform())
 }
 
-// exponential is a waiting time of the given mean.
+// exponential returns a waiting time with the given mean.
 func (d *draws) exponential(mean time.Duration) time.Duration {
 	return clamp(-math.Log(1-d.uniform()) * float64(mean))
 }
 
-// stage is the time that one log-normal stage takes.
+// stage returns the duration of one log-normal stage.
 func (d *draws) stage(s Stage) time.Duration {
 	if s.Median == 0 {
 		return 0
@@ -56,7 +56,7 @@ func (d *draws) stage(s Stage) time.Duration {
 	return clamp(float64(s.Median) * math.Exp(s.Sigma*d.normal()))
 }
 
-// poisson is a small count of the given mean.
+// poisson returns a small count with the given mean.
 func (d *draws) poisson(mean float64) int {
 	limit, p := math.Exp(-mean), 1.0
 	for n := 0; ; n++ {
@@ -66,7 +66,7 @@ func (d *draws) poisson(mean float64) int {
 	}
 }
 
-// clamp keeps a time within what a duration can hold with room to add to it: a hundred years.
+// clamp limits a time to a hundred years, so that other durations can be added to it.
 func clamp(nanoseconds float64) time.Duration {
 	return time.Duration(min(nanoseconds, float64(100*365*24*time.Hour)))
 }

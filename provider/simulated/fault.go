@@ -20,27 +20,27 @@ import (
 
 // The kinds of Fault.
 const (
-	FaultShort         = "short"          // the selected offerings are sold out for the time of For
+	FaultShort         = "short"          // the selected offerings are sold out during For
 	FaultReclaim       = "reclaim"        // Share of the selected machines get a notice and end
-	FaultThrottle      = "throttle"       // the selected calls' token buckets shrink to Factor for the time of For
-	FaultOutage        = "outage"         // the selected zone, by default the first, starts nothing for the time of For
-	FaultStale         = "stale"          // reads find new machines later by Lag, for the time of For
-	FaultPrice         = "price"          // the selected offerings cost Factor times as much for the time of For
+	FaultThrottle      = "throttle"       // the selected calls' token buckets shrink to Factor during For
+	FaultOutage        = "outage"         // the selected zone, by default the first, starts no machines during For
+	FaultStale         = "stale"          // reads find new machines later by Lag, during For
+	FaultPrice         = "price"          // the selected offerings cost Factor times as much during For
 	FaultKill          = "kill"           // the selected machines die without notice
-	FaultNeverRegister = "never-register" // the next Count machines never show up as nodes
+	FaultNeverRegister = "never-register" // the next Count machines never register as nodes
 
-	// These hit the selected machines that start within the time of For; Share says how many of them, 0 meaning all.
-	FaultLateRegister = "late-register" // they show up as nodes later by Lag
-	FaultLess         = "less"          // they have Factor times as much of Resource as the catalog says
-	FaultTaint        = "taint"         // their nodes come with Taint, or without it
+	// These hit the selected machines that start during For, or the share Share of them; 0 means all.
+	FaultLateRegister = "late-register" // they register as nodes later by Lag
+	FaultLess         = "less"          // they have Factor times as much of Resource as in the catalog
+	FaultTaint        = "taint"         // their nodes register with Taint, or without it
 	FaultLabel        = "label"         // their nodes have Label, or lack it, once they are registered
-	FaultDevices      = "devices"       // they show Count, or Factor times as much, of Resource from Lag after they register, and nothing before
-	FaultAttach       = "attach"        // they take Count volumes of Driver, which their CSINode says Lag after they register
-	FaultSlices       = "slices"        // Driver, or every driver, publishes Count devices, or Factor times as many as expected, of each pool in Parts slices, each Lag after the one before, the first Lag after they register
+	FaultDevices      = "devices"       // from Lag after they register, they show Count, or Factor times as much, of Resource; before, they show none
+	FaultAttach       = "attach"        // Lag after they register, their CSINode says that they take Count volumes of Driver
+	FaultSlices       = "slices"        // Driver, or every driver, publishes Count devices of each pool, or Factor times the expected number, in Parts slices; one slice each Lag, the first Lag after they register
 
-	// These hit the nodes of the selected machines that are there, or Share of them. The machines run on.
-	FaultGone   = "gone"   // they are deleted, whatever holds them
-	FaultBare   = "bare"   // the same, and the kubelets make them anew, without all that was written there
+	// These hit the nodes of the selected machines that exist at that time, or the share Share of them. The machines run on.
+	FaultGone   = "gone"   // they are deleted, even if finalizers hold them
+	FaultBare   = "bare"   // the same, and the kubelets create them anew, without all that others wrote on them
 	FaultSecond = "second" // another node registers for the same machine
 )
 
@@ -49,32 +49,32 @@ var kinds = []string{
 	FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach, FaultSlices, FaultGone, FaultBare, FaultSecond,
 }
 
-// mostDevices is how many devices a driver may publish in a fault, mostParts in how many slices.
+// mostDevices is the largest number of devices that a driver may publish in a fault, mostParts the largest number of slices.
 const mostDevices, mostParts = 128, 16
 
-// Fault is something that goes wrong at a set time.
+// Fault is a failure at a set time.
 type Fault struct {
-	// At is the time since the cloud came into being; For is how long it lasts, 0 for ever. The notices of a reclaim are
-	// given within For, 0 meaning three minutes.
+	// At is the time since the cloud was made; For is the duration, 0 for ever. The notices of a reclaim come within For; there, 0 means
+	// three minutes.
 	At   metav1.Duration `json:"at"`
 	What string          `json:"what"`
 	For  metav1.Duration `json:"for,omitzero"`
-	// Selector says what is hit; one without any field is everything.
+	// Selector selects offerings, machines and calls; one without any field selects all.
 	Selector Selector        `json:"selector,omitzero"`
 	Share    float64         `json:"share,omitempty"`
 	Factor   float64         `json:"factor,omitempty"`
 	Lag      metav1.Duration `json:"lag,omitzero"`
 	Count    int             `json:"count,omitempty"`
 	Parts    int             `json:"parts,omitempty"` // 0 means 1
-	// Resource is the full name of a resource, Driver that of a CSI driver or of a driver of devices. Taint and Label are as kubectl writes them:
-	// key=value:Effect and key=value, and with a - at the end one that is missing: key:Effect-, key-.
+	// Resource is the full name of a resource. Driver is the name of a CSI driver or of a driver of devices. Taint and Label have kubectl's
+	// notation: key=value:Effect and key=value. A missing one ends with a -: key:Effect-, key-.
 	Resource string `json:"resource,omitempty"`
 	Driver   string `json:"driver,omitempty"`
 	Taint    string `json:"taint,omitempty"`
 	Label    string `json:"label,omitempty"`
 }
 
-// Selector picks offerings and machines; every field that is set has to match.
+// Selector selects offerings and machines; every field that is set has to match.
 type Selector struct {
 	InstanceType string `json:"instanceType,omitempty"`
 	Family       string `json:"family,omitempty"`
@@ -92,7 +92,7 @@ func (s Selector) matches(id engine.OfferingID) bool {
 		same(s.Zone, id.Zone) && same(s.CapacityType, id.CapacityType)
 }
 
-// ReadFaults reads a list of faults in JSON; name is what errors call the file.
+// ReadFaults reads a list of faults in JSON; name is the file's name in errors.
 func ReadFaults(r io.Reader, name string) ([]Fault, error) {
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()
@@ -108,7 +108,7 @@ func ReadFaults(r io.Reader, name string) ([]Fault, error) {
 	return faults, nil
 }
 
-// check says what is wrong with a fault.
+// check returns an error that describes a mistake in a fault.
 func (f Fault) check() error {
 	calls := []string{"", "Describe", "Launch", "LaunchMachines", "Terminate", "TerminateMachines"}
 	switch {
@@ -132,7 +132,7 @@ func (f Fault) check() error {
 	return f.checkNode()
 }
 
-// checkNode says what is wrong with a fault about what nodes are like.
+// checkNode returns an error that describes a mistake in a fault of nodes.
 func (f Fault) checkNode() error {
 	switch f.What {
 	case FaultLess:
@@ -176,12 +176,12 @@ func (f Fault) checkNode() error {
 	return nil
 }
 
-// isKeyAndValue reports whether a label, or a taint, may have such a key and value.
+// isKeyAndValue reports whether a label or a taint may have this key and value.
 func isKeyAndValue(key, value string) bool {
 	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
 
-// taintOf reads a taint; gone says that it is missing.
+// taintOf parses a taint; gone is true if the node lacks the taint.
 func taintOf(text string) (t corev1.Taint, gone bool) {
 	text, gone = strings.CutSuffix(text, "-")
 	key, effect, _ := strings.Cut(text, ":")
@@ -190,7 +190,7 @@ func taintOf(text string) (t corev1.Taint, gone bool) {
 	return t, gone
 }
 
-// labelOf reads a label; gone says that it is missing.
+// labelOf parses a label; gone is true if the node lacks the label.
 func labelOf(text string) (key, value string, gone bool) {
 	key, value, _ = strings.Cut(text, "=")
 	if value == "" {
@@ -199,7 +199,7 @@ func labelOf(text string) (key, value string, gone bool) {
 	return key, value, gone
 }
 
-// Inject adds a fault at run time. Its At is taken from now on.
+// Inject adds a fault at run time. Its At counts from now.
 func (c *Cloud) Inject(f Fault) error {
 	if err := f.check(); err != nil {
 		return fmt.Errorf("inject a fault: %w", err)
@@ -217,7 +217,7 @@ func (c *Cloud) Inject(f Fault) error {
 	return nil
 }
 
-// runFaults lets the faults happen that happen at an instant.
+// runFaults carries out the faults that happen at an instant and are due.
 func (c *Cloud) runFaults(now time.Time) {
 	for ; c.done < len(c.faults); c.done++ {
 		f := c.faults[c.done]
@@ -241,7 +241,7 @@ func (c *Cloud) runFaults(now time.Time) {
 	}
 }
 
-// of reports whether the fault selects a machine, hits whether it is also one of the share that is drawn.
+// of reports whether the fault selects a machine; hits reports whether the machine is also in the share that is drawn.
 func (f Fault) of(r *Record) bool {
 	return f.Selector.matches(r.Offering) && (f.Selector.Machine == "" || f.Selector.Machine == r.Machine.Claim)
 }
@@ -251,7 +251,7 @@ func (c *Cloud) hits(f Fault, r *Record) bool {
 	return f.of(r) && (f.Share == 0 || drawn())
 }
 
-// hit takes or kills the machines that a fault selects.
+// hit reclaims or kills the machines that a fault selects.
 func (c *Cloud) hit(f Fault, at time.Time, event string) {
 	for _, r := range c.ordered() {
 		if !f.of(r) {
@@ -269,7 +269,7 @@ func (c *Cloud) hit(f Fault, at time.Time, event string) {
 	}
 }
 
-// active lists the faults of a kind that last at a time.
+// active lists the faults of a kind that are in effect at a time.
 func (c *Cloud) active(what string, at time.Time) []Fault {
 	var list []Fault
 	for _, f := range c.faults {

@@ -16,36 +16,36 @@ import (
 	"tenon.sh/provider"
 )
 
-// Fleet asks for machines, all of one kind.
+// Fleet is a request for machines of one kind.
 type Fleet struct {
-	// Targets are the machines wanted.
+	// Targets are the wanted machines.
 	Targets []Target
-	// Overrides are the offerings that will do, the most wanted first.
+	// Overrides are the acceptable offerings, in order of preference.
 	Overrides []Override
-	// Delay comes on top of the time that the machines take to boot.
+	// Delay is added to the machines' boot time.
 	Delay time.Duration
 }
 
-// Target is one machine of a fleet: the claim that it is for. The UID makes the call idempotent.
+// Target is one machine of a fleet, named by its claim. The UID makes the call idempotent.
 type Target struct {
 	Claim, ClaimUID string
 }
 
-// Override is one offering that will do, and the labels that a machine of it carries.
+// Override is an acceptable offering, with the labels of its machines.
 type Override struct {
 	engine.OfferingID
 	Labels map[string]string
 }
 
-// FleetResult is what became of a fleet. A cloud may give fewer machines than were asked for: then it says of each
-// override that it could not use why not.
+// FleetResult is the result of a fleet. A cloud may start fewer machines than requested: then Errors has the reason for each override that
+// could not be used.
 type FleetResult struct {
-	// Machines are those of the first targets, in their order.
+	// Machines are the machines of the first targets, in their order.
 	Machines []engine.Machine
 	Errors   []OverrideError
 }
 
-// OverrideError is why an offering was not used.
+// OverrideError is the reason why an offering was not used.
 type OverrideError struct {
 	engine.OfferingID
 	Code string
@@ -59,8 +59,8 @@ const (
 	CodeReserved   = "ReservationCapacityExceeded"
 )
 
-// CreateFleet starts machines. A target whose machine exists already gets that one. It fails as a whole if it is
-// throttled, if an override is for something that is not sold, or if a machine of that name runs for another claim.
+// CreateFleet starts machines. A target whose machine exists already gets that machine. The call returns an error if it is throttled, if the
+// catalog lacks an override, or if a machine of a target's name runs for another claim.
 func (c *Cloud) CreateFleet(f Fleet) (FleetResult, error) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,8 @@ func (c *Cloud) CreateFleet(f Fleet) (FleetResult, error) {
 	return result, nil
 }
 
-// choose finds the first override that can give a machine, -1 if none can, and notes once why the ones before cannot.
+// choose returns the index of the first override that can give a machine, -1 if none can. It records each reason why earlier overrides
+// cannot, once.
 func (c *Cloud) choose(overrides []Override, now time.Time, result *FleetResult) int {
 	for i, o := range overrides {
 		refused := OverrideError{o.OfferingID, c.refusal(o.OfferingID, now)}
@@ -109,8 +110,8 @@ func (c *Cloud) choose(overrides []Override, now time.Time, result *FleetResult)
 	return -1
 }
 
-// Started returns the machine that was started for a claim before, if it is not gone. It stands for the answer that a
-// launch with the same idempotency token gets, and is never throttled.
+// Started returns the machine that was started for a claim before, if it is not gone. It is like the repeated answer to a launch with the
+// same idempotency token, and is never throttled.
 func (c *Cloud) Started(t Target) (engine.Machine, bool) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -121,7 +122,7 @@ func (c *Cloud) Started(t Target) (engine.Machine, bool) {
 	return r.Machine, true
 }
 
-// refusal is why no machine can be started at an offering now, "" if one can.
+// refusal returns the reason why an offering can give no machine now, "" if it can.
 func (c *Cloud) refusal(id engine.OfferingID, now time.Time) string {
 	o, _ := c.offering(id)
 	if o.SoldOut || !c.hasRoom(id, now) {
@@ -146,7 +147,7 @@ func (c *Cloud) start(now time.Time, id engine.MachineID, target Target, o Overr
 		ID: id, Claim: target.Claim, ClaimUID: target.ClaimUID, Labels: labels,
 		Capacity: t.Capacity, Allocatable: t.Allocatable(), Created: now,
 	}}
-	if old := c.machines[id]; old != nil { // gone, and its name is free again
+	if old := c.machines[id]; old != nil { // gone, so its name is free again
 		c.retire(old, now)
 		maps.DeleteFunc(c.nodeFaults, func(_ string, m NodeFault) bool { return m.Machine == id })
 	}
@@ -158,7 +159,7 @@ func (c *Cloud) start(now time.Time, id engine.MachineID, target Target, o Overr
 	return r.Machine
 }
 
-// plan settles what will become of a machine: when it is seen, when it registers, whether it ever does.
+// plan draws the future of a machine: when reads show it, when it registers, if it does, and when it dies.
 func (c *Cloud) plan(r *Record, now time.Time, delay time.Duration) {
 	p, who := c.cfg.Profile, token(r.Machine.Claim, r.Machine.ClaimUID)
 	r.Visible = now.Add(c.draws("visible", who).stage(p.Lag.Describe))
@@ -189,7 +190,7 @@ func (c *Cloud) plan(r *Record, now time.Time, delay time.Duration) {
 	}
 }
 
-// Terminate tells a machine to stop. It may be called again; provider.ErrGone says that there is no such machine.
+// Terminate tells a machine to stop. It may be called again; it returns provider.ErrGone if there is no such machine.
 func (c *Cloud) Terminate(id engine.MachineID) error {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -212,10 +213,10 @@ func (c *Cloud) Terminate(id engine.MachineID) error {
 	return nil
 }
 
-// ErrUnseen means that reads know nothing of a machine: there never was one, or it is too new, or long gone.
+// ErrUnseen means that reads do not find a machine: it never existed, is too new, or ended long ago.
 var ErrUnseen = errors.New("no such machine is seen")
 
-// Describe returns one machine. provider.ErrGone says that it has ended, ErrUnseen that reads do not find it.
+// Describe returns one machine. It returns provider.ErrGone if the machine has ended, and ErrUnseen if reads do not find it.
 func (c *Cloud) Describe(id engine.MachineID) (engine.Machine, error) {
 	now := c.lock()
 	defer c.mu.Unlock()

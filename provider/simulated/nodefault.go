@@ -19,23 +19,23 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// NodeFault is something that becomes of the node of a machine that runs, besides that it registers and ends. Whoever shows the
-// machines as nodes carries it out, and settles it.
+// NodeFault is a fault of a running machine's node, or the publication of its devices. The package that shows the machines as nodes carries
+// it out, and then calls Settle.
 type NodeFault struct {
 	ID      string
 	Machine engine.MachineID
 	At      time.Time
 	Fault   Fault
-	// Pool is what a driver of devices publishes then, or part Part of Parts of it: in the kind slices, which everybody has whose
-	// type has such devices, whether anything goes wrong or not. The first pool of a driver has no name but the node's.
+	// Pool is the pool of devices that a driver publishes, and Part is the published part of Parts. They are set for the kind slices, which
+	// every machine with devices has, even without a fault. The first pool of a driver has the node's name.
 	Pool        *device.Template
 	Part, Parts int
 }
 
-// SecondSuffix is what the name of a machine's second node has after that of the first.
+// SecondSuffix follows the name of the first node in the name of a machine's second node.
 const SecondSuffix = "-second"
 
-// begin settles how a machine that starts differs from what was bought, and returns by how much later it registers.
+// begin records the faults that hit a machine that starts, and returns the delay of its registration.
 func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
 	for _, what := range []string{FaultLateRegister, FaultLess, FaultTaint, FaultLabel, FaultDevices, FaultAttach, FaultSlices} {
 		for _, f := range c.active(what, now) {
@@ -51,7 +51,7 @@ func (c *Cloud) begin(r *Record, now time.Time) (later time.Duration) {
 	return later
 }
 
-// foretell enters what will become of the node of a machine that has just been started.
+// foretell records the faults of the node of a machine that has just been started.
 func (c *Cloud) foretell(r *Record) {
 	for _, f := range r.Comes {
 		if f.What == FaultDevices && f.Factor > 0 {
@@ -65,7 +65,7 @@ func (c *Cloud) foretell(r *Record) {
 	c.foretellDevices(r)
 }
 
-// foretellDevices enters what drivers of devices will publish for a machine.
+// foretellDevices records the devices that drivers will publish for a machine.
 func (c *Cloud) foretellDevices(r *Record) {
 	t := c.types[r.Offering.InstanceType]
 	if t == nil || r.Registers.IsZero() {
@@ -98,7 +98,7 @@ func (c *Cloud) foretellDevices(r *Record) {
 	}
 }
 
-// resized are so many devices of the pool. Where it has fewer, more come that are like its last one.
+// resized returns n devices of the pool. If the pool has fewer, copies of its last device follow.
 func resized(pool *device.Template, n int) []device.Expected {
 	out := slices.Clone(pool.Devices[:min(n, len(pool.Devices))])
 	for len(pool.Devices) > 0 && len(out) < n {
@@ -109,7 +109,7 @@ func resized(pool *device.Template, n int) []device.Expected {
 	return out
 }
 
-// Slice is what a driver of devices publishes for the node, of the kind slices.
+// Slice returns the slice that a driver of devices publishes for the node, for the kind slices.
 func (m NodeFault) Slice(node *corev1.Node) *resourcev1.ResourceSlice {
 	return dra.PublishedSlice(node, m.Pool, m.Part, m.Parts)
 }
@@ -123,7 +123,7 @@ func nodeFaultID(id engine.MachineID, f Fault) string {
 	return strings.Join([]string{string(id), f.What, f.Label + f.Driver + f.Resource, f.At.Duration.String(), f.Lag.Duration.String()}, "/")
 }
 
-// NodeFaults lists what is due by now and has not been settled, in order of time.
+// NodeFaults lists the faults that are due by now and not settled, in order of time.
 func (c *Cloud) NodeFaults() []NodeFault {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -139,18 +139,18 @@ func (c *Cloud) NodeFaults() []NodeFault {
 	return due
 }
 
-// Settle says that a fault of a node has been carried out.
+// Settle records that a fault of a node has been carried out.
 func (c *Cloud) Settle(id string) {
 	c.lock()
 	defer c.mu.Unlock()
 	settled := c.nodeFaults[id]
 	delete(c.nodeFaults, id)
 	if r := c.machines[settled.Machine]; r != nil && settled.Fault.What == FaultBare {
-		c.foretellDevices(r) // the node is made anew, and the drivers on it begin anew
+		c.foretellDevices(r) // the kubelet creates the node anew, and its drivers start anew
 	}
 }
 
-// Dress makes of the node that a machine ought to register the one that it does, be it another one than was bought.
+// Dress changes a node that is about to register according to the machine's faults.
 func (c *Cloud) Dress(node *corev1.Node) {
 	c.lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *Cloud) Dress(node *corev1.Node) {
 		case FaultLess:
 			name := corev1.ResourceName(f.Resource)
 			node.Status.Capacity, node.Status.Allocatable = less(node.Status.Capacity, name, f.Factor), less(node.Status.Allocatable, name, f.Factor)
-		case FaultDevices: // the plugin is still to come
+		case FaultDevices: // the device plugin starts later
 			name := corev1.ResourceName(f.Resource)
 			node.Status.Capacity, node.Status.Allocatable = less(node.Status.Capacity, name, 0), less(node.Status.Allocatable, name, 0)
 		case FaultTaint:
@@ -176,7 +176,7 @@ func (c *Cloud) Dress(node *corev1.Node) {
 	}
 }
 
-// less is the list with so much of one resource, in the units that it is counted in.
+// less returns the list with factor times as much of one resource, rounded down to its smallest unit.
 func less(list corev1.ResourceList, name corev1.ResourceName, factor float64) corev1.ResourceList {
 	q, found := list[name]
 	if !found {
@@ -191,7 +191,7 @@ func less(list corev1.ResourceList, name corev1.ResourceName, factor float64) co
 	return list
 }
 
-// Relabel does to the labels of a node what a fault of the kind label says.
+// Relabel changes the labels of a node according to a fault of the kind label.
 func (m NodeFault) Relabel(node *corev1.Node) {
 	key, value, gone := labelOf(m.Fault.Label)
 	if delete(node.Labels, key); !gone {
@@ -199,7 +199,7 @@ func (m NodeFault) Relabel(node *corev1.Node) {
 	}
 }
 
-// Show writes what the device plugin of a node shows once it runs, from a fault of the kind devices.
+// Show sets the devices that the device plugin of a node shows, for a fault of the kind devices.
 func (m NodeFault) Show(node *corev1.Node) {
 	for _, list := range []*corev1.ResourceList{&node.Status.Capacity, &node.Status.Allocatable} {
 		if *list = maps.Clone(*list); *list == nil {
@@ -209,7 +209,7 @@ func (m NodeFault) Show(node *corev1.Node) {
 	}
 }
 
-// CSINode is what the drivers on a node say of it, from a fault of the kind attach.
+// CSINode returns the CSINode of a node's drivers, for a fault of the kind attach.
 func (m NodeFault) CSINode(node *corev1.Node) *storagev1.CSINode {
 	count := int32(m.Fault.Count)
 	return &storagev1.CSINode{

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	priceStep   = 6 * time.Hour // how often a spot price can change
+	priceStep   = 6 * time.Hour // a spot price changes at most so often
 	listRefresh = 12 * time.Hour
 	stepSigma   = 0.02
-	// halfLife is the time in which a spot price comes half the way back to its mean.
+	// halfLife is the time in which a spot price goes half of the way back to its mean.
 	halfLife = 5 * 24 * time.Hour
 	// One pool in risingPools rises by riseByMonth in each month.
 	risingPools = 50
@@ -26,7 +26,7 @@ func idOf(t *engine.InstanceType, o *engine.Offering) engine.OfferingID {
 	return engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
 }
 
-// offering finds an offering of the catalog; of several that only differ in labels, the first that is available.
+// offering returns an offering of the catalog. If several differ only in labels, it returns the first available one.
 func (c *Cloud) offering(id engine.OfferingID) (engine.Offering, bool) {
 	t := c.types[id.InstanceType]
 	if t == nil {
@@ -50,7 +50,7 @@ func (c *Cloud) offering(id engine.OfferingID) (engine.Offering, bool) {
 	return *first, true
 }
 
-// Price is what a machine of an offering is billed at now, in USD per hour.
+// Price returns the price at which a machine of an offering is billed now, in USD per hour.
 func (c *Cloud) Price(id engine.OfferingID) float64 {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (c *Cloud) price(id engine.OfferingID, at time.Time) float64 {
 	return c.priceOf(id, o.Price, at)
 }
 
-// priceOf is the price of an offering whose catalog price is base.
+// priceOf returns the price of an offering whose catalog price is base.
 func (c *Cloud) priceOf(id engine.OfferingID, base float64, at time.Time) float64 {
 	price := base * c.priceFault(id, at)
 	if id.CapacityType != v1.CapacityTypeSpot || !c.cfg.Profile.Spot.PricesMove {
@@ -78,8 +78,7 @@ func (c *Cloud) priceOf(id engine.OfferingID, base float64, at time.Time) float6
 	return math.Round(price*1e6) / 1e6
 }
 
-// drift is the ratio of a spot price to its catalog price in one step: its logarithm reverts to 0 while small shocks
-// push it about.
+// drift returns the ratio of a spot price to its catalog price in one step. The ratio's logarithm tends back to 0 after random shocks.
 func (c *Cloud) drift(id engine.OfferingID, step int) float64 {
 	logs := c.prices[id]
 	if len(logs) == 0 {
@@ -98,16 +97,15 @@ func (c *Cloud) drift(id engine.OfferingID, step int) float64 {
 	return math.Exp(log)
 }
 
-// listing is the list of prices as it was last published.
+// listing is the last published list of prices.
 type listing struct {
 	types  []engine.InstanceType
 	number int64          // of the publication
-	used   map[string]int // of the reservations, then
+	used   map[string]int // machines in each reservation at that time
 }
 
-// Catalog is what the cloud sells, at the prices of its latest price list, and how many machines its reservations have
-// left. It does not tell what is sold out for now: that shows only when a machine is asked for. The same slice is returned
-// until the list changes.
+// Catalog returns the instance types that the cloud sells, at the prices of its latest price list, and the number of machines that its
+// reservations have left. It does not show temporary shortages: only a launch does. It returns the same slice until the list changes.
 func (c *Cloud) Catalog() []engine.InstanceType {
 	now := c.lock()
 	defer c.mu.Unlock()

@@ -2,7 +2,7 @@ package simulated
 
 import "time"
 
-// Profile says how a cloud behaves. Every part is a knob of its own; the zero value of a part switches it off.
+// Profile is the behaviour of a cloud. Each part is independent of the others; the zero value of a part switches it off.
 type Profile struct {
 	Boot     BootModel
 	Shortage ShortageModel
@@ -10,41 +10,41 @@ type Profile struct {
 	Throttle ThrottleModel
 	Lag      LagModel
 	Quota    Quota
-	// Termination is how long a machine takes to stop; it is billed and listed as leaving meanwhile.
+	// Termination is the time that a machine takes to stop; meanwhile the machine is billed, and listed as leaving.
 	Termination Stage
-	// LeastBilled is the shortest time that a machine is billed for.
+	// LeastBilled is the shortest time for which a machine is billed.
 	LeastBilled time.Duration
-	// NeverRegisters, NeverReady and FailsLater are the shares of machines that never show up as nodes, that register
-	// but never become ready, and that the cloud accepts and then gives up while they boot.
+	// NeverRegisters, NeverReady and FailsLater are shares of machines: those that never register as nodes, those that register but never
+	// become ready, and those that the cloud starts but gives up during the boot.
 	NeverRegisters, NeverReady, FailsLater float64
-	// SilentDeaths is how many machines die without notice, per machine and hour.
+	// SilentDeaths is the number of machines that die without notice, per machine and hour.
 	SilentDeaths float64
-	// AllocatableError is the standard deviation of a node's real memory around what the catalog says, as a share.
+	// AllocatableError is the standard deviation of a node's real memory around the memory of the catalog, as a share.
 	AllocatableError float64
 	// MissingInZone is the share of instance types that one zone does not sell.
 	MissingInZone float64
-	// Faults are things that go wrong at set times.
+	// Faults happen at set times.
 	Faults []Fault
 }
 
-// Stage is a time that varies: log-normal with this median, and this standard deviation of its logarithm.
+// Stage is a random time: log-normal with this median, and this standard deviation of its logarithm.
 type Stage struct {
 	Median time.Duration
 	Sigma  float64
 }
 
-// BootModel says how long it takes from the call that starts a machine until its node is ready.
+// BootModel describes the time from the call that starts a machine until its node is ready.
 type BootModel struct {
-	// Fixed is a constant delay until the node registers and is ready. It comes on top of the stages.
+	// Fixed is a constant delay until the node registers and is ready, in addition to the stages.
 	Fixed time.Duration
 	// Linux, Spot, GPU, Metal and Windows are the stages for these kinds of machine.
 	Linux, Spot, GPU, Metal, Windows BootStages
-	// Factor stretches all stages; 0 means 1.
+	// Factor multiplies all stages; 0 means 1.
 	Factor float64
 	// SlowTail is the share of machines that boot two to six times slower.
 	SlowTail float64
-	// QueueAbove is how many launches a zone takes in one second before further ones queue, 1 s for every 10; 0 is no
-	// limit.
+	// QueueAbove is the number of launches that a zone starts without delay in one second. Further launches wait, 1 s for every 10; 0 means
+	// no limit.
 	QueueAbove int
 }
 
@@ -56,28 +56,27 @@ type BootStages struct {
 	Ready    Stage // registered until ready
 }
 
-// ShortageModel says how often which offerings are sold out: for each kind of offering the share of time and the mean
-// length of an episode. Within one, a few machines are left at first (Poisson, mean 3).
+// ShortageModel describes how often each kind of offering is sold out: the share of time, and the mean length of an episode. At the start of
+// an episode, a few machines are left (Poisson, mean 3).
 type ShortageModel struct {
 	Common, Newest, GPU, SpotCommon, SpotGPU Shortage
 }
 
-// Shortage is how often one kind of offering is sold out.
+// Shortage describes how often one kind of offering is sold out.
 type Shortage struct {
 	Share float64
 	Mean  time.Duration
 }
 
-// SpotModel says how spot machines are taken away and what they cost.
+// SpotModel describes interruptions and prices of spot machines.
 type SpotModel struct {
-	// Hazard is the number of interruptions per machine and hour. They come in batches: one event takes two thirds of a
-	// type in a zone within three minutes, on average, and leaves it sold out for SoldOutFor.
+	// Hazard is the number of interruptions per machine and hour. Interruptions come in batches: on average, one event takes two thirds of a
+	// type's machines in a zone within three minutes. The type is then sold out there for SoldOutFor.
 	Hazard     float64
 	SoldOutFor time.Duration
-	// Notice is how long before the end the cloud tells.
+	// Notice is the time between the cloud's notice and the end of the machine.
 	Notice time.Duration
-	// PricesMove lets spot prices wander slowly, at most every six hours. The list of prices is twelve hours old at
-	// most.
+	// PricesMove lets spot prices change slowly, at most every six hours. The list of prices is at most twelve hours old.
 	PricesMove bool
 }
 
@@ -91,18 +90,18 @@ type Bucket struct {
 	Size, PerSecond float64
 }
 
-// LagModel says how long a new machine stays invisible to reads; lists lag by List on top.
+// LagModel describes how long reads do not show a new machine. List is the additional lag of lists.
 type LagModel struct {
 	Describe Stage
 	List     time.Duration
 }
 
-// Quota bounds what may run at once; 0 is no bound.
+// Quota limits the machines that run at once; 0 means no limit.
 type Quota struct {
 	OnDemandCPU, SpotCPU, GPU int64
 }
 
-// Medians and deviations of the stages are fitted by eye to public reports of boot times.
+// awsBoot returns EC2's boot times. Medians and deviations of the stages are fitted by eye to public reports of boot times.
 func awsBoot() BootModel {
 	s := func(seconds, sigma float64) Stage { return Stage{time.Duration(seconds * float64(time.Second)), sigma} }
 	return BootModel{

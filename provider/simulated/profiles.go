@@ -8,15 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProfileNames lists the built-in profiles, from the kindest to the cruellest.
+// ProfileNames lists the built-in profiles, from the one with the fewest faults to the one with the most.
 func ProfileNames() []string {
 	return []string{"instant", "fixed30", "aws-typical", "azure-typical", "gpu-scarce", "aws-tight", "bad-day"}
 }
 
-// ProfileByName returns a built-in profile. The shares and times in them are assumptions where no figures are public.
+// ProfileByName returns a built-in profile. Shares and times without public figures are assumptions.
 func ProfileByName(name string) (Profile, error) {
 	switch name {
-	case "instant": // nothing takes time, nothing goes wrong
+	case "instant": // nothing takes time, nothing fails
 		return Profile{}, nil
 	case "fixed30":
 		return Profile{Boot: BootModel{Fixed: 30 * time.Second}}, nil
@@ -61,7 +61,7 @@ func awsTypical() Profile {
 	}
 }
 
-// awsTight is a cloud under pressure: slower, scarcer, harder on callers.
+// awsTight is a cloud with little capacity: slower, with more shortages and stricter limits on calls.
 func awsTight() Profile {
 	p := awsTypical()
 	p.Boot.Factor = 1.3
@@ -77,7 +77,7 @@ func awsTight() Profile {
 	return p
 }
 
-// gpuScarce is a cloud in which machines with GPUs are hard to get and all machines boot as slowly as those.
+// gpuScarce is a cloud with frequent shortages of GPU machines. All its machines boot as slowly as GPU machines.
 func gpuScarce() Profile {
 	p := awsTypical()
 	p.Shortage = ShortageModel{GPU: p.Shortage.GPU, SpotGPU: p.Shortage.SpotGPU}
@@ -85,7 +85,7 @@ func gpuScarce() Profile {
 	return p
 }
 
-// azureTypical accepts launches that it gives up later, refills its buckets slowly and lists with a lag of 10 s.
+// azureTypical starts some machines that it gives up later, refills its buckets slowly and lists with a lag of 10 s.
 func azureTypical() Profile {
 	p := awsTypical()
 	p.Boot = azureBoot()
@@ -97,8 +97,8 @@ func azureTypical() Profile {
 	return p
 }
 
-// badDay is a game day: one zone is out for two hours from minute 30 on, most spot machines are taken at minute 60, and
-// calls are throttled hard for ten minutes at minute 90.
+// badDay is a cloud with three faults: one zone is out for two hours from minute 30 on, most spot machines are taken at minute 60, and calls
+// are throttled hard for ten minutes at minute 90.
 func badDay() Profile {
 	p := awsTypical()
 	p.Boot.Factor = 2

@@ -24,9 +24,9 @@ var (
 )
 
 const (
-	// soldOutFor is how long an offering that refused a machine is not asked again.
+	// soldOutFor is the time for which an offering that refused a machine is not asked again.
 	soldOutFor = 3 * time.Minute
-	// unseenFor is how long a machine of ours may stay unseen before that counts as gone.
+	// unseenFor is the time for which a machine that was started here may stay unseen; after that, it counts as gone.
 	unseenFor = 2 * time.Minute
 )
 
@@ -35,9 +35,9 @@ type Provider struct {
 	cloud *Cloud
 
 	mu sync.Mutex // guards all below
-	// soldOut says until when an offering that refused a machine counts as sold out.
+	// soldOut holds offerings that refused a machine, and the time until which they count as sold out.
 	soldOut map[engine.OfferingID]time.Time
-	// base and marked are the cloud's catalog and the same with what is sold out marked.
+	// base is the cloud's catalog. marked is the same catalog with sold-out offerings marked.
 	base, marked []engine.InstanceType
 	// unseen holds machines that were started here and that lists of the cloud have not shown yet.
 	unseen map[engine.MachineID]engine.Machine
@@ -48,15 +48,15 @@ func New(cloud *Cloud) *Provider {
 	return &Provider{cloud: cloud, soldOut: map[engine.OfferingID]time.Time{}, unseen: map[engine.MachineID]engine.Machine{}}
 }
 
-// Name is "simulated".
+// Name returns "simulated".
 func (p *Provider) Name() string { return "simulated" }
 
-// Kinds is KWOKNodeClass.
+// Kinds returns KWOKNodeClass.
 func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}
 }
 
-// Resolve says that a class can be used unless it is not there or its Ready condition is False.
+// Resolve reports a problem if the class does not exist or if its Ready condition is False.
 func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -79,7 +79,7 @@ func classProblem(class provider.Class) string {
 	return ready.Message
 }
 
-// Delay is the time that a class adds to the boot of its machines.
+// Delay returns the time that a class adds to the boot of its machines.
 func Delay(class provider.Class) time.Duration {
 	object, _ := class.Object.(*kwokv1alpha1.KWOKNodeClass)
 	if object == nil || object.Spec.NodeRegistrationDelay == nil {
@@ -88,8 +88,8 @@ func Delay(class provider.Class) time.Duration {
 	return max(0, object.Spec.NodeRegistrationDelay.Duration)
 }
 
-// Catalog is what the cloud sells at its listed prices. What refused a machine within the last minutes is marked as
-// sold out. It is the same for every class.
+// Catalog returns the cloud's catalog at its listed prices. An offering that refused a machine in the last three minutes is marked as sold
+// out. The catalog is the same for every class.
 func (p *Provider) Catalog(ctx context.Context, _ provider.Class) ([]engine.InstanceType, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (p *Provider) Catalog(ctx context.Context, _ provider.Class) ([]engine.Inst
 	return p.marked, nil
 }
 
-// mark copies only the types that have something sold out.
+// mark returns the catalog with sold-out offerings marked. It copies only the types that it changes.
 func (p *Provider) mark(base []engine.InstanceType) []engine.InstanceType {
 	if len(p.soldOut) == 0 {
 		return base
@@ -160,7 +160,7 @@ func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	return p.create(fleet, claim.Name, soldOut)
 }
 
-// create asks the cloud and remembers what it refused.
+// create asks the cloud for a machine, and remembers the offerings that refused.
 func (p *Provider) create(fleet Fleet, claim string, soldOut *provider.SoldOutError) (engine.Machine, error) {
 	result, err := p.cloud.CreateFleet(fleet)
 	now := p.cloud.Now()
@@ -196,7 +196,7 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	return p.cloud.Terminate(id)
 }
 
-// Machine returns one machine. One that was started here and that the cloud does not show yet is there all the same.
+// Machine returns one machine. A machine that was started here exists even if the cloud does not show it yet.
 func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Machine, error) {
 	if err := ctx.Err(); err != nil {
 		return engine.Machine{}, err
@@ -216,7 +216,7 @@ func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Mac
 	return m, err
 }
 
-// Machines lists every machine that the cloud shows, and those started here that it does not show yet.
+// Machines lists every machine that the cloud shows, and the machines that were started here and that it does not show yet.
 func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	return list, nil
 }
 
-// unlisted names the machines started here that lists have not shown yet.
+// unlisted lists the machines that were started here and that lists have not shown yet.
 func (p *Provider) unlisted(listed map[engine.MachineID]bool) []engine.MachineID {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,28 +11,29 @@ import (
 	"tenon.sh/engine"
 )
 
-// Record is all that the cloud knows of one machine. A zero time means never.
+// Record is the cloud's knowledge of one machine. A zero time means never.
 type Record struct {
 	Machine  engine.Machine
 	Offering engine.OfferingID
-	// Visible is when reads begin to find the machine.
+	// Visible is the time from which reads find the machine.
 	Visible time.Time
-	// Registers is when its node shows up, Ready when that is ready.
+	// Registers is the time at which its node registers, Ready the time at which the node is ready.
 	Registers, Ready time.Time
-	// Dies is when the machine ends without having been told to; Stopped when it does because it was told to.
+	// Dies is the time at which the machine ends on its own, or because the cloud takes it. Stopped is the time at which it ends because of
+	// Terminate.
 	Dies, Stopped time.Time
-	// Reclaimed is true if the cloud took it away.
+	// Reclaimed is true if the cloud took the machine away.
 	Reclaimed bool
-	// Allocatable is what the node really reports; the machine's own field is the estimate.
+	// Allocatable is the node's real allocatable; the field of Machine is the estimate.
 	Allocatable corev1.ResourceList
-	// Comes is what makes the machine another one than was bought.
+	// Comes lists the faults that make the machine differ from the bought one.
 	Comes []Fault
-	// Cost is what the machine has cost up to Billed, in USD.
+	// Cost is the machine's cost up to Billed, in USD.
 	Cost   float64
 	Billed time.Time
 }
 
-// end is when the machine is gone, the zero time if that is not settled.
+// end returns the time at which the machine is gone, the zero time if it is not known yet.
 func (r *Record) end() time.Time {
 	if r.Dies.IsZero() || !r.Stopped.IsZero() && r.Stopped.Before(r.Dies) {
 		return r.Stopped
@@ -45,19 +46,19 @@ func (r *Record) gone(now time.Time) bool {
 	return !end.IsZero() && !now.Before(end)
 }
 
-// Boot is how far one machine has come. A zero time means never.
+// Boot is the state of one machine's boot. A zero time means never.
 type Boot struct {
 	ID              engine.MachineID
 	Claim, ClaimUID string
-	// Registers is when the node shows up, Ready when it is ready; Ends is when the machine is gone.
+	// Registers is the time at which the node registers, Ready the time at which it is ready, Ends the time at which the machine is gone.
 	Registers, Ready, Ends time.Time
 	Leaving                bool
-	// Held says that the node is not ready before its labels have been changed, by a fault that is to be settled.
+	// Held is true if the node becomes ready only after a fault has changed its labels.
 	Held bool
 }
 
-// Boots lists how far every machine that is not gone has come, ordered by ID. Unlike reads of the cloud, this and the
-// calls below know of a machine at once: it is the machine's own view, not that of a caller.
+// Boots lists the state of every machine that is not gone, ordered by ID. Unlike reads of the cloud, Boots and the methods below know a
+// machine at once.
 func (c *Cloud) Boots() []Boot {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -75,7 +76,7 @@ func (c *Cloud) Boots() []Boot {
 	return boots
 }
 
-// Boot is how far one machine has come, if it is not gone.
+// Boot returns the state of one machine, if it is not gone.
 func (c *Cloud) Boot(id engine.MachineID) (b Boot, found bool) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -86,7 +87,7 @@ func (c *Cloud) Boot(id engine.MachineID) (b Boot, found bool) {
 	return c.boot(r), true
 }
 
-// Gone picks from a list the machines that are gone.
+// Gone returns the machines of a list that are gone.
 func (c *Cloud) Gone(ids []engine.MachineID) []engine.MachineID {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -108,7 +109,7 @@ func (c *Cloud) boot(r *Record) Boot {
 	return Boot{m.ID, m.Claim, m.ClaimUID, r.Registers, r.Ready, r.end(), m.Leaving, held}
 }
 
-// Inspect returns a machine as it is, whatever reads would say, and what its node can really allocate.
+// Inspect returns a machine as it is, without the lag of reads, and the real allocatable of its node.
 func (c *Cloud) Inspect(id engine.MachineID) (machine engine.Machine, allocatable corev1.ResourceList, found bool) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -119,7 +120,7 @@ func (c *Cloud) Inspect(id engine.MachineID) (machine engine.Machine, allocatabl
 	return r.Machine, r.Allocatable, true
 }
 
-// OfferingOf reads from a machine's labels which offering it is of.
+// OfferingOf returns the offering that a machine's labels name.
 func OfferingOf(m engine.Machine) engine.OfferingID {
 	return engine.OfferingID{
 		InstanceType: m.Labels[corev1.LabelInstanceTypeStable],
@@ -128,8 +129,7 @@ func OfferingOf(m engine.Machine) engine.OfferingID {
 	}
 }
 
-// Adopt makes a machine known that runs already, from before the cloud was made. It registers at once, or at
-// registers if that is later.
+// Adopt adds a machine that was running before the cloud was made. It registers at registers, or at once if that time is past.
 func (c *Cloud) Adopt(m engine.Machine, offering engine.OfferingID, registers time.Time) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -150,8 +150,7 @@ func (c *Cloud) Adopt(m engine.Machine, offering engine.OfferingID, registers ti
 	c.foretellDevices(r)
 }
 
-// Next is when the next thing happens that the cloud knows of: a machine registers, is ready or ends, or something is
-// set to go wrong.
+// Next returns the time of the next known event: a machine registers, becomes ready or ends, or a fault happens.
 func (c *Cloud) Next() (next time.Time, found bool) {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -183,7 +182,7 @@ func (c *Cloud) keep(r *Record) {
 	c.watchForReclaims(r)
 }
 
-// token is what makes launches idempotent: the claim's UID, or its name if it has none.
+// token returns the idempotency token of a launch: the claim's UID, or its name if it has none.
 func token(claim, uid string) string { return cmp.Or(uid, "name/"+claim) }
 
 // forget drops machines that ended more than an hour ago, as clouds do.
@@ -199,7 +198,7 @@ func (c *Cloud) forget(now time.Time) {
 	}
 }
 
-// retire keeps the sums of a machine that is gone and will be forgotten.
+// retire adds the cost and the death of a machine to the counters before the machine is forgotten.
 func (c *Cloud) retire(r *Record, now time.Time) {
 	c.bill(r, now)
 	c.counters.Cost += r.Cost
@@ -208,7 +207,7 @@ func (c *Cloud) retire(r *Record, now time.Time) {
 	}
 }
 
-// died reports whether the machine ended without anybody having said so.
+// died reports whether the machine ended without notice and without Terminate.
 func (r *Record) died(now time.Time) bool {
 	return r.gone(now) && !r.Reclaimed && r.end().Equal(r.Dies)
 }

@@ -6,8 +6,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// reservationsUsed counts the machines that run in each capacity reservation. A machine gives its place back when it is
-// gone.
+// reservationsUsed counts the machines that run in each capacity reservation. A machine frees its place once it is gone.
 func (c *Cloud) reservationsUsed(now time.Time) map[string]int {
 	used := map[string]int{}
 	for _, r := range c.machines {
@@ -18,8 +17,7 @@ func (c *Cloud) reservationsUsed(now time.Time) map[string]int {
 	return used
 }
 
-// reservationOf finds the reservation that a machine runs in: offerings that are told apart by nothing else give their
-// machines labels of their own.
+// reservationOf finds the reservation in which a machine runs, by the labels that the reservation's offering gives its machines.
 func (c *Cloud) reservationOf(m engine.Machine, id engine.OfferingID) string {
 	t := c.types[id.InstanceType]
 	if t == nil || id.Reservation != "" {

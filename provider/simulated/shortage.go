@@ -12,16 +12,16 @@ import (
 	"tenon.sh/engine"
 )
 
-// An offering is sold out while any of three processes is: its own, one that it shares with the sizes of its family in
-// its zone, and one that it shares with its family in all zones. Each goes on and off for exponential times. The parts
-// below make sizes of a family in one zone correlate at 0.5, and zones at 0.3.
+// An offering is sold out while any of three processes is: its own process, one that the sizes of its family in its zone share, and one that
+// its family shares in all zones. Each process switches on and off after exponential times. With the parts below, sizes of a family in one
+// zone correlate at 0.5, and zones at 0.3.
 const (
 	ownPart       = 0.5
 	zonePart      = 0.2
 	everyZonePart = 0.3
 )
 
-// walk is how far one on-off process has been followed.
+// walk is the state of one on-off process.
 type walk struct {
 	d       *draws
 	share   float64
@@ -32,7 +32,7 @@ type walk struct {
 	started bool
 }
 
-// follow brings a process to now. It depends on the seed, its name and the cloud's epoch only, not on who looks when.
+// follow brings a process to now. The result depends only on the seed, the process's name and the cloud's epoch, not on the times of calls.
 func (w *walk) follow(epoch, now time.Time) {
 	if !w.started {
 		w.started, w.since = true, epoch
@@ -53,7 +53,7 @@ func (w *walk) stay() time.Duration {
 	return max(time.Second, w.d.exponential(mean))
 }
 
-// takenInEpisode counts the machines that an offering gave since it began to be short.
+// takenInEpisode counts the machines that an offering gave since its shortage began.
 type takenInEpisode struct {
 	Since time.Time
 	Count int
@@ -119,10 +119,10 @@ func (c *Cloud) short(id engine.OfferingID, now time.Time) (since time.Time, sho
 	return since, short
 }
 
-// shortageClass is what decides how often a type is sold out.
+// shortageClass is the part of a type's properties that decides how often it is sold out.
 type shortageClass struct{ gpu, newest bool }
 
-// shortage is how often an offering is sold out, and the name of the row that says so.
+// shortage returns the shortage model of an offering, and its name.
 func (c *Cloud) shortage(id engine.OfferingID) (name string, s Shortage) {
 	m, class, spot := c.cfg.Profile.Shortage, c.class[id.InstanceType], id.CapacityType == v1.CapacityTypeSpot
 	switch {
@@ -138,8 +138,8 @@ func (c *Cloud) shortage(id engine.OfferingID) (name string, s Shortage) {
 	return "common", m.Common
 }
 
-// shortageClasses finds the types with accelerators, those of their category's newest generation, and those with more
-// than 192 cores, which are as hard to get.
+// shortageClasses finds the types with accelerators, and the types of their category's newest generation. Types with more than 192 cores
+// count as newest, because they are as hard to get.
 func shortageClasses(types []engine.InstanceType) map[string]shortageClass {
 	newest := map[string]int{}
 	of := func(t engine.InstanceType) (category string, generation int) {
@@ -166,7 +166,7 @@ func shortageClasses(types []engine.InstanceType) map[string]shortageClass {
 	return classes
 }
 
-// familyOf is the part of a type's name before its first dot or dash.
+// familyOf returns the part of a type's name before its first dot or dash.
 func familyOf(instanceType string) string {
 	if i := strings.IndexAny(instanceType, ".-"); i >= 0 {
 		return instanceType[:i]
@@ -174,7 +174,7 @@ func familyOf(instanceType string) string {
 	return instanceType
 }
 
-// overQuota is the code of the bound that one more machine of an offering would exceed, "" if none.
+// overQuota returns the code of the quota that one more machine of an offering would exceed, "" if there is none.
 func (c *Cloud) overQuota(id engine.OfferingID, now time.Time) string {
 	q := c.cfg.Profile.Quota
 	if q == (Quota{}) {
@@ -205,7 +205,7 @@ func (c *Cloud) overQuota(id engine.OfferingID, now time.Time) string {
 	return ""
 }
 
-// devices is how many accelerators a type has.
+// devices returns the number of GPUs of a type.
 func devices(t *engine.InstanceType) int64 {
 	sum := int64(0)
 	if hasDevice(t) {

@@ -18,22 +18,22 @@ const (
 	reclaimSpread = 3 * time.Minute
 )
 
-// Notice is what the cloud says of a machine that it will take away.
+// Notice announces that the cloud will take a machine away.
 type Notice struct {
 	ID      string
 	Machine engine.MachineID
 	Kind    string
-	// At is when the notice is given.
+	// At is the time of the notice.
 	At time.Time
 }
 
-// reclaimWalk is how far the reclaims of one spot pool (a type in a zone) have been followed.
+// reclaimWalk is the state of the reclaims of one spot pool (a type in a zone).
 type reclaimWalk struct {
 	number int
 	next   time.Time
 }
 
-// watchForReclaims begins to follow the reclaims of a new machine's pool.
+// watchForReclaims starts the reclaims of a new machine's pool.
 func (c *Cloud) watchForReclaims(r *Record) {
 	id := r.Offering
 	if id.CapacityType != v1.CapacityTypeSpot || c.cfg.Profile.Spot.Hazard <= 0 || c.reclaims[id] != nil {
@@ -46,8 +46,8 @@ func (c *Cloud) watchForReclaims(r *Record) {
 	}
 }
 
-// stepReclaim finds the next reclaim of a pool. Reclaims are independent of how many machines the pool has: the rate of
-// events is the hazard of one machine divided by the share that an event takes.
+// stepReclaim draws the time of the next reclaim of a pool. Reclaims do not depend on the number of machines in the pool: the rate of events
+// is the hazard of one machine divided by the share that an event takes.
 func (c *Cloud) stepReclaim(id engine.OfferingID, w *reclaimWalk) {
 	w.number++
 	mean := clamp(float64(time.Hour) * meanReclaimed / c.cfg.Profile.Spot.Hazard)
@@ -55,7 +55,7 @@ func (c *Cloud) stepReclaim(id engine.OfferingID, w *reclaimWalk) {
 	w.next = w.next.Add(max(time.Second, d.exponential(mean)))
 }
 
-// advance lets everything happen that is due between the last call and now.
+// advance carries out all events that are due between the last call and now.
 func (c *Cloud) advance(now time.Time) {
 	c.runFaults(now)
 	if !now.After(c.advanced) {
@@ -88,7 +88,7 @@ func (c *Cloud) reclaimPool(id engine.OfferingID, w *reclaimWalk) {
 	c.sellOut(id, w.next, d.exponential(c.cfg.Profile.Spot.SoldOutFor))
 }
 
-// reclaim takes a machine with the given chance: first a notice, within a while of at, then the end.
+// reclaim takes a machine away with the given probability: the notice comes within the given time after at, then the end.
 func (c *Cloud) reclaim(r *Record, at time.Time, within time.Duration, share float64, event string) {
 	id := r.Machine.ID
 	d := c.draws("victim", string(id), event)
@@ -108,14 +108,14 @@ func (c *Cloud) reclaim(r *Record, at time.Time, within time.Duration, share flo
 	c.notices[n.ID] = n
 }
 
-// sellOut leaves an offering without machines for a while.
+// sellOut marks an offering as sold out for a time.
 func (c *Cloud) sellOut(id engine.OfferingID, from time.Time, length time.Duration) {
 	if until := from.Add(length); until.After(c.forced[id]) {
 		c.forced[id] = until
 	}
 }
 
-// Notices lists the notices that have been given and not acknowledged, for machines that still exist, ordered by ID.
+// Notices lists the notices that have come and are not acknowledged, for machines that still exist, ordered by ID.
 func (c *Cloud) Notices() []Notice {
 	now := c.lock()
 	defer c.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *Cloud) Notices() []Notice {
 	return list
 }
 
-// Acknowledge ends a notice: it is not given again.
+// Acknowledge ends a notice: later calls of Notices do not return it.
 func (c *Cloud) Acknowledge(id string) {
 	c.lock()
 	defer c.mu.Unlock()

@@ -6,20 +6,20 @@ import (
 	"tenon.sh/provider"
 )
 
-// bucket is what a token bucket holds, as of a time.
+// bucket is the content of a token bucket at a time.
 type bucket struct {
 	Tokens float64
 	At     time.Time
 }
 
-// throttle takes tokens for a call, or turns it away.
+// throttle takes tokens for a call, or refuses the call.
 func (c *Cloud) throttle(now time.Time, call string, b Bucket, tokens float64) error {
 	factor := c.throttleFault(call, now)
 	if b.Size == 0 {
 		if factor == 1 {
 			return nil
 		}
-		b = Bucket{Size: 50, PerSecond: 5} // a brown-out of a cloud that does not throttle otherwise
+		b = Bucket{Size: 50, PerSecond: 5} // a fault of a cloud that does not throttle otherwise
 	}
 	have, found := c.buckets[call]
 	if !found {

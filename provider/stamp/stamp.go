@@ -1,4 +1,4 @@
-// Package stamp writes the fingerprints of node classes on them and on their claims, for every cloud whose machines drift by them.
+// Package stamp writes the hashes of node classes on the classes and on their claims, for every cloud that detects drift by them.
 package stamp
 
 import (
@@ -12,12 +12,13 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Keys are the annotations that hold a fingerprint of a kind of class, and the version of the way in which it is computed now.
+// Keys are the annotations with the hash of a class and the version of its algorithm. Version is the current version.
 type Keys struct{ Hash, HashVersion, Version string }
 
-// Class writes the hash of a class on it, and on those of its claims that carry one of another version: a fingerprint that was
-// computed in another way says nothing. A claim that has drifted keeps its own, or it would stop being drifted. claims lists those of
-// the class; they may belong to a cache, and are not changed. kind is for errors, "EC2NodeClass".
+// Class writes the hash of a class on the class. If the algorithm's version has changed, it writes the hash on the class's claims with an old
+// version as well, because hashes of different versions cannot be compared. A claim that has drifted keeps its own hash, because it would
+// stop being drifted. claims returns the class's claims; they may belong to a cache, so Class does not change them. kind is for errors,
+// "EC2NodeClass".
 func Class(ctx context.Context, c client.Client, kind string, class client.Object, keys Keys, hash string, claims func() ([]v1.NodeClaim, error)) error {
 	stamped := class.GetAnnotations()[keys.HashVersion]
 	if stamped == keys.Version && class.GetAnnotations()[keys.Hash] == hash {
@@ -60,7 +61,7 @@ func stampClaims(ctx context.Context, c client.Client, claims []v1.NodeClaim, ke
 	return nil
 }
 
-// Annotate gives an object more annotations. What others hold of the old ones does not change.
+// Annotate adds annotations to an object. It replaces the map, so other holders of the old map see no change.
 func Annotate(o metav1.Object, with map[string]string) {
 	annotations := maps.Clone(o.GetAnnotations())
 	if annotations == nil {

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// azureHeader says whose figures these are, and what stands on a line.
+// azureHeader names the sources of the figures and the columns of a line.
 const azureHeader = `# Sizes that Azure sells in East US. Capabilities, zones and spot prices: a dump of the resource SKU API and of the retail prices of
 # 2026-08-01 (github.com/DarrenJohns/djtools-azure-vm-sku-locator, MIT licence). vCPUs, memory, GPUs of further sizes: the static list
 # of kubernetes/autoscaler (Apache License 2.0). Disks of 20 sizes, and the lower of two prices: test data and price table of
@@ -36,7 +36,7 @@ func convertAzure(sizes io.Reader, out io.Writer) error {
 	return err
 }
 
-// correct puts prices of Linux in the place of those of Windows.
+// correct replaces prices of Windows by prices of Linux.
 func correct(rows []map[string]string) {
 	prices, cores := map[string]price.Price{}, map[string]int{}
 	for _, row := range rows {
@@ -55,7 +55,7 @@ func correct(rows []map[string]string) {
 	}
 }
 
-// number reads a figure, 0 if there is none.
+// number parses a figure; a text that is no number gives 0.
 func number(text string) float64 {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -94,5 +94,5 @@ func azureLine(field map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// mebibytes is a number of GiB in MiB. There are no parts of a MiB.
+// mebibytes converts a number of GiB to whole MiB.
 func mebibytes(gib string) string { return strconv.FormatFloat(number(gib)*1024, 'f', 0, 64) }

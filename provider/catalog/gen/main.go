@@ -1,11 +1,11 @@
-// Command gen makes the figures of the built-in catalogs from tables in CSV: data/aws.txt from one of instance types and one of how
-// many volumes they take, data/azure.txt from one of VM sizes:
+// Command gen makes the figures of the built-in catalogs from tables in CSV. It makes data/aws.txt from a table of instance types and a table
+// of the numbers of volumes that they hold, and data/azure.txt from a table of VM sizes:
 //
 //	go run ./provider/catalog/gen aws-instance-types.csv aws-ebs-attachments.csv > provider/catalog/data/aws.txt
 //	go run ./provider/catalog/gen azure-vm-sizes.csv > provider/catalog/data/azure.txt
 //
-// It only shortens: every row of the first table is there, one without a price has a dash. What the figures mean for a node is
-// worked out in provider/aws/size and provider/azure/size.
+// It only shortens: the output has every row of the first table, with a dash for a missing price. Packages provider/aws/size and
+// provider/azure/size compute the properties of nodes from the figures.
 package main
 
 import (
@@ -20,14 +20,14 @@ import (
 	"strings"
 )
 
-// columns are the figures of every type, in the order in which they stand on its line.
+// columns are the figures of every type, in their order on its line.
 var columns = []string{
 	"instance_type", "on_demand_usd_hour_us_east_1", "arch", "cpu_manufacturer", "vcpus", "memory_mib", "clock_mhz",
 	"hypervisor", "encryption_in_transit", "local_nvme_gb", "ebs_bandwidth_mbps", "network_bandwidth_mbps",
 	"default_card_enis", "ipv4_per_eni", "branch_enis", "max_enis", "network_cards", "max_attachments", "limit_type",
 }
 
-// extras are the figures that few types have. Each becomes one word, "gpu=1/t4/nvidia/16384".
+// extras are the figures of few types. Each becomes one word, "gpu=1/t4/nvidia/16384".
 var extras = map[string][]string{
 	"gpu":         {"gpu_count", "gpu_name", "gpu_manufacturer", "gpu_memory_mib"},
 	"accelerator": {"accelerator_count", "accelerator_name", "accelerator_manufacturer"},
@@ -84,7 +84,7 @@ func convert(types, attachments io.Reader, out io.Writer) error {
 	return err
 }
 
-// read returns the rows of a table by the names in its first one.
+// read returns the rows of a table. The keys are the names in its first row.
 func read(in io.Reader) (out []map[string]string, err error) {
 	rows, err := csv.NewReader(in).ReadAll()
 	if err != nil {
@@ -105,7 +105,7 @@ func read(in io.Reader) (out []map[string]string, err error) {
 
 func line(field map[string]string) string {
 	words := []string{}
-	if field["clock_mhz"] == "0" { // of very old types: not known
+	if field["clock_mhz"] == "0" { // unknown for very old types
 		field["clock_mhz"] = ""
 	}
 	for _, name := range columns {

@@ -13,16 +13,16 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Catalog makes instance types of what MachineDeployments make: those with one name are one type, sold once for each of them.
-// Labels in which they differ belong to the offerings; where their capacity differs, the smaller one counts, and the notes say
-// so.
+// Catalog makes instance types from the machines of MachineDeployments. Machines with the same type name become one type with one offering
+// for each MachineDeployment. Labels in which they differ belong to the offerings. If their capacities differ, the smaller one counts, and a
+// note says so.
 func Catalog(all []*Machines) (types []engine.InstanceType, notes []string) {
 	return catalog(all, false)
 }
 
-// BoundedCatalog is a Catalog whose offerings are one MachineDeployment each, with its name as a label, and sell no more machines
-// than it may have replicas beside those that it has. It is for who plans once; a running controller hears of each machine that
-// cannot be had.
+// BoundedCatalog is like Catalog, but each MachineDeployment is an offering of its own, with its name as a label. An offering sells no more
+// machines than the MachineDeployment may still add. It is for callers that plan once; a running controller learns from failed launches that
+// there are no more.
 func BoundedCatalog(all []*Machines) []engine.InstanceType {
 	types, _ := catalog(all, true)
 	return types
@@ -85,8 +85,8 @@ func instanceType(group []*Machines, keys map[string]bool, bounded bool) (t engi
 	return t, notes
 }
 
-// WithMachine is a BoundedCatalog in which a machine is found that exists: one of another type, or in another place, than the
-// MachineDeployment makes now costs what those cost that it makes, and no more of its kind are sold.
+// WithMachine returns a BoundedCatalog to which an existing machine's offering is added, if it is missing. The machine may have another type
+// or place than the machines that the MachineDeployment makes now. The added offering has the MachineDeployment's price, and is sold out.
 func (m *Machines) WithMachine(types []engine.InstanceType, id engine.OfferingID, capacity corev1.ResourceList) []engine.InstanceType {
 	o := engine.Offering{Zone: id.Zone, CapacityType: id.CapacityType, Price: m.Price}
 	m.bound(&o)
@@ -104,7 +104,7 @@ func (m *Machines) WithMachine(types []engine.InstanceType, id engine.OfferingID
 	return types
 }
 
-// bound makes an offering that of the MachineDeployment alone.
+// bound restricts an offering to the MachineDeployment.
 func (m *Machines) bound(o *engine.Offering) {
 	if o.Labels == nil {
 		o.Labels = map[string]string{}
@@ -116,8 +116,8 @@ func (m *Machines) bound(o *engine.Offering) {
 	}
 }
 
-// merge adds an offering. One that differs in nothing but its price is the same as what is there already: the cheaper one of
-// those that can be had is taken first.
+// merge adds an offering. If an offering of the list differs only in its price, the better one stays: an available one rather than a sold-out
+// one, then the cheaper one.
 func merge(list []engine.Offering, o engine.Offering) []engine.Offering {
 	i := slices.IndexFunc(list, func(have engine.Offering) bool {
 		return have.Zone == o.Zone && have.CapacityType == o.CapacityType && maps.Equal(have.Labels, o.Labels) && slices.Equal(have.Taints, o.Taints)
@@ -131,7 +131,7 @@ func merge(list []engine.Offering, o engine.Offering) []engine.Offering {
 	return list
 }
 
-// smaller lowers a list to another one, and reports whether they differ.
+// smaller lowers each quantity of a list to that of the other list, and reports whether the lists differ.
 func smaller(list, other corev1.ResourceList) (differ bool) {
 	for name, q := range list {
 		if o := other[name]; o.Cmp(q) != 0 {
@@ -149,7 +149,7 @@ func smaller(list, other corev1.ResourceList) (differ bool) {
 	return differ
 }
 
-// larger raises a list to another one.
+// larger raises each quantity of a list to that of the other list.
 func larger(list, other corev1.ResourceList) {
 	for name, q := range other {
 		if has := list[name]; has.Cmp(q) < 0 {

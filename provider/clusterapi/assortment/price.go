@@ -16,17 +16,17 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// What a machine costs of which nobody says it: about the usual price of a cloud's general machines, in USD per hour. Only the
-// proportion matters, and that the price is not 0: nothing would ever be cheaper, and no node would be replaced by a smaller one.
+// The estimate for a machine without a known price: about the usual price of a cloud's general-purpose machines, in USD per hour. Only two
+// things matter: that larger machines cost more, and that the price is not 0. With a price of 0, no node would be replaced by a smaller one.
 const (
 	estimatePerCore = 0.031
 	estimatePerGiB  = 0.0042
 	estimatePerGPU  = 0.9
-	// spotShare is the part of the price that a spot machine costs.
+	// spotShare is the price of a spot machine as a share of the on-demand price.
 	spotShare = 0.4
 )
 
-// price is what a machine costs, and whether that is an estimate.
+// price returns the price of a machine, and whether the price is an estimate.
 func (r *reader) price(m *Machines) (price float64, estimated bool, err error) {
 	if text, ok := r.Deployment.Annotations[contract.PriceAnnotation]; ok {
 		price, err := strconv.ParseFloat(text, 64)
@@ -55,7 +55,7 @@ func (r *reader) price(m *Machines) (price float64, estimated bool, err error) {
 	return estimate(m), true, nil
 }
 
-// lowest is the lowest price of offerings with a capacity type, 0 if there is none.
+// lowest returns the lowest price of the offerings with a capacity type, 0 if there is none.
 func lowest(offerings []engine.Offering, capacityType string) (price float64) {
 	for _, o := range offerings {
 		if o.CapacityType == capacityType && (price == 0 || o.Price < price) {
@@ -78,8 +78,8 @@ func estimate(m *Machines) float64 {
 	return math.Round(price*1e4) / 1e4
 }
 
-// overhead is what nodes keep back: as a running one shows it, else as the class says, else what the kubelet keeps by default
-// for evictions.
+// overhead returns the resources that nodes keep back: from a running node, else from the class, else the kubelet's default eviction
+// thresholds.
 func (r *reader) overhead(capacity corev1.ResourceList) corev1.ResourceList {
 	if r.Node != nil && len(r.Node.Status.Allocatable) > 0 {
 		out := corev1.ResourceList{}

@@ -16,19 +16,19 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Selection is what a class selects.
+// Selection is the result of a class's selection.
 type Selection struct {
-	// Machines are what its MachineDeployments make, those that can be used, in order of key.
+	// Machines are the machines of the selected MachineDeployments that can be used, ordered by key.
 	Machines []*Machines
-	// Deployments holds all that are selected, by key.
+	// Deployments holds all selected MachineDeployments, by key.
 	Deployments map[string]*contract.MachineDeployment
-	// Problems say of others why they cannot be used, Notes what was passed over.
+	// Problems says why other MachineDeployments cannot be used. Notes lists values that were ignored.
 	Problems, Notes []string
-	// Clusters are the names of the Clusters that the selected ones belong to.
+	// Clusters are the names of the Clusters of the selected MachineDeployments.
 	Clusters []string
 }
 
-// Selected lists the MachineDeployments that a class selects. Others says of the rest, by key, why it does not select them.
+// Selected lists the MachineDeployments that a class selects. others holds the reasons why the class does not select the rest, by key.
 func Selected(class *clusterapiv1alpha1.ClusterAPINodeClass, all []*contract.MachineDeployment) (out []*contract.MachineDeployment, others map[string]string, err error) {
 	selector := labels.Everything()
 	if class.Spec.ScalableResourceSelector != nil {
@@ -55,7 +55,7 @@ func Selected(class *clusterapiv1alpha1.ClusterAPINodeClass, all []*contract.Mac
 	return out, others, nil
 }
 
-// Select finds out what MachineDeployments make. The source of each holds what is known of it.
+// Select reads the machines of MachineDeployments. sourceOf returns the known facts about the machines of one.
 func Select(class *clusterapiv1alpha1.ClusterAPINodeClass, selected []*contract.MachineDeployment, sourceOf func(*contract.MachineDeployment) (*Source, error), builtIn BuiltIn) (*Selection, error) {
 	out := &Selection{Deployments: map[string]*contract.MachineDeployment{}}
 	for _, d := range selected {
@@ -84,7 +84,7 @@ func Select(class *clusterapiv1alpha1.ClusterAPINodeClass, selected []*contract.
 	return out, nil
 }
 
-// Problem says why no machines can be made with the class, "" if some can.
+// Problem returns the reason why no machines can be made with the class, "" if some can.
 func (s *Selection) Problem() string {
 	switch {
 	case len(s.Deployments) == 0:
@@ -97,7 +97,7 @@ func (s *Selection) Problem() string {
 	return ""
 }
 
-// Remarks are what is to be known about the MachineDeployments.
+// Remarks lists problems and hints about the MachineDeployments, for the class's condition.
 func (s *Selection) Remarks() []string {
 	var out []string
 	_, same := Catalog(s.Machines)
@@ -121,9 +121,9 @@ func (s *Selection) Remarks() []string {
 	return out
 }
 
-// Traits say which machines have drifted: those of MachineDeployments that the class does not select any more, and those that
-// were made from another template where Cluster API does not replace them by itself; if replacing is left to it, all of another
-// template. They also say which MachineDeployments roll out.
+// Traits returns the properties of machines that have not drifted. A machine has drifted if the class does not select its MachineDeployment
+// any more. It has drifted too if it was made from an old template and Cluster API does not replace it by itself; with drift policy Defer,
+// every machine of an old template has drifted. The traits also name the MachineDeployments that roll out.
 func (s *Selection) Traits(class *clusterapiv1alpha1.ClusterAPINodeClass, sets []*contract.MachineSet) []engine.Trait {
 	from := engine.Trait{Key: v1.MachineDeploymentAnnotationKey, Reason: "MachineDeploymentDrift"}
 	deferred := class.Spec.DriftPolicy == clusterapiv1alpha1.DriftDefer
@@ -156,8 +156,8 @@ func (s *Selection) Traits(class *clusterapiv1alpha1.ClusterAPINodeClass, sets [
 	return traits
 }
 
-// Observe adds what the Machines of the MachineDeployment show. NodeOf finds the Node of a Machine that has one; nil if it is not
-// there. A node of the newest template is looked at rather than one of an older template.
+// Observe adds facts from the Machines of the MachineDeployment. nodeOf returns the Node of a Machine that has one; nil if the Node does not
+// exist. Observe prefers a node of the newest template.
 func (s *Source) Observe(machines []*contract.Machine, nodeOf func(*contract.Machine) (*corev1.Node, error)) error {
 	machines = slices.Clone(machines)
 	slices.SortFunc(machines, func(a, b *contract.Machine) int { return strings.Compare(a.Name, b.Name) })
@@ -186,7 +186,7 @@ func (s *Source) Observe(machines []*contract.Machine, nodeOf func(*contract.Mac
 	return nil
 }
 
-// DeploymentOf is the key of a Machine's MachineDeployment, "" if it has none.
+// DeploymentOf returns the key of a Machine's MachineDeployment, "" if it has none.
 func DeploymentOf(m *contract.Machine) string {
 	if name := m.Labels[contract.DeploymentNameLabel]; name != "" {
 		return m.Namespace + "/" + name

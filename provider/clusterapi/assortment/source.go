@@ -19,64 +19,64 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Source is a MachineDeployment with what is known about its machines.
+// Source is a MachineDeployment with the known facts about its machines.
 type Source struct {
 	Deployment *contract.MachineDeployment
 	// Cluster is nil if there is no such object.
 	Cluster *contract.Cluster
 	// Template is the infrastructure template, nil if it could not be read.
 	Template *unstructured.Unstructured
-	// FailureDomains are those that running Machines say they are in, each once.
+	// FailureDomains are the failure domains in the status of running Machines, each once.
 	FailureDomains []string
 	// Sets are the MachineSets of the MachineDeployment.
 	Sets []*contract.MachineSet
-	// Node is a running node of the MachineDeployment, nil if there is none. If it is Outdated, its Machine was made from an older
+	// Node is a running node of the MachineDeployment, nil if there is none. Outdated is true if the node's Machine was made from an older
 	// template.
 	Node     *corev1.Node
 	Outdated bool
-	// Held says why no machines are asked of it for now although it could make some, "" if they are.
+	// Held is the reason why the provider asks for no machines for now although the MachineDeployment could make some, "" if it does ask.
 	Held string
 }
 
-// Key is "<namespace>/<name>" of the MachineDeployment.
+// Key returns "<namespace>/<name>" of the MachineDeployment.
 func (s *Source) Key() string { return Key(s.Deployment) }
 
-// Key is "<namespace>/<name>".
+// Key returns "<namespace>/<name>".
 func Key(d *contract.MachineDeployment) string { return d.Namespace + "/" + d.Name }
 
-// BuiltIn finds an instance type among figures that are built in; nil if it is not there.
+// BuiltIn returns an instance type from built-in figures; nil if they do not have it.
 type BuiltIn func(machineType string) *engine.InstanceType
 
-// Machines are what one MachineDeployment makes.
+// Machines describes the machines that one MachineDeployment makes.
 type Machines struct {
 	// Key names the MachineDeployment.
 	Key string
 	// Type is the name of their instance type.
 	Type string
-	// Labels are those that all of them carry, without instance type, zone and capacity type.
+	// Labels are the labels of all these machines, without instance type, zone and capacity type.
 	Labels             map[string]string
 	Zone, CapacityType string
 	Capacity, Overhead corev1.ResourceList
-	// Taints are those that their nodes register with, and keep.
+	// Taints are the taints with which their nodes register, without startup taints.
 	Taints []corev1.Taint
-	// Price is in USD per hour; Estimated says that nobody named it.
+	// Price is in USD per hour; Estimated is true if no source names a price.
 	Price     float64
 	Estimated bool
-	// Min and Max bound the replicas; Max is -1 without a bound.
+	// Min and Max are the bounds of the replicas; Max is -1 without a bound.
 	Min, Max int32
-	// Replicas is how many there are to be now.
+	// Replicas is the wanted number of replicas now.
 	Replicas int32
-	// Blocked says why no more machines can be made now, "" if they can. Full says that only Max stands in the way.
+	// Blocked is the reason why no more machines can be made now, "" if they can. Full is true if Max is the only reason.
 	Blocked string
 	Full    bool
-	// Notes say what was passed over because it could not be read.
+	// Notes lists values that were ignored because they could not be read.
 	Notes []string
 }
 
-// defaultPods is how many pods a node takes of which nothing is said, as many as the kubelet's default.
+// defaultPods is the kubelet's default number of pods, for a node without a known number.
 const defaultPods = 110
 
-// Read finds out what a MachineDeployment makes. The error says why it cannot be used.
+// Read reads the machines of a MachineDeployment. The error says why the MachineDeployment cannot be used.
 func Read(s *Source, class *clusterapiv1alpha1.ClusterAPINodeClass, builtIn BuiltIn) (*Machines, error) {
 	d := s.Deployment
 	r := reader{Source: s, class: class, at: capacityOf(s.Template)}
@@ -145,8 +145,8 @@ func (r *reader) note(format string, values ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, values...))
 }
 
-// Blocked says why the replicas of a MachineDeployment are not to be changed now, "" if they may be. A cluster that is nil does
-// not exist.
+// Blocked returns the reason why the replicas of a MachineDeployment must not be changed now, "" if they may be. A nil cluster means that the
+// Cluster does not exist.
 func Blocked(d *contract.MachineDeployment, cluster *contract.Cluster) string {
 	_, annotated := d.Annotations[contract.PausedAnnotation]
 	switch {
@@ -164,7 +164,7 @@ func Blocked(d *contract.MachineDeployment, cluster *contract.Cluster) string {
 	return ""
 }
 
-// managed says who else sets the replicas, "" if nobody does.
+// managed returns the reason why another controller sets the replicas, "" if none does.
 func (s *Source) managed() string {
 	if _, owned := s.Deployment.Labels[contract.TopologyOwnedLabel]; !owned || s.Cluster == nil || s.Cluster.Spec.Topology == nil {
 		return ""
@@ -178,7 +178,7 @@ func (s *Source) managed() string {
 	return ""
 }
 
-// labels are those of the template that Cluster API hands on to nodes, and those of the annotation, which come first.
+// labels returns the template's labels that Cluster API copies to nodes, and the labels of the annotation, which override the former.
 func (r *reader) labels() map[string]string {
 	labels := map[string]string{}
 	for key, value := range r.Deployment.Spec.Template.Metadata.Labels {
@@ -198,7 +198,7 @@ func (r *reader) labels() map[string]string {
 	return labels
 }
 
-// HandedOn says whether Cluster API copies a label of Machines to their nodes.
+// HandedOn reports whether Cluster API copies a label of Machines to their nodes.
 func HandedOn(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {
@@ -215,8 +215,7 @@ func HandedOn(key string) bool {
 	return false
 }
 
-// capacity is what the machines have. The first place that tells cores and memory is believed; what annotations say of other
-// resources holds in any case.
+// capacity returns the machines' capacity. The first source with cores and memory counts; annotations for other resources always count.
 func (r *reader) capacity() (corev1.ResourceList, error) {
 	annotated := corev1.ResourceList{}
 	for name, from := range map[corev1.ResourceName]string{
@@ -257,10 +256,11 @@ func (r *reader) capacity() (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// worthNoting is the part of what is said of machines below which what a node has is worth a note: some memory never reaches the node.
+// worthNoting is a share of the stated capacity. A node with less than this share gets a note; a little less is normal, because some memory
+// never reaches the node.
 const worthNoting = 0.9
 
-// correct lowers what is said of the machines to what a running one has, and adds what nobody has said.
+// correct lowers the stated capacity to that of a running machine, and adds resources that no source states.
 func (r *reader) correct(list corev1.ResourceList) {
 	if r.Node == nil || r.Outdated {
 		return
@@ -277,7 +277,7 @@ func (r *reader) correct(list corev1.ResourceList) {
 	}
 }
 
-// quantity reads an annotation into a list, if it is there.
+// quantity reads an annotation into a list, if it exists.
 func (r *reader) quantity(list corev1.ResourceList, name corev1.ResourceName, from string) error {
 	text := r.annotation(from)
 	if text == "" {
@@ -291,7 +291,7 @@ func (r *reader) quantity(list corev1.ResourceList, name corev1.ResourceName, fr
 	return nil
 }
 
-// Sizes are the bounds of the replicas by the annotations of Cluster Autoscaler; most is -1 without one.
+// Sizes returns the bounds of the replicas from Cluster Autoscaler's annotations; most is -1 without a bound.
 func Sizes(d *contract.MachineDeployment) (least, most int32, err error) {
 	most = -1
 	for key, into := range map[string]*int32{contract.MinSizeAnnotation: &least, contract.MaxSizeAnnotation: &most} {
@@ -329,7 +329,7 @@ func (r *reader) onlyFailureDomain() string {
 	return ""
 }
 
-// taints are those of the annotation and of the template that nodes keep.
+// taints returns the taints of the annotation, and the taints of the template that nodes keep.
 func (r *reader) taints() []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range r.Deployment.Spec.Template.Spec.Taints {
@@ -361,7 +361,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:i], text[i+len(separator):], true
 }
 
-// split lists what stands between commas, without spaces around it.
+// split returns the parts of a text between commas, without spaces around them and without empty parts.
 func split(text string) (out []string) {
 	for _, part := range strings.Split(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {

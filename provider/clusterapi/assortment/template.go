@@ -10,18 +10,18 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// template is what an infrastructure template tells.
+// template holds the known fields of an infrastructure template.
 type template struct {
 	machineType, capacityType, arch, os string
 	capacity                            corev1.ResourceList
 }
 
-// machineTypeFields are where templates of clouds name the machine type, below spec.template.spec.
+// machineTypeFields are the fields with the machine type in templates of clouds, below spec.template.spec.
 var machineTypeFields = map[string]string{
 	"AWSMachineTemplate": "instanceType", "AzureMachineTemplate": "vmSize", "GCPMachineTemplate": "instanceType", "OpenStackMachineTemplate": "flavor",
 }
 
-// capacityOf reads an infrastructure template: what any may say in its status, and what those of some clouds say in their spec.
+// capacityOf reads an infrastructure template: its status, which any kind may have, and the spec of some clouds' kinds.
 func capacityOf(object *unstructured.Unstructured) (out template) {
 	if object == nil {
 		return out
@@ -60,7 +60,7 @@ func capacityOf(object *unstructured.Unstructured) (out template) {
 	return out
 }
 
-// set writes down a quantity, if it is one.
+// set stores a quantity, if the text is one above 0.
 func (t *template) set(name corev1.ResourceName, text string) {
 	q, err := resource.ParseQuantity(text)
 	if err != nil || q.Sign() <= 0 {

@@ -13,9 +13,9 @@ const (
 
 // Labels and annotations of MachineDeployments.
 const (
-	// MemberLabel, with an empty value, says that a MachineDeployment is for this autoscaler. Karpenter puts it on Machines too.
+	// MemberLabel, with an empty value, marks a MachineDeployment as one for this autoscaler. Karpenter sets it on Machines too.
 	MemberLabel = "node.cluster.x-k8s.io/karpenter-member"
-	// TopologyOwnedLabel is on what a ClusterClass has made.
+	// TopologyOwnedLabel marks objects that belong to a Cluster's topology.
 	TopologyOwnedLabel = "topology.cluster.x-k8s.io/owned"
 	TopologyNameLabel  = "topology.cluster.x-k8s.io/deployment-name"
 
@@ -24,29 +24,29 @@ const (
 	PriceAnnotation    = "cluster.x-k8s.io/machine-current-price" // USD per hour
 	RevisionAnnotation = "machinedeployment.clusters.x-k8s.io/revision"
 
-	// CapacityPrefix begins the annotations that say what a machine has; they are Cluster Autoscaler's.
+	// CapacityPrefix begins the annotations with a machine's capacity. Cluster Autoscaler defined them.
 	CapacityPrefix = "capacity.cluster-autoscaler.kubernetes.io/"
 )
 
 // Annotations of Machines.
 const (
-	DeleteAnnotation         = "cluster.x-k8s.io/delete-machine" // the first to go when replicas are taken away
+	DeleteAnnotation         = "cluster.x-k8s.io/delete-machine" // this Machine is deleted first when replicas are lowered
 	PausedAnnotation         = "cluster.x-k8s.io/paused"
-	SkipRemediation          = "cluster.x-k8s.io/skip-remediation" // no MachineHealthCheck is to replace it
+	SkipRemediation          = "cluster.x-k8s.io/skip-remediation" // no MachineHealthCheck may replace the Machine
 	ExcludeDrainAnnotation   = "machine.cluster.x-k8s.io/exclude-node-draining"
 	ExcludeVolumesAnnotation = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach"
 )
 
-// KarpenterMachineAnnotation is where Karpenter writes on a NodeClaim which Machine is its own, "<namespace>/<name>". On a Node
-// it is Cluster API's, with a bare name.
+// KarpenterMachineAnnotation is an annotation of NodeClaims, by Karpenter: the claim's Machine, "<namespace>/<name>". On a Node, the
+// annotation is Cluster API's and has only the name.
 const KarpenterMachineAnnotation = "cluster.x-k8s.io/machine"
 
-// Annotations of Nodes, by which Cluster API says whose machine a node is; its name stands in KarpenterMachineAnnotation.
+// Annotations of Nodes that name the node's Machine and its owner; the Machine's name is in KarpenterMachineAnnotation.
 const (
 	NodeClusterAnnotation   = "cluster.x-k8s.io/cluster-name"
 	NodeNamespaceAnnotation = "cluster.x-k8s.io/cluster-namespace"
-	NodeOwnerAnnotation     = "cluster.x-k8s.io/owner-name" // a MachineSet, or what else has made it
+	NodeOwnerAnnotation     = "cluster.x-k8s.io/owner-name" // a MachineSet, or another owner of the Machine
 )
 
-// UninitializedTaint is on nodes until Cluster API has looked at them for the first time.
+// UninitializedTaint is on nodes until Cluster API has processed them for the first time.
 const UninitializedTaint = "node.cluster.x-k8s.io/uninitialized"

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Versions are those of the API that can be read, the better one first.
+// Versions are the readable versions of the API, the preferred one first.
 var Versions = []string{"v1beta2", "v1beta1"}
 
-// AddToScheme makes the kinds known in one version, and the one in which replicas are written.
+// AddToScheme adds the kinds of one version, and autoscaling/v1, in which replicas are written.
 func AddToScheme(s *runtime.Scheme, version string) {
 	s.AddKnownTypes(autoscalingv1.SchemeGroupVersion, &autoscalingv1.Scale{})
 	gv := schema.GroupVersion{Group: Group, Version: version}
@@ -31,13 +31,13 @@ type Cluster struct {
 	Spec ClusterSpec `json:"spec,omitempty"`
 }
 
-// ClusterSpec is what is read of it.
+// ClusterSpec holds the fields of it that the provider reads.
 type ClusterSpec struct {
 	Paused   bool      `json:"paused,omitempty"`
 	Topology *Topology `json:"topology,omitempty"`
 }
 
-// Topology is what a ClusterClass makes.
+// Topology describes the objects that Cluster API makes from a ClusterClass.
 type Topology struct {
 	Workers TopologyWorkers `json:"workers,omitempty"`
 }
@@ -47,7 +47,8 @@ type TopologyWorkers struct {
 	MachineDeployments []TopologyMachineDeployment `json:"machineDeployments,omitempty"`
 }
 
-// TopologyMachineDeployment is one of them. Where Replicas is set, Cluster API resets those of the MachineDeployment to it.
+// TopologyMachineDeployment is a MachineDeployment of a topology. If Replicas is set, Cluster API resets the replicas of the
+// MachineDeployment to it.
 type TopologyMachineDeployment struct {
 	Name     string `json:"name"`
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -62,7 +63,7 @@ type ClusterList struct {
 	Items           []Cluster `json:"items"`
 }
 
-// MachineDeployment is a number of like machines.
+// MachineDeployment is a number of equal machines.
 //
 // +kubebuilder:object:root=true
 type MachineDeployment struct {
@@ -73,18 +74,18 @@ type MachineDeployment struct {
 	Status MachineDeploymentStatus `json:"status,omitempty"`
 }
 
-// MachineDeploymentSpec is what is read of it.
+// MachineDeploymentSpec holds the fields of it that the provider reads.
 type MachineDeploymentSpec struct {
 	ClusterName string          `json:"clusterName,omitempty"`
 	Replicas    *int32          `json:"replicas,omitempty"`
 	Paused      bool            `json:"paused,omitempty"`
 	Template    MachineTemplate `json:"template,omitempty"`
-	// Strategy is where v1beta1 has it, Rollout where v1beta2 has it.
+	// Strategy is v1beta1's field, Rollout that of v1beta2.
 	Strategy *Strategy `json:"strategy,omitempty"`
 	Rollout  *Rollout  `json:"rollout,omitempty"`
 }
 
-// Rollout says how machines follow their template.
+// Rollout describes how machines are replaced after a change of their template.
 type Rollout struct {
 	Strategy Strategy `json:"strategy,omitempty"`
 }
@@ -94,29 +95,29 @@ type Strategy struct {
 	Type string `json:"type,omitempty"`
 }
 
-// MachineTemplate is what machines are made from.
+// MachineTemplate is the template of machines.
 type MachineTemplate struct {
 	Metadata TemplateMetadata `json:"metadata,omitempty"`
 	Spec     MachineSpec      `json:"spec,omitempty"`
 }
 
-// TemplateMetadata is handed on to Machines.
+// TemplateMetadata is copied to Machines.
 type TemplateMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// MachineDeploymentStatus is what is read of it.
+// MachineDeploymentStatus holds the fields of it that the provider reads.
 type MachineDeploymentStatus struct {
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	Replicas           *int32 `json:"replicas,omitempty"`
 }
 
-// OnDelete says whether a new template is only for new machines.
+// OnDelete reports whether a new template applies to new machines only.
 func (d *MachineDeployment) OnDelete() bool {
 	return d.Spec.Strategy != nil && d.Spec.Strategy.Type == "OnDelete" || d.Spec.Rollout != nil && d.Spec.Rollout.Strategy.Type == "OnDelete"
 }
 
-// IsNewest says whether a MachineSet of the MachineDeployment is that of its template as it is now.
+// IsNewest reports whether a MachineSet of the MachineDeployment has the current template.
 func (d *MachineDeployment) IsNewest(set *MachineSet) bool {
 	return set.Annotations[RevisionAnnotation] == d.Annotations[RevisionAnnotation]
 }
@@ -130,7 +131,7 @@ type MachineDeploymentList struct {
 	Items           []MachineDeployment `json:"items"`
 }
 
-// MachineSet is the machines of a MachineDeployment that were made from one form of its template.
+// MachineSet is the group of a MachineDeployment's machines that were made from one version of its template.
 //
 // +kubebuilder:object:root=true
 type MachineSet struct {
@@ -141,12 +142,12 @@ type MachineSet struct {
 	Status MachineSetStatus `json:"status,omitempty"`
 }
 
-// MachineSetSpec is what is read of it.
+// MachineSetSpec holds the fields of it that the provider reads.
 type MachineSetSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// MachineSetStatus is what is read of it.
+// MachineSetStatus holds the fields of it that the provider reads.
 type MachineSetStatus struct {
 	Replicas   *int32        `json:"replicas,omitempty"`
 	Conditions Conditions    `json:"conditions,omitempty"`
@@ -173,7 +174,7 @@ type Machine struct {
 	Status MachineStatus `json:"status,omitempty"`
 }
 
-// MachineSpec is what is read of a Machine, and of what it is made from.
+// MachineSpec holds the fields of a Machine, or of a machine template, that the provider reads.
 type MachineSpec struct {
 	ClusterName       string    `json:"clusterName,omitempty"`
 	ProviderID        string    `json:"providerID,omitempty"`
@@ -192,13 +193,13 @@ type Reference struct {
 	Name       string `json:"name,omitempty"`
 }
 
-// GroupKind is the kind of the other object.
+// GroupKind returns the kind of the other object.
 func (r Reference) GroupKind() schema.GroupKind {
 	gv, _ := schema.ParseGroupVersion(r.APIVersion)
 	return schema.GroupKind{Group: cmp.Or(r.APIGroup, gv.Group), Kind: r.Kind}
 }
 
-// Taint is one that Cluster API puts on nodes.
+// Taint is a taint that Cluster API puts on nodes.
 type Taint struct {
 	Key    string `json:"key"`
 	Value  string `json:"value,omitempty"`
@@ -207,7 +208,7 @@ type Taint struct {
 	Propagation string `json:"propagation,omitempty"`
 }
 
-// MachineStatus is what is read of it.
+// MachineStatus holds the fields of it that the provider reads.
 type MachineStatus struct {
 	Phase         string        `json:"phase,omitempty"`
 	FailureDomain string        `json:"failureDomain,omitempty"`
@@ -215,7 +216,7 @@ type MachineStatus struct {
 	Conditions    Conditions    `json:"conditions,omitempty"`
 	V1Beta2       V1Beta2Status `json:"v1beta2,omitempty"`
 	FailureReason string        `json:"failureReason,omitempty"`
-	// FailureMessage says why the machine cannot be made.
+	// FailureMessage is the reason why the machine cannot be made.
 	FailureMessage string           `json:"failureMessage,omitempty"`
 	Deprecated     DeprecatedStatus `json:"deprecated,omitempty"`
 }
@@ -225,18 +226,18 @@ type NodeRef struct {
 	Name string `json:"name,omitempty"`
 }
 
-// DeprecatedStatus is where v1beta2 keeps what v1beta1 said.
+// DeprecatedStatus is the field of v1beta2 that holds fields of v1beta1.
 type DeprecatedStatus struct {
 	V1Beta1 FailureStatus `json:"v1beta1,omitempty"`
 }
 
-// FailureStatus says why a machine cannot be made.
+// FailureStatus is the reason why a machine cannot be made.
 type FailureStatus struct {
 	FailureReason  string `json:"failureReason,omitempty"`
 	FailureMessage string `json:"failureMessage,omitempty"`
 }
 
-// Failure says why the machine can never be made, "" if it can.
+// Failure returns the reason why the machine can never be made, "" if it can.
 func (m *Machine) Failure() string {
 	old := m.Status.Deprecated.V1Beta1
 	text := cmp.Or(m.Status.FailureMessage, old.FailureMessage, m.Status.FailureReason, old.FailureReason)
@@ -246,26 +247,26 @@ func (m *Machine) Failure() string {
 	return text
 }
 
-// Remediated says whether a MachineHealthCheck has found the machine broken, and its MachineSet is about to put another in its place.
+// Remediated reports whether a MachineHealthCheck has found the machine broken and its MachineSet is about to replace it.
 func (m *Machine) Remediated() bool {
 	owner, healthy := m.Condition("OwnerRemediated"), m.Condition("HealthCheckSucceeded")
 	return owner != nil && owner.Status == "False" && (healthy == nil || healthy.Status != "True")
 }
 
-// Tended says whether a MachineHealthCheck has found the machine broken, and replaces it as far as it may, or somebody has said that
-// none is to.
+// Tended reports whether a MachineHealthCheck has found the machine broken, or whether an annotation forbids MachineHealthChecks to replace
+// it.
 func (m *Machine) Tended() bool {
 	_, skipped := m.Annotations[SkipRemediation]
 	healthy := m.Condition("HealthCheckSucceeded")
 	return skipped || healthy != nil && healthy.Status == "False"
 }
 
-// Condition is one of the conditions of v1beta2.
+// Condition returns a condition of v1beta2.
 func (m *Machine) Condition(kind string) *Condition {
 	return condition(m.Status.V1Beta2.Conditions, m.Status.Conditions, kind)
 }
 
-// Condition is one of the conditions of v1beta2.
+// Condition returns a condition of v1beta2.
 func (s *MachineSet) Condition(kind string) *Condition {
 	return condition(s.Status.V1Beta2.Conditions, s.Status.Conditions, kind)
 }
@@ -288,15 +289,15 @@ type MachineList struct {
 	Items           []Machine `json:"items"`
 }
 
-// Conditions are those of an object.
+// Conditions are the conditions of an object.
 type Conditions []Condition
 
-// V1Beta2Status is where v1beta1 keeps the conditions of v1beta2.
+// V1Beta2Status is the field of v1beta1 that holds the conditions of v1beta2.
 type V1Beta2Status struct {
 	Conditions Conditions `json:"conditions,omitempty"`
 }
 
-// Condition is what both versions have of a condition.
+// Condition holds the fields of a condition that both versions have.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
