@@ -18,14 +18,14 @@ import (
 	"tenon.sh/provider/aws/machine"
 )
 
-// showsWithin is how long EC2 may take to show a machine that it has started.
+// showsWithin is the longest time that EC2 may take to show a machine that it has started.
 const showsWithin = 30 * time.Second
 
-// errStillLooking is why a claim is not launched yet.
+// errStillLooking is the reason why a claim is not launched yet.
 var errStillLooking = errors.New("an earlier call to EC2 may have started its machine, which is looked for")
 
-// adopt looks for the machine that a call started whose answer nobody knows: this process did not get one, or another made
-// the call. It finds none only if EC2 had enough time to show it.
+// adopt looks for a machine that an earlier call may have started although no process has its answer: this process got none, or another
+// process made the call. found is false without an error only if EC2 had enough time to show the machine.
 func (p *Provider) adopt(ctx context.Context, claim *v1.NodeClaim, class provider.Class, token string) (m engine.Machine, found bool, err error) {
 	wait := &provider.LaunchError{Reason: "LookingForMachine", Err: fmt.Errorf("launch %s: %w", claim.Name, errStillLooking)}
 	if p.fleet.Tokens.Runs(token) {
@@ -56,7 +56,7 @@ func (p *Provider) adopt(ctx context.Context, claim *v1.NodeClaim, class provide
 	return m, true, nil
 }
 
-// adopted is what a launch would have returned.
+// adopted returns the machine as its launch would have returned it.
 func (p *Provider) adopted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, d *machine.Machine) (engine.Machine, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -76,9 +76,9 @@ func (p *Provider) adopted(ctx context.Context, claim *v1.NodeClaim, class provi
 	return m, nil
 }
 
-// deal gives machines that carry a token, and belong to nobody, to claims that carry it and have no machine: those claims
-// asked for the same, so that any will do. Machines that name their claim go to that one. Whose machines of a running call
-// are will be known when it has ended.
+// deal assigns machines that carry a token and belong to no claim to claims with the same token and without a machine. Claims with one token
+// asked for the same, so any machine fits. A machine that names its claim goes to that claim. Machines of a running call are left alone until
+// the call has ended.
 func (p *Provider) deal(list []machine.Machine, claims []v1.NodeClaim) {
 	p.dealing.Lock()
 	defer p.dealing.Unlock()
@@ -109,8 +109,7 @@ func (p *Provider) deal(list []machine.Machine, claims []v1.NodeClaim) {
 	}
 }
 
-// whose finds the claims of machines: by what was started here, by the machine's name on the claim, by the claim's name on
-// the machine.
+// whose finds the claims of machines: first by the ledger, then by the machine's ID on the claim, then by the claim's name on the machine.
 func (p *Provider) whose(list []machine.Machine, claims []v1.NodeClaim) map[string]owner {
 	byID, byName := map[engine.MachineID]*v1.NodeClaim{}, map[string]*v1.NodeClaim{}
 	for i := range claims {

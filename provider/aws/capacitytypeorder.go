@@ -12,14 +12,14 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// mostTypes is how many instance types one call names.
+// mostTypes is the largest number of instance types in one call.
 const mostTypes = 60
 
-// capacityTypeOrder is the kinds of capacity that a launch asks for, one after the other: reservations first, because they are paid
-// for, then spot, then on-demand, and last spot that costs more than on-demand. Within a kind the offers are in order of
-// price. Machines with accelerators, and those without a hypervisor, are left out if anything else will do.
+// capacityTypeOrder groups offers by the order in which a launch asks for them: reservations first, because they are paid for, then spot,
+// then on-demand, and last spot offers that cost more than on-demand. Each group is in order of price. Machines with accelerators, and
+// machines without a hypervisor, are left out if the claim has other offers.
 func capacityTypeOrder(list []offer.Offer, claim *v1.NodeClaim) [][]offer.Offer {
-	flexible := false // what a claim with minValues lists is needed in its variety
+	flexible := false // a claim with minValues needs all its types
 	for _, r := range claim.Spec.Requirements {
 		flexible = flexible || r.MinValues != nil
 	}
@@ -32,7 +32,7 @@ func capacityTypeOrder(list []offer.Offer, claim *v1.NodeClaim) [][]offer.Offer 
 	}
 	onDemand, spot := byKind[v1.CapacityTypeOnDemand], byKind[v1.CapacityTypeSpot]
 	var dear []offer.Offer
-	// What has no price is sold out, and says nothing about what is dear.
+	// Offers without a price are sold out, and do not count here.
 	if i := slices.IndexFunc(onDemand, func(o offer.Offer) bool { return o.Price > 0 && !o.SoldOut }); i >= 0 && !flexible {
 		isDear := func(o offer.Offer) bool { return o.Price > onDemand[i].Price }
 		for _, o := range spot {
@@ -62,7 +62,7 @@ func unlessExotic(list []offer.Offer) []offer.Offer {
 	return ordinary
 }
 
-// cheapestTypes leaves so many types as one call can name, and what is sold out anyway.
+// cheapestTypes keeps the cheapest types, as many as one call can name, and the sold-out offers.
 func cheapestTypes(kind []offer.Offer) []offer.Offer {
 	kept := map[string]bool{}
 	for _, o := range kind {
@@ -73,9 +73,9 @@ func cheapestTypes(kind []offer.Offer) []offer.Offer {
 	return slices.DeleteFunc(slices.Clone(kind), func(o offer.Offer) bool { return !kept[o.InstanceType] && !o.SoldOut })
 }
 
-// reservedOffers sorts reservations by kind, as one call can only ask for one: the kind with the cheapest offer first; of
-// equal ones ordinary reservations, then capacity blocks, then those that can be taken back. A call names one reservation
-// for each type and zone, the one with most room, and a single capacity block.
+// reservedOffers groups reservations by kind, because one call can ask for only one kind. The kind with the cheapest offer comes first; at
+// equal prices, ordinary reservations come before capacity blocks, and interruptible ones come last. A group has one reservation for each
+// type and zone, the one with the most room. A group of capacity blocks has one block.
 func reservedOffers(reserved []offer.Offer) (out [][]offer.Offer) {
 	kinds := make([][]offer.Offer, 3)
 	for _, o := range reserved {
@@ -110,7 +110,7 @@ func reservedOffers(reserved []offer.Offer) (out [][]offer.Offer) {
 	return out
 }
 
-// roomiestFirst keeps the order of prices; of one price those come first that have most room.
+// roomiestFirst sorts by price, then by the room of reservations, the largest first.
 func roomiestFirst(list []offer.Offer) []offer.Offer {
 	slots := func(o offer.Offer) int {
 		for _, other := range o.Type.Offerings {
@@ -125,7 +125,7 @@ func roomiestFirst(list []offer.Offer) []offer.Offer {
 	})
 }
 
-// withoutSwitches is the claim without what is asked for like a resource and turns a feature on: no machine lists it.
+// withoutSwitches removes from the claim a requested resource that only turns a feature on, because no machine lists it as a resource.
 func withoutSwitches(claim *v1.NodeClaim) *v1.NodeClaim {
 	if _, asked := claim.Spec.Resources.Requests[awsv1.ResourceNitroSandbox]; !asked {
 		return claim

@@ -11,8 +11,8 @@ import (
 	"tenon.sh/provider/aws/cloud"
 )
 
-// Check finds out whether the provider can do its work at all: whether EC2 answers and knows who asks, and whether the
-// cluster can be found. The error lists everything that is wrong.
+// Check finds out whether the provider can work at all: whether EC2 answers and accepts the credentials, and whether the cluster can be
+// found. The error lists all problems.
 func (p *Provider) Check(ctx context.Context) error {
 	var errs []error
 	_, err := p.cloud.EC2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: awssdk.Bool(true)})

@@ -24,15 +24,14 @@ import (
 var _ provider.Housekeeper = &Provider{}
 
 const (
-	// profilesEvery is how often IAM is asked for instance profiles that nobody needs.
+	// profilesEvery is the time between two searches for unused instance profiles in IAM.
 	profilesEvery = 30 * time.Minute
-	// mostNames is how many claims an event names.
+	// mostNames is the largest number of claims that an event names.
 	mostNames = 5
 )
 
-// Clean tags machines with the names of their nodes, writes on claims what has become of their machines, and removes what was
-// made in the account and is needed no more: launch templates, instance profiles, all that belongs to a class that is being
-// deleted.
+// Clean tags machines with the names of their nodes, and updates claims whose machines have changed. It removes unused launch templates and
+// instance profiles, and all objects of a class that is being deleted.
 func (p *Provider) Clean(ctx context.Context) error {
 	p.ledger.forget()
 	var classes awsv1.EC2NodeClassList
@@ -51,7 +50,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// finishClass holds on to a class as long as something in the account was made for it.
+// finishClass keeps a finalizer on a class as long as the account may have objects that were made for it.
 func (p *Provider) finishClass(ctx context.Context, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) error {
 	held := slices.Contains(c.Finalizers, awsv1.TerminationFinalizer)
 	switch {
@@ -108,11 +107,11 @@ func (p *Provider) deleteProfilesOf(ctx context.Context, c *awsv1.EC2NodeClass) 
 		return err
 	}
 	list = append(list, legacy...)
-	// Those of ours have no claim any more, and are stopped; nobody stops those that were let go.
+	// Our machines have no claims any more, so they are stopped. Released machines run on, and have no tag of a NodePool.
 	return p.deleteUnused(ctx, list, func(m machine.Machine) bool { return m.Tags[v1.NodePoolLabelKey] == "" })
 }
 
-// cleanProfiles deletes instance profiles of the cluster that no class and no machine has any more, nor one that was let go.
+// cleanProfiles deletes instance profiles of the cluster that no class, no claim and no machine uses, released machines included.
 func (p *Provider) cleanProfiles(ctx context.Context, classes []awsv1.EC2NodeClass, claims []v1.NodeClaim) error {
 	if p.config.IsolatedVPC || p.clock.Since(p.profilesCleaned) < profilesEvery {
 		return nil
@@ -139,8 +138,8 @@ func (p *Provider) cleanProfiles(ctx context.Context, classes []awsv1.EC2NodeCla
 	return nil
 }
 
-// deleteUnused deletes instance profiles but for those by which machines that count get their credentials: without its profile
-// a machine gets no new ones. Only EC2 knows of machines that nobody manages any more.
+// deleteUnused deletes instance profiles, except those of machines that count, because such a machine would get no new credentials. It asks
+// EC2 for the machines, because only EC2 knows machines without a manager.
 func (p *Provider) deleteUnused(ctx context.Context, list []iamtypes.InstanceProfile, counts func(machine.Machine) bool) error {
 	var arns []string
 	for _, profile := range list {
@@ -177,7 +176,7 @@ func (p *Provider) profiles(ctx context.Context, path string) (out []iamtypes.In
 			return nil, fmt.Errorf("list instance profiles: %w", err)
 		}
 		for _, profile := range page.InstanceProfiles {
-			if strings.HasPrefix(awssdk.ToString(profile.Path), path) { // whatever the answer was meant to hold
+			if strings.HasPrefix(awssdk.ToString(profile.Path), path) { // in case the answer ignores the path
 				out = append(out, profile)
 			}
 		}

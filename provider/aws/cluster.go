@@ -20,12 +20,12 @@ import (
 	"tenon.sh/provider/fresh"
 )
 
-// clusterAge is how long it is believed what EKS says of the cluster: its version may rise.
+// clusterAge is the time for which EKS's description of the cluster is kept, because its version may rise.
 const clusterAge = 5 * time.Minute
 
-// Cluster finds out what machines have to know of the cluster that they join.
+// Cluster finds the properties of the cluster that machines need to join it.
 type Cluster struct {
-	// Name is that of the cluster, CABundle its certificate authorities in base64.
+	// Name is the cluster's name, CABundle its certificate authorities in base64.
 	Name, CABundle string
 
 	endpoint   string // as configured
@@ -37,9 +37,9 @@ type Cluster struct {
 	versions   *fresh.Cache[string, string]
 	names      *fresh.Cache[string, string] // the address of the DNS service
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	last  *ekstypes.Cluster
-	noted string // the version that was looked at last, see noteVersion
+	noted string // the last version that noteVersion has seen
 }
 
 func newCluster(cfg *Config, c *cloud.Cloud, clock clock.PassiveClock) *Cluster {
@@ -68,7 +68,7 @@ func (c *Cluster) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 	})
 }
 
-// known is what EKS said of the cluster at any time, for what never changes.
+// known returns any earlier description of the cluster by EKS, for properties that never change.
 func (c *Cluster) known(ctx context.Context) (*ekstypes.Cluster, error) {
 	c.mu.Lock()
 	last := c.last
@@ -79,7 +79,7 @@ func (c *Cluster) known(ctx context.Context) (*ekstypes.Cluster, error) {
 	return c.describe(ctx)
 }
 
-// Version is the cluster's version of Kubernetes without its patch, "1.34".
+// Version returns the cluster's version of Kubernetes without its patch, "1.34".
 func (c *Cluster) Version(ctx context.Context) (string, error) {
 	version, err := c.version(ctx)
 	if err == nil {
@@ -105,7 +105,7 @@ func (c *Cluster) version(ctx context.Context) (string, error) {
 	})
 }
 
-// Endpoint is the URL of the API server as machines see it.
+// Endpoint returns the URL of the API server as machines see it.
 func (c *Cluster) Endpoint(ctx context.Context) (string, error) {
 	if c.endpoint != "" {
 		return c.endpoint, nil
@@ -117,7 +117,7 @@ func (c *Cluster) Endpoint(ctx context.Context) (string, error) {
 	return awssdk.ToString(cluster.Endpoint), nil
 }
 
-// ARN is the name of the cluster in AWS.
+// ARN returns the cluster's ARN.
 func (c *Cluster) ARN(ctx context.Context) (string, error) {
 	cluster, err := c.known(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Cluster) ARN(ctx context.Context) (string, error) {
 	return awssdk.ToString(cluster.Arn), nil
 }
 
-// ServiceCIDR is the range of addresses of the cluster's Services.
+// ServiceCIDR returns the address range of the cluster's Services.
 func (c *Cluster) ServiceCIDR(ctx context.Context) (string, error) {
 	cluster, err := c.known(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *Cluster) ServiceCIDR(ctx context.Context) (string, error) {
 	return "", errors.New("EKS does not say which addresses the services of cluster " + c.Name + " have")
 }
 
-// DNS is the address of the cluster's DNS service, "" if there is none of the usual name.
+// DNS returns the address of the cluster's DNS service, "" if there is no Service kube-system/kube-dns.
 func (c *Cluster) DNS(ctx context.Context) (string, error) {
 	return c.names.Get(ctx, "", func(ctx context.Context) (string, error) {
 		service := &corev1.Service{}

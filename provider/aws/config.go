@@ -17,68 +17,69 @@ import (
 	"tenon.sh/provider/batch"
 )
 
-// DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
+// DefaultMemoryOverhead is the largest share of a machine's nominal memory that its hypervisor takes.
 const DefaultMemoryOverhead = size.DefaultMemoryOverhead
 
-// Config is what a Provider is made from. The zero value of a setting is its default.
+// Config holds the settings of a Provider. The zero value of a setting is its default.
 type Config struct {
-	// ClusterName is required: it is in the tags of everything that is made.
+	// ClusterName is required. It is in the tags of all objects that the provider makes.
 	ClusterName string
-	// ClusterEndpoint and ClusterCABundle (base64) are what machines connect to; EKS is asked for an endpoint that is not
-	// given.
+	// ClusterEndpoint and ClusterCABundle (base64) are the API server's address and certificate authorities for machines. Without an
+	// endpoint, the provider asks EKS.
 	ClusterEndpoint, ClusterCABundle string
-	// IsolatedVPC means that services without an endpoint in the network cannot be reached: prices are those that come with
-	// the program.
+	// IsolatedVPC means that services without an endpoint in the network cannot be reached. Prices are then the built-in ones.
 	IsolatedVPC bool
-	// EKSControlPlane has EKS asked for the version of Kubernetes rather than the API server.
+	// EKSControlPlane means that EKS is asked for the version of Kubernetes, not the API server.
 	EKSControlPlane bool
-	// MemoryOverhead is the part of the nominal memory that the hypervisor takes; nil means DefaultMemoryOverhead.
+	// MemoryOverhead is the share of the nominal memory that the hypervisor takes; nil means DefaultMemoryOverhead.
 	MemoryOverhead *float64
 	// InterruptionQueue is the name of the SQS queue of interruptions, "" for none.
 	InterruptionQueue string
-	// ReservedENIs is how many network interfaces of each machine are not for pods.
+	// ReservedENIs is the number of network interfaces of each machine that are not for pods.
 	ReservedENIs int
-	// DisableDryRun leaves out trying, before a class is Ready, whether machines may be started.
+	// DisableDryRun skips the dry run of a launch before a class becomes Ready.
 	DisableDryRun bool
-	// EnableZonalShift heeds zonal shifts of the cluster.
+	// EnableZonalShift makes launches avoid zones during zonal shifts of the cluster.
 	EnableZonalShift bool
-	// StatusDryRun only counts machines that EC2's own checks find broken: they stay.
+	// StatusDryRun only counts machines that EC2's checks find broken, and does not replace them.
 	StatusDryRun bool
-	// NodeClassCEL lets classes hold expressions in spec.kubelet.
+	// NodeClassCEL allows expressions in spec.kubelet of classes.
 	NodeClassCEL bool
-	// DRANVIDIAGPU and DRAEFA have it known what NVIDIA's driver of GPUs and DRANET publish on machines, so that they are started for claims.
+	// DRANVIDIAGPU and DRAEFA add the devices that NVIDIA's GPU driver and DRANET publish on machines, so that machines are started for
+	// resource claims.
 	DRANVIDIAGPU, DRAEFA bool
-	// NoReserved starts no machines in capacity reservations; those that run there stay.
+	// NoReserved starts no machines in capacity reservations; machines that run there stay.
 	NoReserved bool
-	// AMIRefresh and SubnetRefresh are how long images and subnets are believed; 0 means a minute, which is also the least.
+	// AMIRefresh and SubnetRefresh are the times for which images and subnets are kept; 0 means a minute, which is the least.
 	AMIRefresh, SubnetRefresh time.Duration
-	// LaunchWindow is how long a claim waits for equal claims that the same call can launch; the zero value is the default of fleet.Config.
+	// LaunchWindow is the time that a claim waits for equal claims that the same call can launch; the zero value is the default of
+	// fleet.Config.
 	LaunchWindow batch.Window
 	// UserAgent names the program in calls.
 	UserAgent string
 
-	// QueueWait is how long a look at the queue waits for a message, in whole seconds; 0 returns at once.
+	// QueueWait is the time that a call to the queue waits for a message, in whole seconds; 0 returns at once.
 	QueueWait time.Duration
 
 	// Client reads and writes Kubernetes objects.
 	Client client.Client
-	// Reader reads the cluster's DNS service, which is not worth a cache; nil means Client.
+	// Reader reads the cluster's DNS service without a cache; nil means Client.
 	Reader client.Reader
-	// May, unless it is nil, says before a machine is started or stopped what speaks against it.
+	// May, unless it is nil, is called before a machine is started or stopped. Its error prevents that.
 	May func(what string) error
-	// Tell hears of what people should know of; nil is nobody.
+	// Tell receives events for users; nil drops them.
 	Tell provider.Tell
-	// Registry is where metrics are registered; nil means nowhere.
+	// Registry registers the metrics; nil means that they are not registered.
 	Registry prometheus.Registerer
 	// Version asks the API server for its version.
 	Version discovery.ServerVersionInterface
-	// Clock is the time; nil means the machine's.
+	// Clock is the clock; nil means the machine's.
 	Clock clock.Clock
 	// SDK connects to AWS; nil means the SDK's standard environment.
 	SDK *awssdk.Config
 }
 
-// check says in one line what is wrong with the settings.
+// check returns an error that describes one mistake in the settings, in one line.
 func (c *Config) check() error {
 	switch {
 	case c.ClusterName == "":

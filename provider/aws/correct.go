@@ -21,10 +21,9 @@ import (
 	"tenon.sh/provider/stamp"
 )
 
-// correct writes on claims, and on their nodes, what has become of their machines since they were started: a machine whose
-// reservation has ended runs on as one on demand; EC2 has chosen the partition of a placement group; security groups were
-// changed by hand. What the machine was started with, and no claim says yet, is written as well. A machine that has just
-// begun to boot is left: EC2 may not say all of it yet.
+// correct updates claims and their nodes after changes of their machines: a machine whose reservation has ended runs on as an on-demand
+// machine; EC2 has chosen the partition of a placement group; a user changed the security groups. It also writes properties from the launch
+// that are missing on the claim. It skips a machine that has just begun to boot, because EC2 may not report all of its properties yet.
 func (p *Provider) correct(ctx context.Context, claims []v1.NodeClaim) error {
 	l, err := p.list(ctx)
 	if err != nil {
@@ -58,7 +57,7 @@ func (p *Provider) correctClaim(ctx context.Context, c *v1.NodeClaim, m *machine
 	}
 	stamp.Annotate(changed, actual)
 	relabelled := !maps.Equal(changed.Labels, c.Labels)
-	if relabelled { // the node first: a claim that says it already would not be looked at again
+	if relabelled { // the node first, because a correct claim would not be looked at again
 		if err := p.correctNode(ctx, c.Status.NodeName, m); err != nil {
 			return err
 		}
@@ -91,7 +90,7 @@ func (p *Provider) correctNode(ctx context.Context, name string, m *machine.Mach
 	return nil
 }
 
-// correctLabels are the labels of a claim or a node as its machine is now.
+// correctLabels returns the labels of a claim or node, corrected by its machine's state.
 func correctLabels(have map[string]string, m *machine.Machine) map[string]string {
 	if have[v1.CapacityTypeLabelKey] == v1.CapacityTypeReserved && m.CapacityType == v1.CapacityTypeOnDemand {
 		have = maps.Clone(have)

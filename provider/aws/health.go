@@ -19,29 +19,28 @@ import (
 )
 
 const (
-	// healthEvery is how often it is looked whether there is anything to ask.
+	// healthEvery is the time between two calls of Notices.
 	healthEvery = 5 * time.Second
-	// statusEvery is how often EC2 is asked for machines that it finds broken, deniedEvery the same if it may not be asked.
+	// statusEvery is the time between two calls to EC2 for broken machines, deniedEvery the time after EC2 has denied the call.
 	statusEvery, deniedEvery = time.Minute, time.Hour
-	// askPatience bounds one question: the next is not far.
+	// askPatience is the time limit of the calls of one look, because the next look comes soon.
 	askPatience = 30 * time.Second
 )
 
-// statusPrefix and expiringPrefix begin the names of notices.
+// statusPrefix and expiringPrefix begin the IDs of notices.
 const statusPrefix, expiringPrefix = "status/", "expiring/"
 
-// health is what EC2's own checks say of machines, and what becomes of reservations. What the cluster is being moved out
-// of is looked at in passing.
+// health is the source of notices from EC2's checks of machines and from reservations that end. It looks for zonal shifts of the cluster too.
 type health struct {
 	*Provider
 
-	mu sync.Mutex // guards what follows
-	// ailing are the ailments that EC2 reports; true once one has been acted on.
+	mu sync.Mutex // guards the fields below
+	// ailing holds the ailments that EC2 reports; the value is true after Acknowledge.
 	ailing map[notice.Ailment]bool
 	next   time.Time
 }
 
-// Notices asks EC2 what is due. What it does not answer stays as it was, and is asked again.
+// Notices makes the calls that are due. If a call fails, the last known state stays, and the call is repeated.
 func (h *health) Notices(ctx context.Context) ([]provider.Notice, error) {
 	asking, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -62,7 +61,7 @@ func (h *health) Notices(ctx context.Context) ([]provider.Notice, error) {
 	return append(h.ailments(claims), expiring...), err
 }
 
-// ailments are those that nobody has acted on.
+// ailments returns notices for the ailments that are not acknowledged.
 func (h *health) ailments(claims map[string]*v1.NodeClaim) (out []provider.Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +78,7 @@ func (h *health) ailments(claims map[string]*v1.NodeClaim) (out []provider.Notic
 	return out
 }
 
-// Acknowledge notes that an ailment was acted on. Claims of reservations that end are acted on until they go.
+// Acknowledge records that an ailment was acted on. Notices of ending reservations come again until their claims are deleted.
 func (h *health) Acknowledge(_ context.Context, n provider.Notice) error {
 	rest, isStatus := strings.CutPrefix(n.ID, statusPrefix)
 	if !isStatus {
@@ -125,7 +124,7 @@ func (h *health) lookForAilments(ctx context.Context) error {
 	return nil
 }
 
-// expiring are notices for machines whose capacity block ends soon: EC2 takes them away then, without one of its own.
+// expiring returns notices for machines whose capacity block ends soon. EC2 will take these machines away without a notice of its own.
 func (h *health) expiring(ctx context.Context, claims map[string]*v1.NodeClaim) (out []provider.Notice, err error) {
 	var classes awsv1.EC2NodeClassList
 	if err := h.client.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {

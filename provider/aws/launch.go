@@ -24,7 +24,7 @@ import (
 	"tenon.sh/provider/stamp"
 )
 
-// rounds is how often one launch asks for offerings of the same kind: each time without those that had no capacity.
+// rounds is the largest number of attempts of one launch for each kind of capacity. Each attempt leaves out offerings that had no capacity.
 const rounds = 4
 
 var (
@@ -32,7 +32,7 @@ var (
 	_ provider.Foreteller = &Provider{}
 )
 
-// Launch is LaunchNoted; the word is left on the claim as the API server has it.
+// Launch is LaunchNoted; it writes the note on the claim in the API server.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(ctx context.Context, annotations map[string]string) error {
 		changed := claim.DeepCopy()
@@ -41,8 +41,8 @@ func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	})
 }
 
-// LaunchNoted starts the machine that a claim describes: reserved capacity is used before spot, spot before on-demand, and
-// what has no capacity is passed over in the same call.
+// LaunchNoted starts the machine that a claim describes. It tries reserved capacity first, then spot, then on-demand. It skips offerings
+// without capacity in the same call.
 func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (engine.Machine, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class p
 	}
 	token := claim.Annotations[v1.LaunchTokenAnnotationKey]
 	if noted := p.ledger.token(claim.UID); noted != "" {
-		token = noted // the claim may have been read before it was written
+		token = noted // the claim may have been read before the token was written on it
 	}
 	if token != "" && !p.fleet.Tokens.Settled(token) {
 		if m, found, err := p.adopt(ctx, claim, class, token); found || err != nil {
@@ -71,7 +71,7 @@ func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class p
 	return p.buy(ctx, claim, c, class, note)
 }
 
-// unready says why no machine can be started from a class, "" if one can.
+// unready returns the reason why no machine can be started from a class, "" if one can.
 func unready(c *awsv1.EC2NodeClass) string {
 	if c.DeletionTimestamp != nil {
 		return "it is being deleted"
@@ -91,7 +91,7 @@ func unready(c *awsv1.EC2NodeClass) string {
 	return ""
 }
 
-// buy asks for one kind of capacity after the other, and for each kind without what has none.
+// buy asks for one kind of capacity after the other, and repeats the request for a kind without the offerings that had no capacity.
 func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2NodeClass, class provider.Class, note provider.Note) (engine.Machine, error) {
 	types, err := p.Catalog(ctx, class)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2Nod
 	return engine.Machine{}, soldOut.asError(claim.Name)
 }
 
-// start asks for a machine, and keeps in mind with which token.
+// start asks for a machine, and remembers the token of the call.
 func (p *Provider) start(ctx context.Context, claim *v1.NodeClaim, o *fleet.Order, note provider.Note) (fleet.Started, error) {
 	return p.fleet.Start(ctx, o, fleet.Claim{Name: claim.Name, UID: string(claim.UID)}, func(ctx context.Context, token string) error {
 		if err := note(ctx, map[string]string{v1.LaunchTokenAnnotationKey: token}); err != nil {
@@ -175,12 +175,12 @@ func (p *Provider) failed(claim *v1.NodeClaim, asked []offer.Offer, soldOut *ref
 	return wrap(fleet.Reason(other.Code, other.Message))
 }
 
-// throttled says to wait a little, not everybody equally long.
+// throttled returns an error with a random time to wait, so that callers do not return all at once.
 func throttled(call string) error {
 	return &provider.ThrottledError{Call: call, RetryAfter: time.Second + rand.N(2*time.Second)}
 }
 
-// orderError is why a class cannot be turned into an order.
+// orderError returns the launch error for a class that cannot be turned into an order.
 func orderError(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, err error) error {
 	reason := "LaunchTemplateResolutionFailed"
 	if large := (userdata.TooLargeError{}); errors.As(err, &large) {
@@ -192,14 +192,14 @@ func orderError(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, err error) error {
 	return &provider.LaunchError{Reason: reason, Err: cloud.Worded{Err: fmt.Errorf("launch %s with EC2NodeClass %s: %w", claim.Name, c.Name, err)}}
 }
 
-// available are the offers of a kind that nothing is known against.
+// available returns the offers of a kind that are not known to be sold out.
 func (p *Provider) available(c *awsv1.EC2NodeClass, kind []offer.Offer, soldOut *refusals) []offer.Offer {
 	return slices.DeleteFunc(slices.Clone(kind), func(o offer.Offer) bool {
 		return o.SoldOut || soldOut.has(o.OfferingID) || p.marked(c, o) != ""
 	})
 }
 
-// marked is why an offering had no capacity a moment ago, "" if nothing is known against it.
+// marked returns the reason why an offering had no capacity lately, "" if it is not known to be sold out.
 func (p *Provider) marked(c *awsv1.EC2NodeClass, o offer.Offer) string {
 	if o.Reservation != "" {
 		if p.finder.Slots.Free(o.Reservation) <= 0 {

@@ -12,30 +12,29 @@ import (
 	"tenon.sh/engine"
 )
 
-// ledgerAge is how long it is remembered what was started for whom. By then it is written down on the claim, or the claim
-// is gone.
+// ledgerAge is the time for which the log keeps a claim's machine. By then the machine is written on the claim, or the claim is gone.
 const ledgerAge = time.Hour
 
-// launchLog knows which machine was started for which claim, before anybody could write that down.
+// launchLog records which machine was started for which claim, before it is written on the claim.
 type launchLog struct {
 	clock clock.PassiveClock
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	claims map[types.UID]*entry
-	owners map[string]owner // by the machine's name, i-…
-	// reserved is the reservation that a machine is in, until the machine is gone.
+	owners map[string]owner // by the machine's ID, i-…
+	// reserved is the reservation of a machine, until the machine is gone.
 	reserved map[string]string
 }
 
-// entry is what is known of one claim.
+// entry is the log's knowledge of one claim.
 type entry struct {
-	busy    chan struct{} // holds a token while somebody launches the claim
+	busy    chan struct{} // holds a token during a launch of the claim
 	token   string        // the newest
 	machine *engine.Machine
 	used    time.Time
 }
 
-// owner is the claim that a machine was started for.
+// owner is the claim for which a machine was started.
 type owner struct {
 	name string
 	uid  types.UID
@@ -46,7 +45,7 @@ func newLaunchLog(clock clock.PassiveClock) *launchLog {
 	return &launchLog{clock: clock, claims: map[types.UID]*entry{}, owners: map[string]owner{}, reserved: map[string]string{}}
 }
 
-// entry finds or makes what is known of a claim. The lock is held.
+// entry finds or makes the entry of a claim. The lock is held.
 func (l *launchLog) entry(uid types.UID) *entry {
 	now := l.clock.Now()
 	e := l.claims[uid]
@@ -58,7 +57,7 @@ func (l *launchLog) entry(uid types.UID) *entry {
 	return e
 }
 
-// forget drops what is old. It is called now and then.
+// forget drops old entries. Clean calls it.
 func (l *launchLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +74,7 @@ func (l *launchLog) forget() {
 	}
 }
 
-// lock keeps others from launching the same claim at the same time.
+// lock prevents two launches of the same claim at the same time.
 func (l *launchLog) lock(ctx context.Context, uid types.UID) (unlock func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -91,7 +90,7 @@ func (l *launchLog) lock(ctx context.Context, uid types.UID) (unlock func(), err
 	}
 }
 
-// started is the claim's machine, if one was started for it.
+// started returns the claim's machine, if one was started for it.
 func (l *launchLog) started(uid types.UID) (engine.Machine, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +100,7 @@ func (l *launchLog) started(uid types.UID) (engine.Machine, bool) {
 	return engine.Machine{}, false
 }
 
-// noted remembers the token that was written on a claim.
+// noted records the token that was written on a claim.
 func (l *launchLog) noted(uid types.UID, token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +113,7 @@ func (l *launchLog) token(uid types.UID) string {
 	return l.entry(uid).token
 }
 
-// own notes whose a machine is. Of several claims the first has it.
+// own records the owner of a machine. If several claims ask, the first gets the machine.
 func (l *launchLog) own(id, name string, uid types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +131,7 @@ func (l *launchLog) ownerOf(id string) (owner, bool) {
 	return o, found
 }
 
-// owned is the machine that a claim was dealt, "" if none.
+// owned returns the machine that a claim owns, "" if there is none.
 func (l *launchLog) owned(uid types.UID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,7 +149,7 @@ func (l *launchLog) settle(claim *v1.NodeClaim, m engine.Machine) {
 	l.entry(claim.UID).machine = &m
 }
 
-// reserve notes that a machine is in a reservation; release takes that back once, and returns the reservation.
+// reserve records the reservation of a machine; release removes the record and returns the reservation.
 func (l *launchLog) reserve(id, reservation string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

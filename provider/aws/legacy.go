@@ -15,11 +15,10 @@ import (
 	"tenon.sh/provider/aws/cloud"
 )
 
-// profileName is what IAM takes as the name of an instance profile.
+// profileName matches the names that IAM accepts for an instance profile.
 var profileName = regexp.MustCompile(`^[\w+=,.@-]{1,128}$`)
 
-// legacyName is the name that earlier versions of Karpenter gave the instance profile of a class, "" if IAM could not have
-// taken it.
+// legacyName returns the name that earlier versions of Karpenter gave a class's instance profile, "" if IAM would not have accepted it.
 func (p *Provider) legacyName(c *awsv1.EC2NodeClass) string {
 	hash := fnv.New64()
 	_, _ = hash.Write([]byte(p.cloud.Region + c.Name)) // it never fails
@@ -29,8 +28,8 @@ func (p *Provider) legacyName(c *awsv1.EC2NodeClass) string {
 	return ""
 }
 
-// legacyProfile is the instance profile that an earlier version made for a class, if its tags say that it was made for this
-// one. It has no path of its own, so that it is in no list of the cluster's profiles.
+// legacyProfile returns the instance profile that an earlier version made for a class, if the profile's tags name the class. It is not in the
+// lists of the cluster's profiles, because it does not have their path.
 func (p *Provider) legacyProfile(ctx context.Context, c *awsv1.EC2NodeClass) ([]iamtypes.InstanceProfile, error) {
 	name := p.legacyName(c)
 	if name == "" || c.Spec.Role == "" {

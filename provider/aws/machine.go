@@ -23,7 +23,7 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// dealt notes whose a machine is, the moment that EC2 names it.
+// dealt records the owner of a machine as soon as EC2 names the machine.
 func (p *Provider) dealt(claim fleet.Claim, s fleet.Started) {
 	p.ledger.own(s.ID, claim.Name, types.UID(claim.UID))
 	p.ledger.reserve(s.ID, s.Offer.Reservation)
@@ -33,7 +33,7 @@ func (p *Provider) dealt(claim fleet.Claim, s fleet.Started) {
 	})
 }
 
-// launched is the claim's machine with all that follows from its type and its class.
+// launched returns the claim's machine with all properties that follow from its type and its class.
 func (p *Provider) launched(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, list []offer.Offer, s fleet.Started) engine.Machine {
 	labels := map[string]string{}
 	m := engine.Machine{
@@ -49,7 +49,7 @@ func (p *Provider) launched(claim *v1.NodeClaim, c *awsv1.EC2NodeClass, list []o
 	}
 	m.Annotations[awsv1.SecurityGroupsAnnotationKey] = assortment.SecurityGroups(groups)
 	i := slices.IndexFunc(list, func(o offer.Offer) bool { return o.OfferingID == s.Offer.OfferingID })
-	if i < 0 { // an offering that the catalog has no more; the type is the same
+	if i < 0 { // the offering is not in the catalog any more; use the type's first one
 		i = slices.IndexFunc(list, func(o offer.Offer) bool { return o.InstanceType == s.Offer.InstanceType })
 	}
 	if i >= 0 {
@@ -75,7 +75,7 @@ func placeLabels(id engine.OfferingID, zoneID string) map[string]string {
 	return labels
 }
 
-// capacityOf is what the claim's node will have. EFA interfaces are there only if they are asked for.
+// capacityOf returns the resources of the claim's node. It has EFA interfaces only if the claim or the class asks for them.
 func capacityOf(t *engine.InstanceType, claim *v1.NodeClaim, c *awsv1.EC2NodeClass) (capacity, allocatable corev1.ResourceList) {
 	capacity, allocatable = t.Capacity.DeepCopy(), t.Allocatable()
 	asked := claim.Spec.Resources.Requests[awsv1.ResourceEFA]
@@ -92,17 +92,17 @@ func capacityOf(t *engine.InstanceType, claim *v1.NodeClaim, c *awsv1.EC2NodeCla
 	return capacity, allocatable
 }
 
-// offersOf are the offers of a machine's type, as far as the claim still allows them.
+// offersOf returns the offers of a machine's type that the claim still allows.
 func offersOf(list []engine.InstanceType, d *machine.Machine, claim *v1.NodeClaim) []offer.Offer {
 	only := slices.DeleteFunc(slices.Clone(list), func(t engine.InstanceType) bool { return t.Name != d.Type })
 	offers, err := offer.For(only, withoutSwitches(claim))
-	if err != nil { // the catalog has changed: the machine is there all the same
+	if err != nil { // the catalog has changed, but the machine exists
 		return nil
 	}
 	return offers
 }
 
-// machineOf is a machine as EC2 describes it, for the engine.
+// machineOf converts a machine from EC2's description to the engine's.
 func machineOf(m *machine.Machine, o owner) engine.Machine {
 	labels := placeLabels(engine.OfferingID{InstanceType: m.Type, Zone: m.Zone, CapacityType: m.CapacityType}, m.ZoneID)
 	labels[awsv1.TenancyLabelKey] = m.Tenancy
@@ -128,13 +128,13 @@ func machineOf(m *machine.Machine, o owner) engine.Machine {
 	}
 }
 
-// listing is all machines of the cluster, and whose they are.
+// listing holds all machines of the cluster, and their owners.
 type listing struct {
 	machines []machine.Machine
 	owners   map[string]owner
 }
 
-// list lists the machines and deals those that belong to nobody yet. Who asks within moments gets the same list.
+// list lists the machines, and deals machines without an owner to claims. Calls within moments share one list.
 func (p *Provider) list(ctx context.Context) (listing, error) {
 	return p.listed.Get(ctx, "", p.listNow)
 }
@@ -149,14 +149,14 @@ func (p *Provider) listNow(ctx context.Context) (listing, error) {
 		return listing{}, err
 	}
 	p.deal(all, claims.Items)
-	all = slices.DeleteFunc(all, func(m machine.Machine) bool { // whose it is will be known in a moment
+	all = slices.DeleteFunc(all, func(m machine.Machine) bool { // its owner will be known in a moment
 		_, owned := p.ledger.ownerOf(m.ID)
 		return !owned && p.fleet.Tokens.Runs(m.Tags[v1.LaunchTokenAnnotationKey])
 	})
 	return listing{all, p.whose(all, claims.Items)}, nil
 }
 
-// Machines lists every machine of the cluster that has not stopped for good.
+// Machines lists every machine of the cluster that is not terminated.
 func (p *Provider) Machines(ctx context.Context) ([]engine.Machine, error) {
 	l, err := p.listNow(ctx)
 	if err != nil {
@@ -196,8 +196,7 @@ func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Mac
 	return machineOf(&m, o), nil
 }
 
-// Terminate tells a machine to stop. Nothing is stopped in a zone that the cluster is being moved out of: nobody knows what
-// runs there.
+// Terminate tells a machine to stop. During a zonal shift away from a zone, it stops no machines there, because their state is unknown.
 func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	zone, name, ok := machine.ParseID(id)
 	if !ok {
@@ -219,8 +218,8 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	return asThrottled(err, "ec2:TerminateInstances")
 }
 
-// elsewhere is an error if a zone is of another region than the one that is asked: that nobody knows a machine here does not
-// mean that it is gone.
+// elsewhere returns an error if a zone belongs to another region than this provider's. That this region does not know a machine does not mean
+// that the machine is gone.
 func (p *Provider) elsewhere(zone string) error {
 	if strings.HasPrefix(zone, p.cloud.Region) {
 		return nil
@@ -228,14 +227,14 @@ func (p *Provider) elsewhere(zone string) error {
 	return fmt.Errorf("a machine is in zone %s, and AWS is asked in region %s: set AWS_REGION", zone, p.cloud.Region)
 }
 
-// gone gives back what a machine had used up.
+// gone gives the place of a machine back to its reservation.
 func (p *Provider) gone(name string) {
 	if reservation := p.ledger.release(name); reservation != "" {
 		p.finder.Slots.Returned(reservation)
 	}
 }
 
-// asThrottled makes the error of a call that EC2 refused because there were too many one that says when to come again.
+// asThrottled turns the error of a throttled call into one with a time to wait.
 func asThrottled(err error, call string) error {
 	if cloud.Throttled(err) {
 		return throttled(call)

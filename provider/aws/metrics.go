@@ -9,8 +9,7 @@ import (
 	"tenon.sh/provider/aws/fleet"
 )
 
-// metrics counts what the provider does. Names and labels are those that dashboards made for Karpenter know, but for those
-// that begin with tenon_.
+// metrics holds the provider's metrics. Dashboards for Karpenter know their names and labels, except those that begin with tenon_.
 type metrics struct {
 	launchFailures, terminationFailures  *prometheus.CounterVec
 	batchTime, batchSize                 *prometheus.HistogramVec
@@ -49,13 +48,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		attemptTime: r.histograms("aws_sdk_go_request_attempt_duration_seconds", "Time that one attempt of a request to AWS took.", latencies, "service", "action"),
 		retryCount:  r.histograms("aws_sdk_go_request_retry_count", "Number of repeated attempts of requests to AWS.", []float64{0, 1, 2, 3, 5, 10}, "service", "action"),
 	}
-	// 0 is something else than nothing: for who compares what was received with it, and for who asks for the increase.
+	// The series exist with 0 from the start, so that queries that compare them or compute their increase have a value.
 	m.deleted.WithLabelValues()
 	m.queued.WithLabelValues()
 	return m
 }
 
-// registrar makes metrics and registers them.
+// registrar makes and registers metrics.
 type registrar struct{ registry prometheus.Registerer }
 
 func (r registrar) counters(name, help string, labels ...string) *prometheus.CounterVec {
@@ -99,7 +98,7 @@ func (m *metrics) Received(kind string, waited time.Duration) {
 	}
 }
 
-// Deleted counts a message that was taken off the queue.
+// Deleted counts a message that was deleted from the queue.
 func (m *metrics) Deleted() { m.deleted.WithLabelValues().Inc() }
 
 func (m *metrics) refused(r fleet.Refusal, zoneID string) {

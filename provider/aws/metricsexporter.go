@@ -14,10 +14,10 @@ import (
 	"tenon.sh/provider/aws/price"
 )
 
-// shownFor is how long a catalog that nobody asks for is counted.
+// shownFor is the time for which an unused catalog is exported.
 const shownFor = 30 * time.Minute
 
-// metricsExporter exports what there is to buy: the catalogs of all classes, as they were asked for last.
+// metricsExporter exports the instance types and offerings of all classes, from the last catalog of each.
 type metricsExporter struct {
 	clock  clock.PassiveClock
 	began  time.Time
@@ -63,7 +63,7 @@ func (s *metricsExporter) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// counted is one offering as all classes together see it.
+// counted is one offering in the catalogs of all classes together.
 type counted struct {
 	available bool
 	price     float64
@@ -76,7 +76,7 @@ func (s *metricsExporter) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, kind := range []string{price.OnDemand, price.Spot} {
 		age, known := s.prices.Age(kind)
-		if !known { // a right that has been missing from the start must not look like nothing to tell of
+		if !known { // without the permission from the start, the age must still grow and be visible
 			age = s.clock.Since(s.began)
 		}
 		if known || s.prices.Told(kind) {
@@ -100,8 +100,8 @@ func (s *metricsExporter) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// merge puts the catalogs together. What no class has reserved is reserved nowhere: its series are there, so that
-// dashboards need not guess.
+// merge merges the catalogs. Each offering gets a series of reserved capacity, even if no class has a reservation there, so that dashboards
+// have a value.
 func (s *metricsExporter) merge() (map[string]*engine.InstanceType, map[engine.OfferingID]counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *metricsExporter) merge() (map[string]*engine.InstanceType, map[engine.O
 	return types, offerings
 }
 
-// mebibytes is a number of MiB in bytes.
+// mebibytes converts a text with a number of MiB to bytes.
 func mebibytes(text string) float64 {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {

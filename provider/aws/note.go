@@ -10,11 +10,11 @@ import (
 	"tenon.sh/provider/aws/userdata"
 )
 
-// muchUserData is how many bytes of user data are nearly too many.
+// muchUserData is a size of user data that is close to the limit.
 const muchUserData = userdata.Limit * 9 / 10
 
-// noteUserData warns of user data that EC2 will soon refuse: it grows with labels and taints of pools, which other people
-// write. It is said once an hour for every state of a class.
+// noteUserData warns of user data that is close to EC2's limit, because it grows with the labels and taints of NodePools. The warning comes
+// once an hour for every generation of a class.
 func (p *Provider) noteUserData(ctx context.Context, c *awsv1.EC2NodeClass, bytes int) {
 	if bytes < muchUserData {
 		return
@@ -31,7 +31,7 @@ func (p *Provider) noteUserData(ctx context.Context, c *awsv1.EC2NodeClass, byte
 // The versions of Kubernetes, all 1.x, whose images and nodes are known to work.
 const oldestMinor, newestMinor = 26, 36
 
-// noteVersion warns of another version of Kubernetes, once. It may well work.
+// noteVersion warns once of a version of Kubernetes outside this range. The version may still work.
 func (c *Cluster) noteVersion(ctx context.Context, version string) {
 	c.mu.Lock()
 	known := c.noted == version

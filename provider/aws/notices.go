@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// queueEvery is how long after a look at the queue the next one begins: a look waits for messages.
+	// queueEvery is the pause between two looks at the queue. It is short because a look waits for messages.
 	queueEvery = 100 * time.Millisecond
-	// openFor is how long a message is kept that was not acted on: by then the queue has handed it out again, or dropped it.
+	// openFor is the time for which a message is kept that was not acted on. By then the queue has returned the message again, or dropped it.
 	openFor = 10 * time.Minute
-	// heldFor is how long a message waits for a claim to name its machine: the time that a spot machine has.
+	// heldFor is the time for which a notice waits for a claim to name its machine: as long as a spot machine has after its notice.
 	heldFor = 2 * time.Minute
 )
 
 var _ provider.Hearer = &Provider{}
 
-// Sources are the queue of interruptions, if there is one, and what EC2 is asked now and then.
+// Sources returns EC2's checks, and the interruption queue if there is one.
 func (p *Provider) Sources() []provider.Source {
 	sources := []provider.Source{{Name: "health", Notifier: p.health, Every: healthEvery}}
 	if p.queue != nil {
@@ -41,21 +41,21 @@ func (p *Provider) Sources() []provider.Source {
 	return sources
 }
 
-// queueSource is what was read from the queue and has not been acted on.
+// queueSource holds the messages of the queue that have not been acted on.
 type queueSource struct {
 	*Provider
 	queue   *notice.Queue
 	deletes *batch.Batcher[notice.Message, struct{}]
 
 	mu sync.Mutex // guards messages
-	// messages are those of the queue by ID, with the machines that they are still open for.
+	// messages are the messages by ID, with the machines whose notices are not acknowledged.
 	messages map[string]*openMessage
 }
 
 type openMessage struct {
 	notice.Message
 	open map[string]bool
-	// first is when the message was read for the first time, read when it was the last time.
+	// first and read are the times at which the message was read first and last.
 	first, read time.Time
 }
 
@@ -76,7 +76,7 @@ func newQueueSource(p *Provider, queue *notice.Queue) *queueSource {
 	}
 }
 
-// Notices reads the queue. One without messages is listened to for a while.
+// Notices reads the queue. If the queue is empty, it waits for a message.
 func (m *queueSource) Notices(ctx context.Context) ([]provider.Notice, error) {
 	messages, err := m.queue.Messages(ctx)
 	if err != nil || len(messages) == 0 {
@@ -98,8 +98,8 @@ func (m *queueSource) Notices(ctx context.Context) ([]provider.Notice, error) {
 	return out, nil
 }
 
-// early are those machines of messages that a claim is about to name: the call that started them has not been written down,
-// or may have started them. EC2 is asked only while there is such a claim; a machine that it does not show is taken for one.
+// early returns the machines in messages that a claim may name soon: machines of a running call, or of a call without an answer. It asks EC2
+// only if there is a claim with a token and without a machine. A machine that EC2 does not show counts as early.
 func (m *queueSource) early(ctx context.Context, messages []notice.Message, list []v1.NodeClaim, claims map[string]*v1.NodeClaim) map[string]bool {
 	tokens := map[string]bool{}
 	for i := range list {
@@ -132,8 +132,8 @@ func (m *queueSource) early(ctx context.Context, messages []notice.Message, list
 	return out
 }
 
-// take keeps a message until everything that it says has been acted on. What it says of machines that no claim names yet
-// is kept back: the queue hands the message out again, but not for long.
+// take keeps a message until all its notices are acknowledged. It holds notices back for machines that no claim names yet, for at most
+// heldFor; meanwhile the queue returns the message again.
 func (m *queueSource) take(message notice.Message, claims map[string]*v1.NodeClaim, early map[string]bool) (out []provider.Notice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,11 +162,11 @@ func (m *queueSource) take(message notice.Message, claims map[string]*v1.NodeCla
 	if given {
 		m.metrics.unclaimed.WithLabelValues().Inc()
 	}
-	m.messages[message.ID] = &openMessage{message, open, first, now} // one that comes again has a new handle
+	m.messages[message.ID] = &openMessage{message, open, first, now} // a message that comes again has a new handle
 	return out
 }
 
-// Acknowledge takes a message off the queue once all that it says has been acted on.
+// Acknowledge deletes a message from the queue once all its notices are acknowledged.
 func (m *queueSource) Acknowledge(ctx context.Context, n provider.Notice) error {
 	message, done := m.close(n.ID)
 	if !done {
@@ -176,7 +176,7 @@ func (m *queueSource) Acknowledge(ctx context.Context, n provider.Notice) error 
 	return err
 }
 
-// close notes that a notice was acted on, and returns its message if it was the last.
+// close removes a notice from its message, and returns the message if the notice was its last.
 func (m *queueSource) close(noticeID string) (notice.Message, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +193,7 @@ func (m *queueSource) close(noticeID string) (notice.Message, bool) {
 	return o.Message, true
 }
 
-// heed keeps in mind what a notice says of capacity.
+// heed records the shortage of capacity that follows from a notice.
 func (p *Provider) heed(kind string, claim *v1.NodeClaim) {
 	if claim == nil {
 		return
@@ -210,7 +210,7 @@ func (p *Provider) heed(kind string, claim *v1.NodeClaim) {
 	}
 }
 
-// claims lists the claims. They belong to the cache: nobody changes them.
+// claims lists the claims. They belong to the cache and must not be changed.
 func (p *Provider) claims(ctx context.Context) ([]v1.NodeClaim, error) {
 	var claims v1.NodeClaimList
 	if err := p.client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {
@@ -219,7 +219,7 @@ func (p *Provider) claims(ctx context.Context) ([]v1.NodeClaim, error) {
 	return claims.Items, nil
 }
 
-// byMachine finds claims by the names of their machines, i-….
+// byMachine maps the IDs of machines, i-…, to their claims.
 func byMachine(claims []v1.NodeClaim) map[string]*v1.NodeClaim {
 	out := map[string]*v1.NodeClaim{}
 	for i := range claims {
@@ -230,7 +230,7 @@ func byMachine(claims []v1.NodeClaim) map[string]*v1.NodeClaim {
 	return out
 }
 
-// machineID is how the claim calls its machine; of one that belongs to no claim, what AWS calls it.
+// machineID returns the machine's provider ID from its claim; for a machine without a claim, EC2's ID.
 func machineID(id string, claims map[string]*v1.NodeClaim) engine.MachineID {
 	if c := claims[id]; c != nil {
 		return engine.MachineID(c.Status.ProviderID)

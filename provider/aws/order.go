@@ -23,7 +23,7 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// tagsOf are the tags of a claim's machine, and of all that comes with it.
+// tagsOf returns the tags of a claim's machine and its volumes, and of the fleet.
 func (p *Provider) tagsOf(claim *v1.NodeClaim, c *awsv1.EC2NodeClass) map[string]string {
 	tags := map[string]string{}
 	maps.Copy(tags, c.Spec.Tags)
@@ -34,7 +34,7 @@ func (p *Provider) tagsOf(claim *v1.NodeClaim, c *awsv1.EC2NodeClass) map[string
 	return tags
 }
 
-// orderer makes an order: what all machines of it have in common, and one launch template for each difference.
+// orderer makes an order: the common properties of its machines, and one launch template for each variant.
 type orderer struct {
 	*Provider
 	claim     *v1.NodeClaim
@@ -44,10 +44,10 @@ type orderer struct {
 	blueprint template.Blueprint
 	kubelet   kubelet.Managed
 	fields    map[string]any
-	templates map[string]int // by what makes them different
+	templates map[string]int // by the properties in which they differ
 }
 
-// order turns offers of one kind into what EC2 is asked.
+// order turns offers of one kind into a request to EC2.
 func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2NodeClass, offers []offer.Offer) (*fleet.Order, error) {
 	first := offers[0]
 	o := &orderer{Provider: p, claim: claim, class: c, templates: map[string]int{}, order: &fleet.Order{
@@ -82,7 +82,7 @@ func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2N
 	return o.order, nil
 }
 
-// partitionOf is the partition that the claim asks for, "" if it leaves that to EC2.
+// partitionOf returns the partition that the claim asks for, "" if EC2 shall choose.
 func partitionOf(claim *v1.NodeClaim) string {
 	for _, r := range claim.Spec.Requirements {
 		if r.Key == awsv1.PlacementGroupPartitionLabelKey && r.Operator == v1.In && len(r.Values) > 0 {
@@ -92,7 +92,7 @@ func partitionOf(claim *v1.NodeClaim) string {
 	return ""
 }
 
-// prepare finds out what all machines of the order are told.
+// prepare collects the settings that all machines of the order share.
 func (o *orderer) prepare(ctx context.Context, first offer.Offer) (err error) {
 	if o.kubelet, err = kubelet.Read(o.class.Spec.Kubelet); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (o *orderer) prepare(ctx context.Context, first offer.Offer) (err error) {
 	return nil
 }
 
-// ownLabels are the labels that the claim gives its node, with those that its requirements leave no choice about.
+// ownLabels returns the claim's labels, and the labels from its requirements with a single value.
 func ownLabels(claim *v1.NodeClaim) map[string]string {
 	labels := map[string]string{}
 	for _, r := range claim.Spec.Requirements {
@@ -148,7 +148,7 @@ func ownLabels(claim *v1.NodeClaim) map[string]string {
 	return labels
 }
 
-// add adds an offer, and a template for it if there is none that is the same. A type that no image runs on is passed over.
+// add adds an offer, and a template for it if no equal one exists. It skips a type that no image fits.
 func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
 	image := images.For(o.class.Status.AMIs, candidate.Type)
 	if image == nil {
@@ -181,7 +181,7 @@ func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
 	return nil
 }
 
-// reserved is what a node of a type keeps back, as far as the class says so; nil stands for what it says itself.
+// reserved returns the reserved resources of a node of a type if the class computes them by expressions; nil means the values of the class.
 func (o *orderer) reserved(ctx context.Context, kind string) (kube, system map[string]string, err error) {
 	if len(kubelet.Expressions(&o.kubelet)) == 0 {
 		return nil, nil, nil
@@ -224,7 +224,7 @@ func (o *orderer) template(ctx context.Context, image *awsv1.AMI, pods int32, ef
 	return template.New(b)
 }
 
-// plain is a map as JSON is decoded.
+// plain converts a map to the form of decoded JSON.
 func plain(from map[string]string) map[string]any {
 	out := map[string]any{}
 	for key, value := range from {
@@ -233,7 +233,7 @@ func plain(from map[string]string) map[string]any {
 	return out
 }
 
-// bottlerocketVersion is the version of the image, as far as anybody can say.
+// bottlerocketVersion returns the version of the image, "" if it is not known.
 func bottlerocketVersion(c *awsv1.EC2NodeClass, image *awsv1.AMI) string {
 	if c.Family() != awsv1.FamilyBottlerocket {
 		return ""

@@ -1,9 +1,9 @@
-// Package aws starts and stops machines of EC2: it serves the node class EC2NodeClass, and speaks to AWS through the SDK.
+// Package aws starts and stops machines of EC2 through the AWS SDK. Its node class is EC2NodeClass.
 //
-// This package holds the pieces together and says what a class lacks. The pieces are beside it: cloud (the connections and
-// their errors), find (what a class refers to), market (what there is to buy, from size, price and soldout), kubelet (a
-// class's fields for the kubelet), userdata and template (what a machine is told), fleet (asking for machines), machine (those
-// that run), notice (what is about to be taken away). Which machine to start, and when one should go, is decided in package engine.
+// This package connects its subpackages and reports problems of a class. The subpackages are cloud (the connections and their errors), find
+// (the objects to which a class refers), market (the catalog, from size, price and soldout), kubelet (a class's fields for the kubelet),
+// userdata and template (a machine's settings), fleet (requests for machines), machine (running machines), and notice (interruptions).
+// Package engine decides which machine to start, and when a machine should go.
 package aws
 
 import (
@@ -35,10 +35,10 @@ import (
 	"tenon.sh/provider/fresh"
 )
 
-// listedFor is how long callers that wait for machines to show get the same list of them.
+// listedFor is the time for which callers share one list of the machines.
 const listedFor = 2 * time.Second
 
-// Provider is the account and the region that the cluster lives in.
+// Provider is the provider for the cluster's account and region.
 type Provider struct {
 	config  Config
 	clock   clock.Clock
@@ -48,29 +48,29 @@ type Provider struct {
 	finder  *find.Finder
 	market  *market.Market
 	marks   *soldout.Marks
-	// expressions is nil where classes cannot hold any.
+	// expressions is nil if classes may have no expressions.
 	expressions *expression.Calculator
-	looked      *fresh.Cache[string, struct{}] // when nodes were looked at
-	nearlyFull  *fresh.Cache[string, struct{}] // classes of whose user data was spoken, see noteUserData
+	looked      *fresh.Cache[string, struct{}] // the last look at the nodes
+	nearlyFull  *fresh.Cache[string, struct{}] // classes that noteUserData has warned of
 	rehearsals  rehearsals
 
 	templates *template.Templates
 	fleet     *fleet.Fleet
 	machines  *machine.Machines
 	ledger    *launchLog
-	dealing   sync.Mutex // held while machines are given to claims
+	dealing   sync.Mutex // held while machines are dealt to claims
 	listed    *fresh.Cache[string, listing]
 	shifts    shifts
 	queue     *queueSource // nil without a queue
 	health    *health
 	metrics   *metrics
 	showcase  *metricsExporter
-	// profilesCleaned is when instance profiles were last looked for that nobody needs. Only Clean uses it.
+	// profilesCleaned is the time of the last search for unused instance profiles. Only Clean uses it.
 	profilesCleaned time.Time
 }
 
-// New makes a provider from the SDK's standard environment, or from cfg.SDK. Nothing is asked of AWS yet but, where no
-// region is configured, the region of the machine.
+// New makes a provider from the SDK's standard environment, or from cfg.SDK. It calls no service of AWS, except that it asks the metadata
+// service for the region if none is configured.
 func New(ctx context.Context, cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 		cfg.SDK = &sdk
 	}
 	if cfg.Registry == nil {
-		cfg.Registry = prometheus.NewRegistry() // nobody reads it
+		cfg.Registry = prometheus.NewRegistry() // not exported
 	}
 	counts := newMetrics(cfg.Registry)
 	c, err := cloud.New(cloud.Bounded(cloud.Observed(cloud.Fenced(*cfg.SDK, cfg.May), counts), cfg.Clock))
@@ -113,7 +113,7 @@ func New(ctx context.Context, cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// prepareLaunches makes the parts that machines are started, watched and stopped with.
+// prepareLaunches makes the parts that start, watch and stop machines.
 func (p *Provider) prepareLaunches() {
 	cfg := &p.config
 	p.showcase = newMetricsExporter(p.clock, p.market.Prices)
@@ -135,15 +135,15 @@ func (p *Provider) prepareLaunches() {
 	p.profilesCleaned = p.clock.Now()
 }
 
-// Name is "aws".
+// Name returns "aws".
 func (p *Provider) Name() string { return "aws" }
 
-// Kinds is EC2NodeClass alone.
+// Kinds returns EC2NodeClass.
 func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{awsv1.GroupVersion.WithKind("EC2NodeClass")}
 }
 
-// classOf is the node class as what it is.
+// classOf returns the node class with its Go type.
 func classOf(class provider.Class) (*awsv1.EC2NodeClass, error) {
 	c, ok := class.Object.(*awsv1.EC2NodeClass)
 	if !ok {
@@ -152,8 +152,7 @@ func classOf(class provider.Class) (*awsv1.EC2NodeClass, error) {
 	return c, nil
 }
 
-// Catalog lists every instance type that machines of the class can have, in the zones of its subnets. Classes that ask for
-// the same get the same list.
+// Catalog lists every instance type that machines of the class can have, in the zones of its subnets. Equal classes get the same list.
 func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
 	c, err := classOf(class)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// refusals is what one launch found to have no capacity, and why.
+// refusals holds the offerings that one launch found without capacity, with reasons.
 type refusals struct {
 	why   map[engine.OfferingID]string
-	cause string // the first that EC2 named
-	short string // that EC2 started fewer machines than it was asked for, if it named no cause
+	cause string // the first cause that EC2 named
+	short string // EC2 started fewer machines than requested; the message, if EC2 named no cause
 }
 
 func (r *refusals) put(id engine.OfferingID, why string) {
@@ -31,8 +31,8 @@ func (r *refusals) put(id engine.OfferingID, why string) {
 
 func (r *refusals) has(id engine.OfferingID) bool { return r.why[id] != "" }
 
-// add notes what EC2 refused. Offers of a zone in which only a subnet was full may be had in another subnet: the marks say
-// so. If EC2 did not even name offerings, and has started others, all that was asked for stand in the meantime as they were.
+// add records EC2's refusals. If only a subnet was full, the offers of its zone are not added, because another subnet may have addresses: the
+// marks have the full subnet. If EC2 started some machines and named no offering, it adds none.
 func (r *refusals) add(list []fleet.Refusal, asked []offer.Offer) {
 	for _, refusal := range list {
 		if refusal.TooFew() {
@@ -51,7 +51,7 @@ func (r *refusals) add(list []fleet.Refusal, asked []offer.Offer) {
 	}
 }
 
-// markedIn notes the offers of a kind that the catalog or the marks call sold out.
+// markedIn adds the offers of a kind that the catalog or the marks call sold out.
 func (r *refusals) markedIn(kind []offer.Offer, p *Provider, c *awsv1.EC2NodeClass) {
 	for _, o := range kind {
 		why := p.marked(c, o)
@@ -64,8 +64,8 @@ func (r *refusals) markedIn(kind []offer.Offer, p *Provider, c *awsv1.EC2NodeCla
 	}
 }
 
-// asError is the error of a launch that got nothing. If EC2 started some machines each time, just not enough, nothing is
-// sold out: the claim stays, and asks again.
+// asError returns the error of a launch without a machine. If EC2 only started too few machines each time, it is no SoldOutError: the claim
+// stays, and is launched again.
 func (r *refusals) asError(claim string) error {
 	if len(r.why) == 0 && r.short != "" {
 		return &provider.LaunchError{Reason: "TooFewInstancesReturned", Err: fmt.Errorf("launch %s: it got none of the machines that were asked for: %s", claim, r.short)}

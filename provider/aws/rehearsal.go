@@ -27,18 +27,17 @@ import (
 )
 
 const (
-	// rehearsalAge is how long it is believed that machines may be started, refusedAge the same of the contrary: somebody is
-	// about to change that, and not always the class.
+	// rehearsalAge is the time for which a successful rehearsal counts, refusedAge that of a failed one. The latter is short, because users
+	// may correct the cause without a change of the class.
 	rehearsalAge, refusedAge = 30 * time.Minute, 2 * time.Minute
-	// spareWrites are the calls that are left to launches.
+	// spareWrites is the number of calls that are left for launches.
 	spareWrites = 24
 )
 
-// rehearsals remember what came of trying to start machines.
+// rehearsals caches the results of rehearsals.
 type rehearsals struct{ good, bad *fresh.Cache[string, verdict] }
 
-// rehearse finds out, before any pod waits for it, whether machines of the class may be started: EC2 is asked for one, but
-// not to start it.
+// rehearse finds out by a dry run whether machines of the class can be started, before any pod waits for one.
 func (p *Provider) rehearse(ctx context.Context, c *awsv1.EC2NodeClass) verdict {
 	if p.config.DisableDryRun {
 		return verdict{}
@@ -55,7 +54,7 @@ func (p *Provider) rehearse(ctx context.Context, c *awsv1.EC2NodeClass) verdict 
 	}
 	if was := v1.GetCondition(c, awsv1.ConditionValidationSucceeded); was != nil && was.Status == metav1.ConditionTrue &&
 		was.ObservedGeneration == c.Generation && p.cloud.Pace.Left(pace.Writes) < spareWrites {
-		return verdict{} // many classes at once would keep launches waiting
+		return verdict{} // rehearsals of many classes at once would delay launches
 	}
 	v, keep := p.rehearsed(ctx, c, pools)
 	switch {
@@ -67,7 +66,7 @@ func (p *Provider) rehearse(ctx context.Context, c *awsv1.EC2NodeClass) verdict 
 	return v
 }
 
-// rehearsed tries. keep says that trying again soon would come to the same.
+// rehearsed does the dry run. keep is true if a repetition would soon give the same result.
 func (p *Provider) rehearsed(ctx context.Context, c *awsv1.EC2NodeClass, pools []v1.NodePool) (v verdict, keep bool) {
 	order, err := p.rehearsalOrder(ctx, c, pools)
 	if large := (userdata.TooLargeError{}); errors.As(err, &large) {
@@ -89,7 +88,7 @@ func (p *Provider) rehearsed(ctx context.Context, c *awsv1.EC2NodeClass, pools [
 	case failed.NoProfile() && c.Spec.InstanceProfile != nil:
 		return wrong(awsv1.ReasonInstanceProfileNotFound, "instance profile %s, which spec.instanceProfile names, does not exist, or has no role: %s", *c.Spec.InstanceProfile, text), true
 	}
-	// A profile that was made a moment ago EC2 will know soon, and new credentials change nothing about the class.
+	// EC2 learns of a new profile after a short time, and new credentials do not change the class.
 	return verdict{err: failed}, !cloud.Passing(failed) && !cloud.Unknown(failed) && !failed.NoProfile()
 }
 
@@ -103,8 +102,8 @@ func rehearsalReason(call string) string {
 	return awsv1.ReasonRunInstancesAuthFailed
 }
 
-// rehearsalKey changes with everything that the outcome may depend on. The order of subnets does not matter: it changes
-// with every address that is taken.
+// rehearsalKey changes with every input of a rehearsal. It ignores the order of subnets, because the order changes whenever addresses are
+// taken.
 func rehearsalKey(c *awsv1.EC2NodeClass, pools []v1.NodePool) string {
 	subnets := map[string]bool{}
 	for _, s := range c.Status.Subnets {
@@ -121,7 +120,7 @@ func rehearsalKey(c *awsv1.EC2NodeClass, pools []v1.NodePool) string {
 	return string(text)
 }
 
-// poolsOf are the pools that refer to a class, ordered by name.
+// poolsOf returns the NodePools that refer to a class, ordered by name.
 func (p *Provider) poolsOf(ctx context.Context, class string) ([]v1.NodePool, error) {
 	var pools v1.NodePoolList
 	if err := p.client.List(ctx, &pools); err != nil {
@@ -135,14 +134,14 @@ func (p *Provider) poolsOf(ctx context.Context, class string) ([]v1.NodePool, er
 	return out, nil
 }
 
-// rehearsalOrder asks for the machine that the class's pools are most likely to start.
+// rehearsalOrder makes an order for the machine that the class's NodePools are most likely to start.
 func (p *Provider) rehearsalOrder(ctx context.Context, c *awsv1.EC2NodeClass, pools []v1.NodePool) (*fleet.Order, error) {
 	types, err := p.Catalog(ctx, provider.Class{Ref: v1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: c.Name}, Object: c})
 	if err != nil {
 		return nil, err
 	}
 	claim := &v1.NodeClaim{}
-	claim.Labels = map[string]string{v1.NodePoolLabelKey: c.Name} // policies want any value
+	claim.Labels = map[string]string{v1.NodePoolLabelKey: c.Name} // policies demand a value, but accept any
 	var offers []offer.Offer
 	dedicated := false
 	for i := range pools {
@@ -150,7 +149,7 @@ func (p *Provider) rehearsalOrder(ctx context.Context, c *awsv1.EC2NodeClass, po
 		dedicated = dedicated || asksFor(requirements, awsv1.TenancyLabelKey, "dedicated")
 		if len(offers) == 0 {
 			claim.Labels[v1.NodePoolLabelKey] = pools[i].Name
-			offers, _ = offer.For(types, claimOf(requirements)) // a pool that nothing will do for is said elsewhere
+			offers, _ = offer.For(types, claimOf(requirements)) // a NodePool without an offer gets its message elsewhere
 		}
 	}
 	if len(offers) == 0 {
@@ -177,7 +176,7 @@ func asksFor(requirements []v1.Requirement, key, value string) bool {
 	})
 }
 
-// anyOffers are those of common types, or of all if the catalog has none of them.
+// anyOffers returns offers of common types, or of all types if the catalog has no common one.
 func anyOffers(types []engine.InstanceType) []offer.Offer {
 	for _, requirements := range [][]v1.Requirement{{{Key: corev1.LabelInstanceTypeStable, Operator: v1.In, Values: []string{"m5.large", "m6g.large"}}}, nil} {
 		if list, err := offer.For(types, claimOf(requirements)); err == nil {
@@ -187,7 +186,7 @@ func anyOffers(types []engine.InstanceType) []offer.Offer {
 	return nil
 }
 
-// likeliest is the cheapest ordinary machine on demand that can be had; if there is none, the cheapest at all.
+// likeliest returns the cheapest available on-demand offer of an ordinary type; if there is none, the cheapest of all.
 func likeliest(c *awsv1.EC2NodeClass, offers []offer.Offer) (offer.Offer, bool) {
 	offers = slices.DeleteFunc(unlessExotic(offers), func(o offer.Offer) bool { return images.For(c.Status.AMIs, o.Type) == nil })
 	if len(offers) == 0 {

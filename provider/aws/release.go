@@ -18,8 +18,8 @@ import (
 
 var _ provider.Releaser = &Provider{}
 
-// Release takes off a machine the tags by which machines of the cluster are listed. The tags that EKS goes by stay. The
-// controller's policy does not allow that: it is done by a person.
+// Release removes the tags by which the cluster's machines are listed from a machine. The tags that EKS uses stay. The controller's policy
+// does not allow this call, so a user with more rights has to run it.
 func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	zone, name, ok := machine.ParseID(id)
 	if !ok {
@@ -42,8 +42,7 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	return nil
 }
 
-// ReleaseClass deletes the launch templates of a class. Its instance profile stays: machines that run get their credentials
-// by it.
+// ReleaseClass deletes the launch templates of a class. Its instance profile stays, because running machines get their credentials from it.
 func (p *Provider) ReleaseClass(ctx context.Context, class provider.Class) (stays []string, err error) {
 	c, err := classOf(class)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"tenon.sh/provider/aws/find"
 )
 
-// verdict is what is said of one part of a class. The zero value says that it is there.
+// verdict is the result of the check of one part of a class. The zero value means that the part is ready.
 type verdict struct {
-	// reason and message say what is wrong with it.
+	// reason and message describe the problem.
 	reason, message string
-	// unknown means that this is not certain.
+	// unknown means that the problem is not certain.
 	unknown bool
-	// err means that nobody can say: what was found before holds.
+	// err means that the check failed: the earlier result stays.
 	err error
 }
 
@@ -31,13 +31,13 @@ func wrong(reason, format string, values ...any) verdict {
 	return verdict{reason: reason, message: fmt.Sprintf(format, values...)}
 }
 
-// part is one thing that a class refers to, and its condition.
+// part is a kind of object to which a class refers, with its condition.
 type part struct {
 	condition string
 	find      func(ctx context.Context, class *awsv1.EC2NodeClass) verdict
 }
 
-// parts are looked at in this order; what comes last builds on the others.
+// parts returns the parts in the order of their checks, because later parts depend on earlier ones.
 func (p *Provider) parts() []part {
 	return []part{
 		{awsv1.ConditionAMIsReady, p.findImages},
@@ -50,9 +50,8 @@ func (p *Provider) parts() []part {
 	}
 }
 
-// Resolve finds what the class refers to, fills in its status and one condition for each part, and says which parts are
-// wrong. What cannot be found out now is left as it was if it was there before: a class does not stop being ready because
-// AWS is busy.
+// Resolve finds the objects to which the class refers, and fills in its status and one condition for each part. It returns the problems of
+// all parts. If a part cannot be checked, an earlier success stays, so that a class stays ready while AWS is busy.
 func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem string, err error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -74,7 +73,7 @@ func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem s
 	return strings.Join(problems, "; "), nil
 }
 
-// judge writes the condition of a part, and returns what is wrong with it.
+// judge writes the condition of a part, and returns its problem.
 func (p *Provider) judge(ctx context.Context, c *awsv1.EC2NodeClass, condition string, v verdict) string {
 	now := p.clock.Now()
 	if v.err != nil {
@@ -93,7 +92,7 @@ func (p *Provider) judge(ctx context.Context, c *awsv1.EC2NodeClass, condition s
 	}
 	v1.SetCondition(c, condition, status, v.reason, v.message, now)
 	if status == metav1.ConditionTrue || v.reason == awsv1.ReasonDependenciesNotReady {
-		return "" // the others say what is wrong
+		return "" // the other conditions have the problem
 	}
 	return condition + ": " + v.message
 }
@@ -126,7 +125,7 @@ func (p *Provider) findImages(ctx context.Context, c *awsv1.EC2NodeClass) verdic
 	return wrong(awsv1.ReasonAMINotFound, "spec.amiSelectorTerms selects no image in %s that is available, for x86_64 or arm64%s", p.cloud.Region, parametersOf(c))
 }
 
-// parametersOf says what to look at if a class names images by SSM parameters; "" if it does not.
+// parametersOf returns a hint for a class that names images by SSM parameters; "" for others.
 func parametersOf(c *awsv1.EC2NodeClass) string {
 	var names []string
 	for _, t := range c.Spec.AMISelectorTerms {
@@ -149,7 +148,7 @@ func (p *Provider) findReservations(ctx context.Context, c *awsv1.EC2NodeClass) 
 	for _, r := range found {
 		c.Status.CapacityReservations = append(c.Status.CapacityReservations, r.CapacityReservation)
 	}
-	return verdict{} // none is no fault: reservations come and go
+	return verdict{} // none is no problem, because reservations come and go
 }
 
 func (p *Provider) findPlacementGroup(ctx context.Context, c *awsv1.EC2NodeClass) verdict {

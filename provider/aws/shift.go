@@ -20,18 +20,18 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// shiftsEvery is how often it is asked which zones the cluster is being moved out of.
+// shiftsEvery is the time between two looks for zonal shifts.
 const shiftsEvery = 30 * time.Second
 
-// shifts knows the zones that the cluster is being moved out of, and what zones are called.
+// shifts holds the zones that the cluster is being moved out of, and the IDs of zones.
 type shifts struct {
-	mu    sync.Mutex // guards what follows
-	ids   []string   // of zones being left
+	mu    sync.Mutex // guards the fields below
+	ids   []string   // of zones with a zonal shift
 	names map[string]string
 	asked time.Time
 }
 
-// saw learns how zones are called.
+// saw records the IDs of zones.
 func (s *shifts) saw(subnets []awsv1.Subnet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,21 +43,21 @@ func (s *shifts) saw(subnets []awsv1.Subnet) {
 	}
 }
 
-// left reports whether the cluster is being moved out of a zone.
+// left reports whether a zonal shift moves the cluster out of a zone.
 func (s *shifts) left(zone string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.names[zone] != "" && slices.Contains(s.ids, s.names[zone])
 }
 
-// idOf is the ID of a zone, "" if nobody knows.
+// idOf returns the ID of a zone, "" if it is not known.
 func (s *shifts) idOf(zone string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.names[zone]
 }
 
-// due reports whether it is time to ask, and notes that somebody does.
+// due reports whether it is time for the next look, and records the look.
 func (s *shifts) due(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *shifts) due(now time.Time) bool {
 	return true
 }
 
-// lookForShifts asks which zones the cluster is being moved out of. While that cannot be found out, what is known holds.
+// lookForShifts finds the zones with a zonal shift. If that fails, the last known zones stay.
 func (p *Provider) lookForShifts(ctx context.Context) error {
 	if !p.config.EnableZonalShift || !p.shifts.due(p.clock.Now()) {
 		return nil
@@ -100,7 +100,7 @@ func (p *Provider) lookForShifts(ctx context.Context) error {
 	return p.tellOfShifts(ctx, before, ids)
 }
 
-// tellOfShifts tells of every zone that is being left now, or not any more, at the pools that can use it.
+// tellOfShifts sends an event for every zone whose zonal shift has begun or ended, for each NodePool that can use the zone.
 func (p *Provider) tellOfShifts(ctx context.Context, before, now []string) error {
 	var pools v1.NodePoolList
 	var classes awsv1.EC2NodeClassList

@@ -18,11 +18,10 @@ import (
 	"tenon.sh/provider/stamp"
 )
 
-// tagsAtOnce is how many machines are tagged at the same time.
+// tagsAtOnce is the number of machines that are tagged in parallel.
 const tagsAtOnce = 8
 
-// tagMachines gives machines the names of their nodes and claims, which are not known when they are started. Tags that are
-// there already are left as they are.
+// tagMachines tags machines with the names of their nodes and claims, which are not known at the launch. It does not change existing tags.
 func (p *Provider) tagMachines(ctx context.Context, claims []v1.NodeClaim) error {
 	var untagged []*v1.NodeClaim
 	for i := range claims {
@@ -72,7 +71,7 @@ func (p *Provider) tag(ctx context.Context, c *v1.NodeClaim, m *machine.Machine)
 	if len(missing) > 0 {
 		_, err := p.cloud.EC2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{m.ID}, Tags: template.Tags(missing)})
 		if cloud.NotFound(err) {
-			return nil // it is gone, or not to be seen yet
+			return nil // the machine is gone, or not visible yet
 		}
 		if err != nil {
 			return fmt.Errorf("tag machine %s of NodeClaim %s: %w", m.ID, c.Name, err)

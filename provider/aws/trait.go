@@ -22,10 +22,10 @@ const (
 	PlacementGroupDrift      = "PlacementGroupDrift"
 )
 
-// Traits are what the class wants its machines to be, in the order in which drift is looked for. What the class does not
-// know of itself yet is no reason for a machine to go.
+// Traits returns the properties that the class's machines should have, in the order in which drift is looked for. A property that the class
+// does not know yet is left out, so that no machine drifts by it.
 //
-// Fingerprints are compared only with those of the same version: a machine that carries another has not drifted.
+// Only hashes of the same version are compared: a machine with a hash of another version has not drifted.
 func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.Trait, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -47,7 +47,8 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		return nil, err
 	}
 	out = append(out, found...)
-	// "" is accepted where there is no reservation, and no group, any more: a machine that names one has drifted.
+	// "" is accepted for machines without a reservation or group. A machine whose reservation or group the class does not have any more has
+	// drifted.
 	reservations, err := p.ended(ctx, c, claims)
 	if err != nil {
 		return nil, err
@@ -66,8 +67,8 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	return out, nil
 }
 
-// foreignHashes are the fingerprints on claims of the class that are of another version: nobody knows here what they say,
-// so that they are as good as the right one until the claims are stamped anew.
+// foreignHashes returns the hashes of another version on claims of the class. They cannot be compared, so they are accepted until the claims
+// get new hashes.
 func foreignHashes(claims []v1.NodeClaim) (out []string) {
 	for i := range claims {
 		if a := claims[i].Annotations; a[awsv1.HashAnnotationKey] != "" && a[awsv1.HashVersionAnnotationKey] != awsv1.HashVersion {
@@ -77,7 +78,7 @@ func foreignHashes(claims []v1.NodeClaim) (out []string) {
 	return out
 }
 
-// foundTraits are those that the class's status gives its machines.
+// foundTraits returns the traits that follow from the class's status.
 func (p *Provider) foundTraits(ctx context.Context, class provider.Class, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) ([]engine.Trait, error) {
 	var types []engine.InstanceType
 	if len(c.Status.AMIs) > 0 && len(claims) > 0 {
@@ -93,10 +94,10 @@ func (p *Provider) foundTraits(ctx context.Context, class provider.Class, c *aws
 	return assortment.Traits(c, types, started), nil
 }
 
-// ended are the reservations that claims name and the class does not have any more, whose machines run on as ones on
-// demand: the claims will soon say so.
+// ended returns the reservations that claims name and that the class does not have any more, if their machines run on as on-demand machines.
+// The labels of these claims will be corrected soon.
 func (p *Provider) ended(ctx context.Context, c *awsv1.EC2NodeClass, claims []v1.NodeClaim) (out []string, err error) {
-	var onDemand map[string]bool // machines, once somebody asks
+	var onDemand map[string]bool // machines, listed at the first use
 	for i := range claims {
 		id := claims[i].Labels[awsv1.ReservationIDLabelKey]
 		known := func(r awsv1.CapacityReservation) bool { return r.ID == id }
@@ -121,7 +122,7 @@ func (p *Provider) ended(ctx context.Context, c *awsv1.EC2NodeClass, claims []v1
 	return out, nil
 }
 
-// Repairs are the conditions of a Node that mean that its machine is broken.
+// Repairs returns the conditions of a Node that mean that its machine is broken.
 func (p *Provider) Repairs() []engine.RepairPolicy {
 	policy := func(condition, status string, toleration time.Duration) engine.RepairPolicy {
 		return engine.RepairPolicy{Condition: condition, Status: status, Toleration: toleration}

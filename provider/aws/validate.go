@@ -15,11 +15,11 @@ import (
 	"tenon.sh/provider/aws/kubelet"
 )
 
-// userDataLimit is how many bytes of user data EC2 takes.
+// userDataLimit is the largest size of user data in bytes that EC2 accepts.
 const userDataLimit = 16384
 
-// validate looks at what the API server cannot check: the kubelet's fields, the tags, the size of the user data, whether
-// everything else is there, and whether machines may be started.
+// validate checks parts of the class that the API server cannot check: the kubelet's fields, the tags, the size of the user data, the other
+// conditions, and a dry run of a launch.
 func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) verdict {
 	if v := p.validateNetwork(ctx, c); v != (verdict{}) {
 		return v
@@ -45,7 +45,7 @@ func (p *Provider) validate(ctx context.Context, c *awsv1.EC2NodeClass) verdict 
 	return p.rehearse(ctx, c)
 }
 
-// validateNetwork finds out the range of the cluster's services, which nodes of AL2023 are told.
+// validateNetwork checks that the address range of the cluster's Services is known, because nodes of AL2023 need it.
 func (p *Provider) validateNetwork(ctx context.Context, c *awsv1.EC2NodeClass) verdict {
 	if c.Family() != awsv1.FamilyAL2023 {
 		return verdict{}
@@ -59,7 +59,7 @@ func (p *Provider) validateNetwork(ctx context.Context, c *awsv1.EC2NodeClass) v
 	return verdict{}
 }
 
-// validateSharing reads how claims share GPUs, whether or not anybody claims one: the annotation means nothing else.
+// validateSharing checks the annotation about shared GPUs, even if no pod claims a GPU.
 func validateSharing(c *awsv1.EC2NodeClass) verdict {
 	if _, err := devicetable.SharingOf(c.Annotations[devicetable.SharingAnnotation]); err != nil {
 		return wrong(awsv1.ReasonInvalidSharing, "%v", err)
@@ -91,7 +91,7 @@ func (p *Provider) validateKubelet(c *awsv1.EC2NodeClass) verdict {
 	return verdict{}
 }
 
-// validateNumbers computes the class's expressions for every instance type there is.
+// validateNumbers computes the class's expressions for every instance type.
 func (p *Provider) validateNumbers(ctx context.Context, c *awsv1.EC2NodeClass) verdict {
 	managed, err := kubelet.Read(c.Spec.Kubelet)
 	if err != nil || len(kubelet.Expressions(&managed)) == 0 {
@@ -108,7 +108,7 @@ func (p *Provider) validateNumbers(ctx context.Context, c *awsv1.EC2NodeClass) v
 	return verdict{}
 }
 
-// dependencies waits for the other parts.
+// dependencies reports the other parts that are not ready.
 func dependencies(c *awsv1.EC2NodeClass) verdict {
 	var missing []string
 	unknown := true

@@ -1,6 +1,5 @@
-// Package assortment lists what a class can buy of the instance types there are: each with its labels, what a node of it has, and
-// where it is sold at which price. It only computes: the figures, the prices and what has no capacity come from package
-// market, which asks EC2, or from package catalog, where they are built in.
+// Package assortment computes a class's catalog from a list of instance types: the labels and resources of each, and its offerings with
+// prices. It only computes: package market gets the figures, prices and shortages from EC2; package catalog has built-in ones.
 package assortment
 
 import (
@@ -18,16 +17,16 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// Place is a zone that machines of a class can be in.
+// Place is a zone in which machines of a class can be.
 type Place struct {
 	Zone string
 	// ZoneID is the zone's name in all accounts, "" if it is not known.
 	ZoneID string
-	// Region is that of the zone where machines may be in several regions, else "".
+	// Region is the zone's region if machines may be in several regions, else "".
 	Region string
 }
 
-// labels are those of the machines there.
+// labels returns the labels of machines in the zone.
 func (p *Place) labels() map[string]string {
 	var labels map[string]string
 	for _, l := range []struct{ key, value string }{{awsv1.ZoneIDLabelKey, p.ZoneID}, {corev1.LabelTopologyRegion, p.Region}} {
@@ -42,13 +41,13 @@ func (p *Place) labels() map[string]string {
 	return labels
 }
 
-// Prices says what machines cost, in USD per hour; false if nobody knows.
+// Prices returns the prices of machines, in USD per hour; the bool is false if the price is not known.
 type Prices interface {
 	OnDemand(kind string) (float64, bool)
 	Spot(kind, zone string) (float64, bool)
 }
 
-// Labels are those of every type, in their order, for machines of a family of images in a region.
+// Labels returns the labels of every type, in the order of types, for machines of an image family in a region.
 func Labels(types []size.Figures, region, family string) []map[string][]string {
 	out := make([]map[string][]string, len(types))
 	words := words{}
@@ -77,7 +76,7 @@ func (w words) share(values []string) []string {
 	return w[values[0]]
 }
 
-// Size is what a node of a type has, and what it keeps back; and how many volumes it takes, as engine.InstanceType says it.
+// Size holds the resources of a node of a type, its overhead, its volume limits as in engine.InstanceType, and its devices.
 type Size struct {
 	Capacity, Overhead corev1.ResourceList
 	Attach, Shared     map[string]int
@@ -85,8 +84,8 @@ type Size struct {
 	Claimable          []device.Template
 }
 
-// Sizes are those of every type, in their order. The calculator may be nil, see size.Computed; learned is the memory that nodes
-// were seen to have, by type. The error says why one cannot be told.
+// Sizes returns the size of every type, in the order of types. calculator may be nil, see size.Computed; learned is the memory that nodes
+// were seen to have, by type. The error says why a size cannot be computed.
 func Sizes(types []size.Figures, settings *size.Settings, calculator *expression.Calculator, learned map[string]int64) ([]Size, error) {
 	out := make([]Size, len(types))
 	counts := map[int]map[string]int{} // maps that many types share
@@ -112,9 +111,8 @@ func Sizes(types []size.Figures, settings *size.Settings, calculator *expression
 	return out, nil
 }
 
-// Offerings lists where every type is sold without a reservation, in the order of the types. Zones are those that a type is
-// sold in, in order; nil means everywhere. What has no price is listed as sold out: it cannot be bought, but machines of it are
-// not what nobody sells.
+// Offerings lists the offerings of every type without reservations, in the order of types. zones has the sorted zones in which each type is
+// sold; nil means all zones. An offering without a price is listed as sold out: it cannot be bought, but machines of it have not drifted.
 func Offerings(types []size.Figures, zones map[string][]string, prices Prices, places []Place) [][]engine.Offering {
 	labels := make([]map[string]string, len(places))
 	for i := range places {
@@ -144,8 +142,8 @@ func Offerings(types []size.Figures, zones map[string][]string, prices Prices, p
 	return out
 }
 
-// Select makes a class's catalog: the types that meet its demands, that one of its images is for, and that are sold. Labels,
-// sizes and what is sold are in the order of the types. While no image has been found, all types may do.
+// Select makes a class's catalog: the types that meet its demands, for which it has an image, and that have offerings. labels, sizes and sold
+// are in the order of types. If the class has no images yet, it keeps types of all kinds.
 func Select(types []size.Figures, demands *size.Demands, kinds []images.Requirements, labels []map[string][]string, sizes []Size, sold func(i int) []engine.Offering) []engine.InstanceType {
 	out := make([]engine.InstanceType, 0, len(types))
 	for i := range types {

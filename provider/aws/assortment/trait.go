@@ -17,12 +17,12 @@ const (
 	SubnetDrift        = "SubnetDrift"
 )
 
-// SecurityGroups writes the security groups of a machine as the annotation SecurityGroupsAnnotationKey has them.
+// SecurityGroups returns the security groups of a machine in the form of the annotation SecurityGroupsAnnotationKey.
 func SecurityGroups(ids []string) string { return strings.Join(slices.Sorted(slices.Values(ids)), ",") }
 
-// Traits are what the class's status says its machines should be, in the order in which drift is looked for. Of the types that
-// were started they say which image they would be started from now; of one that no image is for they say nothing: that may be
-// an image that is late.
+// Traits returns the properties that machines should have by the class's status, in the order in which drift is looked for. For each type in
+// started, they include the image from which a machine would be started now. A type without an image has no such trait, because its image may
+// only be late.
 func Traits(c *awsv1.EC2NodeClass, types []engine.InstanceType, started map[string]bool) (out []engine.Trait) {
 	byImage := map[string][]string{} // types in order of name
 	for i := range types {

@@ -20,14 +20,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-// Region is that of every account here.
+// Region is the region of every account.
 const Region = "us-west-2"
 
 // Cluster is the name of the cluster that NewCluster makes.
 const Cluster = "demo"
 
-// Account is an account of AWS with nothing in it that the test has not put there, but what every account has: a network of
-// its own to begin with.
+// Account is an account of AWS. It holds the objects that the test makes, and the network that every account has.
 type Account struct {
 	ID  string
 	URL string // of the front
@@ -36,28 +35,28 @@ type Account struct {
 	moto    *moto
 	closing chan struct{} // closed when the test ends
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	calls  []Call
 	faults map[string][]*Fault
-	// What the front answers.
+	// The front's answers.
 	images       []Image
 	reservations []Reservation
 	groups       []PlacementGroup
 	prices       map[string]float64
-	spot         map[[2]string]float64 // by type and zone; nil means those of the built-in catalog
+	spot         map[[2]string]float64 // by type and zone; nil means the prices of the built-in catalog
 	shifted      map[string]time.Time  // by the ID of a zone
 	ailments     []Ailment
 	fleets       fleets
-	lag          int       // calls that new machines are hidden from
-	startedAt    time.Time // what machines say, if not what moto says
+	lag          int       // number of calls that do not show new machines
+	startedAt    time.Time // the machines' launch time; zero means moto's
 	buckets      *buckets  // nil: no limits
-	impatient    bool      // queues hand messages out again at once
-	services     string    // the range of the cluster's services, of IPv6; "" for what moto says
+	impatient    bool      // queues return messages again at once
+	services     string    // the range of the cluster's services, of IPv6; "" for moto's answer
 
 	fleeting sync.Mutex // held while a fleet is made
 }
 
-// New makes an account, and a front to it for the time of the test.
+// New makes an account and its front, which exist until the test ends.
 func New(t testing.TB) *Account {
 	t.Helper()
 	moto, number := start(t)
@@ -75,7 +74,8 @@ func open(t testing.TB, moto *moto, id string) *Account {
 	return a
 }
 
-// Config connects the SDK to the account. It tries three times, as it does by default, but does not wait long in between.
+// Config returns a configuration of the SDK for the account. The SDK tries three times, its default, but waits at most a millisecond in
+// between.
 func (a *Account) Config() aws.Config {
 	return aws.Config{
 		Region:       Region,
@@ -87,12 +87,12 @@ func (a *Account) Config() aws.Config {
 	}
 }
 
-// Environment connects another process to the account, as the SDK's standard environment does.
+// Environment returns the environment variables that connect another process's SDK to the account.
 func (a *Account) Environment() []string {
 	return []string{"AWS_ENDPOINT_URL=" + a.URL, "AWS_REGION=" + Region, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true"}
 }
 
-// record notes a call, and returns how it is to fail.
+// record notes a call, and returns its fault if it is to fail.
 func (a *Account) record(call Call) *Fault {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,21 +111,21 @@ func (a *Account) record(call Call) *Fault {
 	return nil
 }
 
-// Fail has calls of an action fail from now on.
+// Fail makes calls of an action fail from now on.
 func (a *Account) Fail(action string, fault Fault) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults[action] = append(a.faults[action], &fault)
 }
 
-// Heal takes back everything that Fail said.
+// Heal removes all faults of Fail.
 func (a *Account) Heal() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.faults)
 }
 
-// Calls are the calls of an action so far; of all actions if it is "".
+// Calls returns the calls of an action so far; of all actions if it is "".
 func (a *Account) Calls(action string) (out []Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,7 +144,7 @@ func (a *Account) must(err error) {
 	}
 }
 
-// NewCluster makes a cluster of EKS of a version, Kubernetes if "".
+// NewCluster makes a cluster of EKS with a version; "" means Kubernetes.
 func (a *Account) NewCluster(version string) {
 	a.t.Helper()
 	if version == "" {
@@ -157,14 +157,14 @@ func (a *Account) NewCluster(version string) {
 	a.must(err)
 }
 
-// Names of what Furnish makes, as Karpenter's guides have them.
+// Names of Furnish's objects, as in Karpenter's guides.
 const (
 	NodeRole     = "KarpenterNodeRole-" + Cluster
 	Queue        = Cluster
 	DiscoveryTag = "karpenter.sh/discovery" // its value is the name of the cluster
 )
 
-// Furnish makes what whoever installs an autoscaler makes: a cluster, a role of nodes, subnets in three zones and a security
+// Furnish makes the objects that an installation of an autoscaler needs: a cluster, a role of nodes, subnets in three zones and a security
 // group, both with the tag, and a queue. It returns the queue's URL.
 func (a *Account) Furnish() (queue string) {
 	a.t.Helper()
@@ -178,14 +178,14 @@ func (a *Account) Furnish() (queue string) {
 	return a.NewQueue(Queue)
 }
 
-// SetIPv6 has EKS say that the cluster's services have addresses of a range of IPv6, and no others. Moto knows no such clusters.
+// SetIPv6 makes EKS say that the cluster's services have only addresses of a range of IPv6. Moto has no such clusters.
 func (a *Account) SetIPv6(services string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.services = services
 }
 
-// withServices is what moto says of a cluster, with the range of its services.
+// withServices adds the range of services to moto's description of a cluster.
 func (a *Account) withServices(body []byte) []byte {
 	a.mu.Lock()
 	services := a.services
@@ -251,7 +251,7 @@ func tagged(kind ec2types.ResourceType, tags map[string]string) []ec2types.TagSp
 	return []ec2types.TagSpecification{s}
 }
 
-// AddImages makes images. From then on there are no others in the account.
+// AddImages adds images to the account. Moto's own images are hidden from then on.
 func (a *Account) AddImages(images ...Image) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -279,21 +279,21 @@ func (a *Account) SetPlacementGroups(groups ...PlacementGroup) {
 	a.groups = groups
 }
 
-// SetPrices replaces the on-demand prices, in USD per hour by type. Before, they are those of the built-in catalog.
+// SetPrices replaces the on-demand prices, in USD per hour by type. The initial prices are those of the built-in catalog.
 func (a *Account) SetPrices(prices map[string]float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.prices = prices
 }
 
-// SetSpotPrices replaces the spot prices, by type and zone. Before, they are those of the built-in catalog.
+// SetSpotPrices replaces the spot prices, by type and zone. The initial prices are those of the built-in catalog.
 func (a *Account) SetSpotPrices(prices map[[2]string]float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.spot = prices
 }
 
-// SetZonalShifts replaces the zones that the cluster is being moved out of: until when, by ID.
+// SetZonalShifts replaces the zonal shifts of the cluster: the end of each, by the ID of the avoided zone.
 func (a *Account) SetZonalShifts(until map[string]time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

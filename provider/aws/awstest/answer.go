@@ -30,11 +30,11 @@ type Reservation struct {
 type PlacementGroup struct {
 	ID, Name, Strategy, SpreadLevel string
 	Partitions                      int
-	// State is available if "".
+	// State is the state; "" means available.
 	State string
 }
 
-// answers answers what moto cannot; "" leaves a call to moto.
+// answers returns the front's own answer to a call, "" if moto shall answer.
 func (a *Account) answers(call Call) (text, contentType string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,7 +65,7 @@ func (a *Account) answers(call Call) (text, contentType string) {
 	return "", ""
 }
 
-// filters reads Filter.1.Name, Filter.1.Value.1 and so on.
+// filters parses Filter.1.Name, Filter.1.Value.1 and so on.
 func (c *Call) filters() map[string][]string {
 	out := map[string][]string{}
 	for i := 1; c.Form.Has(fmt.Sprintf("Filter.%d.Name", i)); i++ {
@@ -75,7 +75,7 @@ func (c *Call) filters() map[string][]string {
 	return out
 }
 
-// List reads a list of a form, "InstanceId.1" and so on.
+// List parses a list of a form, "InstanceId.1" and so on.
 func (c *Call) List(prefix string) (out []string) {
 	for i := 1; c.Form.Has(fmt.Sprintf("%s.%d", prefix, i)); i++ {
 		out = append(out, c.Form.Get(fmt.Sprintf("%s.%d", prefix, i)))
@@ -183,7 +183,7 @@ func (a *Account) describeImages(call Call) string {
 	return orEmpty("DescribeImages", "imagesSet", items)
 }
 
-// describeSpotPrices answers in one page. Moto would name one price for everything.
+// describeSpotPrices answers in one page. Moto would give one price for all types.
 func (a *Account) describeSpotPrices() string {
 	prices := a.spot
 	if prices == nil {
@@ -228,7 +228,7 @@ func (a *Account) getProducts(call Call) string {
 	return string(text)
 }
 
-// managedResource answers with the zones that the cluster is being moved out of.
+// managedResource answers with the zones that the cluster avoids.
 func (a *Account) managedResource() string {
 	shifts := []map[string]any{}
 	for _, zone := range slices.Sorted(maps.Keys(a.shifted)) {
@@ -239,7 +239,7 @@ func (a *Account) managedResource() string {
 	return string(text)
 }
 
-// builtInSpotPrices are those of the built-in catalog, as if its zones were those of Region.
+// builtInSpotPrices are the prices of the built-in catalog, with its zones mapped to those of Region.
 var builtInSpotPrices = sync.OnceValue(func() map[[2]string]float64 {
 	out := map[[2]string]float64{}
 	for _, t := range catalog.AWS() {
@@ -252,7 +252,7 @@ var builtInSpotPrices = sync.OnceValue(func() map[[2]string]float64 {
 	return out
 })
 
-// builtInPrices are those on demand of the built-in catalog.
+// builtInPrices are the on-demand prices of the built-in catalog.
 var builtInPrices = sync.OnceValue(func() map[string]float64 {
 	out := map[string]float64{}
 	for _, t := range catalog.AWS() {

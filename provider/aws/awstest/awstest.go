@@ -1,7 +1,6 @@
-// Package awstest gives the tests of a package an AWS to talk to: moto, an independent implementation of AWS's APIs, behind
-// a front of our own. The front passes calls on, answers those that moto lacks, counts all of them and fails those that a
-// test wants to fail. Every test has an account of its own; they share one moto, which is started when the first test asks
-// for it and stopped after the last.
+// Package awstest gives the tests of a package a simulated AWS: moto, an independent implementation of AWS's APIs, behind a front of our own.
+// The front passes calls on, answers calls that moto lacks, counts all of them and makes calls fail if a test asks for it. Every test has its
+// own account. The tests share one moto, which is started by the first test that needs it and stopped after the last.
 //
 //	func TestMain(m *testing.M) { os.Exit(awstest.Run(m)) }
 //
@@ -9,8 +8,7 @@
 //		account := awstest.New(t)
 //		client := ec2.NewFromConfig(account.Config())
 //
-// Where there is no moto and none can be installed, tests fail if CI is set in the environment, and say that they did not
-// run otherwise.
+// Without moto, and without a way to install it, tests fail if CI is set in the environment; otherwise they are skipped with a message.
 package awstest
 
 import (
@@ -20,17 +18,17 @@ import (
 	"testing"
 )
 
-// shared is the moto of this test binary. It is a package variable because testing offers no other way from TestMain to the
-// tests.
+// shared is the moto of this test binary. It is a package variable because package testing offers no other way to pass it from TestMain to
+// the tests.
 var shared struct {
 	mu      sync.Mutex // guards the fields below
-	running bool       // between the begin and the end of Run
+	running bool       // between the beginning and the end of Run
 	started bool
 	moto    *moto
 	err     error
-	// accounts counts them, so that each gets a number of its own.
+	// accounts is the number of accounts, so that each gets its own number.
 	accounts int
-	// answers holds what moto says to everybody.
+	// answers holds moto's answers that are the same for all accounts.
 	answers map[string]*answer
 }
 
@@ -51,7 +49,7 @@ func Run(m interface{ Run() int }) int {
 	return status
 }
 
-// Start starts moto if it does not run yet. The error says why there is none, and what to do about it.
+// Start starts moto if it does not run yet. The error says why it cannot be started, with a remedy.
 func Start() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// buckets are EC2's own limits of calls, as AWS documents them: how many tokens a class of calls has, and how many come
+// buckets are EC2's own limits of calls, as AWS documents them: the number of tokens of a class of calls, and the number of tokens that come
 // back in a second.
 type buckets struct {
 	mu      sync.Mutex // guards all
 	tokens  map[string]float64
 	at      map[string]time.Time
-	spent   map[string]float64 // tokens, by calls that were not refused
+	spent   map[string]float64 // tokens of calls that were not refused
 	refused map[string]int
 }
 
@@ -34,16 +34,15 @@ func size(class string) (tokens, perSecond float64) {
 	return 50, 5
 }
 
-// Enforce has EC2 refuse calls beyond its limits from now on, with RequestLimitExceeded.
+// Enforce makes EC2 refuse calls beyond its limits from now on, with RequestLimitExceeded.
 func (a *Account) Enforce() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.buckets = &buckets{tokens: map[string]float64{}, at: map[string]time.Time{}, spent: map[string]float64{}, refused: map[string]int{}}
 }
 
-// Meter begins to measure the work that is done below EC2's limits. The function that it returns says how long the limits
-// make that work take at least, however it is done: no bucket gives more than what was in it at the begin and what has come
-// back since.
+// Meter starts to measure calls under EC2's limits. The returned function gives the least time in which any program could make these calls
+// under the limits: no bucket gives more tokens than it held at the beginning plus those that have come back since.
 func (a *Account) Meter() (least func() time.Duration) {
 	a.mu.Lock()
 	b := a.buckets
@@ -69,7 +68,7 @@ func (a *Account) Meter() (least func() time.Duration) {
 	}
 }
 
-// Refused is how many calls were refused because of EC2's limits.
+// Refused returns the number of calls that were refused because of EC2's limits.
 func (a *Account) Refused() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +80,7 @@ func (a *Account) Refused() (n int) {
 	return n
 }
 
-// limited reports whether a call is one too many.
+// limited reports whether a call exceeds a limit, and counts the call.
 func (a *Account) limited(call Call) bool {
 	a.mu.Lock()
 	b := a.buckets
@@ -121,7 +120,7 @@ func (b *buckets) spend(class string, n float64) {
 	b.spent[class] += n
 }
 
-// has fills a bucket up to now. The lock is held.
+// has fills a bucket up to now, and reports whether it has n tokens. The lock is held.
 func (b *buckets) has(class string, n float64) bool {
 	most, perSecond := size(class)
 	now := time.Now()

@@ -13,14 +13,14 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// Observer is another front to the same account. What is asked through it is neither counted nor limited, and does not fail.
+// Observer returns another front to the same account. Its calls are not counted, not limited, and do not fail.
 func (a *Account) Observer() *Account {
 	a.t.Helper()
 	return open(a.t, a.moto, a.ID)
 }
 
-// Contents lists what an autoscaler makes in an account and has to take away again, one thing a line: machines that have not
-// stopped for good, launch templates, instance profiles.
+// Contents lists the objects that an autoscaler makes in an account and has to remove, one on each line: machines that are not terminated,
+// launch templates, instance profiles.
 func (a *Account) Contents(ctx context.Context) (out []string, err error) {
 	machines, err := a.machines(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *Account) Contents(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// Waiting is how many messages are on a queue, those included that somebody has received and not deleted.
+// Waiting returns the number of messages on a queue, including messages that were received and not deleted.
 func (a *Account) Waiting(ctx context.Context, url string) (n int, err error) {
 	visible, hidden := sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible
 	out, err := sqs.NewFromConfig(a.Config()).GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{

@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// Offering is what a fleet can be made of. The zero value of a field means any.
+// Offering selects offerings of fleets. The zero value of a field means any.
 type Offering struct{ InstanceType, Zone, CapacityType string }
 
-// capacity is how many machines of some offerings there still are.
+// capacity is the number of machines that are left of some offerings.
 type capacity struct {
 	Offering
 	left int
 	code string
 }
 
-// fleets is what the front knows of launches beside moto.
+// fleets is the front's knowledge of launches beyond moto's.
 type fleets struct {
 	capacity []*capacity
 	full     map[string]string // code by subnet
 	// templates holds launch templates by name, answered the answers to calls by their client token.
 	templates map[string]launchTemplate
 	answered  map[string]string
-	// machines holds what moto does not know of machines.
+	// machines holds properties of machines that moto does not have.
 	machines map[string]extra
-	// silent means that a fleet that gets too few machines is not told why; ration is how many one gets at most, 0 for no limit.
-	// nameless means that it is not told of which offering there are too few.
+	// silent means that a fleet with too few machines gets no reason. nameless means that the reason does not name the offering. ration is
+	// the largest number of machines of a fleet, 0 for no limit.
 	silent, nameless bool
 	ration           int
 }
@@ -44,18 +44,18 @@ type launchTemplate struct {
 	profile     string // its name
 }
 
-// extra is what moto does not say of a machine.
+// extra holds properties of a machine that moto does not have.
 type extra struct {
 	launchTemplate
 	image string
 	// group and partition are the placement that EC2 chose.
 	group     string
 	partition int
-	hidden    int // from how many more DescribeInstances calls
+	hidden    int // number of further DescribeInstances calls that do not show the machine
 }
 
-// Limit leaves so many machines of all offerings that fit, together; what is asked for beyond them is refused with code,
-// InsufficientInstanceCapacity if "". A later call takes the place of an earlier one for the same.
+// Limit leaves a number of machines for all matching offerings together. Requests beyond it are refused with code,
+// InsufficientInstanceCapacity if "". A later call for the same offering replaces an earlier one.
 func (a *Account) Limit(o Offering, machines int, code string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,7 +63,7 @@ func (a *Account) Limit(o Offering, machines int, code string) {
 	a.fleets.capacity = append(a.fleets.capacity, &capacity{o, machines, cmp.Or(code, "InsufficientInstanceCapacity")})
 }
 
-// Unlimit takes back everything that Limit, FillSubnet, Silence, Anonymize and Ration said.
+// Unlimit undoes Limit, FillSubnet, Silence, Anonymize and Ration.
 func (a *Account) Unlimit() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *Account) Unlimit() {
 	a.fleets.silent, a.fleets.nameless = false, false
 }
 
-// FillSubnet leaves a subnet without free addresses.
+// FillSubnet takes all free addresses of a subnet.
 func (a *Account) FillSubnet(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,35 +81,35 @@ func (a *Account) FillSubnet(id string) {
 	a.fleets.full[id] = "InsufficientFreeAddressesInSubnet"
 }
 
-// Silence has fleets that get too few machines not told why.
+// Silence removes the reasons from answers to fleets with too few machines.
 func (a *Account) Silence() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fleets.silent = true
 }
 
-// Anonymize has fleets that get too few machines not told of which offering.
+// Anonymize removes the offerings from the reasons in answers to fleets with too few machines.
 func (a *Account) Anonymize() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fleets.nameless = true
 }
 
-// Ration has every fleet get so many machines at most, and not told why.
+// Ration limits the number of machines of every fleet, and removes the reasons from the answers.
 func (a *Account) Ration(machines int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fleets.silent, a.fleets.ration = true, machines
 }
 
-// Hide hides machines that are started from now on from so many DescribeInstances calls.
+// Hide hides machines that are started from now on from a number of DescribeInstances calls.
 func (a *Account) Hide(calls int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lag = calls
 }
 
-// override is one thing that a fleet may be made of.
+// override is one combination of template, type and subnet that a fleet may use.
 type override struct {
 	template, kind, zone, subnet, image string
 	priority                            float64
@@ -132,8 +132,7 @@ func overrides(form url.Values) (out []override) {
 	return out
 }
 
-// createFleet starts machines of what is cheapest and has capacity; moto would take the first of the list whatever it is,
-// and never refuse anything.
+// createFleet starts machines of the cheapest overrides with capacity. Moto would always take the first override, and never refuse one.
 func (a *Account) createFleet(r *http.Request, call Call) *answer {
 	token := call.Form.Get("ClientToken")
 	a.fleeting.Lock() // one at a time: moto is not faster either
@@ -191,7 +190,7 @@ func (a *Account) startFleet(r *http.Request, call Call) (text string, failed *a
 		"<errorSet>" + errs + "</errorSet><fleetInstanceSet>" + instances + "</fleetInstanceSet></CreateFleetResponse>", nil
 }
 
-// refusalText is what EC2 says beside the code.
+// refusalText returns EC2's message for a code.
 func refusalText(code string) string {
 	if code == "SpotMaxPriceTooLow" {
 		return "Your Spot request price of 0.096 is lower than the minimum required Spot request fulfillment price of 0.1041."
@@ -199,7 +198,7 @@ func refusalText(code string) string {
 	return "There is not enough capacity (" + code + ")."
 }
 
-// about is what an error is about, nothing if errors name nothing.
+// about returns the part of an error that names the override, "" after Anonymize.
 func (a *Account) about(o override) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,7 +213,8 @@ func (o override) element() string {
 		element("imageId", o.image) + "</overrides></launchTemplateAndOverrides>"
 }
 
-// reserve takes up to want machines of what there is, and says why not more.
+// reserve takes up to want machines from the remaining capacity. If it takes fewer, code is the reason. known is false if the launch template
+// does not exist.
 func (a *Account) reserve(o override, kind string, want int) (n int, code string, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +253,7 @@ func (a *Account) reserve(o override, kind string, want int) (n int, code string
 	return n, code, true
 }
 
-// startSome has moto start machines of one kind.
+// startSome makes moto start machines of one kind.
 func (a *Account) startSome(r *http.Request, call Call, o override, kind string, n int) (items string, failed *answer) {
 	form := url.Values{}
 	for key, values := range call.Form {
@@ -293,7 +293,7 @@ func (a *Account) startSome(r *http.Request, call Call, o override, kind string,
 	return items, nil
 }
 
-// remember keeps what moto does not know. The lock is held.
+// remember keeps properties of a machine that moto does not have. The lock is held.
 func (a *Account) remember(id string, e extra) {
 	if a.fleets.machines == nil {
 		a.fleets.machines = map[string]extra{}
@@ -301,7 +301,7 @@ func (a *Account) remember(id string, e extra) {
 	a.fleets.machines[id] = e
 }
 
-// keepTemplate remembers what moto does not apply of a launch template.
+// keepTemplate keeps the parts of a launch template that moto ignores.
 func (a *Account) keepTemplate(call Call) {
 	t := launchTemplate{reservation: call.Form.Get("LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId")}
 	t.userData = call.Form.Get("LaunchTemplateData.UserData")
@@ -315,7 +315,7 @@ func (a *Account) keepTemplate(call Call) {
 	a.fleets.templates[call.Form.Get("LaunchTemplateName")] = t
 }
 
-// LoseTemplates deletes all launch templates, as somebody outside might.
+// LoseTemplates deletes all launch templates, as another program might.
 func (a *Account) LoseTemplates() {
 	a.t.Helper()
 	a.mu.Lock()
@@ -330,8 +330,8 @@ func (a *Account) LoseTemplates() {
 	}
 }
 
-// withoutProfiles takes the filter on instance profiles, which moto does not know, out of a call. It returns the values, nil if
-// there is no such filter.
+// withoutProfiles removes the filter on instance profiles, which moto does not know, from a call. It returns the filter's values, nil without
+// a filter.
 func withoutProfiles(call Call) (body []byte, arns []string) {
 	const profiles = "iam-instance-profile.arn"
 	filters := call.filters()
@@ -355,8 +355,8 @@ func withoutProfiles(call Call) (body []byte, arns []string) {
 	return []byte(form.Encode()), arns
 }
 
-// completed edits what moto answers to DescribeInstances: machines that are not to be seen yet are left out, and unless arns is
-// nil those that have none of these instance profiles; the others get what moto does not know of them.
+// completed edits moto's answer to DescribeInstances. It removes machines that are still hidden. If arns is not nil, it also removes machines
+// with none of these instance profiles. To the others it adds the properties that moto does not have.
 func (a *Account) completed(body []byte, arns []string) []byte {
 	tree, err := parseXML(body)
 	if err != nil {
@@ -415,7 +415,7 @@ func (a *Account) complete(i *node, e extra) {
 	}
 }
 
-// EndReservation ends a capacity reservation. Its machines run on as ones on demand.
+// EndReservation ends a capacity reservation. Its machines run on as on-demand machines.
 func (a *Account) EndReservation(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -428,7 +428,7 @@ func (a *Account) EndReservation(id string) {
 	}
 }
 
-// Place has a machine be in a partition of a placement group.
+// Place puts a machine into a partition of a placement group.
 func (a *Account) Place(id, group string, partition int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -437,7 +437,7 @@ func (a *Account) Place(id, group string, partition int) {
 	a.remember(id, e)
 }
 
-// SetGroups gives a machine other security groups, as somebody might by hand.
+// SetGroups changes a machine's security groups, as a user might by hand.
 func (a *Account) SetGroups(id string, groups ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -446,14 +446,14 @@ func (a *Account) SetGroups(id string, groups ...string) {
 	a.remember(id, e)
 }
 
-// SetLaunchTime has all machines say that they were started then, for tests whose clock is not the machine's.
+// SetLaunchTime sets the launch time of all machines, for tests with another clock than this machine's.
 func (a *Account) SetLaunchTime(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.startedAt = at
 }
 
-// stopped gives back what machines in reservations had used up.
+// stopped gives the places of stopped machines back to their reservations.
 func (a *Account) stopped(ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,39 +17,39 @@ import (
 
 // Call is a call as it arrived.
 type Call struct {
-	// Action as policies call it, "ec2:DescribeSubnets".
+	// Action is the action's name in policies, "ec2:DescribeSubnets".
 	Action string
-	// Form holds the parameters of the services that send forms, Body what the others send.
+	// Form holds the parameters of services that send forms, Body the body of other calls.
 	Form url.Values
 	Body []byte
 }
 
-// A Fault is what a call ends in instead of being answered.
+// A Fault replaces the answer to a call.
 type Fault struct {
 	// Status is the HTTP status, 400 if 0; below 0 the connection is closed without an answer.
 	Status        int
 	Code, Message string
-	// Times is how often; 0 means always.
+	// Times is the number of calls that fail; 0 means all.
 	Times int
-	// After is how many calls pass before.
+	// After is the number of calls that succeed before.
 	After int
-	// Done means that the call is carried out first: only its answer is lost.
+	// Done means that the call is carried out and only its answer is lost.
 	Done bool
-	// Hang leaves the call without an answer until the caller gives it up. Hung, if set, hears of every call that hangs from
-	// then on; the caller waits meanwhile.
+	// Hang leaves the call without an answer until the caller gives up. Hung, if set, is called when a call begins to hang; the caller waits
+	// meanwhile.
 	Hang bool
 	Hung func()
 }
 
-// answer is a whole answer of HTTP.
+// answer is a complete answer of HTTP.
 type answer struct {
-	mu     sync.Mutex // held while moto is asked
+	mu     sync.Mutex // held during the call to moto
 	status int
 	header http.Header
 	body   []byte
 }
 
-// serve is the front: it counts the call, fails it, answers it or passes it on.
+// serve is the front: it counts the call, and lets it fail, answers it or passes it on.
 func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *Account) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(got.body)
 }
 
-// hang waits until the caller has given up. A caller that never does is told so, and the test fails.
+// hang waits until the caller gives up. If it does not within a minute, the test fails.
 func (a *Account) hang(r *http.Request, call Call, fault *Fault) {
 	if fault.Hung != nil {
 		fault.Hung()
@@ -98,12 +98,12 @@ func (a *Account) hang(r *http.Request, call Call, fault *Fault) {
 	}
 }
 
-// carryOut has moto do what is asked, or the front itself where moto cannot.
+// carryOut answers a call by moto, or by the front if moto cannot.
 func (a *Account) carryOut(r *http.Request, call Call) *answer {
 	got := &answer{}
 	switch call.Action {
 	case "ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings":
-		got = answerFor(call.Action + "?" + call.Form.Encode()) // moto answers the same in every account, and takes its time
+		got = answerFor(call.Action + "?" + call.Form.Encode()) // moto answers the same in every account, and slowly
 	case "ec2:CreateFleet":
 		if call.Form.Get("DryRun") != "true" {
 			return a.createFleet(r, call)
@@ -114,7 +114,7 @@ func (a *Account) carryOut(r *http.Request, call Call) *answer {
 		body, arns = withoutProfiles(call)
 	}
 	got.mu.Lock()
-	if got.status != http.StatusOK { // a failure is not what everybody gets
+	if got.status != http.StatusOK { // a failure is not shared
 		a.pass(r, body, got)
 	}
 	got.mu.Unlock()
@@ -132,14 +132,14 @@ func (a *Account) carryOut(r *http.Request, call Call) *answer {
 	return got
 }
 
-// faultAnswer is a fault as an answer.
+// faultAnswer returns a fault as an answer.
 func faultAnswer(call Call, f Fault) *answer {
 	w := httptest.NewRecorder()
 	f.write(w, call)
 	return &answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()}
 }
 
-// answerFor is the answer that everybody gets.
+// answerFor returns the answer that all accounts share.
 func answerFor(question string) *answer {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -149,10 +149,10 @@ func answerFor(question string) *answer {
 	return shared.answers[question]
 }
 
-// pass asks moto.
+// pass passes a call to moto.
 func (a *Account) pass(r *http.Request, body []byte, into *answer) {
 	into.status = http.StatusBadGateway
-	// What was asked is done even if whoever asked is gone by then; but nobody need wait for messages any more.
+	// A call is carried out even if its caller has gone; only ReceiveMessage ends with its caller.
 	ctx := context.WithoutCancel(r.Context())
 	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".ReceiveMessage") {
 		ctx = r.Context()
@@ -171,14 +171,14 @@ func (a *Account) pass(r *http.Request, body []byte, into *answer) {
 	}
 	defer response.Body.Close()
 	answered, err := io.ReadAll(response.Body)
-	if err != nil { // half an answer is none, least of all one that everybody gets
+	if err != nil { // an incomplete answer must not be used or shared
 		into.body = []byte(err.Error())
 		return
 	}
 	into.status, into.header, into.body = response.StatusCode, response.Header, answered
 }
 
-// newCall reads which call it is: the service is in the signature, the action in the form, a header or the path.
+// newCall identifies a call: the service is in the signature; the action is in the form, a header or the path.
 func newCall(r *http.Request, body []byte) Call {
 	service := ""
 	if parts := strings.Split(r.Header.Get("Authorization"), "/"); len(parts) > 3 {
@@ -201,7 +201,7 @@ func newCall(r *http.Request, body []byte) Call {
 	return call
 }
 
-// write writes an error as the service would.
+// write writes an error in the service's form.
 func (f *Fault) write(w http.ResponseWriter, call Call) {
 	if f.Status < 0 {
 		if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -214,7 +214,7 @@ func (f *Fault) write(w http.ResponseWriter, call Call) {
 		status = http.StatusBadRequest
 	}
 	service, _, _ := strings.Cut(call.Action, ":")
-	number := rand.Text() // each request has another
+	number := rand.Text() // each request has another number
 	w.Header().Set("X-Amzn-RequestId", number)
 	switch service {
 	case "ec2":

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Image is an image of EC2. Moto forgets most of what is said of images, so that the front answers for those of a test.
+// Image is an image of EC2. The front answers for a test's images, because moto does not store most of their properties.
 type Image struct {
 	ID, Name, Owner string // Owner "" is the account itself
-	// Architecture is x86_64 or arm64; x86_64 if "".
+	// Architecture is x86_64 or arm64; "" means x86_64.
 	Architecture        string
 	Created, Deprecated time.Time
 	Tags                map[string]string
 }
 
-// Kubernetes is the version of the clusters that tests make, and of the images that are published.
+// Kubernetes is the version of the tests' clusters and of the published images.
 const Kubernetes = "1.34"
 
 const amazon = "801119661308"
 
-// publishedImage is an image that AWS publishes for EKS, under the SSM parameters that name it.
+// publishedImage is an image that AWS publishes for EKS, with the SSM parameters that name it.
 type publishedImage struct {
 	Image
 	parameters []string
 }
 
-// publishedImages are those that exist for everybody.
+// publishedImages returns the images that exist in all accounts.
 func publishedImages() (out []publishedImage) {
 	add := func(id, name, arch string, parameters ...string) {
 		created := time.Date(2026, 5, 5, 0, 0, len(out), 0, time.UTC)
@@ -59,8 +59,8 @@ func publishedImages() (out []publishedImage) {
 	return out
 }
 
-// writeImages writes the published images as moto reads them. Their dates are left out: moto reads them once for each
-// account, and stumbles over its own result the second time.
+// writeImages writes the published images in moto's format. It omits their dates: moto reads the file once for each account, and fails the
+// second time on dates that it has converted itself.
 func writeImages() (file string, err error) {
 	type seed struct {
 		ID           string `json:"ami_id"`
@@ -96,7 +96,7 @@ func writeImages() (file string, err error) {
 	return f.Name(), err
 }
 
-// parameter is the published SSM parameter of that name, "" if there is none.
+// publishedParameter returns the value of a published SSM parameter, "" if there is none of that name.
 func publishedParameter(name string) string {
 	for _, image := range publishedImages() {
 		if slices.Contains(image.parameters, name) {
@@ -106,7 +106,7 @@ func publishedParameter(name string) string {
 	return ""
 }
 
-// selects reports whether an image passes filters as DescribeImages has them.
+// selects reports whether an image passes filters of DescribeImages.
 func (i *Image) selects(filters map[string][]string, owners []string) bool {
 	if len(owners) > 0 && !slices.Contains(owners, i.Owner) && !(i.Owner == amazon && slices.Contains(owners, "amazon")) && !(i.Owner == "" && slices.Contains(owners, "self")) {
 		return false
@@ -137,5 +137,5 @@ func (i *Image) selects(filters map[string][]string, owners []string) bool {
 	return true
 }
 
-// motoImage is one of them that moto starts machines from, whatever they are said to be started from.
+// motoImage is the published image from which moto starts all machines.
 const motoImage = "ami-a1202300000000000"

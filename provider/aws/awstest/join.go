@@ -19,26 +19,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// joinEvery is how often the joiner looks at what runs in the account.
+// joinEvery is the time between two looks of the joiner at the account's machines.
 const joinEvery = 300 * time.Millisecond
 
-// kwokKey is what KWOK goes by: it plays the kubelet of Nodes that carry this annotation.
+// kwokKey is the annotation of Nodes whose kubelet KWOK plays.
 const kwokKey = "kwok.x-k8s.io/node"
 
-// joiner has the machines of an account join a cluster.
+// joiner lets the machines of an account join a cluster.
 type joiner struct {
 	account *Account
-	// quiet is another front to the account: nobody counts or fails what the joiner asks.
+	// quiet is another front to the account, on which the joiner's calls are not counted and do not fail.
 	quiet   *Account
 	nodes   *rest.Config
 	joined  map[string]string // Nodes by the names of their machines
 	refused map[string]bool   // machines that cannot boot
 }
 
-// Join plays the boot of the account's machines until the test ends. A machine of a fleet reads its user data as a machine
-// of AL2023 does, finds the API server by it, and registers a Node with the labels, taints and number of pods that it says
-// and the resources that EC2 says; from then on KWOK is its kubelet. When the machine has stopped, its Node is ready no more.
-// Nodes identify as config does; where the API server is and whom to trust, they know from their user data alone.
+// Join simulates the boot of the account's machines until the test ends. A machine of a fleet reads its user data like a machine of AL2023,
+// finds the API server in it, and registers a Node. The Node has the labels, taints and number of pods from the user data, and the resources
+// that EC2 reports. From then on KWOK is its kubelet. When the machine has stopped, its Node becomes not ready. Nodes use the credentials of
+// config; they know the API server's address and certificate authority from their user data alone.
 func (a *Account) Join(config *rest.Config) {
 	a.t.Helper()
 	j := &joiner{account: a, quiet: a.Observer(), nodes: config, joined: map[string]string{}, refused: map[string]bool{}}
@@ -62,7 +62,7 @@ func (a *Account) Join(config *rest.Config) {
 	})
 }
 
-// look boots what has been started since the last look, and ends the kubelets of what has been stopped.
+// look boots machines that were started since the last look, and ends the kubelets of machines that have stopped.
 func (j *joiner) look(ctx context.Context) error {
 	machines, err := j.quiet.machines(ctx)
 	if err != nil {
@@ -89,19 +89,19 @@ func (j *joiner) look(ctx context.Context) error {
 	return nil
 }
 
-// userDataOf is what a machine of a fleet was given, "" if the machine is none.
+// userDataOf returns the user data of a fleet's machine, "" for other machines.
 func (a *Account) userDataOf(id string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.fleets.machines[id].userData
 }
 
-// boot registers a machine's Node. A machine that cannot make out how to join a cluster fails the test and is left alone.
+// boot registers a machine's Node. If the user data does not allow a machine to join, the test fails and the machine is left alone.
 func (j *joiner) boot(ctx context.Context, i *ec2types.Instance) error {
 	id := aws.ToString(i.InstanceId)
 	data := j.account.userDataOf(id)
 	if data == "" {
-		return nil // somebody else's, or of a fleet that runs before its front has written down what it was given
+		return nil // another machine, or one whose fleet has not been recorded yet
 	}
 	text, err := base64.StdEncoding.DecodeString(data)
 	var told nodeConfig
@@ -131,7 +131,7 @@ func (j *joiner) boot(ctx context.Context, i *ec2types.Instance) error {
 	return nil
 }
 
-// newNode is the Node as a kubelet registers it, with what the cloud controller adds.
+// newNode returns the Node as a kubelet and the cloud controller manager register it.
 func newNode(i *ec2types.Instance, kind *ec2types.InstanceTypeInfo, told nodeConfig) *corev1.Node {
 	name, zone := aws.ToString(i.PrivateDnsName), aws.ToString(i.Placement.AvailabilityZone)
 	arch := map[bool]string{true: "arm64", false: "amd64"}[i.Architecture == ec2types.ArchitectureValuesArm64]
@@ -151,7 +151,8 @@ func newNode(i *ec2types.Instance, kind *ec2types.InstanceTypeInfo, told nodeCon
 	return node
 }
 
-// resourcesOf are those of a machine with AL2023: a little less memory than EC2 says, and what nodeadm keeps back of it.
+// resourcesOf returns the resources of a machine with AL2023: a little less memory than EC2 reports, minus nodeadm's reservations in
+// allocatable.
 func resourcesOf(kind *ec2types.InstanceTypeInfo, pods int64) (capacity, allocatable corev1.ResourceList) {
 	const mi, gi = int64(1) << 20, int64(1) << 30
 	cpus := int64(aws.ToInt32(kind.VCpuInfo.DefaultVCpus))
@@ -178,7 +179,7 @@ func resourcesOf(kind *ec2types.InstanceTypeInfo, pods int64) (capacity, allocat
 	return list(cpus*1000, memory, 20*gi), list(cpus*1000-int64(kept), memory-(255+11*pods+100)*mi, 17*gi)
 }
 
-// silence ends the kubelet of a Node, and says what the control plane would say a while later.
+// silence ends the kubelet of a Node, and sets the status that the control plane would set later.
 func (j *joiner) silence(ctx context.Context, name string) error {
 	client, err := kubernetes.NewForConfig(j.nodes)
 	if err != nil {
@@ -204,7 +205,7 @@ func (j *joiner) silence(ctx context.Context, name string) error {
 	return gone(err)
 }
 
-// gone forgives that a Node is not there any more.
+// gone ignores the error that a Node does not exist.
 func gone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// motoPatience is how long moto may take to start, motoInstall to be installed.
+// motoPatience is the time limit of moto's start, motoInstall that of its installation.
 const (
 	motoPatience = time.Minute
 	motoInstall  = 5 * time.Minute
 	motoVersion  = "5.2.1"
 )
 
-// errNoMoto means that there is no moto, and no way to install it.
+// errNoMoto means that moto is not installed and cannot be installed.
 var errNoMoto = errors.New("no moto_server")
 
 // moto is a running moto_server.
@@ -30,7 +30,7 @@ type moto struct {
 	images  string // a file that it reads for every new account
 }
 
-// startMoto starts moto_server on a free port of this machine and waits until it takes calls.
+// startMoto starts moto_server on a free port of this machine, and waits until it accepts calls.
 func startMoto() (*moto, error) {
 	program, err := findMoto()
 	if err != nil {
@@ -55,7 +55,7 @@ func startMoto() (*moto, error) {
 		running := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 		lines := bufio.NewScanner(output)
 		announced := false
-		for lines.Scan() { // to the end: a full pipe would stop it
+		for lines.Scan() { // to the end, because a full pipe would stop it
 			if url := running.FindString(lines.Text()); url != "" && !announced {
 				announced = true
 				found <- url

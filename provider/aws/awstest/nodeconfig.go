@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// nodeConfig is what a machine makes of its user data.
+// nodeConfig holds the settings that a machine reads from its user data.
 type nodeConfig struct {
 	endpoint    string
 	authorities []byte
@@ -24,7 +24,7 @@ type nodeConfig struct {
 	maxPods     int64
 }
 
-// readNodeConfig reads user data as nodeadm, which sets up machines of AL2023: it looks for a NodeConfig among the parts.
+// readNodeConfig reads user data like nodeadm, which sets up machines of AL2023: it looks for a NodeConfig among the parts.
 func readNodeConfig(text []byte) (nodeConfig, error) {
 	message, err := mail.ReadMessage(bytes.NewReader(text))
 	if err != nil {
@@ -80,7 +80,7 @@ func parseNodeConfig(text []byte) (nodeConfig, error) {
 	return out, nil
 }
 
-// labelsOf reads the flag that a kubelet has its labels from.
+// labelsOf reads the labels from a kubelet's flags.
 func labelsOf(flags []string) map[string]string {
 	out := map[string]string{}
 	for _, flag := range flags {

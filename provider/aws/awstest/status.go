@@ -12,17 +12,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// Ailment is what EC2's checks say of a machine.
+// Ailment is the result of EC2's checks of a machine.
 type Ailment struct {
 	ID string
-	// Instance and System say that the check has failed since Since.
+	// Instance and System are true if the check has failed since Since.
 	Instance, System bool
 	Since            time.Time
-	// Event is the code of an event that is planned, instance-retirement for example.
+	// Event is the code of a scheduled event, instance-retirement for example.
 	Event string
 }
 
-// SetAilments replaces what EC2's checks say.
+// SetAilments replaces the results of EC2's checks.
 func (a *Account) SetAilments(list ...Ailment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +74,7 @@ func (a *Account) Send(url string, bodies ...string) {
 	}
 }
 
-// HandOutAgain has queues hand out messages that nobody deletes with every look, rather than some seconds after the last.
+// HandOutAgain makes queues return a message that was not deleted with every call, instead of some seconds later.
 func (a *Account) HandOutAgain() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *Account) HandOutAgain() {
 
 var visibility = regexp.MustCompile(`"VisibilityTimeout":\d+`)
 
-// hurried is the body of a call that looks at a queue, as HandOutAgain has it.
+// hurried returns the body of a call to a queue, changed for HandOutAgain.
 func (a *Account) hurried(body []byte) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,13 +93,13 @@ func (a *Account) hurried(body []byte) []byte {
 	return visibility.ReplaceAll(body, []byte(`"VisibilityTimeout":0`))
 }
 
-// Interruption is the message that EventBridge puts on the queue two minutes before a spot machine is taken back.
+// Interruption returns the message that EventBridge puts on the queue two minutes before a spot machine is taken back.
 func Interruption(id string) string {
 	return fmt.Sprintf(`{"version":"0","id":"1","source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","account":"1","region":%q,`+
 		`"time":%q,"resources":[],"detail":{"instance-id":%q,"instance-action":"terminate"}}`, Region, time.Now().UTC().Format(time.RFC3339), id)
 }
 
-// Machines are the machines of the account that run or are about to, by name, whatever their tags.
+// Machines returns the machines of the account that run or start, by name, whatever their tags.
 func (a *Account) Machines() map[string]ec2types.Instance {
 	a.t.Helper()
 	out, err := a.machines(a.t.Context())
@@ -126,7 +126,7 @@ func (a *Account) machines(ctx context.Context) (map[string]ec2types.Instance, e
 	return out, nil
 }
 
-// StartMachine starts a machine with those tags, as its owner might by hand, and returns its name.
+// StartMachine starts a machine with these tags, as a user might by hand, and returns its name.
 func (a *Account) StartMachine(tags map[string]string) string {
 	a.t.Helper()
 	out, err := a.ec2().RunInstances(a.t.Context(), &ec2.RunInstancesInput{
@@ -137,7 +137,7 @@ func (a *Account) StartMachine(tags map[string]string) string {
 	return aws.ToString(out.Instances[0].InstanceId)
 }
 
-// Kill ends a machine, as its owner might by hand.
+// Kill terminates a machine, as a user might by hand.
 func (a *Account) Kill(id string) {
 	a.t.Helper()
 	_, err := a.ec2().TerminateInstances(a.t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})

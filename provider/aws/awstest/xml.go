@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// node is an element of an answer in XML. Names are kept without their name space.
+// node is an element of an XML answer. Names are kept without their name space.
 type node struct {
 	Name  string
 	Text  string
@@ -42,7 +42,7 @@ func parseXML(body []byte) (*node, error) {
 	}
 }
 
-// all finds the elements of a name, at any depth.
+// all returns the elements with a name, at any depth.
 func (n *node) all(name string) (out []*node) {
 	for _, child := range n.Nodes {
 		if child.Name == name {

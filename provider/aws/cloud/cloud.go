@@ -1,5 +1,5 @@
-// Package cloud holds the connections to AWS: one client for each service, all made from one configuration, whose errors
-// say what to do about them. What is asked of the services is left to the packages beside it.
+// Package cloud holds the connections to AWS: one client for each service, all with one configuration. Their errors contain remedies. Other
+// packages make the calls.
 package cloud
 
 import (
@@ -25,8 +25,7 @@ import (
 // Cloud is an account in a region. Its clients may be used from several goroutines.
 type Cloud struct {
 	Region string
-	// Pace keeps calls to EC2 below its limits. Calls wait for it by themselves; machines that are asked for have to be
-	// counted by whoever asks.
+	// Pace keeps calls to EC2 below its limits. Calls wait for it by themselves. Callers must count the machines that they request.
 	Pace *pace.Pace
 
 	EC2        *ec2.Client
@@ -38,9 +37,9 @@ type Cloud struct {
 	ZonalShift *arczonalshift.Client
 }
 
-// Load reads the SDK's standard environment: AWS_REGION, AWS_ENDPOINT_URL, credentials from wherever they may come. A
-// machine of EC2 that has no region in its environment asks the metadata service. Whatever else may hang, such as the service
-// that credentials come from, ends in time; for the calls themselves there is Bounded.
+// Load reads the SDK's standard environment: AWS_REGION, AWS_ENDPOINT_URL, and credentials from any source. On a machine of EC2 without a
+// region in its environment, it asks the metadata service. Calls for credentials and to the metadata service have a time limit; Bounded
+// limits the other calls.
 func Load(ctx context.Context, userAgent string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(2*Patience)),
@@ -59,7 +58,7 @@ func Load(ctx context.Context, userAgent string) (aws.Config, error) {
 	return cfg, nil
 }
 
-// New makes the clients. It calls nothing.
+// New makes the clients. It calls no service.
 func New(cfg aws.Config) (*Cloud, error) {
 	if cfg.Region == "" {
 		return nil, fmt.Errorf("connect to AWS: no region: set AWS_REGION")

@@ -12,11 +12,11 @@ import (
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 )
 
-// An ExplainedError says what to do about an error of AWS that somebody has to do something about.
+// An ExplainedError adds a remedy to an error of AWS.
 type ExplainedError struct {
-	// Action is the one that failed as policies call it, "ec2:DescribeSubnets".
+	// Action is the failed action's name in policies, "ec2:DescribeSubnets".
 	Action string
-	// Remedy is what to do.
+	// Remedy is the remedy.
 	Remedy string
 	Err    error
 }
@@ -28,7 +28,7 @@ func middlewareList(list ...func(*smithymiddleware.Stack) error) []func(*smithym
 	return list
 }
 
-// explainErrors has every call of a client end in an ExplainedError where there is something to explain.
+// explainErrors makes every call of a client return an ExplainedError if there is a remedy.
 func explainErrors(stack *smithymiddleware.Stack) error {
 	return stack.Initialize.Add(smithymiddleware.InitializeMiddlewareFunc("ExplainErrors", func(
 		ctx context.Context, in smithymiddleware.InitializeInput, next smithymiddleware.InitializeHandler,
@@ -38,10 +38,10 @@ func explainErrors(stack *smithymiddleware.Stack) error {
 	}), smithymiddleware.Before)
 }
 
-// permission is what AWS says was missing. One call may need several: starting a machine is also passing it a role.
+// permission matches the missing permission in AWS's message. One call may need several: starting a machine includes passing it a role.
 var permission = regexp.MustCompile(`not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)(?: on resource: (\S+))?`)
 
-// missing is the action that is missing, and what it would be done to if AWS says so.
+// missing returns the missing action, and its resource if AWS names it.
 func missing(called string, err error) (action, resource string) {
 	if found := permission.FindStringSubmatch(err.Error()); found != nil {
 		return found[1], found[2]
@@ -68,7 +68,7 @@ func explain(service, operation string, err error) error {
 	return err
 }
 
-// refusedBy names what is above the role and forbids a call, if AWS says so.
+// refusedBy names a policy above the role that forbids a call, if AWS says so.
 func refusedBy(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "with an explicit deny in a permissions boundary"):
@@ -79,11 +79,11 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// Action is the name of an operation in policies.
+// Action returns the name of an operation in policies.
 func Action(service, operation string) string {
 	switch service {
 	case "SQS":
-		return "sqs:" + strings.TrimSuffix(operation, "Batch") // the same right for one and for many
+		return "sqs:" + strings.TrimSuffix(operation, "Batch") // one permission is for single calls and batches
 	case "ARC Zonal Shift":
 		return "arc-zonal-shift:" + operation
 	default:
@@ -91,7 +91,7 @@ func Action(service, operation string) string {
 	}
 }
 
-// ActionOf is the action whose call ended in err, "" if none did.
+// ActionOf returns the action whose call ended in err, "" if there is none.
 func ActionOf(err error) string {
 	if operation := (*smithy.OperationError)(nil); errors.As(err, &operation) {
 		return Action(operation.ServiceID, operation.OperationName)

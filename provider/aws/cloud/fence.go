@@ -8,8 +8,8 @@ import (
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 )
 
-// Fenced is a configuration whose calls that start or stop machines are made only if nothing speaks against it in that moment: a
-// call may have waited since it was asked for, for others to go along or to be tried again.
+// Fenced returns a configuration whose calls that start or stop machines first ask may, and fail with its error. Each attempt asks again,
+// because a call may have waited for other calls or for a repetition.
 func Fenced(cfg aws.Config, may func(what string) error) aws.Config {
 	if may == nil {
 		return cfg

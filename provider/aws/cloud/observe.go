@@ -13,26 +13,26 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Outcome is what became of a request, or of one attempt at it.
+// Outcome is the result of a request, or of one attempt.
 type Outcome struct {
-	// Service and Operation are as the SDK calls them, "EC2" and "DescribeSubnets".
+	// Service and Operation are the SDK's names, "EC2" and "DescribeSubnets".
 	Service, Operation string
-	// Status is the status of HTTP, "0" if there was no answer.
+	// Status is the HTTP status, "0" if there was no answer.
 	Status string
 	Took   time.Duration
-	// Retries is how many attempts there were after the first.
+	// Retries is the number of attempts after the first.
 	Retries int
 }
 
-// Observer hears of everything that is asked of AWS. It is called from several goroutines.
+// Observer is called for all requests to AWS. It is called from several goroutines.
 type Observer interface {
-	// Requested hears of a request once it has ended, with all that was waited for.
+	// Requested is called after a request has ended. Took includes all waits.
 	Requested(Outcome)
-	// Attempted hears of every attempt.
+	// Attempted is called after every attempt.
 	Attempted(Outcome)
 }
 
-// Observed is a configuration whose requests somebody hears of.
+// Observed returns a configuration whose requests are reported to an Observer.
 func Observed(cfg aws.Config, by Observer) aws.Config {
 	cfg = cfg.Copy()
 	cfg.APIOptions = append(cfg.APIOptions[:len(cfg.APIOptions):len(cfg.APIOptions)], func(stack *smithymiddleware.Stack) error {

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/provider/aws/pace"
 )
 
-// paced has every attempt of a call to EC2 wait for its turn.
+// paced makes every attempt of a call to EC2 wait for its turn.
 func paced(p *pace.Pace) func(*smithymiddleware.Stack) error {
 	return func(stack *smithymiddleware.Stack) error {
 		return stack.Finalize.Insert(smithymiddleware.FinalizeMiddlewareFunc("Pace", func(

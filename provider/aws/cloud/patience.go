@@ -12,13 +12,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Patience is how long one attempt at a call may take, with the transfer of what it answers. The SDK tries three times, so
-// that a launch that gets no answer has ended before its claim is given up.
+// Patience is the time limit of one attempt at a call, including the transfer of the answer. The SDK tries three times, so a launch without
+// an answer ends before its claim is given up.
 const Patience = time.Minute
 
-// TimedOutError means that AWS did not answer in time. What was asked for may have been done.
+// TimedOutError means that AWS did not answer in time. The call may have been carried out.
 type TimedOutError struct {
-	// Call is the action as policies name it.
+	// Call is the action's name in policies.
 	Call  string
 	After time.Duration
 }
@@ -27,11 +27,11 @@ func (e *TimedOutError) Error() string {
 	return fmt.Sprintf("%s: AWS did not answer within %s", e.Call, e.After)
 }
 
-// Timeout says that it is one: the SDK tries again.
+// Timeout returns true, so that the SDK tries again.
 func (e *TimedOutError) Timeout() bool { return true }
 
-// Bounded is a configuration whose attempts at calls end after Patience by the clock, whether there is an answer or not.
-// Waiting for EC2's limits does not count.
+// Bounded returns a configuration whose attempts at calls end after Patience by the clock, with or without an answer. Waiting for EC2's
+// limits does not count.
 func Bounded(cfg aws.Config, clock clock.Clock) aws.Config {
 	cfg = cfg.Copy()
 	cfg.APIOptions = append(cfg.APIOptions[:len(cfg.APIOptions):len(cfg.APIOptions)], func(stack *smithymiddleware.Stack) error {

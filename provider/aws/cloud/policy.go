@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// made is what a launch makes.
+// made matches the resources that a launch makes.
 var made = regexp.MustCompile(`:(fleet|instance|volume|network-interface|launch-template|spot-instances-request)/\*?$`)
 
-// Statement is the Sid of the policy statement, in the policies that come with the installation, that allows an action; ""
-// for an action that none does. Of several it is the one about the resource, an ARN; if nothing is known of that, the one
-// that does without conditions on tags.
+// Statement returns the Sid of the statement that allows an action, in the policies of the installation; "" if none does. If several
+// statements do, it returns the one for the resource, an ARN; for an unknown resource, the one without conditions on tags.
 func Statement(action, resource string) string {
 	switch {
 	case strings.Contains(resource, ":launch-template/") && (action == "ec2:RunInstances" || action == "ec2:CreateFleet"):

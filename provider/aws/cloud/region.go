@@ -2,7 +2,7 @@ package cloud
 
 import "strings"
 
-// priceRegion is the region whose price list service knows the prices of a region: there are only a few.
+// priceRegion returns the region whose price list service has the prices of a region. Only a few regions have this service.
 func priceRegion(region string) string {
 	switch {
 	case strings.HasPrefix(region, "ap-"):
@@ -15,10 +15,10 @@ func priceRegion(region string) string {
 	return "us-east-1"
 }
 
-// HasPrices reports whether any price list service knows the prices of the region.
+// HasPrices reports whether a price list service has the prices of the region.
 func (c *Cloud) HasPrices() bool { return !strings.HasPrefix(c.Region, "us-gov") }
 
-// Currency is that of the region's prices.
+// Currency returns the currency of the region's prices.
 func (c *Cloud) Currency() string {
 	if strings.HasPrefix(c.Region, "cn-") {
 		return "CNY"
@@ -26,5 +26,5 @@ func (c *Cloud) Currency() string {
 	return "USD"
 }
 
-// HasIPv6Metadata reports whether EC2 lets one choose whether the metadata service answers on IPv6.
+// HasIPv6Metadata reports whether EC2 lets users choose whether the metadata service answers on IPv6.
 func (c *Cloud) HasIPv6Metadata() bool { return !strings.Contains(c.Region, "-iso") }

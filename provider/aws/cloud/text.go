@@ -2,16 +2,16 @@ package cloud
 
 import "regexp"
 
-// What is another text every time that the same thing fails: the number of the request, the port that it was sent from, how
-// long AWS asks to wait.
+// Parts of a message that differ each time although the failure is the same: the request's number, the sender's port, and the encoded
+// explanation.
 var (
 	requestNumber = regexp.MustCompile(`,? ?(RequestID|HostID|request id):? ?[^,\s]*`)
 	ownPort       = regexp.MustCompile(`(tcp) \S+->`)
 	encoded       = regexp.MustCompile(`\s*Encoded authorization failure message: \S+`)
 )
 
-// Text is the message of an error for an object's status: the same for the same trouble. A status that changed with every
-// attempt would be written, and read, and cause the next attempt.
+// Text returns the message of an error for an object's status: the same text for the same failure. A text that changed with every attempt
+// would cause a write of the status, which would cause the next attempt.
 func Text(err error) string {
 	text := encoded.ReplaceAllString(err.Error(), "")
 	text = ownPort.ReplaceAllString(text, "$1 ")
@@ -21,8 +21,8 @@ func Text(err error) string {
 // Worded is an error whose message is its Text.
 type Worded struct{ Err error }
 
-// Error is the same for the same trouble.
+// Error returns the Text of the error.
 func (e Worded) Error() string { return Text(e.Err) }
 
-// Unwrap is the error itself.
+// Unwrap returns the error itself.
 func (e Worded) Unwrap() error { return e.Err }

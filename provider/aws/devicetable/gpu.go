@@ -1,19 +1,19 @@
 package devicetable
 
-// Drivers and the pools in which they publish what is on a machine.
+// The drivers, and the pools in which they publish a machine's devices.
 const (
-	// GPUDriver is NVIDIA's.
+	// GPUDriver is NVIDIA's driver.
 	GPUDriver = "gpu.nvidia.com"
 	gpuPool   = "gpus"
-	// EFADriver is DRANET, which hands out EFA interfaces.
+	// EFADriver is DRANET, which allocates EFA interfaces.
 	EFADriver = "dra.net"
 	efaPool   = "network"
 )
 
-// pcieRoot is the attribute that devices behind one PCIe root have in common, whoever their driver is.
+// pcieRoot is the attribute that is equal for devices behind one PCIe root, whatever their driver.
 const pcieRoot = "resource.kubernetes.io/pcieRoot"
 
-// rooted says which GPUs of a machine are behind one PCIe root, as far as that has been seen.
+// rooted describes which GPUs of a machine are behind one PCIe root, as far as this is known.
 type rooted int
 
 const (
@@ -23,19 +23,19 @@ const (
 	together
 )
 
-// gpu is what NVIDIA's driver publishes of a GPU. Where a figure is missing nobody has seen it: a claim that asks for it is not served by
-// the table.
+// gpu holds the attributes that NVIDIA's driver publishes for a GPU. A missing figure is unknown: the table then does not satisfy a claim
+// that asks for it.
 type gpu struct {
 	product, architecture, compute string
 	mebibytes                      int64
 	roots                          rooted
-	// efas is how many EFA interfaces are behind each GPU's root; 0 if they are elsewhere, or if nobody has seen where.
+	// efas is the number of EFA interfaces behind each GPU's root; 0 if there are none or if it is unknown.
 	efas int
-	// efasApart says that no EFA interface is behind a GPU's root.
+	// efasApart is true if no EFA interface is behind a GPU's root.
 	efasApart bool
 }
 
-// gpus holds a row for each family, and for each type that differs from its family. EC2 says how many there are.
+// gpus has a row for each family, and for each type that differs from its family. EC2 reports the number of GPUs.
 var gpus = map[string]gpu{
 	"g4dn":          {product: "Tesla T4", architecture: "Turing", compute: "7.5.0", mebibytes: 15 * 1024, roots: together},
 	"g4dn.metal":    {product: "Tesla T4", architecture: "Turing", compute: "7.5.0", mebibytes: 15 * 1024, roots: inPairs},
@@ -52,7 +52,7 @@ var gpus = map[string]gpu{
 	"p3dn.24xlarge": {product: "Tesla V100-SXM2-32GB", architecture: "Volta"},
 	"p4d":           {product: "NVIDIA A100-SXM4-40GB", architecture: "Ampere", compute: "8.0.0", mebibytes: 40 * 1024, roots: inPairs},
 	"p4de":          {product: "NVIDIA A100-SXM4-80GB", architecture: "Ampere", compute: "8.0.0"},
-	// The driver publishes 81559Mi, and 81152Mi if it can cut GPUs in parts.
+	// The driver publishes 81559Mi, or 81152Mi if it can partition GPUs.
 	"p5":          {product: "NVIDIA H100 80GB HBM3", architecture: "Hopper", compute: "9.0.0", mebibytes: 81152, roots: apart},
 	"p5.48xlarge": {product: "NVIDIA H100 80GB HBM3", architecture: "Hopper", compute: "9.0.0", mebibytes: 81152, roots: apart, efas: 4},
 	"p5e":         {product: "NVIDIA H200", architecture: "Hopper", compute: "9.0.0", mebibytes: 140 * 1024},

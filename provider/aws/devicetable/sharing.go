@@ -7,22 +7,22 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// SharingAnnotation on an EC2NodeClass repeats how NVIDIA's driver lets several claims share one GPU.
+// SharingAnnotation on an EC2NodeClass repeats the setting of NVIDIA's driver that lets several claims share one GPU.
 const SharingAnnotation = "karpenter.k8s.aws/nvidia-consumable-capacity"
 
-// mebibyte is in the thousandths that engine/device counts.
+// mebibyte is a MiB in the thousandths of engine/device.
 const mebibyte = 1024 * 1024 * 1000
 
-// Sharing is how claims share a GPU. The zero value lets none share.
+// Sharing is the way in which claims share a GPU. The zero value means no sharing.
 type Sharing struct {
 	shared bool
-	// shares is into how many parts a GPU is divided; 0 if only its memory is.
+	// shares is the number of parts of a GPU; 0 if only its memory is divided.
 	shares int64
-	// whole says that a claim which asks for no amount of memory gets all.
+	// whole means that a claim without an amount of memory gets all memory.
 	whole bool
 }
 
-// SharingOf reads the annotation.
+// SharingOf parses the annotation.
 func SharingOf(annotation string) (Sharing, error) {
 	switch annotation {
 	case "", "disabled":
@@ -39,7 +39,7 @@ func SharingOf(annotation string) (Sharing, error) {
 	return Sharing{shared: true, shares: n}, nil
 }
 
-// apply gives a GPU the policies that its driver publishes.
+// apply adds the policies that the driver publishes for a GPU.
 func (s Sharing) apply(shape *device.Shape) {
 	if !s.shared {
 		return

@@ -1,5 +1,5 @@
-// Package devicetable says what drivers of devices will publish on a machine of an EC2 type: NVIDIA's for GPUs, and DRANET for EFA
-// interfaces. It is asked for machines that are not there yet; what nodes publish is better known from them.
+// Package devicetable holds the devices that drivers will publish on a machine of an EC2 type: NVIDIA's driver for GPUs, and DRANET for EFA
+// interfaces. It is for machines that do not exist yet; the devices of a running node are known from its ResourceSlices.
 package devicetable
 
 import (
@@ -12,13 +12,14 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// For says what is expected on machines of a class with these settings. What is wrong with the class's annotation its condition says.
+// For returns a function that returns the expected devices of a type, for a class with these settings. The class's condition reports a bad
+// annotation.
 func For(s *size.Settings) func(*size.Figures) []device.Template {
 	sharing, err := SharingOf(s.Claims.Sharing)
 	if gpus := s.Claims.NVIDIA && err == nil; gpus || s.Claims.EFA {
 		return func(f *size.Figures) []device.Template {
 			return slices.DeleteFunc(Pools(f, sharing), func(t device.Template) bool {
-				// A class that lists its interfaces gets those and no others.
+				// A class that lists its interfaces gets only those.
 				return t.Driver == GPUDriver && !gpus || t.Driver == EFADriver && (!s.Claims.EFA || s.Interfaces != nil)
 			})
 		}
@@ -26,8 +27,7 @@ func For(s *size.Settings) func(*size.Figures) []device.Template {
 	return func(*size.Figures) []device.Template { return nil }
 }
 
-// Pools lists what is expected on a machine with these figures, in the order of drivers. GPUs of which nobody has seen what a driver
-// publishes are not listed.
+// Pools lists the expected devices of a machine with these figures, in the order of drivers. GPUs without a row in the table are not listed.
 func Pools(f *size.Figures, sharing Sharing) []device.Template {
 	row := rowOf(f.Name)
 	var out []device.Template
@@ -53,7 +53,7 @@ func (g *gpu) pool(count int, sharing Sharing) device.Template {
 	for i := range count {
 		shape := device.Shape{Driver: GPUDriver, Attributes: map[string]device.Value{
 			"type": text("gpu"), "brand": text("Nvidia"), "productName": text(g.product), "architecture": text(g.architecture),
-			// One driver serves all GPUs of a machine; which version, its image says.
+			// One driver serves all GPUs of a machine; its version depends on the image.
 			"driverVersion": alike("driver"), "cudaDriverVersion": alike("cuda"),
 		}, Capacities: map[string]device.Capacity{}}
 		if g.compute != "" {
@@ -71,7 +71,7 @@ func (g *gpu) pool(count int, sharing Sharing) device.Template {
 	return out
 }
 
-// root names the group of devices with which GPU i shares a root.
+// root returns the name of the root that GPU i is behind.
 func (g *gpu) root(i int) string {
 	switch g.roots {
 	case together:
@@ -82,13 +82,13 @@ func (g *gpu) root(i int) string {
 	return "root-" + strconv.Itoa(i)
 }
 
-// efas lists every interface that the type can have: all are attached if a claim asks for one.
+// efas lists every interface that the type can have, because all are attached if a claim asks for one.
 func efas(f *size.Figures, g gpu) device.Template {
 	out := device.Template{Driver: EFADriver, Pool: efaPool}
 	for i := range f.EFA {
 		shape := device.Shape{Driver: EFADriver, Attributes: map[string]device.Value{
 			"pciDevice": text("Elastic Fabric Adapter (EFA)"), "pciVendor": text("Amazon.com, Inc."), "rdma": {Kind: device.Truth, Text: "true"},
-			"pciSubsystem": alike("efa"), // the generation, which is one for the type
+			"pciSubsystem": alike("efa"), // the generation, which is the same for all of the type
 		}}
 		switch {
 		case g.efas > 0:

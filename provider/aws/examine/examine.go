@@ -1,6 +1,6 @@
-// Package examine looks at an account for what keeps the autoscaler from working there: permissions that are missing, a
-// queue that brings no notices, subnets without addresses. It only asks, and asks EC2 to try what would change something.
-// The package gathers answers in one place and judges them in another, which calls nothing.
+// Package examine finds problems of an account that keep the autoscaler from working: missing permissions, a queue without notices, subnets
+// without addresses. It changes nothing: EC2 does dry runs of calls that would. One part of the package gathers answers; another part judges
+// them and calls nothing.
 package examine
 
 import (
@@ -15,18 +15,18 @@ import (
 	"tenon.sh/provider/aws/find"
 )
 
-// Config is what an Examiner is made from.
+// Config holds the settings of an Examiner.
 type Config struct {
 	Cloud *cloud.Cloud
-	// STS says who asks; it may be nil.
+	// STS returns the caller's identity; it may be nil.
 	STS *sts.Client
-	// Cluster is the cluster's name, Queue that of the queue of interruptions, "" for none.
+	// Cluster is the cluster's name. Queue is the name of the interruption queue, "" for none.
 	Cluster, Queue string
 	// Isolated means that IAM and the price list cannot be reached, and are not needed.
 	Isolated bool
 }
 
-// Examiner looks at one account.
+// Examiner examines one account.
 type Examiner struct {
 	Config
 	finder *find.Finder
@@ -34,7 +34,7 @@ type Examiner struct {
 
 var _ provider.Examiner = &Examiner{}
 
-// Connect makes it from the SDK's standard environment.
+// Connect makes an Examiner from the SDK's standard environment.
 func Connect(ctx context.Context, userAgent string, cfg Config) (*Examiner, error) {
 	sdk, err := cloud.Load(ctx, userAgent)
 	if err != nil {
@@ -47,12 +47,12 @@ func Connect(ctx context.Context, userAgent string, cfg Config) (*Examiner, erro
 	return New(cfg), nil
 }
 
-// New makes it. It calls nothing.
+// New makes an Examiner. It calls no service.
 func New(cfg Config) *Examiner {
 	return &Examiner{Config: cfg, finder: find.New(find.Config{Cloud: cfg.Cloud, Clock: clock.RealClock{}, Cluster: cfg.Cluster})}
 }
 
-// Examine looks at permissions, at the queue, and at the subnets of the classes.
+// Examine checks permissions, the queue, and the subnets of the classes.
 func (x *Examiner) Examine(ctx context.Context, classes []provider.Class) []provider.Finding {
 	var list []*awsv1.EC2NodeClass
 	for _, c := range classes {
@@ -63,7 +63,7 @@ func (x *Examiner) Examine(ctx context.Context, classes []provider.Class) []prov
 	who, err := x.who(ctx)
 	out := judgeIdentity(who, err)
 	if err != nil && cloud.Unknown(err) {
-		return out // nothing else would be answered
+		return out // all other calls would fail too
 	}
 	out = append(out, judgePermissions(x.tries(ctx, list))...)
 	out = append(out, judgeQueue(x.Queue, x.lookAtQueue(ctx))...)
@@ -74,7 +74,7 @@ func (x *Examiner) Examine(ctx context.Context, classes []provider.Class) []prov
 	return out
 }
 
-// who asks, as AWS knows them; "" if that cannot be found out.
+// who returns the caller's ARN, "" without STS.
 func (x *Examiner) who(ctx context.Context) (string, error) {
 	if x.STS == nil {
 		return "", nil

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// fewAddresses is how few free addresses are worth a warning: one machine takes as many with its pods.
+	// fewAddresses is the number of free addresses below which there is a warning: one machine with its pods takes as many.
 	fewAddresses = 32
-	// manyMessages is how many waiting messages mean that nobody reads them.
+	// manyMessages is the number of waiting messages at which the queue seems to have no reader.
 	manyMessages = 100
 )
 
@@ -31,7 +31,7 @@ func judgeIdentity(who string, err error) []provider.Finding {
 	return []provider.Finding{finding(provider.OK, check, "", "AWS is asked as "+who+"; the controller's own rights show when this runs in its pod: kubectl exec deploy/karpenter -- tenon doctor", "")}
 }
 
-// judgePermissions names the actions that were refused, each with the statement of the policy that allows it.
+// judgePermissions lists the refused actions, each with the policy statement that would allow it.
 func judgePermissions(tries []try) (out []provider.Finding) {
 	const check = "aws permissions"
 	notTried, allowed := map[string][]string{}, 0

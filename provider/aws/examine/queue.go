@@ -12,13 +12,13 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// queueState is the queue as SQS describes it.
+// queueState is SQS's description of the queue.
 type queueState struct {
 	err error // why it could not be found
-	// attributesErr is why it is not known more of it than that it is there.
+	// attributesErr is the reason why only the existence of the queue is known.
 	attributesErr error
 	policy        string
-	waiting       int // messages that nobody has read
+	waiting       int // messages that no process has read
 }
 
 func (x *Examiner) lookAtQueue(ctx context.Context) (q queueState) {
@@ -42,7 +42,7 @@ func (x *Examiner) lookAtQueue(ctx context.Context) (q queueState) {
 	return q
 }
 
-// eventsMaySend reports whether a queue's policy lets EventBridge put messages on it.
+// eventsMaySend reports whether a queue's policy lets EventBridge send messages to it.
 func eventsMaySend(policy string) bool {
 	var parsed struct {
 		Statement oneOrMany[struct {
@@ -75,10 +75,10 @@ func allows(principal json.RawMessage) bool {
 	return json.Unmarshal(principal, &named) == nil && (slices.Contains(named.Service, "events.amazonaws.com") || slices.Contains(named.AWS, "*"))
 }
 
-// oneOrMany is a list that policies may write as its only element.
+// oneOrMany is a list that may be written without brackets if it has one element.
 type oneOrMany[T any] []T
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON reads both forms.
 func (l *oneOrMany[T]) UnmarshalJSON(text []byte) error {
 	var many []T
 	if json.Unmarshal(text, &many) == nil {

@@ -20,14 +20,14 @@ import (
 	"tenon.sh/provider/aws/template"
 )
 
-// try is an action that was tried, and what came of it. One that was not tried says why.
+// try is an action that was tried, and its result. not is the reason if it was not tried.
 type try struct {
 	action string
 	err    error
 	not    string
 }
 
-// tries tries every action of the controller that can be tried without changing anything.
+// tries tries every action of the controller that can be tried without a change.
 func (x *Examiner) tries(ctx context.Context, classes []*awsv1.EC2NodeClass) []try {
 	out := x.readEC2(ctx)
 	out = append(out, x.changeEC2(ctx, classes)...)
@@ -62,7 +62,7 @@ func (x *Examiner) readEC2(ctx context.Context) (out []try) {
 	return out
 }
 
-// changeEC2 has EC2 try what starts, tags and stops machines, on what there is.
+// changeEC2 does dry runs of the actions that start, tag and stop machines, with existing objects.
 func (x *Examiner) changeEC2(ctx context.Context, classes []*awsv1.EC2NodeClass) (out []try) {
 	c, dry := x.Cloud.EC2, aws.Bool(true)
 	add := func(operation string, err error) { out = append(out, try{action: "ec2:" + operation, err: err}) }
@@ -105,7 +105,7 @@ func (x *Examiner) changeEC2(ctx context.Context, classes []*awsv1.EC2NodeClass)
 	return out
 }
 
-// usable is a class that has found what machines are started from.
+// usable returns a class whose status has images, subnets and security groups, nil if there is none.
 func usable(classes []*awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
 	for _, c := range classes {
 		if s := &c.Status; len(s.AMIs) > 0 && len(s.Subnets) > 0 && len(s.SecurityGroups) > 0 {
@@ -115,7 +115,7 @@ func usable(classes []*awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
 	return nil
 }
 
-// tags are those that the policy asks for of what is made.
+// tags returns the tags that the policy demands for new objects.
 func (x *Examiner) tags(class string) []ec2types.Tag {
 	return template.Tags(map[string]string{
 		awsv1.ClusterTagPrefix + x.Cluster: awsv1.ClusterTagOwned, awsv1.ClusterNameTagKey: x.Cluster, v1.NodePoolLabelKey: "doctor", awsv1.NodeClassLabelKey: class,
@@ -146,7 +146,7 @@ func (x *Examiner) ofCluster() []ec2types.Filter {
 	return []ec2types.Filter{{Name: aws.String("tag:" + awsv1.ClusterNameTagKey), Values: []string{x.Cluster}}}
 }
 
-// anyTemplate is a launch template of the cluster, "" if there is none.
+// anyTemplate returns a launch template of the cluster, "" if there is none.
 func (x *Examiner) anyTemplate(ctx context.Context) string {
 	answer, err := x.Cloud.EC2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: x.ofCluster()})
 	if err != nil || len(answer.LaunchTemplates) == 0 {
@@ -155,7 +155,7 @@ func (x *Examiner) anyTemplate(ctx context.Context) string {
 	return aws.ToString(answer.LaunchTemplates[0].LaunchTemplateId)
 }
 
-// anyMachine is a machine of a pool that runs, "" if there is none.
+// anyMachine returns a running machine of a NodePool, "" if there is none.
 func (x *Examiner) anyMachine(ctx context.Context) string {
 	answer, err := x.Cloud.EC2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: append(x.ofCluster(),
 		ec2types.Filter{Name: aws.String("tag-key"), Values: []string{v1.NodePoolLabelKey}}, ec2types.Filter{Name: aws.String("instance-state-name"), Values: []string{"running"}})})
@@ -170,7 +170,7 @@ func (x *Examiner) anyMachine(ctx context.Context) string {
 	return ""
 }
 
-// readOthers asks the other services for what the controller asks them.
+// readOthers makes the controller's reading calls to the other services.
 func (x *Examiner) readOthers(ctx context.Context) (out []try) {
 	add := func(action string, err error) { out = append(out, try{action: action, err: err}) }
 	answer, err := x.Cloud.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String(x.Cluster)})
@@ -201,7 +201,7 @@ func (x *Examiner) readOthers(ctx context.Context) (out []try) {
 	return out
 }
 
-// passing reports whether a refused launch was refused because its role may not be passed on.
+// passing reports whether a launch was refused because the caller may not pass the role on.
 func passing(err error) bool {
 	return cloud.Denied(err) && strings.Contains(err.Error(), "iam:PassRole")
 }

@@ -1,6 +1,6 @@
-// Package expression computes what a node class says of its kubelet in terms of the instance type: "ips_per_eni * 2" pods,
-// "memory_mib * 5 / 100" of memory kept back. The language is CEL. Which fields may hold an expression, and what becomes of
-// one that fails, is left to whoever asks.
+// Package expression computes settings of a node class's kubelet that are expressions of the instance type: "ips_per_eni * 2" pods,
+// "memory_mib * 5 / 100" of reserved memory. The language is CEL. The callers decide which fields may hold an expression, and handle
+// failures.
 package expression
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Variables are what an expression may speak of.
+// Variables are the variables of an expression.
 type Variables struct {
 	InstanceType string
 	VCPUs        int
 	MemoryMiB    int64
-	// DefaultENIs is how many interfaces the default network card takes, IPsPerENI how many addresses each has.
+	// DefaultENIs is the number of interfaces of the default network card, IPsPerENI the number of addresses of each.
 	DefaultENIs, IPsPerENI int
-	// MaxPods is the number of pods of a node: in maxPods the one by default, elsewhere the one that was decided.
+	// MaxPods is the number of pods of a node: in maxPods the default number, elsewhere the decided number.
 	MaxPods int
 }
 
@@ -34,7 +34,7 @@ type Calculator struct {
 	programs map[string]cel.Program
 }
 
-// programsKept bounds how many compiled expressions are kept.
+// programsKept is the largest number of compiled expressions that are kept.
 const programsKept = 1000
 
 // New makes a calculator.
@@ -50,12 +50,12 @@ func New() *Calculator {
 		ofTwo("min", func(order types.Int) bool { return order < 0 }),
 	)
 	if err != nil {
-		panic("make the language of expressions: " + err.Error()) // it is the same every time
+		panic("make the language of expressions: " + err.Error()) // the input is always the same
 	}
 	return &Calculator{environment: environment, programs: map[string]cel.Program{}}
 }
 
-// ofTwo is a function that chooses one of two numbers. Numbers of two kinds give a double.
+// ofTwo makes a function that chooses one of two numbers. An int and a double give a double.
 func ofTwo(name string, first func(order types.Int) bool) cel.EnvOption {
 	choose := func(a, b ref.Val) ref.Val {
 		order, ok := a.(interface{ Compare(ref.Val) ref.Val }).Compare(b).(types.Int)
@@ -79,13 +79,13 @@ func ofTwo(name string, first func(order types.Int) bool) cel.EnvOption {
 	)
 }
 
-// Check says why a text is not an expression whose result is a number.
+// Check returns an error if a text is not an expression with a number as its result.
 func (c *Calculator) Check(text string) error {
 	_, err := c.compile(text)
 	return err
 }
 
-// Number computes an expression. The fraction of a double is dropped.
+// Number computes an expression, and drops the fraction of a double.
 func (c *Calculator) Number(text string, v Variables) (int64, error) {
 	program, err := c.compile(text)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *Calculator) Number(text string, v Variables) (int64, error) {
 	return 0, fmt.Errorf("expression %q gives %v instead of a number", text, out)
 }
 
-// compile reads an expression, if it has not been read before. What is wrong is found out anew each time.
+// compile compiles an expression, or returns an earlier result. Errors are not kept.
 func (c *Calculator) compile(text string) (cel.Program, error) {
 	c.mu.Lock()
 	program := c.programs[text]
@@ -141,7 +141,7 @@ func (c *Calculator) compile(text string) (cel.Program, error) {
 	return program, nil
 }
 
-// firstLine leaves out the picture that CEL draws of the place.
+// firstLine drops the lines in which CEL shows the position of an error.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Reserved computes the expressions in a map of what is kept back, and leaves quantities as they are. Results are rounded
-// up, so that types of nearly the same size need no launch template each. What fails or is negative is left out, and said.
+// Reserved computes the expressions in a map of reserved resources, and keeps quantities as they are. Results are rounded up, so that types
+// of nearly the same size can share a launch template. A value that fails or is negative is left out, with an error in problems.
 func (c *Calculator) Reserved(values map[string]string, v Variables) (out map[string]string, problems []error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		text := values[name]
@@ -34,7 +34,7 @@ func (c *Calculator) Reserved(values map[string]string, v Variables) (out map[st
 	return out, problems
 }
 
-// quantity writes a number in the unit that expressions of a resource are in.
+// quantity writes a number in the unit of a resource's expressions.
 func quantity(name string, n int64) string {
 	switch name {
 	case "cpu":
@@ -47,7 +47,7 @@ func quantity(name string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// roundUp rounds up to a multiple of step; what would be too large then stays as it is.
+// roundUp rounds up to a multiple of step. A number too large to be rounded stays as it is.
 func roundUp(n, step int64) int64 {
 	rest := n % step
 	if rest == 0 || n > math.MaxInt64-step {

@@ -9,8 +9,8 @@ import (
 	"tenon.sh/api/awsv1"
 )
 
-// Addresses knows how many addresses subnets have free: as many as EC2 said last, less those that launches since then have
-// taken. EC2 says it once a minute; without this, a thousand launches in between would all go to the same subnet.
+// Addresses counts the free addresses of subnets: EC2's last count minus the addresses that launches have taken since. EC2 is asked once a
+// minute; without this count, a thousand launches in between would all use the same subnet.
 type Addresses struct {
 	clock clock.PassiveClock
 	age   time.Duration
@@ -22,7 +22,7 @@ type Addresses struct {
 type addresses struct {
 	free  int
 	taken int
-	// look counts what EC2 said of the subnet, so that what was taken before is not given back after.
+	// look counts EC2's reports about the subnet. An address that was taken before a report must not be given back after it.
 	look  int
 	until time.Time
 }
@@ -31,7 +31,7 @@ func newAddresses(clock clock.PassiveClock, age time.Duration) *Addresses {
 	return &Addresses{clock: clock, age: age, subnet: map[string]*addresses{}}
 }
 
-// saw is what EC2 says of a subnet. It knows of everything that was taken before.
+// saw records EC2's count for a subnet. EC2 has counted all addresses that were taken before.
 func (a *Addresses) saw(id string, free int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -42,7 +42,7 @@ func (a *Addresses) saw(id string, free int) {
 	a.subnet[id] = &addresses{free: free, look: look, until: a.clock.Now().Add(a.age)}
 }
 
-// Free is the number of addresses that a subnet has left; false if nobody knows.
+// Free returns the number of free addresses of a subnet; false if it is not known.
 func (a *Addresses) Free(id string) (int, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +53,7 @@ func (a *Addresses) Free(id string) (int, bool) {
 	return max(0, s.free-s.taken), true
 }
 
-// Choose takes, for every zone, the subnet with most free addresses; of equal ones the first by ID.
+// Choose returns, for every zone, the subnet with the most free addresses; of equal subnets the first by ID.
 func (a *Addresses) Choose(subnets []awsv1.Subnet) map[string]awsv1.Subnet {
 	chosen, most := map[string]awsv1.Subnet{}, map[string]int{}
 	for _, s := range subnets {
@@ -66,8 +66,7 @@ func (a *Addresses) Choose(subnets []awsv1.Subnet) map[string]awsv1.Subnet {
 	return chosen
 }
 
-// Take notes that a launch will take n addresses of a subnet. The function that it returns takes the note back; it does
-// nothing once EC2 has said anew what is free.
+// Take records that a launch will take n addresses of a subnet. The returned function undoes this, unless EC2 has reported a new count since.
 func (a *Addresses) Take(id string, n int) (giveBack func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +85,7 @@ func (a *Addresses) Take(id string, n int) (giveBack func()) {
 	}
 }
 
-// Exhausted notes that a subnet has no address left, whatever was thought.
+// Exhausted records that a subnet has no free address.
 func (a *Addresses) Exhausted(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"tenon.sh/provider/aws/images"
 )
 
-// UnsupportedAliasError means that no images are published for an alias and this version of Kubernetes.
+// UnsupportedAliasError means that AWS publishes no images for an alias and this version of Kubernetes.
 type UnsupportedAliasError struct{ Problem string }
 
 func (e *UnsupportedAliasError) Error() string { return e.Problem }
 
-// imageKinds are the kinds of machines that the images with an ID are for.
+// imageKinds holds the kinds of machines that each image is for, by the image's ID.
 type imageKinds map[string][][]corev1.NodeSelectorRequirement
 
-// aliasImages reads which images an alias stands for. Not every image is published for every version: those that are not
-// are left out. An image that could not be asked for is not left out: its machines would drift.
+// aliasImages finds the images of an alias. It leaves out images that are not published for the version. If an image cannot be looked up, it
+// fails: without the image, machines would seem to have drifted.
 func (f *Finder) aliasImages(ctx context.Context, alias awsv1.Alias, kubernetes string) (imageKinds, error) {
 	if problem := images.Unsupported(alias, kubernetes); problem != "" {
 		return nil, &UnsupportedAliasError{problem}

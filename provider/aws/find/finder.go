@@ -1,6 +1,5 @@
-// Package find finds what a node class refers to in the account: subnets, security groups, images, the instance profile,
-// capacity reservations, the placement group. It reads, and makes instance profiles; what a class lacks if something is not
-// there is said by package aws.
+// Package find finds the objects in the account to which a node class refers: subnets, security groups, images, the instance profile,
+// capacity reservations, the placement group. It reads, and makes instance profiles. Package aws reports missing objects.
 package find
 
 import (
@@ -18,7 +17,7 @@ import (
 	"tenon.sh/provider/fresh"
 )
 
-// How long answers are believed.
+// The times for which answers are kept.
 const (
 	shortAge         = time.Minute // groups, reservations
 	profileAge       = 15 * time.Minute
@@ -26,20 +25,20 @@ const (
 	protectedAge     = time.Hour
 	parameterAge     = 24 * time.Hour   // aliases
 	ownParameterAge  = 5 * time.Minute  // parameters that users write themselves
-	placementDataAge = 24 * time.Hour   // of a placement group while EC2 does not answer
-	blockEndsBefore  = 40 * time.Minute // a capacity block is expiring so long before its end
+	placementDataAge = 24 * time.Hour   // for a placement group while EC2 does not answer
+	blockEndsBefore  = 40 * time.Minute // a capacity block counts as expiring from this time before its end
 )
 
-// Config is what a Finder is made from.
+// Config holds the settings of a Finder.
 type Config struct {
 	Cloud   *cloud.Cloud
 	Clock   clock.PassiveClock
 	Cluster string
-	// AMIRefresh and SubnetRefresh are how long images and subnets are believed; a minute if 0.
+	// AMIRefresh and SubnetRefresh are the times for which images and subnets are kept; 0 means a minute.
 	AMIRefresh, SubnetRefresh time.Duration
 }
 
-// Finder finds what classes refer to. Classes that ask the same share the answer. It may be used from several goroutines.
+// Finder finds the objects of classes. Classes with the same selectors share the answer. It may be used from several goroutines.
 type Finder struct {
 	cloud   *cloud.Cloud
 	clock   clock.PassiveClock
@@ -57,14 +56,14 @@ type Finder struct {
 	own          *fresh.Cache[string, parameter]
 	reservations *fresh.Cache[string, []Reservation]
 	placements   *fresh.Cache[awsv1.PlacementGroupSelector, *PlacementGroup]
-	// remembered holds placement groups for the time that EC2 does not answer.
+	// remembered holds placement groups for times when EC2 does not answer.
 	remembered *fresh.Cache[awsv1.PlacementGroupSelector, *PlacementGroup]
 	profiles   *fresh.Cache[string, *profile]
 	noRole     *fresh.Cache[string, struct{}]
 	protected  *fresh.Cache[string, struct{}]
 }
 
-// New makes a Finder. It calls nothing.
+// New makes a Finder. It calls no service.
 func New(cfg Config) *Finder {
 	if cfg.AMIRefresh == 0 {
 		cfg.AMIRefresh = time.Minute
@@ -97,7 +96,7 @@ func filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: aws.String(name), Values: values}
 }
 
-// tagFilters select what carries all of the tags; the value * stands for any.
+// tagFilters returns filters for objects with all of the tags; the value * matches any value.
 func tagFilters(tags awsv1.Tags) []ec2types.Filter {
 	var out []ec2types.Filter
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -110,7 +109,7 @@ func tagFilters(tags awsv1.Tags) []ec2types.Filter {
 	return out
 }
 
-// keyOf is the same text for selectors that say the same in the same order.
+// keyOf returns the same text for equal selectors in the same order.
 func keyOf(parts ...any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {

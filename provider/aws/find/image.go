@@ -17,20 +17,20 @@ import (
 	"tenon.sh/provider/aws/images"
 )
 
-// Image is an image of EC2, and one kind of machine that it is for.
+// Image is an image of EC2, with one kind of machine that it is for.
 type Image struct {
 	awsv1.AMI
 	created time.Time
 }
 
-// imageQuery is one question to EC2.
+// imageQuery is one query to EC2.
 type imageQuery struct {
 	Filters []ec2types.Filter
 	Owners  []string
 }
 
-// Images finds the images that the class selects, the newest first. Of images for the same machines only the best is in
-// the list: rather one that is not deprecated, then the newest.
+// Images finds the images that the class selects, the best first. For each kind of machine, the list has only the best image: an image that
+// is not deprecated, then the newest.
 func (f *Finder) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]Image, error) {
 	alias, hasAlias, err := class.Alias()
 	if err != nil {
@@ -54,8 +54,8 @@ func (f *Finder) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernet
 	})
 }
 
-// forgetDeprecated has SSM asked again which image is the latest, where it named one that is deprecated by now. Otherwise
-// it is believed for a day.
+// forgetDeprecated forgets SSM parameters that name a deprecated image, so that SSM is asked again for the latest one. Otherwise parameters
+// are kept for a day.
 func (f *Finder) forgetDeprecated(images []Image) {
 	f.forgetParameters(func(id string) bool {
 		return slices.ContainsFunc(images, func(i Image) bool { return i.ID == id && i.Deprecated })
@@ -69,8 +69,8 @@ func byID(ids []string) []imageQuery {
 	return []imageQuery{{Filters: []ec2types.Filter{filter("image-id", ids...)}}}
 }
 
-// imageQueries turns terms into questions: all IDs are one, everything else one each. A name without an owner is looked
-// for among the account's own images and Amazon's, because anybody may give an image that name.
+// imageQueries turns terms into queries: one for all IDs, and one for each other term. A name without an owner is looked up only among the
+// images of the account and of Amazon, because anybody can give an image that name.
 func (f *Finder) imageQueries(ctx context.Context, terms []awsv1.AMISelectorTerm) ([]imageQuery, error) {
 	var ids []string
 	var out []imageQuery
@@ -135,7 +135,7 @@ func (f *Finder) describeImages(ctx context.Context, queries []imageQuery, speci
 	return out, nil
 }
 
-// imagesOf is the image once for every kind of machine that it is for. Images for other processors are for none.
+// imagesOf returns an image once for every kind of machine that it is for. It returns nil for other processors than amd64 and arm64.
 func (f *Finder) imagesOf(described ec2types.Image, special imageKinds) (out []Image) {
 	arch := ""
 	switch described.Architecture {
@@ -161,7 +161,7 @@ func (f *Finder) imagesOf(described ec2types.Image, special imageKinds) (out []I
 	return out
 }
 
-// byMerit puts the image first that is rather used.
+// byMerit compares images; the preferred image comes first.
 func byMerit(a, b Image) int {
 	if a.Deprecated != b.Deprecated {
 		if b.Deprecated {
@@ -172,7 +172,7 @@ func byMerit(a, b Image) int {
 	return cmp.Or(b.created.Compare(a.created), cmp.Compare(b.Name, a.Name), cmp.Compare(a.ID, b.ID))
 }
 
-// timeOf reads a time as EC2 writes it; what it cannot read is the zero time.
+// timeOf parses a time in EC2's format; a text in another format gives the zero time.
 func timeOf(text *string) time.Time {
 	t, err := time.Parse(time.RFC3339, aws.ToString(text))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/provider/fresh"
 )
 
-// parameter is what an SSM parameter says; the image is "" if there is none, or if it says something else.
+// parameter is the value of an SSM parameter; image is "" if there is no parameter or if it does not name an image.
 type parameter struct {
 	image string
 	// moves means that the parameter names another image when a newer one is published.
@@ -36,13 +36,13 @@ func (f *Finder) parameter(ctx context.Context, cache *fresh.Cache[string, param
 		return p, nil
 	})
 	if p.image == "" && err == nil {
-		cache.Forget(name) // it may be published, or put right, any time
+		cache.Forget(name) // the parameter may be created or corrected at any time
 	}
 	return p.image, err
 }
 
-// forgetParameters forgets the parameters that may name another image by now, if deprecated says so of the one they named
-// last. Parameters of one version always name the same image.
+// forgetParameters forgets the parameters that may have a newer image, if deprecated returns true for their last image. Parameters of a fixed
+// version always name the same image.
 func (f *Finder) forgetParameters(deprecated func(image string) bool) {
 	f.parameters.Each(func(name string, p parameter) {
 		if p.moves && deprecated(p.image) {

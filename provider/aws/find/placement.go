@@ -19,12 +19,12 @@ type PlacementGroup struct {
 	Strategy string
 	// Partitions is the number of its partitions, if it has any.
 	Partitions int
-	// SpreadLevel is host or rack, of a spread group.
+	// SpreadLevel is host or rack, for a spread group.
 	SpreadLevel string
 }
 
-// PlacementGroup finds the group that a selector names: nil if there is none, or none that can be used. While EC2 does not
-// answer, what it said last is returned beside the error.
+// PlacementGroup finds the group that a selector names: nil if there is none, or none that can be used. While EC2 does not answer, it returns
+// the last known group together with the error.
 func (f *Finder) PlacementGroup(ctx context.Context, selector *awsv1.PlacementGroupSelector) (*PlacementGroup, error) {
 	if selector == nil {
 		return nil, nil

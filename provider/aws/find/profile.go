@@ -19,7 +19,7 @@ import (
 	"tenon.sh/provider/aws/cloud"
 )
 
-// profile is an instance profile as IAM has it; role is "" if it has none.
+// profile is an instance profile in IAM; role is "" if it has none.
 type profile struct{ name, role string }
 
 // RoleNotFoundError means that a class names a role that does not exist.
@@ -29,9 +29,8 @@ func (e *RoleNotFoundError) Error() string {
 	return fmt.Sprintf("role %s does not exist in IAM: create it, or name another one in spec.role", e.Role)
 }
 
-// InstanceProfile is the name of the instance profile of the class's machines. For a class that names a role a profile is
-// made. Its name follows from the class and the role, so that making it again after a crash makes no second one, and so
-// that machines of the role before keep theirs.
+// InstanceProfile returns the name of the instance profile of the class's machines. For a class with a role, it makes one. The name follows
+// from the class and the role. So a repetition after a crash makes no second profile, and machines with an earlier role keep their profile.
 func (f *Finder) InstanceProfile(ctx context.Context, class *awsv1.EC2NodeClass) (string, error) {
 	if class.Spec.InstanceProfile != nil {
 		f.protect(class.Status.InstanceProfile, *class.Spec.InstanceProfile)
@@ -57,20 +56,20 @@ func (f *Finder) InstanceProfile(ctx context.Context, class *awsv1.EC2NodeClass)
 	return name, err
 }
 
-// protect keeps the profile that a class had before: machines that are being started may still refer to it.
+// protect keeps the profile that a class had before, because machines that are being started may still refer to it.
 func (f *Finder) protect(before, now string) {
 	if before != "" && before != now {
 		f.protected.Put(before, struct{}{})
 	}
 }
 
-// Protected reports whether a profile was made, or taken off a class, so lately that it is not to be cleaned up.
+// Protected reports whether a profile was made, or replaced on a class, so recently that it must not be deleted.
 func (f *Finder) Protected(profile string) bool {
 	_, protected := f.protected.Peek(profile)
 	return protected
 }
 
-// getProfile asks IAM for a profile; it returns nil if there is none. That is not kept: it may be made any time.
+// getProfile reads a profile from IAM; it returns nil if there is none. A missing profile is not cached, because it may be made at any time.
 func (f *Finder) getProfile(ctx context.Context, name string) (*profile, error) {
 	p, err := f.profiles.Get(ctx, name, func(ctx context.Context) (*profile, error) {
 		answer, err := f.cloud.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
@@ -121,7 +120,7 @@ func (f *Finder) makeProfile(ctx context.Context, class *awsv1.EC2NodeClass) (st
 		f.profiles.Put(name, &profile{name, role})
 		return name, nil
 	}
-	if made { // a profile without a role is of no use to anybody; if it stays, the next attempt finds it
+	if made { // a profile without a role is useless; if the deletion fails, the next attempt finds the profile
 		_, _ = f.cloud.IAM.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: aws.String(name)})
 	}
 	if cloud.NotFound(err) && !strings.Contains(strings.ToLower(err.Error()), "instance profile "+strings.ToLower(name)) {
@@ -143,8 +142,7 @@ func (f *Finder) createProfile(ctx context.Context, name string, class *awsv1.EC
 	return nil
 }
 
-// ProfilePath is the path of the instance profiles that are made for a class; that of all classes of the cluster without
-// one.
+// ProfilePath returns the path of a class's instance profiles; for nil, the path of all classes of the cluster.
 func (f *Finder) ProfilePath(class *awsv1.EC2NodeClass) string {
 	path := "/karpenter/" + f.cloud.Region + "/" + f.cluster + "/"
 	if class != nil {
@@ -171,5 +169,5 @@ func (f *Finder) profileTags(class *awsv1.EC2NodeClass) (out []iamtypes.Tag) {
 	return out
 }
 
-// roleName is the name of a role without the path that it may be written with.
+// roleName returns the name of a role without its path.
 func roleName(role string) string { return role[strings.LastIndex(role, "/")+1:] }

@@ -19,12 +19,12 @@ import (
 // Reservation is a capacity reservation as EC2 describes it.
 type Reservation struct {
 	awsv1.CapacityReservation
-	// Free is the number of machines that it still has room for.
+	// Free is the number of machines for which it still has room.
 	Free int
 }
 
-// Reservations finds the capacity reservations that any term selects, ordered by ID. Those that have ended are left out,
-// and so are those of a kind that nobody here knows.
+// Reservations finds the capacity reservations that any term selects, ordered by ID. It leaves out reservations that have ended, and those of
+// an unknown kind.
 func (f *Finder) Reservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]Reservation, error) {
 	found := map[string]Reservation{}
 	for _, query := range reservationQueries(terms) {

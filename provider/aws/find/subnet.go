@@ -20,8 +20,8 @@ type Subnet struct {
 	Free int
 }
 
-// Subnets finds the subnets that any term selects, the one with most free addresses first. Terms with an ID are one
-// question together, each of the others is one of its own.
+// Subnets finds the subnets that any term selects, the one with the most free addresses first. All terms with an ID share one query; each
+// other term has its own.
 func (f *Finder) Subnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]Subnet, error) {
 	return f.subnets.Get(ctx, keyOf(terms), func(ctx context.Context) ([]Subnet, error) {
 		found := map[string]Subnet{}

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider/aws/template"
 )
 
-// create asks EC2 for n machines. It returns those that were started; the error says why they are fewer than n.
+// create asks EC2 for n machines. It returns the started machines; the error is the reason if they are fewer than n.
 func (f *Fleet) create(ctx context.Context, order *Order, offers []Offer, n int, clientToken, token string) ([]Started, error) {
 	subnets := f.Addresses.Choose(order.Subnets)
 	offers = slices.DeleteFunc(slices.Clone(offers), func(o Offer) bool { _, found := subnets[o.Zone]; return !found })
@@ -26,7 +26,7 @@ func (f *Fleet) create(ctx context.Context, order *Order, offers []Offer, n int,
 	}
 	giveBack := f.take(offers, subnets, n)
 	started, err := f.try(ctx, order, offers, subnets, n, clientToken, token)
-	if missing(err) { // somebody has deleted a template
+	if missing(err) { // another program has deleted a template
 		for _, t := range order.Templates {
 			f.Templates.Forget(t.Name)
 		}
@@ -44,7 +44,7 @@ func (f *Fleet) create(ctx context.Context, order *Order, offers []Offer, n int,
 	return started, err
 }
 
-// missing reports whether nothing was started because a launch template is not there.
+// missing reports whether no machine was started because a launch template is missing.
 func missing(err error) bool {
 	if refused, ok := err.(*RefusedError); ok {
 		return slices.ContainsFunc(refused.Refusals, func(r Refusal) bool { return r.noTemplate() })
@@ -53,8 +53,8 @@ func missing(err error) bool {
 	return code == codeNoTemplate || code == codeNoTemplate2
 }
 
-// take notes the addresses that n machines would take of each subnet that is asked for. Only one of the zones will be used
-// in the end, or a few: what the others do not need is given back.
+// take records the addresses that n machines would take of each subnet in the request. EC2 will use only one or a few of the zones; the
+// caller gives the other addresses back.
 func (f *Fleet) take(offers []Offer, subnets map[string]awsv1.Subnet, n int) map[string]func() {
 	least := map[string]int{}
 	for _, o := range offers {
@@ -109,8 +109,8 @@ func everything(offers []Offer, code, message string) (out []Refusal) {
 	return out
 }
 
-// named has refusals that name no offering be about all that were asked for, where nothing was started: if nobody remembered them,
-// the next plan would ask for the same again.
+// named replaces refusals that name no offering by refusals of all offers, for calls that started no machine. Otherwise the next plan would
+// choose the same offerings again.
 func named(refusals []Refusal, offers []Offer) (out []Refusal) {
 	for _, r := range refusals {
 		if r.InstanceType == "" && noCapacity(r.Code) {
@@ -122,7 +122,7 @@ func named(refusals []Refusal, offers []Offer) (out []Refusal) {
 	return out
 }
 
-// read deals with what EC2 answers: machines, and errors beside them.
+// read reads EC2's answer: machines, and errors.
 func (f *Fleet) read(order *Order, offers []Offer, subnets map[string]awsv1.Subnet, n int, token string, answer *ec2.CreateFleetOutput) ([]Started, error) {
 	var started []Started
 	for _, group := range answer.Instances {
@@ -159,7 +159,7 @@ func (f *Fleet) read(order *Order, offers []Offer, subnets map[string]awsv1.Subn
 	return started, nil
 }
 
-// where is the zone and subnet that EC2 chose; it repeats what it was asked for.
+// where returns the zone and subnet that EC2 chose; EC2 repeats the override from the request.
 func where(chosen *ec2types.LaunchTemplateAndOverridesResponse, subnets []awsv1.Subnet) (zone, subnet string) {
 	if chosen == nil || chosen.Overrides == nil {
 		return "", ""
@@ -188,7 +188,7 @@ func refusalOf(e ec2types.CreateFleetError, order *Order, offers []Offer) Refusa
 	return r
 }
 
-// refused remembers what had no capacity, so that nobody asks for it again soon.
+// refused records the offerings without capacity, so that later launches avoid them for a while.
 func (f *Fleet) refused(order *Order, refusals []Refusal) error {
 	for i := range refusals {
 		r := &refusals[i]

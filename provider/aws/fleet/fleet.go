@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/batch"
 )
 
-// Config is what a Fleet is made from.
+// Config holds the settings of a Fleet.
 type Config struct {
 	Cloud     *cloud.Cloud
 	Clock     clock.PassiveClock
@@ -28,16 +28,17 @@ type Config struct {
 	Addresses *find.Addresses
 	Slots     *find.Slots
 	Marks     *soldout.Marks
-	// Window is how long a claim waits for equal claims; the zero value means 35 ms after the last one, at most 1 s after the first, at most 1,000.
+	// Window is the time that a claim waits for equal claims; the zero value means 35 ms after the last claim, at most 1 s after the first,
+	// and at most 1,000 claims.
 	Window batch.Window
-	// Observe, if set, hears of batches, Refused of everything that EC2 did not start, with the ID of its zone.
+	// Observe, if set, is called for each batch. Refused, if set, is called for each refusal, with the ID of its zone.
 	Observe func(open time.Duration, items int)
 	Refused func(r Refusal, zoneID string)
-	// Dealt hears of every machine that was started, and for whom, before anybody else does.
+	// Dealt, if set, is called for every started machine and its claim, before the launch returns.
 	Dealt func(claim Claim, s Started)
 }
 
-// Claim is for whom a machine is asked for.
+// Claim is the claim that needs a machine.
 type Claim struct{ Name, UID string }
 
 // Started is a machine that EC2 started.
@@ -54,7 +55,7 @@ type Fleet struct {
 	Config
 	batcher *batch.Batcher[request, Started]
 	trials  *trials
-	// Tokens knows which calls have ended, and how.
+	// Tokens records which calls have ended, and whether EC2 answered.
 	Tokens *Tokens
 }
 
@@ -63,7 +64,7 @@ type request struct {
 	claim Claim
 }
 
-// New makes it. It calls nothing.
+// New makes a Fleet. It calls no service.
 func New(config Config) *Fleet {
 	if config.Window == (batch.Window{}) {
 		config.Window = batch.Window{Idle: 35 * time.Millisecond, Most: time.Second, Items: 1000}
@@ -76,13 +77,13 @@ func New(config Config) *Fleet {
 	return f
 }
 
-// Start asks for a machine. note is called with the token that the machine will be tagged with, before EC2 is called. The
-// error is a *RefusedError if EC2 says why there is none, an *UnansweredError if nobody knows whether there is one.
+// Start asks for a machine. Before EC2 is called, it calls note with the token that the machine will have as a tag. The error is a
+// *RefusedError if EC2 refused, or an *UnansweredError if it is unknown whether there is a machine.
 func (f *Fleet) Start(ctx context.Context, order *Order, claim Claim, note func(ctx context.Context, token string) error) (Started, error) {
 	return f.batcher.Do(ctx, order.key(), request{order, claim}, note)
 }
 
-// newToken names a call: when it was opened, and a random number. The name holds no more than EC2 takes.
+// newToken names a call by the time of its opening and a random number. The name has only characters that EC2 allows.
 func newToken(now time.Time) string {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -91,7 +92,7 @@ func newToken(now time.Time) string {
 
 const tokenTime = "20060102T150405Z"
 
-// TokenTime is when a call was opened, by its token; the zero time if nobody can say.
+// TokenTime returns the time at which a call was opened, from its token; the zero time if the token has none.
 func TokenTime(token string) time.Time {
 	text, _, _ := strings.Cut(token, "-")
 	at, err := time.Parse(tokenTime, text)
@@ -114,7 +115,7 @@ func (f *Fleet) call(ctx context.Context, token string, in []request) []batch.Re
 		want := f.some(len(in) - done)
 		started, err = f.create(ctx, order, offers, want, fmt.Sprintf("%s-%d", token, chunk), token)
 		for _, s := range started {
-			if done == len(in) { // more than were asked for are nobody's
+			if done == len(in) { // machines beyond the requested number belong to no claim
 				break
 			}
 			out[done].Value = s
@@ -131,13 +132,13 @@ func (f *Fleet) call(ctx context.Context, token string, in []request) []batch.Re
 	return out
 }
 
-// some is how many machines are asked for at once: as many as EC2 lets an account start now, at least a few.
+// some returns the number of machines to request at once: as many as EC2 lets the account start now, but at least ten.
 func (f *Fleet) some(want int) int {
 	const few = 10
 	return min(want, max(few, f.Cloud.Pace.Left(pace.Machines)))
 }
 
-// offers are those of an order that have not been found sold out while the group waited.
+// offers returns the offers of an order that have not been found sold out while the group waited.
 func (f *Fleet) offers(ctx context.Context, order *Order) ([]Offer, error) {
 	for {
 		left := slices.DeleteFunc(slices.Clone(order.Offers), func(o Offer) bool {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/provider/aws/template"
 )
 
-// input is what EC2 is called with.
+// input returns the parameters of the call to EC2.
 func input(order *Order, offers []Offer, subnets map[string]awsv1.Subnet, n int, clientToken, token string) *ec2.CreateFleetInput {
 	tags := template.Tags(order.Tags)
 	tags = append(tags, ec2types.Tag{Key: aws.String(v1.LaunchTokenAnnotationKey), Value: aws.String(token)})
@@ -50,7 +50,7 @@ func input(order *Order, offers []Offer, subnets map[string]awsv1.Subnet, n int,
 	return in
 }
 
-// configs lists what may be bought by template, cheapest first.
+// configs lists the offers by template, in their order.
 func configs(order *Order, offers []Offer, subnets map[string]awsv1.Subnet) (out []ec2types.FleetLaunchTemplateConfigRequest) {
 	index := map[int]int{}
 	for _, o := range offers {

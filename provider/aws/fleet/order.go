@@ -1,6 +1,5 @@
-// Package fleet asks EC2 for machines: claims that ask for the same are started by one call of CreateFleet, and each gets a
-// machine of its answer, or the reason why there is none. What a claim may be started as, and what is tried next when there
-// is no capacity, is left to package aws.
+// Package fleet asks EC2 for machines. One call of CreateFleet serves all claims with equal orders; each claim gets a machine of the answer,
+// or the reason why there is none. Package aws decides which offers a claim has, and which to try next if they have no capacity.
 package fleet
 
 import (
@@ -15,40 +14,40 @@ import (
 	"tenon.sh/provider/aws/template"
 )
 
-// Order is what a machine is asked for with. Machines of equal orders are asked for in one call.
+// Order is a request for a machine. One call serves all equal orders.
 type Order struct {
 	Class, Pool string
-	// CapacityType is that of all offers.
+	// CapacityType is the capacity type of all offers.
 	CapacityType string
-	// Block and Interruptible say which kind of reservation the offers are in, if they are in any.
+	// Block and Interruptible are the kind of reservation of the offers, if they are in one.
 	Block, Interruptible bool
-	// Context is handed to EC2 as it is.
+	// Context is passed to EC2 unchanged.
 	Context string
-	// Prioritized has EC2 heed our prices rather than its own.
+	// Prioritized makes EC2 use our prices instead of its own.
 	Prioritized bool
-	// Tags are those of the machine and of what comes with it.
+	// Tags are the tags of the machine and its volumes, and of the fleet.
 	Tags map[string]string
-	// Offers are what may be bought, cheapest first; at least one.
+	// Offers are the offers to choose from, cheapest first; at least one.
 	Offers    []Offer
 	Templates []*template.Template
 	Subnets   []awsv1.Subnet
-	// Group is the ID of the placement group, "" for none; Partition the one that is asked for, "" for any of Partitions.
+	// Group is the ID of the placement group, "" for none. Partition is the requested partition, "" for any of Partitions.
 	Group, Partition string
 	Partitions       int
 }
 
-// Offer is one thing that may be bought.
+// Offer is an offering that a launch may buy.
 type Offer struct {
 	engine.OfferingID
 	Price float64
 	Image string
-	// Template is the index of the order's template for it.
+	// Template is the index of the offer's template in the order.
 	Template int
-	// Addresses is how many addresses of its subnet a machine will take, at least.
+	// Addresses is the least number of addresses that a machine takes from its subnet.
 	Addresses int
 }
 
-// key is the same for equal orders.
+// key returns the same text for equal orders.
 func (o *Order) key() string {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -58,7 +57,7 @@ func (o *Order) key() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// place is where an offer is bought.
+// place returns the place of an offer in a zone.
 func (o *Order) place(zone string) soldout.Place {
 	p := soldout.Place{Zone: zone, Group: o.Group, Partitions: o.Partitions}
 	for _, s := range o.Subnets {

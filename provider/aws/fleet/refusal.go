@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Refusal is EC2's word that it starts no machine of an offering.
+// Refusal is EC2's statement that it starts no machine of an offering.
 type Refusal struct {
 	engine.OfferingID
 	Subnet        string
@@ -21,14 +21,13 @@ const (
 	codeNoTemplate  = "InvalidLaunchTemplateName.NotFoundException"
 	codeNoTemplate2 = "InvalidLaunchTemplateId.NotFound"
 	codeThrottled   = "RequestLimitExceeded"
-	// codeTooFew is ours: EC2 started fewer machines than it was asked for, and does not say why.
+	// codeTooFew is our own code: EC2 started fewer machines than requested, and gives no reason.
 	codeTooFew = "TooFewInstancesReturned"
 
 	textSpreadLimit = "limit of instances in this spread placement group"
 )
 
-// noCapacity reports whether the code means that there is no capacity, no right to more of it, or none for what EC2 would have
-// us pay.
+// noCapacity reports whether the code means that there is no capacity, that a quota is used up, or that the price is above the limit.
 func noCapacity(code string) bool {
 	return tooDear(code) || slices.Contains([]string{
 		"InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
@@ -36,18 +35,18 @@ func noCapacity(code string) bool {
 	}, code)
 }
 
-// tooDear reports whether the code means that spot machines cost more than EC2 lets a request pay, the price on demand unless it
-// says less. Fleets and machines call that SpotMaxPriceTooLow, the status of a spot request price-too-low.
+// tooDear reports whether the code means that a spot machine's price is above the request's limit. The limit is the on-demand price if the
+// request has none. Fleets and machines use the code SpotMaxPriceTooLow, spot requests the status price-too-low.
 func tooDear(code string) bool {
 	return strings.Contains(code, "PriceTooLow") || code == "price-too-low"
 }
 
-// NoCapacity reports whether something else may be had in its place.
+// NoCapacity reports whether another offering may have capacity instead.
 func (r *Refusal) NoCapacity() bool {
 	return noCapacity(r.Code) || r.Code == codeNoSpotRole || r.spreadLimit()
 }
 
-// Cause is EC2's word for the refusal; about a price also what it says, which names the prices.
+// Cause returns EC2's code for the refusal. For a price, it adds EC2's message, which has the prices.
 func (r *Refusal) Cause() string {
 	if tooDear(r.Code) {
 		return r.Code + ": " + r.Message
@@ -59,8 +58,8 @@ func (r *Refusal) spreadLimit() bool { return strings.Contains(r.Message, textSp
 
 func (r *Refusal) noTemplate() bool { return r.Code == codeNoTemplate || r.Code == codeNoTemplate2 }
 
-// Reason is the word for an error of EC2 in conditions and metrics; dashboards know these words. What EC2 says is looked at
-// in this order: a later one may be true as well.
+// Reason returns the word for an error of EC2 in conditions and metrics; dashboards use these words. The rules are tried in this order,
+// because a later one may match as well.
 func Reason(code, message string) string {
 	text := code + ": " + message
 	has := func(part string) bool { return strings.Contains(text, part) }
@@ -94,7 +93,7 @@ func Reason(code, message string) string {
 	return "LaunchFailed"
 }
 
-// RefusedError means that EC2 started no machine for a claim, though the call succeeded.
+// RefusedError means that EC2 started no machine for a claim although the call succeeded.
 type RefusedError struct{ Refusals []Refusal }
 
 func (e *RefusedError) Error() string {
@@ -114,12 +113,12 @@ func (e *RefusedError) Error() string {
 	return "EC2 started no machine: " + strings.Join(texts, "; ")
 }
 
-// NoCapacity reports whether lack of capacity is all that EC2 says.
+// NoCapacity reports whether all refusals are for lack of capacity.
 func (e *RefusedError) NoCapacity() bool {
 	return !slices.ContainsFunc(e.Refusals, func(r Refusal) bool { return !r.NoCapacity() })
 }
 
-// Other is the first refusal for another reason, nil if there is none.
+// Other returns the first refusal for another reason, nil if there is none.
 func (e *RefusedError) Other() *Refusal {
 	for i := range e.Refusals {
 		if !e.Refusals[i].NoCapacity() {
@@ -129,10 +128,10 @@ func (e *RefusedError) Other() *Refusal {
 	return nil
 }
 
-// Throttled reports whether EC2 asks to be called less often.
+// Throttled reports whether EC2 refused because of a rate limit.
 func (r *Refusal) Throttled() bool { return r.Code == codeThrottled }
 
-// UnansweredError means that EC2 may have started machines and has not said so.
+// UnansweredError means that EC2 may have started machines but did not answer.
 type UnansweredError struct{ Err error }
 
 func (e *UnansweredError) Error() string {
@@ -140,10 +139,10 @@ func (e *UnansweredError) Error() string {
 }
 func (e *UnansweredError) Unwrap() error { return e.Err }
 
-// TooFew reports whether EC2 started fewer machines than it was asked for, and does not say why.
+// TooFew reports whether EC2 started fewer machines than requested, and gives no reason.
 func (r *Refusal) TooFew() bool { return r.Code == codeTooFew }
 
-// NoAddress reports whether it is the subnet that is full.
+// NoAddress reports whether the subnet has no free address.
 func (r *Refusal) NoAddress() bool { return r.Code == codeNoAddress }
 
 // NoSpot reports whether the account may start no spot machines at all.

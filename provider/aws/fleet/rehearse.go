@@ -15,7 +15,7 @@ import (
 	"tenon.sh/provider/aws/template"
 )
 
-// Calls that a rehearsal tries, as policies call them.
+// The calls of a rehearsal, by their names in policies.
 const (
 	CallCreateLaunchTemplate = "ec2:CreateLaunchTemplate"
 	CallCreateFleet          = "ec2:CreateFleet"
@@ -24,7 +24,7 @@ const (
 
 // RehearsalError means that a machine of an order could not be started.
 type RehearsalError struct {
-	// Call is the one of the calls above that failed.
+	// Call is the failed call, one of those above.
 	Call string
 	Err  error
 }
@@ -32,14 +32,13 @@ type RehearsalError struct {
 func (e *RehearsalError) Error() string { return e.Err.Error() }
 func (e *RehearsalError) Unwrap() error { return e.Err }
 
-// NoProfile reports whether EC2 does not know the instance profile. One that was made a moment ago it will know soon.
+// NoProfile reports whether EC2 does not know the instance profile. EC2 learns of a new profile after a short time.
 func (e *RehearsalError) NoProfile() bool {
 	return cloud.Code(e.Err) == "InvalidParameterValue" && strings.Contains(e.Err.Error(), "Invalid IAM Instance Profile name")
 }
 
-// Rehearse makes the launch template of the order's first offer, and has EC2 say whether it would start a fleet from it in
-// any subnet of the order, and a machine in one of them: the first of each zone is tried, until one will do. Nothing is
-// started. The error is a *RehearsalError.
+// Rehearse makes the launch template of the order's first offer. It then makes dry runs: of a fleet from it in all subnets, and of a machine
+// in the first subnet of each zone, until one succeeds. It starts no machine. The error is a *RehearsalError.
 func (f *Fleet) Rehearse(ctx context.Context, order *Order) error {
 	t := order.Templates[order.Offers[0].Template]
 	if err := f.Templates.Ensure(ctx, []*template.Template{t}); err != nil {
@@ -60,7 +59,7 @@ func (f *Fleet) Rehearse(ctx context.Context, order *Order) error {
 		if first == nil {
 			first = &RehearsalError{CallRunInstances, fmt.Errorf("try to start a machine in subnet %s: %w", s.ID, err)}
 		}
-		if cloud.Throttled(err) { // the next would not be answered either
+		if cloud.Throttled(err) { // the next call would be throttled too
 			break
 		}
 	}
@@ -76,23 +75,22 @@ func firstOfZones(subnets []awsv1.Subnet) (out []awsv1.Subnet) {
 	return out
 }
 
-// once has a call tried once: somebody waits for the answer, and it is tried again soon enough.
+// once makes the SDK try a call only once, because a caller waits for the answer and tries again soon.
 func once(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }
 
-// allowed reports whether all that a call lacks is capacity, which is another matter.
+// allowed reports whether a dry run succeeded, or would have failed only for lack of capacity.
 func allowed(err error) bool {
 	return cloud.DryRunSucceeded(err) || noCapacity(cloud.Code(err))
 }
 
-// lost forgets a template that somebody has deleted.
+// lost forgets a template that another program has deleted.
 func (f *Fleet) lost(t *template.Template, err error) {
 	if missing(err) {
 		f.Templates.Forget(t.Name)
 	}
 }
 
-// fleetRehearsal asks for what a launch asks for, but in all subnets, and leaves the zone and the image to what follows
-// from them.
+// fleetRehearsal returns a request like that of a launch, but in all subnets, and without zones and images.
 func fleetRehearsal(order *Order, t *template.Template) *ec2.CreateFleetInput {
 	in := input(order, nil, nil, 1, "", "")
 	in.DryRun, in.ClientToken = aws.Bool(true), nil

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Tokens knows the calls of this process. What it has forgotten, or what another process did, is found out from EC2.
+// Tokens records the calls of this process. EC2 knows the results of forgotten calls, and of calls of other processes.
 type Tokens struct {
 	clock clock.PassiveClock
 
@@ -16,7 +16,7 @@ type Tokens struct {
 }
 
 type outcome struct {
-	ended    time.Time // zero while it runs
+	ended    time.Time // zero while the call runs
 	answered bool
 }
 
@@ -52,7 +52,7 @@ func (t *Tokens) Runs(token string) bool {
 	return o != nil && o.ended.IsZero()
 }
 
-// Settled reports whether it is known here which machines a call has started.
+// Settled reports whether this process knows which machines a call has started.
 func (t *Tokens) Settled(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *Tokens) Settled(token string) bool {
 	return o != nil && o.answered
 }
 
-// Ended is when a call ended at the latest, as far as anybody knows: its own word, or the time in its token.
+// Ended returns the latest known time at which a call may have ended: the recorded end, or else the time in its token.
 func (t *Tokens) Ended(token string) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

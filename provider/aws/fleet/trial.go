@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// trialMemory is how long an offering that had no capacity is asked for with care.
+	// trialMemory is the time for which an offering without capacity is on trial: one call at a time may ask for it.
 	trialMemory = time.Hour
-	// callsAtOnce is how many calls may run whose cheapest offer is the same. Those that wait learn whether it is sold out.
+	// callsAtOnce is the number of calls with the same cheapest offer that may run at once. Calls that wait learn whether the offer is sold
+	// out.
 	callsAtOnce = 10
 )
 
-// trials is the budget of calls for offerings: a few at a time for each, and one for those that had no capacity lately, until
-// one succeeds. Without it a thousand claims that wait for the same scarce type would ask for it a thousand times as soon as they may.
+// trials limits the calls for offerings: ten at a time for each, and one for an offering that had no capacity lately, until a call succeeds.
+// Without the limit, a thousand claims for the same scarce type would make a thousand calls for it at once.
 type trials struct {
 	clock clock.PassiveClock
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known map[engine.OfferingID]*trial
-	calls map[engine.OfferingID]int // that run, by their cheapest offer
+	calls map[engine.OfferingID]int // running calls, by their cheapest offer
 	ended chan struct{}             // closed when any trial ends
 }
 
@@ -37,8 +38,8 @@ func newTrials(clock clock.PassiveClock) *trials {
 	return &trials{clock: clock, known: map[engine.OfferingID]*trial{}, calls: map[engine.OfferingID]int{}, ended: make(chan struct{})}
 }
 
-// enter returns those of the offers that may be asked for now. If none may, it waits for a call to end and returns none.
-// Whoever was let in has to leave.
+// enter returns the offers that may be asked for now. If there are none, it waits for a call to end and returns none. After enter has
+// returned offers, the caller must call leave.
 func (t *trials) enter(ctx context.Context, offers []Offer) ([]Offer, error) {
 	t.mu.Lock()
 	now := t.clock.Now()
@@ -96,7 +97,7 @@ func (t *trials) leave(offers []Offer) {
 	t.ended = make(chan struct{})
 }
 
-// failed notes that an offering had no capacity.
+// failed records that an offering had no capacity.
 func (t *trials) failed(id engine.OfferingID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +107,7 @@ func (t *trials) failed(id engine.OfferingID) {
 	t.known[id].failed = t.clock.Now()
 }
 
-// succeeded notes that an offering has capacity.
+// succeeded records that an offering has capacity.
 func (t *trials) succeeded(id engine.OfferingID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,10 +17,10 @@ const (
 	arm64 = v1.ArchitectureARM64
 )
 
-// Requirements are those of one kind of machine.
+// Requirements are the requirements of one kind of machine.
 type Requirements = []corev1.NodeSelectorRequirement
 
-// standard machines have no accelerator of any make.
+// standard returns the requirements of machines without an accelerator.
 func standard() Requirements {
 	return Requirements{
 		{Key: awsv1.AcceleratorCountLabelKey, Operator: corev1.NodeSelectorOpDoesNotExist},
@@ -43,7 +43,7 @@ func windows(build string) Requirements {
 	}
 }
 
-// WindowsBuild is the build number of a family of Windows, "" for any other.
+// WindowsBuild returns the build number of a Windows family, "" for other families.
 func WindowsBuild(family string) string {
 	switch family {
 	case awsv1.FamilyWindows2019:
@@ -56,7 +56,7 @@ func WindowsBuild(family string) string {
 	return ""
 }
 
-// kinds are lists of requirements that each have the architecture too.
+// kinds adds the architecture to each list of requirements.
 func kinds(arch string, lists ...Requirements) (out []Requirements) {
 	for _, list := range lists {
 		out = append(out, WithArchitecture(list, arch))
@@ -64,7 +64,7 @@ func kinds(arch string, lists ...Requirements) (out []Requirements) {
 	return out
 }
 
-// WithArchitecture adds the architecture, and puts the requirements in the order in which a class's status has them.
+// WithArchitecture adds the architecture, and sorts the requirements in the order of a class's status.
 func WithArchitecture(list Requirements, arch string) Requirements {
 	list = append(slices.Clone(list), corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{arch}})
 	slices.SortFunc(list, func(a, b corev1.NodeSelectorRequirement) int {
@@ -73,7 +73,7 @@ func WithArchitecture(list Requirements, arch string) Requirements {
 	return list
 }
 
-// For is the first image that machines of a type can be started from, or nil.
+// For returns the first image from which machines of a type can be started, or nil.
 func For(amis []awsv1.AMI, t *engine.InstanceType) *awsv1.AMI {
 	for i := range amis {
 		if Fits(amis[i].Requirements, t.Labels) {
@@ -106,7 +106,7 @@ func Fits(list []corev1.NodeSelectorRequirement, labels map[string][]string) boo
 	return true
 }
 
-// TextOf is the same for the same requirements.
+// TextOf returns the same text for the same requirements.
 func TextOf(list Requirements) string {
 	var b strings.Builder
 	for _, r := range list {

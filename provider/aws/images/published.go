@@ -1,5 +1,5 @@
-// Package images knows which images AWS publishes for EKS, and which machines an image is for. Which of them there are in a
-// region, under which IDs, is left to package find.
+// Package images lists the images that AWS publishes for EKS, and the kinds of machines that an image is for. Package find looks up the
+// images of a region and their IDs.
 package images
 
 import (
@@ -12,14 +12,13 @@ import (
 	"tenon.sh/api/awsv1"
 )
 
-// Published is an SSM parameter that names an image, and the machines that the image is for: one list of requirements for
-// each kind.
+// Published is an SSM parameter that names an image, with one list of requirements for each kind of machine that the image is for.
 type Published struct {
 	Parameter string
 	Kinds     [][]corev1.NodeSelectorRequirement
 }
 
-// Unsupported says why there are no images of an alias for a version of Kubernetes, "" if there may be.
+// Unsupported returns the reason why there are no images of an alias for a version of Kubernetes, "" if there may be some.
 func Unsupported(alias awsv1.Alias, kubernetes string) string {
 	minor, err := minorOf(kubernetes)
 	switch {
@@ -33,7 +32,7 @@ func Unsupported(alias awsv1.Alias, kubernetes string) string {
 	return ""
 }
 
-// minorOf reads 34 out of "1.34".
+// minorOf parses 34 out of "1.34".
 func minorOf(kubernetes string) (int, error) {
 	major, rest, _ := strings.Cut(kubernetes, ".")
 	minor, err := strconv.Atoi(rest)
@@ -114,7 +113,7 @@ func publishedBottlerocket(version, kubernetes string) (out []Published) {
 	return out
 }
 
-// Kinds are the machines that the images of an alias are for, whatever the version of Kubernetes.
+// Kinds returns the kinds of machines that an alias has images for, whatever the version of Kubernetes.
 func Kinds(alias awsv1.Alias) (out []Requirements) {
 	for _, p := range PublishedFor(alias, "") {
 		out = append(out, p.Kinds...)

@@ -1,5 +1,4 @@
-// Package kubelet reads and checks spec.kubelet of a node class: fields of KubeletConfiguration. What is made of them for
-// an image is left to whoever writes its user data.
+// Package kubelet reads and checks spec.kubelet of a node class: fields of KubeletConfiguration. Package userdata writes them for an image.
 package kubelet
 
 import (
@@ -12,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Managed are the fields that every family of images can be given, and that what a node keeps back depends on.
+// Managed holds the fields that images of every family accept, and that a node's overhead depends on.
 type Managed struct {
 	ClusterDNS []string `json:"clusterDNS,omitempty"`
 	// MaxPods is a number, or an expression.
@@ -29,13 +28,13 @@ type Managed struct {
 	CPUCFSQuota                 *bool                      `json:"cpuCFSQuota,omitempty"`
 }
 
-// managedFields are the names of the fields of Managed.
+// managedFields returns the names of the fields of Managed.
 func managedFields() []string {
 	return []string{"clusterDNS", "cpuCFSQuota", "evictionHard", "evictionMaxPodGracePeriod", "evictionSoft", "evictionSoftGracePeriod",
 		"imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "kubeReserved", "maxPods", "podsPerCore", "systemReserved"}
 }
 
-// Read reads the managed fields; nil has none.
+// Read reads the managed fields; for nil, all are unset.
 func Read(raw *runtime.RawExtension) (Managed, error) {
 	var m Managed
 	if raw == nil || len(raw.Raw) == 0 {
@@ -47,7 +46,7 @@ func Read(raw *runtime.RawExtension) (Managed, error) {
 	return m, nil
 }
 
-// MaxPodsNumber is maxPods if it is set and a number.
+// MaxPodsNumber returns maxPods if it is a number.
 func (m *Managed) MaxPodsNumber() (int, bool) {
 	if m.MaxPods == nil || m.MaxPods.Type != intstr.Int {
 		return 0, false
@@ -55,7 +54,7 @@ func (m *Managed) MaxPodsNumber() (int, bool) {
 	return m.MaxPods.IntValue(), true
 }
 
-// Unmanaged are the names of the fields that only some families can be given, in order.
+// Unmanaged returns the names of the fields that only some families accept, in order.
 func Unmanaged(raw *runtime.RawExtension) (names []string) {
 	var fields map[string]json.RawMessage
 	if raw == nil || json.Unmarshal(raw.Raw, &fields) != nil {

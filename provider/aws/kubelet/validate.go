@@ -19,8 +19,8 @@ import (
 	"tenon.sh/api/awsv1"
 )
 
-// Invalid lists what the kubelet would refuse, or what the controller sets itself, each with the field it is in. Fields
-// that KubeletConfiguration does not have are refused too.
+// Invalid lists the mistakes in spec.kubelet, each with its field: values that the kubelet would refuse, fields that the controller sets
+// itself, and fields that KubeletConfiguration does not have.
 func Invalid(raw *runtime.RawExtension) []string {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func violations(c *kubeletv1beta1.KubeletConfiguration) (out []string) {
 	return out
 }
 
-// signals are those that an eviction threshold may be set for.
+// signals returns the signals that may have an eviction threshold.
 func signals() []string {
 	return []string{"imagefs.available", "imagefs.inodesFree", "memory.available", "nodefs.available", "nodefs.inodesFree", "pid.available"}
 }
@@ -141,7 +141,7 @@ func percentages(c *kubeletv1beta1.KubeletConfiguration) (out []string) {
 	return out
 }
 
-// Expressions are the fields that hold an expression, to be computed for each instance type, and the expressions.
+// Expressions returns the expressions that are computed for each instance type, by field.
 func Expressions(m *Managed) map[string]string {
 	out := map[string]string{}
 	if m.MaxPods != nil && m.MaxPods.Type == intstr.String {
@@ -157,8 +157,8 @@ func Expressions(m *Managed) map[string]string {
 	return out
 }
 
-// Unsupported lists what images of a family cannot be given. AL2023 takes everything; what a Custom image takes, only its
-// maker knows.
+// Unsupported lists fields that images of a family do not accept. AL2023 accepts all fields. For Custom images it returns none, because only
+// their maker knows.
 func Unsupported(family string, raw *runtime.RawExtension, m *Managed) (out []string) {
 	if family == awsv1.FamilyAL2023 || family == awsv1.FamilyCustom {
 		return nil

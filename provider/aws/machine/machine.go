@@ -1,5 +1,4 @@
-// Package machine looks at the machines that run in the account and tells them to stop, many in one call. What they are
-// started from, and whether they should run, is decided elsewhere.
+// Package machine describes and stops the machines in the account, many in one call. Other packages start machines and decide which to stop.
 package machine
 
 import (
@@ -21,7 +20,7 @@ type Machine struct {
 	Zone, ZoneID string
 	Type         string
 	CapacityType string
-	// Reservation is the capacity reservation that the machine is in, ReservationType and Interruptible what kind that is.
+	// Reservation is the capacity reservation in which the machine was started, ReservationType and Interruptible its kind.
 	Reservation, ReservationType string
 	Interruptible                bool
 	Image, Subnet                string
@@ -33,22 +32,22 @@ type Machine struct {
 	Profile                      string // the ARN of its instance profile
 	Tags                         map[string]string
 	Created                      time.Time
-	// Stopping is true once the machine was told to stop, or has stopped.
+	// Stopping is true once the machine is shutting down or terminated.
 	Stopping bool
 	gone     bool
 }
 
-// ProviderID is how Kubernetes calls a machine in a zone.
+// ProviderID returns the provider ID of a machine in a zone.
 func ProviderID(zone, id string) engine.MachineID {
 	return engine.MachineID("aws:///" + zone + "/" + id)
 }
 
-// ProviderID is how Kubernetes calls the machine.
+// ProviderID returns the machine's provider ID.
 func (m *Machine) ProviderID() engine.MachineID { return ProviderID(m.Zone, m.ID) }
 
 var providerID = regexp.MustCompile(`^aws:///([a-z0-9-]+)/(i-[0-9a-z]+)$`)
 
-// ParseID reads zone and name of a machine out of what Kubernetes calls it; false if it is none of EC2.
+// ParseID parses the zone and ID of a machine out of its provider ID; false if the machine is not one of EC2.
 func ParseID(id engine.MachineID) (zone, name string, ok bool) {
 	match := providerID.FindStringSubmatch(string(id))
 	if match == nil {
@@ -57,7 +56,7 @@ func ParseID(id engine.MachineID) (zone, name string, ok bool) {
 	return match[1], match[2], true
 }
 
-// read reads what EC2 says.
+// read converts EC2's description of a machine.
 func read(i *ec2types.Instance) Machine {
 	m := Machine{
 		ID: aws.ToString(i.InstanceId), Type: string(i.InstanceType), CapacityType: v1.CapacityTypeOnDemand,
@@ -97,8 +96,7 @@ func read(i *ec2types.Instance) Machine {
 	return m
 }
 
-// readCapacity finds out how the machine is paid for. A machine that only happens to run in an open reservation was not
-// started for it.
+// readCapacity finds the machine's capacity type. A machine that runs in an open reservation by chance was not started for it.
 func (m *Machine) readCapacity(i *ec2types.Instance) {
 	lifecycle := string(i.InstanceLifecycle)
 	if aws.ToString(i.SpotInstanceRequestId) != "" || i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {

@@ -22,24 +22,25 @@ import (
 )
 
 const (
-	// unseenFor is how long a machine that was started here may stay unseen before that counts as gone: EC2's answers lag.
+	// unseenFor is the time for which a machine that was started here may be missing in EC2's answers, because they lag. After that, it
+	// counts as gone.
 	unseenFor = 5 * time.Minute
-	// lookAgain is how long it is believed that a machine which was told to stop is stopping.
+	// lookAgain is the time between two looks at a machine that was told to stop.
 	lookAgain = 5 * time.Second
-	// mostValues is how many values a filter takes.
+	// mostValues is the largest number of values of a filter.
 	mostValues = 200
 )
 
-// Config is what Machines are made from.
+// Config holds the settings of Machines.
 type Config struct {
 	Cloud   *cloud.Cloud
 	Clock   clock.PassiveClock
 	Cluster string
-	// Observe, if set, hears of batches: "describe_instances", "terminate_instances".
+	// Observe, if set, is called for each batch: "describe_instances", "terminate_instances".
 	Observe func(name string, open time.Duration, items int)
 }
 
-// Machines are those of a cluster. It may be used from several goroutines.
+// Machines describes and stops the machines of a cluster. It may be used from several goroutines.
 type Machines struct {
 	cloud   *cloud.Cloud
 	clock   clock.PassiveClock
@@ -48,14 +49,14 @@ type Machines struct {
 	describe *batch.Batcher[string, *Machine]
 	stop     *batch.Batcher[string, error]
 
-	mu sync.Mutex // guards what follows
-	// started are machines that were started here, until EC2 shows them.
+	mu sync.Mutex // guards the fields below
+	// started holds machines that were started here, until EC2 shows them.
 	started map[string]Machine
-	// told says when a machine was told to stop, or seen to be stopping after that.
+	// told holds the time at which a machine was told to stop, or was last seen stopping.
 	told map[string]time.Time
 }
 
-// New makes it. It calls nothing.
+// New makes Machines. It calls no service.
 func New(cfg Config) *Machines {
 	m := &Machines{cloud: cfg.Cloud, clock: cfg.Clock, cluster: cfg.Cluster, started: map[string]Machine{}, told: map[string]time.Time{}}
 	observe := func(name string) func(time.Duration, int) {
@@ -76,15 +77,14 @@ func New(cfg Config) *Machines {
 	return m
 }
 
-// Started makes a machine known that EC2 has just started.
+// Started adds a machine that EC2 has just started.
 func (x *Machines) Started(m Machine) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.started[m.ID] = m
 }
 
-// Get describes a machine, or returns provider.ErrGone. A machine that was started here a moment ago is there, even if EC2
-// does not show it yet.
+// Get describes a machine, or returns provider.ErrGone. A machine that was started here a moment ago exists even if EC2 does not show it yet.
 func (x *Machines) Get(ctx context.Context, id string) (Machine, error) {
 	m, err := x.describe.Do(ctx, "", id, nil)
 	if err != nil {
@@ -115,8 +115,8 @@ func (x *Machines) unseen(id string) (Machine, bool) {
 	return m, found
 }
 
-// describeAll asks for many machines at once. One that EC2 does not show, and that nobody here has started lately, is asked
-// for once more by its name: lists lag behind.
+// describeAll describes many machines in one call. Each machine that the answer lacks is described once more by its ID, because lists lag
+// behind.
 func (x *Machines) describeAll(ctx context.Context, _ string, ids []string) []batch.Result[*Machine] {
 	unique := slices.Compact(slices.Sorted(slices.Values(ids)))
 	found, err := x.pages(ctx, &ec2.DescribeInstancesInput{
@@ -159,7 +159,7 @@ func (x *Machines) describeOne(ctx context.Context, id string) (*Machine, error)
 	return &found[0], nil
 }
 
-// Shown describes those of the machines that EC2 shows, stopped or not, and those that were started here a moment ago.
+// Shown describes the machines that EC2 shows, terminated or not, and those that were started here a moment ago.
 func (x *Machines) Shown(ctx context.Context, ids []string) (map[string]Machine, error) {
 	out := map[string]Machine{}
 	for some := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), mostValues) {
@@ -199,8 +199,7 @@ func (x *Machines) pages(ctx context.Context, in *ec2.DescribeInstancesInput) (o
 	return out, nil
 }
 
-// List lists the cluster's machines that have not stopped for good, and those that were started here and that EC2 does not
-// show yet, ordered by ID.
+// List lists the cluster's machines that are not terminated, and those that were started here and that EC2 does not show yet, ordered by ID.
 func (x *Machines) List(ctx context.Context) ([]Machine, error) {
 	asked := x.clock.Now()
 	found, err := x.pages(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
@@ -227,7 +226,7 @@ func (x *Machines) List(ctx context.Context) ([]Machine, error) {
 			out = append(out, m)
 		}
 	}
-	for id, at := range x.told { // nobody asks for it any more
+	for id, at := range x.told { // no caller asks for the machine any more
 		if asked.Sub(at) > time.Hour {
 			delete(x.told, id)
 		}
@@ -236,8 +235,8 @@ func (x *Machines) List(ctx context.Context) ([]Machine, error) {
 	return out, nil
 }
 
-// OnProfiles lists the machines that get their credentials by instance profiles, which are given by their ARN, whoever started
-// them: those that have not been told to stop for good, by profile.
+// OnProfiles lists the machines that use these instance profiles, by the profile's ARN, whatever program started them. It leaves out machines
+// that are being terminated.
 func (x *Machines) OnProfiles(ctx context.Context, arns []string) (map[string][]Machine, error) {
 	out := map[string][]Machine{}
 	for some := range slices.Chunk(arns, mostValues) {
@@ -256,8 +255,8 @@ func (x *Machines) OnProfiles(ctx context.Context, arns []string) (map[string][]
 	return out, nil
 }
 
-// Stop tells a machine to stop. It returns provider.ErrGone once it has stopped for good. While it is stopping it is only
-// looked at now and then.
+// Stop tells a machine to stop. It returns provider.ErrGone once the machine is terminated. While the machine stops, Stop calls EC2 only now
+// and then.
 func (x *Machines) Stop(ctx context.Context, id string) error {
 	x.mu.Lock()
 	at, told := x.told[id]
@@ -281,7 +280,7 @@ func (x *Machines) Stop(ctx context.Context, id string) error {
 	return result
 }
 
-// look sees whether a machine that was told to stop has stopped.
+// look checks whether a machine that was told to stop has stopped.
 func (x *Machines) look(ctx context.Context, id string) error {
 	m, err := x.Get(ctx, id)
 	if err != nil {
@@ -292,12 +291,12 @@ func (x *Machines) look(ctx context.Context, id string) error {
 	if m.Stopping {
 		x.told[id] = x.clock.Now()
 	} else {
-		delete(x.told, id) // it was not heard
+		delete(x.told, id) // the call had no effect
 	}
 	return nil
 }
 
-// stopAll stops many machines in one call. If EC2 does not know one of them it stops none: then each gets a call of its own.
+// stopAll stops many machines in one call. If EC2 does not know one of them, it stops none; then stopAll makes one call for each.
 func (x *Machines) stopAll(ctx context.Context, _ string, ids []string) []batch.Result[error] {
 	unique := slices.Compact(slices.Sorted(slices.Values(ids)))
 	out := make([]batch.Result[error], len(ids))
@@ -329,7 +328,7 @@ func (x *Machines) stopAll(ctx context.Context, _ string, ids []string) []batch.
 	return out
 }
 
-// terminate calls EC2: of each machine that it knows, nil if it is stopping now, ErrGone if it had stopped before.
+// terminate calls EC2. For each machine that EC2 knows, the result is nil if it is stopping now, ErrGone if it had stopped before.
 func (x *Machines) terminate(ctx context.Context, ids []string) (map[string]error, error) {
 	if err := x.cloud.Pace.Wait(ctx, pace.Terminated, len(ids)); err != nil {
 		return nil, err

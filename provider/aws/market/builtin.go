@@ -5,7 +5,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// builtIn are the figures that come with the program: what the API does not say of types, and their prices in us-east-1.
+// builtIn returns the built-in figures: properties of types that the API does not give, and prices in us-east-1.
 func builtIn() (map[string]size.Static, map[string]float64) {
 	figures, prices := catalog.BuiltIn()
 	static := map[string]size.Static{}

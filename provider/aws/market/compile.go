@@ -13,8 +13,7 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// compile makes the catalog of a class out of parts that classes share: labels by system, what nodes have by settings,
-// offerings by zones.
+// compile makes the catalog of a class from parts that classes share: labels by operating system, node sizes by settings, offerings by zones.
 func (m *Market) compile(s *stock, book price.Book, want Want) ([]engine.InstanceType, error) {
 	system := keyOf(s.edit, awsv1.IsWindows(want.Settings.Family), images.WindowsBuild(want.Settings.Family))
 	labels := kept(m.shelf, "labels"+system+groupKey(want.Group), keptFor, func() []map[string][]string { return m.labels(s, want) })
@@ -55,7 +54,7 @@ func (m *Market) compile(s *stock, book price.Book, want Want) ([]engine.Instanc
 	}), nil
 }
 
-// imageKinds are the different requirements of a class's images, in order of preference.
+// imageKinds returns the different requirements of a class's images, in order of preference.
 func imageKinds(amis []awsv1.AMI) (out []images.Requirements) {
 	for _, image := range amis {
 		if !slices.ContainsFunc(out, func(k images.Requirements) bool { return keyOf(k) == keyOf(image.Requirements) }) {

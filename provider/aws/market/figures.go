@@ -12,7 +12,7 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// FiguresOf reads what EC2 sends. Of a type that static does not know the network's speed is that of its cards.
+// FiguresOf converts EC2's description of a type. For a type that is not in static, the network's speed is that of its cards.
 func FiguresOf(info *ec2types.InstanceTypeInfo, static map[string]size.Static) size.Figures {
 	f := size.Figures{
 		Name:       string(info.InstanceType),
@@ -36,7 +36,7 @@ func FiguresOf(info *ec2types.InstanceTypeInfo, static map[string]size.Static) s
 	return f
 }
 
-// value is what a pointer points to, or the zero value.
+// value returns the value of a pointer, or the zero value for nil.
 func value[T any](p *T) T {
 	if p == nil {
 		return *new(T)

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/provider/aws/soldout"
 )
 
-// marked shows a catalog with what has no capacity at the moment. Types of which nothing is known are shared with it.
+// marked returns the catalog with sold-out offerings marked. Types without marks are shared with the original.
 func (m *Market) marked(want Want, types []engine.InstanceType) []engine.InstanceType {
 	if m.marks.None() || len(types) == 0 {
 		return types
@@ -18,7 +18,8 @@ func (m *Market) marked(want Want, types []engine.InstanceType) []engine.Instanc
 	for _, p := range places {
 		where = append(where, want.soldOutPlace(p))
 	}
-	// The address of the catalog stands for what is in it: it is kept as long as this is, in the value.
+	// The key has the catalog's address in place of its contents. The value keeps the catalog in memory, so no other catalog can get this
+	// address.
 	key := fmt.Sprintf("marked %p %d %s", &types[0], m.marks.Edit(), keyOf(where))
 	type pair struct{ from, to []engine.InstanceType }
 	return kept(m.shelf, key, markedFor, func() pair { return pair{types, m.mark(types, where)} }).to

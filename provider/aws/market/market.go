@@ -1,6 +1,5 @@
-// Package market knows what machines of EC2 there are to buy: every instance type with its labels, what a node of it has,
-// where it is sold, at which price, and what has no capacity. Classes that ask for the same share one catalog, and catalogs
-// share what they have in common. What to buy is decided in package engine.
+// Package market makes the catalogs of classes from EC2's answers: every instance type with its labels and node size, its zones and prices,
+// and marks of sold-out offerings. Equal classes share one catalog, and catalogs share equal parts. Package engine decides what to buy.
 package market
 
 import (
@@ -30,17 +29,17 @@ import (
 )
 
 const (
-	// renewAfter is how long types and prices are believed, retryAfter the same when they could not be renewed.
+	// renewAfter is the time for which types and prices are kept, retryAfter the time until the next attempt after a failure.
 	renewAfter = 12 * time.Hour
 	retryAfter = 5 * time.Minute
-	// pricePatience bounds what a catalog waits for prices: it can do with older ones.
+	// pricePatience is the time that a catalog waits for prices, because older prices will do.
 	pricePatience = 12 * time.Second
-	// keptFor is how long a catalog is kept that nobody asks for, markedFor the same for one with marks of what is sold out:
-	// in a storm of shortages there is another one after every launch.
+	// keptFor is the time for which an unused catalog is kept, markedFor the time for an unused catalog with sold-out marks: during many
+	// shortages there is a new one after every launch.
 	keptFor, markedFor = 15 * time.Minute, 2 * time.Minute
 )
 
-// Config is what a Market is made from.
+// Config holds the settings of a Market.
 type Config struct {
 	Cloud *cloud.Cloud
 	Clock clock.PassiveClock
@@ -48,18 +47,18 @@ type Config struct {
 	Isolated bool
 	Marks    *soldout.Marks
 	Slots    *find.Slots
-	// Expressions computes expressions in classes; nil leaves fields unset that hold one.
+	// Expressions computes expressions in classes; if it is nil, fields with an expression stay unset.
 	Expressions *expression.Calculator
-	// NoReserved says that capacity reservations sell nothing.
+	// NoReserved marks all capacity reservations as sold out.
 	NoReserved bool
 }
 
-// Market is what there is to buy in a region. It may be used from several goroutines.
+// Market makes the catalogs of a region. It may be used from several goroutines.
 type Market struct {
 	cloud  *cloud.Cloud
 	clock  clock.PassiveClock
 	Prices *price.Prices
-	// Memory is what nodes were seen to have.
+	// Memory is the memory that nodes were seen to have.
 	Memory *Memory
 	marks  *soldout.Marks
 	slots  *find.Slots
@@ -68,9 +67,9 @@ type Market struct {
 	expressions *expression.Calculator
 	noReserved  bool
 
-	renewing chan struct{} // holds a token while somebody renews
+	renewing chan struct{} // holds a token during a renewal
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	stock      *stock     // never changed, only replaced
 	renewTypes time.Time
 	renewPrice time.Time
@@ -78,15 +77,15 @@ type Market struct {
 	shelf shelf
 }
 
-// stock is which types there are, and where.
+// stock holds the instance types and their zones.
 type stock struct {
 	types []size.Figures // ordered by name
-	// zones are where a type is sold, in order.
+	// zones are the zones in which a type is sold, in order.
 	zones map[string][]string
 	edit  int
 }
 
-// New makes a market. It calls nothing.
+// New makes a Market. It calls no service.
 func New(cfg Config) *Market {
 	static, prices := builtIn()
 	return &Market{
@@ -98,8 +97,8 @@ func New(cfg Config) *Market {
 	}
 }
 
-// Renew asks EC2 for types and prices where they are not known, or have been for long. Without types there is nothing to
-// sell; prices that cannot be had stay as they were, and the log says so.
+// Renew asks EC2 for types and prices if they are not known or too old. Without any types it returns an error. If prices cannot be renewed,
+// the old ones stay, and the log has the error.
 func (m *Market) Renew(ctx context.Context) error {
 	select {
 	case m.renewing <- struct{}{}:
@@ -137,7 +136,7 @@ func (m *Market) renewPrices(ctx context.Context) {
 	}
 }
 
-// renewStock asks for types and where they are sold. A stock that is known already stays if EC2 does not answer.
+// renewStock asks for types and their zones. A known stock stays if EC2 does not answer.
 func (m *Market) renewStock(ctx context.Context) error {
 	fresh := &stock{}
 	group, inner := errgroup.WithContext(ctx)
@@ -219,8 +218,8 @@ func (m *Market) describeOfferings(ctx context.Context) (map[string][]string, er
 	return out, nil
 }
 
-// Catalog lists every instance type that a class can use, sold out or not, ordered by name. Nobody changes the list; it is
-// the same one again while nothing has changed.
+// Catalog lists every instance type that a class can use, sold out or not, ordered by name. Callers must not change the list, because the
+// same list is returned until something changes.
 func (m *Market) Catalog(ctx context.Context, want Want) ([]engine.InstanceType, error) {
 	if err := m.Renew(ctx); err != nil {
 		return nil, err
@@ -235,7 +234,7 @@ func (m *Market) Catalog(ctx context.Context, want Want) ([]engine.InstanceType,
 	return m.marked(want, types), nil
 }
 
-// Computed are settings as they are for nodes of one type: expressions are replaced by what they come to.
+// Computed returns the settings for nodes of one type, with expressions replaced by their results.
 func (m *Market) Computed(ctx context.Context, settings *size.Settings, kind string) (*size.Settings, error) {
 	if err := m.Renew(ctx); err != nil {
 		return nil, err
@@ -249,7 +248,7 @@ func (m *Market) Computed(ctx context.Context, settings *size.Settings, kind str
 	return nil, fmt.Errorf("EC2 has no instance type %s in %s", kind, m.cloud.Region)
 }
 
-// Uncomputable says which expression cannot be computed for which type, nil if all can for all.
+// Uncomputable returns the first expression that cannot be computed for a type, with the type, nil if all can be.
 func (m *Market) Uncomputable(ctx context.Context, settings *size.Settings) (problem, err error) {
 	if err := m.Renew(ctx); err != nil {
 		return nil, err

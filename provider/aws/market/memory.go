@@ -15,11 +15,11 @@ import (
 	"tenon.sh/provider/aws/images"
 )
 
-// memoryAge is how long it is remembered what a node was seen to have.
+// memoryAge is the time for which a node's memory is remembered.
 const memoryAge = 60 * 24 * time.Hour
 
-// Memory remembers how much memory nodes were seen to have, by instance type and image. The estimate that it takes the
-// place of is some per cent too low, so that no pod is promised room that is not there.
+// Memory remembers the memory of nodes, by instance type and image. It replaces an estimate that is some per cent too low, so that no pod is
+// promised memory that the node does not have.
 type Memory struct {
 	clock clock.PassiveClock
 
@@ -38,7 +38,7 @@ func newMemory(clock clock.PassiveClock) *Memory {
 	return &Memory{clock: clock, seen: map[typeAndImage]sight{}}
 }
 
-// Saw notes the memory of a node. Of several nodes the one counts that has least.
+// Saw records the memory of a node. Of several nodes, the one with the least memory counts.
 func (m *Memory) Saw(kind, image string, bytes int64) {
 	if kind == "" || image == "" || bytes <= 0 {
 		return
@@ -53,8 +53,7 @@ func (m *Memory) Saw(kind, image string, bytes int64) {
 	m.seen[key] = sight{bytes, now.Add(memoryAge)}
 }
 
-// of is what is known about nodes started from these images, by type. Of a type that several images are for the first
-// image counts that fits it.
+// of returns the known memory of nodes from these images, by type. If several images fit a type, the first counts.
 func (m *Memory) of(amis []awsv1.AMI, types func(kind string) *engine.InstanceType) map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +78,7 @@ func (m *Memory) of(amis []awsv1.AMI, types func(kind string) *engine.InstanceTy
 	return out
 }
 
-// textOf is the same for the same memory of the same types.
+// textOf returns the same text for the same memory of the same types.
 func textOf(learned map[string]int64) string {
 	var b strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(learned)) {

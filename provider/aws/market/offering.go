@@ -11,8 +11,8 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// reservedPart is what a reserved machine costs of the price on demand: it is paid for already, and it is to be used before
-// anything else, the dearest first.
+// reservedPart is the price of a reserved machine as a share of the on-demand price. It is tiny because the machine is paid for already and
+// must be used before all others. It keeps the order of on-demand prices.
 const reservedPart = 1e-7
 
 // reservedOfferings lists the reservations of a type in the class's zones.
@@ -39,7 +39,7 @@ func (m *Market) reservedOfferings(f *size.Figures, book price.Book, reservation
 	return out
 }
 
-// withoutTimes leaves out when reservations end: that changes nothing here.
+// withoutTimes removes the end times of reservations, because they do not change the catalog.
 func withoutTimes(list []awsv1.CapacityReservation) []awsv1.CapacityReservation {
 	out := slices.Clone(list)
 	for i := range out {

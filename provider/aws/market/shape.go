@@ -11,7 +11,7 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// labels are those of every type, in the order of the stock.
+// labels returns the labels of every type, in the order of the stock.
 func (m *Market) labels(s *stock, want Want) []map[string][]string {
 	out := assortment.Labels(s.types, m.cloud.Region, want.Settings.Family)
 	var group map[string][]string
@@ -27,13 +27,13 @@ func (m *Market) labels(s *stock, want Want) []map[string][]string {
 	return out
 }
 
-// sizes are those of every type, in the order of the stock, or why one cannot be told.
+// sizes holds the sizes of every type, in the order of the stock, or an error if one cannot be computed.
 type sizes struct {
 	list []assortment.Size
 	err  error
 }
 
-// sizes computes what nodes have. Types that have the same share it.
+// sizes computes the sizes of nodes. Types with equal resources share the lists.
 func (m *Market) sizes(s *stock, settings *size.Settings, learned map[string]int64) sizes {
 	list, err := assortment.Sizes(s.types, settings, m.expressions, learned)
 	shared := map[string]corev1.ResourceList{}

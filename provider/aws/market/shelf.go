@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shelf keeps what was compiled, by what it was compiled from. What nobody asked for in a while is thrown away.
+// shelf caches compiled parts by their inputs. It drops parts that no caller has asked for in a while.
 type shelf struct {
 	clock clock.PassiveClock
 	mu    *sync.Mutex // guards items
@@ -17,14 +17,14 @@ type shelf struct {
 type item struct {
 	making sync.Mutex // held while the value is made
 	value  any
-	until  time.Time // unless somebody asks for it again
+	until  time.Time // extended by each call for it
 }
 
 func newShelf(clock clock.PassiveClock) shelf {
 	return shelf{clock: clock, mu: &sync.Mutex{}, items: map[string]*item{}}
 }
 
-// kept returns the value of a key; make makes it, once for all who ask. It is kept until nobody has asked for so long.
+// kept returns the value of a key, which make makes once for all callers. The value is kept for long after the last call.
 func kept[T any](s shelf, key string, long time.Duration, make func() T) T {
 	s.mu.Lock()
 	now := s.clock.Now()

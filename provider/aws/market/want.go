@@ -13,25 +13,25 @@ import (
 	"tenon.sh/provider/aws/soldout"
 )
 
-// Want is what a class asks of the market. Classes that want the same get the same catalog.
+// Want holds a class's inputs to the market. Classes with equal inputs get the same catalog.
 type Want struct {
 	Settings size.Settings
 	Demands  size.Demands
-	// Subnets and Reservations are what was found for the class.
+	// Subnets and Reservations are the ones that were found for the class.
 	Subnets      []awsv1.Subnet
 	Reservations []awsv1.CapacityReservation
-	// Images are those of the class, in order of preference.
+	// Images are the class's images, in order of preference.
 	Images []awsv1.AMI
 	Group  *find.PlacementGroup
 }
 
-// place is a zone that the class has subnets in.
+// place is a zone in which the class has subnets.
 type place struct {
 	assortment.Place
 	subnets []string
 }
 
-// places are the zones of the class's subnets, in order.
+// places returns the zones of the class's subnets, in order.
 func (w *Want) places() (out []place) {
 	for _, s := range w.Subnets {
 		i := slices.IndexFunc(out, func(p place) bool { return p.Zone == s.Zone })
@@ -46,7 +46,7 @@ func (w *Want) places() (out []place) {
 	return out
 }
 
-// zonesOf are the places as zones.
+// zonesOf returns the places without their subnets.
 func zonesOf(places []place) (out []assortment.Place) {
 	for _, p := range places {
 		out = append(out, p.Place)
@@ -62,7 +62,7 @@ func (w *Want) soldOutPlace(p place) soldout.Place {
 	return out
 }
 
-// keyOf is the same text for the same values.
+// keyOf returns the same text for the same values.
 func keyOf(parts ...any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"tenon.sh/provider/aws/cloud"
 )
 
-// impairedFor is how long a check of a machine must have failed before that is believed.
+// impairedFor is the time for which a check of a machine must have failed before it counts.
 const impairedFor = 120 * time.Second
 
-// Ailment is something that is wrong with a machine, by EC2's own checks.
+// Ailment is a problem of a machine that EC2's checks have found.
 type Ailment struct {
 	Instance string
 	// Category is InstanceStatus, SystemStatus or EventStatus.
@@ -33,7 +33,7 @@ const (
 	EventStatus    = "EventStatus"
 )
 
-// Ailing asks EC2 for machines that its checks find broken, or for which it has planned something, ordered by name.
+// Ailing asks EC2 for machines that its checks find broken, or that have a scheduled event, ordered by ID.
 func Ailing(ctx context.Context, c *cloud.Cloud, clock clock.PassiveClock) ([]Ailment, error) {
 	found := map[Ailment]bool{}
 	for _, filter := range []ec2types.Filter{
@@ -59,8 +59,8 @@ func Ailing(ctx context.Context, c *cloud.Cloud, clock clock.PassiveClock) ([]Ai
 	}), nil
 }
 
-// ailments reads what EC2 says of a machine. The filters of the call are not relied on. Disks that are slow or cut off are
-// no reason for the machine to go.
+// ailments reads EC2's status of a machine. It checks everything again, whatever the filters of the call. Slow or unreachable disks do not
+// count.
 func ailments(s *ec2types.InstanceStatus, now time.Time) (out []Ailment) {
 	id := aws.ToString(s.InstanceId)
 	if failed(s.InstanceStatus, now) {

@@ -1,5 +1,5 @@
-// Package notice hears what AWS has to say about machines before it takes them away: messages on a queue of SQS, and the
-// status that EC2 keeps of each machine. What is done about it is left to others.
+// Package notice reads AWS's announcements about machines: messages on a queue of SQS, and EC2's status of each machine. Other packages act
+// on them.
 package notice
 
 import (
@@ -11,17 +11,17 @@ import (
 	"tenon.sh/engine"
 )
 
-// Event is what a message of EventBridge says.
+// Event is the content of a message of EventBridge.
 type Event struct {
-	// Kind is one of the kinds of notices of package engine, "" for an event that means nothing here.
+	// Kind is one of the kinds of notices of package engine, "" for an event without a meaning here.
 	Kind string
-	// Type is the kind as metrics have it.
+	// Type is the kind's name in metrics.
 	Type      string
 	Instances []string // i-…
 	At        time.Time
 }
 
-// The kinds of events as metrics have them.
+// The names of other events in metrics.
 const (
 	typeNothing   = "no_op"
 	typeMalformed = "malformed"
@@ -47,8 +47,7 @@ type healthDetail struct {
 	AffectedEntities  []struct{ EntityValue string }
 }
 
-// Parse reads a message. An event that is none of those that are listened for has no kind; an error means that the message
-// cannot be read at all.
+// Parse parses a message. An event of an unknown type has no kind; an error means that the message cannot be parsed.
 func Parse(body string) (Event, error) {
 	if strings.TrimSpace(body) == "" {
 		return Event{Type: typeNothing}, nil

@@ -17,52 +17,51 @@ import (
 )
 
 const (
-	perCall = 10 // messages, which is the most that SQS hands out
-	// hidden is for how long a message that was handed out is not handed out again.
+	perCall = 10 // messages, the most that SQS returns
+	// hidden is the time for which a received message is not returned again.
 	hidden = 20 * time.Second
-	// readers is how many calls read a queue that is full.
+	// readers is the number of parallel calls that read a full queue.
 	readers = 8
-	// mostAtOnce bounds what one look returns; the rest comes with the next.
+	// mostAtOnce is the largest number of messages of one look; the next look returns the rest.
 	mostAtOnce = 2000
-	// missingAge is how long a queue that does not exist is not asked for again.
+	// missingAge is the time until a missing queue is looked up again.
 	missingAge = 10 * time.Second
 )
 
-// Message is a message of the queue, as it was read.
+// Message is a message of the queue.
 type Message struct {
 	ID string
 	Event
 	handle string
 }
 
-// Queue is the queue of interruptions. It may be used from several goroutines.
+// Queue is the interruption queue. It may be used from several goroutines.
 type Queue struct {
 	cloud *cloud.Cloud
 	clock clock.PassiveClock
 	name  string
 	wait  time.Duration
-	// count hears of every message that was read, and of every one that was taken off the queue.
+	// count is called for every message that was read, and for every message that was deleted.
 	count Counter
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	url     string
-	missing time.Time // when the queue was looked for in vain
+	missing time.Time // when the queue was last found missing
 	problem error
 }
 
-// Counter hears of messages.
+// Counter counts messages.
 type Counter interface {
 	Received(kind string, waited time.Duration)
 	Deleted()
 }
 
-// NewQueue makes it. It calls nothing. wait is how long SQS may keep a call that finds no message; 0 asks for an answer at
-// once.
+// NewQueue makes a Queue. It calls no service. wait is the time that SQS may hold a call that finds no message; with 0, SQS answers at once.
 func NewQueue(c *cloud.Cloud, clock clock.PassiveClock, name string, wait time.Duration, count Counter) *Queue {
 	return &Queue{cloud: c, clock: clock, name: name, wait: wait, count: count}
 }
 
-// address finds the queue.
+// address finds the URL of the queue.
 func (q *Queue) address(ctx context.Context) (string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,8 +83,8 @@ func (q *Queue) address(ctx context.Context) (string, error) {
 	return q.url, nil
 }
 
-// Messages reads what is on the queue. Those that mean nothing, or cannot be read, are counted and deleted; the others stay
-// until Delete is called, and come again if it is not.
+// Messages reads the messages on the queue. It counts and deletes messages without a meaning, and messages that cannot be parsed. The others
+// stay until Delete is called, and come again if it is not.
 func (q *Queue) Messages(ctx context.Context) ([]Message, error) {
 	url, err := q.address(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) ([]
 		MessageAttributeNames:       []string{"All"},
 	})
 	if err != nil {
-		if cloud.NotFound(err) { // it was deleted, and may be there again under another address
+		if cloud.NotFound(err) { // the queue was deleted, and may come back with another URL
 			q.mu.Lock()
 			q.url = ""
 			q.mu.Unlock()
@@ -119,8 +118,8 @@ func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) ([]
 	return answer.Messages, nil
 }
 
-// drain reads with several calls at once until there is nothing left. A call that fails ends that: what the others were
-// handed is not handed out again soon, and the next look meets the same trouble.
+// drain reads with several parallel calls until the queue is empty. A call that fails stops its loop; the messages of the other calls are
+// still returned.
 func (q *Queue) drain(ctx context.Context, url string) (out []sqstypes.Message) {
 	var mu sync.Mutex // guards out
 	var group sync.WaitGroup
@@ -142,7 +141,7 @@ func (q *Queue) drain(ctx context.Context, url string) (out []sqstypes.Message) 
 	return out
 }
 
-// sort parses messages. What is of no use is taken off the queue.
+// sort parses messages, and deletes the useless ones from the queue.
 func (q *Queue) sort(ctx context.Context, url string, found []sqstypes.Message) (out []Message) {
 	var useless []string
 	for _, m := range found {
@@ -167,7 +166,7 @@ func (q *Queue) waited(e Event) time.Duration {
 	return max(0, q.clock.Since(e.At))
 }
 
-// Delete takes messages off the queue.
+// Delete deletes messages from the queue.
 func (q *Queue) Delete(ctx context.Context, messages []Message) error {
 	if len(messages) == 0 {
 		return nil

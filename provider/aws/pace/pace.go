@@ -1,5 +1,5 @@
-// Package pace keeps the calls of one process to EC2 below what EC2 allows an account: a bucket of tokens for each class of
-// calls, as EC2 has them. Others use the same account, so calls are slowed down further when EC2 complains all the same.
+// Package pace keeps the calls of one process to EC2 below the account's limits, with one token bucket for each class of calls, as EC2 has
+// them. Other programs use the same account, so a class is slowed down further if EC2 refuses a call anyway.
 package pace
 
 import (
@@ -20,14 +20,14 @@ const (
 	Writes     Class = "writes"
 	Tags       Class = "tags"
 	Terminates Class = "terminates"
-	// Machines counts machines, not calls, that are asked for.
+	// Machines counts requested machines, not calls.
 	Machines Class = "machines"
 	// Terminated counts machines that are told to stop.
 	Terminated Class = "terminated"
 )
 
-// bucket is how many tokens a class has, and how many come back in a second, as AWS documents them. A little is left to
-// others.
+// bucket returns the number of tokens of a class, and the number that comes back in a second: AWS's documented limits, minus a little for
+// other programs.
 func bucket(class Class) (tokens int, perSecond float64) {
 	switch class {
 	case Reads:
@@ -44,10 +44,10 @@ func bucket(class Class) (tokens int, perSecond float64) {
 	return 48, 4.75
 }
 
-// slowed is for how long a class is slowed down after EC2 complained.
+// slowed is the time for which a class is slowed down after EC2 refused a call.
 const slowed = 10 * time.Second
 
-// Pace holds the buckets. It may be used from several goroutines; its time is real.
+// Pace holds the buckets. It may be used from several goroutines. It uses real time.
 type Pace struct {
 	mu      sync.Mutex // guards classes
 	classes map[Class]*lane
@@ -58,17 +58,16 @@ type lane struct {
 	until   time.Time // slowed down until then
 }
 
-// New makes full buckets.
+// New makes a Pace with full buckets.
 func New() *Pace { return &Pace{classes: map[Class]*lane{}} }
 
-// Wait waits until a call of a class may be made that takes n tokens. More than the bucket holds are waited for as if they
-// were as many as it holds.
+// Wait waits until a call of a class that takes n tokens may be made. If n is more than the bucket holds, Wait waits for a full bucket.
 func (p *Pace) Wait(ctx context.Context, class Class, n int) error {
 	l := p.lane(class)
 	return l.limiter.WaitN(ctx, min(n, l.limiter.Burst()))
 }
 
-// Complained notes that EC2 refused a call of a class because there were too many.
+// Complained records that EC2 throttled a call of a class.
 func (p *Pace) Complained(class Class) {
 	l := p.lane(class)
 	tokens, perSecond := bucket(class)
@@ -76,7 +75,7 @@ func (p *Pace) Complained(class Class) {
 	defer p.mu.Unlock()
 	l.until = time.Now().Add(slowed)
 	l.limiter.SetLimit(rate.Limit(perSecond / 2))
-	if left := l.limiter.Tokens(); left > 1 { // what we thought was left, others have used
+	if left := l.limiter.Tokens(); left > 1 { // other programs have used the tokens that seemed to be left
 		l.limiter.ReserveN(time.Now(), min(int(left), tokens))
 	}
 }
@@ -97,7 +96,7 @@ func (p *Pace) lane(class Class) *lane {
 	return l
 }
 
-// ClassOf is the class of an operation of EC2, by its name.
+// ClassOf returns the class of an operation of EC2.
 func ClassOf(operation string) Class {
 	switch {
 	case strings.HasPrefix(operation, "Describe"):
@@ -110,5 +109,5 @@ func ClassOf(operation string) Class {
 	return Writes
 }
 
-// Left is how many tokens a class has left.
+// Left returns the number of tokens that a class has left.
 func (p *Pace) Left(class Class) int { return max(0, int(p.lane(class).limiter.Tokens())) }

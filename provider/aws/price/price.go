@@ -1,6 +1,5 @@
-// Package price knows what machines of EC2 cost: on demand from the price list service, spot from the history of spot
-// prices, and before either has answered from figures that come with the program. What is bought at these prices is decided
-// elsewhere.
+// Package price holds the prices of EC2's machines: on-demand prices from the price list service, spot prices from the history of spot
+// prices, and built-in prices until the services have answered.
 package price
 
 import (
@@ -24,20 +23,20 @@ import (
 	"tenon.sh/provider/aws/cloud"
 )
 
-// Prices are those of a region. They may be used from several goroutines.
+// Prices holds the prices of a region. It may be used from several goroutines.
 type Prices struct {
 	cloud *cloud.Cloud
 	clock clock.PassiveClock
 	// isolated means that the price list service cannot be reached.
 	isolated bool
 
-	mu sync.Mutex // guards what follows
-	// onDemand is the price by type; the maps are never changed, only replaced.
+	mu sync.Mutex // guards the fields below
+	// onDemand has the price by type; the maps are never changed, only replaced.
 	onDemand map[string]float64
-	// spot is the price by type and zone, nil before EC2 has told any.
+	// spot has the price by type and zone, nil until EC2 has answered.
 	spot map[string]map[string]float64
 	edit int
-	// asked is when both were known for the last time.
+	// asked is the time of the last answer, by kind of price.
 	asked map[string]time.Time
 }
 
@@ -47,12 +46,12 @@ const (
 	Spot     = "spot"
 )
 
-// New starts with prices by type that come with the program.
+// New makes Prices with built-in prices by type.
 func New(c *cloud.Cloud, clock clock.PassiveClock, isolated bool, static map[string]float64) *Prices {
 	return &Prices{cloud: c, clock: clock, isolated: isolated, onDemand: static, asked: map[string]time.Time{}}
 }
 
-// OnDemand is the price of a type in USD per hour; false if nobody knows it.
+// OnDemand returns the price of a type in USD per hour; false if it is not known.
 func (p *Prices) OnDemand(kind string) (float64, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,11 +59,11 @@ func (p *Prices) OnDemand(kind string) (float64, bool) {
 	return price, known
 }
 
-// Book is all prices at one time; it never changes.
+// Book holds all prices at one time. It never changes.
 type Book struct {
 	onDemand map[string]float64
 	spot     map[string]map[string]float64
-	// Edit is another for every other book.
+	// Edit is a different number in every different Book.
 	Edit int
 }
 
@@ -75,14 +74,14 @@ func (p *Prices) Book() Book {
 	return Book{p.onDemand, p.spot, p.edit}
 }
 
-// OnDemand is the price of a type in USD per hour; false if nobody knows it.
+// OnDemand returns the price of a type in USD per hour; false if it is not known.
 func (b Book) OnDemand(kind string) (float64, bool) {
 	price, known := b.onDemand[kind]
 	return price, known
 }
 
-// Spot is the spot price of a type in a zone. Before EC2 has told any spot prices it is the one on demand; afterwards what
-// EC2 does not name has none.
+// Spot returns the spot price of a type in a zone. Before EC2's first answer, it returns the on-demand price; afterwards, a type that EC2
+// does not list has no price.
 func (b Book) Spot(kind, zone string) (float64, bool) {
 	if b.spot == nil {
 		return b.OnDemand(kind)
@@ -91,7 +90,7 @@ func (b Book) Spot(kind, zone string) (float64, bool) {
 	return price, known
 }
 
-// Age is how long ago prices of a kind were told; false if they never were.
+// Age returns the time since the last answer with prices of a kind; false if there was none.
 func (p *Prices) Age(kind string) (time.Duration, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,13 +98,12 @@ func (p *Prices) Age(kind string) (time.Duration, bool) {
 	return p.clock.Since(at), known
 }
 
-// Told reports whether there is somebody to ask for prices of a kind. If not, those that come with the program are the best there are.
+// Told reports whether a service has prices of a kind. If not, the built-in prices are the best there are.
 func (p *Prices) Told(kind string) bool {
 	return kind != OnDemand || !p.isolated && p.cloud.HasPrices()
 }
 
-// Stale says which prices are not today's, and how old they are, "" if there are none: what is bought may not be the
-// cheapest.
+// Stale describes the prices that are older than limit, "" if there are none. With old prices, a launch may not buy the cheapest machine.
 func (p *Prices) Stale(limit time.Duration) string {
 	told := func(kind, otherwise string) string {
 		switch age, known := p.Age(kind); {
@@ -126,7 +124,7 @@ func (p *Prices) Stale(limit time.Duration) string {
 	return onDemand + spot
 }
 
-// Refresh asks for all prices anew. What cannot be had stays as it was.
+// Refresh asks for all prices anew. Prices that the services do not return stay as they were.
 func (p *Prices) Refresh(ctx context.Context) error {
 	var onDemand, spot error
 	var group errgroup.Group
@@ -152,7 +150,7 @@ func (p *Prices) refreshOnDemand(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What is not told any more keeps the price that it had.
+	// A type that is not listed any more keeps its price.
 	prices := maps.Clone(p.onDemand)
 	maps.Copy(prices, metal)
 	maps.Copy(prices, shared)
@@ -189,7 +187,7 @@ func (p *Prices) list(ctx context.Context, tenancy, family string) (map[string]f
 	return prices, nil
 }
 
-// product is as much as matters of what the price list service says of one.
+// product has the fields of a product in the price list that are used here.
 type product struct {
 	Product struct {
 		Attributes struct {
@@ -213,7 +211,7 @@ func readProduct(text, currency string) (kind string, price float64, ok bool) {
 	for _, term := range p.Terms.OnDemand {
 		for _, dimension := range term.PriceDimensions {
 			n, err := strconv.ParseFloat(dimension.PricePerUnit[currency], 64)
-			if err == nil && n > 0 && n > price { // of several the dearest, whatever their order
+			if err == nil && n > 0 && n > price { // the highest of several prices, whatever their order
 				price = n
 			}
 		}
@@ -251,7 +249,7 @@ func (p *Prices) refreshSpot(ctx context.Context) error {
 	return nil
 }
 
-// readSpot notes a price unless a later one is known.
+// readSpot stores a price unless a later one is known.
 func readSpot(s ec2types.SpotPrice, prices map[string]map[string]float64, latest map[[2]string]time.Time) {
 	price, err := strconv.ParseFloat(aws.ToString(s.SpotPrice), 64)
 	kind, zone := string(s.InstanceType), aws.ToString(s.AvailabilityZone)

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Capacity is what a node has. learnedMiB is the memory that nodes of this type and image were seen to have, 0 if there
-// were none: then it is estimated.
+// Capacity returns the capacity of a node. learnedMemory is the memory in bytes that nodes of this type and image were seen to have; if it is
+// 0, the memory is estimated.
 func (f *Figures) Capacity(s *Settings, learnedMemory int64) corev1.ResourceList {
 	memory := f.memory(s)
 	if learnedMemory > 0 {
@@ -59,8 +59,7 @@ func (f *Figures) Capacity(s *Settings, learnedMemory int64) corev1.ResourceList
 	return capacity
 }
 
-// memory is what is left of the nominal memory when the hypervisor has taken its part, in bytes. On arm64 some of it is
-// the firmware's.
+// memory returns the nominal memory minus the hypervisor's part, in bytes. On arm64, the firmware takes some too.
 func (f *Figures) memory(s *Settings) int64 {
 	mib := f.MemoryMiB
 	if f.Architecture == "arm64" {
@@ -76,7 +75,7 @@ func (f *Figures) storage(s *Settings) resource.Quantity {
 	return s.Disk
 }
 
-// shared is what a node shows of NVIDIA's GPUs that the class has it share; nil if it shares none.
+// shared returns the resources that a node shows for NVIDIA's GPUs if the class lets them be shared; nil if it does not.
 func (f *Figures) shared(s *Settings) corev1.ResourceList {
 	if len(f.GPUs) != 1 {
 		return nil
@@ -84,7 +83,7 @@ func (f *Figures) shared(s *Settings) corev1.ResourceList {
 	return s.Sharing.Shows(f.model(), f.gpus("NVIDIA"))
 }
 
-// Devices says where a node's accelerators come from; nil if they are those that the machine has.
+// Devices returns the source of a node's accelerators; nil if the node shows them as they are.
 func (f *Figures) Devices(s *Settings) *engine.DeviceSource {
 	gpus := f.gpus("NVIDIA")
 	out := &engine.DeviceSource{
@@ -105,7 +104,7 @@ func (f *Figures) Devices(s *Settings) *engine.DeviceSource {
 	return out
 }
 
-// model is that of the machine's only kind of GPU.
+// model returns the model of the machine's only kind of GPU.
 func (f *Figures) model() accelerator.Model {
 	return accelerator.Model{Name: kebab(f.GPUs[0].Name), MemoryMiB: int(f.GPUs[0].MemoryMiB)}
 }
@@ -119,8 +118,8 @@ func (f *Figures) gpus(manufacturer string) (n int) {
 	return n
 }
 
-// podsByInterface is the number of pods for which the default network card has addresses: one address of each interface
-// is the machine's own, and two pods need none because they use its network. Other cards are not used for pods.
+// podsByInterface returns the number of pods for which the default network card has addresses. One address of each interface is the machine's
+// own, and two pods need none because they use the machine's network. Other cards are not used for pods.
 func (f *Figures) podsByInterface(s *Settings, reserved int) int {
 	if f.DefaultCard >= len(f.Cards) {
 		return 0
@@ -133,7 +132,7 @@ func (f *Figures) podsByInterface(s *Settings, reserved int) int {
 	return usable*(f.IPv4PerENI-1) + 2
 }
 
-// Pods is the number of pods that a node takes.
+// Pods returns the number of pods that a node can run.
 func (f *Figures) Pods(s *Settings) int {
 	own := familyOf(s.Family)
 	pods := 110
@@ -148,7 +147,7 @@ func (f *Figures) Pods(s *Settings) int {
 	return pods
 }
 
-// Overhead is what a node keeps back for the kubelet and the system, and for eviction to begin in time.
+// Overhead returns the resources that a node reserves for the kubelet and the system, and the eviction thresholds.
 func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 	own := familyOf(s.Family)
 	pods := f.Pods(s)
@@ -179,7 +178,7 @@ func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 	return total
 }
 
-// reservedMilliCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of all others.
+// reservedMilliCPU returns 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of all others.
 func reservedMilliCPU(cores int) int64 {
 	n := 0
 	for _, step := range []struct {

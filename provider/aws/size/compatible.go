@@ -8,18 +8,18 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Demands are what a class asks of its machines that not every type can do.
+// Demands are a class's demands that not every instance type meets.
 type Demands struct {
 	Family               string
 	Interfaces           []awsv1.NetworkInterface
 	NestedVirtualization bool
 	ConnectionTracking   bool
 	Enclaves             bool
-	// PlacementStrategy is that of the class's placement group, "" without one.
+	// PlacementStrategy is the strategy of the class's placement group, "" without one.
 	PlacementStrategy string
 }
 
-// DemandsOf reads a class; strategy is that of its placement group.
+// DemandsOf returns the demands of a class; strategy is that of its placement group.
 func DemandsOf(class *awsv1.EC2NodeClass, strategy string) Demands {
 	cpu := class.Spec.CPUOptions
 	return Demands{
@@ -32,7 +32,7 @@ func DemandsOf(class *awsv1.EC2NodeClass, strategy string) Demands {
 	}
 }
 
-// Meets reports whether a machine of the type can be what a class asks for.
+// Meets reports whether machines of the type meet the demands.
 func (f *Figures) Meets(d *Demands) bool {
 	switch {
 	case !f.takes(d.Interfaces):
@@ -51,8 +51,8 @@ func (f *Figures) Meets(d *Demands) bool {
 	return true
 }
 
-// hasEnclaves reports whether the type supports Nitro Enclaves: what EC2 says, and if nobody has asked EC2, AWS's rule. It needs the Nitro
-// hypervisor, which metal has not, and 4 vCPU, or 2 of Graviton; burstable types are excluded.
+// hasEnclaves reports whether the type supports Nitro Enclaves: by EC2's answer, or by AWS's rule if EC2 was not asked. The rule demands the
+// Nitro hypervisor, so metal is excluded, and 4 vCPU, or 2 of Graviton; burstable types are excluded.
 // https://docs.aws.amazon.com/enclaves/latest/user/nitro-enclave.html
 func (f *Figures) hasEnclaves() bool {
 	if !f.Untold {
@@ -66,7 +66,7 @@ func (f *Figures) hasEnclaves() bool {
 	return f.Hypervisor == "nitro" && f.VCPUs >= least && !burstable && !strings.HasPrefix(f.Name, "a1.")
 }
 
-// takes reports whether there is a place for every interface.
+// takes reports whether the type has a place for every interface.
 func (f *Figures) takes(interfaces []awsv1.NetworkInterface) bool {
 	if len(interfaces) == 0 {
 		return true

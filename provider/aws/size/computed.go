@@ -9,9 +9,9 @@ import (
 	"tenon.sh/provider/aws/expression"
 )
 
-// Computed are the settings for nodes of this type: expressions are replaced by what they come to. Reservations whose
-// expression fails are left out, and listed as problems; without a number of pods there is no node. Where expressions are
-// not computed, c is nil, and fields that hold one count as not set.
+// Computed returns the settings for nodes of this type, with expressions replaced by their results. Reservations whose expression fails are
+// left out, and listed as problems. If maxPods fails, Computed returns an error. If c is nil, it returns the settings unchanged, and fields
+// with an expression count as unset.
 func (f *Figures) Computed(s *Settings, c *expression.Calculator) (computed *Settings, problems []error, err error) {
 	if c == nil {
 		return s, nil, nil

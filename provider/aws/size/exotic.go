@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// Exotic reports whether machines of a type are started only if there is a reason to, whatever they cost: they have
-// accelerators, or no hypervisor between them and the hardware, which takes them long to boot.
+// Exotic reports whether machines of a type are started only for a reason, whatever their price: machines with accelerators, and machines
+// without a hypervisor, which boot slowly.
 func Exotic(t *engine.InstanceType) bool {
 	_, size, _ := strings.Cut(t.Name, ".")
 	return strings.Contains(size, "metal") || t.Devices != nil || slices.ContainsFunc([]corev1.ResourceName{

@@ -1,15 +1,15 @@
-// Package size turns what EC2 says of an instance type, and what a node class asks for, into what a node of that type is:
-// its labels, what it has and what it keeps back. It calls nothing and knows no prices.
+// Package size computes the properties of nodes from EC2's description of an instance type and the settings of a node class: labels, capacity
+// and overhead. It calls no service and has no prices.
 package size
 
-// Figures is what matters here of what EC2 says of an instance type: a tenth of what it sends.
+// Figures holds the used part of EC2's description of an instance type, about a tenth of it.
 type Figures struct {
 	Name string
 	// Architecture is amd64 or arm64.
 	Architecture string
 	VCPUs        int
 	MemoryMiB    int64
-	// Manufacturer makes the processors and ClockMHz is their speed; "" and 0 if EC2 does not say.
+	// Manufacturer is the manufacturer of the processors, and ClockMHz their clock rate; "" and 0 if EC2 does not give them.
 	Manufacturer string
 	ClockMHz     int
 	// Hypervisor is nitro, xen, or "" for a machine without one.
@@ -18,24 +18,24 @@ type Figures struct {
 	Enclaves             bool
 	NestedVirtualization bool
 	OnDemand, Spot       bool
-	// Strategies are those of the placement groups that take the type.
+	// Strategies are the strategies of placement groups that accept the type.
 	Strategies []string
-	// Untold means that nobody said whether the type has Enclaves and NestedVirtualization, and which Strategies: no label
-	// tells then, and a class that needs them may use the type, of enclaves by AWS's rule.
+	// Untold means that Enclaves, NestedVirtualization and Strategies are unknown. There is then no label for enclaves, and a class that
+	// needs them may use the type; for enclaves, AWS's rule decides.
 	Untold bool
 
-	// StoreGB is the size of the disks that are in the machine, NVMeGB the same unless they are older than NVMe.
+	// StoreGB is the size of the machine's own disks. NVMeGB is the same if they are NVMe, else 0.
 	StoreGB, NVMeGB int64
 	EBSMbps         int
-	// Volumes is how many volumes of EBS the machine takes besides its first network interface, 0 if EC2 does not say. Dedicated
-	// means that further interfaces take no places of them.
+	// Volumes is the number of EBS volumes that the machine takes besides its first network interface, 0 if EC2 does not give it. Dedicated
+	// means that further interfaces do not reduce it.
 	Volumes   int
 	Dedicated bool
 
 	NetworkMbps int64
 	BranchENIs  int
 
-	// Cards holds the number of interfaces that each network card takes.
+	// Cards holds the number of interfaces of each network card.
 	Cards       []int
 	DefaultCard int
 	IPv4PerENI  int
@@ -50,16 +50,16 @@ type Figures struct {
 // Device is one model of accelerator in a machine.
 type Device struct {
 	Name, Manufacturer string
-	// Count is as EC2 has it: 0 of a GPU of which a machine gets a part.
+	// Count is EC2's number: 0 for a machine with a part of a GPU.
 	Count     int
 	MemoryMiB int64
-	Cores     int // of each, of Neuron devices
+	Cores     int // of each, for Neuron devices
 }
 
-// number is how many devices pods see: the part of a GPU that a machine has is a whole one to them.
+// number returns the number of devices that pods see: a part of a GPU counts as one.
 func (d *Device) number() int { return max(d.Count, 1) }
 
-// Static is what EC2's API does not say of a type.
+// Static holds properties of a type that EC2's API does not give.
 type Static struct {
 	NetworkMbps int64
 	BranchENIs  int

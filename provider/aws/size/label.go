@@ -11,8 +11,8 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Labels lists every label that a machine of the type can carry in a region, running an image of a family. A label that
-// the type lacks is listed without values. Those of zones, reservations and placement groups are not here.
+// Labels lists every label that a machine of the type can have in a region with an image of a family. A label that the type lacks is listed
+// without values. Labels of zones, reservations and placement groups are not included.
 func (f *Figures) Labels(region, family, windowsBuild string) map[string][]string {
 	name, size, _ := strings.Cut(f.Name, ".")
 	category, generation := categoryAndGeneration(f.Name)
@@ -33,7 +33,7 @@ func (f *Figures) Labels(region, family, windowsBuild string) map[string][]strin
 		awsv1.SizeLabelKey:                one(size),
 		awsv1.LocalNVMeLabelKey:           number(f.NVMeGB),
 		awsv1.FlexLabelKey:                one(strconv.FormatBool(strings.Contains(name, "-flex"))),
-		awsv1.HypervisorLabelKey:          {f.Hypervisor}, // "" is that of a machine without one
+		awsv1.HypervisorLabelKey:          {f.Hypervisor}, // "" for a machine without one
 		awsv1.EncryptionInTransitLabelKey: one(strconv.FormatBool(f.Encrypts)),
 		awsv1.NitroSandboxLabelKey:        one(strconv.FormatBool(f.Enclaves)),
 		awsv1.TenancyLabelKey:             {"default", "dedicated"},
@@ -53,7 +53,7 @@ func (f *Figures) Labels(region, family, windowsBuild string) map[string][]strin
 	return labels
 }
 
-// addDevices describes accelerators where there is one model of them: the labels have room for no more.
+// addDevices adds the labels of accelerators if there is only one model, because the labels can describe only one.
 func (f *Figures) addDevices(labels map[string][]string) {
 	if len(f.GPUs) == 1 {
 		gpu := f.GPUs[0]
@@ -73,7 +73,7 @@ func (f *Figures) addDevices(labels map[string][]string) {
 	}
 }
 
-// systems are the operating systems that a family's image runs on the type. There is no Windows for arm64.
+// systems returns the operating systems that a family's image runs on the type. There is no Windows for arm64.
 func (f *Figures) systems(family string) []string {
 	switch {
 	case !awsv1.IsWindows(family):
@@ -86,7 +86,7 @@ func (f *Figures) systems(family string) []string {
 
 var typeName = regexp.MustCompile(`(^[a-z]+)(-[0-9]+tb)?([0-9]+).*\.`)
 
-// categoryAndGeneration reads "m" and "5" out of "m5.large", and "u" and "1" out of "u-12tb1.112xlarge".
+// categoryAndGeneration parses "m" and "5" out of "m5.large", and "u" and "1" out of "u-12tb1.112xlarge".
 func categoryAndGeneration(name string) (category, generation string) {
 	if match := typeName.FindStringSubmatch(name); match != nil {
 		return match[1], match[3]
@@ -94,7 +94,7 @@ func categoryAndGeneration(name string) (category, generation string) {
 	return "", ""
 }
 
-// one is the list of the one value that a label has, or of none.
+// one returns a list with the value, or nil for "".
 func one(value string) []string {
 	if value == "" {
 		return nil

@@ -10,41 +10,40 @@ import (
 	"tenon.sh/provider/aws/userdata"
 )
 
-// DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
+// DefaultMemoryOverhead is the largest share of a machine's nominal memory that its hypervisor takes.
 const DefaultMemoryOverhead = 0.075
 
-// Settings is what a class asks for, as far as the size of its nodes depends on it. Classes that differ in other things
-// only have nodes of the same sizes.
+// Settings holds the settings of a class that the size of its nodes depends on. Classes with equal settings have nodes of equal sizes.
 type Settings struct {
 	Family  string
 	Kubelet kubelet.Managed
-	// Disk is what pods have on the volume that the kubelet works on.
+	// Disk is the size of the volume that the kubelet uses for pods.
 	Disk resource.Quantity
-	// Volumes is how many volumes of EBS a machine is started with.
+	// Volumes is the number of EBS volumes with which a machine starts.
 	Volumes int
-	// RAID0 gives pods the machine's own disks instead.
+	// RAID0 means that pods use the machine's own disks instead.
 	RAID0 bool
-	// Interfaces are the network interfaces that the class asks for; nil leaves them to us.
+	// Interfaces are the network interfaces in the class's spec; nil means the default ones.
 	Interfaces []awsv1.NetworkInterface
-	// MemoryOverhead is the part of the nominal memory that the hypervisor takes.
+	// MemoryOverhead is the share of the nominal memory that the hypervisor takes.
 	MemoryOverhead float64
-	// ReservedENIs are not used for pods.
+	// ReservedENIs is the number of interfaces that are not used for pods.
 	ReservedENIs int
-	// Sharing is how NVIDIA's GPUs are shared.
+	// Sharing describes how NVIDIA's GPUs are shared.
 	Sharing accelerator.Sharing
-	// Claims says what claims for devices can have.
+	// Claims holds the devices for resource claims.
 	Claims Claims
 }
 
-// Claims says of which devices it is taken to be known what their drivers will publish.
+// Claims selects the devices for which the table of expected devices is used.
 type Claims struct {
-	// NVIDIA are GPUs, EFA interfaces that are attached to machines whose pods claim one.
+	// NVIDIA selects GPUs, EFA selects interfaces that are attached to machines whose pods claim one.
 	NVIDIA, EFA bool
-	// Sharing is the class's annotation on how claims share a GPU.
+	// Sharing is the class's annotation about how claims share a GPU.
 	Sharing string
 }
 
-// SettingsOf reads a class.
+// SettingsOf returns the settings of a class.
 func SettingsOf(class *awsv1.EC2NodeClass, managed kubelet.Managed, memoryOverhead float64, reservedENIs int) Settings {
 	family := class.Family()
 	return Settings{
@@ -60,7 +59,7 @@ func SettingsOf(class *awsv1.EC2NodeClass, managed kubelet.Managed, memoryOverhe
 	}
 }
 
-// sharing reads user data that says how a node shares its GPUs. What cannot be read says nothing here: the class says that it is wrong.
+// sharing reads the GPU sharing from a class's user data. It ignores errors, because the class's condition reports them.
 func sharing(family string, text *string) accelerator.Sharing {
 	if family != awsv1.FamilyBottlerocket || text == nil {
 		return accelerator.Sharing{}
@@ -72,14 +71,14 @@ func sharing(family string, text *string) accelerator.Sharing {
 	return s
 }
 
-// What an image of a family understands.
+// family holds the properties of an image family that decide the size of nodes.
 type family struct {
-	// devices are the volumes of the image; the kubelet works on the last of them, whose size is diskGiB by default.
+	// devices are the volumes of the image. The kubelet uses the last of them, whose default size is diskGiB.
 	devices []string
 	diskGiB int64
-	// perInterface means that pods get addresses of the machine's interfaces, which bounds their number.
+	// perInterface means that pods get addresses of the machine's interfaces, so that these limit the number of pods.
 	perInterface bool
-	// reservesByInterface means that the kubelet's memory follows from that bound, whatever maxPods says.
+	// reservesByInterface means that the kubelet's reserved memory follows from that limit, whatever maxPods is.
 	reservesByInterface bool
 	podsPerCore         bool
 }
@@ -96,8 +95,8 @@ func familyOf(name string) family {
 	return family{[]string{"/dev/sda1"}, 50, false, false, true}
 }
 
-// disk is the size of the volume that the kubelet works on: the one that is marked, or else the family's own. With images
-// of unknown make the last one is meant.
+// disk returns the size of the volume that the kubelet uses: the one that is marked as root, or else the family's own. For Custom images, it
+// is the last one.
 func disk(name string, mappings []awsv1.BlockDeviceMapping) resource.Quantity {
 	own := familyOf(name)
 	sizeOf := func(m awsv1.BlockDeviceMapping) *resource.Quantity {
@@ -124,8 +123,8 @@ func disk(name string, mappings []awsv1.BlockDeviceMapping) resource.Quantity {
 	return *resource.NewQuantity(own.diskGiB<<30, resource.BinarySI)
 }
 
-// volumes counts those that a machine is started with: the image's, the first of which it boots from, and those that the class
-// adds. With images of unknown make one of the usual names, or else none of the class's, is what the machine boots from.
+// volumes counts the EBS volumes with which a machine starts: the image's volumes, the first of which is the boot volume, and those that the
+// class adds. For a Custom image, the boot volume is the one with a usual name; without that name, one more volume is counted.
 func volumes(name string, mappings []awsv1.BlockDeviceMapping) int {
 	all := map[string]bool{}
 	for _, device := range familyOf(name).devices {
@@ -142,7 +141,7 @@ func volumes(name string, mappings []awsv1.BlockDeviceMapping) int {
 	return len(all)
 }
 
-// efaOnly counts the interfaces that carry no IP traffic: all, and those on the first card.
+// efaOnly counts the interfaces without IP traffic: all of them, and those on the first card.
 func (s *Settings) efaOnly() (all, first int) {
 	for _, n := range s.Interfaces {
 		if n.InterfaceType == awsv1.InterfaceTypeEFAOnly {
@@ -155,7 +154,7 @@ func (s *Settings) efaOnly() (all, first int) {
 	return all, first
 }
 
-// reserved is a list of what is kept back, from what the kubelet is told.
+// reserved adds the quantities that the kubelet is told to reserve to a list.
 func reserved(into corev1.ResourceList, told map[string]string) {
 	for name, text := range told {
 		if q, err := resource.ParseQuantity(text); err == nil && q.Sign() >= 0 {

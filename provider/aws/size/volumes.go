@@ -4,17 +4,16 @@ package size
 const EBSDriver = "ebs.csi.aws.com"
 
 const (
-	// usualVolumes is how many volumes a machine takes of which EC2 does not say it; further interfaces take places of them.
+	// usualVolumes is the number of volumes of a machine for which EC2 gives none; further interfaces reduce it.
 	usualVolumes = 27
-	// mostXen is how many a machine with Xen takes before it may fail to boot, whatever EC2 accepts.
+	// mostXen is the largest number for a machine with Xen. With more, it may fail to boot although EC2 accepts them.
 	mostXen = 39
-	// mostShared is how many places there are on any machine whose interfaces and volumes share them.
+	// mostShared is the largest number of places on a machine whose interfaces and volumes share them.
 	mostShared = 31
 )
 
-// SetVolumes notes how many volumes EC2 says the type takes, 0 if it does not say. EC2 calls places shared that cannot be: those
-// of Xen, where only volumes have names of their kind, and of newer machines without a hypervisor, which have more than the bus
-// that is shared.
+// SetVolumes stores EC2's number of volumes of the type, 0 if EC2 gives none. EC2 calls some places shared that cannot be. On Xen, volumes
+// have device names of their own. Newer machines without a hypervisor have more places than the shared bus.
 func (f *Figures) SetVolumes(most int, dedicated bool) {
 	f.Volumes, f.Dedicated = most, dedicated || most > mostShared
 	if f.Hypervisor == "xen" {
@@ -22,8 +21,8 @@ func (f *Figures) SetVolumes(most int, dedicated bool) {
 	}
 }
 
-// AttachLimit is how many volumes of pods a node takes by what its CSI driver works out when it starts, and how many of these
-// places go to network interfaces that the machine may get later.
+// AttachLimit returns the number of volumes of pods that a node's CSI driver computes when it starts, and how many of these places network
+// interfaces may use later.
 func (f *Figures) AttachLimit(s *Settings) (limit, shared int) {
 	limit, dedicated := f.Volumes, f.Dedicated
 	if limit == 0 {

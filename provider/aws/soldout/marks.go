@@ -1,6 +1,6 @@
-// Package soldout remembers for a short while what EC2 had no capacity for, and why. The marks of single offerings are kept
-// by package cluster too, for all clouds; here are those that only EC2 has: of a whole capacity type, of a subnet without
-// addresses, of a zone that is being moved out of, and of an offering within a placement group.
+// Package soldout remembers for a short time which offerings had no capacity in EC2, and why. Package cluster keeps the marks of single
+// offerings for all clouds. This package has the marks that only EC2 needs: of a whole capacity type, of a subnet without addresses, of a
+// zone with a zonal shift, and of an offering within a placement group.
 package soldout
 
 import (
@@ -15,16 +15,16 @@ import (
 	"tenon.sh/engine"
 )
 
-// Age is how long a mark holds.
+// Age is the time for which a mark holds.
 const Age = 3 * time.Minute
 
-// Marks is what had no capacity. It may be used from several goroutines.
+// Marks holds the marks. It may be used from several goroutines.
 type Marks struct {
 	clock clock.PassiveClock
 
 	mu    sync.Mutex // guards marks, zones and edit
 	marks map[string]mark
-	zones []string // IDs of zones that are being moved out of, in order
+	zones []string // IDs of zones with a zonal shift, in order
 	edit  int
 }
 
@@ -33,7 +33,7 @@ type mark struct {
 	until  time.Time
 }
 
-// New makes an empty memory.
+// New makes Marks without any marks.
 func New(clock clock.PassiveClock) *Marks { return &Marks{clock: clock, marks: map[string]mark{}} }
 
 // Offering marks an offering, within a placement group and one of its partitions if they are not "".
@@ -47,7 +47,7 @@ func (m *Marks) CapacityType(capacityType, reason string) { m.put("type:"+capaci
 // Subnet marks a subnet. A zone whose subnets are all marked is sold out.
 func (m *Marks) Subnet(id, reason string) { m.put("subnet:"+id, reason) }
 
-// Zones replaces the zones that are being moved out of, by their IDs. They stay until the next call.
+// Zones replaces the zones with a zonal shift, by their IDs. They stay until the next call.
 func (m *Marks) Zones(ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *Marks) Zones(ids []string) {
 	}
 }
 
-// Edit is another number whenever something was marked, or a mark has ended.
+// Edit returns a number that changes with every new mark and every mark that ends.
 func (m *Marks) Edit() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *Marks) Edit() int {
 	return m.edit
 }
 
-// None reports whether nothing is marked.
+// None reports whether there is no mark.
 func (m *Marks) None() bool {
 	m.Edit()
 	m.mu.Lock()
@@ -80,17 +80,17 @@ func (m *Marks) None() bool {
 	return len(m.marks)+len(m.zones) == 0
 }
 
-// Place is where an offering of a class is bought.
+// Place is the place of an offering of a class.
 type Place struct {
 	Zone, ZoneID string
-	// Subnets are those of the class in the zone.
+	// Subnets are the class's subnets in the zone.
 	Subnets []string
-	// Group is the class's placement group, "" without one, and Partitions the number of its partitions.
+	// Group is the class's placement group, "" without one; Partitions is the number of its partitions.
 	Group      string
 	Partitions int
 }
 
-// Reason says why an offering has no capacity, "" if nothing is known against it.
+// Reason returns the reason why an offering has no capacity, "" if it is not marked.
 func (m *Marks) Reason(kind, capacityType string, place Place) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Marks) Reason(kind, capacityType string, place Place) string {
 	return reason
 }
 
-// inGroup looks at the marks of a placement group: one of the whole group, or one of each of its partitions.
+// inGroup looks at the marks of a placement group: a mark of the whole group, or marks of all its partitions.
 func (m *Marks) inGroup(kind, capacityType string, place Place) string {
 	if place.Group == "" {
 		return ""

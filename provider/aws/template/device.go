@@ -8,7 +8,7 @@ import (
 	"tenon.sh/api/awsv1"
 )
 
-// devices are the machine's volumes: those of the class, or those that its family has by default.
+// devices returns the machine's volumes: those of the class, or the defaults of its family.
 func devices(class *awsv1.EC2NodeClass) (out []ec2types.LaunchTemplateBlockDeviceMappingRequest) {
 	mappings := class.Spec.BlockDeviceMappings
 	if len(mappings) == 0 {

@@ -9,8 +9,8 @@ import (
 
 type networkInterface = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 
-// interfaces are the machine's network interfaces: those that the class lists, or one for each EFA that is asked for, or
-// one. They carry the security groups.
+// interfaces returns the machine's network interfaces: those that the class lists, or one for each requested EFA, or one. They have the
+// security groups.
 func (b *Blueprint) interfaces() []networkInterface {
 	var groups []string
 	for _, g := range b.Class.Status.SecurityGroups {
@@ -41,7 +41,7 @@ func (b *Blueprint) interfaces() []networkInterface {
 	return out
 }
 
-// address gives an interface that carries IP traffic what it needs for that.
+// address sets the fields of an interface with IP traffic.
 func (b *Blueprint) address(n *networkInterface) {
 	spec := &b.Class.Spec
 	n.AssociatePublicIpAddress = spec.AssociatePublicIPAddress

@@ -1,6 +1,5 @@
-// Package template makes launch templates: what EC2 has to know of a machine beside its type and its subnet. A template is
-// named by what is in it, so that whoever needs the same finds it, and one that was changed or deleted outside is made anew.
-// Which machines are started from it is left to others.
+// Package template makes launch templates: EC2's description of a machine without its type and subnet. The name of a template follows from
+// its contents, so that equal machines share one, and a template that was changed or deleted by hand is made again.
 package template
 
 import (
@@ -19,41 +18,42 @@ import (
 	"tenon.sh/api/awsv1"
 )
 
-// NamePrefix is what the names of templates begin with.
+// NamePrefix begins the names of templates.
 const NamePrefix = awsv1.Group + "/"
 
-// Template is a launch template. It is not changed once it is made.
+// Template is a launch template. It is never changed.
 type Template struct {
 	Name string
 	Data *ec2types.RequestLaunchTemplateData
 	Tags []ec2types.Tag
 }
 
-// Blueprint is what a template is made from.
+// Blueprint holds the inputs of a template.
 type Blueprint struct {
 	Class *awsv1.EC2NodeClass
-	// Tags are those of machines and of everything that comes with them.
+	// Tags are the tags of machines and their volumes.
 	Tags  map[string]string
 	Image string
-	// UserData is as a machine reads it.
+	// UserData is the text that a machine reads.
 	UserData string
-	// EFA is the number of EFA interfaces that are asked for as a resource, Enclave the same of enclaves; the class may turn them on too.
+	// EFA is the number of EFA interfaces that are requested as a resource. Enclave is true if enclaves are. The class may turn on both as
+	// well.
 	EFA     int
 	Enclave bool
 	Tenancy string
-	// Group is the ID of the placement group, "" for none; Partition the number of its partition, 0 for any.
+	// Group is the ID of the placement group, "" for none; Partition is the number of its partition, 0 for any.
 	Group     string
 	Partition int
 	Spot      bool
-	// Reservation is the capacity reservation that the machine is to be in, nil for none.
+	// Reservation is the capacity reservation of the machine, nil for none.
 	Reservation *awsv1.CapacityReservation
 	// IPv6 means that the cluster's network is IPv6.
 	IPv6 bool
-	// IPv6Metadata means that the region lets one choose whether the metadata service has an IPv6 address.
+	// IPv6Metadata means that the region lets users choose whether the metadata service has an IPv6 address.
 	IPv6Metadata bool
 }
 
-// New makes a template. It calls nothing.
+// New makes a template. It calls no service.
 func New(b Blueprint) (*Template, error) {
 	data := b.data()
 	t := &Template{Data: data, Tags: Tags(b.Tags)}
@@ -66,7 +66,7 @@ func New(b Blueprint) (*Template, error) {
 	return t, nil
 }
 
-// Tags are tags as EC2 takes them, in order of key.
+// Tags converts tags to EC2's form, in order of key.
 func Tags(tags map[string]string) (out []ec2types.Tag) {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		out = append(out, ec2types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
@@ -103,8 +103,8 @@ func (b *Blueprint) data() *ec2types.RequestLaunchTemplateData {
 	return data
 }
 
-// reserve says which reserved capacity the machine uses. One that is not meant for any uses none, not even one that is open
-// to everybody: it would take what is kept for others.
+// reserve sets the reserved capacity that the machine uses. A machine without a reservation uses none, not even an open one, because it would
+// take capacity that is reserved for others.
 func (b *Blueprint) reserve(data *ec2types.RequestLaunchTemplateData) {
 	data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
 		CapacityReservationPreference: ec2types.CapacityReservationPreferenceNone,
@@ -135,8 +135,8 @@ func (b *Blueprint) placement() *ec2types.LaunchTemplatePlacementRequest {
 	return p
 }
 
-// metadata is how software on the machine reaches the metadata service. Fields that objects lack because they are older
-// than the API server's defaults get these.
+// metadata returns the options of the metadata service. Fields that are unset, because the object is older than the API server's defaults,
+// get the same defaults here.
 func (b *Blueprint) metadata() *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
 	o := b.Class.Spec.MetadataOptions
 	if o == nil {

@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// keptFor is how long a template is kept that nobody starts machines from.
+	// keptFor is the time for which an unused template is kept.
 	keptFor = 30 * time.Minute
-	// cleanEvery is how often EC2 is asked for templates.
+	// cleanEvery is the time between two lists of templates from EC2.
 	cleanEvery = 10 * time.Minute
-	// atOnce is how many templates of one launch are made at the same time.
+	// atOnce is the number of templates of one launch that are made in parallel.
 	atOnce = 8
 )
 
-// Templates are the launch templates of a cluster. It may be used from several goroutines.
+// Templates makes and deletes the launch templates of a cluster. It may be used from several goroutines.
 type Templates struct {
 	cloud   *cloud.Cloud
 	clock   clock.PassiveClock
 	cluster string
 
-	mu sync.Mutex // guards what follows
-	// used is when a template that exists was last used here, or first seen.
+	mu sync.Mutex // guards the fields below
+	// used is the time at which an existing template was last used here, or first seen.
 	used    map[string]time.Time
 	making  map[string]*sync.Mutex // held while a template is made
 	cleaned time.Time
 }
 
-// NewTemplates makes it. It calls nothing.
+// NewTemplates makes Templates. It calls no service.
 func NewTemplates(c *cloud.Cloud, clock clock.PassiveClock, cluster string) *Templates {
 	return &Templates{cloud: c, clock: clock, cluster: cluster, used: map[string]time.Time{}, making: map[string]*sync.Mutex{}}
 }
@@ -62,14 +62,14 @@ func (x *Templates) ensure(ctx context.Context, t *Template) error {
 	lock := x.lock(t.Name)
 	lock.Lock()
 	defer lock.Unlock()
-	if x.touch(t.Name) { // somebody else was faster
+	if x.touch(t.Name) { // another caller was faster
 		return nil
 	}
 	_, err := x.cloud.EC2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(t.Name), LaunchTemplateData: t.Data,
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate, Tags: t.Tags}},
 	})
-	if err != nil && !cloud.AlreadyExists(err) { // what is there has the same in it: that is its name
+	if err != nil && !cloud.AlreadyExists(err) { // an existing template of this name has the same contents
 		return fmt.Errorf("create launch template %s: %w", t.Name, err)
 	}
 	x.mu.Lock()
@@ -78,7 +78,7 @@ func (x *Templates) ensure(ctx context.Context, t *Template) error {
 	return nil
 }
 
-// touch notes that a template is used, if it is known to exist.
+// touch records the use of a template, if it is known to exist.
 func (x *Templates) touch(name string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -98,14 +98,14 @@ func (x *Templates) lock(name string) *sync.Mutex {
 	return x.making[name]
 }
 
-// Forget notes that a template does not exist, whatever was thought.
+// Forget records that a template does not exist.
 func (x *Templates) Forget(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.used, name)
 }
 
-// found is a template as EC2 lists it.
+// found is a template in EC2's list.
 type found struct{ id, name string }
 
 func (x *Templates) list(ctx context.Context, class string) (out []found, err error) {
@@ -132,8 +132,7 @@ func (x *Templates) list(ctx context.Context, class string) (out []found, err er
 	return out, nil
 }
 
-// Clean deletes templates that nobody has started machines from for a while. Those that another process made are first
-// seen here, and kept as long from then on.
+// Clean deletes templates that have not been used for keptFor. For templates of another process, this time begins when Clean first sees them.
 func (x *Templates) Clean(ctx context.Context) error {
 	x.mu.Lock()
 	due := x.cleaned.IsZero() || x.clock.Since(x.cleaned) >= cleanEvery
@@ -156,7 +155,7 @@ func (x *Templates) Clean(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := x.clock.Now()
-	for name, at := range x.used { // somebody else deleted it; what was just made may not be listed yet
+	for name, at := range x.used { // another program deleted it; a new template may not be listed yet
 		if !exists[name] && now.Sub(at) > time.Minute {
 			delete(x.used, name)
 			delete(x.making, name)
@@ -166,7 +165,7 @@ func (x *Templates) Clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unused reports whether a template has not been used for long. From then on it counts as not existing.
+// unused reports whether a template has not been used for keptFor. It then forgets the template.
 func (x *Templates) unused(name string) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

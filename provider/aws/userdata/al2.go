@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// renderAL2 writes an archive in which the user's parts come first, so that they run before the node joins.
+// renderAL2 writes an archive. The user's parts come first, so that they run before the node joins.
 func renderAL2(in Input, k Kubelet) (string, error) {
 	var parts []part
 	switch {
@@ -21,7 +21,7 @@ func renderAL2(in Input, k Kubelet) (string, error) {
 	return writeArchive(append(parts, newPart(shellScript, bootstrapScript(in, k)))), nil
 }
 
-// bootstrapScript calls the script that comes with the image.
+// bootstrapScript returns a script that calls the image's own script.
 func bootstrapScript(in Input, k Kubelet) string {
 	call := "/etc/eks/bootstrap.sh " + shellQuoted(in.ClusterName) + " --apiserver-endpoint " + shellQuoted(in.Endpoint)
 	if in.CABundle != "" {
@@ -35,7 +35,7 @@ func bootstrapScript(in Input, k Kubelet) string {
 	if dns != "" {
 		lines = append(lines, "--dns-cluster-ip "+shellQuoted(dns))
 	}
-	// The number of pods is known here; the image's own table would overrule it.
+	// The number of pods is known here; the image's own table would override it.
 	lines = append(lines, "--use-max-pods false", "--kubelet-extra-args "+shellQuoted(arguments(in, k)))
 	if in.RAID0 {
 		lines = append(lines, "--local-disks raid0")
@@ -45,7 +45,7 @@ exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1
 ` + strings.Join(lines, " \\\n")
 }
 
-// shellQuoted is the text as one word of a shell command, whatever it holds.
+// shellQuoted quotes any text as one word of a shell command.
 func shellQuoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

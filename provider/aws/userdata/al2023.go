@@ -10,11 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrNoServiceCIDR says that nobody knows the range of the cluster's service addresses, which nodes of AL2023 need.
+// ErrNoServiceCIDR means that the address range of the cluster's Services is not known. Nodes of AL2023 need it.
 var ErrNoServiceCIDR = errors.New("write user data: the cluster's service CIDR is not known yet, and AL2023 cannot join without it")
 
-// renderAL2023 writes an archive for nodeadm, which merges NodeConfigs in the order in which they come: the last one wins,
-// so that is ours.
+// renderAL2023 writes an archive for nodeadm. nodeadm merges NodeConfigs in their order, and the last one wins, so ours is last.
 func renderAL2023(in Input, k Kubelet) (string, error) {
 	if in.ServiceCIDR == "" {
 		return "", ErrNoServiceCIDR
@@ -30,7 +29,7 @@ func renderAL2023(in Input, k Kubelet) (string, error) {
 	return writeArchive(append(parts, newPart(nodeConfig, config))), nil
 }
 
-// ownPartsAL2023 takes the user's text as what it looks like: an archive, a NodeConfig or a shell script.
+// ownPartsAL2023 recognizes the form of the user's text: an archive, a NodeConfig or a shell script.
 func ownPartsAL2023(text string) ([]part, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -38,7 +37,7 @@ func ownPartsAL2023(text string) ([]part, error) {
 	case isArchive(text):
 		return plainParts(text)
 	case strings.HasPrefix(strings.TrimSpace(text), "#!"):
-		// A script of echo lines may be YAML by chance.
+		// A script of echo lines may be valid YAML by chance.
 		return []part{newPart(shellScript, text)}, nil
 	}
 	var mapping map[string]any
@@ -52,7 +51,7 @@ func ownPartsAL2023(text string) ([]part, error) {
 	return []part{newPart(shellScript, text)}, nil
 }
 
-// plainParts leaves of an archive's headers only the types, since nodeadm's parser looks at nothing else.
+// plainParts keeps only the content types of an archive's headers, because nodeadm's parser reads no others.
 func plainParts(text string) ([]part, error) {
 	encoded, err := readArchive(text)
 	if err != nil {
@@ -69,7 +68,7 @@ func plainParts(text string) ([]part, error) {
 	return parts, nil
 }
 
-// nodeConfigYAML is the NodeConfig that joins the machine to its cluster, with sorted keys.
+// nodeConfigYAML returns the NodeConfig that joins the machine to its cluster, with sorted keys.
 func nodeConfigYAML(in Input, k Kubelet) (string, error) {
 	ca, err := base64.StdEncoding.DecodeString(in.CABundle)
 	if err != nil {
@@ -104,7 +103,7 @@ func nodeConfigYAML(in Input, k Kubelet) (string, error) {
 	return "# Karpenter Generated NodeConfig\n" + string(text), nil
 }
 
-// kubeletConfig is spec.kubelet as the user wrote it, with what only we know.
+// kubeletConfig returns the user's spec.kubelet with the fields that the provider sets.
 func kubeletConfig(in Input, k Kubelet) map[string]any {
 	out := maps.Clone(in.Kubelet)
 	if out == nil {

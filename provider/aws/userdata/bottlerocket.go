@@ -14,8 +14,8 @@ import (
 // A table of TOML.
 type table = map[string]any
 
-// renderBottlerocket merges our settings into the user's. Where both say something, ours count. What Bottlerocket's
-// settings.kubernetes does not know is left out, since it would refuse to boot with it.
+// renderBottlerocket merges our settings into the user's; ours override. It drops keys that Bottlerocket's settings.kubernetes does not have,
+// because Bottlerocket would not boot with them.
 func renderBottlerocket(in Input, k Kubelet) (Output, error) {
 	var own table
 	if err := toml.Unmarshal([]byte(in.Text), &own); err != nil {
@@ -65,7 +65,7 @@ func badTOML(err error) error {
 	return fmt.Errorf("read spec.userData as Bottlerocket's TOML: %w", err)
 }
 
-// subtable is a table within a table, an empty one if there is none.
+// subtable returns a table within a table, an empty one if there is none.
 func subtable(of table, name string) (table, error) {
 	switch value := of[name].(type) {
 	case nil:
@@ -81,7 +81,7 @@ func notATable(name string) error {
 	return fmt.Errorf("read spec.userData as Bottlerocket's TOML: %s is a value, it must be a table", name)
 }
 
-// setKubernetes writes what joins the machine to its cluster over the user's settings.kubernetes.
+// setKubernetes writes the settings that join the machine to its cluster over the user's settings.kubernetes.
 func setKubernetes(to table, in Input, k Kubelet) error {
 	to["cluster-name"] = in.ClusterName
 	to["api-server"] = in.Endpoint
@@ -110,7 +110,7 @@ func setKubernetes(to table, in Input, k Kubelet) error {
 	return nil
 }
 
-// setKubelet writes the fields of spec.kubelet that are set. Bottlerocket takes some numbers as text.
+// setKubelet writes the fields of spec.kubelet that are set. Bottlerocket wants some numbers as text.
 func setKubelet(to table, k Kubelet) {
 	for name, value := range map[string]map[string]string{
 		"system-reserved":            k.SystemReserved,
@@ -146,7 +146,7 @@ func taintTable(taints []corev1.Taint) map[string][]string {
 	return out
 }
 
-// mountInstanceStorage is the command that makes one disk of the local ones and keeps pods and images there.
+// mountInstanceStorage returns the command that combines the local disks into one, and puts pods and images there.
 func mountInstanceStorage(version string) table {
 	bind := []string{"apiclient", "ephemeral-storage", "bind"}
 	if !bindsByDefault(version) {

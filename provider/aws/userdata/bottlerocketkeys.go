@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// keys are the names that a table may hold. A nil value stands for anything; another one for a table with those names.
-// "*" stands for every name.
+// keys are the names that a table may have. A nil value allows any value; another one allows a table with those names.
+// "*" allows every name.
 type keys map[string]keys
 
-// kubernetesKeys are the settings.kubernetes that Bottlerocket takes.
+// kubernetesKeys returns the keys of settings.kubernetes that Bottlerocket accepts.
 func kubernetesKeys() keys {
 	anything := keys{"*": nil}
 	return keys{
@@ -47,17 +47,17 @@ func kubernetesKeys() keys {
 	}
 }
 
-// bootstrapCommandKeys are the settings.bootstrap-commands that Bottlerocket takes.
+// bootstrapCommandKeys returns the keys of settings.bootstrap-commands that Bottlerocket accepts.
 func bootstrapCommandKeys() keys {
 	return keys{"*": {"commands": nil, "mode": nil, "essential": nil}}
 }
 
-// droppedKeys collects the paths of what is left out.
+// droppedKeys collects the paths of dropped keys.
 type droppedKeys struct{ names []string }
 
 func (d *droppedKeys) add(path string) { d.names = append(d.names, path) }
 
-// known is a copy of a table with the allowed names only; an empty one if there is none.
+// known returns a copy of a table with the allowed names only; an empty one for nil.
 func known(value any, allowed keys, path string, dropped *droppedKeys) (table, error) {
 	out := table{}
 	if value == nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// bindsByDefault says whether that version of Bottlerocket knows which folders belong on local disks. Versions that nobody
-// knows are told.
+// bindsByDefault reports whether this version of Bottlerocket knows which folders belong on local disks. For an unknown version it returns
+// false, so that the folders are listed.
 func bindsByDefault(version string) bool {
 	if version == "latest" {
 		return true
@@ -26,8 +26,8 @@ func bindsByDefault(version string) bool {
 	return major > 1 || major == 1 && minor >= 46
 }
 
-// VersionInName is the version that the name of a Bottlerocket image ends in, without commit; empty if it has none. Names
-// look like bottlerocket-aws-k8s-1.34-x86_64-v1.49.0-3b9c1a2f.
+// VersionInName returns the version in the name of a Bottlerocket image, without the commit; "" if there is none. Names look like
+// bottlerocket-aws-k8s-1.34-x86_64-v1.49.0-3b9c1a2f.
 func VersionInName(name string) string {
 	for piece := range strings.SplitSeq(name, "-") {
 		if strings.HasPrefix(piece, "v") && strings.Contains(piece, ".") {

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/accelerator"
 )
 
-// nvidiaPlugin is what Bottlerocket's NVIDIA device plugin is told, as far as it decides what a node shows.
+// nvidiaPlugin holds the settings of Bottlerocket's NVIDIA device plugin that decide which resources a node shows.
 type nvidiaPlugin struct {
 	Strategy    string       `toml:"device-sharing-strategy"`
 	TimeSlicing replication  `toml:"time-slicing"`
@@ -27,8 +27,8 @@ type migPartition struct {
 	Profile map[string]any `toml:"profile"`
 }
 
-// GPUSharing is how a user's own text has Bottlerocket's device plugin share GPUs, in
-// settings.kubelet-device-plugins.nvidia. What is not set has Bottlerocket's default: GPUs stay whole, and shared ones are renamed.
+// GPUSharing reads from the user's text how Bottlerocket's device plugin shares GPUs, in settings.kubelet-device-plugins.nvidia. An unset key
+// has Bottlerocket's default: GPUs stay whole, and shared ones are renamed.
 func GPUSharing(text string) (accelerator.Sharing, error) {
 	var own struct {
 		Settings struct {
@@ -56,7 +56,7 @@ func GPUSharing(text string) (accelerator.Sharing, error) {
 	case "time-slicing":
 		set("time-slicing", plugin.TimeSlicing)
 	case "mps":
-		plugin.MPS.Rename = new(false) // there is no such setting
+		plugin.MPS.Rename = new(false) // mps does not have this setting
 		set("mps", plugin.MPS)
 	default:
 		out.Problem = fmt.Sprintf("%sdevice-sharing-strategy is %q: it can be none, time-slicing or mps", settings, plugin.Strategy)
@@ -73,5 +73,5 @@ func GPUSharing(text string) (accelerator.Sharing, error) {
 	return out, nil
 }
 
-// mostReplicas bounds what is believed: more is a slip, and products of it would not be numbers any more.
+// mostReplicas is the largest accepted number. A larger one is a typing error, and its products could overflow.
 const mostReplicas = 10000

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kubelet holds the fields of spec.kubelet that every family knows. maxPods is left out: the number that counts depends on
-// the machine's type, and the field may hold an expression.
+// Kubelet holds the fields of spec.kubelet that every family accepts. maxPods is left out, because the real number depends on the machine's
+// type, and the field may hold an expression.
 type Kubelet struct {
 	ClusterDNS                  []string                   `json:"clusterDNS,omitempty"`
 	PodsPerCore                 *int32                     `json:"podsPerCore,omitempty"`
@@ -30,7 +30,7 @@ type Kubelet struct {
 	CPUCFSQuota                 *bool                      `json:"cpuCFSQuota,omitempty"`
 }
 
-// knownEverywhere are the names of Kubelet's fields, and maxPods.
+// knownEverywhere returns the names of Kubelet's fields, and maxPods.
 func knownEverywhere() []string {
 	return []string{
 		"clusterDNS", "maxPods", "podsPerCore", "systemReserved", "kubeReserved", "evictionHard", "evictionSoft",
@@ -39,7 +39,7 @@ func knownEverywhere() []string {
 	}
 }
 
-// ReadKubelet reads the fields that every family knows and leaves the others alone.
+// ReadKubelet reads the fields that every family accepts, and ignores the others.
 func ReadKubelet(fields map[string]any) (Kubelet, error) {
 	known := map[string]any{}
 	for _, name := range knownEverywhere() {
@@ -63,7 +63,7 @@ func ReadKubelet(fields map[string]any) (Kubelet, error) {
 	return out, nil
 }
 
-// firstDNS is the address of the DNS for families that take only one.
+// firstDNS returns the address of the DNS for families that accept only one.
 func (k Kubelet) firstDNS() string {
 	if len(k.ClusterDNS) == 0 {
 		return ""
@@ -71,7 +71,7 @@ func (k Kubelet) firstDNS() string {
 	return k.ClusterDNS[0]
 }
 
-// arguments are the kubelet's, for families whose boot script takes them as text.
+// arguments returns the kubelet's flags, for families whose boot script takes them as text.
 func arguments(in Input, k Kubelet) string {
 	var args []string
 	if labels := joined(in.Labels, "="); labels != "" {
@@ -106,7 +106,7 @@ func arguments(in Input, k Kubelet) string {
 	return strings.Join(args, " ")
 }
 
-// durations are written as Go writes them, which is what kubelets read.
+// durations formats durations as Go does, which kubelets can parse.
 func durations(of map[string]metav1.Duration) map[string]string {
 	if of == nil {
 		return nil
@@ -118,7 +118,7 @@ func durations(of map[string]metav1.Duration) map[string]string {
 	return out
 }
 
-// joined lists the pairs in order of key, as kubelets read them.
+// joined returns the pairs in order of key, in the form of kubelet flags.
 func joined(pairs map[string]string, between string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {

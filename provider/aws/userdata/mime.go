@@ -34,13 +34,13 @@ func newPart(contentType, content string) part {
 	return part{headers: textproto.MIMEHeader{"Content-Type": {contentType}}, content: content}
 }
 
-// isArchive says whether a text means to be a MIME archive.
+// isArchive reports whether a text looks like a MIME archive.
 func isArchive(text string) bool {
 	text = strings.TrimSpace(text)
 	return strings.HasPrefix(text, "MIME-Version:") || strings.HasPrefix(text, "Content-Type:")
 }
 
-// writeArchive puts the parts into one text with plain line ends.
+// writeArchive writes the parts into one text, without carriage returns.
 func writeArchive(parts []part) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
@@ -57,7 +57,7 @@ func writeArchive(parts []part) string {
 	return strings.ReplaceAll(out.String(), "\r", "")
 }
 
-// readArchive takes a MIME archive apart, with its parts as they are encoded.
+// readArchive splits a MIME archive into its parts, without decoding them.
 func readArchive(text string) ([]part, error) {
 	reader := textproto.NewReader(bufio.NewReader(strings.NewReader(strings.TrimSpace(text) + "\n")))
 	headers, err := reader.ReadMIMEHeader()
@@ -108,7 +108,7 @@ func badArchive(format string, args ...any) error {
 	return fmt.Errorf("read spec.userData as a MIME archive: "+format, args...)
 }
 
-// plain is the part with its content decoded and no header but its type.
+// plain returns the part with its content decoded, and with no header but its type.
 func (p part) plain() (part, error) {
 	contentType := p.headers.Get("Content-Type")
 	if contentType == "" {

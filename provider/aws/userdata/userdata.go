@@ -1,6 +1,6 @@
-// Package userdata writes what a machine of EC2 reads when it boots: how to join the cluster, as whom, and with which
-// kubelet. Each family of images wants another text, and the user's own text is merged into it. Everything here is a
-// function of values. Which image, which class and which numbers are resolved elsewhere; encoding the text for EC2 is too.
+// Package userdata writes the text that a machine of EC2 reads when it boots: how to join the cluster, and the kubelet's settings. Each
+// family of images needs another text, into which the user's own text is merged. The package only converts values. Its callers resolve
+// images, classes and numbers, and encode the text for EC2.
 package userdata
 
 import (
@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Family names what kind of system an image holds, as in spec.amiFamily of an EC2NodeClass.
+// Family is the kind of system in an image, as in spec.amiFamily of an EC2NodeClass.
 type Family string
 
 // The families.
@@ -25,42 +25,42 @@ const (
 	Custom       Family = "Custom"
 )
 
-// Limit is how many bytes of user data EC2 takes, before they are encoded.
+// Limit is the largest size of user data in bytes that EC2 accepts, before encoding.
 const Limit = 16384
 
-// Input is what the text is made of. The zero value of a field means that there is none.
+// Input holds the inputs of the text. The zero value of a field means that there is none.
 type Input struct {
 	Family Family
 
 	ClusterName string
 	Endpoint    string // https://…
-	CABundle    string // base64, as kubeconfigs hold it
+	CABundle    string // base64, as in kubeconfigs
 	ServiceCIDR string // needed by AL2023 only
-	KubeDNS     string // address of the cluster's DNS, used if Kubelet names none
+	KubeDNS     string // address of the cluster's DNS, used if Kubelet has none
 
 	Labels map[string]string // as LabelsFor returns them
 	Taints []corev1.Taint    // as TaintsFor returns them
 
-	// Kubelet is spec.kubelet of the class as JSON is decoded, with numbers in place of expressions. MaxPods is the number
-	// of pods that holds for the machine's type and replaces what Kubelet says.
+	// Kubelet is the class's spec.kubelet as decoded JSON, with numbers in place of expressions. MaxPods is the number of pods for the
+	// machine's type; it replaces Kubelet's.
 	Kubelet map[string]any
 	MaxPods int32
 
 	RAID0 bool   // instanceStorePolicy: the local disks become one
 	Text  string // the user's own, spec.userData
 
-	// BottlerocketVersion is that of the image, such as 1.46.0 or v1.20.3, or "latest"; empty if nobody knows.
+	// BottlerocketVersion is the version of the image, such as 1.46.0 or v1.20.3, or "latest"; empty if it is not known.
 	BottlerocketVersion string
 }
 
-// Output is what a machine is given.
+// Output is the text for a machine.
 type Output struct {
 	Text string
-	// Dropped lists what the user wrote and the system has no place for, in order of name. The machine starts without it.
+	// Dropped lists the user's keys that the system does not accept, in order of name. The machine starts without them.
 	Dropped []string
 }
 
-// Render writes the text. The error is a single line about what the user can change.
+// Render writes the text. The error is a single line about a mistake that the user can correct.
 func Render(in Input) (Output, error) {
 	out, err := render(in)
 	if err != nil {
@@ -103,20 +103,20 @@ func familyNames() string {
 	return "AL2, AL2023, Bottlerocket, Windows2019, Windows2022, Windows2025 and Custom"
 }
 
-// TooLargeError says that EC2 would refuse the text.
+// TooLargeError means that EC2 would refuse the text.
 type TooLargeError struct {
 	Size int // of the whole text, in bytes
-	Own  int // how many of them are the user's
+	Own  int // the user's part of it
 }
 
-// Error is one line.
+// Error returns one line.
 func (e TooLargeError) Error() string {
 	return fmt.Sprintf("user data is %d bytes and EC2 takes %d at most: shorten spec.userData, which is %d of them, for instance by fetching a script at boot",
 		e.Size, Limit, e.Own)
 }
 
-// LabelsFor are the labels that a node gives itself when it registers. Those that a kubelet may not set are left to
-// whoever completes the registered node.
+// LabelsFor returns the labels that a node sets on itself when it registers. Labels that a kubelet may not set are left out; the controller
+// adds them to the registered node.
 func LabelsFor(family Family, claim map[string]string, capacityType string) map[string]string {
 	out := map[string]string{}
 	for key, value := range claim {
@@ -128,13 +128,13 @@ func LabelsFor(family Family, claim map[string]string, capacityType string) map[
 		out["karpenter.sh/capacity-type"] = capacityType
 	}
 	if family != Custom {
-		// The kubelet registers with all taints of its claim, so those of a registered node are the claim's to begin with.
+		// The kubelet registers with all taints of its claim, so the node has them from the start.
 		out["karpenter.sh/do-not-sync-taints"] = "true"
 	}
 	return out
 }
 
-// closedToKubelets says whether the API server's NodeRestriction plugin may refuse a label, by its domain.
+// closedToKubelets reports whether the API server's NodeRestriction plugin may refuse a label, by its domain.
 func closedToKubelets(key string) bool {
 	domain, _, found := strings.Cut(key, "/")
 	if !found {
@@ -145,8 +145,8 @@ func closedToKubelets(key string) bool {
 	})
 }
 
-// TaintsFor are the taints that a node registers with: those of its claim, and one that keeps pods away until the node
-// is completed.
+// TaintsFor returns the taints with which a node registers: those of its claim, and one that keeps pods away until the controller has
+// completed the node.
 func TaintsFor(taints, startup []corev1.Taint) []corev1.Taint {
 	out := slices.Concat(taints, startup)
 	unregistered := corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}

@@ -2,7 +2,7 @@ package userdata
 
 import "strings"
 
-// renderWindows puts the user's text before the call of the script that comes with the image.
+// renderWindows puts the user's text before the call of the image's script.
 func renderWindows(in Input, k Kubelet) string {
 	call := "& $EKSBootstrapScriptFile -EKSClusterName " + powershellQuoted(in.ClusterName) + " -APIServerEndpoint " + powershellQuoted(in.Endpoint)
 	if in.CABundle != "" {
@@ -25,7 +25,7 @@ func renderWindows(in Input, k Kubelet) string {
 	return strings.Join(lines, "\n")
 }
 
-// powershellQuoted is the text as one word of a PowerShell command, whatever it holds.
+// powershellQuoted quotes any text as one word of a PowerShell command.
 func powershellQuoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
