@@ -23,7 +23,7 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// tagsOf returns the tags of a claim's machine and its volumes, and of the fleet.
+// tagsOf returns the tags of a claim's machine, and of the objects that EC2 makes with it.
 func (p *Provider) tagsOf(claim *v1.NodeClaim, c *awsv1.EC2NodeClass) map[string]string {
 	tags := map[string]string{}
 	maps.Copy(tags, c.Spec.Tags)

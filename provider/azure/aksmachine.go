@@ -16,8 +16,8 @@ import (
 	"tenon.sh/provider/azure/machine"
 )
 
-// agentPool is where AKS keeps a machine that it has made for Karpenter. Its claim says so; if it has none any more, the machine's name
-// does, together with the settings.
+// agentPool returns the agent pool and the name of a machine that AKS has made for Karpenter. They come from its claim; without a claim, from
+// the machine's name and the settings.
 func (p *Provider) agentPool(ctx context.Context, m *machine.Machine) (pool, name string, err error) {
 	claim, err := p.claimOfAKS(ctx, m)
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *Provider) agentPool(ctx context.Context, m *machine.Machine) (pool, nam
 	return "", "", err
 }
 
-// claimOfAKS is the claim that AKS has made a machine for, nil if there is none.
+// claimOfAKS returns the claim for which AKS has made a machine, nil if there is none.
 func (p *Provider) claimOfAKS(ctx context.Context, m *machine.Machine) (*v1.NodeClaim, error) {
 	claims, err := p.claims(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *Provider) claimOfAKS(ctx context.Context, m *machine.Machine) (*v1.Node
 	return nil, nil
 }
 
-// agentPoolOf reads what a claim says of its machine; false if that is not this one.
+// agentPoolOf reads the agent pool and the machine's name from a claim's annotation; false if the annotation names another machine.
 func agentPoolOf(claim *v1.NodeClaim, m *machine.Machine) (pool, name string, ok bool) {
 	id, err := arm.ParseResourceID(claim.Annotations[azurev1beta1.MachineResourceAnnotationKey])
 	if err != nil || !strings.EqualFold(id.ResourceType.String(), "Microsoft.ContainerService/managedClusters/agentPools/machines") {
@@ -68,9 +68,9 @@ func agentPoolOf(claim *v1.NodeClaim, m *machine.Machine) (pool, name string, ok
 	return id.Parent.String(), id.Name, this
 }
 
-// machineOf is a claim's machine: the one that has its name, or the one that AKS has made for it before.
+// machineOf returns a claim's machine: the machine with its name, or the one that AKS has made for it.
 func (p *Provider) machineOf(ctx context.Context, claim *v1.NodeClaim) (machine.Machine, error) {
-	m, err := p.machines.Seen(ctx, p.nameOf(claim)) // also one of another's, which must not be touched
+	m, err := p.machines.Seen(ctx, p.nameOf(claim)) // it may belong to another cluster, and must not be touched then
 	if !errors.Is(err, provider.ErrGone) {
 		return m, err
 	}
@@ -80,14 +80,14 @@ func (p *Provider) machineOf(ctx context.Context, claim *v1.NodeClaim) (machine.
 	return machine.Machine{}, err
 }
 
-// unclaimed are the machines of AKS that people have been told of because no claim has them.
+// unclaimed holds the machines of AKS without a claim that the log has named.
 type unclaimed struct {
 	mu   sync.Mutex
 	told map[string]bool
 }
 
-// noteUnclaimed tells once of machines that AKS has made and that no claim has. They are left alone: it is not known what AKS wants
-// with them.
+// noteUnclaimed logs each machine once that AKS has made and that has no claim. Such machines are left alone, because AKS's intention is
+// unknown.
 func (p *Provider) noteUnclaimed(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) {
 	names := map[string]bool{}
 	for i := range claims {

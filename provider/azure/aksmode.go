@@ -18,10 +18,10 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// billingTag says that a machine is one of AKS's with Linux.
+// billingTag marks a machine as one of AKS's with Linux.
 const billingTag, billingValue = "compute.aks.billing", "linux"
 
-// completeForAKS puts a machine where AKS keeps its nodes, and has the image start its kubelet.
+// completeForAKS adds AKS's network objects to an order, and the custom data with which the image starts its kubelet.
 func (p *Provider) completeForAKS(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, o offer.Offer, order *machine.Order) error {
 	failed := func(err error) error { return p.failed(claim, "network of the machine", err) }
 	order.Tags[billingTag] = billingValue
@@ -67,15 +67,15 @@ func (p *Provider) completeForAKS(ctx context.Context, claim *v1.NodeClaim, c *a
 	return nil
 }
 
-// putNIC makes a machine's network interface. A backend pool that is gone is looked for once more: AKS makes others when a cluster's
-// way out changes.
+// putNIC makes a machine's network interface. If a backend pool does not exist any more, it lists the pools once more, because AKS makes new
+// ones when a cluster's outbound type changes.
 func (p *Provider) putNIC(ctx context.Context, c *azurev1beta1.AKSNodeClass, order *machine.Order) error {
 	err := p.cloud.PutNIC(ctx, p.config.ResourceGroup, order.Name, order.NIC())
 	if p.aks == nil || !cloud.Says(err, "InvalidResourceReference", "/backendAddressPools/") {
 		return err
 	}
 	pools, generation, listed := p.aks.Pools(ctx)
-	if own := c.Spec.LoadBalancerBackendPoolIDs; listed == nil && slices.Equal(append(pools, own...), order.Network.BackendPools) { // nobody has looked since
+	if own := c.Spec.LoadBalancerBackendPoolIDs; listed == nil && slices.Equal(append(pools, own...), order.Network.BackendPools) { // no other launch has listed them since
 		p.aks.Stale(generation)
 		pools, _, listed = p.aks.Pools(ctx)
 	}

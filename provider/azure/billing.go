@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// billingExtension is what AKS counts machines with Linux by.
+	// billingExtension is the extension by which AKS counts machines with Linux.
 	billingExtension = "computeAksLinuxBilling"
-	// billedAgain is after how long a machine is given it once more that still does not show it, and how long nobody is after Azure
-	// has refused it.
+	// billedAgain is the time until a machine without the extension gets it once more. It is also the time without any request after Azure
+	// has refused one.
 	billedAgain = 10 * time.Minute
 )
 
-// bills is what is known here of the machines that were given the extension. Nothing depends on it: it saves calls.
+// bills records the machines that were given the extension. It only saves calls.
 type bills struct {
 	mu      sync.Mutex
 	asked   map[string]time.Time // by the machine's name
 	refused time.Time
 }
 
-// due are those machines without the extension that are to be given it now. It is taken to be done, and the others are forgotten.
+// due returns the machines without the extension that need a request now. It records the requests, and forgets other machines.
 func (b *bills) due(without []*machine.Machine, now time.Time) (out []*machine.Machine) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func (b *bills) due(without []*machine.Machine, now time.Time) (out []*machine.M
 	return out
 }
 
-// refuse notes that Azure refuses the extension.
+// refuse records that Azure refuses the extension.
 func (b *bills) refuse(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,8 +69,8 @@ func billed(m *machine.Machine) bool {
 	return slices.ContainsFunc(m.Extensions, func(name string) bool { return strings.EqualFold(name, billingExtension) })
 }
 
-// bill gives machines of AKS that run the extension by which AKS counts them. A machine whose extension Azure refuses does without,
-// and is asked for later. Clouds that are not Microsoft's have no such extension.
+// bill adds the extension by which AKS counts machines to running machines. If Azure refuses the extension for a machine, it is requested
+// again later. Clouds other than Microsoft's public one do not have the extension.
 func (p *Provider) bill(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) error {
 	if p.selfManaged() || p.config.OtherCloud {
 		return nil
@@ -112,7 +112,7 @@ func (p *Provider) bill(ctx context.Context, claims []v1.NodeClaim, list []machi
 	return errors.Join(errs...)
 }
 
-// rebill gives the extension of a machine the tags that the machine has by now. Nothing waits for that.
+// rebill writes the machine's current tags on its extension. Errors are only logged.
 func (p *Provider) rebill(ctx context.Context, m *machine.Machine, tags map[string]*string) {
 	if p.selfManaged() || !billed(m) {
 		return
@@ -122,7 +122,7 @@ func (p *Provider) rebill(ctx context.Context, m *machine.Machine, tags map[stri
 	}
 }
 
-// putBilling asks for the extension. That there is no such machine any more is no error.
+// putBilling requests the extension. It ignores a machine that does not exist any more.
 func (p *Provider) putBilling(ctx context.Context, name string, tags map[string]*string) error {
 	err := p.cloud.BeginExtension(ctx, p.config.ResourceGroup, name, billingExtension, armcompute.VirtualMachineExtension{
 		Location: &p.cloud.Location, Tags: tags, Properties: &armcompute.VirtualMachineExtensionProperties{

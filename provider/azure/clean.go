@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	// nicAge is how long a network interface may be without a machine: one is made right before its machine.
+	// nicAge is the time for which a network interface may be without a machine, because it is made right before its machine.
 	nicAge = 5 * time.Minute
-	// updatesAtOnce is how many machines are brought up to date at the same time.
+	// updatesAtOnce is the number of machines that are updated in parallel.
 	updatesAtOnce = 8
 )
 
-// Clean takes away what is left over, and brings tags and identities of machines up to date. What cannot be done now is done the next
-// time, and holds up nothing else.
+// Clean removes unused objects, and updates tags and identities of machines. If one step fails, the other steps still run, and the next call
+// repeats it.
 func (p *Provider) Clean(ctx context.Context) error {
 	p.launches.forget()
 	var tokens error
-	if p.tokens != nil { // machines that boot wait for theirs: nothing of Azure holds this up
+	if p.tokens != nil { // first, because booting machines wait for their tokens; errors of Azure must not delay this
 		tokens = p.tokens.Clean(ctx)
 	}
 	claims, err := p.claims(ctx)
@@ -45,7 +45,7 @@ func (p *Provider) Clean(ctx context.Context) error {
 }
 
 func (p *Provider) cleanAzure(ctx context.Context) error {
-	claims, err := p.claims(ctx) // as they are by now
+	claims, err := p.claims(ctx) // read again, because time has passed
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *Provider) cleanAzure(ctx context.Context) error {
 	return errors.Join(p.cleanNICs(ctx, claims, list, nics), p.bill(ctx, claims, list), p.update(ctx, claims, list, nics))
 }
 
-// strayNICs is since when network interfaces are without a machine.
+// strayNICs holds the time since which each network interface has had no machine.
 type strayNICs struct {
 	mu    sync.Mutex
 	since map[string]time.Time
@@ -73,7 +73,7 @@ type nic struct {
 	used bool // by a machine
 }
 
-// nics are the cluster's network interfaces by name.
+// nics returns the cluster's network interfaces by name.
 func (p *Provider) nics(ctx context.Context) (map[string]nic, error) {
 	list, err := p.cloud.NICs(ctx, p.config.ResourceGroup)
 	if err != nil {
@@ -124,13 +124,13 @@ func (p *Provider) cleanNICs(ctx context.Context, claims []v1.NodeClaim, list []
 	return errors.Join(errs...)
 }
 
-// inPlaceHash is a fingerprint of what is changed on running machines of a class.
+// inPlaceHash returns a hash of the class's fields that are updated on running machines.
 func (p *Provider) inPlaceHash(c *azurev1beta1.AKSNodeClass) string {
 	return c.InPlaceUpdateHash(p.config.NodeIdentities, p.config.AdditionalTags)
 }
 
-// update gives machines the tags and identities that their class has by now. Tags of others stay; identities are only added. What AKS
-// has made is as AKS has it.
+// update writes the current tags and identities of classes on their machines. Tags of others stay; identities are only added. Machines that
+// AKS has made are not changed.
 func (p *Provider) update(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine, nics map[string]nic) error {
 	var classes azurev1beta1.AKSNodeClassList
 	if err := p.client.List(ctx, &classes); err != nil {
@@ -187,8 +187,8 @@ func (p *Provider) updateOne(ctx context.Context, claim *v1.NodeClaim, c *azurev
 	return nil
 }
 
-// changedTags are tags of which those with our keys are replaced by those that are wanted, nil if it is not known which there are.
-// Azure heeds no case in keys.
+// changedTags returns the existing tags, with those of our keys replaced by the wanted ones; nil if the existing tags are not known. Azure
+// ignores the case of keys.
 func changedTags(have map[string]string, ours []string, want map[string]string) map[string]*string {
 	if have == nil {
 		return nil
@@ -205,7 +205,7 @@ func changedTags(have map[string]string, ours []string, want map[string]string) 
 	return out
 }
 
-// tag replaces the tags of a machine and of its network interface, unless they are nil, and gives the machine more identities.
+// tag replaces the tags of a machine and of its network interface, unless they are nil, and adds identities to the machine.
 func (p *Provider) tag(ctx context.Context, name string, tags, nicTags map[string]*string, identities *armcompute.VirtualMachineIdentity) error {
 	if nicTags != nil {
 		if err := p.cloud.TagNIC(ctx, p.config.ResourceGroup, name, nicTags); err != nil && !cloud.NotFound(err) {

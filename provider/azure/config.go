@@ -20,78 +20,77 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// Ways to have machines join, as option PROVISION_MODE names them.
+// The ways in which machines join, by the values of option PROVISION_MODE.
 const (
-	// ModeUserData gives machines the user data of their class, and asks AKS for nothing.
+	// ModeUserData gives machines the user data of their class. It does not depend on AKS.
 	ModeUserData = "userdata"
-	// ModeScriptless has images of AKS start the kubelet, from what they are told.
+	// ModeScriptless uses images of AKS, which start the kubelet from their custom data.
 	ModeScriptless = "aksscriptless"
 )
 
-// DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
+// DefaultMemoryOverhead is the largest share of a machine's nominal memory that its hypervisor takes.
 const DefaultMemoryOverhead = size.DefaultMemoryOverhead
 
-// DefaultAdminUsername is who may log in to machines.
+// DefaultAdminUsername is the default user for logins to machines.
 const DefaultAdminUsername = "azureuser"
 
-// Config is what a Provider is made from. The zero value of a setting is its default.
+// Config holds the settings of a Provider. The zero value of a setting is its default.
 type Config struct {
-	// ClusterName is required: it is in the tags of everything that is made, and tells what belongs to this cluster.
+	// ClusterName is required. It is in the tags of all objects that the provider makes, and identifies them.
 	ClusterName string
-	// ClusterEndpoint and ClusterCABundle (base64) are what machines connect to.
+	// ClusterEndpoint and ClusterCABundle (base64) are the API server's address and certificate authorities for machines.
 	ClusterEndpoint, ClusterCABundle string
-	// ResourceGroup is where machines are made.
+	// ResourceGroup is the resource group of the machines.
 	ResourceGroup string
-	// ClusterGroup is where the cluster of AKS is, "" if that is not known: machines that AKS itself has made are deleted there.
+	// ClusterGroup is the resource group of the AKS cluster, "" if it is not known. It is needed to delete machines that AKS itself has made.
 	ClusterGroup string
-	// SubnetID is where machines of classes are started that name no subnet.
+	// SubnetID is the subnet of machines whose class names none.
 	SubnetID string
 	// Mode is ModeUserData or ModeScriptless.
 	Mode string
-	// MemoryOverhead is the part of the nominal memory that the hypervisor takes; nil means DefaultMemoryOverhead.
+	// MemoryOverhead is the share of the nominal memory that the hypervisor takes; nil means DefaultMemoryOverhead.
 	MemoryOverhead *float64
-	// NetworkPlugin and its mode are those of the cluster, "azure" and "overlay" for example. They say how many pods a node takes.
+	// NetworkPlugin and NetworkPluginMode are the cluster's, "azure" and "overlay" for example. The number of pods of a node depends on them.
 	NetworkPlugin, NetworkPluginMode string
-	// NodeIdentities are user-assigned identities that all machines get.
+	// NodeIdentities are user-assigned identities of all machines.
 	NodeIdentities []string
-	// AdminUsername may log in with SSHPublicKey; nobody may if there is none.
+	// AdminUsername may log in with SSHPublicKey. Without a key, nobody can log in.
 	AdminUsername, SSHPublicKey string
-	// DiskEncryptionSetID is what disks are encrypted with.
+	// DiskEncryptionSetID is the disk encryption set of all disks.
 	DiskEncryptionSetID string
-	// AdditionalTags are put on all that is made.
+	// AdditionalTags are set on all objects that the provider makes.
 	AdditionalTags map[string]string
 	// UseSIG takes images of AKS from its shared galleries, in SIGSubscription.
 	UseSIG          bool
 	SIGSubscription string
-	// SystemNamespace is the controller's, where AKS says when its nodes may be updated; "" for none.
+	// SystemNamespace is the controller's namespace, in which AKS writes the maintenance window of its nodes; "" for none.
 	SystemNamespace string
-	// What images of AKS are told beside that: the token that kubelets join with, the tenant, Azure's name for itself ("" for
-	// AzurePublicCloud), the cluster's network, and the client ID of the identity that pulls images. NetworkGUID and DNSServiceIP are
-	// looked up if they are "".
+	// Further settings for images of AKS: the kubelets' token for joining, the tenant, Azure's name of the cloud ("" for AzurePublicCloud),
+	// the cluster's network, and the client ID of the identity that pulls images. NetworkGUID and DNSServiceIP are looked up if they are "".
 	BootstrapToken, Tenant, CloudName string
 	NetworkDataplane, NetworkPolicy   string
 	NetworkGUID, DNSServiceIP         string
 	KubeletIdentity                   string
-	// OtherCloud says that Azure is none of Microsoft's own clouds.
+	// OtherCloud means that the cloud is not Microsoft's public cloud.
 	OtherCloud bool
-	// JoinTokens has user data hold a token with which a machine may join, made for its claim alone.
+	// JoinTokens puts a join token into user data, which is made for the machine's claim alone.
 	JoinTokens bool
 
 	// Cloud is the connection to Azure.
 	Cloud *cloud.Cloud
 	// Client reads and writes Kubernetes objects.
 	Client client.Client
-	// Secrets reads and writes the Secrets of join tokens, past any cache; nil means Client.
+	// Secrets reads and writes the Secrets of join tokens without a cache; nil means Client.
 	Secrets client.Client
-	// Reader reads what is not worth a cache; nil means Client.
+	// Reader reads objects that need no cache; nil means Client.
 	Reader client.Reader
 	// Version asks the API server for its version.
 	Version discovery.ServerVersionInterface
-	// Tell hears of what people should know of; nil is nobody.
+	// Tell receives events for users; nil drops them.
 	Tell provider.Tell
-	// Registry is where metrics are registered; nil means nowhere.
+	// Registry registers the metrics; nil means that they are not registered.
 	Registry prometheus.Registerer
-	// Clock is the time; nil means the machine's.
+	// Clock is the clock; nil means the machine's.
 	Clock clock.Clock
 }
 
@@ -100,7 +99,7 @@ var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
 
-// Check says everything that is wrong with the settings, nil if nothing is. It looks at no connection.
+// Check returns an error that lists all mistakes in the settings, nil if there are none. It makes no calls.
 func (c *Config) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -175,7 +174,7 @@ func (c *Config) checkNetwork(wrong func(string, ...any)) {
 	}
 }
 
-// checkTags looks at the tags that are put on everything. Azure heeds no case in their keys.
+// checkTags checks the tags that are set on all objects. Azure ignores the case of their keys.
 func (c *Config) checkTags(wrong func(string, ...any)) {
 	seen := map[string]string{}
 	for key, value := range c.AdditionalTags {

@@ -14,11 +14,11 @@ import (
 	"tenon.sh/provider"
 )
 
-// mostNames is how many claims an event names.
+// mostNames is the largest number of claims that an event names.
 const mostNames = 5
 
-// finish holds on to classes as long as there are claims of them, and lets those go that were deleted and have none: their machines
-// could not be told apart from others any more. Those that Karpenter has made are held already.
+// finish keeps a finalizer on classes, and removes it from deleted classes without claims, because machines of a deleted class could not be
+// identified any more. Classes from Karpenter already have the finalizer.
 func (p *Provider) finish(ctx context.Context, claims []v1.NodeClaim) error {
 	var classes azurev1beta1.AKSNodeClassList
 	if err := p.client.List(ctx, &classes); err != nil {

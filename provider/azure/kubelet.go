@@ -15,7 +15,7 @@ import (
 	"tenon.sh/provider/stamp"
 )
 
-// kubeletWord is what a claim of AKS says of its node's kubelet. One that was told no identity says nothing of that.
+// kubeletWord returns the annotations about the kubelet for a claim of AKS. Without an identity, there is no annotation about it.
 func kubeletWord(version, identity string) map[string]string {
 	word := map[string]string{v1.KubeletVersionAnnotationKey: version}
 	if identity != "" {
@@ -24,9 +24,9 @@ func kubeletWord(version, identity string) map[string]string {
 	return word
 }
 
-// noteKubelets writes on claims what their nodes say of their kubelets, where that is not there: nobody has left word of it on those
-// that Karpenter has made. What a machine was told when it was made is not looked at again, so that an image whose kubelet is another
-// is not replaced for ever.
+// noteKubelets writes the kubelet's version and identity from a node on its claim, if the claim lacks them, because Karpenter does not write
+// them. If the claim has the values from its launch, they stay. Otherwise, a node whose image has another kubelet version would be replaced
+// again and again.
 func (p *Provider) noteKubelets(ctx context.Context, claims []v1.NodeClaim) error {
 	if p.selfManaged() {
 		return nil

@@ -32,13 +32,14 @@ import (
 )
 
 const (
-	// lookAgain is how long to wait for a machine before it is looked at again.
+	// lookAgain is the time until the next look at a machine that is awaited.
 	lookAgain = 5 * time.Second
-	// attempts is how many machines one launch asks for that Azure refuses at once. What it refused is marked: the next plan knows.
+	// attempts is the number of machines that one launch asks for if Azure refuses each at once. Refusals are marked, so the next plan avoids
+	// them.
 	attempts = 8
 )
 
-// Launch is LaunchNoted; the word is left on the claim as the API server has it.
+// Launch is LaunchNoted; it writes the note on the claim in the API server.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(ctx context.Context, annotations map[string]string) error {
 		changed := claim.DeepCopy()
@@ -47,9 +48,9 @@ func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provid
 	})
 }
 
-// LaunchNoted starts the machine that a claim describes, the cheapest that there is; what has no capacity is passed over. Azure
-// takes its time to start one, and may find out late that there is none: the error says that it is pending then, and the next call
-// goes on, with another machine if need be.
+// LaunchNoted starts the machine that a claim describes, at the cheapest offering with capacity. Azure needs time to start a machine, and may
+// find out late that it has no capacity. Meanwhile LaunchNoted returns a PendingError, and the next call continues, with another machine if
+// necessary.
 func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (engine.Machine, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -80,7 +81,7 @@ func (p *Provider) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class p
 	return p.buy(ctx, claim, c, class, known, note)
 }
 
-// unready says why no machine can be started from a class, "" if one can.
+// unready returns the reason why no machine can be started from a class, "" if one can.
 func (p *Provider) unready(c *azurev1beta1.AKSNodeClass) string {
 	if c.DeletionTimestamp != nil {
 		return "it is being deleted"
@@ -97,7 +98,7 @@ func (p *Provider) unready(c *azurev1beta1.AKSNodeClass) string {
 	return ""
 }
 
-// follow goes on with a machine that is there.
+// follow continues a launch whose machine exists.
 func (p *Provider) follow(ctx context.Context, claim *v1.NodeClaim, class provider.Class, known *launch, m machine.Machine) (engine.Machine, error) {
 	if uid := m.Tag(v1.MachineClaimUIDAnnotationKey); uid != "" && uid != string(claim.UID) {
 		return engine.Machine{}, &provider.LaunchError{Reason: "NameTaken", Err: fmt.Errorf("launch %s: machine %s belongs to another claim (%s): wait until it is gone, or delete it", claim.Name, m.Name, uid)}
@@ -125,7 +126,7 @@ func (p *Provider) follow(ctx context.Context, claim *v1.NodeClaim, class provid
 	return described, nil
 }
 
-// giveUp takes away a machine that Azure had accepted and then did not make. One that runs in spite of that is not given up.
+// giveUp deletes a machine that Azure accepted but could not make. A machine that runs in spite of its failure is not given up.
 func (p *Provider) giveUp(ctx context.Context, claim *v1.NodeClaim, known *launch, m machine.Machine) error {
 	id := p.offeringOf(&m)
 	known.nic = "" // it goes with the machine
@@ -183,8 +184,8 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	return engine.Machine{}, &provider.SoldOutError{Offerings: offerings, Cause: cause}
 }
 
-// rank orders offers as they are tried: by price, then spot before on-demand and zones before no zone in particular. Between zones that
-// cost the same the claim's UID decides, so that machines do not all end up in the first.
+// rank sorts offers in the order in which they are tried: by price, then spot before on-demand, then by type, and zones before no zone. Among
+// zones with the same price, the claim's UID decides, so that not all machines are in the first zone.
 func rank(list []offer.Offer, uid string) {
 	slices.SortFunc(list, func(a, b offer.Offer) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), -cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.InstanceType, b.InstanceType),
@@ -208,7 +209,7 @@ func draw(uid, zone string) uint32 {
 	return h.Sum32()
 }
 
-// notNow is why an offer is not to be had, "" if nothing is known against it.
+// notNow returns the reason why an offer cannot be used now, "" if there is none.
 func (p *Provider) notNow(o offer.Offer) string {
 	if why := p.marks.Reason(p.attempt(o.OfferingID)); why != "" {
 		return why
@@ -224,7 +225,7 @@ func (p *Provider) attempt(id engine.OfferingID) soldout.Attempt {
 	return soldout.Attempt{Size: figures, Zone: id.Zone, CapacityType: id.CapacityType}
 }
 
-// ask asks Azure for one machine. It has accepted if there is no error.
+// ask asks Azure for one machine. Without an error, Azure has accepted.
 func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, o offer.Offer, known *launch, note provider.Note) (soldout.Refusal, error) {
 	order, err := p.order(ctx, claim, c, o)
 	if err != nil {
@@ -261,14 +262,14 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 		return refusal, err
 	}
 	if cloud.Passing(err) && !cloud.Throttled(err) {
-		p.machines.Asked(order.Name) // it may have been heard
+		p.machines.Asked(order.Name) // Azure may have received the call
 	}
 	known.nic = ""
 	return refusal, p.failed(claim, "machine", err)
 }
 
-// word is what is left on a claim before its machine is asked for: what it is called, and what of its class it was made as, which may
-// be another class by the time it runs.
+// word returns the annotations that are written on a claim before its machine is requested: the machine's name, and hashes of its class,
+// because the class may have changed by the time the machine runs.
 func (p *Provider) word(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, name string) map[string]string {
 	word := map[string]string{
 		v1.LaunchTokenAnnotationKey:    name,
@@ -282,7 +283,7 @@ func (p *Provider) word(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, name 
 	return word
 }
 
-// failed is the error of a launch that another offering would not help.
+// failed returns the error of a launch for which another offering would not help.
 func (p *Provider) failed(claim *v1.NodeClaim, what string, err error) error {
 	if cloud.Canceled(err) {
 		return err
@@ -297,7 +298,7 @@ func launchError(claim *v1.NodeClaim, reason string, err error) error {
 	return &provider.LaunchError{Reason: reason, Err: fmt.Errorf("launch %s: %w", claim.Name, err)}
 }
 
-// asThrottled makes the error of a call that Azure refused because there were too many one that says when to come again.
+// asThrottled turns the error of a throttled call into one with a time to wait.
 func asThrottled(err error) error {
 	if cloud.Throttled(err) {
 		return throttled(err)
@@ -305,14 +306,14 @@ func asThrottled(err error) error {
 	return err
 }
 
-// throttled says to wait as long as Azure asks, not everybody equally long.
+// throttled returns an error with Azure's time to wait plus a random time, so that callers do not return all at once.
 func throttled(err error) error {
 	var call *cloud.Error
 	errors.As(err, &call)
 	return &provider.ThrottledError{Call: call.Call, RetryAfter: max(time.Second, cloud.RetryAfter(err)) + rand.N(2*time.Second)}
 }
 
-// freeNIC looks whether the name of a network interface is free, or ours already.
+// freeNIC returns an error if a network interface of this name belongs to another cluster.
 func (p *Provider) freeNIC(ctx context.Context, claim *v1.NodeClaim, name string) error {
 	tags, err := p.cloud.NICTags(ctx, p.config.ResourceGroup, name)
 	switch {
@@ -326,8 +327,8 @@ func (p *Provider) freeNIC(ctx context.Context, claim *v1.NodeClaim, name string
 	return nil
 }
 
-// dropNIC takes away the network interface of a launch that got no machine. Azure keeps it for a while for the machine that it was
-// refused for: Clean takes it away later.
+// dropNIC deletes the network interface of a launch without a machine. Azure reserves it for the refused machine for a while, so this may
+// fail; Clean deletes it later.
 func (p *Provider) dropNIC(ctx context.Context, known *launch) {
 	if known.nic == "" {
 		return
@@ -339,7 +340,7 @@ func (p *Provider) dropNIC(ctx context.Context, known *launch) {
 	}
 }
 
-// launched is the claim's machine with all that follows from its size and its class.
+// launched returns the claim's machine with all properties that follow from its size and its class.
 func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class provider.Class, known *launch, m *machine.Machine) (engine.Machine, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -354,12 +355,12 @@ func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class prov
 	switch {
 	case known.noted != nil:
 		out.Annotations = maps.Clone(known.noted)
-	case claim.Annotations[azurev1beta1.HashAnnotationKey] == "": // nobody has left word of what it was made as
+	case claim.Annotations[azurev1beta1.HashAnnotationKey] == "": // no process has noted its class
 		out.Annotations = p.word(claim, c, m.Name)
 	}
 	types = slices.DeleteFunc(slices.Clone(class.Corrected(types)), func(t engine.InstanceType) bool { return t.Name != m.Size })
 	offers, err := offer.For(types, claim)
-	if err != nil { // the catalog has changed: the machine is there all the same
+	if err != nil { // the catalog has changed, but the machine exists
 		return out, nil
 	}
 	id := p.offeringOf(m)
@@ -377,7 +378,7 @@ func (p *Provider) launched(ctx context.Context, claim *v1.NodeClaim, class prov
 	return out, nil
 }
 
-// offeringOf is what a machine was bought as.
+// offeringOf returns the offering of a machine.
 func (p *Provider) offeringOf(m *machine.Machine) engine.OfferingID {
 	zone := assortment.RegionalZone
 	if m.Zone != "" {
@@ -386,7 +387,7 @@ func (p *Provider) offeringOf(m *machine.Machine) engine.OfferingID {
 	return engine.OfferingID{InstanceType: m.Size, Zone: zone, CapacityType: m.CapacityType}
 }
 
-// placeLabels are those that follow from where a machine is, and how it is paid for.
+// placeLabels returns the labels that follow from a machine's zone and capacity type.
 func placeLabels(id engine.OfferingID) map[string]string {
 	scope, priority := azurev1beta1.PlacementZonal, "regular"
 	if id.Zone == assortment.RegionalZone {

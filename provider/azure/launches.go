@@ -11,31 +11,29 @@ import (
 	"tenon.sh/engine"
 )
 
-// launchAge is how long a launch is remembered that nobody asks after. By then its machine is written down on the claim, or the
-// claim is gone.
+// launchAge is the time for which an unused launch is remembered. By then its machine is written on the claim, or the claim is gone.
 const launchAge = time.Hour
 
-// launches is what is known here of claims that are being launched. Nothing depends on it: it saves calls, and names what a launch
-// was refused.
+// launches holds the state of claims that are being launched. It only saves calls, and names the refused offerings.
 type launches struct {
 	clock clock.PassiveClock
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	claims map[types.UID]*launch
 }
 
-// launch is what is known of one claim. Whoever holds busy may use it.
+// launch is the state of one claim. Only the holder of busy may use it.
 type launch struct {
-	busy chan struct{} // holds a token while somebody launches the claim
+	busy chan struct{} // holds a token during a launch of the claim
 	used time.Time
 
-	noted   map[string]string // the word that was left on the claim
+	noted   map[string]string // the annotations that were written on the claim
 	nic     string
 	machine *engine.Machine // once it runs
-	// refused are the offerings that Azure had none of, with the reasons; cause is the first of these.
+	// refused holds the offerings without capacity, with reasons; cause is the first reason.
 	refused map[engine.OfferingID]string
 	cause   string
-	// failed is why the machine that was asked for last did not come, if another will fare no better.
+	// failed is the reason why the last requested machine failed, if another offering would not help.
 	failed error
 }
 
@@ -43,7 +41,7 @@ func newLaunches(clock clock.PassiveClock) *launches {
 	return &launches{clock: clock, claims: map[types.UID]*launch{}}
 }
 
-// lock finds or makes what is known of a claim, and keeps others from launching it at the same time.
+// lock finds or makes the state of a claim, and prevents two launches of it at the same time.
 func (l *launches) lock(ctx context.Context, uid types.UID) (*launch, func(), error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -65,7 +63,7 @@ func (l *launches) lock(ctx context.Context, uid types.UID) (*launch, func(), er
 	}
 }
 
-// forget drops what is old. Whoever launches one of these claims meanwhile starts from what Azure says.
+// forget drops old launches. A later launch of the claim starts from Azure's state.
 func (l *launches) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +75,7 @@ func (l *launches) forget() {
 	}
 }
 
-// refuse notes that an offering was not to be had.
+// refuse records that an offering had no capacity.
 func (l *launch) refuse(id engine.OfferingID, why string) {
 	if l.cause == "" {
 		l.cause = why

@@ -11,11 +11,11 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// lookedFor is how often nodes are looked at.
+// lookedFor is the time between two looks at the nodes.
 const lookedFor = time.Minute
 
-// learn looks, now and then, at how much memory the nodes have that were started by this cluster. They are all looked at each time,
-// so that a restart forgets only what nodes had that are gone.
+// learn reads, now and then, the memory of the nodes that this cluster started. It reads all nodes each time, so that a restart loses only
+// the memory of nodes that are gone.
 func (p *Provider) learn(ctx context.Context) {
 	_, err := p.looked.Get(ctx, "", func(ctx context.Context) (struct{}, error) { return struct{}{}, p.look(ctx) })
 	if err != nil {
@@ -23,7 +23,7 @@ func (p *Provider) learn(ctx context.Context) {
 	}
 }
 
-// look reads what the cache holds without copying it: there may be thousands of nodes, and nothing of them is changed here.
+// look reads the nodes from the cache without a copy, because there may be thousands and it changes none.
 func (p *Provider) look(ctx context.Context) error {
 	claims, err := p.claims(ctx)
 	if err != nil {

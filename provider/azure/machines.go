@@ -16,7 +16,7 @@ import (
 	"tenon.sh/provider/azure/machine"
 )
 
-// describe is a machine as Azure describes it, for the engine.
+// describe converts a machine from Azure's description to the engine's.
 func (p *Provider) describe(m *machine.Machine) engine.Machine {
 	labels := placeLabels(p.offeringOf(m))
 	for key, tag := range map[string]string{v1.NodePoolLabelKey: v1.NodePoolLabelKey, azurev1beta1.NodeClassLabelKey: azurev1beta1.NodeClassLabelKey} {
@@ -31,10 +31,10 @@ func (p *Provider) describe(m *machine.Machine) engine.Machine {
 	switch {
 	case m.MadeByAKS():
 		out.Claim = m.Tag(azurev1beta1.AKSMachineClaimTagKey)
-	case out.Claim == "": // Karpenter's machines tell it by their name alone
+	case out.Claim == "": // the claim's name is only in the names of Karpenter's machines
 		out.Claim = strings.TrimPrefix(m.Name, aksPrefix)
 	}
-	if out.Created.IsZero() || m.MadeByAKS() { // nobody knows, or AKS does: too young to be taken for forgotten
+	if out.Created.IsZero() || m.MadeByAKS() { // unknown, or AKS's: so young a machine does not count as forgotten
 		out.Created = p.clock.Now()
 	}
 	return out
@@ -67,7 +67,7 @@ func (p *Provider) Machine(ctx context.Context, id engine.MachineID) (engine.Mac
 	return p.describe(&m), nil
 }
 
-// Terminate tells a machine to go. Its disks and its network interface go with it.
+// Terminate deletes a machine with its disks and its network interface.
 func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	name, err := p.named(id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	return asThrottled(p.machines.Delete(ctx, name))
 }
 
-// named is the name of a machine. That nobody here knows one of another group or subscription does not mean that it is gone.
+// named returns the name of a machine. A machine of another group or subscription gives an error, because it may not be gone.
 func (p *Provider) named(id engine.MachineID) (string, error) {
 	subscription, group, name, ok := machine.ParseID(id)
 	switch {
@@ -89,7 +89,7 @@ func (p *Provider) named(id engine.MachineID) (string, error) {
 	return name, nil
 }
 
-// Release makes a machine one that belongs to no cluster: it loses the tags that say so.
+// Release removes the tags by which a machine belongs to a cluster.
 func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	name, err := p.named(id)
 	if err != nil {
@@ -97,13 +97,13 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	}
 	m, err := p.machines.Get(ctx, name)
 	if errors.Is(err, machine.ErrOthers) {
-		return nil // it was let go before
+		return nil // it was released before
 	}
 	if err != nil {
 		return asThrottled(err)
 	}
 	if m.MadeByAKS() {
-		return nil // AKS would put its tags back, and nobody takes one for forgotten
+		return nil // AKS would restore its tags, and no autoscaler takes the machine for a forgotten one
 	}
 	nics, err := p.nics(ctx)
 	if err != nil {
@@ -119,10 +119,10 @@ func (p *Provider) Release(ctx context.Context, id engine.MachineID) error {
 	return nil
 }
 
-// ownTags are those that tell whose a machine is.
+// ownTags returns the tags that name the owner of a machine.
 func ownTags() []string {
 	return []string{azurev1beta1.ClusterTagKey, azurev1beta1.NodeClassLabelKey, v1.MachineClaimAnnotationKey, v1.MachineClaimUIDAnnotationKey, v1.NodePoolLabelKey}
 }
 
-// ReleaseClass has nothing to do: nothing is made for a class.
+// ReleaseClass does nothing, because Azure has no resources of a class.
 func (p *Provider) ReleaseClass(context.Context, provider.Class) ([]string, error) { return nil, nil }

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// metrics counts what the provider does, under the names that dashboards made for Karpenter know.
+// metrics holds the provider's metrics, with the names that dashboards for Karpenter use.
 type metrics struct{ starts, failures *prometheus.CounterVec }
 
 func newMetrics(registry prometheus.Registerer) *metrics {

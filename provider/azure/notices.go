@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// nodesEvery is how often conditions of nodes are looked at, in the cache: a spot machine has half a minute.
+	// nodesEvery is the time between two looks at the nodes' conditions, in the cache. It is short, because a spot machine has half a minute.
 	nodesEvery = time.Second
-	// machinesEvery is how often Azure is asked which machines are still there.
+	// machinesEvery is the time between two looks at Azure's list of machines.
 	machinesEvery = 30 * time.Second
-	// asksAtOnce is how many machines that no list shows any more are asked for at the same time: Azure takes many away at once.
+	// asksAtOnce is the number of parallel calls for machines that no list shows any more, because Azure may take many away at once.
 	asksAtOnce = 16
 )
 
-// Sources are conditions that something on the machine writes on its Node, as node-problem-detector does, and Azure's list of machines:
-// what is about to happen is told inside of the machine alone.
+// Sources returns two sources of notices: conditions that a program on the machine writes on its Node, as node-problem-detector does, and
+// Azure's list of machines. The first is needed because Azure announces events only inside the machine.
 func (p *Provider) Sources() []provider.Source {
 	return []provider.Source{
 		{Name: "nodes", Notifier: &announced{Provider: p, done: map[string]bool{}}, Every: nodesEvery},
@@ -37,16 +37,16 @@ func (p *Provider) Sources() []provider.Source {
 	}
 }
 
-// announced is what conditions of nodes say is about to happen.
+// announced is the source of notices from conditions of nodes.
 type announced struct {
 	*Provider
 
 	mu sync.Mutex // guards done
-	// done are the notices that were acted on, for as long as their condition stands.
+	// done holds the acknowledged notices, as long as their conditions are true.
 	done map[string]bool
 }
 
-// Notices are those that nobody has acted on.
+// Notices returns the notices that are not acknowledged.
 func (a *announced) Notices(ctx context.Context) (out []provider.Notice, err error) {
 	var nodes corev1.NodeList
 	if err := a.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -73,7 +73,7 @@ func (a *announced) Notices(ctx context.Context) (out []provider.Notice, err err
 	return out, nil
 }
 
-// Acknowledge notes that a notice was acted on.
+// Acknowledge records that a notice was acted on.
 func (a *announced) Acknowledge(_ context.Context, n provider.Notice) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,13 +81,13 @@ func (a *announced) Acknowledge(_ context.Context, n provider.Notice) error {
 	return nil
 }
 
-// Conditions of nodes that tell of Azure's scheduled events. The reason of the second says which it is.
+// Conditions of nodes for Azure's scheduled events. The reason of the second names the event.
 const (
 	conditionPreemption = "PreemptionScheduled"
 	conditionEvent      = "VMEventScheduled"
 )
 
-// eventOf is the kind of what is about to happen to a node's machine, "" for nothing that ends it.
+// eventOf returns the kind of the scheduled event of a node's machine, "" if none ends the machine.
 func eventOf(n *corev1.Node) string {
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
@@ -103,28 +103,30 @@ func eventOf(n *corev1.Node) string {
 		case strings.HasPrefix(c.Reason, "Redeploy"), strings.HasPrefix(c.Reason, "Reboot"):
 			return engine.NoticeScheduledChange
 		}
-		// A machine that is frozen goes on some seconds later.
+		// A frozen machine continues after some seconds.
 	}
 	return ""
 }
 
-// vanished are machines that Azure has taken away, or that somebody has deleted, without a word on their nodes.
+// vanished is the source of notices about machines that Azure has taken away, or that a user has deleted, without a condition on their nodes.
 type vanished struct {
 	*Provider
 
 	mu sync.Mutex // guards gone
-	// gone are those that Azure says it does not have, by the IDs of their notices, for as long as their claims stand: it is asked once.
+	// gone holds the machines that Azure does not have, by the IDs of their notices, as long as their claims exist, so that Azure is asked
+	// once.
 	gone map[string]bool
 }
 
-// Notices are about machines of claims that Azure is deleting or does not have any more. Claims are acted on until they go.
+// Notices returns notices about machines of claims that Azure is deleting or does not have any more. They come again until the claims are
+// deleted.
 func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 	claims, err := v.claims(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := make([]*provider.Notice, len(claims))
-	group, asking := errgroup.WithContext(ctx) // the same call would fail for the others
+	group, asking := errgroup.WithContext(ctx) // on the first error, the others stop, because their calls would fail too
 	group.SetLimit(asksAtOnce)
 	for i := range claims {
 		group.Go(func() error {
@@ -148,10 +150,10 @@ func (v *vanished) Notices(ctx context.Context) ([]provider.Notice, error) {
 	return out, asThrottled(err)
 }
 
-// notice is what there is to say of a claim's machine, nil for nothing.
+// notice returns the notice about a claim's machine, nil for none.
 func (v *vanished) notice(ctx context.Context, claim *v1.NodeClaim) (*provider.Notice, error) {
 	name, err := v.named(engineID(claim))
-	if err != nil || claim.DeletionTimestamp != nil { // of another group nobody here knows anything
+	if err != nil || claim.DeletionTimestamp != nil { // machines of another group are not known here
 		return nil, nil
 	}
 	kind := engine.NoticeTerminating
@@ -177,7 +179,7 @@ func (v *vanished) notice(ctx context.Context, claim *v1.NodeClaim) (*provider.N
 	return notice, nil
 }
 
-// isGone reports whether Azure has said that it does not have the machine of a notice, which it may do now.
+// isGone reports whether Azure does not have the machine of a notice; now records that.
 func (v *vanished) isGone(id string, now bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -187,7 +189,7 @@ func (v *vanished) isGone(id string, now bool) bool {
 	return v.gone[id]
 }
 
-// Acknowledge has nothing to do: the claim goes.
+// Acknowledge does nothing, because the claim is deleted.
 func (v *vanished) Acknowledge(context.Context, provider.Notice) error { return nil }
 
 func engineID(claim *v1.NodeClaim) engine.MachineID { return engine.MachineID(claim.Status.ProviderID) }

@@ -28,10 +28,10 @@ import (
 // aksPrefix begins the names of machines of AKS.
 const aksPrefix = "aks-"
 
-// longestName is how long the name of a machine, and of its computer, may be.
+// longestName is the longest name of a machine and its computer.
 const longestName = 64
 
-// nameOf is the name of a claim's machine. A long one ends in a fingerprint of the whole.
+// nameOf returns the name of a claim's machine. A long name ends in a hash of the whole name.
 func (p *Provider) nameOf(claim *v1.NodeClaim) string {
 	name := claim.Name
 	if !p.selfManaged() {
@@ -50,11 +50,11 @@ func (p *Provider) nicID(name string) string {
 	return "/subscriptions/" + p.cloud.Subscription + "/resourceGroups/" + p.config.ResourceGroup + "/providers/Microsoft.Network/networkInterfaces/" + name
 }
 
-// order is what is asked of Azure for a claim's machine.
+// order returns the request to Azure for a claim's machine.
 func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, o offer.Offer) (*machine.Order, error) {
 	figures, _ := p.market.Size(o.InstanceType)
 	settings := p.settings(c)
-	chosen, found := image.Choose(c.Status.Images, figures.Labels(&settings)) // of which the catalog lacks the generation of Hyper-V
+	chosen, found := image.Choose(c.Status.Images, figures.Labels(&settings)) // the labels of the size have the Hyper-V generation, the catalog does not
 	if !found {
 		return nil, launchError(claim, "ImagesNotReady", fmt.Errorf("no image of AKSNodeClass %s runs on %s", c.Name, o.InstanceType))
 	}
@@ -97,7 +97,7 @@ func (p *Provider) order(ctx context.Context, claim *v1.NodeClaim, c *azurev1bet
 	return out, p.completeForAKS(ctx, claim, c, o, out)
 }
 
-// labelsOf are those of a claim's node.
+// labelsOf returns the labels of a claim's node.
 func labelsOf(claim *v1.NodeClaim, o offer.Offer) map[string]string {
 	labels := maps.Clone(o.Labels)
 	maps.Copy(labels, placeLabels(o.OfferingID))
@@ -105,7 +105,7 @@ func labelsOf(claim *v1.NodeClaim, o offer.Offer) map[string]string {
 	return labels
 }
 
-// customData is what the machine is told.
+// customData returns the machine's custom data.
 func (p *Provider) customData(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass, o offer.Offer, order *machine.Order) (string, error) {
 	values := userdata.Values{
 		ClusterName: p.config.ClusterName, ClusterEndpoint: p.config.ClusterEndpoint, ClusterCABundle: p.config.ClusterCABundle,
@@ -140,13 +140,13 @@ func caCertHash(bundle string) (string, error) {
 	return userdata.CACertHash(pem)
 }
 
-// taintsOf are those that a machine's kubelet registers.
+// taintsOf returns the taints with which a machine's kubelet registers.
 func taintsOf(claim *v1.NodeClaim) []corev1.Taint {
 	out := append(v1.CoreTaints(claim.Spec.Taints), v1.CoreTaints(claim.Spec.StartupTaints)...)
 	return append(out, v1.UnregisteredTaint())
 }
 
-// zoneNumber is the number of a zone, "1" of "eastus-1", "" of none in particular.
+// zoneNumber returns the number of a zone, "1" of "eastus-1", "" for no zone.
 func zoneNumber(zone string) string {
 	if zone == assortment.RegionalZone {
 		return ""
@@ -154,7 +154,7 @@ func zoneNumber(zone string) string {
 	return zone[strings.LastIndex(zone, "-")+1:]
 }
 
-// subnetOf is where machines of a class are started.
+// subnetOf returns the subnet of a class's machines.
 func (p *Provider) subnetOf(c *azurev1beta1.AKSNodeClass) string {
 	if c.Spec.VNETSubnetID != "" {
 		return c.Spec.VNETSubnetID
@@ -162,7 +162,7 @@ func (p *Provider) subnetOf(c *azurev1beta1.AKSNodeClass) string {
 	return p.config.SubnetID
 }
 
-// identitiesOf are the user-assigned identities of a class's machines, each once.
+// identitiesOf returns the user-assigned identities of a class's machines, each once.
 func (p *Provider) identitiesOf(c *azurev1beta1.AKSNodeClass) (out []string) {
 	seen := map[string]bool{}
 	for _, list := range [][]string{p.config.NodeIdentities, c.Spec.ManagedIdentities} {
@@ -176,8 +176,8 @@ func (p *Provider) identitiesOf(c *azurev1beta1.AKSNodeClass) (out []string) {
 	return out
 }
 
-// tagsOf are the tags of a claim's machine and of its network interface: those of the installation, of the class, and ours, which
-// nobody else can set. Azure heeds no case in keys.
+// tagsOf returns the tags of a claim's machine and its network interface: those of the installation, of the class, and our own. Later ones
+// override. Azure ignores the case of keys.
 func (p *Provider) tagsOf(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass) map[string]string {
 	own := map[string]string{
 		azurev1beta1.ClusterTagKey: p.config.ClusterName, azurev1beta1.NodeClassLabelKey: c.Name,
@@ -186,7 +186,7 @@ func (p *Provider) tagsOf(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass) map
 	if pool := claim.Labels[v1.NodePoolLabelKey]; pool != "" {
 		own[v1.NodePoolLabelKey] = pool
 	}
-	out, written := map[string]string{}, map[string]string{} // by key, and how a key was written
+	out, written := map[string]string{}, map[string]string{} // by key; and the spelling of each key
 	for _, tags := range []map[string]string{p.config.AdditionalTags, c.Spec.Tags, own} {
 		for key, value := range tags {
 			key = machine.TagKey(key)
@@ -199,7 +199,7 @@ func (p *Provider) tagsOf(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass) map
 	return out
 }
 
-// newStrangersKey is a public key to which nobody has the other half.
+// newStrangersKey returns a public key whose private key is thrown away.
 func newStrangersKey() (string, error) {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -1,13 +1,12 @@
-// Package azure starts and stops virtual machines of Azure: it serves the node class AKSNodeClass, and speaks to Azure through the
-// SDK.
+// Package azure starts and stops virtual machines of Azure through Azure's SDK. Its node class is AKSNodeClass.
 //
-// This package holds the pieces together and says what a class lacks. The pieces are beside it: cloud (the connection and its
-// errors), image (what machines are started from), market (what there is to buy, from size, price, sku and soldout), userdata (what
-// a machine is told), machine (what one is made of, and those that run). Which machine to start, and when one should go, is
-// decided in package engine.
+// This package connects its subpackages and reports problems of a class. The subpackages are cloud (the connection and its errors), image
+// (the images of machines), market (the catalog, from size, price, sku and soldout), userdata (custom data of self-managed nodes), bootstrap
+// and aks (custom data and network objects of AKS nodes), and machine (requests for machines, and running machines). Package engine decides
+// which machine to start, and when a machine should go.
 //
-// A claim's machine has a name that follows from the claim's. What Azure says of the machine of that name is what is true: nothing
-// of a launch is kept anywhere else, so that whoever comes after a crash goes on where the one before was.
+// The name of a claim's machine follows from the claim's name. Azure's machine of that name is the only state of a launch, so another process
+// continues it after a crash.
 package azure
 
 import (
@@ -50,7 +49,7 @@ var (
 	_ provider.Hearer      = &Provider{}
 )
 
-// Provider is the resource group that the cluster's machines live in.
+// Provider is the provider for the resource group of the cluster's machines.
 type Provider struct {
 	config Config
 	clock  clock.Clock
@@ -65,10 +64,10 @@ type Provider struct {
 	tokens   *jointoken.Minter // nil if no tokens are made
 	aks      *aks.Cluster      // nil in clusters that are not AKS
 	metrics  *metrics
-	// strangersKey lets nobody in: Azure wants a key where no password is allowed.
+	// strangersKey is a key without a private half, because Azure demands a key if no password is allowed.
 	strangersKey string
 
-	looked   *fresh.Cache[string, struct{}] // when nodes were looked at
+	looked   *fresh.Cache[string, struct{}] // the last look at the nodes
 	versions *fresh.Cache[string, string]
 	strays   strayNICs
 
@@ -76,7 +75,7 @@ type Provider struct {
 	bills     bills
 }
 
-// New makes a provider. It asks Azure for nothing yet.
+// New makes a provider. It calls no service of Azure yet.
 func New(cfg Config) (*Provider, error) {
 	cfg.Mode = cmp.Or(cfg.Mode, ModeScriptless)
 	cfg.AdminUsername = cmp.Or(cfg.AdminUsername, DefaultAdminUsername)
@@ -93,7 +92,7 @@ func New(cfg Config) (*Provider, error) {
 		cfg.Tell = func(provider.Event) {}
 	}
 	if cfg.Registry == nil {
-		cfg.Registry = prometheus.NewRegistry() // nobody reads it
+		cfg.Registry = prometheus.NewRegistry() // not exported
 	}
 	p := &Provider{config: cfg, clock: cfg.Clock, client: cfg.Client, cloud: cfg.Cloud, metrics: newMetrics(cfg.Registry)}
 	var err error
@@ -103,7 +102,7 @@ func New(cfg Config) (*Provider, error) {
 	p.marks = soldout.New(cfg.Clock)
 	p.market = market.New(market.Config{Cloud: cfg.Cloud, Clock: cfg.Clock, Marks: p.marks, NoRetailPrices: !cfg.Cloud.HasRetailPrices()})
 	images := image.Config{Cloud: cfg.Cloud, Clock: cfg.Clock, UseSIG: cfg.UseSIG, SIGSubscription: cfg.SIGSubscription}
-	if !p.selfManaged() { // elsewhere nobody says when nodes may be updated
+	if !p.selfManaged() { // clusters that are not AKS have no maintenance window
 		images.Window = p.maintenanceWindow
 	}
 	p.images = image.New(images)
@@ -126,10 +125,10 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Name is "azure".
+// Name returns "azure".
 func (p *Provider) Name() string { return "azure" }
 
-// Kinds is AKSNodeClass alone.
+// Kinds returns AKSNodeClass.
 func (p *Provider) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{azurev1beta1.GroupVersion.WithKind("AKSNodeClass")}
 }
@@ -137,7 +136,7 @@ func (p *Provider) Kinds() []schema.GroupVersionKind {
 // selfManaged reports whether the cluster is not AKS.
 func (p *Provider) selfManaged() bool { return p.config.Mode == ModeUserData }
 
-// classOf is the node class as what it is.
+// classOf returns the node class with its Go type.
 func classOf(class provider.Class) (*azurev1beta1.AKSNodeClass, error) {
 	c, ok := class.Object.(*azurev1beta1.AKSNodeClass)
 	if !ok {
@@ -146,7 +145,7 @@ func classOf(class provider.Class) (*azurev1beta1.AKSNodeClass, error) {
 	return c, nil
 }
 
-// Catalog lists every size that machines of the class can have. Classes that ask for the same get the same list.
+// Catalog lists every size that machines of the class can have. Equal classes get the same list.
 func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.InstanceType, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -164,12 +163,12 @@ func (p *Provider) Catalog(ctx context.Context, class provider.Class) ([]engine.
 	return types, nil
 }
 
-// Quotas are those of cores that the subscription has in the region, as Azure was last asked. Catalog asks.
+// Quotas returns the region's quotas of cores, from Azure's last answer. Catalog asks for them.
 func (p *Provider) Quotas(context.Context, provider.Class) ([]engine.Quota, error) {
 	return p.market.Quotas(), nil
 }
 
-// settings are what the class asks for in this installation.
+// settings returns the settings of the class in this installation.
 func (p *Provider) settings(c *azurev1beta1.AKSNodeClass) size.Settings {
 	s := size.Defaults(p.cloud.Location)
 	s.Plugin, s.Mode, s.SelfManaged = p.config.NetworkPlugin, p.config.NetworkPluginMode, p.selfManaged()
@@ -182,8 +181,8 @@ func (p *Provider) settings(c *azurev1beta1.AKSNodeClass) size.Settings {
 	return size.SettingsOf(c, s)
 }
 
-// asksForRegional reports whether a pool of the class asks for machines that are in no zone in particular. Where sizes are sold in
-// zones, they are offered in none only then: such machines are one more zone to pods that spread over zones.
+// asksForRegional reports whether a NodePool of the class asks for machines without a zone. Only then are sizes that are sold in zones
+// offered without a zone as well, because such machines are one more zone for pods that spread over zones.
 func (p *Provider) asksForRegional(ctx context.Context, class string) (bool, error) {
 	var pools v1.NodePoolList
 	if err := p.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {

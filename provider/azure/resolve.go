@@ -24,16 +24,16 @@ import (
 	"tenon.sh/provider/azure/userdata"
 )
 
-// versionFor is how long the API server's version is believed.
+// versionFor is the time for which the API server's version is cached.
 const versionFor = 15 * time.Minute
 
-// verdict is what is said of one part of a class. The zero value says that it is there.
+// verdict is the result of the check of one part of a class. The zero value means that the part is ready.
 type verdict struct {
-	// reason and message say what is wrong with it.
+	// reason and message describe the problem.
 	reason, message string
-	// note is said although nothing is wrong.
+	// note is a message for a part that is ready.
 	note string
-	// err means that nobody can say: what was found before holds.
+	// err means that the check failed: the earlier result stays.
 	err error
 }
 
@@ -41,13 +41,13 @@ func wrong(reason, format string, values ...any) verdict {
 	return verdict{reason: reason, message: fmt.Sprintf(format, values...)}
 }
 
-// part is one thing that a class needs, and its condition.
+// part is something that a class needs, with its condition.
 type part struct {
 	condition string
 	find      func(ctx context.Context, class *azurev1beta1.AKSNodeClass) verdict
 }
 
-// parts are looked at in this order; what comes last builds on the others.
+// parts returns the parts in the order of their checks, because later parts depend on earlier ones.
 func (p *Provider) parts() []part {
 	return []part{
 		{azurev1beta1.ConditionKubernetesVersionReady, p.findVersion},
@@ -58,8 +58,8 @@ func (p *Provider) parts() []part {
 	}
 }
 
-// Resolve finds what the class refers to, fills in its status and one condition for each part, and says which parts are wrong. What
-// cannot be found out now is left as it was if it was there before: a class does not stop being ready because Azure is busy.
+// Resolve finds the objects to which the class refers, and fills in its status and one condition for each part. It returns the problems of
+// all parts. If a part cannot be checked, an earlier success stays, so that a class stays ready while Azure is busy.
 func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem string, err error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *Provider) Resolve(ctx context.Context, class provider.Class) (problem s
 	return strings.Join(problems, "; "), nil
 }
 
-// judge writes the condition of a part, and returns what is wrong with it.
+// judge writes the condition of a part, and returns its problem.
 func (p *Provider) judge(ctx context.Context, c *azurev1beta1.AKSNodeClass, condition string, v verdict) string {
 	status := metav1.ConditionTrue
 	switch {
@@ -103,7 +103,7 @@ func (p *Provider) judge(ctx context.Context, c *azurev1beta1.AKSNodeClass, cond
 	return condition + ": " + v.message
 }
 
-// findVersion asks the API server for its version. That of the class never falls: machines of a newer one are there already.
+// findVersion asks the API server for its version. The class's version never decreases, because machines of the newer version already exist.
 func (p *Provider) findVersion(ctx context.Context, c *azurev1beta1.AKSNodeClass) verdict {
 	now, err := p.versions.Get(ctx, "", func(context.Context) (string, error) {
 		v, err := p.config.Version.ServerVersion()
@@ -125,7 +125,7 @@ func (p *Provider) findVersion(ctx context.Context, c *azurev1beta1.AKSNodeClass
 	}
 	if text := read.String(); c.Status.KubernetesVersion == nil || *c.Status.KubernetesVersion != text {
 		c.Status.KubernetesVersion = &text
-		if !p.selfManaged() { // other images fit it
+		if !p.selfManaged() { // other images fit the new version
 			v1.SetCondition(c, azurev1beta1.ConditionImagesReady, metav1.ConditionFalse, azurev1beta1.ReasonKubernetesUpgrade, "images for Kubernetes "+text+" are looked for", p.clock.Now())
 		}
 	}
@@ -148,7 +148,7 @@ func (p *Provider) findImages(ctx context.Context, c *azurev1beta1.AKSNodeClass)
 	return verdict{}
 }
 
-// maintenanceWindow is what AKS says of when its nodes may be updated, nil where it says nothing.
+// maintenanceWindow returns AKS's data about the maintenance window of its nodes, nil if there is none.
 func (p *Provider) maintenanceWindow(ctx context.Context) (map[string]string, error) {
 	if p.config.SystemNamespace == "" {
 		return nil, nil
@@ -164,7 +164,7 @@ func (p *Provider) maintenanceWindow(ctx context.Context) (map[string]string, er
 	return m.Data, nil
 }
 
-// findSubnet looks at the class's subnet, and whether there is room in it.
+// findSubnet checks the class's subnet, and whether it has free addresses.
 func (p *Provider) findSubnet(ctx context.Context, c *azurev1beta1.AKSNodeClass) verdict {
 	id := p.subnetOf(c)
 	if !isID(id, "Microsoft.Network/virtualNetworks/subnets") {
@@ -188,19 +188,19 @@ func (p *Provider) findSubnet(ctx context.Context, c *azurev1beta1.AKSNodeClass)
 	return verdict{}
 }
 
-// network is the virtual network of a subnet, by IDs.
+// network returns the ID of the virtual network of a subnet's ID.
 func network(subnet string) string {
 	i := strings.LastIndex(strings.ToLower(subnet), "/subnets/")
 	return subnet[:max(i, 0)]
 }
 
-// findLocalDNS says whether nodes run a DNS cache of their own: none does, see bootstrap.Ignored.
+// findLocalDNS sets the state of the nodes' own DNS cache: always disabled, see bootstrap.Ignored.
 func (p *Provider) findLocalDNS(_ context.Context, c *azurev1beta1.AKSNodeClass) verdict {
 	c.Status.LocalDNSState = new("Disabled")
 	return verdict{}
 }
 
-// validate looks at what the API server cannot check.
+// validate checks parts of the class that the API server cannot check.
 func (p *Provider) validate(ctx context.Context, c *azurev1beta1.AKSNodeClass) verdict {
 	const reason = azurev1beta1.ReasonValidationFailed
 	tags := map[string]bool{}
@@ -233,7 +233,7 @@ func (p *Provider) validate(ctx context.Context, c *azurev1beta1.AKSNodeClass) v
 	return userData
 }
 
-// mostTags is how many tags Azure takes on one resource.
+// mostTags is the largest number of tags on one resource in Azure.
 const mostTags = 50
 
 func (p *Provider) validateUserData(c *azurev1beta1.AKSNodeClass) verdict {
@@ -261,7 +261,7 @@ func (p *Provider) validateUserData(c *azurev1beta1.AKSNodeClass) verdict {
 	return verdict{}
 }
 
-// explained is an error with what to do about it.
+// explained adds the remedy to an error.
 func (p *Provider) explained(err error) error {
 	if err == nil {
 		return nil

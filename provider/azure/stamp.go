@@ -11,13 +11,13 @@ import (
 	"tenon.sh/provider/stamp"
 )
 
-// stamp writes the fingerprint of the class on it, and on claims that carry one of another version.
+// stamp writes the hash of the class on the class, and on its claims with a hash of another version.
 func (p *Provider) stamp(ctx context.Context, c *azurev1beta1.AKSNodeClass) error {
 	keys := stamp.Keys{Hash: azurev1beta1.HashAnnotationKey, HashVersion: azurev1beta1.HashVersionAnnotationKey, Version: azurev1beta1.HashVersion}
 	return stamp.Class(ctx, p.client, "AKSNodeClass", c, keys, c.Hash(), func() ([]v1.NodeClaim, error) { return p.claimsOf(ctx, c.Name) })
 }
 
-// claimsOf are the claims that refer to a class. They belong to the cache: nobody changes them.
+// claimsOf returns the claims that refer to a class. They belong to the cache and must not be changed.
 func (p *Provider) claimsOf(ctx context.Context, class string) (out []v1.NodeClaim, err error) {
 	claims, err := p.claims(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Provider) claimsOf(ctx context.Context, class string) (out []v1.NodeCla
 	return out, nil
 }
 
-// claims are those of all AKSNodeClasses. They belong to the cache: nobody changes them.
+// claims returns the claims of all AKSNodeClasses. They belong to the cache and must not be changed.
 func (p *Provider) claims(ctx context.Context) (out []v1.NodeClaim, err error) {
 	var claims v1.NodeClaimList
 	if err := p.client.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil {

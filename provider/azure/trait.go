@@ -23,10 +23,10 @@ const (
 	ImageDrift           = "ImageDrift"
 )
 
-// Traits are what the class wants its machines to be, in the order in which drift is looked for. What the class does not know of
-// itself yet is no reason for a machine to go.
+// Traits returns the properties that the class's machines should have, in the order in which drift is looked for. A property that the class
+// does not know yet is left out, so that no machine drifts by it.
 //
-// Fingerprints are compared only with those of the same version: a machine that carries another has not drifted.
+// Only hashes of the same version are compared: a machine with a hash of another version has not drifted.
 func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.Trait, error) {
 	c, err := classOf(class)
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 		}
 	}
 	out := []engine.Trait{{Key: azurev1beta1.HashAnnotationKey, Accepts: slices.Compact(slices.Sorted(slices.Values(hashes))), Reason: NodeClassDrift}}
-	if !p.selfManaged() { // elsewhere images have kubelets of their own
+	if !p.selfManaged() { // in other clusters, images have kubelets of their own
 		if version := ptr.Deref(c.Status.KubernetesVersion, ""); version != "" && v1.IsTrue(c, azurev1beta1.ConditionKubernetesVersionReady) {
 			out = append(out, engine.Trait{Key: v1.KubeletVersionAnnotationKey, Accepts: []string{version}, Reason: VersionDrift})
 		}
@@ -53,7 +53,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	for _, image := range c.Status.Images {
 		images = append(images, image.ID)
 	}
-	for i := range claims { // Azure's answers do not keep to one spelling of names
+	for i := range claims { // Azure's answers use different spellings of names
 		id := claims[i].Status.ImageID
 		if slices.ContainsFunc(c.Status.Images, func(image azurev1beta1.NodeImage) bool { return strings.EqualFold(image.ID, id) }) {
 			images = append(images, id)
@@ -66,7 +66,7 @@ func (p *Provider) Traits(ctx context.Context, class provider.Class) ([]engine.T
 	return out, nil
 }
 
-// Repairs are the conditions of a Node that mean that its machine is broken.
+// Repairs returns the conditions of a Node that mean that its machine is broken.
 func (p *Provider) Repairs() []engine.RepairPolicy {
 	policy := func(condition, status string, toleration time.Duration) engine.RepairPolicy {
 		return engine.RepairPolicy{Condition: condition, Status: status, Toleration: toleration}

@@ -31,7 +31,7 @@ type Template struct {
 // Blueprint holds the inputs of a template.
 type Blueprint struct {
 	Class *awsv1.EC2NodeClass
-	// Tags are the tags of machines and their volumes.
+	// Tags are the tags of the template, and of the network interfaces and spot requests of its machines.
 	Tags  map[string]string
 	Image string
 	// UserData is the text that a machine reads.

@@ -1,6 +1,5 @@
-// Package aks finds what AKS has made around its nodes, in the cluster's node resource group: the backend pools that they belong in,
-// the security group of their network interfaces, the GUID of their network and the address of the cluster's DNS. It asks for
-// nothing of AKS's own API. What a machine is made of, and what it is told, is left to the packages beside it.
+// Package aks finds the objects that AKS has made around its nodes, in the cluster's node resource group: the backend pools and the security
+// group for the nodes' network interfaces, the GUID of their network, and the address of the cluster's DNS. It does not call AKS's own API.
 package aks
 
 import (
@@ -23,9 +22,9 @@ import (
 )
 
 const (
-	// keptFor is how long what AKS has made is believed. It seldom makes anything else.
+	// keptFor is the time for which AKS's objects are cached, because AKS seldom changes them.
 	keptFor = 2 * time.Hour
-	// dnsFor is how long the address of the cluster's DNS is.
+	// dnsFor is the time for which the address of the cluster's DNS is cached.
 	dnsFor = 15 * time.Minute
 )
 
@@ -34,19 +33,19 @@ var (
 	securityGroupName = regexp.MustCompile(`(?i)^aks-agentpool-([0-9]{8})-nsg$`)
 )
 
-// Config says where to look. All but the last two are required.
+// Config holds the settings of a Cluster. All but the last two are required.
 type Config struct {
 	Cloud *cloud.Cloud
 	Clock clock.PassiveClock
 	// Reader reads Service kube-system/kube-dns.
 	Reader client.Reader
-	// NodeResourceGroup is the one that AKS keeps its nodes in, MC_….
+	// NodeResourceGroup is the resource group in which AKS keeps its nodes, MC_….
 	NodeResourceGroup string
-	// NetworkGUID and DNSServiceIP are what the installation was told; what it was not is looked up.
+	// NetworkGUID and DNSServiceIP are the installation's settings; an empty one is looked up.
 	NetworkGUID, DNSServiceIP string
 }
 
-// Cluster is what there is around the nodes of a cluster. It may be used from several goroutines.
+// Cluster finds AKS's objects around the nodes of a cluster. It may be used from several goroutines.
 type Cluster struct {
 	config Config
 
@@ -55,11 +54,11 @@ type Cluster struct {
 	networks *fresh.Cache[string, string] // GUIDs by the ID of a network's subnet, in lower case
 	dns      *fresh.Cache[string, string]
 
-	mu     sync.Mutex // guards listed, and that pools are forgotten once for each list
-	listed int        // how often pools were
+	mu     sync.Mutex // guards listed, and lets pools be forgotten only once for each list
+	listed int        // the number of lists of pools
 }
 
-// New makes a Cluster. It asks for nothing yet.
+// New makes a Cluster. It calls no service.
 func New(config Config) *Cluster {
 	return &Cluster{
 		config: config, pools: fresh.New[string, pools](config.Clock, keptFor), groups: fresh.New[string, securityGroup](config.Clock, keptFor),
@@ -67,10 +66,10 @@ func New(config Config) *Cluster {
 	}
 }
 
-// Owns reports whether a subnet is one that AKS has made itself, with its virtual network. It has its security group already.
+// Owns reports whether AKS has made a subnet itself, with its virtual network. Such a subnet already has its security group.
 func (c *Cluster) Owns(subnet string) bool { return c.numberOf(subnet) != "" }
 
-// numberOf is the number in the name of AKS's own network, "" if a subnet is in another.
+// numberOf returns the number in the name of AKS's own network, "" if a subnet is in another network.
 func (c *Cluster) numberOf(subnet string) string {
 	id, err := arm.ParseResourceID(subnet)
 	if err != nil || id.Parent == nil || !strings.EqualFold(id.Name, "aks-subnet") || !strings.EqualFold(id.ResourceGroupName, c.config.NodeResourceGroup) ||
@@ -83,7 +82,7 @@ func (c *Cluster) numberOf(subnet string) string {
 	return ""
 }
 
-// Number is the one of eight digits that the names of what AKS has made hold, "aks-agentpool-12345678-routetable" for example.
+// Number returns the number of eight digits in the names of AKS's objects, "aks-agentpool-12345678-routetable" for example.
 func (c *Cluster) Number(ctx context.Context, subnet string) (string, error) {
 	if number := c.numberOf(subnet); number != "" {
 		return number, nil
@@ -92,7 +91,7 @@ func (c *Cluster) Number(ctx context.Context, subnet string) (string, error) {
 	return group.number, err
 }
 
-// SecurityGroup is the ID of the network security group that network interfaces in a subnet need, "" where the subnet brings it along.
+// SecurityGroup returns the ID of the network security group that network interfaces in a subnet need, "" if the subnet has its own.
 func (c *Cluster) SecurityGroup(ctx context.Context, subnet string) (id string, err error) {
 	if c.Owns(subnet) {
 		return "", nil
@@ -131,7 +130,7 @@ func (c *Cluster) securityGroup(ctx context.Context) (securityGroup, error) {
 	})
 }
 
-// NetworkGUID is what Azure calls the virtual network of a subnet.
+// NetworkGUID returns Azure's GUID of the virtual network of a subnet.
 func (c *Cluster) NetworkGUID(ctx context.Context, subnet string) (string, error) {
 	if c.config.NetworkGUID != "" {
 		return c.config.NetworkGUID, nil
@@ -148,14 +147,14 @@ func (c *Cluster) NetworkGUID(ctx context.Context, subnet string) (string, error
 	})
 }
 
-// pools are the IDs of backend pools, as the nth list has them.
+// pools holds the IDs of backend pools from the list with number generation.
 type pools struct {
 	ids        []string
 	generation int
 }
 
-// Pools are the IDs of the backend pools that network interfaces of nodes belong in, in order; none if the cluster has no load
-// balancer. The generation says which list they come from.
+// Pools returns the IDs of the backend pools for the nodes' network interfaces, in order; none if the cluster has no load balancer.
+// generation is the number of the list that they come from.
 func (c *Cluster) Pools(ctx context.Context) (ids []string, generation int, err error) {
 	known, err := c.pools.Get(ctx, "", func(ctx context.Context) (pools, error) {
 		balancers, err := c.config.Cloud.LoadBalancers(ctx, c.config.NodeResourceGroup)
@@ -170,8 +169,8 @@ func (c *Cluster) Pools(ctx context.Context) (ids []string, generation int, err 
 	return slices.Clone(known.ids), known.generation, err
 }
 
-// Stale says that Azure did not know a pool of this generation. The next call of Pools lists them anew, unless that was done since:
-// many launches that fail for the same pool cause one list.
+// Stale records that Azure did not know a pool of this generation. The next call of Pools lists the pools anew, unless that has happened
+// since. So many launches that fail for the same pool cause one list.
 func (c *Cluster) Stale(generation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,8 +179,8 @@ func (c *Cluster) Stale(generation int) {
 	}
 }
 
-// poolsOf are the pools that AKS keeps nodes in by their network interfaces. Pools of IPv6 take no IPv4, and those that hold addresses
-// take no network interfaces.
+// poolsOf returns the pools to which AKS adds nodes by their network interfaces. It leaves out pools of IPv6, and pools with addresses,
+// because these accept no such network interfaces.
 func poolsOf(balancers []network.LoadBalancer) (ids []string) {
 	for _, b := range balancers {
 		if name := strings.ToLower(b.Name); name != "kubernetes" && name != "kubernetes-internal" {

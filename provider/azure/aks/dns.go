@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DefaultDNSServiceIP is where AKS puts the cluster's DNS unless it is told otherwise.
+// DefaultDNSServiceIP is AKS's default address of the cluster's DNS.
 const DefaultDNSServiceIP = "10.0.0.10"
 
-// errNoDNS is a cluster without the Service, or with one that has no address.
+// errNoDNS means that the Service does not exist or has no address.
 var errNoDNS = errors.New("there is none")
 
-// DNSServiceIP is the address of the cluster's DNS: as the installation was told, else that of Service kube-system/kube-dns, else
-// DefaultDNSServiceIP. That there is no such Service is not remembered for long.
+// DNSServiceIP returns the address of the cluster's DNS: the installation's setting, else the address of Service kube-system/kube-dns, else
+// DefaultDNSServiceIP. A missing Service is cached for a few seconds only.
 func (c *Cluster) DNSServiceIP(ctx context.Context) (string, error) {
 	if c.config.DNSServiceIP != "" {
 		return c.config.DNSServiceIP, nil

@@ -1,6 +1,6 @@
-// Package assortment lists what a class can buy of Azure's VM sizes: each with its labels, what a node of it has, and where it is
-// sold at which price; and says of the others why it cannot. It only computes: figures and prices come from Azure, or from package
-// catalog, where they are built in.
+// Package assortment computes a class's catalog from Azure's VM sizes: the labels and resources of each, and its offerings with prices. For
+// each size that is left out, it gives the reason. It only computes: figures and prices come from Azure, or from the built-in ones of package
+// catalog.
 package assortment
 
 import (
@@ -13,17 +13,17 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// UnknownPrice stands for a price that nobody knows, in USD per hour: such machines are bought where nothing else will do.
+// UnknownPrice is the price in USD per hour of machines without a known price. They are bought only if nothing else is possible.
 const UnknownPrice = 999.0
 
-// RegionalZone is what label topology.kubernetes.io/zone says of machines that are in no zone in particular.
+// RegionalZone is the value of label topology.kubernetes.io/zone on machines without a zone.
 const RegionalZone = "0"
 
-// Left is a size that a class cannot buy.
+// Left is a size that a class cannot buy, with the reason.
 type Left struct{ Size, Why string }
 
-// List makes a class's catalog of these sizes, and lists those that are left out, both in order of name. learned is the memory in
-// bytes that nodes were seen to have, by size.
+// List makes a class's catalog of these sizes, and lists the sizes that are left out, both in order of name. learned is the memory in bytes
+// that nodes were seen to have, by size.
 func List(sizes []size.Figures, s *size.Settings, prices map[string]price.Price, learned map[string]int64) ([]engine.InstanceType, []Left) {
 	words, maps := words{}, offeringLabels{}
 	limits := map[int]map[string]int{}
@@ -40,7 +40,7 @@ func List(sizes []size.Figures, s *size.Settings, prices map[string]price.Price,
 			left = append(left, Left{f.Name, why})
 			continue
 		}
-		// Most sizes take either generation. A claim that said which is meant would be refused: only images are chosen by it.
+		// Most sizes accept both generations. A claim with one of these labels would be refused, because they only serve to choose images.
 		delete(labels, size.LabelHyperVGeneration)
 		delete(labels, size.LabelDiskController)
 		offerings := maps.offerings(f, s, prices[f.Name])
@@ -65,7 +65,7 @@ func List(sizes []size.Figures, s *size.Settings, prices map[string]price.Price,
 	return slices.Clip(types), left
 }
 
-// offeringLabels holds the labels of offerings, which many of them share.
+// offeringLabels holds the labels of offerings, because many offerings share them.
 type offeringLabels map[offeringKind]map[string]string
 
 type offeringKind struct {
@@ -92,7 +92,7 @@ func (m offeringLabels) of(k offeringKind) map[string]string {
 	return m[k]
 }
 
-// offerings lists where the size is sold, zones first.
+// offerings lists the offerings of the size, zones first.
 func (m offeringLabels) offerings(f *size.Figures, s *size.Settings, p price.Price) []engine.Offering {
 	type place struct {
 		zone             string
@@ -126,9 +126,9 @@ func (m offeringLabels) offerings(f *size.Figures, s *size.Settings, p price.Pri
 	return slices.Clip(out)
 }
 
-// QuotaUses is what a machine of the size takes of Azure's quotas of cores, by the names that Azure gives them.
+// QuotaUses returns a machine's use of Azure's quotas of cores, by Azure's names of the quotas.
 func QuotaUses(f *size.Figures, capacityType string) []engine.QuotaUse {
-	if f.QuotaFamily == "" { // of built-in tables, which know of no subscription
+	if f.QuotaFamily == "" { // a figure from a built-in table, which has no quotas
 		return nil
 	}
 	cores := int64(f.VCPUs)

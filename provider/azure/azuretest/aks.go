@@ -11,21 +11,21 @@ const deleteMachinesKind = "microsoft.containerservice/managedclusters/agentpool
 
 // AKSMachine is a machine that AKS itself has made for a claim, in an agent pool of a cluster.
 type AKSMachine struct {
-	Cluster, ClusterGroup string // of AKS, and the resource group that it is in
+	Cluster, ClusterGroup string // the AKS cluster, and its resource group
 	Pool, Name            string
-	// Size is that of the virtual machine, Zone a number, "" for none.
+	// Size is the size of the virtual machine. Zone is a number, "" for none.
 	Size, Zone string
-	// Tags are those that AKS was told; it puts them on the virtual machine and its network interface.
+	// Tags are the tags that AKS sets on the virtual machine and its network interface.
 	Tags map[string]string
 }
 
-// resource is the machine's ID, as AKS has it.
+// resource returns the machine's ID in AKS.
 func (m *AKSMachine) resource(subscription string) string {
 	return "/subscriptions/" + subscription + "/resourceGroups/" + m.ClusterGroup + "/providers/Microsoft.ContainerService/managedClusters/" + m.Cluster + "/agentPools/" + m.Pool + "/machines/" + m.Name
 }
 
-// AddAKSMachine makes a machine as AKS has made it: with a virtual machine that runs in the resource group Group. From then on AKS
-// may be called. It returns the ID of the machine, and the name of its virtual machine.
+// AddAKSMachine adds a machine of AKS, with a running virtual machine in the resource group Group. From then on AKS may be called. It returns
+// the ID of the machine, and the name of its virtual machine.
 func (s *Subscription) AddAKSMachine(m AKSMachine) (id, vm string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Subscription) AddAKSMachine(m AKSMachine) (id, vm string) {
 	return id, vm
 }
 
-// deleteMachines takes machines out of an agent pool: AKS deletes their virtual machines.
+// deleteMachines deletes machines of an agent pool, with their virtual machines.
 func (s *Subscription) deleteMachines(c *Call) answer {
 	body, fault := c.object()
 	if fault != nil {

@@ -12,30 +12,29 @@ import (
 	"time"
 )
 
-// A Fault is what a call ends in instead of being answered.
+// A Fault replaces the answer to a call.
 type Fault struct {
 	// Status is the HTTP status, 409 if 0; below 0 the connection is closed without an answer.
 	Status        int
 	Code, Message string
-	// Details are the errors below, as ARM nests them.
+	// Details are nested errors, in ARM's form.
 	Details []Detail
-	// Inner is the one below that some of Azure's services have in innererror.
+	// Inner is the nested error that some of Azure's services put in innererror.
 	Inner *Detail
-	// RetryAfter is when to come again, in whole seconds.
+	// RetryAfter is the time until the next attempt, in whole seconds.
 	RetryAfter time.Duration
 	// Text is the whole body instead of an error, such as the page of a proxy.
 	Text string
-	// Times is how often; 0 means always.
+	// Times is the number of calls that fail; 0 means all.
 	Times int
-	// After is how many calls pass before.
+	// After is the number of calls that succeed before.
 	After int
-	// Done means that the call is carried out first: only its answer is lost.
+	// Done means that the call is carried out and only its answer is lost.
 	Done bool
-	// Async means that the call is accepted, and the operation that it begins ends in the fault. Late means that what was to be
-	// made comes up all the same.
+	// Async means that the call is accepted, and its operation ends with the fault. Late means that the resource is made anyway.
 	Async, Late bool
-	// Hang leaves the call without an answer until the caller gives it up. Hung, if set, hears of every call that hangs from
-	// then on; the caller waits meanwhile.
+	// Hang leaves the call without an answer until the caller gives up. Hung, if set, is called when a call begins to hang; the caller waits
+	// meanwhile.
 	Hang bool
 	Hung func()
 }
@@ -52,7 +51,7 @@ type answer struct {
 	status int
 	header map[string]string
 	body   any
-	fault  *Fault // instead of all that
+	fault  *Fault // replaces the other fields
 }
 
 func ok(body any) answer { return answer{status: http.StatusOK, body: body} }
@@ -78,7 +77,7 @@ func (a answer) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(a.body)
 }
 
-// object is the error as ARM writes it.
+// object returns the error in ARM's form.
 func (f *Fault) object() object {
 	out := object{"code": f.Code, "message": f.Message}
 	if len(f.Details) > 0 {
@@ -113,12 +112,12 @@ func (f *Fault) write(w http.ResponseWriter) {
 	answer{status: status, body: object{"error": f.object()}}.write(w)
 }
 
-// seconds is a time in whole seconds, rounded up.
+// seconds formats a time in whole seconds, rounded up.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// serve counts the call, fails it or carries it out.
+// serve counts the call, and lets it fail or carries it out.
 func (s *Subscription) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -167,7 +166,7 @@ func (s *Subscription) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// record notes a call, and returns how it is to fail.
+// record notes a call, and returns its fault if it is to fail.
 func (s *Subscription) record(call *Call) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +191,7 @@ func (s *Subscription) record(call *Call) *Fault {
 	return nil
 }
 
-// hang waits until the caller has given up. A caller that never does is told so, and the test fails.
+// hang waits until the caller gives up. If it does not within a minute, the test fails.
 func (s *Subscription) hang(r *http.Request, call *Call, fault *Fault) {
 	if fault.Hung != nil {
 		fault.Hung()
@@ -205,7 +204,7 @@ func (s *Subscription) hang(r *http.Request, call *Call, fault *Fault) {
 	}
 }
 
-// carryOut does what is asked, once what has ended by now has ended.
+// carryOut carries out the call, after it has ended the operations that are due.
 func (s *Subscription) carryOut(call *Call, r route) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +220,7 @@ func (s *Subscription) carryOut(call *Call, r route) answer {
 		return refuse(http.StatusNotFound, "ResourceGroupNotFound", "Resource group '%s' could not be found.", call.group)
 	}
 	out := r.do(s, call)
-	if out.body != nil { // written while nothing can change it
+	if out.body != nil { // encoded under the lock, so that the value cannot change
 		text, err := json.Marshal(out.body)
 		if err != nil {
 			return refuse(http.StatusInternalServerError, "InternalServerError", "%v", err)
@@ -240,13 +239,13 @@ type route struct {
 	do        func(*Subscription, *Call) answer
 }
 
-// naming is what a path names of a kind.
+// naming is the kind of a path: one item, or a list.
 type naming int
 
 const (
 	item naming = iota
 	groupList
-	list // of whatever is above
+	list // of the resource before it, or of the subscription
 )
 
 const (
@@ -263,10 +262,10 @@ const (
 	marketplaceKind = "microsoft.compute/locations/publishers/artifacttypes/offers/skus"
 	operationKind   = "microsoft.compute/locations/operations"
 	resultKind      = "microsoft.compute/locations/operationresults"
-	permissionKind  = "microsoft.authorization/permissions" // of whatever is before it
+	permissionKind  = "microsoft.authorization/permissions" // of the scope before it
 )
 
-// routes are all of them. The first that fits holds: lists of a whole subscription come after those of a group.
+// routes returns all routes. The first match counts, so lists of a whole subscription come after lists of a group.
 func routes() []route {
 	const get, put, patch, del, post = http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodPost
 	return []route{

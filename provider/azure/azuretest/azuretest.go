@@ -1,13 +1,12 @@
-// Package azuretest gives tests and demos an Azure to talk to: a server of our own on this machine that speaks the protocol of
-// Azure Resource Manager (ARM), and keeps what it is told: machines, network interfaces, disks, extensions. It counts all calls,
-// fails those that a test wants to fail, and refuses those that it does not know. Every test has a subscription of its own,
-// whose time is a clock that the test hands in.
+// Package azuretest gives tests and demos a simulated Azure: a server on this machine that speaks the protocol of Azure Resource Manager
+// (ARM) and stores machines, network interfaces, disks and extensions. It counts all calls, makes calls fail if a test asks for it, and
+// refuses unknown calls. Every test has its own subscription, with the test's clock.
 //
 //	func TestX(t *testing.T) {
 //		subscription := azuretest.New(t, clock)
 //		client, err := armcompute.NewVirtualMachinesClient(subscription.ID, subscription.Credential(), subscription.Options())
 //
-// What it says was written from Azure's documentation and from what clients of it expect; it has not been compared with Azure.
+// Its answers follow Azure's documentation and the expectations of Azure's clients; they have not been compared with Azure.
 package azuretest
 
 import (
@@ -30,14 +29,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What every subscription has.
+// The properties of every subscription.
 const (
 	Location = "eastus"
 	Group    = "nodes" // a resource group
 	Tenant   = "00000000-0000-0000-0000-00000000000a"
 )
 
-// Subscription is a subscription of Azure with a resource group, and nothing else in it that the test has not put there.
+// Subscription is a subscription of Azure. It holds a resource group and the objects that the test makes.
 type Subscription struct {
 	ID  string
 	URL string
@@ -47,13 +46,13 @@ type Subscription struct {
 	server  *httptest.Server
 	closing chan struct{} // closed when the test ends
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	calls     []Call
 	faults    map[string][]*Fault
-	number    int // of what was made last
+	number    int // of the last made object
 	groups    map[string]bool
 	resources map[string]*resource // by ID in lower case
-	gone      []*resource          // what was deleted, for lists that lag behind
+	gone      []*resource          // deleted resources, for lists that lag behind
 	running   []*operation
 	ended     map[string]*operation
 	reserved  map[string]reservation // network interfaces by ID in lower case
@@ -65,17 +64,17 @@ type Subscription struct {
 	buckets   *buckets // nil: no limits
 	noAKS     bool
 	ofAKS     map[string]string   // keys of virtual machines by the IDs of AKS's machines, in lower case
-	grants    map[string][]string // actions by scope in lower case; "*" where nothing is said
+	grants    map[string][]string // actions by scope in lower case; "*" for a scope that is missing
 }
 
-// Timing is how long things take. With the zero value nothing takes time, and lists are up to date.
+// Timing holds the durations of operations. With the zero value, operations take no time, and lists are up to date.
 type Timing struct {
 	Create, Delete time.Duration // of machines
-	// Lists is how far lists of a resource group or subscription lag behind, Graph how far the resource graph does.
+	// Lists is the lag of lists of a resource group or subscription, Graph that of the resource graph.
 	Lists, Graph time.Duration
 }
 
-// New makes a subscription, and a server for it for the time of the test.
+// New makes a subscription and its server, which exist until the test ends.
 func New(t testing.TB, clock clock.PassiveClock) *Subscription {
 	t.Helper()
 	s := &Subscription{
@@ -85,7 +84,7 @@ func New(t testing.TB, clock clock.PassiveClock) *Subscription {
 	}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
 	s.URL = s.server.URL
-	s.server.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 64 // a handshake for each call is not what is tested
+	s.server.Client().Transport.(*http.Transport).MaxIdleConnsPerHost = 64 // so that a test does not make a TLS handshake for each call
 	t.Cleanup(func() {
 		close(s.closing)
 		s.server.Close()
@@ -93,7 +92,7 @@ func New(t testing.TB, clock clock.PassiveClock) *Subscription {
 	return s
 }
 
-// Options connect the SDK to the server. It tries as often as it does by default, but does not wait long in between.
+// Options returns options that connect the SDK to the server. The SDK tries as often as by default, but waits at most 10 ms in between.
 func (s *Subscription) Options() *arm.ClientOptions {
 	return &arm.ClientOptions{
 		DisableRPRegistration: true,
@@ -108,14 +107,14 @@ func (s *Subscription) Options() *arm.ClientOptions {
 	}
 }
 
-// Client trusts the server's certificate.
+// Client returns a client that trusts the server's certificate.
 func (s *Subscription) Client() *http.Client { return s.server.Client() }
 
-// Credential is one that the server accepts.
+// Credential returns a credential that the server accepts.
 func (s *Subscription) Credential() azcore.TokenCredential { return &fake.TokenCredential{} }
 
-// Environment connects another process to the subscription: the names are those that Karpenter's users set, and those of the SDK.
-// Its credential is a client secret, which the server gives a token for.
+// Environment returns the environment variables that connect another process to the subscription: variables of Karpenter's users and of the
+// SDK. The credential is a client secret, for which the server issues a token.
 func (s *Subscription) Environment() []string {
 	s.t.Helper()
 	folder := s.t.TempDir()
@@ -138,14 +137,14 @@ func (s *Subscription) must(err error) {
 	}
 }
 
-// Fail has calls of an operation fail from now on.
+// Fail makes calls of an operation fail from now on.
 func (s *Subscription) Fail(operation string, fault Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[operation] = append(s.faults[operation], &fault)
 }
 
-// Heal takes back everything that Fail and Limit said.
+// Heal undoes Fail and Limit.
 func (s *Subscription) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +152,7 @@ func (s *Subscription) Heal() {
 	s.capacity = nil
 }
 
-// Calls are the calls of an operation so far, those that were refused with them; of all operations if it is "".
+// Calls returns the calls of an operation so far, including refused ones; of all operations if it is "".
 func (s *Subscription) Calls(operation string) (out []Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +164,7 @@ func (s *Subscription) Calls(operation string) (out []Call) {
 	return out
 }
 
-// CallsAbout are the calls that named a resource or what it is made of: all that its life took.
+// CallsAbout returns the calls that named a resource, its parts or its operations.
 func (s *Subscription) CallsAbout(name string) (out []Call) {
 	for _, c := range s.Calls("") {
 		if strings.Contains(strings.ToLower(c.Path)+"/", "/"+strings.ToLower(name)+"/") || strings.EqualFold(c.about, name) {
@@ -175,7 +174,7 @@ func (s *Subscription) CallsAbout(name string) (out []Call) {
 	return out
 }
 
-// Take has things take time from now on.
+// Take sets the durations of operations from now on.
 func (s *Subscription) Take(timing Timing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +188,7 @@ func (s *Subscription) AddGroup(name string) {
 	s.groups[strings.ToLower(name)] = true
 }
 
-// ForbidAKS has the test fail with the first call to AKS, which the server does not know anyway.
+// ForbidAKS makes the test fail at the first call to AKS.
 func (s *Subscription) ForbidAKS() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

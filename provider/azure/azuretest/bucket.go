@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// buckets are the limits of calls that Azure documents: ARM's, for each subscription and who calls, and the resource graph's.
-// Microsoft.Compute and Microsoft.Network have others of their own below them.
+// buckets are the limits of calls that Azure documents: ARM's limits for each subscription and caller, and the resource graph's. The limits
+// of Microsoft.Compute and Microsoft.Network below them are not simulated.
 type buckets struct {
 	tokens  map[string]float64
 	at      map[string]time.Time
 	refused int
 }
 
-// bucketOf is the bucket of a call: how many tokens it holds, and how many come back in a second.
+// bucketOf returns the bucket of a call: its size in tokens, and the number of tokens that come back in a second.
 func bucketOf(c *Call) (class string, tokens, perSecond float64) {
 	switch {
 	case c.Operation == "Resources":
@@ -27,21 +27,21 @@ func bucketOf(c *Call) (class string, tokens, perSecond float64) {
 	return "writes", 200, 10
 }
 
-// Enforce has ARM refuse calls beyond its limits from now on, with 429.
+// Enforce makes ARM refuse calls beyond its limits from now on, with 429.
 func (s *Subscription) Enforce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buckets = &buckets{tokens: map[string]float64{}, at: map[string]time.Time{}}
 }
 
-// Refused is how many calls were refused because of ARM's limits.
+// Refused returns the number of calls that were refused because of ARM's limits.
 func (s *Subscription) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.buckets.refused
 }
 
-// limited reports whether a call is one too many, and when to come again. The lock is held.
+// limited reports whether a call exceeds a limit, and the time to wait. The lock is held.
 func (s *Subscription) limited(c *Call) (wait time.Duration, limited bool) {
 	b := s.buckets
 	if b == nil {

@@ -9,7 +9,7 @@ import (
 
 // Call is a call as it arrived.
 type Call struct {
-	// Operation as Azure's descriptions of its interfaces name it, "VirtualMachines_CreateOrUpdate"; "" for one that is not known.
+	// Operation is the operation's name in Azure's API descriptions, "VirtualMachines_CreateOrUpdate"; "" if it is not known.
 	Operation string
 	Method    string
 	Path      string
@@ -17,12 +17,12 @@ type Call struct {
 	Body      []byte
 
 	target
-	async *Fault // what the operation that it begins is to end in
-	about string // the name of the resource whose operation it asks after
+	async *Fault // the fault with which the call's operation ends
+	about string // the name of the resource whose operation the call asks about
 }
 
-// target is what a path of ARM names: the kind "microsoft.compute/virtualmachines/extensions" and the names "vm", "cse". A list has
-// one name less than its kind has parts after the namespace.
+// target holds the kind and the names in a path of ARM: "microsoft.compute/virtualmachines/extensions" and "vm", "cse". A list has one name
+// less than its kind has parts after the namespace.
 type target struct {
 	subscription, group, kind string
 	names                     []string
@@ -31,7 +31,7 @@ type target struct {
 
 func (t target) name() string { return t.names[len(t.names)-1] }
 
-// id is what the path names, without regard to case.
+// id returns the ID in the path, in lower case.
 func (c *Call) id() string { return strings.ToLower(strings.TrimSuffix(c.Path, "/")) }
 
 func newCall(r *http.Request, body []byte) *Call {
@@ -75,7 +75,7 @@ func cutSuffixFold(text, end string) (before string, found bool) {
 	return text[:i], true
 }
 
-// object is the body as JSON.
+// object parses the body as a JSON object.
 func (c *Call) object() (object, *Fault) {
 	var out object
 	if err := json.Unmarshal(c.Body, &out); err != nil || out == nil {
@@ -84,10 +84,10 @@ func (c *Call) object() (object, *Fault) {
 	return out, nil
 }
 
-// object is an object of JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// at is what is at a path of a value of JSON, "properties.storageProfile.osDisk"; nil if nothing.
+// at returns the value at a path in a JSON value, "properties.storageProfile.osDisk"; nil if there is none.
 func at(value any, path string) any {
 	for _, key := range strings.Split(path, ".") {
 		o, _ := value.(object)
@@ -106,7 +106,7 @@ func listAt(value any, path string) []any {
 	return list
 }
 
-// put puts a value at a path of an object, and makes the objects on the way.
+// put sets the value at a path of an object, and makes the objects on the way.
 func put(o object, path string, value any) {
 	keys := strings.Split(path, ".")
 	for _, key := range keys[:len(keys)-1] {
@@ -120,7 +120,7 @@ func put(o object, path string, value any) {
 	o[keys[len(keys)-1]] = value
 }
 
-// without is a copy of an object that lacks the value at a path.
+// without returns a copy of an object without the value at a path.
 func without(o object, path string) object {
 	out := object{}
 	for key, value := range o {

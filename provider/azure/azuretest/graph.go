@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// query answers the resource graph: it knows of the language no more than lists of machines and interfaces need, and refuses the
-// rest. Answers are as late as Timing.Graph, and IDs have another case than elsewhere.
+// query answers queries to the resource graph. It knows only the part of the language that lists of machines and interfaces need, and refuses
+// the rest. Answers lag by Timing.Graph, and IDs have another case than elsewhere.
 func (s *Subscription) query(c *Call) answer {
 	body, fault := c.object()
 	if fault != nil {
@@ -41,8 +41,8 @@ func (s *Subscription) query(c *Call) answer {
 	return ok(out)
 }
 
-// row is a resource as the graph has it: machines with their state, the resource group in lower case, the last part of the ID in
-// upper case.
+// row returns a resource in the graph's form: machines with their state, the resource group in lower case, the last part of the ID in upper
+// case.
 func (s *Subscription) row(r *resource) object {
 	body := r.body
 	if r.kind == vmKind {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Image is something that machines start from.
+// Image is an image from which machines start.
 type Image struct {
 	// ID is one of
 	//   /subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/galleries/GALLERY/images/NAME
@@ -16,18 +16,18 @@ type Image struct {
 	//   /CommunityGalleries/GALLERY/images/NAME
 	//   publisher:offer:sku
 	ID string
-	// Architecture is x64 if "", Generation V2 if "", System Linux if "". Unsaid has Azure say nothing of the architecture.
+	// Architecture is x64 if "", Generation V2 if "", System Linux if "". Unsaid means that Azure does not give the architecture.
 	Architecture, Generation, System string
 	Unsaid                           bool
-	// NVMe says that it starts where disks are attached by NVMe.
+	// NVMe means that the image can start with disks that are attached by NVMe.
 	NVMe bool
-	// Specialized says that it is a copy of one machine.
+	// Specialized means that it is a copy of one machine.
 	Specialized bool
-	// Region is where a managed image is, Location if "".
+	// Region is the region of a managed image, Location if "".
 	Region string
-	// Versions are those of a gallery or the marketplace.
+	// Versions are the versions of an image in a gallery or the marketplace.
 	Versions []Version
-	// Plan says that a machine has to name a plan. Unaccepted says that nobody has accepted its terms.
+	// Plan means that a machine has to name a plan. Unaccepted means that the plan's terms have not been accepted.
 	Plan, Unaccepted bool
 }
 
@@ -36,12 +36,12 @@ type Version struct {
 	Name      string
 	Published time.Time
 	Excluded  bool   // from being the latest
-	State     string // of its making, Succeeded if ""; of galleries alone
-	// Regions are where a gallery has it, as Azure shows them, "East US"; if there are none, nothing is said of that.
+	State     string // the provisioning state, Succeeded if ""; only in galleries
+	// Regions are the regions in which a gallery has it, with Azure's display names, "East US"; none means that they are not given.
 	Regions []string
 }
 
-// AddImage makes an image, or takes the place of one. It returns its ID.
+// AddImage adds or replaces an image. It returns its ID.
 func (s *Subscription) AddImage(image Image) string {
 	if image.Architecture == "" {
 		image.Architecture = "x64"
@@ -66,7 +66,7 @@ func (s *Subscription) AddImage(image Image) string {
 	return image.ID
 }
 
-// image is the image that a call asks for.
+// image returns the image that a call asks for.
 func (s *Subscription) image(c *Call) (Image, bool) {
 	id := ""
 	switch strings.TrimSuffix(c.kind, "/versions") {
@@ -99,7 +99,7 @@ func (s *Subscription) getImage(c *Call) answer {
 	return ok(object{"id": image.ID, "name": c.name(), "location": Location, "properties": properties})
 }
 
-// features are those of an image that starts where disks are attached by NVMe.
+// features returns the features of an image that can start with disks that are attached by NVMe.
 func features() []any { return []any{object{"name": "DiskControllerTypes", "value": "SCSI, NVMe"}} }
 
 func (i Image) state() string {
@@ -109,7 +109,7 @@ func (i Image) state() string {
 	return "Generalized"
 }
 
-// plan is that of an image that needs one. Those of galleries were made of one of the marketplace.
+// plan returns the plan of an image that needs one. The images of galleries come from one of the marketplace.
 func (i Image) plan() object {
 	parts := strings.Split(i.ID, ":")
 	if len(parts) != 3 {
@@ -128,7 +128,7 @@ func (s *Subscription) listVersions(c *Call) answer {
 		values = append(values, image.version(c.kind, v))
 	}
 	if c.kind == marketplaceKind+"/versions" {
-		return ok(values) // no object, as elsewhere
+		return ok(values) // no object, unlike other lists
 	}
 	return s.page(c, values, pageSize)
 }
@@ -145,7 +145,7 @@ func (s *Subscription) getVersion(c *Call) answer {
 	return notFound(c)
 }
 
-// version is a version as its kind of image shows it.
+// version returns a version in the form of its kind of image.
 func (i Image) version(kind string, v Version) object {
 	published := v.Published.UTC().Format(time.RFC3339)
 	out := object{"id": i.ID + "/versions/" + v.Name, "name": v.Name, "location": Location}
@@ -176,7 +176,7 @@ func (i Image) version(kind string, v Version) object {
 	return out
 }
 
-// checkImage says why a machine of a size cannot start from its image, nil if it can.
+// checkImage returns the reason why a machine of a size cannot start from its image, nil if it can.
 func (s *Subscription) checkImage(size Size, body object) *Fault {
 	id, version := "", ""
 	for _, field := range []string{"id", "communityGalleryImageId", "sharedGalleryImageId"} {

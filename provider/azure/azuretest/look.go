@@ -1,21 +1,22 @@
 package azuretest
 
-// Machine is a machine as its owner sees it.
+// Machine is a machine for its owner's view.
 type Machine struct {
 	Name, ID string
 	Size     Size
 	// Zone is a number, "" for none; CapacityType is on-demand or spot.
 	Zone, CapacityType string
-	// State is how far it is, "Creating", "Succeeded", "Failed" or "Deleting"; Power is running, stopped or deallocated, "" before it runs.
+	// State is the provisioning state, "Creating", "Succeeded", "Failed" or "Deleting"; Power is running, stopped or deallocated, "" before
+	// it runs.
 	State, Power string
-	// CustomData is what it was given to start with, in base64.
+	// CustomData is the machine's custom data, in base64.
 	CustomData string
 }
 
-// Runs reports whether the machine has come to be, and nobody takes it away.
+// Runs reports whether the machine runs and is not being deleted.
 func (m *Machine) Runs() bool { return m.State == "Succeeded" && m.Power == "running" }
 
-// Machines are those that there are, in order of their IDs. Looking is no call.
+// Machines returns the existing machines, in order of their IDs. It does not count as a call.
 func (s *Subscription) Machines() (out []Machine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

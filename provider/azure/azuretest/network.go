@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// reservedFor is how long a network interface is kept for a machine that failed.
+// reservedFor is the time for which a network interface stays reserved for a machine that failed.
 const reservedFor = 180 * time.Second
 
-// reservation is for which machine, by ID, a network interface is kept.
+// reservation names the machine, by ID, for which a network interface is reserved.
 type reservation struct {
 	vm    string
 	until time.Time
 }
 
-// usedNIC is a network interface as a machine names it.
+// usedNIC is a network interface in a machine's description.
 type usedNIC struct {
 	id      string
 	deleted bool // with the machine
@@ -30,8 +30,8 @@ func nicsOf(vm object) (out []usedNIC) {
 	return out
 }
 
-// AddSubnet makes a subnet, and the network that it is in if that is not there. The range of addresses decides how many are free:
-// Azure keeps five of them. It returns the subnet's ID.
+// AddSubnet makes a subnet, and its network if that does not exist. The range of addresses decides how many are free: Azure keeps five of
+// them. It returns the subnet's ID.
 func (s *Subscription) AddSubnet(group, network, name, addresses string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,7 @@ func (s *Subscription) AddSubnet(group, network, name, addresses string) string 
 	return s.add(id+"/subnets/"+name, "Microsoft.Network/virtualNetworks/subnets", object{"properties": object{"provisioningState": "Succeeded", "addressPrefix": addresses}}).id
 }
 
-// shownNetwork is a network with its subnets, or a subnet with what has addresses in it.
+// shownNetwork returns a network with its subnets, or a subnet with the IDs of the configurations that have addresses in it.
 func (s *Subscription) shownNetwork(r *resource) object {
 	out := without(r.body, "properties.subnets") // a copy
 	if r.kind == networkKind {
@@ -63,7 +63,7 @@ func (s *Subscription) shownNetwork(r *resource) object {
 	return out
 }
 
-// addressesIn are the IDs of the configurations that have an address in a subnet, but for those of one interface.
+// addressesIn returns the IDs of the configurations that have an address in a subnet, except those of one interface.
 func (s *Subscription) addressesIn(subnet, except string) (out []string) {
 	for _, key := range sortedKeys(s.resources) {
 		r := s.resources[key]
@@ -79,7 +79,7 @@ func (s *Subscription) addressesIn(subnet, except string) (out []string) {
 	return out
 }
 
-// putNIC makes a network interface, or changes it.
+// putNIC makes or changes a network interface.
 func (s *Subscription) putNIC(c *Call) answer {
 	body, fault := c.object()
 	if fault == nil {
@@ -120,7 +120,7 @@ func (s *Subscription) putNIC(c *Call) answer {
 	return s.accept(status, body, op)
 }
 
-// checkNIC says what is wrong with an interface, nil if nothing.
+// checkNIC returns the mistake in an interface, nil if there is none.
 func (s *Subscription) checkNIC(c *Call, body object) *Fault {
 	needs := map[string]int{}
 	for _, configuration := range listAt(body, "properties.ipConfigurations") {
@@ -147,7 +147,7 @@ func (s *Subscription) checkNIC(c *Call, body object) *Fault {
 	return nil
 }
 
-// free is how many addresses of a range Azure leaves to others.
+// free returns the number of addresses of a range that Azure does not keep.
 func free(addresses string) int {
 	prefix, err := netip.ParsePrefix(addresses)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Subscription) AddBalancer(group, name string, pools ...string) (ids []s
 	return ids
 }
 
-// deleteNIC deletes an interface, unless a machine has it or it is kept for one.
+// deleteNIC deletes an interface, unless a machine uses it or it is reserved for one.
 func (s *Subscription) deleteNIC(c *Call) answer {
 	nic := s.resources[c.id()]
 	if nic == nil {
@@ -202,7 +202,7 @@ func (s *Subscription) deleteNIC(c *Call) answer {
 	return s.accept(http.StatusAccepted, nil, s.begin(0, nic.name(), func() { s.remove(nic.key()) }, c.async))
 }
 
-// checkNICs says which interface of a machine it cannot have, nil if none.
+// checkNICs returns a fault if a machine cannot have one of its interfaces, nil if it can have all.
 func (s *Subscription) checkNICs(vm string, body object) *Fault {
 	list := nicsOf(body)
 	if len(list) == 0 {
@@ -223,7 +223,7 @@ func (s *Subscription) checkNICs(vm string, body object) *Fault {
 	return nil
 }
 
-// kept says that an interface is kept for another machine than one, nil if it is not.
+// kept returns a fault if an interface is reserved for another machine than vm, nil if not.
 func (s *Subscription) kept(nic, vm string) *Fault {
 	r, kept := s.reserved[strings.ToLower(nic)]
 	if !kept || strings.EqualFold(r.vm, vm) || !s.clock.Now().Before(r.until) {
@@ -232,14 +232,14 @@ func (s *Subscription) kept(nic, vm string) *Fault {
 	return &Fault{Status: http.StatusBadRequest, Code: "NicReservedForAnotherVm", Message: fmt.Sprintf("Nic(s) in request is reserved for another Virtual Machine for %d seconds. Please provide another nic(s) or retry after %d seconds. Reserved VM: %s", 180, 180, r.vm)}
 }
 
-// reserveNICs keeps the interfaces of a machine that failed.
+// reserveNICs reserves the interfaces of a machine that failed.
 func (s *Subscription) reserveNICs(vm string, body object) {
 	for _, used := range nicsOf(body) {
 		s.reserved[strings.ToLower(used.id)] = reservation{vm, s.clock.Now().Add(reservedFor)}
 	}
 }
 
-// attach gives a machine its interfaces.
+// attach attaches a machine's interfaces to it.
 func (s *Subscription) attach(vm *resource) {
 	for _, used := range nicsOf(vm.body) {
 		put(s.resources[strings.ToLower(used.id)].body, "properties.virtualMachine", object{"id": vm.id})

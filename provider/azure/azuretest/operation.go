@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// operation is what goes on after a call was accepted.
+// operation is an operation that continues after its call was accepted.
 type operation struct {
 	id          string
 	about       string // the name of the resource
 	began, ends time.Time
-	end         func() // what it changes when it has ended
-	fault       *Fault // what it ends in, nil for success
+	end         func() // carries out the operation's effect at its end
+	fault       *Fault // the error with which it ends, nil for success
 }
 
 func (s *Subscription) newID() string {
@@ -29,7 +29,7 @@ func (s *Subscription) begin(takes time.Duration, about string, end func(), faul
 	return op
 }
 
-// settle ends the operations whose time has come, in the order in which they end. The lock is held.
+// settle ends the operations that are due, in the order in which they end. The lock is held.
 func (s *Subscription) settle() {
 	for {
 		var next *operation
@@ -46,7 +46,7 @@ func (s *Subscription) settle() {
 	}
 }
 
-// finish has an operation be over. The lock is held.
+// finish moves an operation to the ended ones. The lock is held.
 func (s *Subscription) finish(op *operation) {
 	for i, o := range s.running {
 		if o == op {
@@ -57,7 +57,7 @@ func (s *Subscription) finish(op *operation) {
 	s.ended[op.id] = op
 }
 
-// preempt ends the operations on a resource that are under way. The lock is held.
+// preempt ends the running operations on a resource. The lock is held.
 func (s *Subscription) preempt(about string) {
 	for _, op := range append([]*operation(nil), s.running...) {
 		if op.about == about {
@@ -68,7 +68,7 @@ func (s *Subscription) preempt(about string) {
 	}
 }
 
-// accept is the answer to a call that began an operation.
+// accept returns the answer to a call that began an operation.
 func (s *Subscription) accept(status int, body any, op *operation) answer {
 	base := s.URL + "/subscriptions/" + s.ID + "/providers/Microsoft.Compute/locations/" + Location
 	return answer{status: status, body: body, header: map[string]string{
@@ -78,7 +78,7 @@ func (s *Subscription) accept(status int, body any, op *operation) answer {
 	}}
 }
 
-// comeAgain is when to ask after an operation: Azure says at most ten seconds.
+// comeAgain returns the time until the next question about an operation, at most ten seconds, as in Azure.
 func (s *Subscription) comeAgain(op *operation) string {
 	return seconds(min(max(0, op.ends.Sub(s.clock.Now())), 10*time.Second))
 }
@@ -115,7 +115,7 @@ func (s *Subscription) getOperation(c *Call) answer {
 	return ok(out)
 }
 
-// getResult is the older way to ask after an operation.
+// getResult answers the older kind of question about an operation.
 func (s *Subscription) getResult(c *Call) answer {
 	op, running := s.operation(c.name())
 	switch {

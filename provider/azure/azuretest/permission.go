@@ -2,15 +2,15 @@ package azuretest
 
 import "strings"
 
-// Grant sets which actions Azure says that may be done with a resource or in a resource group, by its ID; before, that is everything.
-// Calls are carried out all the same: have those fail that are to fail.
+// Grant sets the actions that Azure reports as allowed on a resource or resource group, by its ID; before, it reports all. It does not make
+// calls fail: use Fail for that.
 func (s *Subscription) Grant(scope string, actions ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.grants[strings.ToLower(scope)] = actions
 }
 
-// listPermissions answers with what may be done.
+// listPermissions answers with the allowed actions.
 func (s *Subscription) listPermissions(c *Call) answer {
 	path := strings.ToLower(c.Path)
 	scope := path[:strings.LastIndex(path, "/providers/microsoft.authorization/")]

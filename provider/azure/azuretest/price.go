@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// pricesPath is where retail prices are: a service of its own, that anybody may ask, at prices.azure.com. Here it is the same server.
+// pricesPath is the path of the retail prices. Azure has a separate public service for them, prices.azure.com. Here it is the same server.
 const pricesPath = "/api/retail/prices"
 
-// PricesURL is the address of the retail prices.
+// PricesURL returns the address of the retail prices.
 func (s *Subscription) PricesURL() string { return s.URL + pricesPath }
 
-const pricesPage = 20 // Azure's pages are of 1,000
+const pricesPage = 20 // Azure's pages have 1,000
 
 var priceFilter = regexp.MustCompile(`^(\w+) eq '([^']*)'$`)
 
-// prices answers with rows as Azure has them: one for Linux, one for Windows, one for spot, one for low priority, one for a price
-// of the future, one for a reservation, all of the same size.
+// prices answers with rows in Azure's form: for each size, rows for Linux, Windows, spot, low priority, a future price and a reservation.
 func (s *Subscription) prices(r *http.Request) answer {
 	wanted := map[string]string{}
 	for _, part := range strings.Split(r.URL.Query().Get("$filter"), " and ") {
@@ -85,7 +84,7 @@ func (s *Subscription) rows(size Size) (out []object) {
 	add("", " Spot", "Consumption", hour, size.Spot, past)
 	add(" Windows", " Spot", "Consumption", hour, size.Spot*2, past)
 	add("", " Low Priority", "Consumption", hour, size.Price/5, past)
-	add("", "", "Consumption", hour, size.Price/2, now.AddDate(0, 1, 0)) // it becomes cheaper
+	add("", "", "Consumption", hour, size.Price/2, now.AddDate(0, 1, 0)) // a future price, which is lower
 	add("", "", "Reservation", hour, size.Price*8760*0.6, past)
 	add("", "", "DevTestConsumption", hour, size.Price*0.9, past)
 	return out

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// resource is what a PUT made.
+// resource is a resource that a PUT made.
 type resource struct {
 	target
 	id    string // as it was made
 	lower string // the same in lower case
 	body  object // as a GET answers
 	made  time.Time
-	end   time.Time // when it was deleted
+	end   time.Time // the time of its deletion
 
 	machine machine // of a virtual machine
 }
 
-// machine is what a virtual machine is beside what was asked for.
+// machine holds the state of a virtual machine beyond its description.
 type machine struct {
 	power      string // running, stopped, deallocated; "" before it runs
 	failure    *Fault
@@ -32,7 +32,7 @@ type machine struct {
 	spot       bool
 }
 
-// key is the ID in lower case: ARM's IDs know no case.
+// key returns the ID in lower case, because ARM's IDs are not case-sensitive.
 func (r *resource) key() string { return r.lower }
 
 func (r *resource) tags() map[string]any {
@@ -42,12 +42,12 @@ func (r *resource) tags() map[string]any {
 
 func (r *resource) setState(state string) { put(r.body, "properties.provisioningState", state) }
 
-// resourceID is the ID of something of a kind, "Microsoft.Compute/virtualMachines".
+// resourceID returns the ID of a resource of a kind, "Microsoft.Compute/virtualMachines".
 func (s *Subscription) resourceID(group, kind, name string) string {
 	return "/subscriptions/" + s.ID + "/resourceGroups/" + group + "/providers/" + kind + "/" + name
 }
 
-// add keeps a resource. The lock is held.
+// add stores a resource. The lock is held.
 func (s *Subscription) add(id, kind string, body object) *resource {
 	r := &resource{target: parseTarget(id), id: id, lower: strings.ToLower(id), body: body, made: s.clock.Now()}
 	body["id"], body["name"], body["type"] = id, r.name(), kind
@@ -55,7 +55,7 @@ func (s *Subscription) add(id, kind string, body object) *resource {
 	return r
 }
 
-// remove forgets a resource. The lock is held.
+// remove removes a resource. The lock is held.
 func (s *Subscription) remove(key string) {
 	r := s.resources[strings.ToLower(key)]
 	if r == nil {
@@ -66,7 +66,7 @@ func (s *Subscription) remove(key string) {
 	s.gone = append(s.gone, r)
 }
 
-// under are the resources that a path is above of, ordered. The lock is held.
+// under returns the resources of a kind below a path, ordered. The lock is held.
 func (s *Subscription) under(path, kind string) (out []*resource) {
 	for _, key := range sortedKeys(s.resources) {
 		if r := s.resources[key]; r.kind == kind && strings.HasPrefix(key, strings.ToLower(path)+"/") {
@@ -76,7 +76,7 @@ func (s *Subscription) under(path, kind string) (out []*resource) {
 	return out
 }
 
-// seen are the resources of a kind as a list knows them that lags behind, ordered. The lock is held.
+// seen returns the resources of a kind that a list with this lag shows, ordered. The lock is held.
 func (s *Subscription) seen(kind string, lag time.Duration) (out []*resource) {
 	then := s.clock.Now().Add(-lag)
 	for _, r := range s.resources {
@@ -107,7 +107,7 @@ func (s *Subscription) get(c *Call) answer {
 	return notFound(c)
 }
 
-// pageSize is how many resources a page of a list holds.
+// pageSize is the number of resources on a page of a list.
 const pageSize = 50
 
 // list answers with the resources of a kind in a group, a subscription or another resource, in pages.
@@ -127,7 +127,7 @@ func (s *Subscription) list(c *Call) answer {
 	return s.page(c, values, pageSize)
 }
 
-// page is the page of a list that a call asks for.
+// page returns the page of a list that a call asks for.
 func (s *Subscription) page(c *Call, values []any, size int) answer {
 	from := 0
 	_, _ = fmt.Sscan(c.Query.Get("$skiptoken"), &from)
@@ -142,7 +142,7 @@ func (s *Subscription) page(c *Call, values []any, size int) answer {
 	return ok(out)
 }
 
-// shown is what a GET answers.
+// shown returns the answer to a GET.
 func (s *Subscription) shown(r *resource) object {
 	if r.kind != subnetKind && r.kind != networkKind {
 		return r.body
@@ -150,7 +150,7 @@ func (s *Subscription) shown(r *resource) object {
 	return s.shownNetwork(r)
 }
 
-// mistaken says what is wrong with tags, nil if nothing.
+// mistaken returns the mistake in tags, nil if there is none.
 func mistaken(tags any) *Fault {
 	list, _ := tags.(object)
 	if len(list) > 50 {
@@ -187,7 +187,7 @@ func (s *Subscription) patchTags(c *Call) answer {
 	return ok(r.body)
 }
 
-// deleteOther deletes what nothing depends on.
+// deleteOther deletes a resource, unless a machine uses it.
 func (s *Subscription) deleteOther(c *Call) answer {
 	r := s.resources[c.id()]
 	if r == nil {
@@ -199,8 +199,8 @@ func (s *Subscription) deleteOther(c *Call) answer {
 	return s.accept(http.StatusAccepted, nil, s.begin(0, r.name(), func() { s.remove(r.key()) }, c.async))
 }
 
-// Put keeps a resource of any kind, such as a load balancer, as somebody else has made it: properties are what Azure would show.
-// It returns its ID.
+// Put adds a resource of any kind, such as a load balancer, as if another program had made it. properties are the properties that Azure
+// shows. It returns its ID.
 func (s *Subscription) Put(group, kind, name string, properties any) string {
 	s.t.Helper()
 	text, err := json.Marshal(object{"location": Location, "properties": properties})
@@ -219,7 +219,7 @@ func (s *Subscription) setDefault(o object, path string, value any) {
 	}
 }
 
-// Remove deletes a resource by its ID, as somebody else might.
+// Remove deletes a resource by its ID, as another program might.
 func (s *Subscription) Remove(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +230,7 @@ func (s *Subscription) Remove(id string) {
 	s.remove(id)
 }
 
-// Names are the names of the resources of a kind that there are, "Microsoft.Compute/virtualMachines", ordered.
+// Names returns the names of the existing resources of a kind, "Microsoft.Compute/virtualMachines", ordered.
 func (s *Subscription) Names(kind string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +242,7 @@ func (s *Subscription) Names(kind string) []string {
 	return out
 }
 
-// Tags are those of a resource.
+// Tags returns the tags of a resource.
 func (s *Subscription) Tags(id string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

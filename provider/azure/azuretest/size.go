@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Size is a size of machines, as Azure lists it for the subscription.
+// Size is a size of machines, in Azure's list for the subscription.
 type Size struct {
-	Name, Family string // the family is the one that quotas go by
+	Name, Family string // the family is the one of the quota
 	CPUs         int
-	// Usable is how many of the CPUs a constrained size has; 0 for all.
+	// Usable is the number of usable CPUs of a constrained size; 0 means all.
 	Usable    int
 	MemoryGiB float64
 	// Architecture is x64 if "", Generations is "V1,V2" if "".
 	Architecture, Generations string
-	// Controllers are the ways in which disks may be attached, as Azure writes them; nothing is said if "".
+	// Controllers are the ways in which disks may be attached, in Azure's notation; "" means that they are not given.
 	Controllers string
 	GPUs        int
-	// CachedDisk is in bytes, TempDisk and NVMeDisk in MiB: what an ephemeral disk may lie on.
+	// CachedDisk is in bytes, TempDisk and NVMeDisk in MiB: the places for an ephemeral disk.
 	CachedDisk, TempDisk, NVMeDisk int64
 	Placements                     string // of ephemeral disks
 	Slow                           bool   // without accelerated networking
@@ -30,11 +30,11 @@ type Size struct {
 	Zones                          []string
 	// Restricted lists zones that the subscription may not use; "*" is the location.
 	Restricted []string
-	// Price and Spot are USD per hour, Windows the same for a machine with Windows.
+	// Price, Spot and Windows are prices in USD per hour: on-demand, spot, and on-demand with Windows.
 	Price, Spot, Windows float64
 }
 
-// sizes are those that a subscription begins with: figures of Azure for eastus, of 2026-08.
+// sizes returns the initial sizes of a subscription: figures of Azure for eastus, of 2026-08.
 func sizes() []Size {
 	all, third := []string{"1", "2", "3"}, []string{"3"}
 	return []Size{
@@ -55,14 +55,14 @@ func sizes() []Size {
 	}
 }
 
-// SetSizes replaces the sizes that there are.
+// SetSizes replaces the sizes.
 func (s *Subscription) SetSizes(list ...Size) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sizes = list
 }
 
-// Restrict has the subscription not use a size in some zones, "*" for the location.
+// Restrict forbids the subscription a size in some zones; "*" is the location.
 func (s *Subscription) Restrict(name string, zones ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Subscription) size(name string) (Size, bool) {
 	return Size{}, false
 }
 
-// arch and generations are those that a size has unless it says so.
+// arch and generations return the size's own value, or the default.
 func (s Size) arch() string {
 	if s.Architecture == "" {
 		return "x64"
@@ -105,7 +105,7 @@ func (s *Subscription) listSKUs(c *Call) answer {
 	for _, size := range s.sizes {
 		values = append(values, size.sku())
 	}
-	// What is no machine stands in the same list.
+	// Azure's list contains resources that are not machines.
 	values = append(values, object{"resourceType": "disks", "name": "Premium_LRS", "tier": "Premium", "size": "P10", "locations": []string{Location}, "restrictions": []any{}})
 	return s.page(c, values, 1000)
 }
@@ -164,7 +164,8 @@ const (
 	SpotQuota     = "lowPriorityCores"
 )
 
-// SetQuota sets how many cores may be in use: of a family, of all on demand or of all spot. Before, they are more than enough.
+// SetQuota sets the largest number of cores in use: of a family, of all on-demand machines or of all spot machines. The initial quotas are
+// very large.
 func (s *Subscription) SetQuota(name string, cores int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +179,7 @@ func (s *Subscription) limit(quota string) int {
 	return 1_000_000
 }
 
-// used is how many cores count against each quota.
+// used returns the number of cores that count against each quota.
 func (s *Subscription) used() map[string]int {
 	used := map[string]int{RegionalQuota: 0, SpotQuota: 0}
 	for _, size := range s.sizes {
@@ -208,7 +209,7 @@ func (s *Subscription) listUsages(c *Call) answer {
 	return s.page(c, values, 1000)
 }
 
-// beyond says which quota a machine would exceed, nil if none.
+// beyond returns a fault that names the quota that a machine would exceed, nil if there is none.
 func (s *Subscription) beyond(size Size, spot bool) *Fault {
 	used := s.used()
 	quotas := []struct{ name, shown string }{{size.Family, size.Family + " Cores"}, {RegionalQuota, "Total Regional Cores"}}
@@ -225,19 +226,19 @@ func (s *Subscription) beyond(size Size, spot bool) *Fault {
 	return nil
 }
 
-// Offering is what capacity there is of; "" for a value of a field means any, and zone "0" none.
+// Offering selects offerings; "" as a field means any, and zone "0" no zone.
 type Offering struct{ Size, Zone, CapacityType string }
 
-// capacity is how many machines of some offerings there still are.
+// capacity is the number of machines that are left of some offerings.
 type capacity struct {
 	Offering
 	left int
 	code string
 }
 
-// Limit leaves so many machines of all offerings that fit, together; what is asked for beyond them is refused with code,
-// AllocationFailed if "": at once if that is SkuNotAvailable, after it was accepted otherwise. A later call takes the place of an
-// earlier one for the same.
+// Limit leaves a number of machines for all matching offerings together. Requests beyond it are refused with code, AllocationFailed if "".
+// SkuNotAvailable refuses the call itself; other codes end the operation of an accepted call. A later Limit for the same offering replaces an
+// earlier one.
 func (s *Subscription) Limit(o Offering, machines int, code string) {
 	if code == "" {
 		code = "AllocationFailed"
@@ -248,7 +249,7 @@ func (s *Subscription) Limit(o Offering, machines int, code string) {
 	s.capacity = append(s.capacity, &capacity{o, machines, code})
 }
 
-// place takes what a machine needs of what there is, and says why not. A fault that is asynchronous is for later.
+// place takes the capacity for a machine, or returns the reason why there is none. A fault with Async is for the operation's end.
 func (s *Subscription) place(size Size, body object, spot bool) *Fault {
 	if fault := s.beyond(size, spot); fault != nil {
 		return fault
@@ -276,7 +277,7 @@ func (s *Subscription) place(size Size, body object, spot bool) *Fault {
 	return nil
 }
 
-// refusalText is what Azure says beside the code.
+// refusalText returns Azure's message for a code.
 func refusalText(code, size string) string {
 	switch code {
 	case "SkuNotAvailable":
@@ -291,7 +292,7 @@ func refusalText(code, size string) string {
 	return "There is not enough capacity (" + code + ")."
 }
 
-// checkVM says which size a machine is of, or what is wrong with it.
+// checkVM returns the size of a machine, or the mistake in its description.
 func (s *Subscription) checkVM(c *Call, body object) (Size, *Fault) {
 	bad := func(code, format string, args ...any) (Size, *Fault) {
 		return Size{}, &Fault{Status: http.StatusBadRequest, Code: code, Message: fmt.Sprintf(format, args...)}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// signIn answers what a process asks that has a client secret or a federated token instead of Credential. It reports whether the
-// call was one of those.
+// signIn answers requests for tokens of processes with a client secret or a federated token instead of Credential. It reports whether the
+// call was such a request.
 func (s *Subscription) signIn(w http.ResponseWriter, r *http.Request) bool {
 	at := s.URL + "/" + Tenant
 	switch {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// putVM makes a machine. A machine of that name that is there stays as it is: what cannot be changed is refused.
+// putVM makes a machine. For an existing machine of that name, it refuses changes of immutable fields.
 func (s *Subscription) putVM(c *Call) answer {
 	body, fault := c.object()
 	if fault == nil {
@@ -40,7 +40,7 @@ func (s *Subscription) putVM(c *Call) answer {
 	return s.accept(http.StatusCreated, vm.body, op)
 }
 
-// complete adds what Azure adds to a machine that was asked for.
+// complete adds the properties that Azure adds to a new machine.
 func (s *Subscription) complete(vm *resource) {
 	vm.setState("Creating")
 	if vm.body["location"] == nil {
@@ -77,7 +77,7 @@ func (s *Subscription) started(vm *resource, fault *Fault) {
 	vm.machine.power = "running"
 }
 
-// immutable lists what a PUT may not change.
+// immutable returns the fields that a PUT may not change.
 func immutable() []string {
 	return []string{"location", "zones", "properties.hardwareProfile.vmSize", "properties.priority", "properties.storageProfile.imageReference", "properties.osProfile.computerName",
 		"properties.osProfile.adminUsername", "properties.osProfile.customData", "properties.storageProfile.osDisk.name"}
@@ -124,7 +124,7 @@ func (s *Subscription) viewVM(c *Call) answer {
 	return ok(at(s.viewed(vm), "properties.instanceView"))
 }
 
-// viewed is a machine with its state.
+// viewed returns a machine with its state.
 func (s *Subscription) viewed(vm *resource) object {
 	state := textAt(vm.body, "properties.provisioningState")
 	statuses := []any{object{"code": "ProvisioningState/" + strings.ToLower(state), "level": "Info", "displayStatus": "Provisioning " + strings.ToLower(state)}}
@@ -169,7 +169,7 @@ func (s *Subscription) patchVM(c *Call) answer {
 	return s.accept(http.StatusOK, vm.body, s.begin(0, vm.name(), func() {}, c.async))
 }
 
-// deleteVM deletes a machine, with what is to go with it.
+// deleteVM deletes a machine, with the resources whose deleteOption is Delete.
 func (s *Subscription) deleteVM(c *Call) answer {
 	vm := s.resources[c.id()]
 	if vm == nil {
@@ -190,7 +190,7 @@ func (s *Subscription) beginDelete(vm *resource, fault *Fault) *operation {
 	}, fault)
 }
 
-// removeVM has a machine be gone, with its extensions and with the disk and interfaces whose deleteOption says so.
+// removeVM removes a machine with its extensions, and the disk and interfaces whose deleteOption is Delete.
 func (s *Subscription) removeVM(vm *resource) {
 	for _, extension := range s.under(vm.id, extensionKind) {
 		s.remove(extension.key())
@@ -243,7 +243,7 @@ func (s *Subscription) putExtension(c *Call) answer {
 	return s.accept(http.StatusCreated, r.body, op)
 }
 
-// vm is a machine by its name in any group. The lock is held.
+// vm returns a machine by its name in any group. The lock is held.
 func (s *Subscription) vm(name string) *resource {
 	for _, r := range s.resources {
 		if r.kind == vmKind && strings.EqualFold(r.name(), name) {
@@ -255,21 +255,21 @@ func (s *Subscription) vm(name string) *resource {
 	return nil
 }
 
-// CustomData is what a machine was given to start with, in base64.
+// CustomData returns a machine's custom data, in base64.
 func (s *Subscription) CustomData(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.vm(name).machine.customData
 }
 
-// Power has a machine be running, stopped or deallocated, as its owner might have it.
+// Power sets a machine to running, stopped or deallocated, as a user might.
 func (s *Subscription) Power(name, state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.vm(name).machine.power = state
 }
 
-// Evict takes a spot machine back, as its eviction policy says.
+// Evict takes a spot machine back, by its eviction policy.
 func (s *Subscription) Evict(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +285,7 @@ func (s *Subscription) evict(vm *resource) {
 	vm.machine.power = "deallocated"
 }
 
-// evictionNotice is how long after SimulateEviction a machine is evicted.
+// evictionNotice is the time between SimulateEviction and the eviction.
 const evictionNotice = 30 * time.Second
 
 func (s *Subscription) simulateEviction(c *Call) answer {
@@ -300,7 +300,7 @@ func (s *Subscription) simulateEviction(c *Call) answer {
 	return answer{status: http.StatusNoContent}
 }
 
-// Age has a machine have been made earlier, as lists and timeCreated say.
+// Age moves the creation of a machine to an earlier time, in lists and timeCreated.
 func (s *Subscription) Age(name string, by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,7 +309,7 @@ func (s *Subscription) Age(name string, by time.Duration) {
 	put(vm.body, "properties.timeCreated", vm.made.UTC().Format(time.RFC3339Nano))
 }
 
-// zoneOf is the zone that a machine asks for, "" for none.
+// zoneOf returns the zone that a machine asks for, "" for none.
 func zoneOf(body object) string {
 	zones := listAt(body, "zones")
 	if len(zones) == 0 {

@@ -1,12 +1,11 @@
-// Package bootstrap writes the boot script of a machine with an image of AKS: a script for cloud-init that exports the variables of the image's own
-// scripts and runs these. Everything here is a function of values, and the same values give the same script.
+// Package bootstrap writes the boot script of a machine with an image of AKS: a script for cloud-init that exports the variables of the
+// image's own scripts and runs these. It only converts values, and the same values give the same script.
 //
-// The names of the variables, and the paths, are the contract of AKS's node images, which Microsoft keeps for AKS itself and does
-// not document. They were written down from knowledge of that contract. No machine of AKS has been started with this script: that
-// an image starts a node from it has not been seen. Likely to be out of date first are the versions of what images download (urls.go)
-// and of the GPU drivers (gpu.go).
+// The names of the variables, and the paths, are the contract of AKS's node images. Microsoft keeps this contract for AKS itself and does not
+// document it. They were written down from knowledge of that contract. The script has never started a node of AKS, so it is not proved to
+// work. The versions of the images' downloads (urls.go) and of the GPU drivers (gpu.go) will be outdated first.
 //
-// What an image cannot be told in this way, Ignored says.
+// Ignored lists fields that cannot be passed to an image in this way.
 package bootstrap
 
 import (
@@ -26,8 +25,8 @@ import (
 	"tenon.sh/provider/azure/userdata"
 )
 
-// Network plugins, and the mode and the dataplane that make a difference, as the options NETWORK_PLUGIN, NETWORK_PLUGIN_MODE and
-// NETWORK_DATAPLANE name them.
+// Network plugins, and the relevant mode and dataplane, with their values in the options NETWORK_PLUGIN, NETWORK_PLUGIN_MODE and
+// NETWORK_DATAPLANE.
 const (
 	PluginAzure     = "azure"
 	PluginNone      = "none"
@@ -35,52 +34,52 @@ const (
 	DataplaneCilium = "cilium"
 )
 
-// Input is what a machine's script is made from.
+// Input holds the inputs of a machine's script.
 type Input struct {
-	// Spec is that of the machine's class.
+	// Spec is the spec of the machine's class.
 	Spec *azurev1beta1.AKSNodeClassSpec
 	// KubernetesVersion is 1.34.2, with or without a v.
 	KubernetesVersion string
 
-	// Endpoint is the API server's, https://…; images know port 443 alone. CABundle is in base64.
+	// Endpoint is the API server's, https://…; images accept only port 443. CABundle is in base64.
 	Endpoint, CABundle string
-	// BootstrapToken is what the kubelet joins with. It is secret, and in nothing but the script.
+	// BootstrapToken is the kubelet's token for joining. It is secret; only the script contains it.
 	BootstrapToken string
 
 	Tenant, Subscription, Location string
-	// Cloud is Azure's name for itself, "" for AzurePublicCloud.
+	// Cloud is Azure's name of the cloud, "" for AzurePublicCloud.
 	Cloud string
-	// NodeResourceGroup is where the machine is; Cluster the value of label kubernetes.azure.com/cluster, which follows from it.
+	// NodeResourceGroup is the machine's resource group. Cluster is the value of label kubernetes.azure.com/cluster, which follows from it.
 	NodeResourceGroup, Cluster string
-	// SubnetID is the machine's. Number is the one of eight digits in the names of AKS's security group and route table, "" if it
-	// is not known. NetworkGUID is that of the virtual network, needed for overlays.
+	// SubnetID is the machine's subnet. Number is the number of eight digits in the names of AKS's security group and route table, "" if it
+	// is not known. NetworkGUID is the GUID of the virtual network; overlays need it.
 	SubnetID, Number, NetworkGUID string
-	// The cluster's network, as the installation was told.
+	// The cluster's network, from the installation's settings.
 	NetworkPlugin, NetworkMode, NetworkDataplane, NetworkPolicy string
 	DNSServiceIP                                                string
 	// KubeletIdentity is the client ID of the identity that pulls images.
 	KubeletIdentity string
 	AdminUsername   string
 
-	// Size is the machine's, Standard_NC24ads_A100_v4; NVIDIA that it has such GPUs.
+	// Size is the machine's size, Standard_NC24ads_A100_v4. NVIDIA is true if it has NVIDIA GPUs.
 	Size   string
 	NVIDIA bool
 	// Architecture is amd64 or arm64.
 	Architecture string
-	// Family is what package image's Effective says.
+	// Family is the result of package image's Effective.
 	Family  string
 	MaxPods int
-	// KubeReserved is what is kept back for the kubelet.
+	// KubeReserved is the kubelet's reservation.
 	KubeReserved corev1.ResourceList
 	// EvictionMemory is the memory below which pods are evicted, "" for 750Mi.
 	EvictionMemory string
-	// Labels are those that follow from the claim and the machine's size; those of AKS's own are added.
+	// Labels are the labels that follow from the claim and the machine's size; AKS's own labels are added.
 	Labels map[string]string
-	// Taints are the claim's, with those of its start; karpenter.sh/unregistered is added if it is not there.
+	// Taints are the claim's taints and startup taints; karpenter.sh/unregistered is added if it is missing.
 	Taints []corev1.Taint
 }
 
-// Script is the machine's custom data: the script, encoded once, as Azure takes it. No error holds the token.
+// Script returns the machine's custom data: the script in base64, as Azure expects it. No error contains the token.
 func Script(in Input) (string, error) {
 	if err := in.check(); err != nil {
 		return "", fmt.Errorf("write what the machine is told: %w", err)
@@ -98,12 +97,12 @@ func Script(in Input) (string, error) {
 	return base64.StdEncoding.EncodeToString([]byte(out.String())), nil
 }
 
-// quoted is a text that a shell takes for what it is.
+// quoted quotes a text as one word of a shell command.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 var tokenPattern = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 
-// check says everything that would make a machine that never joins.
+// check reports all mistakes with which a machine would never join.
 func (in *Input) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -149,7 +148,7 @@ func (in *Input) check() error {
 	return errors.Join(errs...)
 }
 
-// checkLabels says which labels have a node refused.
+// checkLabels reports labels that would make the API server refuse the node.
 func (in *Input) checkLabels(wrong func(string, ...any)) {
 	labels := NodeLabels(*in)
 	for _, key := range sortedKeys(labels) {
@@ -159,12 +158,12 @@ func (in *Input) checkLabels(wrong func(string, ...any)) {
 	}
 }
 
-// overlay reports whether pods have addresses of a network of their own.
+// overlay reports whether pods have addresses of a separate network.
 func (in *Input) overlay() bool {
 	return in.NetworkPlugin == PluginAzure && in.NetworkMode == ModeOverlay
 }
 
-// imagePlugin is the network plugin that the image sets up. All but one come from the cluster, as DaemonSets.
+// imagePlugin returns the network plugin that the image sets up. The cluster installs all other plugins as DaemonSets.
 func (in *Input) imagePlugin() string {
 	if in.NetworkPlugin == PluginAzure && in.NetworkMode == "" && in.NetworkDataplane != DataplaneCilium {
 		return PluginAzure

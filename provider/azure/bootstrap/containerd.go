@@ -2,8 +2,8 @@ package bootstrap
 
 import "strings"
 
-// containerdConfig is containerd's configuration: runc with systemd's control groups, or NVIDIA's runtime around it, which gives
-// containers their GPUs. Newer containerds read version 2 too.
+// containerdConfig returns containerd's configuration: runc with systemd's control groups, or NVIDIA's runtime around it, which gives
+// containers their GPUs. Newer versions of containerd can read version 2 too.
 func containerdConfig(gpu bool) string {
 	const cri = `plugins."io.containerd.grpc.v1.cri"`
 	runtime, binary := "runc", "/usr/bin/runc"

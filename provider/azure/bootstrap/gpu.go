@@ -2,22 +2,22 @@ package bootstrap
 
 import "strings"
 
-// driver is a build of NVIDIA's driver as AKS packs it, in images mcr.microsoft.com/aks/aks-gpu-<kind>:<version>-<build>.
+// driver is a build of NVIDIA's driver in AKS's images mcr.microsoft.com/aks/aks-gpu-<kind>:<version>-<build>.
 type driver struct{ kind, version, build string }
 
-// cuda is for machines with whole GPUs, grid for those that share them.
+// cuda is the driver for machines with whole GPUs, grid for machines with parts of GPUs.
 var (
 	cuda = driver{"cuda", "550.144.03", "20250328201547"}
 	grid = driver{"grid", "550.144.06", "20250512225043"}
 )
 
-// drivesGPU reports whether the image is to install a driver.
+// drivesGPU reports whether the image shall install a driver.
 func (in *Input) drivesGPU() bool {
 	return in.NVIDIA && (in.Spec.GPU == nil || in.Spec.GPU.Mode != "None")
 }
 
-// gpuVariables say what the image does for GPUs: the driver alone. What makes them a resource of the node, NVIDIA's device plugin, is
-// a DaemonSet that the user brings. Without a driver the node is one like any other, or the image would look for one.
+// gpuVariables returns the image's settings for GPUs: only the driver. NVIDIA's device plugin, which makes GPUs a resource of the node, is
+// the user's DaemonSet. Without a driver, the node is configured like one without GPUs, because the image would look for a driver.
 func (in *Input) gpuVariables() []variable {
 	d, fabric := driver{}, false
 	if in.drivesGPU() {
@@ -37,7 +37,7 @@ func (in *Input) gpuVariables() []variable {
 	}
 }
 
-// needsFabricManager reports whether the GPUs of a size are connected by switches: those of the ND series from A100 on.
+// needsFabricManager reports whether switches connect the GPUs of a size. This is so in the ND series from A100 on.
 func needsFabricManager(size string) bool {
 	size = strings.ToLower(size)
 	if !strings.HasPrefix(size, "standard_nd") {

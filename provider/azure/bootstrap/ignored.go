@@ -2,11 +2,11 @@ package bootstrap
 
 import "tenon.sh/api/azurev1beta1"
 
-// Ignored are the fields of a class, by path, that ask for something that images of AKS cannot be told in this way: machines are the
-// same without them. All others act.
+// Ignored returns the fields of a class, by path, that cannot be passed to images of AKS in this way. Machines are the same without them. All
+// other fields have an effect.
 //
-// The DNS cache needs a configuration that AKS's own service writes. If it is not as the image expects it, no pod of the node finds
-// any name: it is left out rather than guessed. Artifact streaming needs another snapshotter, which AKS's service sets up.
+// The DNS cache needs a configuration that AKS's own service writes. With a wrong configuration, no pod of the node could resolve names, so
+// it is left out. Artifact streaming needs another snapshotter, which AKS's service sets up.
 func Ignored(class *azurev1beta1.AKSNodeClass) (paths []string) {
 	spec := &class.Spec
 	if a := spec.ArtifactStreaming; a != nil && a.Enabled != nil && *a.Enabled {

@@ -23,13 +23,13 @@ const (
 	usualGCHigh   = 85
 )
 
-// cipherSuites are those of TLS 1.2 that keep past traffic secret when a key is lost.
+// cipherSuites are the suites of TLS 1.2 with forward secrecy.
 var cipherSuites = strings.Join([]string{
 	"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
 	"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
 }, ",")
 
-// KubeletFlags are the flags of the machine's kubelet, by name without dashes. What the class says comes last, and holds.
+// KubeletFlags returns the flags of the machine's kubelet, by name without dashes. The class's settings override.
 func KubeletFlags(in Input) map[string]string {
 	out := map[string]string{
 		"address": "0.0.0.0", "anonymous-auth": "false", "authentication-token-webhook": "true", "authorization-mode": "Webhook",
@@ -51,7 +51,7 @@ func KubeletFlags(in Input) map[string]string {
 	return out
 }
 
-// versionFlags adds what only some versions know, or need. A kubelet does not start with a flag that it does not know.
+// versionFlags adds flags that only some versions accept or need. A kubelet does not start with an unknown flag.
 func versionFlags(out map[string]string, minor int) (gates []string) {
 	if minor < 30 {
 		out["azure-container-registry-config"] = cloudConfig
@@ -72,7 +72,7 @@ func versionFlags(out map[string]string, minor int) (gates []string) {
 	return gates
 }
 
-// evictionHard replaces all of the kubelet's thresholds: those of the disk are named too, or a full one would evict nobody.
+// evictionHard replaces all of the kubelet's thresholds. It names those of the disk too, because otherwise a full disk would evict no pod.
 func (in *Input) evictionHard() string {
 	return "memory.available<" + cmp.Or(in.EvictionMemory, "750Mi") + ",nodefs.available<10%,nodefs.inodesFree<5%"
 }
@@ -86,7 +86,7 @@ func resourceList(list corev1.ResourceList) string {
 	return strings.Join(out, ",")
 }
 
-// classFlags adds what the class says of kubelets.
+// classFlags adds the class's settings for kubelets.
 func classFlags(out map[string]string, k *azurev1beta1.KubeletConfiguration) (gates []string) {
 	text := func(flag, value string) {
 		if value != "" {
@@ -116,8 +116,8 @@ func classFlags(out map[string]string, k *azurev1beta1.KubeletConfiguration) (ga
 	return gates
 }
 
-// gcThresholds are the parts of the disk down to which and from which images are deleted. A class may say one alone: the other makes
-// way for it then, since a kubelet does not start unless the second is more.
+// gcThresholds returns the shares of the disk down to which and from which images are deleted. If a class sets only one, the other is
+// adjusted, because a kubelet does not start unless high is more than low.
 func gcThresholds(k *azurev1beta1.KubeletConfiguration) (low, high int) {
 	low, high = usualGCLow, usualGCHigh
 	if k == nil {
@@ -142,7 +142,7 @@ func number[N int32 | int64](out map[string]string, flag string, value *N) {
 	}
 }
 
-// quantity is a size as Kubernetes reads it: classes may say K, which it writes k.
+// quantity converts a size to Kubernetes' notation: classes may have K, which Kubernetes writes k.
 func quantity(text string) string {
 	if digits, is := strings.CutSuffix(text, "K"); is {
 		return digits + "k"
@@ -150,7 +150,7 @@ func quantity(text string) string {
 	return text
 }
 
-// swapMiB is how large a swap file is to be, 0 for none, negative if that cannot be read.
+// swapMiB returns the size of the swap file, 0 for none, negative if it cannot be parsed.
 func swapMiB(spec *azurev1beta1.AKSNodeClassSpec) int64 {
 	if spec.LinuxOSConfig == nil || spec.LinuxOSConfig.SwapFileSize == "" {
 		return 0

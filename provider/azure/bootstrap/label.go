@@ -13,16 +13,16 @@ import (
 // aksDomain begins the labels that AKS puts on its nodes.
 const aksDomain = "kubernetes.azure.com/"
 
-// NodeLabels are all labels that the kubelet gives its node: those of the machine, and those by which AKS's own components know a
-// node of theirs. Keys that a kubelet may not set are left out: the controller sets them later.
+// NodeLabels returns all labels that the kubelet sets on its node: the machine's labels, and the labels by which AKS's own components
+// recognize a node. Keys that a kubelet may not set are left out; the controller sets them later.
 //
-// The labels of the DNS cache say that there is none, and that of artifact streaming is not there: see Ignored.
+// The label of the DNS cache says that there is none, and the label of artifact streaming is missing: see Ignored.
 func NodeLabels(in Input) map[string]string {
 	out := maps.Clone(in.Labels)
 	if out == nil {
 		out = map[string]string{}
 	}
-	delete(out, azurev1beta1.SKUHyperVGenerationLabelKey) // it is for choosing an image
+	delete(out, azurev1beta1.SKUHyperVGenerationLabelKey) // it only serves to choose an image
 	delete(out, azurev1beta1.SKUDiskControllerLabelKey)
 	set := func(key, value string) {
 		if value != "" {
@@ -82,5 +82,5 @@ func (in *Input) networkLabels(set func(key, value string)) {
 	}
 }
 
-// lastOf is the name of what an ID is of.
+// lastOf returns the last part of an ID, its name.
 func lastOf(id string) string { return id[strings.LastIndex(id, "/")+1:] }

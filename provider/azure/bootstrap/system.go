@@ -7,7 +7,7 @@ import (
 	"tenon.sh/api/azurev1beta1"
 )
 
-// systemVariables are how the operating system is set up.
+// systemVariables returns the settings of the operating system.
 func (in *Input) systemVariables() []variable {
 	config := in.Spec.LinuxOSConfig
 	if config == nil {
@@ -27,8 +27,8 @@ func (in *Input) systemVariables() []variable {
 	}
 }
 
-// sysctlFile is the image's file of kernel settings: those of AKS, those without which a kubelet that protects the kernel's defaults
-// does not start, and those of the class.
+// sysctlFile returns the image's file of kernel settings: AKS's, those that a kubelet with protect-kernel-defaults needs to start, and the
+// class's.
 func sysctlFile(s *azurev1beta1.Sysctls) string {
 	settings := map[string]string{
 		"net.core.message_burst": "80", "net.core.message_cost": "40", "net.core.somaxconn": "16384",

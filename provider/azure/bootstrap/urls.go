@@ -2,10 +2,10 @@ package bootstrap
 
 import "strings"
 
-// mirror is where images download what they do not bring along.
+// mirror is the server from which images download missing parts.
 const mirror = "https://acs-mirror.azureedge.net/"
 
-// downloadVariables are from where. Images from 1.34 on bring their kubelet along.
+// downloadVariables returns the URLs of downloads. Images from 1.34 on contain their kubelet.
 func (in *Input) downloadVariables() []variable {
 	minor, kubernetes := parseMinor(in.KubernetesVersion), "v"+strings.TrimPrefix(in.KubernetesVersion, "v")
 	kubelet, credentials := "", ""
@@ -23,7 +23,8 @@ func (in *Input) downloadVariables() []variable {
 	}
 }
 
-// credentialProvider is the version of what gets kubelets credentials for Azure's registry, "" for kubelets that do so themselves.
+// credentialProvider returns the version of the program that gets credentials for Azure's registry for kubelets, "" for kubelets that get
+// them themselves.
 func credentialProvider(minor int) string {
 	switch {
 	case minor < 30:

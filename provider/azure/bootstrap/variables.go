@@ -11,15 +11,15 @@ import (
 	"tenon.sh/provider/azure/userdata"
 )
 
-// containers is where the image has its scripts.
+// containers is the folder of the image's scripts.
 const containers = "/opt/azure/containers/"
 
-// variable is one that the image's scripts read.
+// variable is a variable that the image's scripts read.
 type variable struct{ name, value string }
 
 const yes, no = "true", "false"
 
-// variables are all of them, in order of name. Those that say what is not used are there too: the scripts expect them.
+// variables returns all variables, in order of name. It includes those of unused features, because the scripts expect them.
 func variables(in Input) (out []variable) {
 	for _, part := range [][]variable{
 		in.clusterVariables(), in.networkVariables(), in.cloudVariables(), in.kubeletVariables(), in.downloadVariables(), in.gpuVariables(),
@@ -35,7 +35,7 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 
 func flag(is bool) string { return strconv.FormatBool(is) }
 
-// clusterVariables are whom the machine belongs to, and what it joins with.
+// clusterVariables returns the machine's cluster, and its credentials for joining.
 func (in *Input) clusterVariables() []variable {
 	host := ""
 	if u, err := url.Parse(in.Endpoint); err == nil {
@@ -43,7 +43,7 @@ func (in *Input) clusterVariables() []variable {
 	}
 	return []variable{
 		{"API_SERVER_NAME", host},
-		{"APISERVER_PUBLIC_KEY", ""}, // the kubelet checks the API server by the authority
+		{"APISERVER_PUBLIC_KEY", ""}, // the kubelet checks the API server by the certificate authority
 		{"KUBE_CA_CRT", in.CABundle},
 		{"TLS_BOOTSTRAP_TOKEN", in.BootstrapToken},
 		{"ENABLE_TLS_BOOTSTRAPPING", yes},
@@ -56,7 +56,7 @@ func (in *Input) clusterVariables() []variable {
 	}
 }
 
-// networkVariables are where the machine is, and how its pods are connected.
+// networkVariables returns the machine's network, and the settings of its pods' network.
 func (in *Input) networkVariables() []variable {
 	group, network, subnet, _ := in.subnet()
 	security, routes := "", ""
@@ -83,7 +83,7 @@ func (in *Input) networkVariables() []variable {
 	}
 }
 
-// subnet is the resource group, the virtual network and the name of the machine's subnet.
+// subnet returns the resource group, the virtual network and the name of the machine's subnet.
 func (in *Input) subnet() (group, network, name string, ok bool) {
 	parts := strings.Split(in.SubnetID, "/") // "", subscriptions, S, resourceGroups, G, providers, Microsoft.Network, virtualNetworks, V, subnets, N
 	if len(parts) != 11 || !strings.EqualFold(parts[7], "virtualNetworks") || !strings.EqualFold(parts[9], "subnets") {
@@ -92,8 +92,8 @@ func (in *Input) subnet() (group, network, name string, ok bool) {
 	return parts[4], parts[8], parts[10], parts[4] != "" && parts[8] != "" && parts[10] != ""
 }
 
-// cloudVariables become the image's azure.json, by which images are pulled and disks attached. The limits of calls are those of
-// cloud-provider-azure.
+// cloudVariables returns the contents of the image's azure.json, which is used to pull images and attach disks. The limits of calls are the
+// defaults of cloud-provider-azure.
 func (in *Input) cloudVariables() []variable {
 	name := cmp.Or(in.Cloud, "AzurePublicCloud")
 	return []variable{
@@ -133,7 +133,7 @@ func (in *Input) cloudVariables() []variable {
 	}
 }
 
-// kubeletVariables are what the kubelet and containerd are told.
+// kubeletVariables returns the settings of the kubelet and of containerd.
 func (in *Input) kubeletVariables() []variable {
 	var flags []string
 	all := KubeletFlags(*in)
@@ -155,7 +155,7 @@ func (in *Input) kubeletVariables() []variable {
 	}
 }
 
-// scriptVariables are where the image's scripts find one another, and how long they may take.
+// scriptVariables returns the paths and the time limit of the image's scripts.
 func (in *Input) scriptVariables() []variable {
 	return []variable{
 		{"CSE_HELPERS_FILEPATH", containers + "provision_source.sh"},
@@ -172,7 +172,7 @@ func (in *Input) scriptVariables() []variable {
 	}
 }
 
-// unusedVariables say that there is nothing of what AKS can do and this program does not ask for.
+// unusedVariables returns the variables of AKS's features that this program does not use, switched off.
 func unusedVariables() (out []variable) {
 	for _, name := range []string{
 		"SGX_NODE", "MIG_NODE", "IS_KRUSTLET", "IS_KATA", "TELEPORT_ENABLED", "NEEDS_DOCKER_LOGIN", "DISABLE_SSH", "ENABLE_HOSTS_CONFIG_AGENT",

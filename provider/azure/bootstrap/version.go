@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// unknownMinor is that of a version that cannot be read; such a version counts as an old one.
+// unknownMinor is the result for a version that cannot be parsed. It counts as an old version.
 const unknownMinor = -1
 
-// parseMinor is 34 of 1.34.2.
+// parseMinor parses 34 out of 1.34.2.
 func parseMinor(text string) int {
 	v, err := version.ParseGeneric(text)
 	if err != nil || v.Major() != 1 {

@@ -8,10 +8,10 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// deleteMachines ends the path of the call that takes machines out of an agent pool.
+// deleteMachines ends the path of the call that deletes machines of an agent pool.
 const deleteMachines = "/deleteMachines"
 
-// BeginDeleteMachines has AKS take machines out of one of its agent pools, by the pool's ID: it deletes their virtual machines itself.
+// BeginDeleteMachines makes AKS delete machines of an agent pool, given by its ID, with their virtual machines.
 func (c *Cloud) BeginDeleteMachines(ctx context.Context, pool string, names ...string) (*Operation, error) {
 	const call = "AgentPools_DeleteMachines"
 	about := pool

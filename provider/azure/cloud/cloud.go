@@ -1,5 +1,5 @@
-// Package cloud is the connection to Azure: the calls that a provider makes, through Azure's SDK, with errors that say how to mend the cause. The
-// request bodies are the SDK's types. The packages beside it decide what to ask for.
+// Package cloud is the connection to Azure: the calls that a provider makes, through Azure's SDK, with errors that name a remedy. The request
+// bodies are the SDK's types. Other packages decide what to ask for.
 package cloud
 
 import (
@@ -15,15 +15,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config says how to reach Azure.
+// Config holds the settings of the connection.
 type Config struct {
 	Subscription, Location string
 	Credential             azcore.TokenCredential
-	// Options are those of the SDK: which of the clouds, through what. The zero value is the public cloud.
+	// Options are the SDK's options: the cloud and the transport. The zero value is the public cloud.
 	Options arm.ClientOptions
-	// PricesURL is where the retail prices are, "" for where Azure has them.
+	// PricesURL is the address of the retail prices, "" for Azure's own.
 	PricesURL string
-	// May, unless it is nil, says before anything is made or deleted what speaks against it.
+	// May, unless it is nil, is called before each change. Its error prevents the change.
 	May   func(what string) error
 	Clock clock.Clock
 }
@@ -46,14 +46,14 @@ type Cloud struct {
 	network     *arm.Client
 }
 
-// New makes the clients. It calls nothing.
+// New makes the clients. It calls no service.
 func New(config Config) (*Cloud, error) {
 	if config.Subscription == "" || config.Location == "" {
 		return nil, errors.New("connect to Azure: no subscription or no location: set AZURE_SUBSCRIPTION_ID and LOCATION")
 	}
 	c := &Cloud{Subscription: config.Subscription, Location: config.Location, config: config}
 	options := &c.config.Options
-	options.DisableRPRegistration = true // that is the owner's affair
+	options.DisableRPRegistration = true // the subscription's owner registers providers
 	options.PerRetryPolicies = append(options.PerRetryPolicies[:len(options.PerRetryPolicies):len(options.PerRetryPolicies)], newPace(config.Clock), fence{config.May}, patience{config.Clock})
 	if options.Retry.MaxRetryDelay == 0 {
 		options.Retry.MaxRetryDelay = maxRetryDelay
@@ -75,18 +75,18 @@ func New(config Config) (*Cloud, error) {
 	return c, nil
 }
 
-// HasRetailPrices reports whether the cloud's prices can be asked for: only the public one's can.
+// HasRetailPrices reports whether the cloud has a service with retail prices. Only the public cloud has one.
 func (c *Cloud) HasRetailPrices() bool {
 	return c.config.PricesURL != "" || c.config.Options.Cloud.ActiveDirectoryAuthorityHost == azcloud.AzurePublic.ActiveDirectoryAuthorityHost || len(c.config.Options.Cloud.Services) == 0
 }
 
-// pager is one of the SDK's.
+// pager is a pager of the SDK.
 type pager[Page any] interface {
 	More() bool
 	NextPage(context.Context) (Page, error)
 }
 
-// all follows a pager to its end.
+// all reads all pages of a pager.
 func all[Page, Item any](ctx context.Context, call, about string, pages pager[Page], items func(Page) []*Item) (out []*Item, err error) {
 	for pages.More() {
 		page, err := pages.NextPage(ctx)

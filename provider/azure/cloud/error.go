@@ -18,24 +18,24 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// An Error is what a call, or the operation that it began, ended in. Its text is the same for the same trouble.
+// An Error is the error of a call, or of the operation that it began. Its text is the same for the same failure.
 type Error struct {
-	// Call is the operation as Azure's descriptions name it, "VirtualMachines_CreateOrUpdate"; About the name of what it was about.
+	// Call is the operation's name in Azure's API descriptions, "VirtualMachines_CreateOrUpdate"; About is the name of its resource.
 	Call, About string
 	// Status is the HTTP status, 0 if Azure did not answer.
 	Status int
-	// Code and Message are Azure's, "" if it did not say.
+	// Code and Message are Azure's, "" if it gave none.
 	Code, Message string
-	// Details are the errors within the error, all levels of them: Azure has the real one there at times.
+	// Details are the nested errors of all levels, because Azure sometimes puts the real error there.
 	Details []Detail
-	// RetryAfter is how long Azure asks to wait, 0 if it does not.
+	// RetryAfter is the time that Azure asks to wait, 0 if it asks for none.
 	RetryAfter time.Duration
-	// Accepted means that Azure had accepted the call, and failed later. What was to be made is there then, in the state Failed.
+	// Accepted means that Azure accepted the call and the operation failed later. The resource then exists in the state Failed.
 	Accepted bool
 	Err      error
 }
 
-// Detail is an error within an error.
+// Detail is a nested error.
 type Detail struct{ Code, Message string }
 
 func (e *Error) Error() string {
@@ -58,11 +58,11 @@ func (e *Error) Error() string {
 	return text
 }
 
-// entraCode is the code of Microsoft Entra's errors, and the sentence after it.
+// entraCode matches the code of an error of Microsoft Entra, and the sentence after it.
 var entraCode = regexp.MustCompile(`AADSTS\d+:? [^\n\r]*?\.(?: |\\|$)`)
 
-// steady is the text of an error without what is another each time, such as a trace ID: conditions are written only when something
-// has changed.
+// steady returns the text of an error without parts that differ each time, such as a trace ID, because a changed text would cause a write of
+// the condition.
 func steady(err error) string {
 	var failed *azidentity.AuthenticationFailedError
 	if errors.As(err, &failed) {
@@ -78,10 +78,10 @@ func steady(err error) string {
 	return err.Error()
 }
 
-// Unwrap is what the SDK says.
+// Unwrap returns the SDK's error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// said is an error as ARM writes it.
+// said is an error in ARM's form.
 type said struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -103,7 +103,7 @@ func (s said) below() (out []Detail) {
 	return out
 }
 
-// decode makes an Error of what the SDK returns, nil of nil.
+// decode converts an error of the SDK to an Error, nil to nil.
 func decode(call, about string, accepted bool, err error) error {
 	if err == nil {
 		return nil
@@ -121,7 +121,7 @@ func decode(call, about string, accepted bool, err error) error {
 	if wait, err := strconv.Atoi(answered.RawResponse.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = time.Duration(wait) * time.Second
 	}
-	body, _ := runtime.Payload(answered.RawResponse) // the SDK has read it already
+	body, _ := runtime.Payload(answered.RawResponse) // the SDK has read the body already
 	var wrapped struct {
 		Error *said `json:"error"`
 		said
@@ -143,7 +143,7 @@ func decode(call, about string, accepted bool, err error) error {
 	return e
 }
 
-// Code is the word that Azure has for an error, "" if Azure did not answer.
+// Code returns Azure's code for an error, "" if Azure did not answer.
 func Code(err error) string {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Code
@@ -151,7 +151,7 @@ func Code(err error) string {
 	return ""
 }
 
-// Message is what Azure says beside the code, "" if it did not answer.
+// Message returns Azure's message for an error, "" if Azure did not answer.
 func Message(err error) string {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Message
@@ -159,7 +159,7 @@ func Message(err error) string {
 	return ""
 }
 
-// Says reports whether an error or one within it has a code, and a text in its message.
+// Says reports whether an error, or a nested one, has this code and this text in its message.
 func Says(err error, code, text string) bool {
 	e := (*Error)(nil)
 	if !errors.As(err, &e) {
@@ -180,13 +180,13 @@ func status(err error) int {
 	return 0
 }
 
-// NotFound reports whether what was asked for, or the group that it would be in, does not exist.
+// NotFound reports whether the requested object, or its resource group, does not exist.
 func NotFound(err error) bool { return status(err) == http.StatusNotFound }
 
-// Denied reports whether Azure knows who asks, and does not let them.
+// Denied reports whether Azure knows the caller but does not allow the call.
 func Denied(err error) bool { return status(err) == http.StatusForbidden }
 
-// Unknown reports whether Azure does not know who asks: there are no credentials, or they are wrong or have expired.
+// Unknown reports whether Azure does not know the caller: the credentials are missing, wrong or have expired.
 func Unknown(err error) bool {
 	var failed *azidentity.AuthenticationFailedError
 	if errors.As(err, &failed) {
@@ -195,10 +195,10 @@ func Unknown(err error) bool {
 	return status(err) == http.StatusUnauthorized || err != nil && strings.Contains(err.Error(), "failed to acquire a token")
 }
 
-// Throttled reports whether Azure asks to be called less often.
+// Throttled reports whether Azure refused a call because of a rate limit.
 func Throttled(err error) bool { return status(err) == http.StatusTooManyRequests }
 
-// RetryAfter is how long Azure asks to wait before the next call, 0 if it does not.
+// RetryAfter returns the time that Azure asks to wait before the next call, 0 if it asks for none.
 func RetryAfter(err error) time.Duration {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.RetryAfter
@@ -206,14 +206,14 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// Accepted reports whether Azure had accepted a call that failed later.
+// Accepted reports whether Azure accepted the call and the operation failed later.
 func Accepted(err error) bool {
 	e := (*Error)(nil)
 	return errors.As(err, &e) && e.Accepted
 }
 
-// Passing reports whether the same call may well succeed a little later: Azure is in trouble or busy, the network failed, or what
-// came was not an answer of Azure.
+// Passing reports whether the same call may succeed a little later, because Azure has a failure or is busy, because the network failed, or
+// because the answer did not come from Azure.
 func Passing(err error) bool {
 	if err == nil || Accepted(err) || Canceled(err) || Unknown(err) {
 		return false
@@ -227,7 +227,7 @@ func Canceled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// brokenError is an answer of Azure's that is not as it should be.
+// brokenError returns the error for a malformed answer of Azure.
 func brokenError(call, about, format string, args ...any) error {
 	return &Error{Call: call, About: about, Err: fmt.Errorf(format, args...)}
 }

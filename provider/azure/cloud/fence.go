@@ -7,8 +7,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// fence lets calls that change something pass only if nothing speaks against it in that moment: a call may have waited since it was
-// asked for.
+// fence is a policy of the SDK that calls may before each attempt of a call that changes something. It asks again for each attempt, because a
+// call may have waited.
 type fence struct{ may func(what string) error }
 
 // Do makes one attempt.
@@ -26,8 +26,8 @@ func (f fence) Do(request *policy.Request) (*http.Response, error) {
 // fencedError is not tried again.
 type fencedError struct{ error }
 
-// NonRetriable tells the SDK so.
+// NonRetriable marks the error as one that the SDK does not retry.
 func (*fencedError) NonRetriable() {}
 
-// Unwrap is what speaks against it.
+// Unwrap returns the error of may.
 func (e *fencedError) Unwrap() error { return e.error }

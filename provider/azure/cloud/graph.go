@@ -6,7 +6,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resourcegraph/armresourcegraph"
 )
 
-// Query asks the resource graph, which knows of what happens seconds to minutes later. Rows are objects of JSON.
+// Query queries the resource graph, which lags behind by seconds to minutes. Rows are JSON objects.
 func (c *Cloud) Query(ctx context.Context, query string) (rows []map[string]any, err error) {
 	const call = "Resources"
 	format, next := armresourcegraph.ResultFormatObjectArray, (*string)(nil)

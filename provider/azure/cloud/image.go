@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 )
 
-// ManagedImage is an image by its ID, in whichever subscription.
+// ManagedImage returns an image by its ID, in any subscription.
 func (c *Cloud) ManagedImage(ctx context.Context, id string) (*armcompute.Image, error) {
 	parsed, factory, err := c.compute(id, "Microsoft.Compute/images")
 	if err != nil {
@@ -22,7 +22,7 @@ func (c *Cloud) ManagedImage(ctx context.Context, id string) (*armcompute.Image,
 	return &answer.Image, nil
 }
 
-// GalleryImage is an image of a gallery by its ID, in whichever subscription.
+// GalleryImage returns an image of a gallery by its ID, in any subscription.
 func (c *Cloud) GalleryImage(ctx context.Context, id string) (*armcompute.GalleryImage, error) {
 	parsed, factory, err := c.compute(id, "Microsoft.Compute/galleries/images")
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Cloud) GalleryImage(ctx context.Context, id string) (*armcompute.Galler
 	return &answer.GalleryImage, nil
 }
 
-// GalleryVersions are the versions of an image of a gallery by the image's ID.
+// GalleryVersions returns the versions of a gallery's image by the image's ID.
 func (c *Cloud) GalleryVersions(ctx context.Context, id string) ([]*armcompute.GalleryImageVersion, error) {
 	parsed, factory, err := c.compute(id, "Microsoft.Compute/galleries/images")
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Cloud) GalleryVersions(ctx context.Context, id string) ([]*armcompute.G
 		})
 }
 
-// compute reads the ID of something of a kind, and makes clients of its subscription.
+// compute parses the ID of a resource of a kind, and makes clients for its subscription.
 func (c *Cloud) compute(id, kind string) (*arm.ResourceID, *armcompute.ClientFactory, error) {
 	parsed, err := arm.ParseResourceID(id)
 	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), kind) {
@@ -57,7 +57,7 @@ func (c *Cloud) compute(id, kind string) (*arm.ResourceID, *armcompute.ClientFac
 	return parsed, factory, err
 }
 
-// CommunityImage is an image of a community gallery.
+// CommunityImage returns an image of a community gallery.
 func (c *Cloud) CommunityImage(ctx context.Context, gallery, name string) (*armcompute.CommunityGalleryImage, error) {
 	answer, err := c.community.Get(ctx, c.Location, gallery, name, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Cloud) CommunityImage(ctx context.Context, gallery, name string) (*armc
 	return &answer.CommunityGalleryImage, nil
 }
 
-// CommunityVersions are the versions of an image of a community gallery.
+// CommunityVersions returns the versions of a community gallery's image.
 func (c *Cloud) CommunityVersions(ctx context.Context, gallery, name string) ([]*armcompute.CommunityGalleryImageVersion, error) {
 	return all(ctx, "CommunityGalleryImageVersions_List", name, c.versions.NewListPager(c.Location, gallery, name, nil),
 		func(page armcompute.CommunityGalleryImageVersionsClientListResponse) []*armcompute.CommunityGalleryImageVersion {
@@ -74,7 +74,7 @@ func (c *Cloud) CommunityVersions(ctx context.Context, gallery, name string) ([]
 		})
 }
 
-// MarketplaceVersions are the names of the versions of an image of the marketplace.
+// MarketplaceVersions returns the names of the versions of a marketplace image.
 func (c *Cloud) MarketplaceVersions(ctx context.Context, publisher, offer, sku string) (names []string, err error) {
 	answer, err := c.marketplace.List(ctx, c.Location, publisher, offer, sku, nil)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Cloud) MarketplaceVersions(ctx context.Context, publisher, offer, sku s
 	return names, nil
 }
 
-// MarketplaceImage is a version of an image of the marketplace.
+// MarketplaceImage returns a version of a marketplace image.
 func (c *Cloud) MarketplaceImage(ctx context.Context, publisher, offer, sku, version string) (*armcompute.VirtualMachineImage, error) {
 	answer, err := c.marketplace.Get(ctx, c.Location, publisher, offer, sku, version, nil)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Load reads the environment as Karpenter's users set it: AZURE_SUBSCRIPTION_ID or ARM_SUBSCRIPTION_ID, LOCATION, and which cloud in
-// ARM_CLOUD or AZURE_ENVIRONMENT_FILEPATH. Credentials come from wherever the SDK finds them: a workload's identity, a managed
-// identity, a secret.
+// Load reads the environment variables of Karpenter's users: AZURE_SUBSCRIPTION_ID or ARM_SUBSCRIPTION_ID, LOCATION, and the cloud from
+// ARM_CLOUD or AZURE_ENVIRONMENT_FILEPATH. The SDK finds the credentials: a workload identity, a managed identity, or a secret.
 func Load(clock clock.Clock) (Config, error) {
 	config := Config{Location: os.Getenv("LOCATION"), Subscription: os.Getenv("AZURE_SUBSCRIPTION_ID"), Clock: clock}
 	if config.Subscription == "" {
@@ -26,7 +25,7 @@ func Load(clock clock.Clock) (Config, error) {
 	config.Options.Cloud = where
 	config.Credential, err = azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
 		ClientOptions:            config.Options.ClientOptions,
-		DisableInstanceDiscovery: !known, // only Microsoft's own clouds are known there
+		DisableInstanceDiscovery: !known, // discovery knows only Microsoft's own clouds
 	})
 	if err != nil {
 		return Config{}, fmt.Errorf("find credentials for Azure: %w", err)
@@ -34,7 +33,7 @@ func Load(clock clock.Clock) (Config, error) {
 	return config, nil
 }
 
-// readCloud is the cloud that a name or a file means, and whether it is one of Microsoft's own.
+// readCloud returns the cloud of a name or a file; known reports whether it is one of Microsoft's own.
 func readCloud(name, file string) (where cloud.Configuration, known bool, err error) {
 	if file == "" {
 		switch strings.ToLower(name) {

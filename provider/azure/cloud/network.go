@@ -21,34 +21,34 @@ const (
 	kindSecurityGroups = "Microsoft.Network/networkSecurityGroups"
 )
 
-// PutNIC makes a network interface, or changes one.
+// PutNIC makes or changes a network interface.
 func (c *Cloud) PutNIC(ctx context.Context, group, name string, nic network.Interface) error {
 	return c.change(ctx, "NetworkInterfaces_CreateOrUpdate", http.MethodPut, c.inGroup(group, kindInterfaces, name), name, nic)
 }
 
-// NICTags are the tags of a network interface.
+// NICTags returns the tags of a network interface.
 func (c *Cloud) NICTags(ctx context.Context, group, name string) (map[string]string, error) {
 	nic, err := get[network.Interface](ctx, c, "NetworkInterfaces_Get", c.inGroup(group, kindInterfaces, name), name)
 	return nic.Tags, err
 }
 
-// NICs are the network interfaces of a group, whoever made them.
+// NICs returns all network interfaces of a group.
 func (c *Cloud) NICs(ctx context.Context, group string) ([]network.Interface, error) {
 	return list[network.Interface](ctx, c, "NetworkInterfaces_List", c.inGroup(group, kindInterfaces, ""), group)
 }
 
-// TagNIC replaces the tags of a network interface, all of them.
+// TagNIC replaces all tags of a network interface.
 func (c *Cloud) TagNIC(ctx context.Context, group, name string, tags map[string]*string) error {
 	_, err := c.call(ctx, http.MethodPatch, c.inGroup(group, kindInterfaces, name), map[string]any{"tags": tags}, http.StatusOK)
 	return decode("NetworkInterfaces_UpdateTags", name, false, err)
 }
 
-// DeleteNIC deletes a network interface. That there is none is no error.
+// DeleteNIC deletes a network interface. It returns no error if there is none.
 func (c *Cloud) DeleteNIC(ctx context.Context, group, name string) error {
 	return c.change(ctx, "NetworkInterfaces_Delete", http.MethodDelete, c.inGroup(group, kindInterfaces, name), name, nil)
 }
 
-// Subnet is a subnet by its ID, in whichever subscription, with what has addresses in it.
+// Subnet returns a subnet by its ID, in any subscription, with the configurations that have addresses in it.
 func (c *Cloud) Subnet(ctx context.Context, id string) (*network.Subnet, error) {
 	parsed, err := parse(id, kindSubnets, "subnet")
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Cloud) Subnet(ctx context.Context, id string) (*network.Subnet, error) 
 	return &subnet, err
 }
 
-// LoadBalancer is a load balancer by its ID, in whichever subscription.
+// LoadBalancer returns a load balancer by its ID, in any subscription.
 func (c *Cloud) LoadBalancer(ctx context.Context, id string) (*network.LoadBalancer, error) {
 	parsed, err := parse(id, kindBalancers, "load balancer")
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cloud) LoadBalancer(ctx context.Context, id string) (*network.LoadBalan
 	return &balancer, err
 }
 
-// SecurityGroup is a network security group by its ID, in whichever subscription.
+// SecurityGroup returns a network security group by its ID, in any subscription.
 func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*network.SecurityGroup, error) {
 	parsed, err := parse(id, kindSecurityGroups, "network security group")
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Cloud) SecurityGroup(ctx context.Context, id string) (*network.Security
 	return &group, err
 }
 
-// NetworkOf is the virtual network that a subnet is in, by the subnet's ID, in whichever subscription.
+// NetworkOf returns the virtual network of a subnet, by the subnet's ID, in any subscription.
 func (c *Cloud) NetworkOf(ctx context.Context, subnet string) (*network.VirtualNetwork, error) {
 	parsed, err := parse(subnet, kindSubnets, "the virtual network of subnet")
 	if err != nil {
@@ -88,17 +88,17 @@ func (c *Cloud) NetworkOf(ctx context.Context, subnet string) (*network.VirtualN
 	return &found, err
 }
 
-// LoadBalancers are those of a group.
+// LoadBalancers returns the load balancers of a group.
 func (c *Cloud) LoadBalancers(ctx context.Context, group string) ([]network.LoadBalancer, error) {
 	return list[network.LoadBalancer](ctx, c, "LoadBalancers_List", c.inGroup(group, kindBalancers, ""), group)
 }
 
-// SecurityGroups are the network security groups of a group.
+// SecurityGroups returns the network security groups of a group.
 func (c *Cloud) SecurityGroups(ctx context.Context, group string) ([]network.SecurityGroup, error) {
 	return list[network.SecurityGroup](ctx, c, "NetworkSecurityGroups_List", c.inGroup(group, kindSecurityGroups, ""), group)
 }
 
-// parse reads the ID of a resource of a kind; what names it in the error.
+// parse parses the ID of a resource of a kind; what is the kind's name in the error.
 func parse(id, kind, what string) (*arm.ResourceID, error) {
 	parsed, err := arm.ParseResourceID(id)
 	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), kind) {
@@ -107,7 +107,7 @@ func parse(id, kind, what string) (*arm.ResourceID, error) {
 	return parsed, nil
 }
 
-// inGroup is the ID of the resource of a kind and name in a group of the subscription, that of all of the kind for the name "".
+// inGroup returns the ID of a resource in a group of the subscription; for the name "", the path of all resources of the kind.
 func (c *Cloud) inGroup(group, kind, name string) string {
 	id := "/subscriptions/" + c.Subscription + "/resourceGroups/" + group + "/providers/" + kind
 	if name == "" {
@@ -168,7 +168,7 @@ func (c *Cloud) change(ctx context.Context, call, method, id, about string, body
 	})
 }
 
-// call makes a call and returns its answer. An answer of another status than those that are expected is an error.
+// call makes a call and returns its answer. An answer with a status that is not expected is an error.
 func (c *Cloud) call(ctx context.Context, method, id string, body any, expected ...int) (*http.Response, error) {
 	request, err := c.request(ctx, method, id, body)
 	if err != nil {
@@ -184,7 +184,7 @@ func (c *Cloud) call(ctx context.Context, method, id string, body any, expected 
 	return answer, nil
 }
 
-// request is a request to Microsoft.Network about the resource of an ID.
+// request returns a request to Microsoft.Network about the resource with an ID.
 func (c *Cloud) request(ctx context.Context, method, id string, body any) (*policy.Request, error) {
 	request, err := runtime.NewRequest(ctx, method, runtime.JoinPaths(c.network.Endpoint(), (&url.URL{Path: id}).EscapedPath()))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 )
 
-// Sizes are the sizes of machines that the location has for the subscription.
+// Sizes returns the sizes of machines that the location has for the subscription.
 func (c *Cloud) Sizes(ctx context.Context) ([]*armcompute.ResourceSKU, error) {
 	filter := "location eq '" + c.Location + "'" // without it, the answer is tens of megabytes
 	list, err := all(ctx, "ResourceSkus_List", c.Location, c.skus.NewListPager(&armcompute.ResourceSKUsClientListOptions{Filter: &filter}),
@@ -28,7 +28,7 @@ func (c *Cloud) Sizes(ctx context.Context) ([]*armcompute.ResourceSKU, error) {
 	return out, nil
 }
 
-// Usages are the quotas of the location, and how much of them is used.
+// Usages returns the quotas of the location, and their use.
 func (c *Cloud) Usages(ctx context.Context) ([]*armcompute.Usage, error) {
 	return all(ctx, "Usage_List", c.Location, c.usage.NewListPager(c.Location, nil), func(page armcompute.UsageClientListResponse) []*armcompute.Usage { return page.Value })
 }
@@ -42,11 +42,11 @@ type Price struct {
 
 const (
 	retailPrices = "https://prices.azure.com/api/retail/prices"
-	pricePages   = 1000 // more are not believed
+	pricePages   = 1000 // more pages are taken for an error
 )
 
-// Prices are the rows of the location's machines: of several operating systems, spot and low priority, of the future too. Anybody may
-// ask, but only the public cloud has them.
+// Prices returns the rows for the location's machines. They include other operating systems, spot, low priority and future prices. The
+// service needs no credentials, and only the public cloud has it.
 func (c *Cloud) Prices(ctx context.Context) (out []Price, err error) {
 	const call = "RetailPrices"
 	base := c.config.PricesURL

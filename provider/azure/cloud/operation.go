@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// pollEvery is how often to ask after an operation if Azure does not say.
+	// pollEvery is the time between two polls of an operation if Azure gives none.
 	pollEvery = 3 * time.Second
-	// pollsInVain is how often in a row asking may fail before it is given up.
+	// pollsInVain is the number of failed polls in a row after which polling stops.
 	pollsInVain = 20
 )
 
-// Operation is what goes on in Azure after it has accepted a call.
+// Operation is an operation that Azure has accepted.
 type Operation struct {
 	call, about string
 	done        func() bool
@@ -41,8 +41,8 @@ func begin[T any](ctx context.Context, c *Cloud, call, about string, start func(
 	}}, nil
 }
 
-// Wait waits until the operation has ended, or the context has. The error is an *Error that says Accepted if it failed. That Azure
-// could not be asked for a while does not end the waiting.
+// Wait waits until the operation or the context ends. If the operation failed, the error is an *Error with Accepted. A poll that fails for a
+// while does not end the wait.
 func (o *Operation) Wait(ctx context.Context) error {
 	for vain := 0; !o.done(); {
 		if err := o.cloud.sleep(ctx, o.pause(vain)); err != nil {
@@ -62,12 +62,12 @@ func (o *Operation) Wait(ctx context.Context) error {
 		}
 	}
 	if succeeded(o.last) {
-		return nil // the SDK would read what was made once more
+		return nil // the SDK would read the result once more
 	}
 	return decode(o.call, o.about, true, o.result(ctx))
 }
 
-// pause is how long to wait before asking: as long as Azure says, unless it did not answer.
+// pause returns the time until the next poll: Azure's time, or pollEvery if Azure did not answer or gives none.
 func (o *Operation) pause(vain int) time.Duration {
 	if o.last == nil || vain > 0 {
 		return pollEvery
@@ -78,7 +78,7 @@ func (o *Operation) pause(vain int) time.Duration {
 	return pollEvery
 }
 
-// succeeded reports whether the answer says that an operation has ended well.
+// succeeded reports whether an answer means that the operation has succeeded.
 func succeeded(answer *http.Response) bool {
 	if answer == nil {
 		return false
@@ -94,7 +94,7 @@ func succeeded(answer *http.Response) bool {
 	return err == nil && json.Unmarshal(body, &said) == nil && (said.Status == "Succeeded" || said.Properties.ProvisioningState == "Succeeded")
 }
 
-// done makes a call and waits for what it began.
+// done makes a call and waits for its operation.
 func done[T any](ctx context.Context, c *Cloud, call, about string, start func(context.Context) (*runtime.Poller[T], error)) error {
 	o, err := begin(ctx, c, call, about, start)
 	if err != nil {

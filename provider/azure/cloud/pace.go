@@ -9,11 +9,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// pace keeps calls below what ARM allows who calls, for each subscription: a bucket of tokens for reads, writes and deletions, as it
-// documents them. A little is left to others. Where Azure complains all the same, the SDK waits as long as it asks.
+// pace is a policy of the SDK that keeps calls below ARM's limits for a caller and a subscription: one token bucket each for reads, writes
+// and deletions, as ARM documents them, minus a little for other programs. If Azure throttles a call anyway, the SDK waits for the time that
+// Azure asks.
 type pace struct {
 	clock                  clock.Clock
-	mu                     sync.Mutex // held while a turn is taken: buckets want times in order
+	mu                     sync.Mutex // held while a turn is taken, because buckets need times in order
 	reads, writes, deletes *rate.Limiter
 }
 
@@ -21,7 +22,7 @@ func newPace(clock clock.Clock) *pace {
 	return &pace{clock: clock, reads: rate.NewLimiter(24, 240), writes: rate.NewLimiter(9.5, 190), deletes: rate.NewLimiter(9.5, 190)}
 }
 
-// Do makes one attempt, once it may be made.
+// Do makes one attempt, once the bucket has a token.
 func (p *pace) Do(request *policy.Request) (*http.Response, error) {
 	bucket := p.writes
 	switch request.Raw().Method {

@@ -12,19 +12,19 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Patience is how long one attempt at a call may take until its answer begins. The SDK tries four times.
+// Patience is the time limit of one attempt at a call until its answer begins. The SDK tries four times.
 const Patience = time.Minute
 
-// maxRetryDelay is how long the SDK waits between its attempts at most. Where Azure asks for more, the call ends in an error that
-// says for how long, so that nobody is kept waiting in it.
+// maxRetryDelay is the longest time that the SDK waits between its attempts. If Azure asks for more, the call returns an error with the time
+// to wait, so that its caller is not blocked.
 const maxRetryDelay = 10 * time.Second
 
-// TimedOutError means that Azure did not answer in time. What was asked for may have been done.
+// TimedOutError means that Azure did not answer in time. The call may have been carried out.
 type TimedOutError struct{ After time.Duration }
 
 func (e *TimedOutError) Error() string { return fmt.Sprintf("Azure did not answer within %s", e.After) }
 
-// patience ends attempts after Patience by the clock.
+// patience is a policy of the SDK that ends attempts after Patience by the clock.
 type patience struct{ clock clock.Clock }
 
 // Do makes one attempt.
@@ -56,7 +56,7 @@ func (p patience) Do(request *policy.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// releasing lets go of a context once the body that needs it is closed.
+// releasing cancels a context once the body that needs it is closed.
 type releasing struct {
 	io.ReadCloser
 	release func()

@@ -14,13 +14,13 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// Asker is who Azure takes us for, as the token says.
+// Asker is the caller's identity, from the token.
 type Asker struct {
-	// Name is that of a person or an application, Object the ID to grant roles to; "" if the token does not say.
+	// Name is the name of a person or the ID of an application. Object is the ID for role assignments; "" if the token does not have it.
 	Name, Object, Tenant string
 }
 
-// Asker gets a token and reads who it is for. The token itself is Azure's affair: one that cannot be read is none the worse.
+// Asker gets a token and reads the caller's identity from it. A token that cannot be parsed gives an empty Asker and no error.
 func (c *Cloud) Asker(ctx context.Context) (Asker, error) {
 	where, set := c.config.Options.Cloud.Services[azcloud.ResourceManager]
 	if !set {
@@ -54,7 +54,7 @@ func (c *Cloud) Asker(ctx context.Context) (Asker, error) {
 	return Asker{Name: name, Object: claims.Object, Tenant: claims.Tenant}, nil
 }
 
-// Permission is what one role allows.
+// Permission lists the actions that one role allows.
 type Permission struct {
 	Actions    []string `json:"actions"`
 	NotActions []string `json:"notActions"`
@@ -68,7 +68,7 @@ func Allows(list []Permission, action string) bool {
 	})
 }
 
-// matches reports whether a pattern, whose * is any text, fits.
+// matches reports whether a text matches a pattern, in which * matches any text.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -89,7 +89,7 @@ func matches(pattern, text string) bool {
 	return strings.HasSuffix(text, last)
 }
 
-// Permissions are what whoever asks may do with a resource or in a resource group, by its ID. Deny assignments are not in them.
+// Permissions returns the caller's permissions on a resource or resource group, by its ID. It ignores deny assignments.
 func (c *Cloud) Permissions(ctx context.Context, scope string) (out []Permission, err error) {
 	const call, pages = "Permissions_List", 100
 	client, err := arm.NewClient("tenon.sh/provider/azure/cloud", "v1.0.0", c.config.Credential, &c.config.Options)

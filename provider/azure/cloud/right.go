@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Place is where a right has to be granted.
+// Place is the scope in which a right has to be granted.
 type Place string
 
 // The places.
 const (
-	// InGroup is the resource group that machines are made in.
+	// InGroup is the resource group of machines.
 	InGroup Place = "the resource group of machines"
-	// InSubscription is all of the subscription: what Azure sells there belongs to no group.
+	// InSubscription is the whole subscription: its sizes and images belong to no group.
 	InSubscription Place = "the subscription"
-	// OnWhatIsNamed is a subnet, an image or whatever else settings and classes name, wherever that is.
+	// OnWhatIsNamed is a resource that settings or classes name, such as a subnet or an image, wherever it is.
 	OnWhatIsNamed Place = "what is named"
 )
 
-// Right is what Azure has to allow.
+// Right is an action that Azure has to allow.
 type Right struct {
 	// Action is Azure's name for it, "Microsoft.Compute/virtualMachines/write".
 	Action string
 	Place  Place
-	// Because says which call Azure wants it for that does not name it itself; "" for the right of a call.
+	// Because is the reason for a right that Azure demands beyond the call's own; "" for the call's own right.
 	Because string
 }
 
-// RightOf is the right that a call takes; false if that is not known.
+// RightOf returns the right that a call needs; false if it is not known.
 func RightOf(call string) (Right, bool) {
 	action, known := actions()[call]
 	if !known {
@@ -37,7 +37,7 @@ func RightOf(call string) (Right, bool) {
 	return Right{Action: action, Place: placeOf(action)}, true
 }
 
-// RoleOf is a role of Azure's own that allows a call.
+// RoleOf returns a built-in role of Azure that allows a call.
 func RoleOf(call string) string {
 	switch service, _, _ := strings.Cut(call, "_"); service {
 	case "NetworkInterfaces", "LoadBalancers", "NetworkSecurityGroups", "Subnets", "VirtualNetworks":
@@ -50,7 +50,7 @@ func RoleOf(call string) string {
 	return "Reader"
 }
 
-// actions are those of calls, by the call.
+// actions returns the actions of calls, by the call.
 func actions() map[string]string {
 	const compute, network = "Microsoft.Compute/", "Microsoft.Network/"
 	return map[string]string{
@@ -88,7 +88,7 @@ func actions() map[string]string {
 	}
 }
 
-// Implied are the rights that Azure wants beside those of the calls, by the call that it wants them for.
+// Implied returns the rights that Azure demands beyond those of the calls themselves, by call.
 func Implied() map[string][]Right {
 	out := map[string][]Right{}
 	add := func(call, because string, list ...string) {
@@ -119,7 +119,7 @@ func placeOf(action string) Place {
 	return OnWhatIsNamed
 }
 
-// ActionsOn are the actions that calls take in a place on resources of a kind, "" for all kinds; in order.
+// ActionsOn returns the actions that calls need in a place on resources of a kind, "" for all kinds; in order.
 func ActionsOn(place Place, kind string, calls ...string) []string {
 	found := map[string]bool{}
 	add := func(r Right) {

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/provider/azure/machine"
 )
 
-// madeByAKS asks whether AKS may be told to delete the machines of the cluster that it has made itself: nobody else may delete them.
+// madeByAKS checks whether the caller may make AKS delete the cluster's machines that AKS itself has made, because only AKS can delete them.
 func (x *Examiner) madeByAKS(ctx context.Context, machines []*armcompute.VirtualMachine) (out []provider.Finding) {
 	n := 0
 	for _, vm := range machines {
@@ -37,7 +37,7 @@ func (x *Examiner) madeByAKS(ctx context.Context, machines []*armcompute.Virtual
 	return out
 }
 
-// clustersOfAKS are the IDs of the clusters that machines of AKS's own are in, as claims and the settings say, each once.
+// clustersOfAKS returns the IDs of the AKS clusters of machines that AKS has made, from claims and the settings, each once.
 func (x *Examiner) clustersOfAKS() (out []string) {
 	seen := map[string]bool{}
 	add := func(id string) {

@@ -1,5 +1,5 @@
-// Package examine looks at a subscription of Azure for obstacles to the autoscaler: missing credentials and rights, quotas that are nearly full, and
-// subnets, images and other resources that classes name and that do not exist. It only reads.
+// Package examine finds problems of a subscription of Azure that keep the autoscaler from working: missing credentials and rights, quotas
+// that are nearly full, and missing subnets, images and other resources that classes name. It only reads.
 package examine
 
 import (
@@ -18,29 +18,29 @@ import (
 	"tenon.sh/provider/azure/network"
 )
 
-// Config is what an Examiner is made from: settings of the provider, as package azure has them.
+// Config holds the settings of an Examiner, from the settings of package azure.
 type Config struct {
 	Cloud *cloud.Cloud
 	Clock clock.PassiveClock
 	// Cluster is the cluster's name, in the tags of its machines.
 	Cluster string
-	// ResourceGroup is where machines are made, SubnetID where those of classes are that name no subnet.
+	// ResourceGroup is the resource group of machines. SubnetID is the subnet of machines whose class names none.
 	ResourceGroup, SubnetID string
-	// DiskEncryptionSetID and NodeIdentities are what all machines get; they may be empty.
+	// DiskEncryptionSetID and NodeIdentities are settings of all machines; they may be empty.
 	DiskEncryptionSetID string
 	NodeIdentities      []string
-	// SelfManaged says that the cluster is not AKS: machines are started from images that classes name.
+	// SelfManaged means that the cluster is not AKS: classes name the images of machines.
 	SelfManaged bool
-	// UseSIG and SIGSubscription say where images of AKS are.
+	// UseSIG and SIGSubscription select the galleries of AKS's images.
 	UseSIG          bool
 	SIGSubscription string
-	// ClusterGroup is where the cluster of AKS is, "" if that is not known; AKSMachines are the IDs, as claims say, of machines that
+	// ClusterGroup is the resource group of the AKS cluster, "" if it is not known. AKSMachines are the IDs, from claims, of machines that
 	// AKS itself has made.
 	ClusterGroup string
 	AKSMachines  []string
 }
 
-// Examiner looks at one subscription.
+// Examiner examines one subscription.
 type Examiner struct {
 	Config
 	images *image.Finder
@@ -48,17 +48,17 @@ type Examiner struct {
 
 var _ provider.Examiner = &Examiner{}
 
-// New makes it. It calls nothing.
+// New makes an Examiner. It calls no service.
 func New(cfg Config) *Examiner {
 	return &Examiner{Config: cfg, images: image.New(image.Config{Cloud: cfg.Cloud, Clock: cfg.Clock, UseSIG: cfg.UseSIG, SIGSubscription: cfg.SIGSubscription})}
 }
 
-// Examine looks at who asks, at the location, the resource group and the quotas, and at what the classes name.
+// Examine checks the caller's identity, the location, the resource group, the quotas, and the resources that classes name.
 func (x *Examiner) Examine(ctx context.Context, classes []provider.Class) []provider.Finding {
 	who, err := x.Cloud.Asker(ctx)
 	out := judgeAsker(who, err)
 	if err != nil {
-		return out // nothing else would be answered
+		return out // all other calls would fail too
 	}
 	sizes, err := x.Cloud.Sizes(ctx)
 	out = append(out, x.judgeSizes(len(sizes), err)...)
@@ -78,7 +78,7 @@ func (x *Examiner) Examine(ctx context.Context, classes []provider.Class) []prov
 	return out
 }
 
-// group looks at the resource group: what is in it, and what may be done there.
+// group checks the resource group: its machines, and the caller's rights in it.
 func (x *Examiner) group(ctx context.Context) ([]*armcompute.VirtualMachine, []provider.Finding) {
 	object := "resource group " + x.ResourceGroup
 	machines, err := x.Cloud.VMs(ctx, x.ResourceGroup)
@@ -98,7 +98,7 @@ func (x *Examiner) group(ctx context.Context) ([]*armcompute.VirtualMachine, []p
 	return machines, append(out, x.rights(ctx, object, x.groupID(), cloud.ActionsOn(cloud.InGroup, "", x.calls()...))...)
 }
 
-// calls are those of providerCalls, and what machines of AKS get beside.
+// calls returns the provider's calls, and the call for the extension of AKS's machines.
 func (x *Examiner) calls() []string {
 	if x.SelfManaged {
 		return providerCalls()
@@ -110,12 +110,12 @@ func (x *Examiner) groupID() string {
 	return "/subscriptions/" + x.Cloud.Subscription + "/resourceGroups/" + x.ResourceGroup
 }
 
-// providerCalls are those that change something, and that nobody can try out.
+// providerCalls returns the calls that change something, because these cannot be tried.
 func providerCalls() []string {
 	return []string{"VirtualMachines_CreateOrUpdate", "VirtualMachines_Delete", "NetworkInterfaces_CreateOrUpdate", "NetworkInterfaces_Delete"}
 }
 
-// rights asks whether whoever asks may do what the provider does on a resource or in the group.
+// rights checks whether the caller has the rights for these actions on a resource or in a group.
 func (x *Examiner) rights(ctx context.Context, object, scope string, actions []string) []provider.Finding {
 	allowed, err := x.Cloud.Permissions(ctx, scope)
 	if err != nil {
@@ -126,7 +126,7 @@ func (x *Examiner) rights(ctx context.Context, object, scope string, actions []s
 	return []provider.Finding{judgeRights(object, scope, actions, allowed)}
 }
 
-// shared looks at what machines of all classes get.
+// shared checks the resources that machines of all classes use.
 func (x *Examiner) shared(ctx context.Context) (out []provider.Finding) {
 	if id := x.DiskEncryptionSetID; id != "" {
 		object := "disk encryption set " + last(id)
@@ -138,12 +138,12 @@ func (x *Examiner) shared(ctx context.Context) (out []provider.Finding) {
 	return out
 }
 
-// identity asks whether machines may be given a user-assigned identity. The identity itself is never read.
+// identity checks whether the caller may assign a user-assigned identity. It does not read the identity itself.
 func (x *Examiner) identity(ctx context.Context, id string) []provider.Finding {
 	return x.rights(ctx, "identity "+last(id), id, cloud.ActionsOn(cloud.OnWhatIsNamed, "Microsoft.ManagedIdentity/", providerCalls()...))
 }
 
-// class looks at what a class names.
+// class checks the resources that a class names.
 func (x *Examiner) class(ctx context.Context, c *azurev1beta1.AKSNodeClass) []provider.Finding {
 	object := "AKSNodeClass " + c.Name
 	out := x.subnet(ctx, object, c)
@@ -160,7 +160,7 @@ func (x *Examiner) class(ctx context.Context, c *azurev1beta1.AKSNodeClass) []pr
 	return append(out, x.image(ctx, object, c)...)
 }
 
-// joined adds to a finding of something, unless it is a problem already, whether interfaces may be put into it.
+// joined checks whether interfaces may join an object, unless the object already has a problem.
 func (x *Examiner) joined(ctx context.Context, found provider.Finding, id, kind string) []provider.Finding {
 	if found.Level == provider.Problem {
 		return []provider.Finding{found}
@@ -168,7 +168,7 @@ func (x *Examiner) joined(ctx context.Context, found provider.Finding, id, kind 
 	return append([]provider.Finding{found}, x.rights(ctx, found.Object, id, joins(kind))...)
 }
 
-// joins are the actions that putting interfaces into something of a kind takes.
+// joins returns the actions that an interface needs to join an object of a kind.
 func joins(kind string) []string {
 	return slices.DeleteFunc(cloud.ActionsOn(cloud.OnWhatIsNamed, kind, providerCalls()...), func(action string) bool { return !strings.HasSuffix(action, "/action") })
 }
@@ -186,7 +186,7 @@ func (x *Examiner) subnet(ctx context.Context, object string, c *azurev1beta1.AK
 	return x.joined(ctx, judgeSubnet(object, subnet), id, "Microsoft.Network/virtualNetworks/subnets/")
 }
 
-// pools looks for the backend pools that a class names.
+// pools checks the backend pools that a class names.
 func (x *Examiner) pools(ctx context.Context, object string, ids []string) (out []provider.Finding) {
 	const setting = "spec.loadBalancerBackendPoolIDs"
 	for _, id := range ids {
@@ -206,14 +206,14 @@ func (x *Examiner) pools(ctx context.Context, object string, ids []string) (out 
 	return out
 }
 
-// image looks for the images of a class.
+// image checks the images of a class.
 func (x *Examiner) image(ctx context.Context, object string, c *azurev1beta1.AKSNodeClass) []provider.Finding {
 	if x.SelfManaged && c.Spec.ImageFamily != azurev1beta1.FamilyCustom {
-		return nil // its condition says what is wrong
+		return nil // its condition has the problem
 	}
 	images, wrong, err := x.images.Find(ctx, c.DeepCopy(), ptr.Deref(c.Status.KubernetesVersion, ""))
 	return []provider.Finding{judgeImage(object, c.Spec.ImageID, len(images), wrong, err)}
 }
 
-// last is the last part of an ID.
+// last returns the last part of an ID.
 func last(id string) string { return id[strings.LastIndex(id, "/")+1:] }

@@ -27,7 +27,7 @@ const (
 	checkDisks    = "azure disks"
 )
 
-// fewAddresses is how few free addresses are worth a warning.
+// fewAddresses is the number of free addresses below which there is a warning.
 const fewAddresses = 32
 
 func ok(check, object, format string, args ...any) provider.Finding {
@@ -42,11 +42,11 @@ func warning(check, object, says, do string) provider.Finding {
 	return provider.Finding{Level: provider.Warning, Check: check, Object: object, Says: says, Do: do}
 }
 
-// failed is what to say of a call that was not answered, about something with an ID. That Azure is busy is no problem of the cluster's.
+// failed returns the finding for a failed call about an object with an ID. If Azure is only busy, it is a warning.
 func failed(check, object, what string, err error, scope string) provider.Finding {
 	var call *cloud.Error
 	if errors.As(err, &call) {
-		err = call // what others have said around it is said here
+		err = call // without the text that callers have added
 	}
 	f := problem(check, object, what+": "+line(err), "")
 	switch {
@@ -63,7 +63,7 @@ func failed(check, object, what string, err error, scope string) provider.Findin
 	return f
 }
 
-// named is what to say of something that a setting names by its ID, and that was looked for.
+// named returns the finding for a resource that a setting names by its ID, after an attempt to read it.
 func named(check, object, id, setting string, err error) provider.Finding {
 	switch {
 	case err == nil:
@@ -102,7 +102,7 @@ func (x *Examiner) judgeSizes(n int, err error) []provider.Finding {
 
 func (x *Examiner) subscriptionID() string { return "/subscriptions/" + x.Cloud.Subscription }
 
-// judgeRights names the actions that are not allowed.
+// judgeRights lists the actions that are not allowed.
 func judgeRights(object, scope string, actions []string, allowed []cloud.Permission) provider.Finding {
 	var denied []string
 	for _, action := range actions {
@@ -116,7 +116,7 @@ func judgeRights(object, scope string, actions []string, allowed []cloud.Permiss
 	return ok(checkRights, object, "what the controller does there is allowed")
 }
 
-// familiesOf are the quotas of the families that machines count against, in lower case. Spot machines count against none.
+// familiesOf returns the quotas of the families of the machines, in lower case. Spot machines do not count against them.
 func familiesOf(machines []*armcompute.VirtualMachine, sizes []*armcompute.ResourceSKU) (out []string) {
 	families := map[string]string{}
 	for _, s := range sizes {
@@ -140,7 +140,7 @@ const (
 	spotQuota     = "lowprioritycores"
 )
 
-// judgeQuotas looks at the quotas of all machines, of spot machines, and of families in use.
+// judgeQuotas checks the quotas of all machines, of spot machines, and of families in use.
 func (x *Examiner) judgeQuotas(usages []*armcompute.Usage, families []string, err error) (out []provider.Finding) {
 	object := "location " + x.Cloud.Location
 	if err != nil {
@@ -167,7 +167,7 @@ func (x *Examiner) judgeQuotas(usages []*armcompute.Usage, families []string, er
 	return out
 }
 
-// judgeQuota is what to say of a quota that is nine tenths full; the zero value of another.
+// judgeQuota returns a finding if a quota is nine tenths full, else the zero value.
 func judgeQuota(u *armcompute.Usage, name string) provider.Finding {
 	used, limit := int64(*u.CurrentValue), *u.Limit
 	object := "quota " + ptr.Deref(u.Name.LocalizedValue, ptr.Deref(u.Name.Value, name))
@@ -185,7 +185,7 @@ func judgeQuota(u *armcompute.Usage, name string) provider.Finding {
 	return provider.Finding{}
 }
 
-// judgeSubnet counts the addresses that are free.
+// judgeSubnet counts the free addresses.
 func judgeSubnet(object string, subnet *network.Subnet) provider.Finding {
 	const do = "enlarge it, or name another in spec.vnetSubnetID"
 	all, used := subnet.Addresses()
@@ -212,5 +212,5 @@ func judgeImage(object, id string, found int, wrong image.Problem, err error) pr
 	return ok(checkImages, object, "%d images can be used", found)
 }
 
-// line is an error in one line.
+// line returns an error in one line.
 func line(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/api/azurev1beta1"
 )
 
-// findAKS is the list of AKS's images for a class.
+// findAKS returns the list of AKS's images for a class.
 func (f *Finder) findAKS(ctx context.Context, class *azurev1beta1.AKSNodeClass, kubernetes string) ([]azurev1beta1.NodeImage, error) {
 	family := Effective(class, kubernetes)
 	wanted := definitions(family, fips(class), trustedLaunch(class))
@@ -31,7 +31,7 @@ func (f *Finder) findAKS(ctx context.Context, class *azurev1beta1.AKSNodeClass, 
 	return f.settle(ctx, class, copied(newest), func(string) bool { return true })
 }
 
-// newestAKS is the newest version of each definition. AKS does not publish all of them everywhere: what is not there is left out.
+// newestAKS returns the newest version of each definition. It leaves out definitions that AKS does not publish here.
 func (f *Finder) newestAKS(ctx context.Context, family string, wanted []definition) (out []azurev1beta1.NodeImage, err error) {
 	var names []string
 	for _, d := range wanted {
@@ -68,7 +68,7 @@ func (f *Finder) aksID(family, definition string) string {
 	return communityID(g.community, definition)
 }
 
-// copied is a list that may be written into.
+// copied returns a copy of the list that callers may change.
 func copied(images []azurev1beta1.NodeImage) []azurev1beta1.NodeImage {
 	out := slices.Clone(images)
 	for i := range out {

@@ -8,7 +8,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Families of AKS's images as they really are.
+// The real families of AKS's images.
 const (
 	ubuntu2004  = "Ubuntu2004"
 	ubuntu2204  = "Ubuntu2204"
@@ -17,13 +17,13 @@ const (
 	azureLinux3 = "AzureLinux3"
 )
 
-// Effective is the family that the machines of a class of AKS's images really get with a version of Kubernetes: Ubuntu2004, Ubuntu2204,
+// Effective returns the family of the images that machines of a class really get with a version of Kubernetes: Ubuntu2004, Ubuntu2204,
 // Ubuntu2404, AzureLinux2 or AzureLinux3.
 func Effective(class *azurev1beta1.AKSNodeClass, kubernetes string) string {
 	return effective(class.Spec.ImageFamily, fips(class), trustedLaunch(class), kubernetes)
 }
 
-// effective is the family that a class's machines get with a version of Kubernetes. With one that cannot be read it is the older.
+// effective returns the family of the images for a version of Kubernetes. For a version that cannot be parsed, it returns the older family.
 func effective(family string, fips, trusted bool, kubernetes string) string {
 	switch family {
 	case azurev1beta1.FamilyUbuntu2204:
@@ -54,10 +54,10 @@ func atLeast(version string, minor int) bool {
 	return found && errA == nil && errB == nil && (a > 1 || a == 1 && b >= minor)
 }
 
-// definition is an image of AKS's, with all its versions.
+// definition is an image definition of AKS, with all its versions.
 type definition struct{ name, architecture, generation string }
 
-// definitions are a family's, in order of priority; none if there are none of the kind that is asked for.
+// definitions returns a family's definitions, in order of priority; none if the family has no images with these properties.
 func definitions(family string, fips, trusted bool) []definition {
 	const amd64, arm64 = v1.ArchitectureAMD64, v1.ArchitectureARM64
 	prefix, suffix := "", ""
@@ -87,10 +87,10 @@ func definitions(family string, fips, trusted bool) []definition {
 	return []definition{of("gen2", amd64, "2"), of("", amd64, "1"), of("gen2arm64", arm64, "2")}
 }
 
-// gallery is where a family's images are.
+// gallery names the galleries with a family's images.
 type gallery struct {
 	community   string
-	group, name string // of AKS's own
+	group, name string // of AKS's own gallery
 }
 
 func galleryOf(family string) gallery {

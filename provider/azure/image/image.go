@@ -1,6 +1,6 @@
-// Package image finds the images from which machines of a class are started: the images of AKS by family, and the image that a class names itself.
-// It says for which machines each image is, and when a newer image replaces an older one. The provider writes that into the class and starts
-// machines.
+// Package image finds the images for machines of a class: AKS's images of a family, or the image that the class names. For each image, it
+// gives the machines that the image is for, and decides when a newer version replaces an older one. The provider writes the list into the
+// class and starts machines.
 package image
 
 import (
@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	aksAge    = 3 * 24 * time.Hour // how long the newest images of AKS are believed
-	customAge = 5 * time.Minute    // and all else
+	aksAge    = 3 * 24 * time.Hour // the time for which the newest images of AKS are cached
+	customAge = 5 * time.Minute    // the same for everything else
 )
 
-// Config says where images are.
+// Config holds the settings of a Finder.
 type Config struct {
 	Cloud *cloud.Cloud
 	Clock clock.PassiveClock
-	// UseSIG has the images of AKS taken from its own galleries in SIGSubscription, else from those that are open to all.
+	// UseSIG takes AKS's images from its own galleries in SIGSubscription instead of the community galleries.
 	UseSIG          bool
 	SIGSubscription string
-	// Window is the data of the ConfigMap upcoming-maintenance-window, a nil map if there is none. Without Window there is none.
+	// Window returns the data of the ConfigMap upcoming-maintenance-window, a nil map if there is none. If Window is nil, there is none.
 	Window func(context.Context) (map[string]string, error)
 }
 
@@ -43,7 +43,7 @@ type Finder struct {
 	traits *fresh.Cache[string, traits]                   // by ID
 }
 
-// New makes a finder. It calls nothing.
+// New makes a Finder. It calls no service.
 func New(config Config) *Finder {
 	return &Finder{
 		config: config,
@@ -53,20 +53,20 @@ func New(config Config) *Finder {
 	}
 }
 
-// Problem is why a class has no images, as its condition ImagesReady has it. The zero value means that it has some.
+// Problem is the reason why a class has no images, for its condition ImagesReady. The zero value means that it has some.
 type Problem struct{ Reason, Message string }
 
-// unusableError is a problem on its way.
+// unusableError is an error that becomes a Problem.
 type unusableError struct{ text string }
 
 func (e *unusableError) Error() string { return e.text }
 
-// Find is the list for the status of a class, in order of priority: the first that an instance type fits is the one that it is
-// started from. version is that of Kubernetes, "1.34.2". An error means that nobody can say now, for it is not known what Azure
-// has, or may not be: what was found before holds.
+// Find returns the list for the status of a class, in order of priority: an instance type starts from the first image that it fits. version
+// is that of Kubernetes, "1.34.2". An error means that the images cannot be found now, because Azure does not answer or does not allow it;
+// the earlier list stays.
 //
-// Newer versions of images are taken for a class whose images are not ready, else while the maintenance window is open; until
-// then, those of an image that the class has had already stay. A version that the class names itself is taken at once.
+// A class whose images are not ready gets the newest versions. Other classes get them while the maintenance window is open; until then, a
+// version that the class already has stays. A version that the class names itself is used at once.
 func (f *Finder) Find(ctx context.Context, class *azurev1beta1.AKSNodeClass, version string) (images []azurev1beta1.NodeImage, problem Problem, err error) {
 	if class.Spec.ImageFamily == azurev1beta1.FamilyCustom || class.Spec.ImageID != "" {
 		images, err = f.findOwn(ctx, class)
@@ -84,8 +84,7 @@ func (f *Finder) Find(ctx context.Context, class *azurev1beta1.AKSNodeClass, ver
 	return images, Problem{}, nil
 }
 
-// settle has images keep the version that the class has of them, unless it is time to take the newest. stays says whether a
-// version can still be had.
+// settle keeps the versions that the class already has, unless it is time for the newest. stays reports whether a version can still be used.
 func (f *Finder) settle(ctx context.Context, class *azurev1beta1.AKSNodeClass, newest []azurev1beta1.NodeImage, stays func(version string) bool) ([]azurev1beta1.NodeImage, error) {
 	if !v1.IsTrue(class, azurev1beta1.ConditionImagesReady) {
 		return newest, nil
@@ -118,7 +117,7 @@ func trustedLaunch(class *azurev1beta1.AKSNodeClass) bool {
 	return security != nil && security.TrustedLaunch != nil && (security.TrustedLaunch.VTPM || security.TrustedLaunch.SecureBoot)
 }
 
-// requirements are those of the machines that an image is for.
+// requirements returns the requirements on machines that an image is for.
 func requirements(architecture, generation string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{
 		{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{architecture}},
@@ -126,8 +125,8 @@ func requirements(architecture, generation string) []corev1.NodeSelectorRequirem
 	}
 }
 
-// Choose is the first image that an instance type with these labels can be started from. A label of several values is one that
-// its machines can have either way.
+// Choose returns the first image that fits an instance type with these labels. A label with several values means that its machines can have
+// each of them.
 func Choose(images []azurev1beta1.NodeImage, labels map[string][]string) (azurev1beta1.NodeImage, bool) {
 	for _, image := range images {
 		if !slices.ContainsFunc(image.Requirements, func(r corev1.NodeSelectorRequirement) bool { return !meets(labels[r.Key], r) }) {

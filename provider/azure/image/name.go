@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 )
 
-// kind is one of the places that have images.
+// kind is a kind of place of images.
 type kind int
 
 const (
@@ -18,10 +18,10 @@ const (
 	marketplace
 )
 
-// name is what an ID of an image says.
+// name is a parsed ID of an image.
 type name struct {
 	kind  kind
-	base  string   // the ID without a version, in Azure's spelling but for names
+	base  string   // the ID without a version, in Azure's spelling except for names
 	parts []string // community: gallery, image; marketplace: publisher, offer, SKU
 	// version is "" for the newest. Managed images have none.
 	version string
@@ -34,7 +34,7 @@ var (
 	marketplacePattern = regexp.MustCompile(`^([^/:\s]+):([^/:\s]+):([^/:\s]+):([^/:\s]+)$`)
 )
 
-// latest is how a version is written that is the newest.
+// latest is the notation of the newest version.
 const latest = "latest"
 
 func parse(id string) (name, error) {
@@ -64,7 +64,7 @@ func communityID(gallery, image string) string {
 	return "/CommunityGalleries/" + gallery + "/images/" + image
 }
 
-// at is the ID of a version, "" for the newest.
+// at returns the ID of a version, "" for the newest.
 func (n name) at(version string) string {
 	switch {
 	case n.kind == marketplace && version == "":
@@ -77,10 +77,10 @@ func (n name) at(version string) string {
 	return n.base + "/versions/" + version
 }
 
-// id is the ID in Azure's spelling.
+// id returns the ID in Azure's spelling.
 func (n name) id() string { return n.at(n.version) }
 
-// Reference names an image in the body of a machine.
+// Reference returns the reference to an image for a machine's description.
 func Reference(id string) (*armcompute.ImageReference, error) {
 	n, err := parse(id)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"tenon.sh/api/azurev1beta1"
 )
 
-// own is what an image that a class names comes to.
+// own is the result for an image that a class names.
 type own struct {
-	version string   // that is used, "" of an image that has none
-	usable  []string // versions that could be
+	version string   // the used version, "" for an image without versions
+	usable  []string // versions that could be used
 	traits  traits
 }
 
-// findOwn is the list of the one image that the class names.
+// findOwn returns a list with the image that the class names.
 func (f *Finder) findOwn(ctx context.Context, class *azurev1beta1.AKSNodeClass) ([]azurev1beta1.NodeImage, error) {
 	n, err := parse(class.Spec.ImageID)
 	if err != nil {
@@ -34,7 +34,7 @@ func (f *Finder) findOwn(ctx context.Context, class *azurev1beta1.AKSNodeClass) 
 		return nil, &unusableError{fmt.Sprintf("image %s is of Hyper-V generation 1, and trusted launch needs 2: take another image, or leave out spec.security.trustedLaunch", id)}
 	}
 	needs := requirements(found.traits.architecture, found.traits.generation)
-	if !found.traits.nvme { // those of AKS start either way
+	if !found.traits.nvme { // images of AKS start either way
 		needs = append(needs, corev1.NodeSelectorRequirement{Key: azurev1beta1.SKUDiskControllerLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{string(armcompute.DiskControllerTypesSCSI)}})
 	}
 	images := []azurev1beta1.NodeImage{{ID: id, Requirements: needs}}
@@ -63,7 +63,7 @@ func (f *Finder) ownImage(ctx context.Context, n name) (own, error) {
 	})
 }
 
-// choose is the version that an image is used in, and all those in which it could be. Versions are in order of age.
+// choose returns the version of an image that is used, and all versions that could be used. Versions are in order of age.
 func (f *Finder) choose(n name, found []version) (chosen string, usable []string, err error) {
 	var all []string
 	for _, v := range found {
@@ -93,7 +93,7 @@ func (f *Finder) choose(n name, found []version) (chosen string, usable []string
 	return "", nil, &unusableError{fmt.Sprintf("all versions of image %s are excluded from being the latest, or not replicated to %s: name one of %s in spec.imageID, or change that", n.base, f.config.Cloud.Location, someOf(all))}
 }
 
-// someOf are the newest few of some versions in order of age.
+// someOf lists the newest five of some versions in order of age.
 func someOf(versions []string) string {
 	const few = 5
 	if len(versions) > few {

@@ -6,8 +6,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 )
 
-// ID is how the image is written that a machine was started from, as in status.images; "" if Azure does not say. Reference is its
-// inverse.
+// ID returns the ID of a machine's image in the notation of status.images; "" if Azure does not give it. Reference is the inverse.
 func ID(reference *armcompute.ImageReference) string {
 	var id string
 	switch {
@@ -21,7 +20,7 @@ func ID(reference *armcompute.ImageReference) string {
 		id = strings.Join([]string{text(reference.Publisher), text(reference.Offer), text(reference.SKU), text(reference.Version)}, ":")
 	}
 	if n, err := parse(id); err == nil {
-		return n.id() // Azure's answers do not keep to one spelling
+		return n.id() // Azure's answers use different spellings
 	}
 	return id
 }

@@ -11,14 +11,14 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// traits are what machines have to know of an image.
+// traits are the properties of an image that decide which machines can use it.
 type traits struct {
-	architecture, generation string // as labels have them
-	nvme                     bool   // it starts where disks are attached by NVMe
+	architecture, generation string // in the notation of labels
+	nvme                     bool   // it can start with disks that are attached by NVMe
 	plan                     *armcompute.Plan
 }
 
-// Plan is what the body of a machine has to name beside its image, for the publisher's sake: nil for most images.
+// Plan returns the purchase plan that a machine with this image must name; nil for most images.
 func (f *Finder) Plan(ctx context.Context, id string) (*armcompute.Plan, error) {
 	n, err := parse(id)
 	if err != nil {
@@ -35,7 +35,7 @@ func (f *Finder) Plan(ctx context.Context, id string) (*armcompute.Plan, error) 
 	return planOf(t), err
 }
 
-// planOf is a plan that may be written into.
+// planOf returns a copy of the plan that callers may change.
 func planOf(t traits) *armcompute.Plan {
 	if t.plan == nil {
 		return nil
@@ -43,7 +43,7 @@ func planOf(t traits) *armcompute.Plan {
 	return &armcompute.Plan{Name: new(of(t.plan.Name)), Product: new(of(t.plan.Product)), Publisher: new(of(t.plan.Publisher))}
 }
 
-// ofAKS reports whether an image is of AKS's. Those have no plans.
+// ofAKS reports whether an image is AKS's. AKS's images have no plans.
 func (f *Finder) ofAKS(n name) bool {
 	for _, family := range []string{ubuntu2204, azureLinux3} {
 		if strings.HasPrefix(strings.ToLower(n.base), strings.ToLower(f.aksID(family, ""))) {
@@ -53,7 +53,7 @@ func (f *Finder) ofAKS(n name) bool {
 	return false
 }
 
-// traitsOf are those of an image. They are the same for all versions, but in the marketplace.
+// traitsOf returns the traits of an image. They are the same for all versions, except in the marketplace.
 func (f *Finder) traitsOf(ctx context.Context, n name, version string) (traits, error) {
 	id := n.base
 	if n.kind == marketplace {
@@ -68,7 +68,7 @@ func (f *Finder) traitsOf(ctx context.Context, n name, version string) (traits, 
 	})
 }
 
-// description is what Azure says of an image, whatever its kind.
+// description is Azure's description of an image, whatever its kind.
 type description struct {
 	architecture, generation, system, state, location string
 	nvme                                              bool
@@ -116,7 +116,7 @@ func (f *Finder) describeMarketplace(ctx context.Context, n name, version string
 	return d, nil
 }
 
-// describeManaged knows that Azure makes managed images of x64 alone, and of generation 1 where it says nothing of that.
+// describeManaged describes a managed image. Managed images are always x64, and generation 1 if Azure gives none.
 func (f *Finder) describeManaged(ctx context.Context, n name) (d description, err error) {
 	image, err := f.config.Cloud.ManagedImage(ctx, n.base)
 	if err != nil {
@@ -133,8 +133,7 @@ func (f *Finder) describeManaged(ctx context.Context, n name) (d description, er
 	return d, nil
 }
 
-// nvme reports whether an image says that it starts where disks are attached by NVMe. One that says nothing is not known to, and a
-// managed image cannot.
+// nvme reports whether an image's features include NVMe. Without the feature, the image is not known to support it; managed images cannot.
 func nvme(features []*armcompute.GalleryImageFeature) bool {
 	return slices.ContainsFunc(features, func(f *armcompute.GalleryImageFeature) bool { return f != nil && saysNVMe(of(f.Name), of(f.Value)) })
 }
@@ -143,7 +142,7 @@ func saysNVMe(name, value string) bool {
 	return strings.EqualFold(name, "DiskControllerTypes") && strings.Contains(strings.ToUpper(value), "NVME")
 }
 
-// text is one of the SDK's words, "" if it is not there.
+// text returns an enumeration value of the SDK, "" for nil.
 func text[T ~string](p *T) string { return string(of(p)) }
 
 func purchase(p *armcompute.ImagePurchasePlan) *armcompute.Plan {
@@ -153,7 +152,7 @@ func purchase(p *armcompute.ImagePurchasePlan) *armcompute.Plan {
 	return &armcompute.Plan{Name: p.Name, Product: p.Product, Publisher: p.Publisher}
 }
 
-// traits says what is wrong with an image for machines of ours, or what they have to know of it.
+// traits returns the traits of an image, or the reason why our machines cannot use it.
 func (d description) traits(id, location string) (traits, error) {
 	architecture := map[string]string{"x64": v1.ArchitectureAMD64, "arm64": v1.ArchitectureARM64}[strings.ToLower(d.architecture)]
 	generation, known := strings.CutPrefix(strings.ToUpper(d.generation), "V")

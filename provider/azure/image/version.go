@@ -23,7 +23,7 @@ type version struct {
 	unready   string // "creating" and so on, "" if machines can be started from it
 }
 
-// versions are those of an image, in order of age by name.
+// versions returns the versions of an image, in order of their numbers.
 func (f *Finder) versions(ctx context.Context, n name) (out []version, err error) {
 	switch n.kind {
 	case managed:
@@ -87,7 +87,7 @@ func (f *Finder) communityVersions(ctx context.Context, n name) (out []version, 
 	return out, nil
 }
 
-// explain makes clear who has to do what about an error of Azure's.
+// explain adds the remedy to an error of Azure.
 func (f *Finder) explain(n name, err error) error {
 	switch {
 	case cloud.NotFound(err):
@@ -100,7 +100,7 @@ func (f *Finder) explain(n name, err error) error {
 	return fmt.Errorf("read image %s: %w", n.id(), err)
 }
 
-// of is what a pointer of the SDK points to, the zero value if to nothing.
+// of returns the value of a pointer of the SDK, the zero value for nil.
 func of[T any](p *T) (value T) {
 	if p != nil {
 		value = *p

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// WindowConfigMap is the ConfigMap in which AKS says when nodes may next be given newer images.
+// WindowConfigMap is the ConfigMap in which AKS writes when nodes may next get newer images.
 const WindowConfigMap = "upcoming-maintenance-window"
 
 const (
@@ -14,7 +14,7 @@ const (
 	windowEnd   = "aksManagedNodeOSUpgradeSchedule-end"
 )
 
-// open reports whether newer images may be taken now. They may at any time where nobody says anything.
+// open reports whether newer images may be used now. Without a maintenance window, they may be used at any time.
 func (f *Finder) open(ctx context.Context) (bool, error) {
 	if f.config.Window == nil {
 		return true, nil

@@ -17,10 +17,10 @@ import (
 	"tenon.sh/engine"
 )
 
-// Phase is how far a machine is.
+// Phase is the state of a machine.
 type Phase int
 
-// The phases. A machine that fails may be there nonetheless: Azure gives up what a machine may still get done.
+// The phases. A failed machine may exist nonetheless, because it may become ready after Azure has given up.
 const (
 	Creating Phase = iota
 	Running
@@ -30,29 +30,29 @@ const (
 
 // Machine is a machine as Azure describes it.
 type Machine struct {
-	// Name is that of the resource, of the computer and so of the node, in lower case: Azure heeds none.
+	// Name is the name of the resource, of the computer and of the node, in lower case, because Azure ignores case.
 	Name  string
 	Phase Phase
-	// Size is that of VMs, "Standard_D4s_v5"; Zone a number, "" for none; CapacityType on-demand or spot.
+	// Size is the VM size, "Standard_D4s_v5". Zone is a number, "" for none. CapacityType is on-demand or spot.
 	Size, Zone, CapacityType string
-	// Image is how Tenon writes the image that it was started from, see package image.
+	// Image is the image from which the machine was started; package image converts it to an ID.
 	Image *armcompute.ImageReference
-	// Tags with their keys as written. Azure heeds no case in them: see Tag.
+	// Tags are the tags with their keys as written. Azure ignores the keys' case: see Tag.
 	Tags    map[string]string
 	Created time.Time
-	// Identities are the IDs of those that were assigned, as written.
+	// Identities are the IDs of the assigned identities, as written.
 	Identities []string
-	// Extensions are the names of those that it has, but for such as have failed.
+	// Extensions are the names of its extensions, without failed ones.
 	Extensions []string
-	// OwnIdentity means that Azure has made one for it, a system-assigned one.
+	// OwnIdentity means that the machine has a system-assigned identity.
 	OwnIdentity bool
-	// Code and Message say why it has failed. A list does not tell them.
+	// Code and Message are the reason of a failure. A list does not have them.
 	Code, Message string
-	// Powered means that it runs, whatever its state is. A list does not tell it.
+	// Powered means that the machine runs, whatever its state. A list does not have it.
 	Powered bool
 }
 
-// Read makes a Machine of what Azure says.
+// Read converts Azure's description of a machine.
 func Read(vm *armcompute.VirtualMachine) Machine {
 	m := Machine{Name: strings.ToLower(ptr.Deref(vm.Name, "")), CapacityType: v1.CapacityTypeOnDemand, Tags: map[string]string{}}
 	for key, value := range vm.Tags {
@@ -97,13 +97,13 @@ func phaseOf(provisioning string) Phase {
 		return Leaving
 	case "failed", "canceled":
 		return Failed
-	case "succeeded", "updating": // tags and extensions are put on what is there
+	case "succeeded", "updating": // tags and extensions are added to an existing machine
 		return Running
 	}
 	return Creating
 }
 
-// readView reads what Azure says of the machine's running. The code of a failure stands at the end of that of its status,
+// readView reads the machine's running state. The code of a failure is at the end of its status code,
 // "ProvisioningState/failed/AllocationFailed".
 func (m *Machine) readView(view *armcompute.VirtualMachineInstanceView) {
 	if view == nil {
@@ -120,7 +120,7 @@ func (m *Machine) readView(view *armcompute.VirtualMachineInstanceView) {
 	}
 }
 
-// Tag is the value of a tag, whose key is written as labels are.
+// Tag returns the value of a tag, whose key is given as a label key.
 func (m *Machine) Tag(key string) string {
 	value, _ := m.tag(key)
 	return value
@@ -136,16 +136,17 @@ func (m *Machine) tag(key string) (value string, has bool) {
 	return "", false
 }
 
-// MadeByAKS reports whether a machine, or what has tags, is one that AKS itself has made for a claim: AKS alone may delete it.
+// MadeByAKS reports whether AKS itself has made a machine, or another object with tags, for a claim. Only AKS can delete it.
 func (m *Machine) MadeByAKS() bool {
 	_, has := m.tag(azurev1beta1.AKSMachineClaimTagKey)
 	return has
 }
 
-// inAgentPool is how AKS names the virtual machines of its machines: names of pools have no hyphen.
+// inAgentPool matches the names of virtual machines that AKS makes; names of pools have no hyphen.
 var inAgentPool = regexp.MustCompile(`^aks-([a-z0-9]+)-(.+)-[0-9]{8}-vm$`)
 
-// InAgentPool is what a machine that AKS has made is called there, and in which of its agent pools; false if its name does not tell.
+// InAgentPool returns the agent pool and AKS's name of a machine that AKS has made, from the machine's name; false if the name has another
+// form.
 func (m *Machine) InAgentPool() (pool, name string, ok bool) {
 	parts := inAgentPool.FindStringSubmatch(m.Name)
 	if parts == nil {
@@ -154,20 +155,20 @@ func (m *Machine) InAgentPool() (pool, name string, ok bool) {
 	return parts[1], parts[2], true
 }
 
-// TagKey is how a tag's key is written: Azure takes no slash.
+// TagKey converts a label key to a tag's key, because Azure does not allow a slash.
 func TagKey(key string) string { return strings.ReplaceAll(key, "/", "_") }
 
 // idPrefix begins provider IDs.
 const idPrefix = "azure://"
 
-// ID is the provider ID of a machine, as Azure's cloud controller writes it on nodes, but in one case.
+// ID returns the provider ID of a machine in the form that Azure's cloud controller writes on nodes, with a uniform case.
 func ID(subscription, group, name string) engine.MachineID {
 	return engine.MachineID(azurev1beta1.OneCase(idPrefix + "/subscriptions/" + subscription + "/resourceGroups/" + group +
 		"/providers/Microsoft.Compute/virtualMachines/" + name))
 }
 
-// ParseID reads a provider ID, whatever its case; its parts are in lower case. It is false for what is not the ID of a machine of Azure's, those of scale sets
-// among it.
+// ParseID parses a provider ID in any case; the parts are in lower case. It returns false for IDs that are not those of virtual machines of
+// Azure, such as machines of scale sets.
 func ParseID(id engine.MachineID) (subscription, group, name string, ok bool) {
 	rest, ok := strings.CutPrefix(azurev1beta1.OneCase(string(id)), idPrefix)
 	if !ok {

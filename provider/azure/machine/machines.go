@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// listedFor is how long a list is good enough for whoever waits for a machine.
+	// listedFor is the time for which callers that wait for machines share one list.
 	listedFor = 4 * time.Second
-	// shownWithin is how long Azure's lists may lag behind.
+	// shownWithin is the longest time that Azure's lists may lag behind.
 	shownWithin = 2 * time.Minute
-	// deletedAgain is after how long the deletion of a machine that is still there is asked for once more.
+	// deletedAgain is the time after which the deletion of a machine that still exists is requested once more.
 	deletedAgain = 10 * time.Minute
 )
 
-// Machines are those of one cluster in one resource group. It may be used from several goroutines.
+// Machines lists and deletes the machines of one cluster in one resource group. It may be used from several goroutines.
 type Machines struct {
 	cloud   *cloud.Cloud
 	clock   clock.PassiveClock
 	group   string
-	cluster string // the value of the tag by which clusters that share a group tell their machines apart
+	cluster string // the value of the tag that distinguishes the machines of clusters in one group
 	where   AgentPool
 	listed  *fresh.Cache[string, map[string]Machine]
 
-	mu      sync.Mutex           // guards what follows
-	asked   map[string]time.Time // when a machine was asked for, by name
-	deleted map[string]time.Time // when a machine was told to go
+	mu      sync.Mutex           // guards the fields below
+	asked   map[string]time.Time // when a machine was requested, by name
+	deleted map[string]time.Time // when a machine's deletion was requested
 }
 
-// AgentPool says in which agent pool a machine is that AKS has made, by the pool's ID, and what it is called there.
+// AgentPool returns the ID of the agent pool of a machine that AKS has made, and its name there.
 type AgentPool func(context.Context, *Machine) (pool, name string, err error)
 
-// New makes an empty memory. It calls nothing.
+// New makes Machines. It calls no service.
 func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string, where AgentPool) *Machines {
 	return &Machines{
 		cloud: c, clock: clock, group: group, cluster: cluster, where: where,
@@ -52,16 +52,16 @@ func New(c *cloud.Cloud, clock clock.PassiveClock, group, cluster string, where 
 	}
 }
 
-// ErrOthers is why a machine is left alone.
+// ErrOthers is the reason why a machine is left alone.
 var ErrOthers = errors.New("belongs to another cluster, by its tag")
 
-// Ours reports whether a machine, or what has tags, belongs to the cluster.
+// Ours reports whether a machine, or another object with tags, belongs to the cluster.
 func (m *Machines) Ours(machine *Machine) bool {
 	return machine.Tag(azurev1beta1.ClusterTagKey) == m.cluster
 }
 
-// List lists the cluster's machines, in order of name. Those that were asked for a moment ago, and that Azure's list does not show
-// yet, are looked for one by one.
+// List lists the cluster's machines, in order of name. It looks up recently requested machines one by one if Azure's list does not show them
+// yet.
 func (m *Machines) List(ctx context.Context) ([]Machine, error) {
 	m.listed.Forget("")
 	known, err := m.list(ctx)
@@ -102,7 +102,7 @@ func (m *Machines) list(ctx context.Context) (map[string]Machine, error) {
 	})
 }
 
-// overlaid is a machine with what is known better here than in a list.
+// overlaid returns a machine with corrections from this process's own knowledge.
 func (m *Machines) overlaid(machine Machine) Machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *Machines) overlaid(machine Machine) Machine {
 	return machine
 }
 
-// unshown are the machines that were asked for lately and that a list does not show, in order of name.
+// unshown returns the recently requested machines that a list does not show, in order of name.
 func (m *Machines) unshown(known map[string]Machine) (out []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,7 +133,7 @@ func (m *Machines) unshown(known map[string]Machine) (out []string) {
 	return out
 }
 
-// Asked remembers that a machine was asked for, so that no list hides it.
+// Asked records that a machine was requested, so that List includes it.
 func (m *Machines) Asked(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,8 +141,8 @@ func (m *Machines) Asked(name string) {
 	delete(m.deleted, name)
 }
 
-// Get asks Azure for one machine with its state. The error is provider.ErrGone if there is none; one of another cluster's is an
-// error of its own.
+// Get returns one machine with its state. The error is provider.ErrGone if there is none. If the machine belongs to another cluster, the
+// error wraps ErrOthers.
 func (m *Machines) Get(ctx context.Context, name string) (Machine, error) {
 	vm, err := m.cloud.VM(ctx, m.group, name)
 	if cloud.NotFound(err) {
@@ -160,8 +160,8 @@ func (m *Machines) Get(ctx context.Context, name string) (Machine, error) {
 	return m.overlaid(machine), nil
 }
 
-// Seen is one machine as the last list has it, or as Azure says if it is not there: that a machine is gone is believed of Azure's
-// own answer alone. Many who wait for their machines so share a call.
+// Seen returns one machine from the last list. If the list does not have it, Seen asks Azure, because only Azure's own answer proves that a
+// machine is gone. So many callers that wait for their machines share a call.
 func (m *Machines) Seen(ctx context.Context, name string) (Machine, error) {
 	known, err := m.list(ctx)
 	if err != nil {
@@ -180,8 +180,8 @@ func (m *Machines) forget(name string) {
 	delete(m.deleted, name)
 }
 
-// For is the machine that AKS has made for a claim, as the last list has it; false if there is none. What it is called does not follow
-// from the claim.
+// For returns the machine that AKS has made for a claim, from the last list; false if there is none. The machine's name does not follow from
+// the claim.
 func (m *Machines) For(ctx context.Context, claim string) (Machine, bool, error) {
 	known, err := m.list(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (m *Machines) For(ctx context.Context, claim string) (Machine, bool, error)
 	return Machine{}, false, nil
 }
 
-// Delete tells a machine to go, once: Azure, or AKS if that has made it. The error is provider.ErrGone if there is none.
+// Delete requests the deletion of a machine once, from Azure, or from AKS if AKS has made it. The error is provider.ErrGone if there is none.
 func (m *Machines) Delete(ctx context.Context, name string) error {
 	m.mu.Lock()
 	at, told := m.deleted[name]
@@ -236,7 +236,7 @@ func (m *Machines) deleteOwn(ctx context.Context, machine *Machine) error {
 	return nil
 }
 
-// deleteOfAKS has AKS delete what it has made. That there is no such pool or cluster says nothing of the machine.
+// deleteOfAKS makes AKS delete a machine that it has made. A missing pool or cluster does not mean that the machine is gone.
 func (m *Machines) deleteOfAKS(ctx context.Context, machine *Machine) error {
 	pool, name, err := m.where(ctx, machine)
 	if err != nil {

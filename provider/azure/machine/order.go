@@ -11,25 +11,25 @@ import (
 	"tenon.sh/api/azurev1beta1"
 )
 
-// Order is a machine that is wanted.
+// Order describes a wanted machine.
 type Order struct {
-	// Name is that of the machine and of all that it is made of.
+	// Name is the name of the machine and of its parts.
 	Name, Location string
 	Tags           map[string]string
 
-	// Size is the VM's, Zone a number or "" for none.
+	// Size is the VM size. Zone is a number, "" for none.
 	Size, Zone string
 	Spot       bool
 	Image      *armcompute.ImageReference
 	Plan       *armcompute.Plan
 	// CustomData is in base64.
 	CustomData string
-	// AdminUsername is who may log in with SSHPublicKey. Azure wants a user even if nobody may.
+	// AdminUsername may log in with SSHPublicKey. Azure demands a user even without a key.
 	AdminUsername, SSHPublicKey string
 	Identities                  []string
 
 	OSDiskGB int32
-	// Placement is where on the machine's own disks that of the system is, "" for a managed disk.
+	// Placement is the place of the system disk on the machine's own disks, "" for a managed disk.
 	Placement         string
 	OSDiskStorage     string
 	DiskEncryptionSet string
@@ -41,25 +41,25 @@ type Order struct {
 	Network Network
 }
 
-// Network is how a machine is connected.
+// Network describes a machine's network interface.
 type Network struct {
 	Subnet            string
 	Accelerated       bool
 	SecurityGroup     string
 	ApplicationGroups []string
 	BackendPools      []string
-	// Addresses is how many the machine has for pods, beside its own.
+	// Addresses is the number of the machine's addresses for pods, beside its own.
 	Addresses int
 }
 
-// NIC is the machine's network interface.
+// NIC returns the machine's network interface.
 func (o *Order) NIC() network.Interface {
 	n := &o.Network
 	groups := references(n.ApplicationGroups)
 	address := func(name string, primary bool) network.IPConfiguration {
 		return network.IPConfiguration{Name: name, Properties: network.IPConfigurationProperties{
 			Primary: primary, PrivateIPAllocationMethod: network.Dynamic, Subnet: network.Reference{ID: n.Subnet},
-			ApplicationSecurityGroups: groups, // Azure wants the same on all
+			ApplicationSecurityGroups: groups, // Azure demands the same on all
 		}}
 	}
 	out := network.Interface{Location: o.Location, Tags: o.Tags, Properties: network.InterfaceProperties{EnableAcceleratedNetworking: n.Accelerated}}
@@ -82,7 +82,7 @@ func references(ids []string) (out []network.Reference) {
 	return out
 }
 
-// VM is the machine itself. Its interface, and its disks, go with it.
+// VM returns the machine itself. Its interface and disks are deleted with it.
 func (o *Order) VM(nic string) armcompute.VirtualMachine {
 	vm := armcompute.VirtualMachine{Location: &o.Location, Tags: pointers(o.Tags), Plan: o.Plan, Identity: identity(o.Identities)}
 	if o.Zone != "" {
@@ -99,7 +99,7 @@ func (o *Order) VM(nic string) armcompute.VirtualMachine {
 	if o.Spot {
 		vm.Properties.Priority = new(armcompute.VirtualMachinePriorityTypesSpot)
 		vm.Properties.EvictionPolicy = new(armcompute.VirtualMachineEvictionPolicyTypesDelete)
-		vm.Properties.BillingProfile = &armcompute.BillingProfile{MaxPrice: new(-1.0)} // up to the price on demand
+		vm.Properties.BillingProfile = &armcompute.BillingProfile{MaxPrice: new(-1.0)} // up to the on-demand price
 	}
 	if o.UltraSSD {
 		vm.Properties.AdditionalCapabilities = &armcompute.AdditionalCapabilities{UltraSSDEnabled: new(true)}
@@ -115,7 +115,7 @@ func (o *Order) osDisk() *armcompute.OSDisk {
 		disk.DiffDiskSettings = &armcompute.DiffDiskSettings{
 			Option: new(armcompute.DiffDiskOptionsLocal), Placement: new(armcompute.DiffDiskPlacement(o.Placement)),
 		}
-		disk.Caching = new(armcompute.CachingTypesReadOnly) // what such disks need
+		disk.Caching = new(armcompute.CachingTypesReadOnly) // ephemeral disks need this
 	}
 	if o.OSDiskStorage != "" || o.DiskEncryptionSet != "" {
 		disk.ManagedDisk = &armcompute.ManagedDiskParameters{}
@@ -181,7 +181,7 @@ func (o *Order) security() *armcompute.SecurityProfile {
 	return out
 }
 
-// Assign is what gives a machine more user-assigned identities by their IDs, nil for none. One of its own stays.
+// Assign returns the identity change that adds user-assigned identities by their IDs, nil for none. A system-assigned identity stays.
 func (m *Machine) Assign(ids []string) *armcompute.VirtualMachineIdentity {
 	out := identity(ids)
 	if out != nil && m.OwnIdentity {

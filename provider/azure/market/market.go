@@ -1,6 +1,5 @@
-// Package market lists the machines that an Azure subscription can buy in its region: every VM size with its labels, the resources of a node of that
-// size, the zones and prices, the sizes without capacity, and the unused quotas. Classes that ask for the same share one catalog. Package engine
-// decides what to buy.
+// Package market makes the catalogs of classes for an Azure subscription in its region: every VM size with its labels and node resources, its
+// zones and prices, marks of sold-out offerings, and the unused quotas. Equal classes share one catalog. Package engine decides what to buy.
 package market
 
 import (
@@ -25,53 +24,53 @@ import (
 )
 
 const (
-	// renewAfter is how long sizes and prices are believed, retryAfter the same when they could not be renewed, and tryAfter the
-	// same when there are none, without which nothing works.
+	// renewAfter is the time for which sizes and prices are kept. retryAfter is the time until the next attempt after a failure, and tryAfter
+	// the same before the first answer, because nothing works without one.
 	renewAfter = 12 * time.Hour
 	retryAfter = 5 * time.Minute
 	tryAfter   = 5 * time.Second
-	// patience bounds what a catalog waits for an answer that it can do without.
+	// patience is the time that a catalog waits for an answer if an older one will do.
 	patience = 15 * time.Second
 )
 
-// Config is what a Market is made from.
+// Config holds the settings of a Market.
 type Config struct {
 	Cloud *cloud.Cloud
 	Clock clock.Clock
 	Marks *soldout.Marks
-	// NoRetailPrices is for clouds that have none to ask for: prices are those that are built in.
+	// NoRetailPrices is for clouds without a price service: the built-in prices are used.
 	NoRetailPrices bool
-	// Own are prices that somebody brings along, by size. Each goes before Azure's; one that is 0 does not.
+	// Own are the caller's prices, by size. Each replaces Azure's, unless it is 0.
 	Own map[string]price.Price
 }
 
-// Market is what there is to buy in a region. It may be used from several goroutines.
+// Market makes the catalogs of a region. It may be used from several goroutines.
 type Market struct {
 	cloud *cloud.Cloud
 	clock clock.Clock
 	marks *soldout.Marks
-	// Memory is what nodes were seen to have.
+	// Memory is the memory that nodes were seen to have.
 	Memory *Memory
 
 	skus, retail, usages *source
 	quotas               *quotas
 	shelf                *shelf
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stock  *stock     // never changed, only replaced; nil before the first answer
 	prices prices
 }
 
-// stock is which sizes there are, and what they cost.
+// stock holds the sizes and their prices.
 type stock struct {
 	sizes []size.Figures    // ordered by name
-	left  []assortment.Left // those that could not be read
+	left  []assortment.Left // sizes that could not be read
 	index map[string]int    // of sizes, by name
 	table map[string]price.Price
-	edit  int // another one whenever anything of it has changed
+	edit  int // increases with every change
 }
 
-// New makes a market. It calls nothing.
+// New makes a Market. It calls no service.
 func New(cfg Config) *Market {
 	m := &Market{
 		cloud: cfg.Cloud, clock: cfg.Clock, marks: cfg.Marks, Memory: newMemory(cfg.Clock), quotas: newQuotas(cfg.Clock), shelf: newShelf(cfg.Clock),
@@ -88,8 +87,8 @@ func New(cfg Config) *Market {
 	return m
 }
 
-// Renew asks Azure for sizes, prices and quotas where they are not known, or have been for long. Without sizes there is nothing to
-// sell; whatever else cannot be had stays as it was, and the log says so.
+// Renew asks Azure for sizes, prices and quotas if they are not known or too old. Without any sizes it returns an error. If anything else
+// cannot be renewed, the old values stay, and the log has the error.
 func (m *Market) Renew(ctx context.Context) error {
 	sources := []*source{m.skus, m.usages}
 	if !m.prices.none {
@@ -109,7 +108,7 @@ func (m *Market) Renew(ctx context.Context) error {
 	return nil
 }
 
-// askSizes asks for the sizes. Those that are known already stay if Azure does not answer, or with nothing.
+// askSizes asks for the sizes. Known sizes stay if Azure does not answer, or answers without sizes.
 func (m *Market) askSizes(ctx context.Context) (time.Duration, error) {
 	skus, err := m.cloud.Sizes(ctx)
 	if err != nil {
@@ -135,7 +134,7 @@ func (m *Market) askSizes(ctx context.Context) (time.Duration, error) {
 	return renewAfter, nil
 }
 
-// withRight says which right may be missing, if it is that.
+// withRight adds the right that may be missing to an error, if Azure denied the call.
 func withRight(err error, right string) error {
 	if !cloud.Denied(err) {
 		return err
@@ -143,7 +142,7 @@ func withRight(err error, right string) error {
 	return fmt.Errorf("%w: give the identity of the autoscaler the right %s on the subscription", err, right)
 }
 
-// askPrices asks for the prices. Those that are known stay if Azure does not answer, or with nothing.
+// askPrices asks for the prices. Known prices stay if Azure does not answer, or answers without prices.
 func (m *Market) askPrices(ctx context.Context) (time.Duration, error) {
 	rows, err := m.cloud.Prices(ctx)
 	if err != nil {
@@ -164,7 +163,7 @@ func (m *Market) askPrices(ctx context.Context) (time.Duration, error) {
 	return renewAfter, nil
 }
 
-// restock puts a stock in the place of another, at the prices as they are. The lock is held.
+// restock replaces the stock, with current prices. The lock is held.
 func (m *Market) restock(fresh *stock) {
 	fresh.table = m.prices.of(fresh.sizes)
 	if old := m.stock; old != nil {
@@ -182,8 +181,8 @@ func (m *Market) known() *stock {
 	return m.stock
 }
 
-// Catalog lists every size that a class can use, to be had at the moment or not, ordered by name. Nobody changes the list; it is the
-// same one again while nothing has changed.
+// Catalog lists every size that a class can use, sold out or not, ordered by name. Callers must not change the list, because the same list is
+// returned until something changes.
 func (m *Market) Catalog(ctx context.Context, s size.Settings) ([]engine.InstanceType, error) {
 	if err := m.Renew(ctx); err != nil {
 		return nil, err
@@ -191,7 +190,7 @@ func (m *Market) Catalog(ctx context.Context, s size.Settings) ([]engine.Instanc
 	return m.shown(s), nil
 }
 
-// Left are the sizes that a class cannot use, and why, ordered by name; none if Azure cannot be asked.
+// Left returns the sizes that a class cannot use, with reasons, ordered by name; none if Azure does not answer.
 func (m *Market) Left(ctx context.Context, s size.Settings) []assortment.Left {
 	if m.Renew(ctx) != nil {
 		return nil
@@ -199,7 +198,7 @@ func (m *Market) Left(ctx context.Context, s size.Settings) []assortment.Left {
 	return m.leftOut(s)
 }
 
-// Size is what is known of a size; false if it is not sold in the region, or Azure was not asked yet.
+// Size returns the figures of a size; false if it is not sold in the region, or if Azure has not answered yet.
 func (m *Market) Size(name string) (size.Figures, bool) {
 	s := m.known()
 	if s == nil {

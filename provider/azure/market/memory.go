@@ -7,15 +7,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// memoryAge is how long it is remembered what a node was seen to have.
+// memoryAge is the time for which a node's memory is remembered.
 const memoryAge = 60 * 24 * time.Hour
 
-// Memory remembers how much memory nodes were seen to have, by size and image. The estimate that it takes the place of is some per
-// cent too low, so that no pod is promised room that is not there.
+// Memory remembers the memory of nodes, by size and image. It replaces an estimate that is some per cent too low, so that no pod is promised
+// memory that the node does not have.
 type Memory struct {
 	clock clock.PassiveClock
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen map[sizeAndImage]sight
 	edit int
 	next time.Time // when the first sight ends
@@ -32,7 +32,7 @@ func newMemory(clock clock.PassiveClock) *Memory {
 	return &Memory{clock: clock, seen: map[sizeAndImage]sight{}}
 }
 
-// Saw notes the memory of a node. Of several nodes the one counts that has least.
+// Saw records the memory of a node. Of several nodes, the one with the least memory counts.
 func (m *Memory) Saw(size, image string, bytes int64) {
 	if size == "" || image == "" || bytes <= 0 {
 		return
@@ -55,7 +55,7 @@ func (m *Memory) Saw(size, image string, bytes int64) {
 	}
 }
 
-// expire forgets what is too old. The lock is held.
+// expire drops old sights. The lock is held.
 func (m *Memory) expire() {
 	now := m.clock.Now()
 	if len(m.seen) == 0 || now.Before(m.next) {
@@ -73,7 +73,7 @@ func (m *Memory) expire() {
 	}
 }
 
-// version is another one whenever something else is known.
+// version returns a number that changes whenever the known memory changes.
 func (m *Memory) version() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,8 +81,8 @@ func (m *Memory) version() int {
 	return m.edit
 }
 
-// least is what nodes of a size have at least, whatever their image, by size. Which image a class starts is not known here; images
-// differ by far less than the estimate is wrong.
+// least returns the least known memory of nodes of a size, over all images, by size. The image of a class is not known here. Images differ by
+// far less than the estimate's error.
 func (m *Memory) least() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

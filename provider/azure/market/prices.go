@@ -10,12 +10,12 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// prices are what is known of what sizes cost.
+// prices holds the known prices of sizes.
 type prices struct {
 	region string
 	own    map[string]price.Price
 	none   bool // the cloud has no retail prices
-	// retail are Azure's, nil before the first answer; asked is when that came.
+	// retail are Azure's prices, nil before the first answer; asked is the time of the last answer.
 	retail map[string]price.Price
 	asked  time.Time
 }
@@ -24,7 +24,7 @@ func newPrices(region string, own map[string]price.Price, none bool) prices {
 	return prices{region: region, own: maps.Clone(own), none: none}
 }
 
-// readPrices makes a table of the rows of an answer.
+// readPrices makes a table from the rows of an answer.
 func readPrices(rows []cloud.Price, now time.Time) map[string]price.Price {
 	meters := make([]price.Meter, len(rows))
 	for i, r := range rows {
@@ -34,8 +34,8 @@ func readPrices(rows []cloud.Price, now time.Time) map[string]price.Price {
 	return price.Read(meters, now)
 }
 
-// of are the prices of these sizes: somebody's own, else Azure's with those of Windows corrected, before the first answer those that
-// are built in.
+// of returns the prices of these sizes: the caller's own, else Azure's with prices of Windows corrected, else, before Azure's first answer,
+// the built-in ones.
 func (p *prices) of(sizes []size.Figures) map[string]price.Price {
 	table, right := p.retail, map[string]float64(nil)
 	if table == nil {
@@ -43,7 +43,7 @@ func (p *prices) of(sizes []size.Figures) map[string]price.Price {
 	} else {
 		cores := make(map[string]int, len(sizes))
 		for i := range sizes {
-			cores[sizes[i].Name] = sizes[i].VCPUs // what is paid for, not what a constrained size has
+			cores[sizes[i].Name] = sizes[i].VCPUs // the paid cores, not the usable ones of a constrained size
 		}
 		right = price.Corrected(table, cores, seriesOf)
 	}

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// quotasAfter is how long quotas are believed to be as they are, quotasAge how long they are believed if Azure does not answer:
-	// then nothing is taken to be used up.
+	// quotasAfter is the time between two questions about quotas. quotasAge is the time for which an answer counts if Azure does not answer
+	// again; after that, no quota counts as used up.
 	quotasAfter = 10 * time.Minute
 	quotasAge   = 15 * time.Minute
-	// quotasAfterLaunch is how soon they are asked for again after a machine was started, or was not.
+	// quotasAfterLaunch is the time until the next question after a machine was started or refused.
 	quotasAfterLaunch = time.Minute
 )
 
-// quotas are how many cores a subscription may have in the region, and how many it has.
+// quotas holds the limits and the use of cores of the subscription in the region.
 type quotas struct {
 	clock clock.PassiveClock
 
-	mu     sync.Mutex           // guards what follows
-	limits map[string]usage     // by name in lower case; nil: nothing is known
+	mu     sync.Mutex           // guards the fields below
+	limits map[string]usage     // by name in lower case; nil: not known
 	read   time.Time            // when Azure was asked for limits
 	until  time.Time            // when they are too old
 	flying map[string]int       // cores of machines that are being started, by quota
-	landed map[*flight]struct{} // those whose start is over, and that no answer can have counted yet
+	landed map[*flight]struct{} // flights that are over, and that no answer can have counted yet
 }
 
 type usage struct {
@@ -54,7 +54,7 @@ func newQuotas(clock clock.PassiveClock) *quotas {
 	return &quotas{clock: clock, flying: map[string]int{}, landed: map[*flight]struct{}{}}
 }
 
-// quotasOf are those that a machine counts against, in lower case.
+// quotasOf returns the quotas that a machine counts against, in lower case.
 func quotasOf(f *size.Figures, capacityType string) (names []string) {
 	for _, use := range assortment.QuotaUses(f, capacityType) {
 		names = append(names, strings.ToLower(use.Quota))
@@ -62,8 +62,8 @@ func quotasOf(f *size.Figures, capacityType string) (names []string) {
 	return names
 }
 
-// Quotas are what Azure said of the quotas of cores that machines of the region's sizes count against, by name; none if it did not say,
-// or long ago. Machines that were started since then are not in the figures: whoever plans knows their claims.
+// Quotas returns Azure's last answer about the quotas of cores for the region's sizes, by name; none if there is no recent answer. The
+// figures do not include machines that were started since; planners know these from their claims.
 func (m *Market) Quotas() (out []engine.Quota) {
 	s, q := m.known(), m.quotas
 	q.mu.Lock()
@@ -90,7 +90,7 @@ func (m *Market) Quotas() (out []engine.Quota) {
 	return out
 }
 
-// askQuotas asks for the quotas. Machines that were started before are in the answer.
+// askQuotas asks for the quotas. The answer includes machines that were started before.
 func (m *Market) askQuotas(ctx context.Context) (time.Duration, error) {
 	counted, asked := m.quotas.whatLanded(), m.clock.Now()
 	list, err := m.cloud.Usages(ctx)
@@ -127,7 +127,7 @@ func (q *quotas) answered(list []*armcompute.Usage, counted []*flight, asked tim
 	q.limits, q.read, q.until = limits, asked, q.clock.Now().Add(quotasAge)
 }
 
-// forget takes a machine out of what is being started. The lock is held.
+// forget ends a flight. The lock is held.
 func (q *quotas) forget(f *flight) {
 	if _, there := q.landed[f]; !there {
 		return
@@ -140,7 +140,7 @@ func (q *quotas) forget(f *flight) {
 	}
 }
 
-// expire drops what is too old to be believed. The lock is held.
+// expire drops limits that are too old. The lock is held.
 func (q *quotas) expire() {
 	if q.limits == nil || q.clock.Now().Before(q.until) {
 		return
@@ -151,7 +151,7 @@ func (q *quotas) expire() {
 	}
 }
 
-// lacking says which quota has too little left for a machine, "" if none has.
+// lacking describes the quota that has too little left for a machine, "" if none has.
 func (q *quotas) lacking(f *size.Figures, capacityType string) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,7 +164,7 @@ func (q *quotas) lacking(f *size.Figures, capacityType string) string {
 	return ""
 }
 
-// exceeded is the name of the first quota that a machine would exceed. The lock is held.
+// exceeded returns the name of the first quota that a machine would exceed. The lock is held.
 func (q *quotas) exceeded(f *size.Figures, capacityType string) string {
 	for _, name := range quotasOf(f, capacityType) {
 		if u, known := q.limits[name]; known && u.used+int64(q.flying[name])+int64(f.VCPUs) > u.limit {
@@ -174,8 +174,8 @@ func (q *quotas) exceeded(f *size.Figures, capacityType string) string {
 	return ""
 }
 
-// Launching counts a machine against the quotas that Azure does not count yet. Call over once Azure has accepted or refused it; it
-// goes on counting until the next question after that, in whose answer it is or is not.
+// Launching counts a machine against the quotas before Azure does. The caller calls over once Azure has accepted or refused the machine. The
+// machine is counted until the first answer to a question that was asked after over.
 func (m *Market) Launching(name, capacityType string) (over func()) {
 	f, found := m.Size(name)
 	if !found {
@@ -192,7 +192,7 @@ func (m *Market) Launching(name, capacityType string) (over func()) {
 		q.expire()
 		q.landed[started] = struct{}{}
 		known := q.limits != nil
-		if !known { // nobody may ever count it
+		if !known { // no answer may ever count it
 			q.forget(started)
 		}
 		q.mu.Unlock()
@@ -202,8 +202,8 @@ func (m *Market) Launching(name, capacityType string) (over func()) {
 	})
 }
 
-// NoQuota says which quota has too little left for a machine of a size, beside those that are being started; "" if all have enough,
-// or that is not known.
+// NoQuota describes the quota that has too little left for a machine of a size, beside the machines that are being started; "" if all have
+// enough, or if the quotas are not known.
 func (m *Market) NoQuota(name, capacityType string) string {
 	f, found := m.Size(name)
 	if !found {

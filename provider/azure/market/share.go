@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// share has types hold the same values as those of another list where they are equal, both ordered by name: most classes differ in
-// little, and most of a catalog is what its machines are labelled with.
+// share makes types use the values of another list where they are equal; both lists are ordered by name. Most classes differ in few values,
+// and labels are most of a catalog.
 func share(types, with []engine.InstanceType) {
 	for i := range types {
 		t := &types[i]

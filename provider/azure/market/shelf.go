@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// keptFor is how long a catalog is kept that nobody asks for, mostKept how many are.
+	// keptFor is the time for which an unused catalog is kept, mostKept the largest number of catalogs.
 	keptFor  = 15 * time.Minute
 	mostKept = 32
 )
 
-// shelf keeps catalogs by what classes ask for, one of each: the latest. What nobody asked for in a while is thrown away.
+// shelf caches the latest catalog for each key of settings. It drops catalogs that no caller has asked for in a while.
 type shelf struct {
 	clock clock.PassiveClock
-	mu    sync.Mutex // guards items, when they were asked for, and last
+	mu    sync.Mutex // guards items, their times, and last
 	items map[string]*item
-	last  []engine.InstanceType // the list that was made last, for the next to share with
+	last  []engine.InstanceType // the last list that was made, which the next one shares values with
 }
 
-// item is a catalog, and from which versions of what it was made.
+// item is a catalog, with the versions of its inputs.
 type item struct {
 	asked time.Time // last
 
-	making  sync.Mutex // held while it is made; guards what follows
+	making  sync.Mutex // held while it is made; guards the fields below
 	made    listVersion
 	types   []engine.InstanceType
 	left    []assortment.Left
@@ -42,7 +42,7 @@ type item struct {
 	shown   []engine.InstanceType
 }
 
-// listVersion is what a list of sizes was made from, shownVersion what shows it with what cannot be had. 0 is none.
+// listVersion is the version of the inputs of a list of sizes, shownVersion that of a list with sold-out marks. 0 is none.
 type (
 	listVersion  struct{ stock, memory int }
 	shownVersion struct {
@@ -55,7 +55,7 @@ func newShelf(clock clock.PassiveClock) *shelf {
 	return &shelf{clock: clock, items: map[string]*item{}}
 }
 
-// item is that of a key, a new one if there is none.
+// item returns the item of a key, a new one if there is none.
 func (s *shelf) item(key string) *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *shelf) item(key string) *item {
 	return found
 }
 
-// shared is a list that shares with the one that was made before it.
+// shared makes a list share values with the list that was made before it.
 func (s *shelf) shared(types []engine.InstanceType) []engine.InstanceType {
 	s.mu.Lock()
 	last := s.last
@@ -92,7 +92,7 @@ func (s *shelf) shared(types []engine.InstanceType) []engine.InstanceType {
 	return types
 }
 
-// keyOf is the same text for the same settings.
+// keyOf returns the same text for the same settings.
 func keyOf(s size.Settings) string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -101,7 +101,7 @@ func keyOf(s size.Settings) string {
 	return string(text)
 }
 
-// list makes the list of an item if it is not made of the newest. making is held.
+// list makes the list of an item if its inputs have changed. making is held.
 func (m *Market) list(i *item, s *stock, settings *size.Settings) {
 	version := listVersion{s.edit + 1, m.Memory.version()}
 	if i.made == version {
@@ -116,7 +116,7 @@ func (m *Market) list(i *item, s *stock, settings *size.Settings) {
 	i.made = version
 }
 
-// leftOut are the sizes that settings leave out.
+// leftOut returns the sizes that are left out for these settings.
 func (m *Market) leftOut(settings size.Settings) []assortment.Left {
 	i := m.shelf.item(keyOf(settings))
 	i.making.Lock()
@@ -125,7 +125,7 @@ func (m *Market) leftOut(settings size.Settings) []assortment.Left {
 	return slices.Clone(i.left)
 }
 
-// shown is the catalog for some settings, with what cannot be had at the moment.
+// shown returns the catalog for some settings, with sold-out offerings marked.
 func (m *Market) shown(settings size.Settings) []engine.InstanceType {
 	i := m.shelf.item(keyOf(settings))
 	i.making.Lock()
@@ -139,8 +139,8 @@ func (m *Market) shown(settings size.Settings) []engine.InstanceType {
 	return i.shown
 }
 
-// withoutSoldOut shows a list with what cannot be had. Types of which everything can be had are shared with it. Labels stay: what a
-// machine may be does not depend on what there is at the moment.
+// withoutSoldOut returns a list with sold-out offerings marked. Types without marks are shared with the original. Labels stay, because a
+// machine's possible labels do not depend on capacity.
 func (m *Market) withoutSoldOut(s *stock, types []engine.InstanceType) []engine.InstanceType {
 	if m.marks.None() {
 		return types

@@ -11,31 +11,31 @@ import (
 	"tenon.sh/provider/azure/cloud"
 )
 
-// longestWait is how long Azure may ask to wait.
+// longestWait is the longest time to wait that is accepted from Azure.
 const longestWait = time.Hour
 
-// source is an answer of Azure's, asked for again when it is old. Whoever needs it meanwhile waits for the same call. The call goes
-// on when they give up: who comes next will want its answer too.
+// source caches one answer of Azure, and asks again when the answer is old. Callers share one call. The call continues when its callers give
+// up, because the next caller needs its answer too.
 type source struct {
 	what  string
 	clock clock.Clock
 	ask   func(context.Context) (believe time.Duration, err error)
 	retry func() time.Duration // after an error
 
-	mu      sync.Mutex    // guards what follows
+	mu      sync.Mutex    // guards the fields below
 	running chan struct{} // closed when the call has ended; nil if none runs
 	begun   time.Time     // of the last call
 	due     time.Time     // of the next one
-	early   time.Time     // if not zero: of the next one, as somebody wants while this one runs
+	early   time.Time     // if not zero: of the next call, requested while this one runs
 	err     error         // of the last one
-	told    string        // what the log said last
+	told    string        // the last error in the log
 }
 
 func newSource(what string, clock clock.Clock, ask func(context.Context) (time.Duration, error), retry func() time.Duration) *source {
 	return &source{what: what, clock: clock, ask: ask, retry: retry, err: errNotAsked}
 }
 
-// begin asks if it is time to, and nobody does already.
+// begin starts a call if one is due and none runs.
 func (s *source) begin(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +63,14 @@ func (s *source) run(ctx context.Context) {
 	s.running = nil
 	if err == nil {
 		s.told = ""
-	} else if text := err.Error(); text != s.told { // the same trouble is told once
+	} else if text := err.Error(); text != s.told { // the same error is logged once
 		s.told = text
 		log.FromContext(ctx).Error(err, s.what+" could not be renewed", "retryAfter", believe.String())
 	}
 }
 
-// wait waits until the call that runs, if any, has ended; where an older answer will do, only until it has taken too long. The
-// error is the context's.
+// wait waits until the running call, if any, has ended. If an older answer will do, it waits at most for patience. Its error is the
+// context's.
 func (s *source) wait(ctx context.Context, canDoWithout bool) error {
 	s.mu.Lock()
 	running, left := s.running, s.begun.Add(patience).Sub(s.clock.Now())
@@ -94,14 +94,14 @@ func (s *source) wait(ctx context.Context, canDoWithout bool) error {
 	}
 }
 
-// problem is what the last call ended in.
+// problem returns the error of the last call.
 func (s *source) problem() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// sooner has the next call be made so long after the last one, if not before.
+// sooner moves the next call forward to the given time after the last one.
 func (s *source) sooner(after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

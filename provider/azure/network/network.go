@@ -1,6 +1,5 @@
-// Package network holds the resources of Azure's resource provider Microsoft.Network, as far as they are read and written: the fields
-// of its REST API, by their names there. Azure's SDK has them too, in a package that takes 100 seconds to compile; Tenon makes eleven of
-// its calls.
+// Package network holds the used resources of Azure's resource provider Microsoft.Network: the fields of its REST API, by their names there.
+// Azure's SDK has them too, in a package that takes 100 seconds to compile, and Tenon makes only eleven of its calls.
 package network
 
 import (
@@ -25,13 +24,13 @@ type Interface struct {
 	Properties InterfaceProperties `json:"properties"`
 }
 
-// InterfaceProperties are what an Interface is connected to.
+// InterfaceProperties are the connections of an Interface.
 type InterfaceProperties struct {
 	IPConfigurations            []IPConfiguration `json:"ipConfigurations,omitempty"`
 	EnableAcceleratedNetworking bool              `json:"enableAcceleratedNetworking"`
 	EnableIPForwarding          bool              `json:"enableIPForwarding"`
 	NetworkSecurityGroup        *Reference        `json:"networkSecurityGroup,omitempty"`
-	// VirtualMachine is set by Azure once a machine has the interface.
+	// Azure sets VirtualMachine once a machine has the interface.
 	VirtualMachine *Reference `json:"virtualMachine,omitempty"`
 }
 
@@ -41,10 +40,10 @@ type IPConfiguration struct {
 	Properties IPConfigurationProperties `json:"properties"`
 }
 
-// Dynamic is the PrivateIPAllocationMethod by which Azure chooses the address.
+// Dynamic is the PrivateIPAllocationMethod with which Azure chooses the address.
 const Dynamic = "Dynamic"
 
-// IPConfigurationProperties name the subnet of an address, and the load balancers' pools and application security groups that it is in.
+// IPConfigurationProperties name the subnet of an address, and its backend pools and application security groups.
 type IPConfigurationProperties struct {
 	Primary                         bool        `json:"primary"`
 	PrivateIPAllocationMethod       string      `json:"privateIPAllocationMethod,omitempty"`
@@ -53,19 +52,19 @@ type IPConfigurationProperties struct {
 	ApplicationSecurityGroups       []Reference `json:"applicationSecurityGroups,omitempty"`
 }
 
-// A Subnet is a range of addresses, or several.
+// A Subnet has one or several ranges of addresses.
 type Subnet struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
 	Properties struct {
 		AddressPrefix    string      `json:"addressPrefix"`
 		AddressPrefixes  []string    `json:"addressPrefixes"`
-		IPConfigurations []Reference `json:"ipConfigurations"` // what has an address of it
+		IPConfigurations []Reference `json:"ipConfigurations"` // the users of its addresses
 	} `json:"properties"`
 }
 
-// Addresses are how many addresses of the subnet's IPv4 ranges are for others than Azure, which keeps five of each range, and how many
-// of them are in use. None at all means that it has no such range.
+// Addresses returns the number of usable addresses of the subnet's IPv4 ranges, and how many are in use. Azure keeps five addresses of each
+// range. If all is 0, the subnet has no IPv4 range.
 func (s *Subnet) Addresses() (all, used int) {
 	for _, text := range append(slices.Clip(s.Properties.AddressPrefixes), s.Properties.AddressPrefix) {
 		if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Addr().Is4() {
@@ -75,7 +74,7 @@ func (s *Subnet) Addresses() (all, used int) {
 	return all, len(s.Properties.IPConfigurations)
 }
 
-// A LoadBalancer spreads connections over the addresses in its pools.
+// A LoadBalancer distributes connections over the addresses in its pools.
 type LoadBalancer struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
@@ -84,7 +83,7 @@ type LoadBalancer struct {
 	} `json:"properties"`
 }
 
-// A BackendAddressPool is what a LoadBalancer spreads connections over: addresses that it holds, or network interfaces that name it.
+// A BackendAddressPool is a target of a LoadBalancer: addresses that it holds, or network interfaces that name it.
 type BackendAddressPool struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`

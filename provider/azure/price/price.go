@@ -1,4 +1,4 @@
-// Package price reads the prices of machines from Azure's retail prices. It calls nothing.
+// Package price reads the prices of machines from Azure's retail prices. It calls no service.
 package price
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Price is what a machine costs with Linux, in USD per hour; 0 is not known.
+// Price is the price of a machine with Linux, in USD per hour; 0 means unknown.
 type Price struct{ OnDemand, Spot float64 }
 
 // Meter is one item of the answer of https://prices.azure.com/api/retail/prices.
@@ -24,8 +24,8 @@ type Meter struct {
 	Price         float64   `json:"retailPrice"`
 }
 
-// Read makes a table of prices at a time. A size may have several meters that look alike, one of which is that of Windows or of a
-// licence: the lowest is that of the bare machine.
+// Read makes a table of the prices at a time. A size may have several similar meters, for example of Windows or of a licence. The lowest is
+// that of the machine with Linux.
 func Read(meters []Meter, at time.Time) map[string]Price {
 	out := map[string]Price{}
 	for i := range meters {
@@ -51,10 +51,10 @@ func (m *Meter) counts(at time.Time) bool {
 		!strings.HasSuffix(m.Product, " Windows") && !strings.HasSuffix(m.Name, " Low Priority") && !strings.HasSuffix(m.SKU, " Low Priority")
 }
 
-// Corrected are the prices on demand, by size, of those that cannot be right: where the meter of Linux is missing, that of Windows
-// looks like it. In most series all sizes cost the same for a core. One of such a series that is dearer for a core, but not as a
-// spot machine, has the price of Windows, which spot prices do not; so has one without a spot price that is half as dear again. Its
-// price is what the series' cores cost. cores are those that are paid for; series is that of a size.
+// Corrected returns the corrected on-demand prices, by size, of sizes whose prices are wrong: if the meter of Linux is missing, that of
+// Windows looks like it. In most series, all sizes have the same price for a core. A size of such a series has the price of Windows if its
+// core is dearer, but not its core as spot, because spot prices are right. A size without a spot price has it if its core is dearer by half.
+// The corrected price follows from the series' price for a core. cores are the paid cores; series returns a size's series.
 func Corrected(prices map[string]Price, cores map[string]int, series func(size string) string) map[string]float64 {
 	type perCore struct {
 		name           string
@@ -80,7 +80,7 @@ func Corrected(prices map[string]Price, cores map[string]int, series func(size s
 	return out
 }
 
-// median is the middle figure of those that are known, and whether most of three or more are about the same.
+// median returns the middle of the known figures, and whether most of three or more are about the same.
 func median[T any](list []T, figure func(T) float64) (middle float64, most bool) {
 	var figures []float64
 	for _, t := range list {

@@ -18,8 +18,8 @@ const (
 // DiskDriver is the name of the CSI driver that attaches Azure's disks.
 const DiskDriver = "disk.csi.azure.com"
 
-// Capacity is what a node has. learned is the memory in bytes that nodes of this size and image were seen to have, 0 if there
-// were none: then it is estimated.
+// Capacity returns the capacity of a node. learned is the memory in bytes that nodes of this size and image were seen to have; if it is 0,
+// the memory is estimated.
 func (f *Figures) Capacity(s *Settings, learned int64) corev1.ResourceList {
 	memory := f.memory(s)
 	if learned > 0 {
@@ -42,7 +42,7 @@ func (f *Figures) Capacity(s *Settings, learned int64) corev1.ResourceList {
 	return capacity
 }
 
-// memory is what is left of the nominal memory when the hypervisor has taken its part, in bytes. Parts of a GiB do not count.
+// memory returns the nominal memory in whole GiB minus the hypervisor's part, in bytes.
 func (f *Figures) memory(s *Settings) int64 {
 	whole := f.MemoryMiB >> 10 << 30
 	return whole - int64(math.Ceil(float64(whole)*s.MemoryOverhead))
@@ -52,10 +52,10 @@ func (f *Figures) storage(s *Settings) resource.Quantity {
 	return *resource.NewScaledQuantity(s.diskGB(), resource.Giga)
 }
 
-// diskThreshold is what has to be left of the disk, to the kubelet of itself and as it is told on AKS.
+// diskThreshold is the eviction threshold of the disk: the kubelet's default, and AKS's setting.
 const diskThreshold = "10%"
 
-// Overhead is what a node keeps back for the kubelet and the system, and for eviction to begin in time.
+// Overhead returns the resources that a node reserves for the kubelet and the system, and the eviction thresholds.
 func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 	memoryThreshold := "100Mi"
 	if s.Kubelet.Reserves == ByMachine {
@@ -82,7 +82,7 @@ func (f *Figures) Overhead(s *Settings) corev1.ResourceList {
 	return total
 }
 
-// KubeReserved is what a node keeps back for the kubelet alone, as the kubelet is told it.
+// KubeReserved returns the kubelet's own reservation, as it is passed to the kubelet.
 func (f *Figures) KubeReserved(s *Settings) corev1.ResourceList {
 	kept := map[corev1.ResourceName]resource.Quantity{}
 	switch s.Kubelet.Reserves {
@@ -95,22 +95,22 @@ func (f *Figures) KubeReserved(s *Settings) corev1.ResourceList {
 	return kept
 }
 
-// memoryPart is what AKS's table keeps back, in MiB: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the
-// next 112 and 2 % of all others.
+// memoryPart returns the memory that AKS's table reserves, in MiB: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of
+// the next 112 and 2 % of all others.
 func (f *Figures) memoryPart() int64 {
 	return steps(f.MemoryMiB, []step{{4 << 10, 25}, {8 << 10, 20}, {16 << 10, 10}, {128 << 10, 6}, {math.MaxInt64, 2}}) / 100
 }
 
-// cpuPart is 6 % of the first core, 4 % of the second, 2 % of the next two and 1 % of all others.
+// cpuPart returns 6 % of the first core, 4 % of the second, 2 % of the next two and 1 % of all others.
 func (f *Figures) cpuPart() resource.Quantity {
 	milli := steps(int64(f.cores())*1000, []step{{1000, 6}, {2000, 4}, {4000, 2}, {math.MaxInt64, 1}}) / 100
 	return *resource.NewMilliQuantity(milli, resource.DecimalSI)
 }
 
-// step is the part that is kept back of what goes up to a bound.
+// step is the reserved percentage up to a bound.
 type step struct{ to, percent int64 }
 
-// steps is the sum of all parts of n, times 100.
+// steps returns the sum of all parts of n, times 100.
 func steps(n int64, table []step) (sum int64) {
 	from := int64(0)
 	for _, s := range table {
@@ -122,7 +122,7 @@ func steps(n int64, table []step) (sum int64) {
 	return sum
 }
 
-// told is what the kubelet was told to keep back.
+// told adds the quantities that the kubelet is told to reserve.
 func told(into map[corev1.ResourceName]resource.Quantity, list map[string]string) {
 	for name, text := range list {
 		if q, err := resource.ParseQuantity(text); err == nil && q.Sign() >= 0 {

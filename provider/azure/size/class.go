@@ -12,7 +12,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// SettingsOf is what a class asks for, where an installation was told s.
+// SettingsOf returns the settings of a class; s has the installation's settings.
 func SettingsOf(class *azurev1beta1.AKSNodeClass, s Settings) Settings {
 	spec := &class.Spec
 	s.ImageFamily, s.FIPS, s.OSDiskGB, s.MaxPods = spec.ImageFamily, spec.FIPSMode == azurev1beta1.FIPSEnabled, int64(ptr.Deref(spec.OSDiskSizeGB, 0)), int(ptr.Deref(spec.MaxPods, 0))

@@ -1,5 +1,5 @@
-// Package size computes a node's properties from Azure's data about a VM size and from a node class: the labels, the capacity, the reserved
-// resources, and the reason for which a size is not used. It calls nothing and knows no prices.
+// Package size computes the properties of nodes from Azure's data about a VM size and the settings of a node class: labels, capacity and
+// overhead, and the reason why a size is not used. It calls no service and has no prices.
 package size
 
 import (
@@ -8,43 +8,44 @@ import (
 	"strings"
 )
 
-// Figures is what matters here of what Azure says of a VM size: a tenth of what it sends.
+// Figures holds the used part of Azure's description of a VM size, about a tenth of it.
 type Figures struct {
 	// Name is Azure's, "Standard_D4ads_v5".
 	Name string
-	// QuotaFamily is under which name its cores are counted, "standardDADSv5Family"; "" if nobody said.
+	// QuotaFamily is the name of the quota of its cores, "standardDADSv5Family"; "" if it is not known.
 	QuotaFamily string
 	// Architecture is amd64 or arm64.
 	Architecture string
-	// VCPUs is what quota counts. AvailableVCPUs is what a machine of a constrained size has, 0 where that is the same.
+	// VCPUs is the number that counts against quotas. AvailableVCPUs is the number of usable cores of a constrained size, 0 if it is the
+	// same.
 	VCPUs, AvailableVCPUs int
 	MemoryMiB             int64
 	GPUs                  int
 	DataDisks             int
-	// Generations are those of Hyper-V that start it, "1" and "2".
+	// Generations are the Hyper-V generations that can run on it, "1" and "2".
 	Generations []string
-	// DiskControllers are the ways in which its disks may be attached; none if nobody said.
+	// DiskControllers are the ways in which its disks may be attached; none if they are not known.
 	DiskControllers []string
 
 	AcceleratedNetworking, PremiumStorage, EncryptionAtHost bool
 	TrustedLaunchDisabled                                   bool
 	Spot                                                    bool
 
-	// EphemeralOSDisk means that the system's disk may be one of the machine's own, where Placements and the sizes of these say so.
+	// EphemeralOSDisk means that the system disk may be on one of the machine's own disks, if Placements and the sizes of these allow it.
 	EphemeralOSDisk              bool
 	Placements                   []string
 	CachedDiskBytes              int64
 	ResourceDiskMiB, NVMeDiskMiB int64
 
-	// UltraSSD means that machines that are in no zone in particular can have such disks.
+	// UltraSSD means that machines without a zone can have ultra disks.
 	UltraSSD bool
-	// Zones are those that the size is sold in.
+	// Zones are the zones in which the size is sold.
 	Zones []Zone
-	// Restricted means that the subscription may not have the size in the region.
+	// Restricted means that the subscription may not use the size in the region.
 	Restricted bool
 
-	// Untold means that nobody said how large the machine's own disks are, and whether it can have ultra disks and trusted launch:
-	// no label tells then, and a class that needs it may use the size.
+	// Untold means that the sizes of the machine's own disks are unknown, and whether it can have ultra disks and trusted launch. There are
+	// then no labels for them, and a class that needs them may use the size.
 	Untold bool
 }
 
@@ -52,32 +53,32 @@ type Figures struct {
 type Zone struct {
 	Number     string
 	UltraSSD   bool
-	Restricted bool // the subscription may not have the size there
+	Restricted bool // the subscription may not use the size there
 }
 
-// Usable are the zones that the subscription may have the size in.
+// Usable returns the zones in which the subscription may use the size.
 func (f *Figures) Usable() []Zone {
 	return slices.DeleteFunc(slices.Clone(f.Zones), func(z Zone) bool { return z.Restricted })
 }
 
-// cores are those that a machine has.
+// cores returns the number of cores of a machine.
 func (f *Figures) cores() int { return cmp.Or(f.AvailableVCPUs, f.VCPUs) }
 
-// How disks are attached, in Azure's words. Systems that cannot do what a size asks for do not start on it.
+// How disks are attached, in Azure's words. A system that does not support the size's way does not start on it.
 const (
 	ControllerSCSI = "SCSI"
 	ControllerNVMe = "NVMe"
 )
 
-// What a machine's own disk for the system is made of, in Azure's words.
+// The kinds of a machine's own disk for the system, in Azure's words.
 const (
 	PlacementNVMe     = "NvmeDisk"
 	PlacementCache    = "CacheDisk"
 	PlacementResource = "ResourceDisk"
 )
 
-// EphemeralDisk is the largest disk for the system that the machine has itself, in decimal GB, and where it would be; 0 if it has
-// none. Azure takes the first place that there is: one that is too small is not made up for by the next.
+// EphemeralDisk returns the size of the largest system disk on the machine's own disks, in decimal GB, and its placement; 0 if there is none.
+// Azure uses the first kind that exists, even if it is too small and another one would do.
 func (f *Figures) EphemeralDisk() (sizeGB int64, placement string) {
 	const gb = 1_000_000_000
 	nvme := slices.ContainsFunc(f.Placements, func(p string) bool { return strings.EqualFold(p, PlacementNVMe) })
@@ -94,7 +95,7 @@ func (f *Figures) EphemeralDisk() (sizeGB int64, placement string) {
 	return 0, ""
 }
 
-// OSDisk is where the disk of a machine's system is, "" for a managed disk.
+// OSDisk returns the placement of a machine's system disk, "" for a managed disk.
 func (f *Figures) OSDisk(s *Settings) (placement string) {
 	if largest, placement := f.EphemeralDisk(); largest > 0 && s.diskGB() <= largest {
 		return placement

@@ -37,8 +37,8 @@ const (
 	LabelScaleSetPriority = "kubernetes.azure.com/scalesetpriority"
 )
 
-// Labels lists every label that a machine of the size can carry. A label that the size lacks is listed without values. Those that
-// differ between offerings are not here, but for that of ultra disks: an offering without any says so.
+// Labels lists every label that a machine of the size can have. A label that the size lacks is listed without values. Labels that differ
+// between offerings are not included, except that of ultra disks, because an offering without them has a label for that.
 func (f *Figures) Labels(s *Settings) map[string][]string {
 	name, _ := ParseName(f.Name)
 	cores, memory := one(strconv.Itoa(f.cores())), one(strconv.FormatInt(f.MemoryMiB, 10))
@@ -80,7 +80,7 @@ func (f *Figures) Labels(s *Settings) map[string][]string {
 	if !f.Untold {
 		labels[LabelUltraSSD] = one("false")
 		if f.UltraSSD || slices.ContainsFunc(f.Usable(), func(z Zone) bool { return z.UltraSSD }) {
-			labels[LabelUltraSSD] = []string{"false", "true"} // only who asks for such disks gets them
+			labels[LabelUltraSSD] = []string{"false", "true"} // only claims that ask for ultra disks get them
 		}
 		labels[LabelEphemeralOSDisk] = nil
 		if largest, _ := f.EphemeralDisk(); largest > 0 {
@@ -90,7 +90,7 @@ func (f *Figures) Labels(s *Settings) map[string][]string {
 	return labels
 }
 
-// generations are those of Hyper-V that a machine may have, the newer one first, as images are chosen.
+// generations returns the Hyper-V generations that a machine may have, the newer one first, as in the choice of images.
 func (f *Figures) generations(s *Settings) []string {
 	if s.TrustedLaunch {
 		return one("2")
@@ -98,7 +98,7 @@ func (f *Figures) generations(s *Settings) []string {
 	return slices.SortedFunc(slices.Values(f.Generations), func(a, b string) int { return cmp.Compare(b, a) })
 }
 
-// controllers are the ways in which disks may be attached. A size that nobody has said it of may have either.
+// controllers returns the ways in which disks may be attached. A size whose ways are unknown may have both.
 func (f *Figures) controllers() []string {
 	if len(f.DiskControllers) == 0 {
 		return []string{ControllerSCSI, ControllerNVMe}
@@ -106,7 +106,7 @@ func (f *Figures) controllers() []string {
 	return f.DiskControllers
 }
 
-// one is the list of the one value that a label has, or of none.
+// one returns a list with the value, or nil for "".
 func one(value string) []string {
 	if value == "" {
 		return nil
@@ -114,7 +114,7 @@ func one(value string) []string {
 	return []string{value}
 }
 
-// ClusterLabel is the value of label kubernetes.azure.com/cluster for a cluster whose machines are in this resource group.
+// ClusterLabel returns the value of label kubernetes.azure.com/cluster for a cluster whose machines are in this resource group.
 func ClusterLabel(group string) string {
 	const most = 63
 	out := []byte(group)

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// sizeName takes apart Standard_E16-4ads_v5: family, vCPUs, constrained vCPUs, features, further parts, version.
+// sizeName parses Standard_E16-4ads_v5: family, vCPUs, constrained vCPUs, features, further parts, version.
 var sizeName = regexp.MustCompile(`^(?:Standard|Basic)_([A-Z]+)(\d+)(?:-(\d+))?([a-z]*)((?:_[A-Za-z0-9]+)*?)(?:_v(\d+))?(?i:_promo)?$`)
 
-// Name is what the name of a VM size says.
+// Name holds the parts of the name of a VM size.
 type Name struct {
-	// Family is D of Standard_D4ads_v5, Series is Dads_v5, Version 5, or 1 where the name has none.
+	// Family is D of Standard_D4ads_v5, Series is Dads_v5, Version is 5; a name without a version has 1.
 	Family, Series, Version string
 	// Accelerator is T4 of Standard_NC4as_T4_v3, "" of most names.
 	Accelerator string
-	// Constrained means that a machine has fewer cores than it is paid for, as Standard_E16-4ads_v5.
+	// Constrained means that a machine has fewer usable cores than paid ones, as Standard_E16-4ads_v5.
 	Constrained bool
 }
 
-// ParseName reads a name; false if it is not of Azure's form.
+// ParseName parses a name; false if it does not have Azure's form.
 func ParseName(name string) (Name, bool) {
 	match := sizeName.FindStringSubmatch(name)
 	if match == nil {
@@ -40,7 +40,7 @@ const (
 	AMD    = "amd"
 )
 
-// GPUMaker is who makes the GPUs of the sizes that nodes are known to work with; "" for others, and for sizes without GPUs.
+// GPUMaker returns the maker of the GPUs of sizes whose GPUs nodes are known to support; "" for others, and for sizes without GPUs.
 func (n *Name) GPUMaker() string {
 	switch {
 	case n.Family != "NC" && n.Family != "ND" && n.Family != "NV":

@@ -7,7 +7,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Refused says why no class can use the size, "" if some may.
+// Refused returns the reason why no class can use the size, "" if some may.
 func (f *Figures) Refused(s *Settings) string {
 	name, readable := ParseName(f.Name)
 	leastCores, leastMiB := 2, int64(3584)
@@ -35,10 +35,10 @@ func (f *Figures) Refused(s *Settings) string {
 	return ""
 }
 
-// notWithAKS are sizes that AKS refuses though they are large enough. Those that are too small need not be named.
+// notWithAKS are sizes that AKS refuses although they are large enough. Sizes that are too small need not be named.
 var notWithAKS = []string{"Standard_E64i_v3", "Standard_E64is_v3", "Basic_A2", "Basic_A3", "Basic_A4"}
 
-// Unfit says why a machine of the size cannot be what the class asks for, "" if it can.
+// Unfit returns the reason why a machine of the size does not meet the class's demands, "" if it does.
 func (f *Figures) Unfit(s *Settings, labels map[string][]string) string {
 	name, _ := ParseName(f.Name)
 	ownDisk, _ := f.EphemeralDisk()
@@ -65,7 +65,7 @@ func (f *Figures) Unfit(s *Settings, labels map[string][]string) string {
 	return ""
 }
 
-// runs reports whether an image that asks for labels runs on machines with these.
+// runs reports whether an image that demands labels runs on machines with these labels.
 func runs(image, labels map[string][]string) bool {
 	for key, wanted := range image {
 		if !slices.ContainsFunc(labels[key], func(value string) bool { return slices.Contains(wanted, value) }) {

@@ -2,7 +2,7 @@ package size
 
 import "cmp"
 
-// DefaultMemoryOverhead is the part of a machine's nominal memory that its hypervisor takes, at most.
+// DefaultMemoryOverhead is the largest share of a machine's nominal memory that its hypervisor takes.
 const DefaultMemoryOverhead = 0.075
 
 // The families of images.
@@ -13,14 +13,15 @@ const (
 	AzureLinux = "AzureLinux"
 )
 
-// Network plugins, as the option NETWORK_PLUGIN names them, and the mode of Azure's in which pods have addresses of their own network.
+// Network plugins, with the values of option NETWORK_PLUGIN, and the mode of Azure's plugin in which pods have addresses of a separate
+// network.
 const (
 	PluginAzure = "azure"
 	PluginNone  = "none"
 	ModeOverlay = "overlay"
 )
 
-// Settings is what a class asks for and what the installation was told, as far as its nodes and the choice of sizes depend on it.
+// Settings holds the settings of a class and of the installation that nodes and the choice of sizes depend on.
 type Settings struct {
 	// Region is Azure's name, "eastus".
 	Region string
@@ -28,8 +29,7 @@ type Settings struct {
 	Cluster string
 
 	ImageFamily string // "" for Ubuntu
-	// Images are the labels of the machines that the class's images are for, with the values that will do; none if nothing is
-	// known of them.
+	// Images are the labels that the class's images demand, with the allowed values; none if no images are known.
 	Images []map[string][]string
 
 	FIPS, EncryptionAtHost, TrustedLaunch bool
@@ -37,31 +37,31 @@ type Settings struct {
 	NoGPUDriver                           bool // gpu.mode is None
 
 	OSDiskGB int64 // 0 for 128
-	// EphemeralOSDisk wants the system on the machine's own disks, PremiumDisks some disk on premium storage; DataDisks is how many
-	// more disks every machine has.
+	// EphemeralOSDisk demands a system disk on the machine's own disks. PremiumDisks means that a disk is on premium storage. DataDisks is
+	// the number of further disks of every machine.
 	EphemeralOSDisk, PremiumDisks bool
 	DataDisks                     int
-	MaxPods                       int // 0 for what the network plugin takes
+	MaxPods                       int // 0 for the network plugin's number
 	Plugin                        string
 	Mode                          string // of the plugin
-	// MemoryOverhead is the part of the nominal memory that the hypervisor takes.
+	// MemoryOverhead is the share of the nominal memory that the hypervisor takes.
 	MemoryOverhead float64
 	Kubelet        Kubelet
 
-	// SelfManaged is a cluster that is not AKS: its nodes may be smaller, of a constrained size, and have any GPU.
+	// SelfManaged means that the cluster is not AKS: its nodes may be smaller, of a constrained size, and have any GPU.
 	SelfManaged bool
-	// Regional has every size offered in no zone in particular as well; otherwise only those are that are sold in no zone.
+	// Regional offers every size without a zone as well; otherwise, only sizes that are not sold in zones are.
 	Regional bool
 }
 
-// Defaults are those of an installation that was told nothing but its region, for a class that asks for nothing.
+// Defaults returns the settings of an installation with only a region, for a class without settings.
 func Defaults(region string) Settings {
 	return Settings{Region: region, Plugin: PluginAzure, Mode: ModeOverlay, MemoryOverhead: DefaultMemoryOverhead}
 }
 
 func (s *Settings) diskGB() int64 { return cmp.Or(s.OSDiskGB, 128) }
 
-// pods is the number of pods that a node takes. It does not depend on the size.
+// pods returns the number of pods of a node. It does not depend on the size.
 func (s *Settings) pods() int64 {
 	switch {
 	case s.MaxPods > 0:
@@ -74,21 +74,21 @@ func (s *Settings) pods() int64 {
 	return 110
 }
 
-// Kubelet is what is known of what the kubelet is told.
+// Kubelet holds the known settings of the kubelet.
 type Kubelet struct {
 	Reserves Reserves
-	// What is kept back, where something else is known than what Reserves says.
+	// The known quantities, which replace those of Reserves.
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 }
 
-// Reserves says by which rule a node keeps resources back.
+// Reserves is the rule by which a node reserves resources.
 type Reserves int
 
 const (
-	// ByMachine is the table of AKS before 1.29, which Karpenter's nodes have: a part of the machine.
+	// ByMachine is the table of AKS before 1.29, which Karpenter's nodes use: a share of the machine.
 	ByMachine Reserves = iota
 	// ByPods is AKS's rule from 1.29: memory for each pod.
 	ByPods
-	// NotAtAll is a kubelet that was told nothing.
+	// NotAtAll is a kubelet without reservations.
 	NotAtAll
 )

@@ -1,4 +1,4 @@
-// Package sku reads the data of Azure's API about the VM sizes of a subscription. It calls nothing.
+// Package sku reads the data of Azure's API about the VM sizes of a subscription. It calls no service.
 package sku
 
 import (
@@ -12,8 +12,8 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// Figures are those of the sizes of machines in a region, in order of name. Left says of sizes whose description cannot be read what
-// is wrong with it: one takes out itself and no other.
+// Figures returns the figures of a region's sizes, in order of name. left describes the sizes whose description cannot be read; the others
+// are not affected.
 func Figures(skus []*armcompute.ResourceSKU, region string) (out []size.Figures, left []string) {
 	for _, s := range skus {
 		if s == nil || text(s.ResourceType) != "virtualMachines" {
@@ -35,7 +35,7 @@ func Figures(skus []*armcompute.ResourceSKU, region string) (out []size.Figures,
 // reader reads the capabilities of a size, all of which are text.
 type reader struct {
 	has   map[string]string
-	wrong error // the first one that cannot be read
+	wrong error // the first error
 }
 
 func capabilities(list []*armcompute.ResourceSKUCapabilities) map[string]string {
@@ -51,7 +51,7 @@ func capabilities(list []*armcompute.ResourceSKUCapabilities) map[string]string 
 func (r *reader) read(s *armcompute.ResourceSKU, region string) size.Figures {
 	f := size.Figures{
 		Name: text(s.Name), QuotaFamily: text(s.Family), Architecture: "amd64",
-		VCPUs: int(r.whole("vCPUs", true)), MemoryMiB: int64(r.number("MemoryGB", true) * 1024), // of memory it says GB and means GiB
+		VCPUs: int(r.whole("vCPUs", true)), MemoryMiB: int64(r.number("MemoryGB", true) * 1024), // the API calls GiB of memory GB
 		GPUs: int(r.whole("GPUs", false)), DataDisks: int(r.whole("MaxDataDiskCount", false)),
 		AcceleratedNetworking: r.is("AcceleratedNetworkingEnabled"), PremiumStorage: r.is("PremiumIO"),
 		EncryptionAtHost: r.is("EncryptionAtHostSupported"), TrustedLaunchDisabled: r.is("TrustedLaunchDisabled"), Spot: r.is("LowPriorityCapable"),
@@ -82,7 +82,7 @@ func (r *reader) read(s *armcompute.ResourceSKU, region string) size.Figures {
 	return f
 }
 
-// zones are those of a region in which the size is sold.
+// zones returns the zones of a region in which the size is sold.
 func zones(locations []*armcompute.ResourceSKULocationInfo, region string) []size.Zone {
 	var out []size.Zone
 	for _, l := range locations {
@@ -103,7 +103,7 @@ func zones(locations []*armcompute.ResourceSKULocationInfo, region string) []siz
 	return out
 }
 
-// restrict writes down where the subscription may not have a size.
+// restrict records the places in which the subscription may not use a size.
 func restrict(f *size.Figures, r *armcompute.ResourceSKURestrictions, region string) {
 	if r == nil || r.Type == nil || r.RestrictionInfo != nil && len(r.RestrictionInfo.Locations) > 0 && !holds(r.RestrictionInfo.Locations, region) {
 		return
@@ -146,7 +146,7 @@ func (r *reader) whole(name string, needed bool) int64 {
 	return int64(n)
 }
 
-// words splits a list, whose separator is not always the same.
+// words splits a list whose separator varies.
 func words(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ';' || r == '|' || r == ' ' })
 }

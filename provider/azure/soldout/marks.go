@@ -1,5 +1,5 @@
-// Package soldout remembers for a while the sizes for which Azure had no capacity or no quota, and why. It learns from the errors of launches which
-// sizes are affected, where, and for how long. Its callers decide what to buy instead.
+// Package soldout remembers for a while the sizes for which Azure had no capacity or no quota, and why. It reads from the errors of launches
+// which sizes are affected, where, and for how long. Its callers decide what to buy instead.
 package soldout
 
 import (
@@ -15,7 +15,7 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// Attempt is an offering that was asked for, or may be.
+// Attempt is an offering that a launch has requested or may request.
 type Attempt struct {
 	Size size.Figures
 	// Zone is "eastus-1", or assortment.RegionalZone.
@@ -27,18 +27,18 @@ func (a Attempt) normal() Attempt {
 	return a
 }
 
-// Marks is what cannot be had at the moment. It may be used from several goroutines.
+// Marks holds the marks. It may be used from several goroutines.
 type Marks struct {
 	clock clock.PassiveClock
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	sizes  map[offering]mark
 	groups map[group][]threshold
 	next   time.Time // when the first mark ends
 	edit   int
 }
 
-// anywhere is every zone, and no zone as well.
+// anywhere stands for every zone, and for no zone.
 const anywhere = ""
 
 // offering is a size in a zone or anywhere.
@@ -47,24 +47,24 @@ type offering struct{ size, zone, capacityType string }
 // group is all sizes of a quota family, or of all families if it is "", in a zone or anywhere.
 type group struct{ family, zone, capacityType string }
 
-// mark is a reason, and until when it holds.
+// mark is a reason, and the time until which it holds.
 type mark struct {
 	reason string
 	until  time.Time
 }
 
-// threshold marks those of a group that have so many vCPUs or more.
+// threshold marks the sizes of a group that have at least from vCPUs.
 type threshold struct {
 	from int
 	mark
 }
 
-// New makes an empty memory.
+// New makes Marks without any marks.
 func New(clock clock.PassiveClock) *Marks {
 	return &Marks{clock: clock, sizes: map[offering]mark{}, groups: map[group][]threshold{}}
 }
 
-// Reason says why an offering cannot be had now, "" if nothing is known against it.
+// Reason returns the reason why an offering is marked, "" if it is not.
 func (m *Marks) Reason(a Attempt) string {
 	a = a.normal()
 	m.mu.Lock()
@@ -86,7 +86,7 @@ func (m *Marks) Reason(a Attempt) string {
 	return ""
 }
 
-// Edit rises whenever something else is marked than before: a mark was made, or has ended.
+// Edit returns a number that increases with every new mark and every mark that ends.
 func (m *Marks) Edit() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (m *Marks) Edit() int {
 	return m.edit
 }
 
-// None reports whether nothing is marked.
+// None reports whether there is no mark.
 func (m *Marks) None() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *Marks) None() bool {
 	return len(m.sizes)+len(m.groups) == 0
 }
 
-// expire drops what has ended. The lock is held.
+// expire drops marks that have ended. The lock is held.
 func (m *Marks) expire() {
 	now := m.clock.Now()
 	if len(m.sizes)+len(m.groups) == 0 || now.Before(m.next) {
@@ -131,14 +131,14 @@ func (m *Marks) expire() {
 	}
 }
 
-// wake notes when a mark ends. The lock is held.
+// wake records the time at which a mark ends. The lock is held.
 func (m *Marks) wake(until time.Time) {
 	if m.next.IsZero() || until.Before(m.next) {
 		m.next = until
 	}
 }
 
-// size marks an offering. A mark that holds longer stays. The lock is held.
+// size marks an offering, unless an existing mark holds longer. The lock is held.
 func (m *Marks) size(key offering, reason string, age time.Duration) {
 	m.expire()
 	fresh := mark{reason, m.clock.Now().Add(age)}
@@ -153,7 +153,7 @@ func (m *Marks) size(key offering, reason string, age time.Duration) {
 	}
 }
 
-// larger marks the sizes of a group from a number of vCPUs. What is marked for longer stays. The lock is held.
+// larger marks the sizes of a group from a number of vCPUs, unless existing marks hold longer. The lock is held.
 func (m *Marks) larger(key group, from int, reason string, age time.Duration) {
 	m.expire()
 	fresh := threshold{from, mark{reason, m.clock.Now().Add(age)}}
@@ -170,5 +170,5 @@ func (m *Marks) larger(key group, from int, reason string, age time.Duration) {
 	}
 }
 
-// familyOf is a size's quota family. Azure does not always write it in the same case.
+// familyOf returns a size's quota family. Azure varies its case.
 func familyOf(f size.Figures) string { return strings.ToLower(f.QuotaFamily) }

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/provider/azure/cloud"
 )
 
-// The reasons of a NodeClaim's condition Launched when Azure had no machine for it.
+// The reasons of a NodeClaim's condition Launched if Azure had no machine for it.
 const (
 	ReasonQuota                     = "SubscriptionQuotaReached"
 	ReasonSKU                       = "SKUNotAvailable"
@@ -20,30 +20,30 @@ const (
 	ReasonOverconstrainedAllocation = "OverconstrainedAllocationFailure"
 )
 
-// Refusal is what an error means for the choice of machines.
+// Refusal is the meaning of an error for the choice of machines.
 type Refusal struct {
-	// Reason is one for the condition Launched, "" if the error has nothing to do with what there is to buy.
+	// Reason is a reason for the condition Launched, "" if the error has another cause than capacity or quotas.
 	Reason string
-	// Code is Azure's word, that of the error within the error if it is the one that counts.
+	// Code is Azure's code, from the nested error if that one counts.
 	Code string
-	// Other means that another offering may well be had: what was refused is marked, go on with the next.
+	// Other means that another offering may have capacity: the refused one is marked, and the launch tries the next.
 	Other bool
 }
 
-// How long marks hold.
+// The times for which marks hold.
 const (
-	quotaAge    = 10 * time.Minute // cores come free, or a smaller machine will do
-	noQuotaAge  = time.Hour        // the owner of the subscription has to ask for some
+	quotaAge    = 10 * time.Minute // cores may become free, or a smaller machine may fit
+	noQuotaAge  = time.Hour        // the owner of the subscription has to request a quota
 	capacityAge = time.Hour
 	spotSKUAge  = time.Hour
 	skuAge      = 23 * time.Hour
-	// misfitAge is for sizes that Azure says cannot be what was asked for.
+	// misfitAge is for sizes that Azure says do not support the request.
 	misfitAge = 10 * time.Minute
-	// suspectAge is for what was not asked for: that a size cannot be had says little of the larger ones on the same hardware.
+	// suspectAge is for sizes that were not requested: a refused size says little about larger ones on the same hardware.
 	suspectAge = 3 * time.Minute
 )
 
-// rule says what is marked when Azure refuses with a code and a text in the message.
+// rule defines the marks for a refusal with one of these codes and a text in the message.
 type rule struct {
 	codes  []string
 	text   string // in lower case, "" for any
@@ -51,7 +51,7 @@ type rule struct {
 	mark   func(m *Marks, a Attempt, message string)
 }
 
-// rules are in order: the first that fits counts.
+// rules are in order: the first match counts.
 var rules = []rule{
 	{quotaCodes, "lowprioritycores", ReasonQuota, func(m *Marks, _ Attempt, _ string) {
 		m.larger(group{capacityType: v1.CapacityTypeSpot}, 0, ReasonQuota, noQuotaAge)
@@ -79,7 +79,7 @@ var rules = []rule{
 	{quotaCodes, "exceeding approved total regional cores quota", ReasonQuota, (*Marks).regionalQuota},
 	{[]string{"VMSizeNotSupported"}, "", ReasonSKU, (*Marks).nowhere},
 	{[]string{"BadRequest"}, "is not supported for subscription", ReasonSKU, (*Marks).nowhere},
-	// What is wrong with this size and this image, disk or network: another size may be right.
+	// The size does not fit this image, disk or network: another size may fit.
 	{[]string{"InvalidParameter", "BadRequest"}, "vm size", ReasonSKU, func(m *Marks, a Attempt, _ string) {
 		for _, capacityType := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeSpot} {
 			m.size(offering{a.Size.Name, a.Zone, capacityType}, ReasonSKU, misfitAge)
@@ -98,24 +98,24 @@ func (r rule) fits(d cloud.Detail) bool {
 	return false
 }
 
-// Refused finds out what an error means, that a call ended in or what it began, and marks what is not to be had.
+// Refused interprets the error of a call or of its operation, and marks the affected offerings.
 func (m *Marks) Refused(err error, a Attempt) Refusal {
 	e := (*cloud.Error)(nil)
 	if !errors.As(err, &e) {
 		return Refusal{}
 	}
-	if cloud.Throttled(err) { // which has the code of a quota too
+	if cloud.Throttled(err) { // its code is also that of a quota
 		return Refusal{Code: e.Code}
 	}
 	return m.refused(append([]cloud.Detail{{Code: e.Code, Message: e.Message}}, e.Details...), a)
 }
 
-// RefusedCode does the same with what a machine's own state says, whose code is "ProvisioningState/failed/AllocationFailed".
+// RefusedCode does the same for a machine's own state, whose code is "ProvisioningState/failed/AllocationFailed".
 func (m *Marks) RefusedCode(code, message string, a Attempt) Refusal {
 	return m.refused([]cloud.Detail{{Code: code[strings.LastIndex(code, "/")+1:], Message: message}}, a)
 }
 
-// refused applies the first rule that fits any of these, of which the first is the outermost.
+// refused applies the first rule that matches any of these errors. The first error is the outermost.
 func (m *Marks) refused(said []cloud.Detail, a Attempt) Refusal {
 	for _, r := range rules {
 		for _, d := range said {
@@ -130,7 +130,7 @@ func (m *Marks) refused(said []cloud.Detail, a Attempt) Refusal {
 	return Refusal{Code: said[0].Code}
 }
 
-// capacity marks a size where it was asked for, and for a little while the larger ones of its family there.
+// capacity marks a size in its zone, and for a short while the larger ones of its family there.
 func (m *Marks) capacity(a Attempt, reason string, capacityTypes ...string) {
 	for _, capacityType := range capacityTypes {
 		m.size(offering{a.Size.Name, a.Zone, capacityType}, reason, capacityAge)
@@ -140,7 +140,7 @@ func (m *Marks) capacity(a Attempt, reason string, capacityTypes ...string) {
 	}
 }
 
-// familyQuota marks the size, and those of its family that need more cores than were left.
+// familyQuota marks the size, and the sizes of its family that need more cores than are left.
 func (m *Marks) familyQuota(a Attempt, message string) {
 	q := readQuota(message)
 	age := quotaAge
@@ -153,7 +153,7 @@ func (m *Marks) familyQuota(a Attempt, message string) {
 	}
 }
 
-// regionalQuota marks all sizes that need more cores than were left: otherwise the same would be asked for again and again.
+// regionalQuota marks all sizes that need more cores than are left, because otherwise launches would request them again and again.
 func (m *Marks) regionalQuota(a Attempt, message string) {
 	m.size(offering{a.Size.Name, anywhere, a.CapacityType}, ReasonQuota, quotaAge)
 	if from := readQuota(message).from(a); from > 0 {
@@ -167,7 +167,7 @@ func (m *Marks) nowhere(a Attempt, _ string) {
 	}
 }
 
-// quota is what a message says of one: "Current Limit: 10, Current Usage: 8, Additional Required: 4".
+// quota holds the figures of a message: "Current Limit: 10, Current Usage: 8, Additional Required: 4".
 type quota struct {
 	known                 bool
 	limit, used, required int
@@ -181,7 +181,8 @@ func readQuota(message string) (q quota) {
 	return q
 }
 
-// from is the least number of cores that cannot be had, 0 if that cannot be told. What was asked for is among it whatever Azure counts.
+// from returns the least number of cores that exceeds the quota, 0 if it is not known. It is at most the requested number, whatever Azure's
+// figures are.
 func (q quota) from(a Attempt) int {
 	from := a.Size.VCPUs
 	if from == 0 {
@@ -193,7 +194,7 @@ func (q quota) from(a Attempt) int {
 	return from
 }
 
-// figure is the number behind a label.
+// figure returns the number after a label.
 func figure(message, label string) (int, bool) {
 	_, rest, found := strings.Cut(message, label)
 	if !found {

@@ -8,11 +8,11 @@ import (
 	"text/template/parse"
 )
 
-// brackets is where something is to be filled in.
+// brackets begins a value to be filled in.
 const brackets = "{{"
 
-// variables are what can be filled in, by name and in the order in which they are listed. Their types do not depend on the
-// values: a text that can be filled in once always can.
+// variables returns the variables of a text, by name and in the order of lists. Their types do not depend on the values: if a text can be
+// filled in once, it always can.
 func variables(v Values) []variable {
 	return []variable{
 		{"ClusterName", v.ClusterName}, {"ClusterEndpoint", v.ClusterEndpoint}, {"ClusterCABundle", v.ClusterCABundle}, {"CACertHash", v.CACertHash},
@@ -27,7 +27,7 @@ type variable struct {
 	value any // a string, an int, a map[string]string or a []corev1.Taint
 }
 
-// most is how large a text may come to be on the way. Functions of functions grow without a bound.
+// most is the largest size of an intermediate text, because nested functions could grow without a bound.
 const most = 4 * Limit
 
 func fill(text string, values Values) (string, error) {
@@ -52,7 +52,7 @@ func fill(text string, values Values) (string, error) {
 	return out.String(), nil
 }
 
-// read takes a text apart.
+// read parses a text.
 func read(text string) ([]parse.Node, error) {
 	const name = "spec.userData"
 	trees := map[string]*parse.Tree{}
@@ -71,7 +71,7 @@ func read(text string) ([]parse.Node, error) {
 
 const escape = `{{ and }} stand around what is to be filled in; write {{ "{{" }} for braces that are meant for the machine`
 
-// node is what becomes of one part of a text.
+// node returns the result of one part of a text.
 func (v Values) node(node parse.Node) (string, error) {
 	switch n := node.(type) {
 	case *parse.TextNode:
@@ -94,7 +94,9 @@ func (v Values) node(node parse.Node) (string, error) {
 	return "", fmt.Errorf("%s is not known: there are no conditions and no loops; %s", short(node), escape)
 }
 
-// pipe is the value of "a | b | c".
+// pipe returns the value of "a
+// b
+// c".
 func (v Values) pipe(pipe *parse.PipeNode) (value any, err error) {
 	if len(pipe.Decl) > 0 {
 		return nil, fmt.Errorf("%s: variables of one's own are not known", short(pipe))
@@ -156,7 +158,7 @@ func (v Values) value(node parse.Node) (any, error) {
 	return nil, fmt.Errorf("%s is not known: write a variable as {{ .ClusterName }}; %s", short(node), escape)
 }
 
-// short is a part of a text, shortened, on one line.
+// short returns a part of a text, shortened, on one line.
 func short(node parse.Node) string {
 	text := []rune(strings.Join(strings.Fields(node.String()), " "))
 	if len(text) > 60 {

@@ -14,10 +14,10 @@ import (
 
 const functionNames = "the functions are labels, taints, json, host, base64 and indent"
 
-// mostIndent is how far a text can be moved to the right.
+// mostIndent is the largest number of spaces of an indent.
 const mostIndent = 100
 
-// call calls a function. Whether it can be called depends on the kinds of its arguments alone, never on what is in them.
+// call calls a function. Errors depend only on the types of its arguments, never on their values.
 func (v Values) call(name string, args []any) (any, error) {
 	out := ""
 	switch name {
@@ -65,7 +65,7 @@ func (v Values) call(name string, args []any) (any, error) {
 	return out, nil
 }
 
-// texts are those among some values.
+// texts returns the texts among some values.
 func texts(values []any) (out []string) {
 	for _, v := range values {
 		if text, is := v.(string); is {
@@ -75,7 +75,8 @@ func texts(values []any) (out []string) {
 	return out
 }
 
-// LabelList is labels as a kubelet takes them, in order of name, without those that it may not set. The others come later.
+// LabelList returns labels in the form of a kubelet's flag, in order of name, without labels that a kubelet may not set. The controller adds
+// the others later.
 func LabelList(labels map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -86,7 +87,7 @@ func LabelList(labels map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// OpenToKubelets reports whether a kubelet may label its own node with a key. One that is told another does not start.
+// OpenToKubelets reports whether a kubelet may set this label on its own node. A kubelet with another one does not start.
 func OpenToKubelets(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	within := func(parents ...string) bool {
@@ -101,7 +102,7 @@ func OpenToKubelets(key string) bool {
 	}, key)
 }
 
-// TaintList is taints as a kubelet takes them: each once, in order of name, and karpenter.sh/unregistered among them.
+// TaintList returns taints in the form of a kubelet's flag: each once, in order of name, with karpenter.sh/unregistered.
 func TaintList(taints []corev1.Taint) string { return taintList(taintsOf(taints)) }
 
 func taintList(taints []corev1.Taint) string {
@@ -116,7 +117,7 @@ func taintList(taints []corev1.Taint) string {
 	return strings.Join(out, ",")
 }
 
-// jsonOf is a value as JSON, in order of name.
+// jsonOf returns a value as JSON, in order of name.
 func jsonOf(value any) string {
 	switch v := value.(type) {
 	case map[string]string:
@@ -132,12 +133,12 @@ func jsonOf(value any) string {
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		panic("write a value of user data as JSON: " + err.Error()) // there are texts, numbers and lists of them
+		panic("write a value of user data as JSON: " + err.Error()) // only texts, numbers and lists of them
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// hostOf is the host and port of a URL; what is none is as it was.
+// hostOf returns the host and port of a URL; another text is returned unchanged.
 func hostOf(text string) string {
 	parsed, err := url.Parse(text)
 	switch {
@@ -149,7 +150,7 @@ func hostOf(text string) string {
 	return parsed.Host
 }
 
-// indented is a text with spaces before every line that is not empty.
+// indented returns a text with spaces before every line that is not empty.
 func indented(text string, by int) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

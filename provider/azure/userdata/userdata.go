@@ -1,7 +1,7 @@
-// Package userdata writes the boot data of a machine of Azure in clusters other than AKS: the user's own text for cloud-init or another reader, with
-// values filled in that only the autoscaler knows. Everything here is a function of values.
+// Package userdata writes the boot data of a machine of Azure in clusters other than AKS: the user's own text for cloud-init or another
+// reader, with values filled in that only the autoscaler knows. It only converts values.
 //
-// A text without {{ is given to the machine as it is. In others, what stands between {{ and }} is replaced:
+// A text without {{ is passed to the machine unchanged. In other texts, expressions between {{ and }} are replaced:
 //
 //	{{ .ClusterName }}       any of the variables that Values has, of which each is one word, or empty; .MaxPods is a number
 //	{{ labels }}             the node's labels as kubelet --node-labels takes them, without those that kubelets may not set
@@ -12,8 +12,8 @@
 //	{{ .NodeName | indent 4 }}   a text with so many spaces before every line
 //	{{ "{{" }}               two braces that are meant for the machine
 //
-// There are no conditions and no loops: shells have them. What is not known is an error before any machine is started. For a
-// machine that kubeadm has join:
+// There are no conditions and no loops, because shells have them. An unknown name is an error before any machine is started. An example for a
+// machine that joins by kubeadm:
 //
 //	apiVersion: kubeadm.k8s.io/v1beta4
 //	kind: JoinConfiguration
@@ -47,15 +47,15 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Limit is how many bytes of user data Azure takes, before they are encoded.
+// Limit is the largest size of user data in bytes that Azure accepts, before encoding.
 const Limit = 65535
 
-// Values are what texts can have filled in. What is not known is empty.
+// Values are the values that can be filled in. An unknown value is empty.
 type Values struct {
 	ClusterName       string
 	ClusterEndpoint   string // https://…
-	ClusterCABundle   string // base64, as kubeconfigs hold it
-	CACertHash        string // as the function CACertHash says
+	ClusterCABundle   string // base64, as in kubeconfigs
+	CACertHash        string // from the function CACertHash
 	NodeClaim         string
 	NodePool          string
 	NodeName          string // also the name of the machine
@@ -63,15 +63,15 @@ type Values struct {
 	KubernetesVersion string // 1.34.2
 	JoinToken         string
 	Region            string
-	Zone              string // as label topology.kubernetes.io/zone has it
+	Zone              string // as in label topology.kubernetes.io/zone
 	InstanceType      string
 	CapacityType      string
 	MaxPods           int
 	Labels            map[string]string // all of the node's
-	Taints            []corev1.Taint    // with those of its start; karpenter.sh/unregistered is added if it is not there
+	Taints            []corev1.Taint    // including startup taints; karpenter.sh/unregistered is added if it is missing
 }
 
-// Render fills in a text, and encodes it once, as Azure takes it. The error is a line about what the user can change.
+// Render fills in a text, and encodes it in base64, as Azure expects it. The error is one line about a mistake that the user can correct.
 func Render(text string, values Values) (string, error) {
 	values.Taints = taintsOf(values.Taints)
 	filled, err := fill(text, values)
@@ -84,7 +84,7 @@ func Render(text string, values Values) (string, error) {
 	return base64.StdEncoding.EncodeToString([]byte(filled)), nil
 }
 
-// Check says what is wrong with a text, nil if it can be filled in for every machine.
+// Check returns the mistake in a text, nil if it can be filled in for every machine.
 func Check(text string) error {
 	filled, err := fill(text, Values{})
 	if err == nil && len(filled) > Limit {
@@ -93,7 +93,7 @@ func Check(text string) error {
 	return err
 }
 
-// Needs reports whether a text has use for a join token. One that is wrong needs none.
+// Needs reports whether a text uses the join token. For a wrong text, it returns false.
 func Needs(text string) (joinToken bool) {
 	const mark = "\x00"
 	with, err := fill(text, Values{JoinToken: mark})
@@ -101,16 +101,16 @@ func Needs(text string) (joinToken bool) {
 	return err == nil && with != without
 }
 
-// TooLargeError says that Azure would refuse a text.
+// TooLargeError means that Azure would refuse a text.
 type TooLargeError struct{ Bytes int }
 
-// Error is one line.
+// Error returns one line.
 func (e TooLargeError) Error() string {
 	return fmt.Sprintf("spec.userData is %d bytes when it is filled in, and Azure takes %d at most: shorten it, for instance by fetching a script at boot", e.Bytes, Limit)
 }
 
-// CACertHash is what kubeadm knows a cluster by: the hash of the public key of its certificate authority, "sha256:…". Of several
-// authorities it is the first.
+// CACertHash returns the hash by which kubeadm identifies a cluster: that of the public key of its certificate authority, "sha256:…". Of
+// several authorities, it uses the first.
 func CACertHash(bundle []byte) (string, error) {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -126,8 +126,8 @@ func CACertHash(bundle []byte) (string, error) {
 	return "", errors.New("read the certificate of the cluster's authority: there is none in PEM, between BEGIN CERTIFICATE and END CERTIFICATE")
 }
 
-// taintsOf are the taints that a node registers with, each once and in order of name, and one that keeps pods away until the node
-// has been completed. Kubernetes refuses nodes with a taint twice.
+// taintsOf returns the taints with which a node registers, each once and in order of name, and one that keeps pods away until the controller
+// has completed the node. Kubernetes refuses nodes with the same taint twice.
 func taintsOf(given []corev1.Taint) (out []corev1.Taint) {
 	for _, t := range append(slices.Clone(given), v1.UnregisteredTaint()) {
 		if !slices.ContainsFunc(out, func(o corev1.Taint) bool { return o.MatchTaint(&t) }) {
