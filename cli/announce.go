@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// announce says how to recognise who serves the catalog and the dashboard, on which port the dashboard is, and where the catalog is if the
-// leader is no pod; one that is a pod is found by its name.
+// announce writes on the leader's Lease the certificate of the catalog and the dashboard, the dashboard's port, and the catalog's address if
+// the leader is no pod. Clients find a leader that is a pod by its name.
 func (p *parts) announce(ctx context.Context) error {
 	port, page := portOf(p.ports.metrics), portOf(p.ports.dashboard)
 	if port == 0 && page == 0 || inPod() && p.opt.DisableLeaderElection {
@@ -36,8 +36,8 @@ func (p *parts) announce(ctx context.Context) error {
 
 func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
-// announceCatalog writes annotations on the leader's Lease. Where leaders are not elected there is no Lease, so one is made that
-// nobody holds.
+// announceCatalog writes annotations on the leader's Lease. Without leader election there is no Lease, so announceCatalog makes one without a
+// holder.
 func announceCatalog(ctx context.Context, config *rest.Config, namespace, lease string, notes map[string]string) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -60,7 +60,7 @@ func announceCatalog(ctx context.Context, config *rest.Config, namespace, lease 
 	return nil
 }
 
-// allowSnapshots makes the service account that users without a token of their own borrow to read the catalog.
+// allowSnapshots makes the service account whose tokens users get to read the catalog.
 func allowSnapshots(ctx context.Context, config *rest.Config, namespace string) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

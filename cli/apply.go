@@ -53,7 +53,7 @@ func readManifests(content []byte) ([]*unstructured.Unstructured, error) {
 		if err := yaml.Unmarshal(document, &object.Object); err != nil {
 			return nil, err
 		}
-		if len(object.Object) > 0 { // a document of comments only
+		if len(object.Object) > 0 { // otherwise the document has only comments
 			objects = append(objects, object)
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	cloudClusterAPI = "clusterapi"
 )
 
-// awsFlags are what the AWS provider can be told. Names and defaults are those that installations of Karpenter use.
+// awsFlags are the options of the AWS provider. Names and defaults are those of Karpenter.
 type awsFlags struct {
 	ClusterName                      string
 	ClusterEndpoint, ClusterCABundle string
@@ -36,7 +36,7 @@ func defaultAWSFlags() awsFlags {
 	return awsFlags{VMMemoryOverhead: aws.DefaultMemoryOverhead, AMIRefresh: time.Minute, SubnetRefresh: time.Minute, AWSFeatureGates: map[string]bool{}}
 }
 
-// awsFlagNames are the flags of the AWS provider; their variables are called as they are.
+// awsFlagNames returns the flags of the AWS provider; their environment variables have the same names.
 func awsFlagNames() []string {
 	return strings.Fields(`cluster-name cluster-endpoint cluster-ca-bundle isolated-vpc eks-control-plane vm-memory-overhead-percent
 		interruption-queue reserved-enis disable-dry-run enable-zonal-shift ami-refresh-interval subnet-refresh-interval aws-feature-gates`)
@@ -60,7 +60,7 @@ func (o *awsFlags) addFlags(flags *pflag.FlagSet) {
 	flags.Var(gatesValue{&o.AWSFeatureGates}, "aws-feature-gates", "features of the AWS provider to switch on or off: NodeClassCEL=true,DRANVIDIAGPU=true,DRAEFA=true")
 }
 
-// check says what is wrong with the options of the AWS provider, naming the flag.
+// check returns an error about a wrong option of the AWS provider, with the flag's name.
 func (o *awsFlags) check() error {
 	switch {
 	case o.ClusterName == "":
@@ -77,7 +77,7 @@ func (o *awsFlags) check() error {
 	return nil
 }
 
-// config is what the flags say of the AWS provider's configuration.
+// config returns the AWS provider's configuration from the flags.
 func (o *awsFlags) config() aws.Config {
 	overhead := o.VMMemoryOverhead
 	return aws.Config{

@@ -16,8 +16,8 @@ import (
 	"tenon.sh/provider/azure/size"
 )
 
-// azureFlags are what the Azure provider can be told, beside what it shares with AWS's: the cluster's name, endpoint and authorities,
-// and what the hypervisor takes. Names and defaults are those that installations of Karpenter use.
+// azureFlags are the options of the Azure provider. It shares further ones with the AWS provider: the cluster's name, endpoint and
+// authorities, and the memory overhead. Names and defaults are those of Karpenter.
 type azureFlags struct {
 	NodeResourceGroup, VNETSubnetID          string
 	ProvisionMode                            string
@@ -41,7 +41,7 @@ func defaultAzureFlags() azureFlags {
 	return azureFlags{ProvisionMode: azure.ModeScriptless, NetworkPluginMode: size.ModeOverlay, NetworkDataplane: "cilium", LinuxAdminUsername: azure.DefaultAdminUsername}
 }
 
-// azureFlagNames are the flags of the Azure provider; their variables are called as they are, but for that of the group.
+// azureFlagNames returns the flags of the Azure provider. Their environment variables have the same names, except that of the resource group.
 func azureFlagNames() []string {
 	return append(strings.Fields(`node-resource-group vnet-subnet-id provision-mode network-plugin network-plugin-mode node-identities
 		linux-admin-username ssh-public-key kubelet-bootstrap-token network-dataplane network-policy dns-service-ip vnet-guid
@@ -49,8 +49,8 @@ func azureFlagNames() []string {
 		enable-azure-sdk-logging manage-existing-aks-machines`), azureUnusedFlags()...)
 }
 
-// azureUnusedFlags are accepted so that installations made for Karpenter start. They are of ways to start machines that are not ours,
-// or of what is found out.
+// azureUnusedFlags returns flags that are accepted so that installations of Karpenter start. They have no effect, because they belong to
+// unsupported ways to start machines, or because the provider finds their values itself.
 func azureUnusedFlags() []string {
 	return strings.Fields(`nodebootstrapping-server-url aks-machines-pool-name sig-access-token-server-url provider-batch-idle-duration provider-batch-max-duration
 		provider-batch-max-size`)
@@ -85,7 +85,7 @@ func (o *azureFlags) addFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// azureConfig is what the flags say of the Azure provider's configuration.
+// azureConfig returns the Azure provider's configuration from the flags.
 func (o *ControllerOptions) azureConfig() azure.Config {
 	overhead, plugin, mode := o.VMMemoryOverhead, o.NetworkPlugin, o.NetworkPluginMode
 	if plugin == "" && o.ProvisionMode != azure.ModeUserData {
@@ -105,7 +105,7 @@ func (o *ControllerOptions) azureConfig() azure.Config {
 	}
 }
 
-// newAzure connects to Azure, and looks whether that will do.
+// newAzure makes the Azure provider.
 func (c *autoscaler) newAzure(p *parts) (*azure.Provider, error) {
 	version, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {

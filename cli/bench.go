@@ -26,7 +26,7 @@ the same plans everywhere; only the times differ.`,
 	return command
 }
 
-// benchOptions are the flags that all benchmarks have.
+// benchOptions are the flags of all benchmarks.
 type benchOptions struct {
 	seed            uint64
 	workloads       []string
@@ -42,7 +42,7 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet, workloads string) {
 	addOutputFlag(flags, &o.output)
 }
 
-// measuring is what the progress of a benchmark says.
+// measuring is the progress text of a benchmark.
 const measuring = "measuring %s, workload %d of %d"
 
 func (o *benchOptions) check() error {
@@ -56,7 +56,7 @@ func (o *benchOptions) engineOptions() engine.Options {
 	return engine.Options{Effort: o.effort, Threads: o.threads}
 }
 
-// oneOf says that a flag has a value that it does not take.
+// oneOf returns an error if a flag's value is not one of the allowed ones.
 func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
@@ -65,10 +65,10 @@ func oneOf(flag, value string, allowed ...string) error {
 	return fmt.Errorf("--%s %s: it is %s", flag, value, list)
 }
 
-// mostBenchPods keeps a slip of the finger from filling the memory.
+// mostBenchPods is a limit, so that a typing error does not fill the memory.
 const mostBenchPods = 1_000_000
 
-// sensible checks the number that a flag was given.
+// sensible checks a number of a flag.
 func sensible(flag string, n, least int) error {
 	if n < least || n > mostBenchPods {
 		return fmt.Errorf("--%s %d: it is a number from %d to %d", flag, n, least, mostBenchPods)
@@ -81,7 +81,7 @@ type measurement interface {
 	cells() []string
 }
 
-// writeBenchTable aligns the measurements under headings, without the columns named in optional that say nothing.
+// writeBenchTable aligns the measurements under headings. It leaves out the columns named in optional that are empty.
 func writeBenchTable[M measurement](t *terminal, headings []string, optional []string, measurements []M) {
 	rows := [][]string{headings}
 	for _, m := range measurements {
@@ -99,7 +99,7 @@ func writeBenchTable[M measurement](t *terminal, headings []string, optional []s
 	t.lines(table(t, "", rows))
 }
 
-// benchDocument is a benchmark as programs read it.
+// benchDocument is a benchmark's result for programs.
 type benchDocument[M measurement] struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

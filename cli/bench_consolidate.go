@@ -29,9 +29,9 @@ type benchConsolidateOptions struct {
 }
 
 const (
-	// mostGPUCores is the size of machines for the workload with GPUs: pods with several fit no smaller type.
+	// mostGPUCores is the size of machines for the workload with GPUs, because pods with several GPUs fit no smaller type.
 	mostGPUCores = 96
-	// betweenPasses is how much time goes by from one pass to the next: nothing holds pods back any more that moved once.
+	// betweenPasses is the time between two passes. It is so long that pods that were moved once may be moved again.
 	betweenPasses = 61 * time.Minute
 )
 
@@ -103,19 +103,18 @@ func (o *benchConsolidateOptions) verify() error {
 	return cmp.Or(sensible("pods", o.pods, 0), sensible("largest-cpu", o.largestCPU, 0), sensible("passes", o.passes, 1))
 }
 
-// consolidationMeasurement is what became of one workload. Ratios are of what the nodes cost to the bound of the pods that
-// are left.
+// consolidationMeasurement is the result of one workload. Ratios are the nodes' cost divided by the bound for the remaining pods.
 type consolidationMeasurement struct {
 	Workload     string  `json:"workload"`
 	Capacity     string  `json:"capacity"`
 	NodesBefore  int     `json:"nodesBefore"`
-	Pods         int     `json:"pods"` // that are left
+	Pods         int     `json:"pods"` // remaining pods
 	Bound        float64 `json:"bound"`
 	RatioBefore  float64 `json:"ratioBefore"`
 	RatioAfter   float64 `json:"ratioAfter"`
 	NodesAfter   int     `json:"nodesAfter"`
 	Evictions    int     `json:"evictions"`
-	Passes       int     `json:"passes"` // that disrupted something
+	Passes       int     `json:"passes"` // with disruptions
 	LongestPass  float64 `json:"longestPassSeconds"`
 	StillWaiting int     `json:"stillWaiting"`
 }
@@ -127,7 +126,7 @@ func (m consolidationMeasurement) cells() []string {
 	}
 }
 
-// measure plays one workload to its end.
+// measure runs one workload to its end.
 func (o *benchConsolidateOptions) measure(command *cobra.Command, c workload.CostCase) (consolidationMeasurement, error) {
 	capacityTypes := []string{v1.CapacityTypeOnDemand}
 	if o.capacity == capacitySpotToo {
@@ -157,7 +156,7 @@ func (o *benchConsolidateOptions) measure(command *cobra.Command, c workload.Cos
 			m.Evictions += len(d.Pods)
 		}
 		s = scenario.MoveOver(s, plan)
-		s = scenario.CarryOut(s, provisioning.Plan(s, opt, nil)) // for pods that have no place after all
+		s = scenario.CarryOut(s, provisioning.Plan(s, opt, nil)) // for moved pods that have no place
 		s.Now = s.Now.Add(betweenPasses)
 	}
 	m.NodesAfter, m.RatioAfter = len(s.Nodes), costOfNodes(s)/max(m.Bound, 1e-9)
@@ -169,7 +168,7 @@ func (o *benchConsolidateOptions) measure(command *cobra.Command, c workload.Cos
 	return m, nil
 }
 
-// costOfNodes is what all nodes cost, in USD per hour.
+// costOfNodes returns the cost of all nodes, in USD per hour.
 func costOfNodes(s *engine.Snapshot) float64 {
 	prices, sum := inventory.NewPriceBook(s), 0.0
 	for _, n := range s.Nodes {

@@ -97,7 +97,7 @@ func (o *benchCostOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-// costCases selects workloads by kind or by name, all of them if none is named. Unless pods is 0, each has so many.
+// costCases selects workloads by kind or by name, all of them without names. If pods is not 0, each workload has that many.
 func costCases(names []string, pods int) ([]workload.CostCase, error) {
 	all := workload.CostCases()
 	var known []string
@@ -157,14 +157,14 @@ func (o *benchCostOptions) measure(c workload.CostCase) []costMeasurement {
 type costMeasurement struct {
 	Workload string `json:"workload"`
 	Capacity string `json:"capacity"`
-	// MaxPodsPerNode and LargestAllowedCPU limit the plan's machines, 0 for no limit.
+	// MaxPodsPerNode and LargestAllowedCPU limit the plan's machines; 0 means no limit.
 	MaxPodsPerNode    int     `json:"maxPodsPerNode,omitempty"`
 	LargestAllowedCPU int     `json:"largestAllowedCPU,omitempty"`
 	Pods              int     `json:"pods"`
 	Unplaced          int     `json:"unplaced"`
 	Nodes             int     `json:"nodes"`
-	LargestCPU        int64   `json:"largestCPU"`       // of the types that launches name first
-	LargestListedCPU  int64   `json:"largestListedCPU"` // of all types that launches name
+	LargestCPU        int64   `json:"largestCPU"`       // of the first types of launches
+	LargestListedCPU  int64   `json:"largestListedCPU"` // of all types of launches
 	MostPodsPerNode   int     `json:"mostPodsPerNode"`
 	Cheapest          float64 `json:"cheapest"`
 	Dearest           float64 `json:"dearest"`
@@ -228,7 +228,7 @@ func (m costMeasurement) cells() []string {
 	}
 }
 
-// ratio is empty where there is none.
+// ratio formats a ratio; it is empty for 0.
 func ratio(r float64) string {
 	if r == 0 {
 		return ""

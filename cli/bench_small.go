@@ -66,14 +66,14 @@ func (o *benchSmallOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-// smallMeasurement is what became of one cluster, under Tenon and under the baseline.
+// smallMeasurement is the result of one cluster, with Tenon and with the baseline.
 type smallMeasurement struct {
 	Seed              uint64  `json:"seed"`
 	Bill              float64 `json:"bill"` // in USD
 	BaselineBill      float64 `json:"baselineBill"`
-	Evictions         float64 `json:"evictions"` // by choice
+	Evictions         float64 `json:"evictions"` // by disruptions
 	BaselineEvictions float64 `json:"baselineEvictions"`
-	// LongestStay is how long a node stayed, in seconds, whose removal would have paid back, for StayReason.
+	// LongestStay is the longest time, in seconds, that a node stayed although its removal would have paid back. StayReason is the reason.
 	LongestStay float64 `json:"longestStaySeconds"`
 	StayReason  string  `json:"stayReason,omitempty"`
 	name        string

@@ -153,7 +153,7 @@ func drawSolve(name string, pods int, seed uint64) *engine.Snapshot {
 	return workload.Diverse(pods, seed)
 }
 
-// solveMeasurement is what one plan took.
+// solveMeasurement holds the time and memory of one plan.
 type solveMeasurement struct {
 	Workload       string `json:"workload"`
 	Preferences    string `json:"preferences"`
@@ -170,7 +170,7 @@ type solveMeasurement struct {
 	ClusterBytes   int64  `json:"clusterBytes"`
 }
 
-// solve plans the cluster while a goroutine watches the heap. empty is what the heap held before the cluster was drawn.
+// solve plans the cluster while a goroutine watches the heap. empty is the size of the heap before the cluster was made.
 func (m *solveMeasurement) solve(s *engine.Snapshot, opt engine.Options, empty int64) {
 	full := heapInUse()
 	var before, after runtime.MemStats
@@ -198,7 +198,7 @@ func (m solveMeasurement) cells() []string {
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// heapInUse is what the heap holds once all garbage is gone.
+// heapInUse returns the size of the heap after a garbage collection.
 func heapInUse() int64 {
 	runtime.GC()
 	return heapBytes()
@@ -210,8 +210,7 @@ func heapBytes() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// watchHeap looks at the heap once a millisecond until the function that it returns is called, which says how large the
-// heap has been.
+// watchHeap looks at the heap once a millisecond, until the returned function is called. That function returns the heap's largest size.
 func watchHeap() func() int64 {
 	stop, largest := make(chan struct{}), make(chan int64)
 	go func() {

@@ -2,10 +2,10 @@ package cli
 
 import "runtime/debug"
 
-// version and revision are set by the linker when an image is built (-X tenon.sh/cli.version=1.2.3).
+// The linker sets version and revision when an image is built (-X tenon.sh/cli.version=1.2.3).
 var version, revision string
 
-// buildVersion is the version that this program was built as.
+// buildVersion returns the version of this program.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -17,7 +17,7 @@ func buildVersion() string {
 	return info.Main.Version
 }
 
-// commit is the revision that this program was built from, as far as the build knows.
+// commit returns the revision of this program, "" if the build does not know it.
 func commit() string {
 	if revision != "" {
 		return revision[:min(len(revision), 7)]

@@ -18,43 +18,43 @@ import (
 )
 
 const (
-	// catalogAudience is what tokens for the catalog are for, and for nothing else. One for the API server is refused, so that
-	// nobody has a reason to show it to a controller.
+	// catalogAudience is the only audience of tokens for the catalog. Tokens for the API server are refused, so nobody has a reason to show
+	// them to a controller.
 	catalogAudience = "tenon.sh/catalog"
-	// apiServer, in place of an audience, is whatever the API server takes for its own.
+	// apiServer, in place of an audience, stands for the API server's own audiences.
 	apiServer = ""
-	// callersKept is how long it is remembered who a token belongs to, or that nobody knows it.
+	// callersKept is the time for which the owner of a token is remembered, and that a token is unknown.
 	callersKept = time.Minute
-	// strangersEvery and strangersAtOnce bound how often the API server is asked about tokens that were not seen before.
+	// strangersEvery and strangersAtOnce limit the questions to the API server about new tokens.
 	strangersEvery  = 2 * time.Second
 	strangersAtOnce = 5
 )
 
 var errManyStrangers = errors.New("too many unknown tokens have come: try again in a few seconds")
 
-// newCallers tells who has a token for an audience and may get a path, and remembers it.
+// newCallers returns an authenticator for tokens of an audience whose owners may get a path. It remembers its answers.
 func newCallers(api client.Client, audience, path string) authenticator.Token {
 	asks := &reviewer{api: api, audience: audience, path: path, strangers: rate.NewLimiter(rate.Every(strangersEvery), strangersAtOnce)}
 	return cache.New(asks, false, callersKept, callersKept)
 }
 
-// reviewer asks the API server who has a token, and whether they may get the path: the answers are remembered together.
+// reviewer asks the API server for the owner of a token, and whether the owner may get the path. Both answers are remembered together.
 type reviewer struct {
 	api            client.Client
 	audience, path string
 	strangers      *rate.Limiter
 }
 
-// caller is somebody with a token.
+// caller is the owner of a token.
 type caller struct {
 	user.DefaultInfo
-	reads bool // the path
+	reads bool // whether the caller may get the path
 
 	mu    sync.Mutex      // guards lists
-	lists map[string]bool // whether the pods of a namespace, of all at ""; nil before somebody has asked
+	lists map[string]bool // by namespace, whether the caller may list its pods; "" for all namespaces; nil before the first question
 }
 
-// AuthenticateToken does not remember anything.
+// AuthenticateToken asks the API server each time.
 func (r *reviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if !r.strangers.Allow() {
 		return nil, false, errManyStrangers
@@ -66,8 +66,8 @@ func (r *reviewer) AuthenticateToken(ctx context.Context, token string) (*authen
 	if err := r.api.Create(ctx, review); err != nil {
 		return nil, false, fmt.Errorf("review a token: %w", err)
 	}
-	// A review's own error says why it knows the token not, which is an answer like any other. An API server that does not
-	// mention audiences has not looked at them.
+	// A review's own error explains why the token is unknown, so it is a normal answer. An API server that does not return audiences has not
+	// checked them.
 	if !review.Status.Authenticated || r.audience != apiServer && !slices.Contains(review.Status.Audiences, r.audience) {
 		return nil, false, nil
 	}
@@ -86,7 +86,7 @@ func (r *reviewer) AuthenticateToken(ctx context.Context, token string) (*authen
 	return &authenticator.Response{User: c}, true, nil
 }
 
-// mayDo asks the API server whether a caller may do what the rest of the spec says.
+// mayDo asks the API server whether a caller has the access in spec.
 func mayDo(ctx context.Context, api client.Client, c *caller, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
 	spec.User, spec.UID, spec.Groups, spec.Extra = c.Name, c.UID, c.Groups, map[string]authorizationv1.ExtraValue{}
 	for key, value := range c.Extra {
@@ -99,7 +99,7 @@ func mayDo(ctx context.Context, api client.Client, c *caller, spec authorization
 	return access.Status.Allowed, nil
 }
 
-// mayList says whether a caller may list the pods of a namespace, of all at "". It is remembered as long as the caller is.
+// mayList reports whether a caller may list the pods of a namespace, "" for all. The answer is remembered as long as the caller.
 func (c *caller) mayList(ctx context.Context, api client.Client, namespace string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

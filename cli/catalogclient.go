@@ -27,18 +27,18 @@ import (
 )
 
 const (
-	// catalogAnnotation, on the leader's Lease, says where a controller that is no pod serves its catalog, and
-	// certificateAnnotation with which certificate.
+	// catalogAnnotation, on the leader's Lease, is the address of the catalog of a controller that is no pod. certificateAnnotation is the
+	// server's certificate.
 	catalogAnnotation     = "tenon.sh/catalog-url"
 	certificateAnnotation = "tenon.sh/catalog-certificate"
-	// snapshotAccount is the service account in the Lease's namespace that may read the catalog, and nothing else.
+	// snapshotAccount is the service account in the Lease's namespace that may only read the catalog and the journal.
 	snapshotAccount = "tenon-snapshot"
 	leaseName       = "karpenter-leader-election"
-	// tokenSeconds is the shortest time that an API server issues tokens for.
+	// tokenSeconds is the shortest lifetime of tokens that an API server issues.
 	tokenSeconds = 600
 )
 
-// fetchCatalog asks the leader for its catalog: at the address given, or where its Lease says it is.
+// fetchCatalog gets the leader's catalog, from the given address or from the address on its Lease.
 func fetchCatalog(ctx context.Context, config *rest.Config, where leaderAddress) (*engine.CatalogDocument, error) {
 	text, err := askLeader(ctx, config, where, catalogPath)
 	if err != nil {
@@ -47,8 +47,7 @@ func fetchCatalog(ctx context.Context, config *rest.Config, where leaderAddress)
 	return readCatalog(text)
 }
 
-// askLeader asks the leader for the document that it serves at a path: at the address given, which is that of its catalog, or where its Lease
-// says it is.
+// askLeader gets the leader's document at a path, from the given address, which is that of its catalog, or from the address on its Lease.
 func askLeader(ctx context.Context, config *rest.Config, where leaderAddress, path string, query ...string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -60,7 +59,7 @@ func askLeader(ctx context.Context, config *rest.Config, where leaderAddress, pa
 	}
 	lease, others, err := findLease(ctx, client, where.controllerNamespace)
 	if where.catalogURL != "" {
-		return c.fromURL(ctx, where.catalogURL, lease) // perhaps it is recognised without a Lease
+		return c.fromURL(ctx, where.catalogURL, lease) // the server may be trusted without a Lease
 	}
 	if err != nil {
 		return nil, err
@@ -87,15 +86,15 @@ func localCatalog(port int) string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + catalogPath
 }
 
-// leaderClient reads a document from a controller. It shows it a token that is for such documents only, and never one of the user's,
-// and only over TLS.
+// leaderClient reads a document from a controller. It sends a token that is only for such documents, never the user's own token, and only
+// over TLS.
 type leaderClient struct {
 	api   kubernetes.Interface
 	path  string
 	query url.Values
 }
 
-// leader is the pod that holds the Lease. Holders are named after their host, which a pod's name is.
+// leader returns the pod that holds the Lease. Holders have the name of their host, which for a pod is the pod's name.
 func (c leaderClient) leader(ctx context.Context, lease *coordinationv1.Lease) (*corev1.Pod, error) {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return nil, fmt.Errorf("nobody holds Lease %s/%s: no controller is running", lease.Namespace, lease.Name)
@@ -111,8 +110,8 @@ func (c leaderClient) leader(ctx context.Context, lease *coordinationv1.Lease) (
 	return pod, nil
 }
 
-// fromPod asks a pod through the API server, which takes the usual header away, so the token goes in one of our own. The API
-// server speaks TLS with the pod.
+// fromPod asks a pod through the API server. The API server removes the usual header, so the token is in our own header. The API server
+// connects to the pod by TLS.
 func (c leaderClient) fromPod(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
 	request := c.api.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").
 		Name("https:" + pod.Name + ":" + strconv.Itoa(metricsPortOf(pod))).SubResource("proxy").Suffix(c.path)
@@ -133,7 +132,7 @@ func (c leaderClient) fromPod(ctx context.Context, pod *corev1.Pod) ([]byte, err
 	return text, nil
 }
 
-// metricsPortOf is the port that the pod calls http-metrics, or the default one.
+// metricsPortOf returns the pod's port with the name http-metrics, or the default one.
 func metricsPortOf(pod *corev1.Pod) int {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {
@@ -145,7 +144,8 @@ func metricsPortOf(pod *corev1.Pod) int {
 	return 8080
 }
 
-// announced asks at an address that an object of the cluster names. It must be on this machine: nothing else is known of it.
+// announced asks at an address that an object of the cluster names. The address must be on this machine, because other addresses cannot be
+// trusted.
 func (c leaderClient) announced(ctx context.Context, address string, lease *coordinationv1.Lease) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -162,7 +162,7 @@ func isLoopback(u *url.URL) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// fromURL asks at an address. The server is recognised by the certificate on the Lease, and without one as browsers do it.
+// fromURL asks at an address. It trusts the certificate on the Lease; without one, it verifies the server as browsers do.
 func (c leaderClient) fromURL(ctx context.Context, address string, lease *coordinationv1.Lease) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -188,8 +188,8 @@ func (c leaderClient) fromURL(ctx context.Context, address string, lease *coordi
 	return ask(ctx, u.String(), token, trust)
 }
 
-// ask shows the token to the server that is trusted, and to no other that it might point to. A server that has too many others to answer
-// is asked again when it says, as client-go does it, as long as there is patience.
+// ask sends the token to the trusted server, and follows no redirect. If the server has too many callers, ask repeats the call after the
+// server's time, like client-go, until patience ends.
 func ask(ctx context.Context, address, token string, trust *tls.Config) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -206,7 +206,7 @@ func ask(ctx context.Context, address, token string, trust *tls.Config) ([]byte,
 	}
 }
 
-// askOnce also says after what time the server wants to be asked again, 0 if it does not.
+// askOnce returns the time until the next attempt in again, 0 if the server gives none.
 func askOnce(ctx context.Context, address, token string, trust *tls.Config) (text []byte, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -246,7 +246,7 @@ func readCatalog(text []byte) (*engine.CatalogDocument, error) {
 	return document, nil
 }
 
-// token is one for the catalog, of a service account that may read it: the one made for that, or the controller's own.
+// token gets a token for the catalog, of a service account that may read it: snapshotAccount, or else the controller's own.
 func (c leaderClient) token(ctx context.Context, namespace, account string) (string, error) {
 	asked := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{catalogAudience}, ExpirationSeconds: ptr.To[int64](tokenSeconds),

@@ -18,11 +18,11 @@ import (
 
 const (
 	catalogPath = "/snapshot/catalog"
-	// tokenHeader carries the caller's token where the API server's proxy is in between: it takes the usual one away.
+	// tokenHeader carries the caller's token through the API server's proxy, because the proxy removes the usual header.
 	tokenHeader = "X-Tenon-Token"
 )
 
-// catalogEndpoint serves what there is to buy.
+// catalogEndpoint serves the catalog.
 func (p *parts) catalogEndpoint() http.Handler {
 	return newKnownEndpoint(newCallers(p.mgr.GetClient(), catalogAudience, catalogPath), catalogPath, catalogText(func(ctx context.Context) (engine.CatalogDocument, error) {
 		return p.cluster.CatalogDocument(ctx, p.opt.engineOptions())
@@ -44,8 +44,8 @@ func newKnownEndpoint(callers authenticator.Token, path string, document func(*h
 	return &knownEndpoint{callers: callers, path: path, document: document, rate: rate.NewLimiter(5, 20)}
 }
 
-// knownEndpoint serves a document, over TLS, to callers that the API server knows and lets get its path. It costs the controller next
-// to nothing, whoever calls how often.
+// knownEndpoint serves a document, over TLS, to callers that the API server knows and that may get its path. It limits the rate, so that
+// callers cannot load the controller.
 type knownEndpoint struct {
 	callers  authenticator.Token
 	path     string
@@ -80,17 +80,17 @@ func (e *knownEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// wrongQuery is what a caller has asked for that cannot be understood.
+// wrongQuery is the error for a query that cannot be parsed.
 type wrongQuery string
 
-// Error says so.
+// Error returns the text.
 func (q wrongQuery) Error() string { return string(q) }
 
 func tooMany(w http.ResponseWriter) {
 	refuse(w, "too many requests at a time: try again in a few seconds", http.StatusTooManyRequests)
 }
 
-// refuse says why there is no answer, and to those who were too many when to ask again.
+// refuse answers with a problem, and with the time until the next attempt if there were too many callers.
 func refuse(w http.ResponseWriter, problem string, status int) {
 	if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(int(strangersEvery.Seconds())))
@@ -98,10 +98,10 @@ func refuse(w http.ResponseWriter, problem string, status int) {
 	http.Error(w, problem, status)
 }
 
-// needsTLS answers what came in clear text.
+// needsTLS is the answer to a request in clear text.
 const needsTLS = "this is for callers with a token, and tokens are taken over TLS only: use https"
 
-// admit says who a caller is, or why they may not get a path. A token that came in clear text is not looked at.
+// admit returns the caller of a request, or a problem if the caller may not get a path. It ignores a token that was sent in clear text.
 func admit(r *http.Request, callers authenticator.Token, audience, path string) (c *caller, problem string, status int) {
 	if r.TLS == nil {
 		return nil, needsTLS, http.StatusUnauthorized
@@ -117,7 +117,7 @@ func admit(r *http.Request, callers authenticator.Token, audience, path string) 
 	switch {
 	case errors.Is(err, errManyStrangers):
 		return nil, err.Error(), http.StatusTooManyRequests
-	case err != nil: // which is nothing that callers could use, nor for everybody to read
+	case err != nil: // callers cannot use the error, and it must not be public
 		if r.Context().Err() == nil {
 			log.FromContext(r.Context()).Error(err, "asking the API server who wants to read", "path", path)
 		}

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// certificateName is whom a controller's certificate is for, wherever the controller runs.
+// certificateName is the name in every controller's certificate, whatever the controller's host.
 const certificateName = "controller.tenon.sh"
 
-// newCertificate makes the certificate of this process. Only its own key signs it, which never leaves the memory; clients know
-// it from the leader's Lease.
+// newCertificate makes the certificate of this process. It is signed by its own key, which stays in memory. Clients get it from the leader's
+// Lease.
 func newCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -30,12 +30,12 @@ func newCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// certificateText is a certificate as an annotation holds it.
+// certificateText returns a certificate in the form of an annotation.
 func certificateText(c *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: c.Raw}))
 }
 
-// trustOnly is how a client recognises the one server that has the certificate.
+// trustOnly returns a TLS configuration that trusts only the server with this certificate.
 func trustOnly(certificate string) (*tls.Config, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(certificate)) {

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// changedObjects says what a file of --change holds.
+// changedObjects describes a file of --change in help texts.
 const changedObjects = "has this file's objects in place of those of their names, or beside the others: NodePools, NodeOverlays, CapacityBuffers with their PodTemplates, Deployments; - for standard input"
 
 // addChangeFlag adds the flag of a file of changed objects.
@@ -22,7 +22,7 @@ func (o *planOptions) addChangeFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&o.change, "change", "", "answer for a cluster that "+changedObjects)
 }
 
-// apply puts the objects of --change into the cluster that was read.
+// apply adds the objects of --change to the cluster.
 func (o *planOptions) apply(reading *scenario.Reading, stdin io.Reader) error {
 	changed, err := readChange(o.change, reading.Snapshot, reading.Ignored, stdin)
 	if err != nil {
@@ -33,7 +33,7 @@ func (o *planOptions) apply(reading *scenario.Reading, stdin io.Reader) error {
 	return nil
 }
 
-// readChange reads a file of --change, and makes the cluster that has its objects.
+// readChange reads a file of --change, and returns the cluster with its objects.
 func readChange(path string, s *engine.Snapshot, ignored map[string]bool, stdin io.Reader) (*scenario.Changed, error) {
 	var text []byte
 	var err error
@@ -60,7 +60,8 @@ func readChange(path string, s *engine.Snapshot, ignored map[string]bool, stdin 
 	return changed, errors.Join(mistakes...)
 }
 
-// changeOf is scenario.Change for a controller that ignores some kinds: objects of these are mistakes, because they would do nothing.
+// changeOf is scenario.Change for a controller that ignores some kinds. Objects of these kinds are mistakes, because they would have no
+// effect.
 func changeOf(s *engine.Snapshot, ignored map[string]bool, text []byte) *scenario.Changed {
 	changed := scenario.Change(s, text)
 	var mistakes []scenario.Mistake

@@ -25,10 +25,10 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// queueWait is how long a look at a queue without messages takes, which is the most that SQS allows.
+// queueWait is the time that a look at an empty queue takes, SQS's maximum.
 const queueWait = 20 * time.Second
 
-// classKinds lists the node class kinds of the chosen cloud, which must be installed before its provider can be made.
+// classKinds lists the node class kinds of the chosen cloud. They must be installed before its provider can be made.
 func (c *autoscaler) classKinds() []schema.GroupVersionKind { return classKindsOf(c.opt.CloudProvider) }
 
 func classKindsOf(cloud string) []schema.GroupVersionKind {
@@ -43,10 +43,10 @@ func classKindsOf(cloud string) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}
 }
 
-// clouds are all that machines can run in.
+// clouds returns all clouds.
 func clouds() []string { return []string{cloudKWOK, cloudAWS, cloudAzure, cloudClusterAPI} }
 
-// allClassKinds are those of all clouds.
+// allClassKinds returns the node class kinds of all clouds.
 func allClassKinds() (out []schema.GroupVersionKind) {
 	for _, cloud := range clouds() {
 		out = append(out, classKindsOf(cloud)...)
@@ -54,8 +54,8 @@ func allClassKinds() (out []schema.GroupVersionKind) {
 	return out
 }
 
-// sells is what the simulated cloud sells; a real one knows that itself. On machines of the built-in catalog of EC2 drivers of devices run
-// where the gates of the AWS provider, or one of the faults, say so.
+// sells returns the catalog of the simulated cloud; a real cloud has its own. Machines of EC2's built-in catalog have drivers of devices if
+// the gates of the AWS provider, or a fault, name them.
 func (c *autoscaler) sells(faults []simulated.Fault) ([]engine.InstanceType, error) {
 	if c.opt.CloudProvider != cloudKWOK {
 		return nil, nil
@@ -102,8 +102,8 @@ func (c *autoscaler) newCloud(ctx context.Context, p *parts) (provider.Provider,
 	return c.newKWOK(p.mgr, p.lasting.sells, p.lasting.faults)
 }
 
-// newKWOK makes the simulated cloud. It forgets its machines between two terms as leader, as it does in a restart: another
-// leader may have changed them.
+// newKWOK makes the simulated cloud. It forgets its machines between two terms as leader, as in a restart, because another leader may have
+// changed them.
 func (c *autoscaler) newKWOK(mgr manager.Manager, sells []engine.InstanceType, faults []simulated.Fault) (*kwok.Provider, error) {
 	cloud, err := simulated.NewCloud(simulated.Config{
 		Clock:    clock.RealClock{},
@@ -127,10 +127,10 @@ func (c *autoscaler) newKWOK(mgr manager.Manager, sells []engine.InstanceType, f
 	return made, mgr.Add(made)
 }
 
-// interruptionNotice is how long before its end a machine's interruption is announced; only faults interrupt machines.
+// interruptionNotice is the time between the notice and the end of an interrupted machine; only faults interrupt machines.
 const interruptionNotice = 2 * time.Minute
 
-// faults are what goes wrong in the simulated cloud.
+// faults reads the faults of the simulated cloud.
 func (c *autoscaler) faults() ([]simulated.Fault, error) {
 	if c.opt.FaultsFile == "" {
 		return nil, nil
@@ -147,7 +147,7 @@ func (c *autoscaler) faults() ([]simulated.Fault, error) {
 	return faults, nil
 }
 
-// newAWS connects to AWS, and looks whether that will do.
+// newAWS makes the AWS provider, and checks its connection.
 func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error) {
 	version, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
@@ -173,8 +173,8 @@ func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error
 	return made, nil
 }
 
-// authorities are those that machines trust the API server by, in base64: the given ones, else those that the controller
-// itself trusts.
+// authorities returns the certificate authorities of the API server for machines, in base64: the configured ones, else those that the
+// controller itself trusts.
 func (c *autoscaler) authorities() (string, error) {
 	if c.opt.ClusterCABundle != "" {
 		return c.opt.ClusterCABundle, nil

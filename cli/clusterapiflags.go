@@ -17,8 +17,8 @@ import (
 	"tenon.sh/provider/clusterapi"
 )
 
-// clusterAPIFlags say where the management cluster of Cluster API is: in a kubeconfig, or by URL; without either it is this
-// cluster. Names are those of Karpenter's provider.
+// clusterAPIFlags locate the management cluster of Cluster API: by a kubeconfig or by URL; without either, it is this cluster. Names are
+// those of Karpenter's provider.
 type clusterAPIFlags struct {
 	ClusterAPIKubeconfig, ClusterAPIURL  string
 	ClusterAPIToken, ClusterAPITokenFile string
@@ -41,7 +41,7 @@ func (o *clusterAPIFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.ClusterAPISkipTLSVerify, "cluster-api-skip-tls-verify", o.ClusterAPISkipTLSVerify, "do not look at the certificate of that URL")
 }
 
-// check says what is wrong with the options, naming the flag.
+// check returns an error about a wrong option, with the flag's name.
 func (o *clusterAPIFlags) check() error {
 	if o.ClusterAPIURL == "" {
 		for flag, given := range map[string]bool{
@@ -67,7 +67,7 @@ func (o *clusterAPIFlags) check() error {
 	return nil
 }
 
-// pemOf reads certificates in PEM, or in base64 of that.
+// pemOf reads certificates in PEM, or in base64 of PEM.
 func pemOf(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -82,7 +82,7 @@ func pemOf(text string) ([]byte, error) {
 	return decoded, nil
 }
 
-// managementConfig says how to reach the management cluster; own is how this cluster is reached.
+// managementConfig returns the configuration for the management cluster; own is that of this cluster.
 func (o *clusterAPIFlags) managementConfig(own *rest.Config) (*rest.Config, error) {
 	config := rest.CopyConfig(own)
 	switch {
@@ -108,7 +108,8 @@ func (o *clusterAPIFlags) managementConfig(own *rest.Config) (*rest.Config, erro
 	return config, nil
 }
 
-// newClusterAPI connects to the management cluster, in the background: where it cannot be reached, node classes say so.
+// newClusterAPI makes the provider. It connects to the management cluster in the background; if that fails, the node classes' conditions have
+// the error.
 func (c *autoscaler) newClusterAPI(mgr manager.Manager, p *parts) (*clusterapi.Provider, error) {
 	config, err := c.opt.managementConfig(c.config)
 	if err != nil {

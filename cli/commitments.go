@@ -11,18 +11,18 @@ import (
 	"tenon.sh/engine"
 )
 
-// commitmentsDocument is what --commitments-file names.
+// commitmentsDocument is the content of --commitments-file.
 type commitmentsDocument struct {
 	Commitments *[]engine.Commitment `json:"commitments"`
 }
 
-// readCommitments reads the document, or says what is wrong with it; nothing of one that is wrong counts.
+// readCommitments parses the document. With an error, no commitment counts.
 func readCommitments(text []byte) ([]engine.Commitment, error) {
 	var document commitmentsDocument
 	if err := yaml.UnmarshalStrict(text, &document); err != nil {
 		return nil, err
 	}
-	if document.Commitments == nil { // an empty file may be one that somebody is writing
+	if document.Commitments == nil { // an empty file may be one that is being written
 		return nil, errors.New("it has no list called commitments: write commitments: [] for none")
 	}
 	if err := engine.CheckCommitments(*document.Commitments); err != nil {
@@ -31,7 +31,7 @@ func readCommitments(text []byte) ([]engine.Commitment, error) {
 	return *document.Commitments, nil
 }
 
-// readCommitmentsFile reads the file that the flag names; none if it names none.
+// readCommitmentsFile reads the file of the flag; without a file, it returns none.
 func readCommitmentsFile(path string) ([]engine.Commitment, error) {
 	if path == "" {
 		return nil, nil
@@ -47,21 +47,21 @@ func readCommitmentsFile(path string) ([]engine.Commitment, error) {
 	return list, nil
 }
 
-// commitmentsFile is the file as a running controller reads it: again and again, for the file changes with its ConfigMap.
+// commitmentsFile is the file of a running controller, which reads it again and again because its ConfigMap may change.
 type commitmentsFile struct {
 	path string
-	// refused hears, once for each content, why what the file says now does not count.
+	// refused is called once for each content that is wrong.
 	refused func(err error)
 
 	mu   sync.Mutex
 	read bool
-	text string // of the file, or why it cannot be read
+	text string // the file's text, or the error of reading it
 	list []engine.Commitment
 }
 
 var errKeepsLast = errors.New("what it said before counts until it is right")
 
-// now is what the file says; if that is wrong, what it said before.
+// now returns the commitments of the file. If the file is wrong, it returns the last correct ones.
 func (f *commitmentsFile) now() []engine.Commitment {
 	if f.path == "" {
 		return nil

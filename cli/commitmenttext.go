@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// commitmentLine says what is paid for commitments in any case, and what of it for nothing; empty without any.
+// commitmentLine returns the cost of commitments and its unused part in one line; "" without commitments.
 func commitmentLine(uses []engine.CommitmentUse) string {
 	if len(uses) == 0 {
 		return ""
@@ -21,7 +21,7 @@ func commitmentLine(uses []engine.CommitmentUse) string {
 		engine.Dollars(committed), engine.Dollars(used), engine.Dollars(instead), engine.Dollars(idle))
 }
 
-// commitmentTable says of each commitment what becomes of it.
+// commitmentTable lists the use of each commitment.
 func commitmentTable(t *terminal, uses []engine.CommitmentUse) []string {
 	if len(uses) == 0 {
 		return nil

@@ -79,7 +79,7 @@ func restConfig(kubeconfig, inContext string) (*rest.Config, error) {
 	return config, nil
 }
 
-// contextConfig is that of a context by its name, as kubectl --context reads it.
+// contextConfig returns the configuration of a context by its name, like kubectl --context.
 func contextConfig(kubeconfig, name string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -103,9 +103,8 @@ func contextConfig(kubeconfig, name string) (*rest.Config, error) {
 
 var errNoKubeconfig = errors.New("there is no kubeconfig that says how to reach a cluster: set KUBECONFIG or --kubeconfig")
 
-// RunController runs the autoscaler against an API server until ctx ends. It returns an error only for what no waiting
-// would cure: options that make no sense, a port that is taken. An API server that cannot be reached, kinds that are not
-// installed and a lost lease are waited out.
+// RunController runs the autoscaler against an API server until ctx ends. It returns an error only if a retry would not help: for wrong
+// options or a port in use. It retries if the API server cannot be reached, if kinds are not installed or if the lease is lost.
 func RunController(ctx context.Context, config *rest.Config, opt ControllerOptions, out io.Writer) error {
 	if err := opt.check(); err != nil {
 		return err
@@ -139,9 +138,9 @@ type autoscaler struct {
 	ports    *endpoints
 	log      logr.Logger
 	registry *prometheus.Registry // of the metrics that outlive a lost lease
-	// onlyEnds says that machines are only drained and stopped: the installation is being removed.
+	// onlyEnds means that machines are only drained and stopped, because the installation is being removed.
 	onlyEnds bool
-	// connected, if set, hears of the cloud once it is known.
+	// connected, if set, is called with the provider once it is made.
 	connected func(provider.Provider)
 }
 

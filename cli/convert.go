@@ -65,7 +65,7 @@ func (o *convertOptions) run(command *cobra.Command) error {
 	}
 	o.Rules = func(object map[string]any) []convert.Refusal {
 		written := &unstructured.Unstructured{Object: object}
-		if !schemas.Knows(written) { // what is not Karpenter's, or no kind of it that there is
+		if !schemas.Knows(written) { // not of Karpenter, or of an unknown kind
 			return nil
 		}
 		violations, err := schemas.Violations(written)
@@ -85,7 +85,7 @@ func (o *convertOptions) run(command *cobra.Command) error {
 		}
 		fields, err := schemas.UnknownFields(written)
 		if err != nil {
-			return nil // the rules say what is wrong with it
+			return nil // the violations have the error
 		}
 		return fields
 	}
@@ -175,7 +175,7 @@ func rewriteFiles(before, after []convert.File) error {
 	return nil
 }
 
-// replaceFile gives a file a new text, all of it or nothing. Where its folder takes no new file, it is written in place.
+// replaceFile replaces the text of a file completely or not at all. If no new file can be made in its folder, it writes the file in place.
 func replaceFile(name, text string, mode os.FileMode) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -185,7 +185,7 @@ func replaceFile(name, text string, mode os.FileMode) error {
 	if err != nil {
 		return os.WriteFile(name, []byte(text), mode)
 	}
-	defer os.Remove(next.Name()) // it is gone if all went well
+	defer os.Remove(next.Name()) // after success, the file has its new name
 	_, err = next.WriteString(text)
 	if err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close()); err != nil {
 		return err
@@ -193,7 +193,7 @@ func replaceFile(name, text string, mode os.FileMode) error {
 	return os.Rename(next.Name(), name)
 }
 
-// writeConversion says what was done and what is left to do.
+// writeConversion lists the changes and the remaining work.
 func writeConversion(t *terminal, result convert.Result) {
 	if result.Converted+result.Mended+result.Touched == 0 {
 		t.line("Nothing to convert: no object is of an older API.")

@@ -27,10 +27,10 @@ import (
 	"tenon.sh/serving"
 )
 
-// dashboardEvery is how often a live cluster is read while somebody looks, unless it is said.
+// dashboardEvery is the default time between two reads of a live cluster while a user looks.
 const dashboardEvery = 5 * time.Second
 
-// mostTryLimit is how long What if may plan at most: a page that is not sent after a minute is given up.
+// mostTryLimit is the longest time that What if may plan, because an answer that takes more than a minute is given up.
 const mostTryLimit = 50 * time.Second
 
 // dashboardOptions are the flags of dashboard.
@@ -41,7 +41,7 @@ type dashboardOptions struct {
 	every   time.Duration
 	export  string
 	journal []string
-	// tryLimit is how long What if may plan a change.
+	// tryLimit is the time that What if may take to plan a change.
 	tryLimit time.Duration
 }
 
@@ -97,7 +97,7 @@ func (o *dashboardOptions) run(command *cobra.Command) error {
 	return o.serve(ctx, listener, source, newTerminal(command.OutOrStdout()))
 }
 
-// dashboardOf serves the page of the cluster behind the kubeconfig on a free port of this machine until ctx ends, and returns where.
+// dashboardOf serves the page of the kubeconfig's cluster on a free port of this machine until ctx ends. It returns the page's address.
 func dashboardOf(ctx context.Context, kubeconfig string, notes *terminal) (address string, err error) {
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}, every: dashboardEvery}
 	o.kubeconfig = kubeconfig
@@ -127,7 +127,7 @@ func dashboardPort(listener net.Listener, handler http.Handler) serving.Port {
 	return serving.Port{Name: "tenon dashboard", Listener: listener, Routes: []serving.Route{{Pattern: "/", Limits: pageLimits, Handler: handler}}}
 }
 
-// addressWithToken is the address that a browser opens. All users of this machine reach its loopback, and the token keeps the others out.
+// addressWithToken returns the address for a browser. All users of this machine can reach its loopback, so a token keeps the others out.
 func addressWithToken(listener net.Listener, token string) string {
 	return "http://" + listener.Addr().String() + "/?token=" + token
 }
@@ -136,7 +136,7 @@ func addressWithToken(listener net.Listener, token string) string {
 func (o *dashboardOptions) serve(ctx context.Context, listener net.Listener, source dashboard.Source, out *terminal) error {
 	every := o.every
 	if len(o.files) > 0 {
-		every = 0 // a file stays as it was read
+		every = 0 // a file does not change
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -171,8 +171,8 @@ func (o *dashboardOptions) writeExport(ctx context.Context, source dashboard.Sou
 	return nil
 }
 
-// check says what is wrong with the flags. The page shows the names of everything in the cluster, so other machines reach it only if two
-// flags say so.
+// check returns an error about wrong flags. The page shows the names of everything in the cluster, so other machines can reach it only if two
+// flags allow it.
 func (o *dashboardOptions) check() error {
 	if o.every < time.Second {
 		return fmt.Errorf("--every %s: it is at least 1s", o.every)
@@ -191,7 +191,7 @@ func (o *dashboardOptions) check() error {
 	return o.engineFlags.check()
 }
 
-// source reads the cluster as the other commands do, with their flags. Standard input can be read once only, and so it is.
+// source reads the cluster with the flags of the other commands. Standard input can be read only once.
 func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *terminal) dashboard.Source {
 	name := o.clusterName()
 	return func(ctx context.Context) (*dashboard.Picture, error) {
@@ -209,11 +209,11 @@ func (o *dashboardOptions) source(flags *pflag.FlagSet, stdin io.Reader, notes *
 	}
 }
 
-// mostDecisions is how many decisions of a live cluster the page asks for at a time.
+// mostDecisions is the largest number of decisions of a live cluster on the page.
 const mostDecisions = 1000
 
-// addJournal adds the journal of files, or of the controller that leads. That there is none at the controller is shown, and keeps
-// nobody from the rest of the page.
+// addJournal adds the journal of files, or of the controller that leads. If the controller's journal cannot be read, the page shows the error
+// in its place.
 func (o *dashboardOptions) addJournal(ctx context.Context, picture *dashboard.Picture) error {
 	var document *journal.Document
 	var err error
@@ -262,7 +262,7 @@ func pageDecision(d *journal.Document, id string) (*dashboard.Explanation, error
 	return &dashboard.Explanation{Document: text.Bytes(), Story: pageStory(decisionStory(&records[0], d.AsOf))}, err
 }
 
-// clusterName is what the page calls the cluster: its files, or the context of the kubeconfig.
+// clusterName returns the cluster's name on the page: its files, or the context of the kubeconfig.
 func (o *dashboardOptions) clusterName() string {
 	if len(o.files) > 0 {
 		names := titles(o.files)

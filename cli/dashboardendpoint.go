@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	// dashboardPath is what people must be allowed to get to look at the page, whichever screen or document they ask for.
+	// dashboardPath is the path that users must be allowed to get to see the dashboard, for all its pages and documents.
 	dashboardPath = "/dashboard"
-	// leaderEvery is how often the leader makes a new picture while somebody looks.
+	// leaderEvery is the time between two pictures of the leader while a user looks.
 	leaderEvery = 10 * time.Second
-	// mostNamespacesAsked is of how many namespaces the API server is asked whether somebody may list their pods. Of others they may not.
+	// mostNamespacesAsked is the largest number of namespaces for which the API server is asked whether a user may list their pods. For
+	// others, the answer is no.
 	mostNamespacesAsked = 200
 )
 
@@ -34,7 +35,7 @@ func (p *parts) dashboardEndpoint(ctx context.Context) http.Handler {
 	return newPageEndpoint(ctx, api, newCallers(api, apiServer, dashboardPath), p.picture)
 }
 
-// picture is the dashboard's of now. It is made with one thread: the passes come first.
+// picture makes the dashboard's current picture. It uses one thread, because the controller's passes come first.
 func (p *parts) picture(ctx context.Context) (*dashboard.Picture, error) {
 	s, err := p.cluster.Snapshot(ctx)
 	if err != nil {
@@ -56,10 +57,10 @@ func newPageEndpoint(ctx context.Context, api client.Client, callers authenticat
 	return &pageEndpoint{ctx: ctx, api: api, callers: callers, source: source, rate: rate.NewLimiter(50, 200)}
 }
 
-// pageEndpoint serves the dashboard, over TLS, to callers that the API server knows and lets get dashboardPath. Names of pods are for those
-// who may list them. The cluster is not read before somebody looks.
+// pageEndpoint serves the dashboard, over TLS, to callers that the API server knows and that may get dashboardPath. Only callers who may list
+// pods see their names. The cluster is read only while a user looks.
 type pageEndpoint struct {
-	ctx     context.Context // ends what is being read
+	ctx     context.Context // ends the reading
 	api     client.Client
 	callers authenticator.Token
 	source  dashboard.Source
@@ -92,10 +93,10 @@ func (e *pageEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
 
-// callerKey is where a request's context keeps who sent it.
+// callerKey is the key of the caller in a request's context.
 type callerKey struct{}
 
-// open is the page, made when it is asked for first.
+// open returns the page, and makes it at the first call.
 func (e *pageEndpoint) open() (http.Handler, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,12 +111,12 @@ func (e *pageEndpoint) open() (http.Handler, error) {
 	return e.page, err
 }
 
-// errNoSight is all that readers need to know of what the API server has not answered.
+// errNoSight is the error for readers if the API server does not answer.
 var errNoSight = errors.New("the API server does not say which pods you may list: try again later")
 
-// sight is which pods the sender of a request may list.
+// sight returns which pods the sender of a request may list.
 func (e *pageEndpoint) sight(r *http.Request, namespaces []string) (dashboard.Sight, error) {
-	c := r.Context().Value(callerKey{}).(*caller) // ServeHTTP lets no other request through
+	c := r.Context().Value(callerKey{}).(*caller) // ServeHTTP admits no other request
 	out, err := e.sightOf(r.Context(), c, namespaces)
 	if err != nil {
 		if r.Context().Err() == nil {

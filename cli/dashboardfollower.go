@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// dashboardPortAnnotation, on the leader's Lease, says on which port it serves the dashboard.
+	// dashboardPortAnnotation, on the leader's Lease, is the port of the leader's dashboard.
 	dashboardPortAnnotation = "tenon.sh/dashboard-port"
-	// handedOnHeader marks what a follower has handed on, which nobody hands on again.
+	// handedOnHeader marks a request from a follower. No follower forwards it again.
 	handedOnHeader = "X-Tenon-Handed-On"
-	// leaderKept is how long a follower remembers who leads, or that it could not find out.
+	// leaderKept is the time for which a follower remembers the leader, or the error of finding it.
 	leaderKept = 5 * time.Second
-	// mostHandedOn is how many connections a follower has to the leader.
+	// mostHandedOn is the largest number of connections of a follower to the leader.
 	mostHandedOn = 64
 )
 
-// A follower hands what is asked of the dashboard on to the process that leads, which tells who may see what: so all replicas show the
-// same. Tokens go to nobody but the pod that holds the Lease, runs as the same account as this one, and has the certificate of the Lease.
+// A follower forwards requests for the dashboard to the leader, which checks the callers' rights. So all replicas show the same page. A
+// follower sends tokens only to the pod that holds the Lease, runs with the same service account, and has the certificate on the Lease.
 type follower struct {
 	lease           func(context.Context) (*coordinationv1.Lease, error)
 	pods            client.Reader
-	namespace, host string // of this process; a pod's host is called like the pod
+	namespace, host string // of this process; a pod's host has the pod's name
 	inPod           bool
 
 	mu      sync.Mutex // guards all below
@@ -47,7 +47,7 @@ type follower struct {
 	asked   time.Time
 }
 
-// follower serves the dashboard of a process that does not lead.
+// follower returns a handler for the dashboard of a process that does not lead.
 func (p *parts) follower() (http.Handler, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *parts) follower() (http.Handler, error) {
 	}, nil
 }
 
-// ServeHTTP hands one request on.
+// ServeHTTP forwards one request.
 func (f *follower) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS == nil {
 		http.Error(w, needsTLS, http.StatusUnauthorized)
@@ -88,14 +88,14 @@ func notHandedOn(w http.ResponseWriter) {
 	http.Error(w, "this controller does not lead, and cannot reach the one that does: try again in a few seconds", http.StatusServiceUnavailable)
 }
 
-// leader is the page of the process that leads. However many ask, the API server is asked once in a while.
+// leader returns the page of the leader. It asks the API server at most once in leaderKept, however many requests there are.
 func (f *follower) leader(ctx context.Context) (*leaderPage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if time.Since(f.asked) < leaderKept {
 		return f.page, f.problem
 	}
-	ask, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // others get the same answer
+	ask, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // other requests share the answer
 	defer stop()
 	place, err := f.find(ask)
 	if err == nil && (f.page == nil || f.page.place != place) {
@@ -110,7 +110,7 @@ func (f *follower) leader(ctx context.Context) (*leaderPage, error) {
 	return f.page, err
 }
 
-// A leaderPlace is where the leader serves its page, and the certificate that it has.
+// A leaderPlace is the address of the leader's page, and the leader's certificate.
 type leaderPlace struct{ address, certificate string }
 
 func (f *follower) find(ctx context.Context) (leaderPlace, error) {
@@ -138,7 +138,7 @@ func (f *follower) find(ctx context.Context) (leaderPlace, error) {
 	return leaderPlace{net.JoinHostPort(ip, strconv.FormatUint(port, 10)), lease.Annotations[certificateAnnotation]}, nil
 }
 
-// podIP is the address of a pod that runs as the same account as this one.
+// podIP returns the address of a pod that has the same service account as this one.
 func (f *follower) podIP(ctx context.Context, name string) (string, error) {
 	own, leads := &corev1.Pod{}, &corev1.Pod{}
 	for pod, name := range map[*corev1.Pod]string{own: f.host, leads: name} {
@@ -155,7 +155,7 @@ func (f *follower) podIP(ctx context.Context, name string) (string, error) {
 	return leads.Status.PodIP, nil
 }
 
-// A leaderPage hands on to one leader.
+// A leaderPage forwards requests to one leader.
 type leaderPage struct {
 	place     leaderPlace
 	transport *http.Transport
@@ -173,7 +173,7 @@ func newLeaderPage(ctx context.Context, place leaderPlace) (*leaderPage, error) 
 	}}
 	p.proxy = &httputil.ReverseProxy{
 		Transport: p.transport,
-		Rewrite: func(r *httputil.ProxyRequest) { // who asks, and of which host, stays as it is
+		Rewrite: func(r *httputil.ProxyRequest) { // the request's token and host stay as they are
 			r.Out.URL.Scheme, r.Out.URL.Host = "https", place.address
 			r.Out.Header.Set(handedOnHeader, "yes")
 		},

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// savingsOf makes the document of tenon savings when it is asked for: it costs a plan for all pods.
+// savingsOf returns a function that makes the document of tenon savings at its first call, because it needs a plan for all pods.
 func savingsOf(o planOptions, reading *scenario.Reading) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
 		own := *reading // notes are added to it
@@ -30,7 +30,7 @@ func savingsOf(o planOptions, reading *scenario.Reading) func() ([]byte, error) 
 	})
 }
 
-// pageBuffers are the rows that tenon plan has of CapacityBuffers.
+// pageBuffers returns the rows of tenon plan for CapacityBuffers.
 func pageBuffers(buffers []engine.BufferRoom) []dashboard.Buffer {
 	var out []dashboard.Buffer
 	for _, b := range buffers {
@@ -39,8 +39,8 @@ func pageBuffers(buffers []engine.BufferRoom) []dashboard.Buffer {
 	return out
 }
 
-// namespaceCosts shares out what the nodes of the table cost: of each node's price, pods have the share that is asked of its scarcest
-// resource, each as much of it as it asks for of its own scarcest. The rest of the price is idle and nobody's.
+// namespaceCosts divides the cost of the table's nodes among namespaces. Of each node's price, pods pay the requested share of its scarcest
+// resource, in proportion to each pod's request for its own scarcest resource. The rest of the price is idle, and no namespace pays it.
 func namespaceCosts(s *engine.Snapshot, t *nodeTable) []dashboard.NamespaceCost {
 	prices := map[string]float64{}
 	for i := range t.Nodes {
@@ -72,7 +72,7 @@ func namespaceCosts(s *engine.Snapshot, t *nodeTable) []dashboard.NamespaceCost 
 		}
 		most, requests := 0.0, kube.PodRequests(pod)
 		for resource := range requests {
-			if has := amountOf(allocatable[node], resource); has > 0 && resource != corev1.ResourcePods { // as tenon savings counts
+			if has := amountOf(allocatable[node], resource); has > 0 && resource != corev1.ResourcePods { // as in tenon savings
 				share := amountOf(requests, resource) / has
 				used[node][resource] += share
 				most = max(most, share)
@@ -80,7 +80,7 @@ func namespaceCosts(s *engine.Snapshot, t *nodeTable) []dashboard.NamespaceCost 
 		}
 		asks[node] = append(asks[node], ask{pod.Namespace, most})
 	}
-	for _, n := range s.Nodes { // in order, so that sums do not depend on chance
+	for _, n := range s.Nodes { // in order, so that sums are always the same
 		whole, sum := 0.0, 0.0
 		for _, share := range used[n.Name] {
 			whole = max(whole, min(share, 1))

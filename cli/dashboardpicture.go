@@ -19,7 +19,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// newPicture makes of a reading what the dashboard shows: the documents of the other commands, and their words.
+// newPicture makes the dashboard's picture from a reading: the documents of the other commands, and their texts.
 func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, error) {
 	s, opt := reading.Snapshot, reading.Options
 	opt.Threads = cmp.Or(opt.Threads, runtime.GOMAXPROCS(0))
@@ -27,7 +27,7 @@ func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, err
 	p := &dashboard.Picture{Cluster: name, At: s.Now, Notes: reading.Notes, NodePools: slices.Sorted(slices.Values(namesOf(s.NodePools)))}
 
 	priced, disrupts := s, explainer.disrupts()
-	if reading.Made != nil { // without a class, these tell prices, and tenon nodes alone looks at them
+	if reading.Made != nil { // without a class, these types have the prices, which only tenon nodes uses
 		with := *s
 		with.Classes = append(slices.Clip(s.Classes), engine.Class{InstanceTypes: reading.Made.InstanceTypes})
 		priced, disrupts = &with, disruption.Plan(&with, opt, nil)
@@ -53,7 +53,7 @@ func newPicture(name string, reading *scenario.Reading) (*dashboard.Picture, err
 	p.Namespaces, p.Buffers = namespaceCosts(s, list), pageBuffers(plan.Buffers)
 	p.Manifests = manifests(s)
 	p.Try = (&whatIf{snapshot: s, options: opt, ignored: reading.Ignored, now: list.PricePerHour, before: &plan}).try
-	var one sync.Mutex // an explanation may take as long as a plan: one at a time leaves the others a core
+	var one sync.Mutex // one explanation at a time leaves a core to others, because it may take as long as a plan
 	p.Explain = func(kind dashboard.Kind, name string) (*dashboard.Explanation, error) {
 		one.Lock()
 		defer one.Unlock()
@@ -104,7 +104,7 @@ func pageTogether[T metav1.Object](kind dashboard.Kind, list []T) (out []dashboa
 	return out
 }
 
-// pagePods lists all pods, with what becomes of those that wait.
+// pagePods lists all pods, with the planned fate of those that wait.
 func pagePods(s *engine.Snapshot, plan *engine.Plan) []dashboard.Pod {
 	fates := map[engine.PodID]dashboard.Waiting{}
 	for i := range plan.Launches {
@@ -126,7 +126,7 @@ func pagePods(s *engine.Snapshot, plan *engine.Plan) []dashboard.Pod {
 	for _, pod := range s.Pods {
 		id := kube.PodID(pod)
 		p := dashboard.Pod{Name: id.String(), Node: pod.Spec.NodeName}
-		if p.Node == "" && kube.IsPending(pod) { // these are what tenon nodes counts
+		if p.Node == "" && kube.IsPending(pod) { // the pods that tenon nodes counts
 			w, planned := fates[id]
 			if !planned {
 				w.Fate = dashboard.Unplanned
@@ -139,7 +139,7 @@ func pagePods(s *engine.Snapshot, plan *engine.Plan) []dashboard.Pod {
 	return out
 }
 
-// ownerWords names what a pod belongs to, "" for a pod of its own.
+// ownerWords names the owner of a pod, "" for a pod without one.
 func ownerWords(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {

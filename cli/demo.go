@@ -19,7 +19,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// What the demo's manifests, the folder examples/inflate, say.
+// The values in the demo's manifests, in the folder examples/inflate.
 const (
 	demoPool             = "default"
 	demoApp              = "inflate"
@@ -27,14 +27,14 @@ const (
 	demoConsolidateAfter = 30 * time.Second
 )
 
-// poolPatience is how long Tenon may take until it leads and has looked at the pool.
+// poolPatience is the time limit for Tenon to lead and to process the pool.
 const poolPatience = 30 * time.Second
 
-// eventsToKeep is how many of the last events a failure shows.
+// eventsToKeep is the number of last events that a failure shows.
 const eventsToKeep = 10
 
 func newDemo() *cobra.Command {
-	// The pool asks for EC2's families, so that a newcomer sees names and prices that mean something.
+	// The pool asks for EC2's families, so that a newcomer sees known names and prices.
 	options := localOptions{controller: true, catalog: catalog.NameAWS}
 	var leave bool
 	command := &cobra.Command{
@@ -141,7 +141,7 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	return d.awaitPool(ctx)
 }
 
-// awaitPool waits until Tenon has looked at the pool: what it does before has to do with its start, not with pods.
+// awaitPool waits until Tenon has processed the pool, so that the demo's times do not include Tenon's start.
 func (d *demo) awaitPool(ctx context.Context) error {
 	for deadline := time.Now().Add(poolPatience); ; pause(ctx, 100*time.Millisecond) {
 		pool := &v1.NodePool{}
@@ -211,7 +211,7 @@ func (d *demo) scale(ctx context.Context, replicas int) error {
 	return nil
 }
 
-// await takes in what the watches see until the stage is reached.
+// await processes the sightings of the watches until the stage is reached.
 func (d *demo) await(ctx context.Context, s stage, seen <-chan sighting) error {
 	limit := d.journey.limit(s)
 	late := time.NewTimer(limit)
@@ -239,7 +239,7 @@ func (d *demo) keep(event *corev1.Event) {
 	d.events = d.events[max(0, len(d.events)-eventsToKeep):]
 }
 
-// missed shows what was seen last before a stage that did not come.
+// missed shows the last known state before a stage that was not reached.
 func (d *demo) missed(s stage, cause error) error {
 	d.line("  %s  %s", d.paint(red, "missed"), stageNames[s])
 	d.line("")
@@ -269,7 +269,7 @@ func (d *demo) printStage(s stage) {
 	}
 }
 
-// table sums the round trip up.
+// table summarizes the round trip.
 func (d *demo) table() {
 	d.line("%s", d.paint(bold, fmt.Sprintf("  %-14s %8s %8s", "Stage", "after", "took")))
 	before := d.began
@@ -283,5 +283,5 @@ func (d *demo) table() {
 	d.line("%s", d.paint(green, fmt.Sprintf("Every stage was reached, in %.1f s.", before.Sub(d.began).Seconds())))
 }
 
-// errInterrupted says that the user ended the command before it was done.
+// errInterrupted means that the user ended the command before it was done.
 var errInterrupted = errors.New("interrupted")

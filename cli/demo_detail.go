@@ -16,7 +16,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// detail says what is to be seen at a stage, in a few words.
+// detail describes the state at a stage in a few words.
 func (d *demo) detail(s stage) string {
 	j := d.journey
 	switch s {
@@ -46,7 +46,7 @@ func (d *demo) detail(s stage) string {
 	return ""
 }
 
-// machines says what each claim became.
+// machines describes the machine of each claim.
 func (d *demo) machines() []string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(d.journey.claims)) {
@@ -70,7 +70,7 @@ func (d *demo) sizes() string {
 	return counted(sizes)
 }
 
-// counted joins words that may be alike: "2 × a; b".
+// counted joins words, and counts equal ones: "2 × a; b".
 func counted(words []string) string {
 	count := map[string]int{}
 	for _, word := range words {
@@ -96,7 +96,7 @@ func (d *demo) disruption() string {
 	return "reason " + strings.Join(slices.Sorted(maps.Keys(reasons)), ", ") + ": closed for new pods, looked at again"
 }
 
-// A choice is what Tenon logs when it creates a claim: why this machine.
+// A choice is Tenon's log message about a new claim, with the reasons for its machine.
 type choice struct {
 	Message    string   `json:"message"`
 	NodeClaim  string   `json:"NodeClaim"`
@@ -108,7 +108,7 @@ type choice struct {
 	Filled     string   `json:"filled"`
 }
 
-// why explains each claim's machine from what Tenon has logged.
+// why explains each claim's machine from Tenon's log.
 func (d *demo) why() []string {
 	log, err := os.ReadFile(d.local.log)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *demo) why() []string {
 	seen := map[string]bool{}
 	for lineText := bufio.NewScanner(bytes.NewReader(log)); lineText.Scan(); {
 		var c choice
-		// A line in another form is about something else.
+		// A line in another form has another subject.
 		if json.Unmarshal(lineText.Bytes(), &c) != nil || c.Message != "created nodeclaim" || d.journey.claims[c.NodeClaim] == nil {
 			continue
 		}
@@ -142,10 +142,10 @@ func (c choice) lines() []string {
 	return lines
 }
 
-// offering is what a price belongs to.
+// offering is the key of a price.
 type offering struct{ instanceType, zone, capacityType string }
 
-// A priceList holds what the simulated cloud sells.
+// A priceList holds the prices of the simulated cloud.
 type priceList struct{ of map[offering]float64 }
 
 func newPriceList(name string) (*priceList, error) {

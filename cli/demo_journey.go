@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A stage is one thing that the demo waits for, in the order in which they happen.
+// A stage is one state that the demo waits for, in order.
 type stage int
 
 const (
@@ -32,18 +32,18 @@ const (
 	stages int = iota
 )
 
-// stageNames says what each stage is called.
+// stageNames has the name of each stage.
 var stageNames = [stages]string{
 	"pods pending", "NodeClaim", "launched", "registered", "initialised", "pods running",
 	"scaled to 0", "node empty", "disrupted", "drained", "gone",
 }
 
-// stageLimit is how long after the stage before it a stage has to be reached, waits that are known beforehand not counted.
-// It takes a few seconds where nothing is wrong; a busy machine may need many times that.
+// stageLimit is the time limit of a stage after the stage before it, without planned waits. A stage takes a few seconds normally; a busy
+// machine may need many times that.
 const stageLimit = time.Minute
 
-// A journey follows the demo's pods and the machines that are started for them. Watches tell it what they see, in order; it
-// notes when each stage was first reached. Conditions that come and go between two looks are therefore not missed.
+// A journey follows the demo's pods and the machines that are started for them. Watches report every state in order, so a journey misses no
+// condition that lasts only a short time. It records the first time of each stage.
 type journey struct {
 	replicas         int
 	consolidateAfter time.Duration
@@ -65,7 +65,7 @@ func newJourney(replicas int, consolidateAfter, bootDelay time.Duration) *journe
 	}
 }
 
-// limit is how long after the stage before it a stage has to be reached.
+// limit returns the time limit of a stage after the stage before it.
 func (j *journey) limit(s stage) time.Duration {
 	switch s {
 	case disrupted:
@@ -76,7 +76,7 @@ func (j *journey) limit(s stage) time.Duration {
 	return stageLimit
 }
 
-// see takes in one object as a watch shows it; deleted says that it is the last that will be seen of it.
+// see processes one object from a watch; deleted means that the object is gone.
 func (j *journey) see(object any, deleted bool, now time.Time) {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -96,13 +96,13 @@ func (j *journey) see(object any, deleted bool, now time.Time) {
 	j.note(now)
 }
 
-// scaled notes that the Deployment has been scaled to 0.
+// scaled records that the Deployment has been scaled to 0.
 func (j *journey) scaled(now time.Time) {
 	j.reached[scaledDown] = now
 	j.note(now)
 }
 
-// note sets the time of every stage that is reached and was not before.
+// note sets the time of every stage that is newly reached.
 func (j *journey) note(now time.Time) {
 	for s := range stage(stages) {
 		if j.reached[s].IsZero() && j.isReached(s) {
@@ -139,8 +139,7 @@ func (j *journey) isReached(s stage) bool {
 	return false
 }
 
-// allPlanned reports whether each pod that was seen to wait has a claim that was made for it. There may be several claims, and
-// they are written one after another.
+// allPlanned reports whether each pod that was seen to wait has a claim. There may be several claims, and they are written one after another.
 func (j *journey) allPlanned() bool {
 	planned := map[types.UID]bool{}
 	for _, claim := range j.claims {
@@ -156,7 +155,7 @@ func (j *journey) allPlanned() bool {
 	return len(j.pending) >= j.replicas
 }
 
-// allClaims reports whether there are claims and each has the condition. A claim that is gone keeps its last conditions.
+// allClaims reports whether there are claims and all have the condition. A claim that is gone keeps its last conditions.
 func (j *journey) allClaims(condition string) bool {
 	for _, claim := range j.claims {
 		if !v1.IsTrue(claim, condition) {
@@ -190,7 +189,7 @@ func (j *journey) running() int {
 	return n
 }
 
-// lastSeen says what each object looked like last, for a stage that did not come.
+// lastSeen describes the last state of each object, for a stage that was not reached.
 func (j *journey) lastSeen() []string {
 	var lines []string
 	for _, pod := range j.pods {

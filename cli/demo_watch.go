@@ -17,15 +17,15 @@ import (
 	"tenon.sh/cluster"
 )
 
-// A sighting is one object as a watch showed it, and when.
+// A sighting is one object from a watch, with its time.
 type sighting struct {
 	object  any
 	deleted bool
 	at      time.Time
 }
 
-// watch sends everything that happens to the demo's pods, claims, nodes and events until ctx ends. It returns once the watches
-// stand, so whatever is done afterwards is seen.
+// watch sends all changes of the demo's pods, claims, nodes and events until ctx ends. It returns once the watches run, so it misses no later
+// change.
 func watch(ctx context.Context, config *rest.Config, pool, app string) (<-chan sighting, error) {
 	ofPool := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1.NodePoolLabelKey: pool})}
 	informers, err := cache.New(config, cache.Options{Scheme: cluster.Scheme(), ByObject: map[client.Object]cache.ByObject{
@@ -52,7 +52,7 @@ func watch(ctx context.Context, config *rest.Config, pool, app string) (<-chan s
 			return nil, fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	// Start fails only if it is called twice. A watch that breaks is repeated by itself.
+	// Start fails only if it is called twice. It repeats a broken watch itself.
 	go func() { _ = informers.Start(ctx) }()
 	if !informers.WaitForCacheSync(ctx) {
 		return nil, fmt.Errorf("watch the demo's objects: %w", context.Cause(ctx))
@@ -65,7 +65,7 @@ func sender(send func(object any, deleted bool)) toolscache.ResourceEventHandler
 		AddFunc:    func(object any) { send(object, false) },
 		UpdateFunc: func(_, object any) { send(object, false) },
 		DeleteFunc: func(object any) {
-			// After a gap in the watch, only the last known state is left of a deleted object.
+			// After a gap in the watch, only the last known state of a deleted object is left.
 			if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 				object = last.Obj
 			}
@@ -74,7 +74,7 @@ func sender(send func(object any, deleted bool)) toolscache.ResourceEventHandler
 	}
 }
 
-// inflate names the demo's Deployment.
+// inflate returns the demo's Deployment, with its name only.
 func inflate() *appsv1.Deployment {
 	deployment := &appsv1.Deployment{}
 	deployment.Namespace, deployment.Name = "default", "inflate"

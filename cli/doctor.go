@@ -23,13 +23,13 @@ type doctorOptions struct {
 	cloud      bool
 }
 
-// errProblems ends doctor when it has said already what is wrong.
+// errProblems ends doctor after it has printed problems.
 var errProblems = errors.New("there are problems")
 
-// errChangesNothing stands before calls that would change something in a cloud.
+// errChangesNothing prevents calls that would change something in a cloud.
 var errChangesNothing = errors.New("tenon doctor changes nothing")
 
-// unexaminedError is why a cluster cannot be looked at.
+// unexaminedError is the reason why a cluster cannot be examined.
 type unexaminedError struct{ err error }
 
 func (e *unexaminedError) Error() string { return e.err.Error() }
@@ -94,7 +94,7 @@ func (o *doctorOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-// examine looks at the cluster and at its cloud.
+// examine examines the cluster and its cloud.
 func (o *doctorOptions) examine(command *cobra.Command, shown *progress) ([]provider.Finding, error) {
 	ctx := command.Context()
 	config, err := o.config()
@@ -137,7 +137,7 @@ func (o *doctorOptions) examineAWS(ctx context.Context, classes []provider.Class
 	return examiner.Examine(ctx, classes)
 }
 
-// print writes findings, the checks in order. What is as it should be is only counted, unless all is wanted.
+// print writes findings, in the order of the checks. It only counts findings that are OK, unless all is set.
 func (o *doctorOptions) print(t *terminal, findings []provider.Finding) {
 	counts := map[provider.Level]int{}
 	for _, f := range findings {

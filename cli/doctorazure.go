@@ -15,8 +15,8 @@ import (
 	"tenon.sh/provider/azure/examine"
 )
 
-// examineAzure looks at the subscription with the credentials of whoever runs this. Which subscription and location it is, the
-// controller's Deployment says where the environment does not.
+// examineAzure examines the subscription with the user's credentials. Subscription and location come from the environment, or else from the
+// controller's Deployment.
 func (o *doctorOptions) examineAzure(ctx context.Context, picture *doctor.Picture, in *installation) []provider.Finding {
 	unseen := func(err error) []provider.Finding {
 		return []provider.Finding{{Level: provider.Warning, Check: "azure", Says: "Azure could not be looked at: " + oneLine(err),
@@ -42,7 +42,7 @@ func (o *doctorOptions) examineAzure(ctx context.Context, picture *doctor.Pictur
 	return examinerOf(cfg, reached, picture.Snapshot.NodeClaims).Examine(ctx, picture.Classes)
 }
 
-// examinerOf is an examiner for what the provider is told, and for what claims say of their machines.
+// examinerOf returns an examiner for the provider's settings and the claims of AKS's machines.
 func examinerOf(cfg azure.Config, reached *cloud.Cloud, claims []*v1.NodeClaim) provider.Examiner {
 	var machines []string
 	for _, claim := range claims {

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider/clusterapi"
 )
 
-// examineClusterAPI looks at the management cluster, as the controller would reach it.
+// examineClusterAPI examines the management cluster, with the controller's settings.
 func (o *doctorOptions) examineClusterAPI(ctx context.Context, g *gatherer) []provider.Finding {
 	unseen := func(err error) []provider.Finding {
 		return []provider.Finding{{Level: provider.Warning, Check: "management cluster", Says: "it could not be looked at: " + oneLine(err),
@@ -53,7 +53,7 @@ func (o *doctorOptions) examineClusterAPI(ctx context.Context, g *gatherer) []pr
 	return append(findings, managementRights(ctx, ask)...)
 }
 
-// autoscalersOf are the Cluster Autoscalers that run in a management cluster, beside those of other workload clusters.
+// autoscalersOf returns the Cluster Autoscalers that run in a management cluster. They include those of other workload clusters.
 func autoscalersOf(ctx context.Context, manage *gatherer) ([]*appsv1.Deployment, []provider.Finding) {
 	var list appsv1.DeploymentList
 	if err := manage.List(ctx, &list); err != nil {
@@ -67,7 +67,7 @@ func autoscalersOf(ctx context.Context, manage *gatherer) ([]*appsv1.Deployment,
 	return doctor.ClusterAutoscalers(all), nil
 }
 
-// managementRights says which of the rights that it takes in the management cluster are missing.
+// managementRights returns a finding with the missing rights in the management cluster.
 func managementRights(ctx context.Context, ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) []provider.Finding {
 	finding := provider.Finding{Level: provider.OK, Check: "management rights", Says: "the controller may do all that it does in the management cluster"}
 	wanted, err := rightsIn(deploy.ManagementRBAC, "", nil)

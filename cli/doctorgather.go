@@ -30,7 +30,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// gatherer takes the picture that doctor judges. What it may not see becomes a gap.
+// gatherer makes the picture that doctor judges. An object that it may not read becomes a gap.
 type gatherer struct {
 	stock
 	config    *rest.Config
@@ -52,7 +52,7 @@ func newGatherer(config *rest.Config) (*gatherer, error) {
 	return &gatherer{stock{cluster.OneCase(c)}, config, &doctor.Picture{Now: time.Now(), Notes: map[string][]string{}}, &installation{}}, nil
 }
 
-// see reads what there is of a kind. It reports false, and notes why, if that may not be seen.
+// see lists the objects of a kind. It returns false, and records a gap, if that fails.
 func (g *gatherer) see(ctx context.Context, what string, into client.ObjectList, options ...client.ListOption) bool {
 	err := g.List(ctx, into, options...)
 	if err != nil {
@@ -65,7 +65,7 @@ func (g *gatherer) gap(what string, err error) {
 	g.picture.Gaps = append(g.picture.Gaps, doctor.Gap{What: what, Why: oneLine(err)})
 }
 
-// gather takes the picture. An error means that there is none worth looking at.
+// gather makes the picture. An error means that there is none worth judging.
 func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.Command, shown *progress) (*doctor.Picture, error) {
 	p := g.picture
 	shown.say("reading the objects of the cluster")
@@ -109,7 +109,7 @@ func (g *gatherer) gather(ctx context.Context, o *doctorOptions, command *cobra.
 	return p, nil
 }
 
-// answered reports whether a controller serves its catalog. Where there are no pools it has not been asked yet.
+// answered reports whether a controller serves its catalog. Without NodePools the catalog has not been read yet, so answered reads it.
 func (o *doctorOptions) answered(ctx context.Context, config *rest.Config, documents []scenario.Document) bool {
 	if holds(documents, v1.Group, "NodePool") || o.catalogURL != "" {
 		return slices.ContainsFunc(documents, func(d scenario.Document) bool { return d.Object.GetKind() == engine.CatalogKind })
@@ -140,7 +140,7 @@ func (g *gatherer) controllers(ctx context.Context) {
 	}
 	status := &corev1.ConfigMap{}
 	if err := g.Get(ctx, client.ObjectKey{Namespace: doctor.AutoscalerStatusNamespace, Name: doctor.AutoscalerStatusName}, status); err == nil {
-		g.picture.AutoscalerStatus = status // it is there, and may be seen: neither has to be
+		g.picture.AutoscalerStatus = status // the ConfigMap is optional, and reading it is too
 	}
 	var leases coordinationv1.LeaseList
 	if g.see(ctx, "Leases", &leases, client.MatchingFields{"metadata.name": leaseName}) {
@@ -153,7 +153,7 @@ func (g *gatherer) controllers(ctx context.Context) {
 	}
 }
 
-// hooks reads what the API server asks when objects are written, and whether it can be reached.
+// hooks reads the admission webhooks, and whether they can be reached.
 func (g *gatherer) hooks(ctx context.Context) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	if g.see(ctx, "ValidatingWebhookConfigurations", &validating) {
@@ -189,7 +189,7 @@ func (g *gatherer) hook(ctx context.Context, h doctor.Hook, policy *admissionv1.
 	g.picture.Hooks = append(g.picture.Hooks, h)
 }
 
-// endpoints counts the ready ones of a service, -1 if they may not be seen.
+// endpoints counts the ready endpoints of a service, -1 if they may not be read.
 func (g *gatherer) endpoints(ctx context.Context, namespace, service string) (n int) {
 	var list discoveryv1.EndpointSliceList
 	if !g.see(ctx, "the endpoints of service "+namespace+"/"+service, &list, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}) {

@@ -18,11 +18,11 @@ import (
 	"tenon.sh/provider/azure"
 )
 
-// rightsAtOnce is how many questions about rights are asked at the same time.
+// rightsAtOnce is the number of questions about rights that are asked in parallel.
 const rightsAtOnce = 10
 
-// rights asks for every right that the controller needs with its settings whether the controller's account has it. In the controller's
-// own pod, which may not see its Deployment, the account is the asking one.
+// rights checks whether the controller's account has every right that its settings need. In the controller's own pod, which may not read its
+// Deployment, the account is the pod's.
 func (g *gatherer) rights(ctx context.Context, in *installation, opt *ControllerOptions, noNominations bool) {
 	var account, namespace string
 	ask := g.mayOther
@@ -56,7 +56,7 @@ func (g *gatherer) rights(ctx context.Context, in *installation, opt *Controller
 	g.picture.Account, g.picture.Denied = account, denied
 }
 
-// deniedOf are those of some rights that whoever is asked about lacks.
+// deniedOf returns the rights that the account in question lacks.
 func deniedOf(ctx context.Context, wanted []authorizationv1.ResourceAttributes, ask func(context.Context, *authorizationv1.ResourceAttributes) (bool, error)) (out []string, err error) {
 	denied := make([]bool, len(wanted))
 	var group errgroup.Group
@@ -75,7 +75,7 @@ func deniedOf(ctx context.Context, wanted []authorizationv1.ResourceAttributes, 
 		return nil, err
 	}
 	for i, no := range denied {
-		if text := rightText(&wanted[i]); no && !slices.Contains(out, text) { // two settings may need one right
+		if text := rightText(&wanted[i]); no && !slices.Contains(out, text) { // two settings may need the same right
 			out = append(out, text)
 		}
 	}
@@ -112,8 +112,8 @@ func rightText(r *authorizationv1.ResourceAttributes) string {
 	return text
 }
 
-// RightsOf are the rights that a controller needs whose Lease is in a namespace: those of the manifests that come with the program,
-// which are for a simulated cloud, with those of its own cloud in their place.
+// RightsOf returns the rights that a controller with a Lease in a namespace needs. It takes the rights in the manifests of the program, which
+// are for a simulated cloud, and replaces the cloud's rights by those for the controller's own cloud.
 func RightsOf(o *ControllerOptions, namespace string) (out []authorizationv1.ResourceAttributes, err error) {
 	for _, file := range []string{"rbac/rbac.yaml", "rbac/settings.yaml"} {
 		text, err := deploy.RBAC.ReadFile(file)
@@ -134,7 +134,7 @@ func RightsOf(o *ControllerOptions, namespace string) (out []authorizationv1.Res
 	return o.inCloud(out, namespace), nil
 }
 
-// inCloud has the rights to the controller's cloud in the place of those to the simulated one.
+// inCloud replaces the rights for the simulated cloud by the rights for the controller's cloud.
 func (o *ControllerOptions) inCloud(out []authorizationv1.ResourceAttributes, namespace string) []authorizationv1.ResourceAttributes {
 	simulated, kind := classKindsOf(cloudKWOK)[0].Group, classKindsOf(o.CloudProvider)[0]
 	if kind.Group == simulated {
@@ -149,7 +149,7 @@ func (o *ControllerOptions) inCloud(out []authorizationv1.ResourceAttributes, na
 			r.Group, r.Resource = kind.Group, classes
 		}
 	}
-	if o.CloudProvider == cloudAWS || o.CloudProvider == cloudAzure { // the fingerprint on the class
+	if o.CloudProvider == cloudAWS || o.CloudProvider == cloudAzure { // the controller writes a fingerprint to the class
 		out = append(out, authorizationv1.ResourceAttributes{Group: kind.Group, Resource: classes, Verb: "patch"})
 	}
 	aks := o.CloudProvider == cloudAzure && o.ProvisionMode != azure.ModeUserData
@@ -167,10 +167,11 @@ func (o *ControllerOptions) inCloud(out []authorizationv1.ResourceAttributes, na
 	return out
 }
 
-// rightsIn are those that manifests grant, of Roles in a namespace. Roles for a setting count if it needs them.
+// rightsIn returns the rights that manifests grant. Rights of a Role apply to a namespace. A Role for a setting counts only if needs returns
+// true for the setting.
 func rightsIn(manifests, namespace string, needs func(setting string) bool) (out []authorizationv1.ResourceAttributes, err error) {
 	for _, document := range strings.Split(manifests, "\n---\n") {
-		var role rbacv1.ClusterRole // a Role has the same rules
+		var role rbacv1.ClusterRole // a Role has rules of the same form
 		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 			return nil, err
 		}

@@ -30,12 +30,12 @@ import (
 	"tenon.sh/report"
 )
 
-// elected is a manager for one term as leader: it writes in it alone, and ends with it.
+// elected is a manager for one term as leader. It writes to the cluster only within the term, and ends when the term ends.
 type elected struct {
 	manager.Manager
 	term   *term.Term              // nil if there is no election
-	stop   context.CancelCauseFunc // of what Start runs
-	events record.EventBroadcaster // about the Lease
+	stop   context.CancelCauseFunc // stops Start
+	events record.EventBroadcaster // sends events about the Lease
 }
 
 func (c *autoscaler) newManager(ctx context.Context) (*elected, error) {
@@ -52,7 +52,7 @@ func (c *autoscaler) newManager(ctx context.Context) (*elected, error) {
 		RenewDeadline:                 ptr.To(term.RenewDeadline),
 		RetryPeriod:                   ptr.To(term.RetryPeriod),
 		GracefulShutdownTimeout:       ptr.To(15 * time.Second),
-		// The names are taken again in the next term as leader.
+		// The next term's manager uses the same controller names again.
 		Controller:  ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 		BaseContext: func() context.Context { return context.WithoutCancel(ctx) },
 	}
@@ -65,7 +65,7 @@ func (c *autoscaler) newManager(ctx context.Context) (*elected, error) {
 		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionResourceLockInterface = true, c.opt.LeaderElectionName, e.term
 	}
 	config := rest.CopyConfig(c.config)
-	config.WrapTransport = transport.Wrappers(e.term.Wrap, c.config.WrapTransport) // looks when a write's turn has come
+	config.WrapTransport = transport.Wrappers(e.term.Wrap, c.config.WrapTransport) // innermost: the term checks each write last
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to watch the cluster: %w", err)
@@ -82,19 +82,19 @@ func newClient(config *rest.Config, options client.Options) (client.Client, erro
 	return cluster.OneCase(c), nil
 }
 
-// GetAPIReader reads from the API server itself.
+// GetAPIReader returns a client that reads from the API server, not from a cache.
 func (e *elected) GetAPIReader() client.Reader {
 	return cluster.OneCaseReader(e.Manager.GetAPIReader())
 }
 
-// newLock is the Lease by which leaders are elected, for a candidate of a name that nobody had before.
+// newLock returns the Lease for leader election. The candidate's name is unique.
 func (c *autoscaler) newLock(events record.EventBroadcaster) (*resourcelock.LeaseLock, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("name a candidate for leader: %w", err)
 	}
 	config := rest.AddUserAgent(rest.CopyConfig(c.config), "leader-election")
-	config.Timeout = term.RenewDeadline / 2 // one request that hangs does not cost the lease
+	config.Timeout = term.RenewDeadline / 2 // so that one request without an answer does not cost the lease
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
@@ -110,19 +110,19 @@ func (c *autoscaler) newLock(events record.EventBroadcaster) (*resourcelock.Leas
 	}, nil
 }
 
-// Start runs until ctx ends or the term is over. It returns nil only if ctx has ended.
+// Start runs the manager until ctx ends or the term is over. It returns nil only if ctx has ended.
 func (e *elected) Start(ctx context.Context) error {
 	running, stop := context.WithCancelCause(ctx)
 	defer e.events.Shutdown()
 	defer stop(nil)
-	e.stop = stop // a term that has not begun does not end
+	e.stop = stop // a term ends only after it has begun
 	if err := e.Manager.Start(running); err != nil || ctx.Err() != nil {
 		return err
 	}
 	return context.Cause(running)
 }
 
-// identity is whom the Lease names in this term, "" if there is no election.
+// identity returns the name of this candidate in the Lease, "" if there is no election.
 func (e *elected) identity() string {
 	if e.term == nil {
 		return ""
@@ -130,7 +130,7 @@ func (e *elected) identity() string {
 	return e.term.Identity()
 }
 
-// fenced is a provider that starts and stops machines in one term as leader alone.
+// fenced is a provider that starts and stops machines only during one term as leader.
 type fenced struct {
 	report.Measured
 	term *term.Term
@@ -144,7 +144,7 @@ func (f fenced) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.
 	return f.Measured.Launch(ctx, claim, class)
 }
 
-// LaunchNoted starts a machine, after word was left of it.
+// LaunchNoted starts a machine after the provider has called note.
 func (f fenced) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class provider.Class, note provider.Note) (engine.Machine, error) {
 	if err := f.term.Check("start a machine for NodeClaim " + claim.Name); err != nil {
 		return engine.Machine{}, err
@@ -152,7 +152,7 @@ func (f fenced) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class prov
 	return f.Measured.LaunchNoted(ctx, claim, class, note)
 }
 
-// Terminate tells a machine to stop.
+// Terminate requests that a machine stop.
 func (f fenced) Terminate(ctx context.Context, id engine.MachineID) error {
 	if err := f.term.Check("stop machine " + string(id)); err != nil {
 		return err

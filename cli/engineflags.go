@@ -14,21 +14,22 @@ import (
 	"tenon.sh/engine"
 )
 
-// engineFlags are the flags that say what the engine is to prefer. The controller and the commands that plan share them.
+// engineFlags are the flags for the engine's options. The controller and the planning commands share them.
 type engineFlags struct {
 	PreferencePolicy string
 	PreferenceShare  float64
 	MinValuesPolicy  string
 	SpotSpreadShare  float64 // -1 for none
 	LargestCPU       int     // -1 for any
-	MaxPodsPerNode   int     // 0 for what a type takes
+	MaxPodsPerNode   int     // 0 for no limit but the instance type's
 	MinMemoryForPods string
 	BufferLimits     string
 	SchedulerConfig  string
 	NominatePods     bool
-	// NodeOverheadPrice is what every node costs beside its machine. It is the snapshot's, not one of the engine's options.
+	// NodeOverheadPrice is the cost of each node besides its machine. It is a field of the snapshot, not one of the engine's options.
 	NodeOverheadPrice float64
-	// CommitmentsFile names the file of what is paid anyway for machines on demand. Its content is the snapshot's too.
+	// CommitmentsFile is the path of the file of commitments for machines on demand. Its content belongs to the snapshot, not to the engine's
+	// options.
 	CommitmentsFile string
 }
 
@@ -60,7 +61,7 @@ func (o *engineFlags) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.NominatePods, "nominate-pods", o.NominatePods, "point pods at the nodes that they were planned on (status.nominatedNodeName)")
 }
 
-// check says what is wrong with the flags, naming the one.
+// check returns an error that names the first wrong flag.
 func (o engineFlags) check() error {
 	for _, c := range []struct {
 		flag, value string
@@ -99,7 +100,7 @@ func (o engineFlags) check() error {
 	return err
 }
 
-// readMinMemory reads an amount of memory, in bytes; below 0 is none, 0 the engine's own default.
+// readMinMemory reads an amount of memory and returns it in bytes: below 0 for none, 0 for the engine's own default.
 func readMinMemory(text string) (int64, error) {
 	q, err := resource.ParseQuantity(text)
 	switch {
@@ -111,10 +112,10 @@ func readMinMemory(text string) (int64, error) {
 	return unless(q.Value(), engine.UsualMinMemoryForPods), nil
 }
 
-// plainResources are the resources without a domain in their names, but for huge pages.
+// plainResources are the resources without a domain in their names, except huge pages.
 var plainResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
 
-// readBufferLimits reads name=amount,name=amount; nothing of an empty text.
+// readBufferLimits reads a list name=amount,name=amount. It returns nil for an empty text.
 func readBufferLimits(text string) (corev1.ResourceList, error) {
 	if text == "" {
 		return nil, nil
@@ -134,7 +135,7 @@ func readBufferLimits(text string) (corev1.ResourceList, error) {
 	return out, nil
 }
 
-// options are what the engine is told. The flags must have passed check.
+// options returns the engine's options. The flags must have passed check.
 func (o engineFlags) options() engine.Options {
 	opt := engine.Options{}
 	for _, flag := range []string{"preference-policy", "preference-share", "min-values-policy", "spot-spread-share", "largest-cpu", "max-pods-per-node", "min-memory-for-pods", "buffer-limits", "scheduler-config", "nominate-pods"} {
@@ -143,7 +144,7 @@ func (o engineFlags) options() engine.Options {
 	return opt
 }
 
-// apply sets the engine's option that a flag stands for; what is the engine's own default is left at zero.
+// apply sets the engine's option for a flag. If the flag has the engine's default, the option stays zero.
 func (o engineFlags) apply(flag string, to *engine.Options) {
 	standard := defaultEngineFlags()
 	switch flag {
@@ -160,18 +161,19 @@ func (o engineFlags) apply(flag string, to *engine.Options) {
 	case "max-pods-per-node":
 		to.MaxPodsPerNode = o.MaxPodsPerNode
 	case "min-memory-for-pods":
-		to.MinMemoryForPods, _ = readMinMemory(o.MinMemoryForPods) // check has said what is wrong
+		to.MinMemoryForPods, _ = readMinMemory(o.MinMemoryForPods) // check has already reported errors
 	case "buffer-limits":
-		to.BufferLimits, _ = readBufferLimits(o.BufferLimits) // check has said what is wrong
+		to.BufferLimits, _ = readBufferLimits(o.BufferLimits) // check has already reported errors
 	case "scheduler-config":
-		config, _ := readSchedulerConfig(o.SchedulerConfig) // check has said what is wrong
+		config, _ := readSchedulerConfig(o.SchedulerConfig) // check has already reported errors
 		to.DefaultConstraints, to.Profiles = config.constraints, config.profiles
 	case "nominate-pods":
 		to.NoNominations = !o.NominatePods
 	}
 }
 
-// override sets the options whose flags were given, and has another snapshot in the place of one of which they say something else.
+// override sets the options of the given flags. If a given flag changes a field of the snapshot, override replaces the snapshot by a changed
+// copy.
 func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options, snapshot **engine.Snapshot) {
 	flags.Visit(func(f *pflag.Flag) { o.apply(f.Name, to) })
 	overhead, commitments := (*snapshot).NodeOverheadPrice, (*snapshot).Commitments
@@ -179,21 +181,21 @@ func (o engineFlags) override(flags *pflag.FlagSet, to *engine.Options, snapshot
 		overhead = o.NodeOverheadPrice
 	}
 	if flags.Changed("commitments-file") {
-		if list, err := readCommitmentsFile(o.CommitmentsFile); err == nil { // check has said what is wrong
+		if list, err := readCommitmentsFile(o.CommitmentsFile); err == nil { // check has already reported errors
 			commitments = list
 		}
 	}
 	if overhead != (*snapshot).NodeOverheadPrice || flags.Changed("commitments-file") {
 		s := **snapshot
 		s.NodeOverheadPrice, s.Commitments = overhead, commitments
-		if s.EarlierPasses != nil { // what was found at other prices says nothing
+		if s.EarlierPasses != nil { // results of passes with other prices do not apply
 			s.EarlierPasses = &engine.EarlierPasses{ScaledDown: s.EarlierPasses.ScaledDown}
 		}
 		*snapshot = &s
 	}
 }
 
-// unless is the value, or zero if it is the standard one.
+// unless returns the value, or zero if it is the standard value.
 func unless[T comparable](value, standard T) T {
 	var zero T
 	if value == standard {

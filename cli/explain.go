@@ -77,7 +77,7 @@ const (
 	kindGroup   = "podgroup"
 )
 
-// explained reads what is to be explained: "pod web" or "pod/web".
+// explained parses the object to explain: "pod web" or "pod/web".
 func explained(args []string) (kind, name string) {
 	if len(args) == 1 {
 		kind, name, _ = strings.Cut(args[0], "/")
@@ -142,7 +142,7 @@ func (o *explainOptions) run(command *cobra.Command, kind, name string) error {
 	return nil
 }
 
-// readAny reads objects, or a scenario, with the objects of --change if there are.
+// readAny reads objects or a scenario, and adds the objects of --change if it is given.
 func (o *planOptions) readAny(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
 	if o.change == "-" && slices.Contains(o.files, "-") {
 		return nil, errors.New("--change - cannot be standard input when -f is")
@@ -168,7 +168,7 @@ func (o *planOptions) readUnchanged(ctx context.Context, stdin io.Reader, notes 
 	return &scenario.Reading{Snapshot: file.Snapshot, Options: file.Options}, nil
 }
 
-// checkCatalogFlags refuses what a scenario would not hear.
+// checkCatalogFlags refuses the flags that have no effect on a scenario.
 func (o *planOptions) checkCatalogFlags() error {
 	if o.instanceTypes != "" || o.region != "" {
 		return fmt.Errorf("-f %s: a scenario says itself what types and zones there are: leave out --instance-types and --region", o.files[0])
@@ -176,10 +176,10 @@ func (o *planOptions) checkCatalogFlags() error {
 	return nil
 }
 
-// isScenario reports whether -f names a scenario: a file alone, by its name.
+// isScenario reports whether -f names a scenario: one single file with the extension .txt.
 func isScenario(files []string) bool { return len(files) == 1 && filepath.Ext(files[0]) == ".txt" }
 
-// readScenario reads one that says something.
+// readScenario reads a scenario that is not empty.
 func readScenario(path string) (*scenario.File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -195,7 +195,7 @@ func readScenario(path string) (*scenario.File, error) {
 	return file, nil
 }
 
-// An explainer explains objects of one snapshot. Its plans are made once, when one is first needed.
+// An explainer explains objects of one snapshot. It computes each plan once, at first use.
 type explainer struct {
 	snapshot       *engine.Snapshot
 	options        engine.Options
@@ -208,15 +208,15 @@ func newExplainer(s *engine.Snapshot, opt engine.Options) *explainer {
 		sync.OnceValue(func() *engine.Plan { return disruption.Plan(s, opt, nil) })}
 }
 
-// An explanation is one object's, as a record of a kind for programs and as a story for people.
+// An explanation explains one object: as a record with a kind for programs, and as a story for people.
 type explanation struct {
 	kind   string
 	record any
 	story  objectStory
-	pod    *explain.PodExplanation // nil of other objects
+	pod    *explain.PodExplanation // nil for objects other than pods
 }
 
-// explain explains the object of a kind and name. The namespace is that of an object in one whose name does not say it.
+// explain explains the object with a kind and name. The namespace applies if the name does not contain one.
 func (e *explainer) explain(kind, namespace, name string) (explanation, error) {
 	switch kind {
 	case kindPod:
@@ -250,7 +250,7 @@ func (e *explainer) explainPod(namespace, name string) (explanation, error) {
 	return explanation{"PodExplanation", record, podStory(&record), &record}, nil
 }
 
-// namespaced reads the name of an object that is in a namespace: NAME, or NAMESPACE/NAME.
+// namespaced parses the name of an object in a namespace: NAME, or NAMESPACE/NAME.
 func namespaced(kind, namespace, text string) (ns, name string, err error) {
 	ns, name, both := strings.Cut(text, "/")
 	switch {
@@ -262,7 +262,7 @@ func namespaced(kind, namespace, text string) (ns, name string, err error) {
 	return ns, name, nil
 }
 
-// objectOf finds the object of a name, in the namespace unless the name says another one.
+// objectOf finds an object by name. The namespace applies if the name does not contain one.
 func objectOf[T metav1.Object](list []T, kind, namespace, name string) (found T, err error) {
 	if namespace, name, err = namespaced(kind, namespace, name); err != nil {
 		return found, err
@@ -313,10 +313,10 @@ func namesOf[T metav1.Object](list []T) []string {
 	return names
 }
 
-// mostSuggestions is how many names an error offers.
+// mostSuggestions is the number of names that an error suggests at most.
 const mostSuggestions = 3
 
-// notFound says that there is no such object, and which ones have a name like it.
+// notFound returns an error about an absent object. The error suggests similar names.
 func notFound(kind, name, where string, names []string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -331,8 +331,8 @@ func notFound(kind, name, where string, names []string) error {
 	return fmt.Errorf("there is no %s %s%s; did you mean %s?", kind, name, where, strings.Join(near[:min(len(near), mostSuggestions)], ", "))
 }
 
-// unlike counts the letters to add, take away or change to make one name the other. A name that the other begins or ends
-// with is close, however much is missing: people leave out generated parts.
+// unlike counts the letters that must be added, removed or changed to turn one name into the other. If b begins or ends with a, the result is
+// 1 whatever is missing, because people leave out generated parts.
 func unlike(a, b string) int {
 	if a != "" && (strings.HasPrefix(b, a) || strings.HasSuffix(b, a)) {
 		return 1
@@ -340,7 +340,7 @@ func unlike(a, b string) int {
 	return scenario.Edits(a, b)
 }
 
-// writeRecord writes what an explanation consists of, for programs: an object of the given kind. Its fields are a contract.
+// writeRecord writes an explanation for programs: a JSON object with the given kind. Programs rely on its fields.
 func writeRecord(out io.Writer, kind string, story any) error {
 	var fields, flat, text bytes.Buffer
 	encoder := json.NewEncoder(&fields)
@@ -349,7 +349,7 @@ func writeRecord(out io.Writer, kind string, story any) error {
 		return fmt.Errorf("print the record: %w", err)
 	}
 	fmt.Fprintf(&flat, "{%q:%q,%q:%q,", "apiVersion", engine.CatalogAPIVersion, "kind", kind)
-	flat.Write(fields.Bytes()[1:]) // behind the brace that opens it
+	flat.Write(fields.Bytes()[1:]) // after the opening brace
 	if err := json.Indent(&text, flat.Bytes(), "", "  "); err != nil {
 		return fmt.Errorf("print the record: %w", err)
 	}

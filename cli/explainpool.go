@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// poolStory says what a pool can do now.
+// poolStory tells what a pool can do now.
 func poolStory(s *explain.PoolExplanation) objectStory {
 	nodes := fmt.Sprintf("%s, %s/h", count(s.Nodes, "node"), engine.Dollars(s.PricePerHour))
 	if s.Unpriced > 0 {
@@ -68,10 +68,10 @@ func poolStory(s *explain.PoolExplanation) objectStory {
 	return out
 }
 
-// timeLayout shows when budgets open and close, in the zone of their pool.
+// timeLayout is the format of the times at which budgets open and close, in the time zone of their pool.
 const timeLayout = "Mon 2 Jan 15:04 MST"
 
-// budgetFacts says what each budget bounds now, and what they leave together.
+// budgetFacts returns one fact for each budget's present limit, and the facts about all budgets together.
 func budgetFacts(s *explain.PoolExplanation) []fact {
 	var facts []fact
 	if s.Paused != "" {
@@ -111,7 +111,7 @@ func budgetFacts(s *explain.PoolExplanation) []fact {
 		}
 		facts = append(facts, fact{"budget", text})
 	}
-	// Reasons for which the same is allowed share a line.
+	// Reasons with the same allowance share a line.
 	var order []string
 	reasons := map[string][]v1.DisruptionReason{}
 	for _, a := range s.Allowances {

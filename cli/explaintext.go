@@ -16,24 +16,24 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// An objectStory is what explain tells people of one object. Every page and command that tells it has its words from here.
+// An objectStory is explain's text about one object. All pages and commands that explain an object take the words from here.
 type objectStory struct {
 	kind, name, headline string
 	parts                []part
 }
 
-// A part of a story is text behind a title, lines, facts or a table. The first row of a table is its heading.
+// A part of a story has text after a title, lines, facts or a table. The first row of a table is its heading.
 type part struct {
 	title    string
-	alarming bool // the title is about something that is wrong
+	alarming bool // the title is about a fault
 	text     string
 	lines    []string
 	facts    []fact
 	rows     [][]string
-	follows  bool // what stands before, without an empty line
+	follows  bool // no empty line separates this part from the part before
 }
 
-// write writes the story for people.
+// write prints the story.
 func (s *objectStory) write(t *terminal) {
 	t.line("%s %s: %s", t.paint(bold, s.kind), s.name, s.headline)
 	for _, p := range s.parts {
@@ -55,7 +55,7 @@ func (s *objectStory) write(t *terminal) {
 	}
 }
 
-// podStory says what becomes of a pod.
+// podStory tells what happens to a pod.
 func podStory(s *explain.PodExplanation) objectStory {
 	out := objectStory{kind: "Pod", name: s.Pod, headline: headline(s)}
 	var lines []string
@@ -83,7 +83,7 @@ func podStory(s *explain.PodExplanation) objectStory {
 	return out
 }
 
-// requestStory says what becomes of a ProvisioningRequest.
+// requestStory tells what happens to a ProvisioningRequest.
 func requestStory(s *explain.RequestExplanation) objectStory {
 	out := objectStory{kind: "ProvisioningRequest", name: s.Request, headline: s.Summary}
 	if s.Message != "" {
@@ -107,7 +107,7 @@ func requestStory(s *explain.RequestExplanation) objectStory {
 	return out
 }
 
-// gangStory says what becomes of a PodGroup.
+// gangStory tells what happens to a PodGroup.
 func gangStory(s *explain.GangExplanation) objectStory {
 	out := objectStory{kind: "PodGroup", name: s.PodGroup, headline: s.Summary}
 	var lines []string
@@ -136,7 +136,7 @@ func gangStory(s *explain.GangExplanation) objectStory {
 	return out
 }
 
-// requestWords says what a pod asks for, but for its place among the pods of a node.
+// requestWords lists a pod's requests, without its place in the node's number of pods.
 func requestWords(requests map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
@@ -150,7 +150,7 @@ func requestWords(requests map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// headline is the story's sentence; where the reasons or the machine follow line by line, only its beginning.
+// headline returns the story's first sentence. It returns only the beginning of it if reasons or the machine follow in lines of their own.
 func headline(s *explain.PodExplanation) string {
 	from := ""
 	if s.From != "" {
@@ -167,7 +167,7 @@ func headline(s *explain.PodExplanation) string {
 	return s.Summary
 }
 
-// fact is a line with a name in front.
+// fact is a line that begins with a name.
 type fact struct{ name, text string }
 
 func writeLines(t *terminal, facts []fact) {
@@ -180,7 +180,7 @@ func writeLines(t *terminal, facts []fact) {
 	}
 }
 
-// machineFacts says what a machine is, and which part of it the pod asks for.
+// machineFacts describes a machine, and the share of it that the pod requests.
 func machineFacts(m *explain.MachineRecord, existing bool) []fact {
 	var out []fact
 	if existing && m.Node != "" {
@@ -214,7 +214,7 @@ func orDash(text string) string {
 	return text
 }
 
-// launchFacts says which launch it is, and why.
+// launchFacts describes a launch and the reasons for its choice.
 func launchFacts(l *explain.LaunchRecord) []fact {
 	facts := []fact{{"launch", l.Name}}
 	if len(l.Pods) == 1 {
@@ -255,7 +255,7 @@ func launchFacts(l *explain.LaunchRecord) []fact {
 	return facts
 }
 
-// nodeStory says what a node is and why it stays.
+// nodeStory describes a node and tells why it stays.
 func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 	condition := "not ready"
 	switch {
@@ -274,7 +274,7 @@ func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 		{"price", priceWords(s.PricePerHour)}, {"state", condition}, {"age", ageSince(s.Created, s.Age)}}
 	for _, c := range s.Conditions {
 		if c.Status == metav1.ConditionTrue && c.Message == "" {
-			continue // as it should be
+			continue // the expected state
 		}
 		facts = append(facts, fact{"condition", strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message), ": ")})
 	}
@@ -290,7 +290,7 @@ func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 	return out
 }
 
-// nodePods says what runs on a node, and what comes to it or in its place.
+// nodePods lists the pods on a node, the pods that will come, and the node's replacements.
 func nodePods(s *explain.NodeExplanation) []part {
 	var parts []part
 	if len(s.Pods) > 0 {
@@ -318,7 +318,7 @@ func nodePods(s *explain.NodeExplanation) []part {
 	return parts
 }
 
-// ageSince is the age of an object as kubectl writes it, or a dash if the object has no creation time, as in a manifest.
+// ageSince returns the age of an object in kubectl's form, or a dash if the object has no creation time, as in a manifest.
 func ageSince(created metav1.Time, age time.Duration) string {
 	if created.IsZero() {
 		return "-"

@@ -6,11 +6,11 @@ import (
 
 const (
 	columnGap = 2 // characters between two columns of a table
-	// leastColumn is the width that a column keeps however narrow the terminal is, leastText that of the last column, which is prose.
+	// leastColumn is the least width of a column on a narrow terminal. leastText is the least width of the last column, which is prose.
 	leastColumn, leastText = 6, 24
 )
 
-// tableWidth is how long the longest line of the table is.
+// tableWidth returns the length of the table's longest line.
 func tableWidth(rows [][]string) int {
 	total := -columnGap
 	for _, w := range columnWidths(rows) {
@@ -19,7 +19,7 @@ func tableWidth(rows [][]string) int {
 	return total
 }
 
-// leastWidth is the same with the prose of the last column cut as far as may be.
+// leastWidth returns the same with the prose of the last column cut to leastText.
 func leastWidth(rows [][]string) int {
 	width := columnWidths(rows)
 	prose := width[len(width)-1]
@@ -36,8 +36,8 @@ func columnWidths(rows [][]string) []int {
 	return width
 }
 
-// fit cuts cells so that no line of the table is longer than columns; 0 cuts nothing. The last column, which is prose, is cut first; a
-// column of prose for which too little is left is dropped. After that the widest columns are cut.
+// fit cuts cells so that no line of the table is longer than columns; 0 cuts nothing. It cuts the last column first, which is prose, and
+// drops the column if too little of it is left. Then it cuts the widest columns.
 func fit(rows [][]string, columns int) [][]string {
 	excess := tableWidth(rows) - columns
 	if columns <= 0 || excess <= 0 {
@@ -68,7 +68,7 @@ func fit(rows [][]string, columns int) [][]string {
 	return cut(rows, width)
 }
 
-// cut is the table with columns of these widths at most.
+// cut returns the table with the given widths as limits of the columns.
 func cut(rows [][]string, width []int) [][]string {
 	out := make([][]string, len(rows))
 	for n, row := range rows {
@@ -79,7 +79,7 @@ func cut(rows [][]string, width []int) [][]string {
 	return out
 }
 
-// shortened is the text in so many characters, with an ellipsis in the place of the rest.
+// shortened cuts the text to a number of characters and replaces the rest by an ellipsis.
 func shortened(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text

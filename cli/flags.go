@@ -17,27 +17,28 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// ControllerOptions are what the controller can be told. The zero value is not the default: use DefaultControllerOptions.
+// ControllerOptions are the controller's options. The zero value is not the default: use DefaultControllerOptions.
 type ControllerOptions struct {
 	CloudProvider     string
-	Catalog           string // built-in catalog of the simulated cloud
+	Catalog           string // name of a built-in catalog of the simulated cloud
 	InstanceTypesFile string // replaces Catalog
 	BootDelay         time.Duration
 	RepairAfter       time.Duration
-	RecordDisruptions string // folder; empty for none
-	Journal           string // folder; empty for none
-	// ClusterAutoscalerGrace is for how long Cluster Autoscaler is believed that it starts a node for a pod; 0 does not ask it.
+	RecordDisruptions string // path of a folder; empty for none
+	Journal           string // path of a folder; empty for none
+	// ClusterAutoscalerGrace is the time for which the controller expects that Cluster Autoscaler starts a node for a pod after it said so.
+	// If it is 0, the controller does not watch Cluster Autoscaler.
 	ClusterAutoscalerGrace time.Duration
-	FaultsFile             string // what goes wrong in the simulated cloud, and when
+	FaultsFile             string // path of a file with the faults of the simulated cloud and their times
 
-	MetricsPort                         int    // 0 means any free port, below 0 none
-	HealthProbePort                     int    // likewise
-	DashboardPort                       int    // likewise
-	DashboardCertFile, DashboardKeyFile string // PEM; empty for a certificate made at the start
+	MetricsPort                         int    // 0 for any free port, below 0 for none
+	HealthProbePort                     int    // like MetricsPort
+	DashboardPort                       int    // like MetricsPort
+	DashboardCertFile, DashboardKeyFile string // in PEM format; empty for a certificate that is made at the start
 	KubeClientQPS                       int
 	KubeClientBurst                     int
 	EnableProfiling                     bool
-	ListenAddress                       string // the ports are taken on; empty for all addresses in a pod, loopback elsewhere
+	ListenAddress                       string // address of the ports; empty for all addresses in a pod, loopback elsewhere
 
 	DisableLeaderElection               bool
 	LeaderElectionName                  string
@@ -50,20 +51,20 @@ type ControllerOptions struct {
 	BatchMaxDuration  time.Duration
 	BatchIdleDuration time.Duration
 	FeatureGates      map[string]bool
-	IgnoreDRARequests bool // refuses pods that claim devices
+	IgnoreDRARequests bool // refuse pods that claim devices
 	engineFlags
 	awsFlags
 	clusterAPIFlags
 	azureFlags
 
-	// Accepted so that installations made for Karpenter start; nothing needs them.
+	// These flags have no effect. They are accepted so that installations made for Karpenter start.
 	KarpenterService        string
 	DisableControllerWarmup bool
 	CPURequests             int
 	LegacyNodeRepair        bool
 }
 
-// DefaultControllerOptions are those of a controller that was told nothing.
+// DefaultControllerOptions returns the options of a controller without flags and environment variables.
 func DefaultControllerOptions() ControllerOptions {
 	return ControllerOptions{
 		CloudProvider:           cloudKWOK,
@@ -92,7 +93,7 @@ func DefaultControllerOptions() ControllerOptions {
 	}
 }
 
-// engineOptions are what the engine is told.
+// engineOptions returns the engine's options.
 func (o ControllerOptions) engineOptions() engine.Options {
 	opt := o.engineFlags.options()
 	opt.SpotToSpot = o.FeatureGates["SpotToSpotConsolidation"]
@@ -100,7 +101,7 @@ func (o ControllerOptions) engineOptions() engine.Options {
 	return opt
 }
 
-// environment maps flags to the environment variables that stand in for them.
+// environment returns the environment variable of each flag, by flag.
 func environment() map[string]string {
 	out := map[string]string{}
 	for _, flag := range strings.Fields(`
@@ -168,14 +169,14 @@ func (o *ControllerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LegacyNodeRepair, "legacy-node-repair", o.LegacyNodeRepair, notNeeded+"with the feature gate NodeRepair a node goes at once in either case where its repair policy gives no grace period")
 }
 
-// addRightsFlags adds the flags of settings that need rights of their own in any cloud.
+// addRightsFlags adds the flags of the settings that need additional rights in every cloud.
 func (o *ControllerOptions) addRightsFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.ClusterAutoscalerGrace, "cluster-autoscaler-grace", o.ClusterAutoscalerGrace, "for how long no machine is started for a pod after Cluster Autoscaler has said that it scales a node group up for it; 0 does not ask what it says, anything else needs the rights to list and watch events")
 	flags.Var(gatesValue{&o.FeatureGates}, "feature-gates", "features to switch on or off: Name=true,Other=false")
 	flags.BoolVar(&o.IgnoreDRARequests, "ignore-dra-requests", o.IgnoreDRARequests, "refuse pods with resource claims; if false, machines are planned for the devices that they claim")
 }
 
-// needs reports whether the rights for a setting are needed, which manifests have under the label deploy.RightsFor.
+// needs reports whether the options need the rights for a setting. The manifests name the setting in the label deploy.RightsFor.
 func (o *ControllerOptions) needs(setting string) bool {
 	switch setting {
 	case "Devices":
@@ -186,8 +187,8 @@ func (o *ControllerOptions) needs(setting string) bool {
 	return o.FeatureGates[setting]
 }
 
-// readEnvironment fills in the flags that were not given. A variable that is set to nothing counts as not set, as an
-// installation's template leaves it.
+// readEnvironment sets flags that were not given from environment variables. An empty variable counts as not set, because an installation's
+// template may leave it empty.
 func readEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	variables := environment()
 	names := make([]string, 0, len(variables))
@@ -208,7 +209,7 @@ func readEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) e
 	return nil
 }
 
-// plain says what a flag of that type takes, in place of Go's words for a failed conversion.
+// plain replaces Go's error about a failed conversion by the values that a flag of this type accepts.
 func plain(flagType string, err error) error {
 	if number, ok := err.(*strconv.NumError); !ok || errors.Is(number.Err, strconv.ErrRange) {
 		return err
@@ -219,7 +220,7 @@ func plain(flagType string, err error) error {
 	return errors.New("it must be a whole number")
 }
 
-// check says what is wrong with the options, naming the flag.
+// check returns an error that names the first wrong flag.
 func (o ControllerOptions) check() error {
 	for _, c := range []struct {
 		flag, value string
@@ -287,10 +288,10 @@ func wrongChoice(flag, value string, allowed []string) error {
 	return fmt.Errorf("%s is %q: it must be %s", flagAndVariable(flag), value, strings.Join(allowed, " or "))
 }
 
-// flagAndVariable names a flag together with the environment variable that stands in for it.
+// flagAndVariable names a flag together with its environment variable.
 func flagAndVariable(flag string) string { return fmt.Sprintf("--%s (%s)", flag, environment()[flag]) }
 
-// readOptions completes the options from the environment and checks them.
+// readOptions adds the options from the environment and checks all options.
 func (o *ControllerOptions) readOptions(flags *pflag.FlagSet) error {
 	if err := readEnvironment(flags, os.LookupEnv); err != nil {
 		return err

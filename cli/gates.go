@@ -11,10 +11,10 @@ import (
 // gatesValue reads feature gates from a flag: Name=true,Other=false.
 type gatesValue struct{ gates *map[string]bool }
 
-// Type is what the help calls the value.
+// Type returns the name of the value's type in the help.
 func (g gatesValue) Type() string { return "gates" }
 
-// String is the value as it would be given.
+// String returns the value in the form of the flag.
 func (g gatesValue) String() string {
 	if g.gates == nil {
 		return ""
@@ -26,8 +26,8 @@ func (g gatesValue) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set reads the value. A gate without a value is left at its default: that is what an installation's template writes
-// for a setting that was not made. Names that nobody knows are accepted, since older and newer versions have others.
+// Set parses the value. A gate without a value stays at its default, because an installation's template writes this for an absent setting.
+// Unknown names are accepted, because older and newer versions have other gates.
 func (g gatesValue) Set(text string) error {
 	gates := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -45,13 +45,13 @@ func (g gatesValue) Set(text string) error {
 	return nil
 }
 
-// actedOn are the gates that something acts on, and TerminateFirstRepair: broken machines go first in any case.
+// actedOn are the gates with an effect, and TerminateFirstRepair, because broken machines always go first.
 var actedOn = [...]string{
 	"CapacityBuffer", "NodeOverlay", "NodeRepair", "ProvisioningRequest", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
 	"TerminateFirstDrift", "TerminateFirstRepair",
 }
 
-// gatesWithoutEffect lists the gates that are on and that nothing acts on.
+// gatesWithoutEffect lists the gates that are on and have no effect.
 func gatesWithoutEffect(gates map[string]bool) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(gates)) {

@@ -18,18 +18,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// installation is the controller that is installed in a cluster, ours or Karpenter's, as far as it can be found.
+// installation is the Tenon or Karpenter controller that is installed in a cluster, as far as it was found.
 type installation struct {
-	// lease is the newest one by which leaders are elected, nil if there is none; holder who holds it now, "" if nobody does.
+	// lease is the newest Lease for leader election, nil if there is none. holder is its present holder, "" if there is none.
 	lease  *coordinationv1.Lease
 	holder string
 	// deployment runs the controller; nil if none is found.
 	deployment *appsv1.Deployment
-	// others are the namespaces in which a user, rather than a controller, may have made a Lease of that name.
+	// others are the namespaces with a Lease of the same name that a user, not a controller, may have made.
 	others []string
 }
 
-// findInstallation looks for the lease and the Deployment whose pods hold it, or whose labels are those of the chart.
+// findInstallation finds the Lease, and the Deployment whose pods hold it or that has the labels of the chart.
 func findInstallation(ctx context.Context, config *rest.Config, namespace string) (*installation, error) {
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -51,8 +51,9 @@ func findInstallation(ctx context.Context, config *rest.Config, namespace string
 	return in, nil
 }
 
-// labelled is the Deployment with the chart's labels, that beside the Lease before others. Beside a Lease that nobody holds there
-// may be none: a controller can lead without one, or by one of another name.
+// labelled returns the Deployment with the chart's labels. It prefers the Deployment in the Lease's namespace. If the Lease has a holder,
+// only this namespace counts. Without a holder any namespace counts, because a controller can lead without a Lease or with a Lease of another
+// name.
 func (in *installation) labelled(deployments []appsv1.Deployment) (found *appsv1.Deployment) {
 	for i := range deployments {
 		d := &deployments[i]
@@ -67,12 +68,12 @@ func (in *installation) labelled(deployments []appsv1.Deployment) (found *appsv1
 	return found
 }
 
-// deployed reports whether a Deployment keeps controllers running.
+// deployed reports whether the Deployment runs controllers.
 func (in *installation) deployed() bool {
 	return in.deployment != nil && (in.deployment.Spec.Replicas == nil || *in.deployment.Spec.Replicas > 0)
 }
 
-// holderOf is who holds a lease now, "" if nobody does.
+// holderOf returns the present holder of a lease, "" if there is none.
 func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	if lease == nil || lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
 		return ""
@@ -87,7 +88,7 @@ func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// ownerOf is the Deployment of the pod that holds the lease.
+// ownerOf returns the Deployment of the pod that holds the lease, nil if there is none.
 func (in *installation) ownerOf(ctx context.Context, api kubernetes.Interface, deployments []appsv1.Deployment) (*appsv1.Deployment, error) {
 	if in.holder == "" {
 		return nil, nil
@@ -110,12 +111,12 @@ func (in *installation) ownerOf(ctx context.Context, api kubernetes.Interface, d
 	return nil, nil
 }
 
-// isAutoscaler tells Deployments of ours and of Karpenter by the label of the chart.
+// isAutoscaler reports whether a Deployment is Tenon's or Karpenter's, by the label of the chart.
 func isAutoscaler(d *appsv1.Deployment) bool {
 	return slices.Contains([]string{"karpenter", "tenon"}, d.Spec.Template.Labels["app.kubernetes.io/name"])
 }
 
-// lookup reads what the Deployment tells its controller. Of a variable that a container has twice the kubelet takes the last.
+// lookup returns a variable of the Deployment's containers. If a container has a variable twice, the last one counts, as for the kubelet.
 func (in *installation) lookup(name string) (string, bool) {
 	if in.deployment == nil {
 		return "", false
@@ -130,8 +131,8 @@ func (in *installation) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// settings are opt with the settings by which the controller needs rights, as its Deployment says, or the environment in the
-// controller's own pod.
+// settings returns opt with the settings that need rights. It reads them from the Deployment, or from the environment if there is no
+// Deployment, as in the controller's own pod.
 func (in *installation) settings(opt *ControllerOptions) (*ControllerOptions, error) {
 	lookup := os.LookupEnv
 	if in.deployment != nil {
@@ -142,8 +143,8 @@ func (in *installation) settings(opt *ControllerOptions) (*ControllerOptions, er
 	return &out, readEnvironment(flags, lookup)
 }
 
-// complete fills in options that neither flags nor the environment give with those of the installed controller. Where nobody
-// names the cloud, it is the one whose kind of node class is in use.
+// complete sets options that neither flags nor the environment give from the installed controller. If nothing names the cloud, complete takes
+// the cloud whose kind of node class is in use.
 func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, groups []string) error {
 	lookup := func(name string) (string, bool) {
 		if v, found := os.LookupEnv(name); found && v != "" {
@@ -169,7 +170,7 @@ func (in *installation) complete(flags *pflag.FlagSet, opt *ControllerOptions, g
 	return opt.check()
 }
 
-// addCloudFlags adds the flags that say which cloud the machines run in, and how to reach it.
+// addCloudFlags adds the flags that select the machines' cloud and its connection.
 func (o *ControllerOptions) addCloudFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "the cloud that machines run in: kwok, aws, azure or clusterapi")
 	o.awsFlags.addFlags(flags)

@@ -100,7 +100,7 @@ func writeJournal(out io.Writer, d *journal.Document, output string) error {
 	return writeAs(out, output, func(out io.Writer) error { return writeRecord(out, journalKind, d) })
 }
 
-// recordsCalled is the one record whose ID begins so.
+// recordsCalled returns the one record with this ID, or whose ID begins with it.
 func recordsCalled(records []journal.Record, id string) ([]journal.Record, error) {
 	var found []journal.Record
 	for _, r := range records {
@@ -120,7 +120,7 @@ func recordsCalled(records []journal.Record, id string) ([]journal.Record, error
 	return nil, fmt.Errorf("%d decisions begin with %s, such as %s and %s: write more of the ID", len(found), id, found[0].ID, found[1].ID)
 }
 
-// read takes the journal from files, or from the controller that leads.
+// read reads the journal from files, or from the leading controller.
 func (o *journalOptions) read(ctx context.Context, stdin io.Reader) (*journal.Document, error) {
 	if len(o.files) > 0 {
 		return journalOfFiles(o.files, stdin)
@@ -132,7 +132,7 @@ func (o *journalOptions) read(ctx context.Context, stdin io.Reader) (*journal.Do
 	return journalOfLeader(ctx, config, o.leaderAddress, 0)
 }
 
-// journalOfLeader asks the controller that leads for its newest decisions, or for all with 0.
+// journalOfLeader requests the newest decisions from the leading controller. A most of 0 requests all.
 func journalOfLeader(ctx context.Context, config *rest.Config, where leaderAddress, most int) (*journal.Document, error) {
 	if where.catalogURL == catalogNone {
 		return nil, errors.New("--catalog-url none: the journal is where the catalog is; read a file of it with -f")
@@ -151,11 +151,11 @@ func journalOfLeader(ctx context.Context, config *rest.Config, where leaderAddre
 	return &d.Document, nil
 }
 
-// journalOfFiles reads files and folders; it is as of the last thing that they tell of.
+// journalOfFiles reads files and folders. The document's time is that of the last record.
 func journalOfFiles(names []string, stdin io.Reader) (*journal.Document, error) {
 	var records []journal.Record
 	var notes []string
-	another := false // a file is that of something else
+	another := false // a file has other content than a journal
 	for _, name := range names {
 		more, said, err := readJournal(name, stdin)
 		if err != nil {

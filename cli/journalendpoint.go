@@ -14,7 +14,7 @@ import (
 	"tenon.sh/journal"
 )
 
-// journalPath is where the leader serves its journal.
+// journalPath is the URL path at which the leader serves its journal.
 const journalPath = "/journal"
 
 // keepJournal reads the journal's folder, if there is one, writes to it until ctx ends, and serves the journal.
@@ -39,7 +39,8 @@ func newKeeper(j *journal.Journal, dir string, log logr.Logger) *journal.Keeper 
 	}}
 }
 
-// journalText is the document of tenon journal -o json. A caller may ask for records since a time only, and for the newest of so many.
+// journalText returns a function that writes the document of tenon journal -o json. The query may give a least time (since) and a largest
+// number of records (most), the newest ones.
 func journalText(j *journal.Journal) func(*http.Request) ([]byte, string, error) {
 	return func(r *http.Request) ([]byte, string, error) {
 		var f journal.Filter

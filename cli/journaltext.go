@@ -9,10 +9,10 @@ import (
 	"tenon.sh/journal"
 )
 
-// journalTime is how the journal writes times: its days matter.
+// journalTime is the format of the journal's times. It contains the date.
 const journalTime = "2006-01-02 15:04:05"
 
-// journalLines is the table of the journal, the newest decision last.
+// journalLines returns the lines of the journal's table. The newest decision is last.
 func journalLines(screen *terminal, d *journal.Document) []string {
 	if len(d.Records) == 0 {
 		return []string{"The journal has no such decision."}
@@ -36,7 +36,7 @@ func journalLines(screen *terminal, d *journal.Document) []string {
 
 func savedWords(r *journal.Record) string { return fmt.Sprintf("%.2f", r.Saved) }
 
-// decisionStory tells one decision: what was seen, chosen and rejected, and what happened.
+// decisionStory tells the situation, the choice, the rejected choices and the outcome of one decision.
 func decisionStory(r *journal.Record, asOf time.Time) objectStory {
 	out := objectStory{kind: "Decision", name: r.ID, headline: r.Says}
 	facts := []fact{

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	lookEvery = 2 * time.Second // for kinds that are missing
-	sayEvery  = time.Minute     // that they are missing
+	lookEvery = 2 * time.Second // time between two checks for missing kinds
+	sayEvery  = time.Minute     // time between two messages about missing kinds
 )
 
-// waitForKinds returns once the API server serves the kinds that the controller needs. Until then it says once a minute
-// what it waits for. The error is ctx's.
+// waitForKinds returns once the API server serves the kinds that the controller needs. Until then it logs once a minute which kind is
+// missing. The error is ctx's.
 func (c *autoscaler) waitForKinds(ctx context.Context) error {
 	var said time.Time
 	for ctx.Err() == nil {
@@ -38,7 +38,7 @@ func (c *autoscaler) waitForKinds(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// missingKinds says what is missing.
+// missingKinds returns an error about the first missing kind, nil if there is none.
 func (c *autoscaler) missingKinds() error {
 	client, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {

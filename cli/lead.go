@@ -34,10 +34,10 @@ import (
 	"tenon.sh/report"
 )
 
-// lasting is what outlives a term as leader.
+// lasting holds the values that live longer than one term as leader.
 type lasting struct {
 	metrics *report.Metrics
-	journal *journal.Journal // if no folder keeps it
+	journal *journal.Journal // used if no folder keeps the journal
 	sells   []engine.InstanceType
 	faults  []simulated.Fault
 }
@@ -51,7 +51,7 @@ func (c *autoscaler) newLasting() (lasting, error) {
 	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), journal: journal.New(clock.RealClock{}), sells: sells, faults: faults}, err
 }
 
-// scaleUps hears what Cluster Autoscaler says, if it is to be asked.
+// scaleUps returns the watch on Cluster Autoscaler's scale-ups, nil if it is switched off.
 func (c *autoscaler) scaleUps() (*cluster.ScaleUps, error) {
 	if c.opt.ClusterAutoscalerGrace == 0 {
 		return nil, nil
@@ -74,7 +74,7 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 		journal:  lasting.journal,
 	}
 	if c.opt.Journal != "" {
-		parts.journal = journal.New(real) // another process may have led, and written, since this one did
+		parts.journal = journal.New(real) // another process may have led since, and written to the folder
 	}
 	cloud, err := c.newCloud(ctx, parts)
 	if err != nil {
@@ -135,12 +135,12 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	return mgr.Start(ctx)
 }
 
-// lease is the Lease of the leader, by name.
+// lease returns a Lease object with the name and namespace of the leader's Lease.
 func (c *autoscaler) lease() *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.leaseNamespace(), Name: c.opt.LeaderElectionName}}
 }
 
-// leaseNamespace is where the Lease is: where it was asked for, else the controller's own namespace.
+// leaseNamespace returns the namespace of the Lease: the one given by a flag, else the controller's own namespace.
 func (c *autoscaler) leaseNamespace() string {
 	if c.opt.LeaderElectionNamespace != "" {
 		return c.opt.LeaderElectionNamespace
@@ -148,7 +148,7 @@ func (c *autoscaler) leaseNamespace() string {
 	return ownLeaseNamespace()
 }
 
-// ownLeaseNamespace is this pod's, kube-system for what is none.
+// ownLeaseNamespace returns this pod's namespace, or kube-system outside a pod.
 func ownLeaseNamespace() string {
 	if own, err := os.ReadFile(ownNamespace); err == nil {
 		return string(own)
@@ -156,10 +156,10 @@ func ownLeaseNamespace() string {
 	return cmp.Or(os.Getenv("SYSTEM_NAMESPACE"), "kube-system")
 }
 
-// ownNamespace is where a pod finds the name of its namespace.
+// ownNamespace is the file with the name of a pod's namespace.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// parts are what one term as leader is made of.
+// parts are the parts of one term as leader.
 type parts struct {
 	*autoscaler
 	mgr      *elected
@@ -171,8 +171,8 @@ type parts struct {
 	provisioning *controller.Loop
 	loops        []*controller.Loop
 	watches      []func(context.Context) error
-	state        *prometheus.Registry // of the metrics that only the leader exports
-	unsynced     *report.Unsynced     // told until the caches are filled
+	state        *prometheus.Registry // for the metrics that only the leader exports
+	unsynced     *report.Unsynced     // exports a metric until the caches are filled
 	pods         *report.PodObserver
 	journal      *journal.Journal
 }
@@ -190,12 +190,12 @@ func (p *parts) loop(name string, pass func(context.Context) error, idle, most, 
 	return l
 }
 
-// makeLoops makes the loops and says what wakes each of them.
+// makeLoops makes the loops and sets up their triggers.
 func (p *parts) makeLoops() {
 	informers := p.mgr.GetCache()
 	real := clock.RealClock{}
 	options := p.opt.engineOptions()
-	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so nobody else hears of it
+	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so only these options contain it
 	provisions := provision.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics, Pods: p.pods, Options: options, Begun: p.journal.Planned,
 	}
@@ -277,8 +277,8 @@ func (p *parts) makeLoops() {
 	)
 }
 
-// correctCatalogs adds the loop that says on NodeOverlays what has become of them, and has everybody who buys look again when one
-// changes. It returns what wakes the loop.
+// correctCatalogs adds the loop that writes the status of NodeOverlays. If a NodeOverlay changes, it triggers all buyers. correctCatalogs
+// returns a function that triggers the loop.
 func (p *parts) correctCatalogs(buyers ...*controller.Loop) func(cause string) {
 	overlays := nodeoverlay.New(nodeoverlay.Config{Cluster: p.cluster, Recorder: p.recorder})
 	loop := p.loop("nodeoverlay", overlays.Reconcile, 100*time.Millisecond, time.Second, time.Minute)
@@ -293,7 +293,7 @@ func (p *parts) correctCatalogs(buyers ...*controller.Loop) func(cause string) {
 	return loop.Trigger
 }
 
-// listen adds two loops for each source of the cloud's notices: what it says is heard while machines are still being left.
+// listen adds two loops for each source of the cloud's notices, so that a source is read even while earlier machines are still being left.
 func (p *parts) listen(cloud provider.Provider) {
 	for _, source := range provider.Sources(cloud) {
 		var leaving *controller.Loop
@@ -311,16 +311,15 @@ func (p *parts) listen(cloud provider.Provider) {
 	}
 }
 
-// tell makes events of what the cloud has found out.
+// tell publishes a Kubernetes event for an event of the provider.
 func (p *parts) tell(e provider.Event) {
 	p.recorder.Publish(report.Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Message})
 }
 
-// cleanEvery is how often the cloud is cleaned up after.
+// cleanEvery is the time between two cleanups in the cloud.
 const cleanEvery = 30 * time.Second
 
-// keepHouse adds the loop that cleans up in the cloud, if there is anything to clean up. A class that is told to go does not
-// wait for the loop's next turn.
+// keepHouse adds the cleanup loop if the provider has one. Deletion of a class triggers the loop immediately.
 func (p *parts) keepHouse(cloud provider.Provider) {
 	housekeeper, ok := cloud.(provider.Housekeeper)
 	if !ok {
@@ -339,11 +338,11 @@ func (p *parts) lead(ctx context.Context) error {
 	var group errgroup.Group
 	p.keepJournal(ctx, &group)
 	defer p.ports.journalHandler.Store(nil)
-	defer p.ports.pageHandler.Store(p.ports.pageHandler.Load()) // that of a follower
+	defer p.ports.pageHandler.Store(p.ports.pageHandler.Load()) // restores the follower's page
 	page := p.dashboardEndpoint(ctx)
 	p.ports.pageHandler.Store(&page)
 	group.Go(func() error {
-		if err := p.announce(ctx); err != nil { // a lack for one command; no reason not to lead
+		if err := p.announce(ctx); err != nil { // only one command lacks something, so the controller leads nevertheless
 			p.log.Info("snapshots will not find the catalog by themselves, nor followers the dashboard", "cause", err.Error())
 		}
 		return nil
@@ -361,7 +360,7 @@ func (p *parts) lead(ctx context.Context) error {
 	return group.Wait()
 }
 
-// becomeReady says that the controller can lead, and takes that back while a kind is missing.
+// becomeReady marks the controller as ready once its caches are filled, and as unready while a kind is missing.
 func (p *parts) becomeReady(ctx context.Context) error {
 	if !p.mgr.GetCache().WaitForCacheSync(ctx) {
 		return nil
@@ -387,7 +386,7 @@ func (c *autoscaler) setHealth(loops []*controller.Loop) {
 	c.ports.healthy.Store(&healthy)
 }
 
-// everywhere is a runnable for followers and leaders alike.
+// everywhere is a runnable for followers and the leader.
 type everywhere func(context.Context) error
 
 // Start runs it.
@@ -396,7 +395,7 @@ func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
 // NeedLeaderElection is false.
 func (e everywhere) NeedLeaderElection() bool { return false }
 
-// leading is a runnable for the leader.
+// leading is a runnable for the leader only.
 type leading func(context.Context) error
 
 // Start runs it.

@@ -14,7 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// leaderAddress says how to find the leading controller. If both fields are empty, commands look for its Lease.
+// leaderAddress tells how to find the leading controller. If both fields are empty, commands look for its Lease.
 type leaderAddress struct {
 	// catalogURL is the address of its catalog.
 	catalogURL string

@@ -26,17 +26,17 @@ import (
 	"tenon.sh/scenario"
 )
 
-// liveOptions say how to read a live cluster.
+// liveOptions are the flags for reading a live cluster.
 type liveOptions struct {
 	kubeconfig string
-	context    string // of the kubeconfig; its current one if empty
+	context    string // a context of the kubeconfig; empty for the current one
 	leaderAddress
-	// management is where MachineDeployments of Cluster API are read, nil for a command that has no flags for that: it reads those that
-	// are in the cluster, if there are classes that may select them.
+	// management selects the cluster with the MachineDeployments of Cluster API. If it is nil, the command has no flags for it: it reads the
+	// MachineDeployments in this cluster if a class may select them.
 	management *clusterAPIFlags
 }
 
-// catalogNone, as --catalog-url, does without the controller's catalog.
+// catalogNone is the value of --catalog-url that switches the controller's catalog off.
 const catalogNone = "none"
 
 func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
@@ -51,7 +51,7 @@ func (o *liveOptions) addFlags(flags *pflag.FlagSet) {
 
 const runtimeClassKind, resourceGroup = "RuntimeClass", "resource.k8s.io"
 
-// plural is the plural of a kind's name.
+// plural returns the plural of a kind's name.
 func plural(kind string) string {
 	if strings.HasSuffix(kind, "s") {
 		return kind + "es"
@@ -59,17 +59,18 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// liveKind is a kind that a snapshot of a live cluster holds.
+// liveKind is a kind whose objects a live cluster's snapshot contains.
 type liveKind struct {
 	schema.GroupVersionResource
 	kind     string
-	optional bool // a cluster may do without it
-	// forBuffers marks what only CapacityBuffers and ProvisioningRequests, which come before, refer to.
+	optional bool // a cluster may lack the kind
+	// forBuffers marks the kinds that are read only if CapacityBuffers or ProvisioningRequests refer to them. The list has those kinds
+	// earlier.
 	forBuffers bool
 }
 
-// liveKinds lists everything that a decision depends on. Node classes are there for people to look at: what they mean
-// is in the catalog.
+// liveKinds lists every kind that a decision depends on. Node classes are included only for people to read, because their meaning is in the
+// catalog.
 func liveKinds() []liveKind {
 	of := func(group, version, resource, kind string, optional bool) liveKind {
 		return liveKind{schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, kind, optional, false}
@@ -78,8 +79,8 @@ func liveKinds() []liveKind {
 		return liveKind{schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, kind, true, true}
 	}
 	return []liveKind{
-		// Nodes come before pods: a pod that is bound in between then counts twice rather than not at all.
-		of(v1.Group, "v1", "nodepools", "NodePool", true), // savings is for clusters without Karpenter too
+		// Nodes come before pods, so that a pod that is bound in between counts twice and not never.
+		of(v1.Group, "v1", "nodepools", "NodePool", true), // optional, because savings is for clusters without Karpenter too
 		of(v1.Group, "v1", "nodeclaims", "NodeClaim", true),
 		of(v1.Group, "v1alpha1", "nodeoverlays", overlayKind, true),
 		of(autoscalingv1beta1.GroupVersion.Group, "v1beta1", "capacitybuffers", bufferKind, true),
@@ -119,10 +120,10 @@ func liveKinds() []liveKind {
 	}
 }
 
-// patience bounds one question to a cluster that does not answer.
+// patience is the time limit of one request to a cluster.
 const patience = 30 * time.Second
 
-// config says how to reach the cluster, patiently.
+// config returns the client configuration for the cluster, with time limits.
 func (o *liveOptions) config() (*rest.Config, error) {
 	config, err := restConfig(o.kubeconfig, o.context)
 	if err != nil {
@@ -133,7 +134,7 @@ func (o *liveOptions) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// documents reads the live cluster and the catalog of its controller. It only reads.
+// documents reads the live cluster and its controller's catalog. It writes nothing to the cluster.
 func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenario.Document, error) {
 	config, err := o.config()
 	if err != nil {
@@ -143,7 +144,7 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	if err != nil {
 		return nil, err
 	}
-	if !holds(documents, v1.Group, "NodePool") && o.catalogURL == "" { // there is nothing that a controller could look after, and so none
+	if !holds(documents, v1.Group, "NodePool") && o.catalogURL == "" { // without NodePools there is no work for a controller, and so no controller
 		return o.withMachineDeployments(ctx, config, documents, notes)
 	}
 	catalog, err := o.catalog(ctx, config)
@@ -158,8 +159,8 @@ func (o *liveOptions) documents(ctx context.Context, notes *terminal) ([]scenari
 	return append(documents, document), err
 }
 
-// catalogDocument is the catalog as a document. It goes through its JSON: the usual converter does not know numbers that are written
-// as text, and hashes are too large to be written otherwise.
+// catalogDocument returns the catalog as a document. It converts by JSON, because the usual converter does not support numbers that are
+// written as text. Hashes are written as text, because they are too large for JSON numbers.
 func catalogDocument(catalog *engine.CatalogDocument) (scenario.Document, error) {
 	text, err := json.Marshal(catalog)
 	content := map[string]any{}
@@ -169,7 +170,7 @@ func catalogDocument(catalog *engine.CatalogDocument) (scenario.Document, error)
 	return scenario.Document{Object: &unstructured.Unstructured{Object: content}}, nil
 }
 
-// withMachineDeployments adds what MachineDeployments of Cluster API make.
+// withMachineDeployments adds the objects of Cluster API that describe machines for sale.
 func (o *liveOptions) withMachineDeployments(ctx context.Context, config *rest.Config, documents []scenario.Document, notes *terminal) ([]scenario.Document, error) {
 	from := o.management
 	if from == nil {
@@ -201,11 +202,11 @@ const (
 	deviceSliceKind    = "ResourceSlice"
 )
 
-// mayBeForbidden lists kinds that whoever was given rights before they acted cannot read: such a user reads the rest.
+// mayBeForbidden lists newer kinds. Users whose rights are older than the kind cannot read it, so the command goes on without it.
 var mayBeForbidden = []string{overlayKind, bufferKind, podGroupKind, requestKind, runtimeClassKind, deviceClaimKind, deviceTemplateKind, deviceSliceKind}
 
-// inForce leaves out NodeOverlays, CapacityBuffers, ProvisioningRequests and claims for devices where the controller does without them:
-// its plans know nothing of them.
+// inForce drops NodeOverlays, CapacityBuffers, ProvisioningRequests and claims for devices if the controller ignores them, because its plans
+// do not contain them.
 func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
 	for _, x := range []struct {
 		ignored     bool
@@ -231,7 +232,7 @@ func inForce(documents []scenario.Document, catalog *engine.CatalogDocument, not
 	return documents
 }
 
-// holds reports whether some document is of a kind.
+// holds reports whether a document has the kind.
 func holds(documents []scenario.Document, group, kind string) bool {
 	return slices.ContainsFunc(documents, func(d scenario.Document) bool { return isOf(d, group, kind) })
 }
@@ -242,7 +243,7 @@ func isOf(d scenario.Document, group, kind string) bool {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// catalog is the controller's, nil where none is wanted.
+// catalog returns the controller's catalog, nil for --catalog-url none.
 func (o *liveOptions) catalog(ctx context.Context, config *rest.Config) (*engine.CatalogDocument, error) {
 	if o.catalogURL == catalogNone {
 		return nil, nil
@@ -250,7 +251,7 @@ func (o *liveOptions) catalog(ctx context.Context, config *rest.Config) (*engine
 	return fetchCatalog(ctx, config, o.leaderAddress)
 }
 
-// liveObjects lists what a snapshot holds, page by page.
+// liveObjects lists the objects of a snapshot, page by page.
 func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]scenario.Document, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -263,7 +264,7 @@ func liveObjects(ctx context.Context, config *rest.Config, notes *terminal) ([]s
 			continue
 		}
 		if kind.kind == requestKind && requests {
-			continue // the older version serves the same objects
+			continue // the older version has the same objects
 		}
 		documents, err := liveList(ctx, client, kind)
 		switch {

@@ -18,8 +18,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// machineReader reads what MachineDeployments make from a live cluster. Many clusters have none, and what may not be read of others
-// is said: nodes may show what it would have.
+// machineReader reads Cluster API's objects from a live cluster. Many clusters have none. If the account may not read a kind, machineReader
+// prints a note and goes on, because nodes may show the same facts.
 type machineReader struct {
 	client dynamic.Interface
 	mapper meta.RESTMapper
@@ -27,7 +27,7 @@ type machineReader struct {
 	out    []scenario.Document
 }
 
-// readMachineDeployments reads the objects of Cluster API that say what there is to buy. Without a MachineDeployment there are none.
+// readMachineDeployments reads the objects of Cluster API that describe machines for sale. It returns none if there is no MachineDeployment.
 func readMachineDeployments(ctx context.Context, config *rest.Config, notes *terminal) ([]scenario.Document, error) {
 	http, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -57,7 +57,7 @@ func readMachineDeployments(ctx context.Context, config *rest.Config, notes *ter
 	return r.out, nil
 }
 
-// add reads all objects of a kind, in the first of the versions that is served, or in the one that the server prefers.
+// add reads all objects of a kind. It uses the first served version of the list, or the server's preferred version.
 func (r *machineReader) add(ctx context.Context, kind schema.GroupKind, versions ...string) ([]scenario.Document, error) {
 	mapping, err := r.mapper.RESTMapping(kind, versions...)
 	if meta.IsNoMatchError(err) {
@@ -78,8 +78,8 @@ func (r *machineReader) add(ctx context.Context, kind schema.GroupKind, versions
 	return documents, nil
 }
 
-// templateKinds are the kinds of the infrastructure templates that the MachineDeployments name. What cannot be read of one is for
-// others to say.
+// templateKinds returns the kinds of infrastructure templates that the MachineDeployments name. It skips unreadable MachineDeployments,
+// because other functions report them.
 func templateKinds(deployments []scenario.Document) (out []schema.GroupKind) {
 	for _, d := range deployments {
 		var read contract.MachineDeployment

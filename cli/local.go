@@ -18,9 +18,9 @@ import (
 	"tenon.sh/playground"
 )
 
-// localOptions say what the commands that start a local cluster start.
+// localOptions are the options of a local cluster.
 type localOptions struct {
-	gates, apis string // of Kubernetes itself, beside what is on by default
+	gates, apis string // of Kubernetes, in addition to the defaults
 	dir         string
 	catalog     string
 	bootDelay   time.Duration
@@ -31,27 +31,27 @@ func (o *localOptions) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.bootDelay, "boot-delay", 0, "how long a machine takes until its node registers")
 }
 
-// controllerOptions are those of the Tenon in a local cluster.
+// controllerOptions returns the options of Tenon's controller in a local cluster.
 func (o *localOptions) controllerOptions() ControllerOptions {
 	options := DefaultControllerOptions()
 	options.Catalog, options.BootDelay = o.catalog, o.bootDelay
-	options.MetricsPort, options.HealthProbePort = 0, 0 // any free ones
+	options.MetricsPort, options.HealthProbePort = 0, 0 // any free ports
 	options.ListenAddress = loopback
 	options.DisableLeaderElection = true
 	return options
 }
 
-// A localCluster is a playground with Tenon's kinds, and Tenon in this process.
+// A localCluster is a playground with Tenon's kinds. Tenon runs in this process.
 type localCluster struct {
 	config *rest.Config
-	log    string       // Tenon's, "" without Tenon
-	died   <-chan error // gets an error when something ends that nobody stopped
+	log    string       // path of Tenon's log, "" without Tenon
+	died   <-chan error // receives an error if a part ends unexpectedly
 
 	playground *playground.Playground
 	endTenon   func() error
 }
 
-// startLocal starts a local cluster and says on t how far it is. On an error nothing is left running.
+// startLocal starts a local cluster and prints its progress on t. After an error nothing is left running.
 func startLocal(ctx context.Context, options localOptions, t *terminal) (*localCluster, error) {
 	if err := options.controllerOptions().check(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func startLocal(ctx context.Context, options localOptions, t *terminal) (*localC
 	if err != nil {
 		return nil, interruptedOr(ctx, err)
 	}
-	died := make(chan error, 2) // one for each that may end
+	died := make(chan error, 2) // one for each part that may end
 	local := &localCluster{config: pg.RESTConfig(), died: died, playground: pg, endTenon: func() error { return nil }}
 	go func() {
 		if err := <-pg.Done(); err != nil {
@@ -74,7 +74,7 @@ func startLocal(ctx context.Context, options localOptions, t *terminal) (*localC
 		}
 	}()
 	if err := local.fill(ctx, options, died, progress); err != nil {
-		_ = local.stop(t) // the first error says more
+		_ = local.stop(t) // the first error is more useful
 		return nil, interruptedOr(ctx, err)
 	}
 	return local, nil
@@ -86,7 +86,7 @@ func (l *localCluster) fill(ctx context.Context, options localOptions, died chan
 		return err
 	}
 	progress("Tenon's kinds are installed")
-	// The kubeconfig identifies by a certificate; tenon plan and tenon snapshot need a token to ask the controller.
+	// The kubeconfig authenticates by a certificate, but tenon plan and tenon snapshot need a token for the controller.
 	if err := allowSnapshots(ctx, l.config, metav1.NamespaceSystem); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (l *localCluster) fill(ctx context.Context, options localOptions, died chan
 	return nil
 }
 
-// account is how Tenon itself reaches the cluster: with the rights that it has in a real one.
+// account returns a configuration for Tenon with the same rights as in a real cluster.
 func (l *localCluster) account(ctx context.Context) (*rest.Config, error) {
 	c, err := client.New(l.config, client.Options{})
 	if err != nil {
@@ -120,7 +120,7 @@ func (l *localCluster) account(ctx context.Context) (*rest.Config, error) {
 		"system:serviceaccounts", "system:serviceaccounts:"+deploy.Namespace)
 }
 
-// introduce says how to reach the cluster.
+// introduce prints how to reach the cluster.
 func (l *localCluster) introduce(t *terminal) {
 	t.line("The cluster is up until Ctrl-C. In another terminal:")
 	t.line("")
@@ -133,7 +133,7 @@ func (l *localCluster) introduce(t *terminal) {
 	t.line("Tenon's log is %s", l.log)
 }
 
-// stay returns when the user wants to leave, or when something has died.
+// stay returns when ctx ends, or with an error if a part has ended unexpectedly.
 func (l *localCluster) stay(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -154,7 +154,7 @@ func (l *localCluster) stop(t *terminal) error {
 	return err
 }
 
-// interruptedOr prefers to say that the user has ended the command: what failed then, failed because of that.
+// interruptedOr returns errInterrupted if ctx has ended, because this is then the cause of err.
 func interruptedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -162,8 +162,8 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// startTenon runs Tenon in this process, with its log in a file, and returns what ends it. If it ends by itself, died hears of
-// it. Everything else about it is as in a real cluster, except that nobody else could be elected leader.
+// startTenon runs Tenon in this process with its log in a file, and returns a function that ends it. If Tenon ends by itself, died receives
+// the error. The only other difference from a real cluster is that there is no leader election.
 func startTenon(ctx context.Context, config *rest.Config, logPath string, local localOptions, died chan<- error) (end func() error, err error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -171,7 +171,7 @@ func startTenon(ctx context.Context, config *rest.Config, logPath string, local 
 	}
 	options := local.controllerOptions()
 
-	// Ctrl-C must not end Tenon before end is called: the screen would show it as a failure.
+	// Ctrl-C must not end Tenon before end is called, because died would then report a failure.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {

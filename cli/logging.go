@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// newLogger writes the controller's log. What goes to stdout goes to out.
+// newLogger returns the controller's logger. It writes to out for the path stdout.
 func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 	level := zapcore.InfoLevel
 	if opt.LogLevel != "" {
@@ -48,8 +48,8 @@ func newLogger(opt ControllerOptions, out io.Writer) (logr.Logger, error) {
 	return zapr.NewLogger(logger), nil
 }
 
-// logLibraries makes what the libraries say part of the controller's log. Their loggers belong to the process: they are
-// set once, by the command that the process runs, before anything else uses them.
+// logLibraries redirects the libraries' log messages to the controller's log. The libraries' loggers are global: only the process's command
+// sets them, once, before their first use.
 func logLibraries(opt ControllerOptions, out io.Writer) error {
 	if err := opt.check(); err != nil {
 		return err
@@ -63,21 +63,22 @@ func logLibraries(opt ControllerOptions, out io.Writer) error {
 	return nil
 }
 
-// quietLibraries keeps what the libraries say off the screen.
+// quietLibraries discards the libraries' log messages.
 func quietLibraries() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 }
 
-// ownKeys keeps the keys of a line's own parts for these: a JSON object with two keys of one name is read in different ways.
+// ownKeys renames fields that have the same key as a line's standard parts, because parsers treat duplicate keys of a JSON object
+// differently.
 type ownKeys struct{ zapcore.Core }
 
-// With keeps the keys.
+// With renames the fields.
 func (o ownKeys) With(fields []zapcore.Field) zapcore.Core {
 	return ownKeys{o.Core.With(renamed(fields))}
 }
 
-// Check has Write called.
+// Check adds o, so that zap calls its Write.
 func (o ownKeys) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if o.Enabled(entry.Level) {
 		return checked.AddCore(entry, o)
@@ -85,12 +86,12 @@ func (o ownKeys) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapc
 	return checked
 }
 
-// Write keeps the keys.
+// Write renames the fields.
 func (o ownKeys) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return o.Core.Write(entry, renamed(fields))
 }
 
-// renamed gives fields that are called like a line's own parts another name.
+// renamed appends an underscore to the keys of a line's standard parts.
 func renamed(fields []zapcore.Field) []zapcore.Field {
 	for i, f := range fields {
 		if slices.Contains([]string{"level", "time", "logger", "message", "stacktrace", "caller"}, f.Key) {
@@ -101,18 +102,18 @@ func renamed(fields []zapcore.Field) []zapcore.Field {
 	return fields
 }
 
-// story leaves out what the libraries say of their own starting and stopping, which is not about the cluster.
+// story drops the libraries' messages about their own start and end, because these are not about the cluster.
 type story struct{ zapcore.Core }
 
 // With keeps the filter.
 func (s story) With(fields []zapcore.Field) zapcore.Core { return story{s.Core.With(fields)} }
 
-// Check decides by the message.
+// Check drops entries by the beginning of their message.
 func (s story) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	for _, beginning := range []string{
 		"Starting EventSource", "Starting Controller", "Starting workers",
 		"Stopping and waiting for ", "Shutdown signal received, waiting", "All workers finished", "Wait completed, proceeding",
-		"error received after stop sequence was engaged", // the lease that was given back
+		"error received after stop sequence was engaged", // the lease was released
 	} {
 		if strings.HasPrefix(entry.Message, beginning) {
 			return checked

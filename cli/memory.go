@@ -6,15 +6,15 @@ import (
 	"runtime/debug"
 )
 
-// garbagePercent is how much garbage may lie in the heap before it is collected, as a share of what is in use.
+// garbagePercent is the amount of garbage at which Go collects, in percent of the live heap.
 const garbagePercent = 50
 
-// limitMemory makes Go collect garbage by what is in use: a burst of work lets the heap grow, and at rest Go gives back to the
-// system what the burst has left. Only a limit that somebody named is Go's limit too, nine tenths of it. One that follows what is
-// in use would have to know how much the heap's fragments take: a little too low, and Go collects without a pause for nothing.
+// limitMemory sets Go's garbage collection relative to the live heap: the heap grows during a burst of work, and Go returns the memory to the
+// system afterwards. Nine tenths of bytes become Go's memory limit; 0 or less sets no limit. A limit that follows the live heap would have to
+// include the heap's fragmentation: if it were a little too low, Go would collect all the time without success.
 func limitMemory(bytes int64, profiling bool) {
 	if !profiling {
-		runtime.MemProfileRate = 0 // nobody can ask for what it would gather
+		runtime.MemProfileRate = 0 // its results would be inaccessible without profiling
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)

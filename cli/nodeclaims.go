@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// A machine counts as left behind when it is half a minute old: two minutes after a controller was killed, there is none.
+	// collectEvery is the time between two garbage collections. A machine counts as left behind when it is half a minute old, so that none is
+	// left two minutes after a controller was killed.
 	collectEvery = time.Minute
-	// collectEveryAtTheEnd is the same while an installation is removed, and somebody waits for it.
+	// collectEveryAtTheEnd is the same time while a user waits for the removal of an installation.
 	collectEveryAtTheEnd = 10 * time.Second
-	// claimsAtOnce bounds the memory that a burst of launches takes; the API server is the slower part anyway.
+	// claimsAtOnce bounds the memory for a burst of launches. The API server is the slower part anyway.
 	claimsAtOnce = 24
-	// launchesAtOnce is the same for a cloud that starts many machines by one call, and takes seconds for it.
+	// launchesAtOnce is the same limit for a cloud that starts many machines by one call, which takes seconds.
 	launchesAtOnce = 200
 )
 
-// addNodeClaims adds the controllers of claims and of nodes that have none, and the removal of what is left behind.
+// addNodeClaims adds the controllers of NodeClaims and of nodes without a NodeClaim, and the garbage collection.
 func (p *parts) addNodeClaims(cloud provider.Provider) error {
 	config := nodeclaim.Config{
 		Cluster: p.cluster, Recorder: p.recorder, Metrics: p.lasting.metrics,
@@ -39,7 +40,8 @@ func (p *parts) addNodeClaims(cloud provider.Provider) error {
 	return claims.Register(p.mgr)
 }
 
-// registered passes on whether a claim's machine joined the cluster. If it was not even launched, the claim says why.
+// registered reports to the pool's health whether a claim's machine joined the cluster. If the launch failed, it passes on the claim's
+// reason.
 func (p *parts) registered(claim *v1.NodeClaim, ok bool) {
 	reason, message := "", ""
 	if launched := v1.GetCondition(claim, v1.ConditionLaunched); !ok && launched != nil && !v1.IsTrue(claim, v1.ConditionLaunched) {

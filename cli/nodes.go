@@ -88,14 +88,14 @@ func (o *nodesOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-// look reads the cluster and says what its nodes are like.
+// look reads the cluster and returns the table of its nodes.
 func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *terminal) (*nodeTable, error) {
 	reading, err := o.readAny(ctx, command.InOrStdin(), notes)
 	if err != nil {
 		return nil, err
 	}
 	notes.notes(reading.Notes)
-	if reading.Made != nil { // without a class, these tell prices
+	if reading.Made != nil { // without a class, these instance types tell the prices
 		reading.Snapshot.Classes = append(reading.Snapshot.Classes, engine.Class{InstanceTypes: reading.Made.InstanceTypes})
 	}
 	o.override(command.Flags(), &reading.Options, &reading.Snapshot)
@@ -105,7 +105,7 @@ func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *
 	return list, nil
 }
 
-// pauseFor waits in real time. It reports false if ctx ended before.
+// pauseFor waits in real time. It returns false if ctx ended before.
 func pauseFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -19,10 +19,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// nodeTable is the nodes of a cluster, and what they come to.
+// nodeTable lists the nodes of a cluster and their totals.
 type nodeTable struct {
 	PricePerHour float64 `json:"pricePerHour"`
-	// Unpriced counts nodes whose price no catalog tells, Waiting pods that no node runs yet.
+	// Unpriced counts nodes of unknown price. Waiting counts pods that no node runs yet.
 	Unpriced int             `json:"unpriced"`
 	Waiting  int             `json:"waiting"`
 	CPU      dashboard.Share `json:"cpu"`
@@ -44,14 +44,14 @@ type nodeRow struct {
 	CPU          dashboard.Share `json:"cpu"`
 	Memory       dashboard.Share `json:"memory"`
 	Pods         int             `json:"pods"`
-	// Kept is why the node stays, Disruption why it goes.
+	// Kept is the reason why the node stays, Disruption the reason why it goes.
 	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
 	Disruption string               `json:"disruption,omitempty"`
 
-	age time.Duration // 0 if it is not known when it was created
+	age time.Duration // 0 if the time of its creation is unknown
 }
 
-// newNodeTable lists the nodes of the snapshot. The plan is what disruption.Plan answers for it.
+// newNodeTable lists the nodes of the snapshot. plan is the result of disruption.Plan for it.
 func newNodeTable(s *engine.Snapshot, plan *engine.Plan) *nodeTable {
 	t := &nodeTable{Nodes: []nodeRow{}}
 	claims := map[string]*v1.NodeClaim{}
@@ -109,7 +109,7 @@ func amountOf(list corev1.ResourceList, name corev1.ResourceName) float64 {
 	return q.AsApproximateFloat64()
 }
 
-// describe reads what a machine is from its labels.
+// describe sets the fields that come from the machine's labels and claim.
 func (r *nodeRow) describe(labels map[string]string, claim *v1.NodeClaim, prices *inventory.PriceBook) {
 	var class *v1.NodeClassReference
 	if claim != nil {
@@ -139,7 +139,7 @@ func nodeState(n *corev1.Node, claim *v1.NodeClaim) string {
 	return "ready"
 }
 
-// addPods counts the pods on the nodes and what they ask for.
+// addPods counts the pods on the nodes and adds up their requests.
 func (t *nodeTable) addPods(s *engine.Snapshot) {
 	index := map[string]*nodeRow{}
 	for i := range t.Nodes {
@@ -163,7 +163,7 @@ func (t *nodeTable) addPods(s *engine.Snapshot) {
 	}
 }
 
-// judge says of every node why it stays, or that it goes.
+// judge sets each node's reason to stay or to go.
 func (t *nodeTable) judge(s *engine.Snapshot, plan *engine.Plan) {
 	goes, kept := map[string]string{}, map[string]engine.Reason{}
 	for i := range plan.Disruptions {
@@ -194,7 +194,7 @@ func (t *nodeTable) judge(s *engine.Snapshot, plan *engine.Plan) {
 
 func nodeOrders() []string { return []string{"pool", "name", "price", "cpu", "memory", "age"} }
 
-// order sorts the nodes; what is equal is in order of name.
+// order sorts the nodes. Nodes that are equal in this order are sorted by name.
 func (t *nodeTable) order(by string) {
 	price := func(r *nodeRow) float64 {
 		if r.PricePerHour == nil {
@@ -220,7 +220,7 @@ func (t *nodeTable) order(by string) {
 	})
 }
 
-// compareNames puts web-2 before web-10.
+// compareNames compares names so that web-2 comes before web-10.
 func compareNames(a, b string) int {
 	const digits = "0123456789"
 	return cmp.Or(cmp.Compare(strings.TrimRight(a, digits), strings.TrimRight(b, digits)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
@@ -233,7 +233,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// lines writes the table for people.
+// lines returns the table's lines for people.
 func (t *nodeTable) lines(screen *terminal) []string {
 	head := fmt.Sprintf("%s, %s/h, $%.2f a month; %.0f %% of %s cores and %.0f %% of %s are requested",
 		count(len(t.Nodes), "node"), engine.Dollars(t.PricePerHour), engine.HoursPerMonth*t.PricePerHour,
@@ -255,7 +255,7 @@ func (t *nodeTable) lines(screen *terminal) []string {
 	return append(append(lines, ""), table(screen, "", fit(rows, screen.columns))...)
 }
 
-// rows are the table's header and its nodes, with shares written by share.
+// rows returns the table's header and its nodes. The function share formats shares.
 func (t *nodeTable) rows(share func(float64) string) [][]string {
 	rows := [][]string{{"NODE", "POOL", "MACHINE", "CPU", "MEMORY", "PODS", "USD/HOUR", "AGE", "STATE", "BECAUSE"}}
 	for i := range t.Nodes {

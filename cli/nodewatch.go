@@ -13,11 +13,11 @@ import (
 type nodeWatch struct {
 	screen *screen
 	look   func(ctx context.Context, notes *terminal) (*nodeTable, error)
-	// wait passes the time between two looks; it reports false once ctx has ended.
+	// wait waits until the next update. It returns false once ctx has ended.
 	wait func(ctx context.Context) bool
 }
 
-// run shows the list until ctx ends. A look that fails is said and tried again.
+// run shows the list until ctx ends. If an update fails, run shows the error and tries again.
 func (w *nodeWatch) run(ctx context.Context, list *nodeTable) error {
 	w.screen.open()
 	defer w.screen.close()
@@ -45,20 +45,20 @@ func (w *nodeWatch) run(ctx context.Context, list *nodeTable) error {
 	}
 }
 
-// gist tells lists apart by all but the time.
+// gist returns a text that is equal for two lists with the same content except ages.
 func (t *nodeTable) gist() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // numbers and text can be written
+		panic(err) // numbers and text can always be encoded
 	}
 	return string(text)
 }
 
-// A screen shows one text after another: in a terminal in the same place, elsewhere one below the other, and then only if
-// something has changed.
+// A screen shows one text after another. On a terminal each text replaces the one before. Elsewhere texts follow each other, and a text
+// without changes is left out.
 type screen struct {
 	*terminal
-	live bool // it is a terminal
+	live bool // out is a terminal
 	last string
 	any  bool
 }
@@ -67,8 +67,8 @@ func newScreen(out io.Writer) *screen {
 	return &screen{terminal: newTerminal(out), live: isTerminal(out)}
 }
 
-// open switches to a screen of its own, so that what was there before comes back at the end, hides the cursor, and has
-// long lines cut.
+// open switches to the terminal's alternate screen, so that the earlier content returns at the end. It hides the cursor and turns off line
+// wrapping.
 func (s *screen) open() {
 	if s.live {
 		fmt.Fprint(s.out, "\x1b[?1049h\x1b[?25l\x1b[?7l")
@@ -81,7 +81,7 @@ func (s *screen) close() {
 	}
 }
 
-// show shows the lines; texts of the same gist differ in nothing that matters.
+// show shows the lines. Two texts with the same gist have no important differences.
 func (s *screen) show(lines []string, gist string) {
 	if s.live {
 		fmt.Fprint(s.out, s.frame(lines))
@@ -97,13 +97,13 @@ func (s *screen) show(lines []string, gist string) {
 	s.lines(lines)
 }
 
-// frame overwrites what the terminal shows, line by line and without clearing it first, which would flicker. The place of
-// each line is given, so that nothing scrolls, however high the terminal is.
+// frame overwrites the terminal's content line by line, because clearing it first would flicker. It writes each line at a position, so that
+// the terminal does not scroll, whatever its height.
 func (t *terminal) frame(lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {
 		fmt.Fprintf(&b, "\x1b[%d;1H%s\x1b[K", i+1, t.shown(line))
 	}
-	b.WriteString("\x1b[J") // whatever is below
+	b.WriteString("\x1b[J") // clear the rest of the screen
 	return b.String()
 }

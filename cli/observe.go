@@ -16,14 +16,15 @@ import (
 	"tenon.sh/report"
 )
 
-// serveMetrics serves the metrics of this process, and of more registries if there are any.
+// serveMetrics serves the metrics of this process and of the given registries.
 func (c *autoscaler) serveMetrics(more ...prometheus.Gatherer) {
 	gatherers := append(prometheus.Gatherers{c.registry, ctrlmetrics.Registry}, more...)
 	var handler http.Handler = report.NewExposition(gatherers, clock.RealClock{})
 	c.ports.metricsHandler.Store(&handler)
 }
 
-// tellUnsynced exports that the cluster is not known yet. Leaders take it back with the state, followers when they know it too.
+// tellUnsynced exports a metric that the caches are not filled yet. It ends in followers when their caches are filled, and in leaders when
+// they export the state.
 func (p *parts) tellUnsynced() {
 	p.unsynced = report.NewUnsynced(clock.RealClock{})
 	if p.opt.DisableClusterStateObservability {
@@ -34,30 +35,30 @@ func (p *parts) tellUnsynced() {
 	p.serveMetrics(registry)
 }
 
-// observe exports the state of the cluster while this process is the leader, so that it is exported once.
+// observe exports the state of the cluster while this process is the leader, so that only one process exports it.
 func (p *parts) observe(ctx context.Context) error {
 	if !p.opt.DisableClusterStateObservability {
 		if err := p.observeState(ctx, p.state); err != nil {
 			return err
 		}
 	}
-	p.serveMetrics(p.state) // the cloud's are there too
+	p.serveMetrics(p.state) // the cloud's metrics are in the same registry
 	<-ctx.Done()
 	p.serveMetrics()
 	return nil
 }
 
-// observedKind is a kind whose conditions are told of; tell says that events are made of them too.
+// observedKind is a kind whose conditions become metrics. If tell is true, they become events too.
 type observedKind struct {
 	name string
 	kind schema.GroupVersionKind
 	tell bool
 }
 
-// observeState registers what is told of the state of the cluster.
+// observeState registers the metrics of the cluster's state.
 func (p *parts) observeState(ctx context.Context, registry *prometheus.Registry) error {
 	var domains []string
-	observed := []observedKind{ // the kubelet and the node lifecycle controller tell of nodes themselves
+	observed := []observedKind{ // no events for nodes, because the kubelet and the node lifecycle controller make them
 		{"node", corev1.SchemeGroupVersion.WithKind("Node"), false}, {"nodeclaim", v1.GroupVersion.WithKind("NodeClaim"), true},
 		{"nodepool", v1.GroupVersion.WithKind("NodePool"), true},
 	}

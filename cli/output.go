@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Forms that a command's answer has.
+// The forms of a command's output.
 const (
 	outputText = "text"
 	outputJSON = "json"
 	outputYAML = "yaml"
 )
 
-// addOutputFlag adds the flag that chooses the form.
+// addOutputFlag adds the flag that selects the form.
 func addOutputFlag(flags *pflag.FlagSet, output *string) {
 	flags.StringVarP(output, "output", "o", outputText, "text, json or yaml")
 }
@@ -25,7 +25,7 @@ func checkOutput(output string) error {
 	return oneOf("output", output, outputText, outputJSON, outputYAML)
 }
 
-// writeAs writes a document, which write writes as JSON, in the form that is wanted.
+// writeAs writes a document in the selected form. The function write writes it as JSON.
 func writeAs(out io.Writer, output string, write func(out io.Writer) error) error {
 	if output != outputYAML {
 		return write(out)

@@ -31,7 +31,7 @@ type planOptions struct {
 	files         []string
 	instanceTypes string
 	region        string
-	change        string // a file of changed objects, "" for none
+	change        string // path of a file of changed objects, "" for none
 	disrupt       bool
 	advice        bool
 	output        string
@@ -72,13 +72,13 @@ The exit status is 0 if every pod can be placed, 2 if some cannot, and 1 if the 
 	return command
 }
 
-// addCatalogFlags adds those that say what can be bought.
+// addCatalogFlags adds the flags that select the machines for sale.
 func (o *planOptions) addCatalogFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.instanceTypes, "instance-types", "", "file of instance types to plan with, as JSON")
 	flags.StringVar(&o.region, "region", "", "region of EC2 or Azure whose zones the built-in catalog offers; of EC2 beside those that the files name (default: us-east-1 or eastus if they name none)")
 }
 
-// noFileArgs refuses arguments: who gives some has left out -f.
+// noFileArgs refuses arguments, because a user who gives some has left out -f.
 func noFileArgs(command *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments: name files with -f %s", command.CommandPath(), strings.Join(args, " -f "))
@@ -128,7 +128,7 @@ func (o *planOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-// print writes the plan, with advice unless that is nil.
+// print writes the plan, and the advice unless it is nil.
 func (o *planOptions) print(out io.Writer, plan *engine.Plan, said *advice.Advice) error {
 	if o.output == "text" {
 		return writePlanText(newTerminal(out), plan, said, o.disrupt)
@@ -141,7 +141,7 @@ func (o *planOptions) print(out io.Writer, plan *engine.Plan, said *advice.Advic
 	return document.writeYAML(out)
 }
 
-// read makes a snapshot of the files, or of the live cluster if none is named.
+// read makes a snapshot of the files, or of the live cluster if no file is named.
 func (o *planOptions) read(ctx context.Context, stdin io.Reader, notes *terminal) (*scenario.Reading, error) {
 	if o.region != "" && !catalog.IsRegion(o.region) && !catalog.IsAzureRegion(o.region) {
 		return nil, fmt.Errorf("--region %s: this is no region of EC2, such as eu-west-1, or of Azure, such as westeurope", o.region)
@@ -186,7 +186,7 @@ func readInstanceTypes(path string) ([]engine.InstanceType, error) {
 	return catalog.Read(file, path)
 }
 
-// readFiles reads every file named, or standard input.
+// readFiles reads all named files. The name - means standard input.
 func readFiles(names []string, stdin io.Reader) ([]scenario.Document, error) {
 	var out []scenario.Document
 	for _, name := range names {
@@ -208,7 +208,7 @@ func readFiles(names []string, stdin io.Reader) ([]scenario.Document, error) {
 	return out, nil
 }
 
-// noObjects refuses files that say nothing.
+// noObjects returns an error about files without objects.
 func noObjects(names []string) error {
 	return fmt.Errorf("there are no objects in %s", strings.Join(titles(names), ", "))
 }
@@ -233,7 +233,7 @@ func readFile(path string, stdin io.Reader) ([]scenario.Document, error) {
 	return documents, err
 }
 
-// title is what messages call a file.
+// title returns a file's name in messages.
 func title(path string) string {
 	if path == "-" {
 		return "standard input"
@@ -249,7 +249,7 @@ func titles(paths []string) []string {
 	return out
 }
 
-// filesOf is the file itself, or the YAML and JSON files in a folder.
+// filesOf returns the file itself, or the YAML and JSON files in a folder.
 func filesOf(name string) ([]string, error) {
 	if name == "-" {
 		return []string{name}, nil

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/advice"
 )
 
-// planDocument is a plan as programs read it. Its fields are a contract: they keep their names and meaning.
+// planDocument is a plan in the form for programs. Its fields are a contract: they keep their names and meaning.
 type planDocument struct {
 	APIVersion  string               `json:"apiVersion"`
 	Kind        string               `json:"kind"`
@@ -27,7 +27,7 @@ type planDocument struct {
 	Notes       []noteDocument       `json:"notes,omitempty"`
 	Cost        costDocument         `json:"cost"`
 	Advice      *advice.Advice       `json:"advice,omitempty"`
-	// Commitments says what becomes of each once the launches run.
+	// Commitments tells the use of each commitment once the launches run.
 	Commitments []engine.CommitmentUse `json:"commitments,omitempty"`
 }
 
@@ -82,22 +82,22 @@ type noteDocument struct {
 	Reason reasonDocument `json:"reason"`
 }
 
-// costDocument has no bound and no gap while none was computed.
+// costDocument is the cost of a plan. Bound and Gap are null if no bound was computed.
 type costDocument struct {
 	LaunchesPerHour float64 `json:"launchesPerHour"`
-	// Unpriced counts launches of which nobody knows the price: they are in no sum.
+	// Unpriced counts launches of unknown price. No sum includes them.
 	Unpriced int      `json:"unpriced,omitempty"`
 	Bound    *float64 `json:"bound"`
 	Gap      *float64 `json:"gap"`
-	// Expected and Unhinted are what kube-scheduler's scores make of it, with and without nominations; Worst adds up the
-	// dearest listed offerings.
+	// Expected and Unhinted are the costs if kube-scheduler places the pods by its scores, with and without nominations. Worst is the sum of
+	// the most expensive listed offerings.
 	Expected float64         `json:"expected"`
 	Unhinted float64         `json:"unhinted"`
 	Worst    float64         `json:"worst"`
 	Worth    []worthDocument `json:"worth,omitempty"`
 }
 
-// worthDocument is what a unit of a resource is worth, in USD per hour.
+// worthDocument is the value of one unit of a resource, in USD per hour.
 type worthDocument struct {
 	Resource string  `json:"resource"`
 	Unit     string  `json:"unit"`

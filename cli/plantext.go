@@ -13,7 +13,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// writePlanText writes a plan for people, with advice unless that is nil.
+// writePlanText prints a plan, and the advice unless it is nil.
 func writePlanText(t *terminal, plan *engine.Plan, said *advice.Advice, disrupt bool) error {
 	sections := [][]string{
 		summary(plan),
@@ -45,7 +45,7 @@ func writePlanText(t *terminal, plan *engine.Plan, said *advice.Advice, disrupt 
 	return nil
 }
 
-// summary says in a line or two what the plan comes to.
+// summary returns one or two lines that sum up the plan.
 func summary(plan *engine.Plan) []string {
 	started, room, booked := 0, 0, 0
 	for _, l := range plan.Launches {
@@ -134,7 +134,7 @@ func launchTable(t *terminal, indent string, launches []engine.Launch) []string 
 	return table(t, indent, rows)
 }
 
-// launchedFor names the pods of a launch, and the buffers that it has room for.
+// launchedFor names the pods of a launch, and the buffers and ProvisioningRequests that it has room for.
 func launchedFor(l *engine.Launch) string {
 	var parts []string
 	if len(l.Pods) > 0 {
@@ -149,7 +149,7 @@ func launchedFor(l *engine.Launch) string {
 	return strings.Join(parts, " + ")
 }
 
-// bufferTable says of each CapacityBuffer how much of its room is there, and what it costs.
+// bufferTable shows how much room of each CapacityBuffer exists, and its cost.
 func bufferTable(t *terminal, buffers []engine.BufferRoom) []string {
 	if len(buffers) == 0 {
 		return nil
@@ -172,7 +172,7 @@ func bufferTable(t *terminal, buffers []engine.BufferRoom) []string {
 	return table(t, "", rows)
 }
 
-// requestTable says of each ProvisioningRequest for which something is done what has become of it.
+// requestTable shows the state of each ProvisioningRequest that is not idle.
 func requestTable(t *terminal, requests []engine.RequestRoom) []string {
 	rows := [][]string{{"PROVISIONING REQUEST", "PODS TO COME", "ON NODES", "STARTING", "SAYS"}}
 	for _, r := range requests {
@@ -206,7 +206,7 @@ func placementTable(t *terminal, placements []engine.Placement) []string {
 	return table(t, "", rows)
 }
 
-// refusals lists the pods that cannot be placed; those with the same reasons together.
+// refusals lists the pods that cannot be placed. Pods with the same reasons are listed together.
 func refusals(t *terminal, unplaced []engine.Unplaced) []string {
 	var lines []string
 	for _, g := range scenario.GroupUnplaced(unplaced) {
@@ -257,10 +257,10 @@ func noteLines(t *terminal, notes []engine.Note) []string {
 	return lines
 }
 
-// shownSuggestions is how many of them people are shown; documents hold all.
+// shownSuggestions is the largest number of suggestions in the text. Documents contain all.
 const shownSuggestions = 5
 
-// launchReasons says why these machines, those with the same reasons together.
+// launchReasons tells the reasons for the choice of the machines. Machines with the same reasons are listed together.
 func launchReasons(said *advice.Advice) []string {
 	if said == nil || len(said.Launches) == 0 {
 		return nil
@@ -281,7 +281,7 @@ func launchReasons(said *advice.Advice) []string {
 	return lines
 }
 
-// suggestions says what would make the plan cheaper.
+// suggestions tells changes that would make the plan cheaper.
 func suggestions(t *terminal, said *advice.Advice) []string {
 	if said == nil || said.PerHour == 0 {
 		return nil
@@ -307,7 +307,7 @@ func suggestions(t *terminal, said *advice.Advice) []string {
 	return lines
 }
 
-// table aligns columns; the first row is the heading.
+// table aligns columns. The first row is the heading.
 func table(t *terminal, indent string, rows [][]string) []string {
 	width := columnWidths(rows)
 	var lines []string
@@ -328,14 +328,14 @@ func table(t *terminal, indent string, rows [][]string) []string {
 	return lines
 }
 
-// A line lists so many names, or groups of names, at most, and ends earlier when they are long.
+// A line lists at most mostPodGroups groups of names, and ends earlier at widestPodList characters.
 const (
 	mostPodGroups = 4
 	widestPodList = 60
 )
 
-// podList is web-1 … web-50 (50 pods): pods whose names count up are one group, and of many groups the first few are
-// named.
+// podList writes pods as web-1 … web-50 (50 pods). Pods whose names count up form one group. If there are many groups, only the first ones
+// are named.
 func podList(pods []engine.PodID) string {
 	var names []string
 	named, width := 0, 0
@@ -355,7 +355,7 @@ func podList(pods []engine.PodID) string {
 	return strings.Join(names, ", ")
 }
 
-// some lists the first few names and how many more there are.
+// some lists the first names and the number of further names.
 func some(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ",")
@@ -369,7 +369,7 @@ func unique(names []string) []string {
 	return slices.Compact(names)
 }
 
-// money has four decimals: the cheapest machines cost less than a cent an hour.
+// money writes four decimals, because the cheapest machines cost less than a cent per hour.
 func money(usd float64) string { return fmt.Sprintf("%.4f", usd) }
 
 func count(n int, noun string) string {

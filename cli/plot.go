@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// plotColumns is how wide a plot is at most; more points than that are brought together.
+// plotColumns is the largest width of a plot. If there are more points, neighbours are combined.
 const plotColumns = 84
 
-// squeeze makes at most plotColumns points of a series, each the mean of as many neighbours.
+// squeeze returns at most plotColumns points of a series. Each point is the mean of equally many neighbours.
 func squeeze(points []float64) []float64 {
 	each := (len(points) + plotColumns - 1) / plotColumns
 	var out []float64
@@ -24,7 +24,7 @@ func squeeze(points []float64) []float64 {
 	return out
 }
 
-// fill puts a straight line between its neighbours in the place of what is not known (NaN).
+// fill replaces unknown values (NaN) by a straight line between their neighbours.
 func fill(points []float64) []float64 {
 	out := make([]float64, len(points))
 	last := -1
@@ -66,11 +66,10 @@ func spark(points []float64) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// plotRows is how high a plot is.
+// plotRows is the height of a plot.
 const plotRows = 8
 
-// stack draws two series one above the other: full blocks up to lower, light ones from there to upper. Every line begins
-// with the scale.
+// stack draws two series above each other: full blocks up to lower, light blocks from there to upper. Each line begins with the scale.
 func stack(lower, upper []float64) []string {
 	most := 0.0
 	for i := range upper {
@@ -101,7 +100,7 @@ func stack(lower, upper []float64) []string {
 	return append(lines, fmt.Sprintf("%8s └%s", "0", strings.Repeat("─", len(upper))))
 }
 
-// niceTop is the first round number, one of these factors times a power of ten, that is not below the value.
+// niceTop returns the least round number that is not below the value: one of the factors times a power of ten.
 func niceTop(value float64) float64 {
 	if value <= 0 {
 		return 1

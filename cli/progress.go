@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// progress is one line on a terminal that says what a command is at, and is gone when the answer comes. A nil progress, as for a pipe,
-// says nothing.
+// progress is one line on a terminal that shows the state of a command and is cleared before the result. A nil progress, as for a pipe,
+// prints nothing.
 type progress struct {
-	mu    sync.Mutex // guards what follows, and keeps writes to out apart
+	mu    sync.Mutex // guards the fields below and serializes writes to out
 	t     *terminal
 	shown string
 }
 
-// newProgress is nil if out is no terminal.
+// newProgress returns nil if out is no terminal.
 func newProgress(out io.Writer) *progress {
 	if !isTerminal(out) {
 		return nil
@@ -56,7 +56,7 @@ func (p *progress) end() {
 	p.shown = ""
 }
 
-// beside is out for lines that stay while the progress is shown: they come above it.
+// beside returns a writer to out for lines that stay above the progress line.
 func (p *progress) beside(out io.Writer) io.Writer {
 	if p == nil {
 		return out

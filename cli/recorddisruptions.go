@@ -18,23 +18,23 @@ import (
 	"tenon.sh/scenario"
 )
 
-// mostRecorded bounds how many passes are on record.
+// mostRecorded is the largest number of recorded passes.
 const mostRecorded = 100
 
-// The names of a pass's files begin with recordedPrefix and the time, so that they are in order.
+// The names of a pass's files begin with recordedPrefix and the time, so that names sort by time.
 const (
 	recordedPrefix = "disruptions-"
 	recordedTime   = "20060102T150405.000000"
 )
 
-// disruptionRecord keeps, in a folder, for each of the last passes that disrupted nodes what it saw, as a snapshot file, and
-// beside it what it decided: tenon plan --disrupt -f makes the same plan again.
+// disruptionRecord keeps the last passes that disrupted nodes in a folder: the input of a pass as a snapshot file, and its decisions in a
+// second file. tenon plan --disrupt -f makes the same plan from the snapshot.
 type disruptionRecord struct {
 	dir     string
 	options engine.Options
 }
 
-// add writes a pass down. That it could not is said, and holds nothing up.
+// add records a pass. It only logs errors, so that they delay nothing.
 func (r *disruptionRecord) add(ctx context.Context, s *engine.Snapshot, plan *engine.Plan) {
 	if err := errors.Join(r.write(s, plan), r.trim()); err != nil {
 		log.FromContext(ctx).Error(err, "cannot record what was disrupted", "folder", r.dir)
@@ -51,10 +51,11 @@ func (r *disruptionRecord) write(s *engine.Snapshot, plan *engine.Plan) error {
 		return err
 	}
 	name := recordedPrefix + strings.Replace(s.Now.UTC().Format(recordedTime), ".", "-", 1)
-	return errors.Join(r.file(name+".json", decided), r.file(name+".yaml", seen.Bytes())) // who sees the second file finds the first
+	return errors.Join(r.file(name+".json", decided), r.file(name+".yaml", seen.Bytes())) // a reader that sees the second file finds the first
 }
 
-// file writes a file that is there whole or not at all. What a killed process leaves of one has a name of its pass, and goes with it.
+// file writes a file atomically. A killed process may leave a partial file, whose name belongs to the pass, so that trim removes it with the
+// pass.
 func (r *disruptionRecord) file(name string, text []byte) error {
 	path := filepath.Join(r.dir, name)
 	err := os.WriteFile(path+".part", text, 0o600)
@@ -86,7 +87,7 @@ func (r *disruptionRecord) trim() error {
 	return errors.Join(errs...)
 }
 
-// checkRecord says why nothing can be recorded in the folder; "" stands for none.
+// checkRecord returns an error if passes cannot be recorded in the folder; "" means no folder.
 func checkRecord(dir string) error {
 	if dir == "" {
 		return nil

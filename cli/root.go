@@ -15,21 +15,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit statuses of every command.
+// Exit statuses of all commands.
 const (
 	statusOK          = 0
-	statusFailed      = 1   // with one line that says what failed
+	statusFailed      = 1   // with one line that names the failure
 	statusUnplaced    = 2   // of plan: some pods cannot be placed
-	statusUnexamined  = 2   // of doctor: the cluster cannot be looked at
-	statusToFillIn    = 3   // of convert: something is left to be filled in
+	statusUnexamined  = 2   // of doctor: the cluster cannot be examined
+	statusToFillIn    = 3   // of convert: the output has placeholders
 	statusInterrupted = 130 // by Ctrl-C
 	statusTerminated  = 143 // by SIGTERM
 )
 
-// errUnplaced ends plan when it has already said which pods cannot be placed.
+// errUnplaced ends plan after it has named the pods that cannot be placed.
 var errUnplaced = errors.New("some pods cannot be placed")
 
-// errToBeFilledIn ends convert when it has already said what is to be filled in.
+// errToBeFilledIn ends convert after it has named the placeholders.
 var errToBeFilledIn = errors.New("something is to be filled in")
 
 // New returns the command tenon with all its subcommands.
@@ -52,14 +52,14 @@ machines that are no longer worth their price. It speaks Karpenter's API.`,
 	return root
 }
 
-// cleansUp marks, as an annotation, the commands that have something to put right before they end.
+// cleansUp is the annotation of the commands that must clean up before they end.
 const cleansUp = "cleans-up"
 
-// leaveAfter is how long any other command may take to end once it is told to: what computes, or waits for input, is left behind.
+// leaveAfter is the time for which other commands may run on after a signal. A computation, or a read from the input, is then abandoned.
 const leaveAfter = 300 * time.Millisecond
 
-// Main runs the command with the arguments of the process and returns its exit status. A signal tells the command to end, a second
-// one ends the process.
+// Main runs the command with the arguments of the process and returns its exit status. The first signal cancels the command's context, a
+// second one ends the process.
 func Main() int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -78,7 +78,7 @@ func Main() int {
 	}
 }
 
-// endOf waits for the end of a command that has been told to end by a signal.
+// endOf waits for the end of a command after a signal.
 func endOf(root *cobra.Command, ended <-chan error, got os.Signal) int {
 	if command, _, err := root.Find(os.Args[1:]); err == nil && command.Annotations[cleansUp] != "" {
 		return exitStatus(<-ended, os.Stderr)
@@ -86,7 +86,7 @@ func endOf(root *cobra.Command, ended <-chan error, got os.Signal) int {
 	select {
 	case err := <-ended:
 		if err == nil {
-			return statusOK // to be told so is how it ends
+			return statusOK // a signal is the normal end of this command
 		}
 	case <-time.After(leaveAfter):
 	}
@@ -96,7 +96,7 @@ func endOf(root *cobra.Command, ended <-chan error, got os.Signal) int {
 	return statusInterrupted
 }
 
-// exitStatus says on out what went wrong, in one line, and turns it into the status.
+// exitStatus prints the error on out, in one line, and returns the status for it.
 func exitStatus(err error, out io.Writer) int {
 	switch {
 	case err == nil:

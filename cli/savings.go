@@ -91,7 +91,7 @@ func (o *savingsOptions) run(command *cobra.Command) error {
 	return nil
 }
 
-// completed is the snapshot with the catalog that was named, and with pools if it has none.
+// completed returns the snapshot with the named catalog, and with assumed pools if it has none.
 func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot, error) {
 	s := *reading.Snapshot
 	if reading.Made != nil && o.catalog == "" && o.instanceTypes == "" {
@@ -128,7 +128,7 @@ func (o *savingsOptions) completed(reading *scenario.Reading) (*engine.Snapshot,
 	return corrected(explain.AssumePools(&s, explain.SoldHere(&s, types))), nil
 }
 
-// assumable reports whether there are nodes that could be those of pools, and leaves out the note that there are no pools.
+// assumable returns an error if there are no nodes to assume pools for. It removes the note that there are no pools.
 func assumable(reading *scenario.Reading) error {
 	reading.Notes = slices.DeleteFunc(reading.Notes, func(n string) bool { return strings.Contains(n, "there is no NodePool") })
 	if len(reading.Snapshot.Nodes) == 0 {
@@ -137,7 +137,7 @@ func assumable(reading *scenario.Reading) error {
 	return nil
 }
 
-// assumedMachineDeployments is the snapshot with a pool for each MachineDeployment.
+// assumedMachineDeployments returns the snapshot with a pool for each MachineDeployment.
 func assumedMachineDeployments(reading *scenario.Reading) (*engine.Snapshot, error) {
 	if err := assumable(reading); err != nil {
 		return nil, err
@@ -151,13 +151,13 @@ func assumedMachineDeployments(reading *scenario.Reading) (*engine.Snapshot, err
 	return corrected(explain.AssumePools(reading.Snapshot, made.InstanceTypes)), nil
 }
 
-// corrected is the snapshot with its NodeOverlays laid over catalogs that it was given.
+// corrected applies the snapshot's NodeOverlays to its catalogs.
 func corrected(s *engine.Snapshot) *engine.Snapshot {
 	overlay.Apply(s)
 	return s
 }
 
-// types is the catalog that was named, or the one that is assumed where there are no pools. The note says whose figures it has.
+// types returns the named catalog, or an assumed one if there are no pools. The note tells the origin of its figures.
 func (o *savingsOptions) types(s *engine.Snapshot) (types []engine.InstanceType, name, note string, err error) {
 	if o.instanceTypes != "" {
 		types, err = readInstanceTypes(o.instanceTypes)
@@ -186,7 +186,7 @@ func (o *savingsOptions) types(s *engine.Snapshot) (types []engine.InstanceType,
 	return types, fmt.Sprintf("the built-in catalog %q", named), note, nil
 }
 
-// catalogOfNodes is the built-in catalog of the cloud that nodes are in, EC2's if they do not say.
+// catalogOfNodes returns the built-in catalog of the nodes' cloud, EC2's if the nodes do not show a cloud.
 func catalogOfNodes(nodes []*corev1.Node) string {
 	if slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "azure://") }) {
 		return catalog.NameAzure

@@ -9,10 +9,10 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// mostRows is how many rows savings prints of what could go on.
+// mostRows is the largest number of rows about changes that savings prints.
 const mostRows = 5
 
-// writeAccount writes the comparison for people.
+// writeAccount prints the comparison.
 func writeAccount(t *terminal, a *explain.Savings) {
 	for _, line := range accountHead(a) {
 		t.line("%s", line)
@@ -62,7 +62,7 @@ func writeAccount(t *terminal, a *explain.Savings) {
 	writeLeftOut(t, a)
 }
 
-// accountHead says in a few lines what the comparison comes to.
+// accountHead sums up the comparison in a few lines.
 func accountHead(a *explain.Savings) []string {
 	if a.NowPerHour == 0 {
 		return []string{"There is no node of a pool whose price is known: nothing can be compared."}
@@ -91,7 +91,7 @@ func accountHead(a *explain.Savings) []string {
 	return lines
 }
 
-// dearerBecause says why the plan costs more than the nodes do now.
+// dearerBecause tells why the plan costs more than the present nodes.
 func dearerBecause(notSold []explain.NotSoldRecord) string {
 	if len(notSold) == 0 {
 		return "every pool would buy its nodes again, but the plan does not pack the pods as tightly as they run now."
@@ -111,7 +111,7 @@ func dearerBecause(notSold []explain.NotSoldRecord) string {
 	return "the plan cannot buy some nodes again. " + strings.Join(parts, "; ") + "."
 }
 
-// writeFirstChanges says what would go first: what the controller would remove now, or else where most money is idle.
+// writeFirstChanges prints the removals that the controller would make now, and the nodes with the most idle money.
 func writeFirstChanges(t *terminal, a *explain.Savings) {
 	if len(a.Changes) > 0 {
 		t.line("")
@@ -140,7 +140,7 @@ func writeFirstChanges(t *terminal, a *explain.Savings) {
 	}
 }
 
-// writeStaying says why nodes stay: in the plan, and as things are now.
+// writeStaying prints the reasons for which nodes stay: in the plan, and at present.
 func writeStaying(t *terminal, a *explain.Savings) {
 	if len(a.Staying) > 0 {
 		t.line("")
@@ -168,7 +168,7 @@ func writeStaying(t *terminal, a *explain.Savings) {
 	t.lines(table(t, "", rows))
 }
 
-// writeLeftOut says what neither side of the comparison counts.
+// writeLeftOut prints the things that neither side of the comparison counts.
 func writeLeftOut(t *terminal, a *explain.Savings) {
 	var lines []string
 	if n := len(a.Unpriced); n > 0 {

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// shortSchedulerConfig is a document of --scheduler-config that holds for the pods of every scheduler: arguments of
-// kube-scheduler's plugins, and which plugins there are.
+// shortSchedulerConfig is a short document of --scheduler-config. It applies to the pods of all schedulers. It has the arguments of
+// kube-scheduler's plugins, and the list of plugins.
 type shortSchedulerConfig struct {
 	PodTopologySpread struct {
 		DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints"`
@@ -24,14 +24,13 @@ type shortSchedulerConfig struct {
 	Plugins                         *configv1.Plugins                             `json:"plugins"`
 }
 
-// schedulerConfig is what the engine is told of the document.
+// schedulerConfig is the document in the engine's types.
 type schedulerConfig struct {
 	constraints []corev1.TopologySpreadConstraint
 	profiles    []engine.SchedulerProfile
 }
 
-// readSchedulerConfig reads the document, a KubeSchedulerConfiguration or a short one, which may be empty, or says what is wrong
-// with it.
+// readSchedulerConfig reads a KubeSchedulerConfiguration or a short document, which may be empty.
 func readSchedulerConfig(text string) (out schedulerConfig, err error) {
 	var head struct{ APIVersion, Kind string }
 	var name string
@@ -126,7 +125,7 @@ func readProfile(config *configv1.KubeSchedulerConfiguration, p *configv1.KubeSc
 		seen[name] = true
 		args := argsOf(name)
 		if args == nil {
-			continue // it does not change where pods go, or its plugin is told as one that is not known
+			continue // the arguments do not affect placement, or readPlugins reports the unknown plugin
 		}
 		if err := yaml.UnmarshalStrict(p.PluginConfig[i].Args.Raw, args); err != nil {
 			return r.SchedulerProfile, fmt.Errorf("pluginConfig of %s: %w", name, err)
@@ -144,7 +143,7 @@ func readProfile(config *configv1.KubeSchedulerConfiguration, p *configv1.KubeSc
 	return r.SchedulerProfile, nil
 }
 
-// argsOf is an empty document with the arguments of the plugin, nil for plugins whose arguments are not read.
+// argsOf returns an empty value for the arguments of the plugin, nil for plugins whose arguments are not read.
 func argsOf(plugin string) any {
 	switch plugin {
 	case engine.NodeResourcesFit:
@@ -161,7 +160,7 @@ func argsOf(plugin string) any {
 	return nil
 }
 
-// checkDefaultConstraints makes the checks that kube-scheduler makes.
+// checkDefaultConstraints makes the same checks as kube-scheduler.
 func checkDefaultConstraints(constraints []corev1.TopologySpreadConstraint) error {
 	seen := map[string]bool{}
 	for i, c := range constraints {

@@ -10,13 +10,13 @@ import (
 	"tenon.sh/engine"
 )
 
-// profileReader collects what kube-scheduler's configuration says of one profile.
+// profileReader collects the settings of one profile of kube-scheduler's configuration.
 type profileReader struct {
 	engine.SchedulerProfile
-	told bool // something was said
+	told bool // the configuration has such a setting
 }
 
-// read takes the arguments of one plugin, or the plugins themselves, which may be nil.
+// read takes the arguments of one plugin, or the list of plugins, which may be nil.
 func (r *profileReader) read(args any) error {
 	switch a := args.(type) {
 	case *configv1.NodeResourcesFitArgs:
@@ -68,7 +68,7 @@ func (r *profileReader) readFit(a *configv1.NodeResourcesFitArgs) error {
 	return nil
 }
 
-// weighed are the resources, with the weight 1 where none is said.
+// weighed returns the resources. The weight is 1 if none is given.
 func weighed(list []configv1.ResourceSpec) (out []engine.ResourceWeight) {
 	for _, s := range list {
 		if s.Weight == 0 {
@@ -124,7 +124,7 @@ func (r *profileReader) readSpread(a *configv1.PodTopologySpreadArgs) error {
 	return checkDefaultConstraints(a.DefaultConstraints)
 }
 
-// readPlugins reads which plugins score, with which weight. What is said of score goes before what is said of multiPoint.
+// readPlugins reads the enabled score plugins and their weights. Settings of score take precedence over settings of multiPoint.
 func (r *profileReader) readPlugins(p *configv1.Plugins) {
 	if p == nil {
 		return
@@ -171,7 +171,7 @@ func (r *profileReader) unread(what string) {
 	}
 }
 
-// weightIn is the weight that the set gives the plugin; said is false if it says nothing of it.
+// weightIn returns the plugin's weight in the set. said is false if the set does not mention the plugin.
 func weightIn(set configv1.PluginSet, name string) (weight int64, said bool) {
 	for _, p := range set.Enabled {
 		if p.Name != name {
@@ -190,13 +190,13 @@ func enables(set configv1.PluginSet, name string) bool {
 	return slices.ContainsFunc(set.Enabled, func(p configv1.Plugin) bool { return p.Name == name })
 }
 
-// filterPlugins are kube-scheduler's own plugins that keep pods off nodes.
+// filterPlugins are kube-scheduler's own plugins that exclude nodes for a pod.
 func filterPlugins() []string {
 	return []string{"NodeUnschedulable", "NodeName", engine.TaintToleration, engine.NodeAffinity, "NodePorts", engine.NodeResourcesFit,
 		"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", engine.PodTopologySpread, engine.InterPodAffinity}
 }
 
-// builtInPlugins are those, and its others.
+// builtInPlugins are the filterPlugins and kube-scheduler's other own plugins.
 func builtInPlugins() []string {
 	return append(filterPlugins(), "SchedulingGates", "PrioritySort", "DefaultPreemption", engine.NodeResourcesBalancedAllocation, "ImageLocality",
 		"DefaultBinder", "NodeDeclaredFeatures", "DynamicResources", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")

@@ -22,13 +22,13 @@ import (
 	"tenon.sh/serving"
 )
 
-// endpoints serves what others ask the controller for. It serves before anything else runs, so that a controller that
-// waits for its kinds to be installed can say so.
+// endpoints serves the controller's HTTP ports. It serves before all other parts start, so that probes can report that the controller waits
+// for its kinds.
 type endpoints struct {
 	metrics, health, dashboard net.Listener // nil if not served
 
-	certificate tls.Certificate          // for what is not for everybody to read
-	shown       *certwatcher.CertWatcher // to browsers, nil for the same
+	certificate tls.Certificate          // the own certificate of the process
+	shown       *certwatcher.CertWatcher // for browsers, nil for the same certificate
 
 	ready, healthy atomic.Pointer[func() error]
 	metricsHandler atomic.Pointer[http.Handler]
@@ -40,7 +40,7 @@ type endpoints struct {
 // loopback is the address on which a controller outside a pod listens by default, because it runs on a user's own machine.
 const loopback = "127.0.0.1"
 
-// listen takes the ports. A port that is taken is an error: another controller is running here.
+// listen opens the ports. A port in use is an error, because another controller is running here.
 func listen(opt ControllerOptions) (*endpoints, error) {
 	host := opt.ListenAddress
 	if host == "" && !inPod() {
@@ -93,7 +93,7 @@ func (e *endpoints) close() {
 	}
 }
 
-// portOf is the port that something is served on, 0 if it is not.
+// portOf returns the port of a listener, 0 if it is nil.
 func portOf(l net.Listener) int {
 	if l == nil {
 		return 0
@@ -105,15 +105,15 @@ func portOf(l net.Listener) int {
 var (
 	// A probe costs nothing, and the kubelet ends a controller whose probes fail.
 	probeLimits = serving.Limits{InFlight: 16, Wait: time.Second, Write: 5 * time.Second}
-	// Prometheus gives a scrape 10 s unless it is told otherwise.
+	// Prometheus waits 10 s for a scrape by default.
 	metricsLimits  = serving.Limits{InFlight: 2, Wait: 5 * time.Second, Write: 5 * time.Second}
 	documentLimits = serving.Limits{InFlight: 2, Wait: 5 * time.Second, Write: 10 * time.Second}
 	profileLimits  = serving.Limits{InFlight: 1, Body: 64 << 10, Write: 10 * time.Second}
-	// A browser asks for a page's files at once. The page bounds further what is made and planned at a time.
+	// A browser requests all files of a page at the same time. The page itself has further limits for its plans.
 	pageLimits = serving.Limits{InFlight: 16, Wait: 5 * time.Second, Body: 1 << 20, Write: 10 * time.Second}
 )
 
-// ports are all handlers of the controller, with their limits.
+// ports returns the ports of the controller, with their handlers and limits.
 func (e *endpoints) ports(ctx context.Context, profiling bool) (out []serving.Port) {
 	quiet := clientsLog(ctx)
 	if e.health != nil {
@@ -138,14 +138,14 @@ func (e *endpoints) ports(ctx context.Context, profiling bool) (out []serving.Po
 		}
 		out = append(out, serving.Port{Name: "metrics", Listener: e.metrics, Log: quiet, Certificate: e.ownCertificate, Routes: routes})
 	}
-	if e.dashboard != nil { // plain HTTP is told to come by TLS
+	if e.dashboard != nil { // the port redirects plain HTTP to TLS
 		page := serving.Route{Pattern: "/", Limits: pageLimits, Handler: later(&e.pageHandler)}
 		out = append(out, serving.Port{Name: "dashboard", Listener: e.dashboard, Log: quiet, Certificate: e.pageCertificate, Routes: []serving.Route{page}})
 	}
 	return out
 }
 
-// serve answers until ctx ends.
+// serve serves the ports until ctx ends.
 func (e *endpoints) serve(ctx context.Context, profiling bool) {
 	for _, p := range e.ports(ctx, profiling) {
 		go func() {
@@ -163,7 +163,7 @@ func (e *endpoints) ownCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &e.certificate, nil
 }
 
-// pageCertificate is the one of the files, if there are any; followers look for the one that the Lease names.
+// pageCertificate returns the certificate of the files, if there are any. Followers get the certificate that the Lease names.
 func (e *endpoints) pageCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if e.shown == nil || hello.ServerName == certificateName {
 		return &e.certificate, nil
@@ -171,7 +171,7 @@ func (e *endpoints) pageCertificate(hello *tls.ClientHelloInfo) (*tls.Certificat
 	return e.shown.GetCertificate(hello)
 }
 
-// renew reads the files of the page's certificate again when they change. While they cannot be read, the one that there is stays.
+// renew reads the files of the page's certificate again when they change. While they cannot be read, the earlier certificate stays.
 func (e *endpoints) renew(ctx context.Context) {
 	for e.shown != nil && ctx.Err() == nil {
 		if err := e.shown.Start(ctx); err != nil && ctx.Err() == nil {
@@ -181,13 +181,13 @@ func (e *endpoints) renew(ctx context.Context) {
 	}
 }
 
-// clientsLog takes what servers say of clients that break off, which is for those who debug them.
+// clientsLog returns a logger for the server's messages about interrupted connections. They are debug messages.
 func clientsLog(ctx context.Context) *stdlog.Logger {
 	return slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx).V(1)), slog.LevelInfo)
 }
 
-// probe answers 200 or, with what is wrong, 503. A probe whose answer is not known yet succeeds for liveness and fails
-// for readiness: both are set before serve is called.
+// probe answers 200, or 503 with the error. Before serve is called, both probes have a first result: success for liveness, failure for
+// readiness.
 func probe(check *atomic.Pointer[func() error]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if err := (*check.Load())(); err != nil {
@@ -198,7 +198,7 @@ func probe(check *atomic.Pointer[func() error]) http.Handler {
 	})
 }
 
-// later hands on to a handler that is put in place when there is something to serve.
+// later forwards requests to a handler that is set later. Until then it answers 503.
 func later(handler *atomic.Pointer[http.Handler]) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := handler.Load()

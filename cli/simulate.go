@@ -80,7 +80,7 @@ with one that has the objects of a file in place of its own. The same input and 
 	return command
 }
 
-// mostDays bounds a simulation: beyond that somebody has mistyped.
+// mostDays bounds the length of a simulation. A longer one is probably a typing error.
 const mostDays = 366
 
 func (o *simulateOptions) verify() error {
@@ -135,7 +135,7 @@ func (o *simulateOptions) verify() error {
 	return o.engineFlags.check()
 }
 
-// checkProfile says what is wrong with --profile; empty is the usual one.
+// checkProfile checks --profile. An empty name is the default profile.
 func checkProfile(name string) error {
 	if _, err := simulated.ProfileByName(name); name != "" && err != nil {
 		return fmt.Errorf("--profile: %w", err)
@@ -167,7 +167,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	if command.Flags().Changed("effort") {
 		config.Options.Effort = o.effort
 	}
-	// The world makes much that is soon thrown away and keeps little: collecting seldom saves a tenth of the time.
+	// The simulation makes much short-lived garbage and keeps little: rare collections save a tenth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	settings := settingsOf(o.compare)
 	if o.change != "" {
@@ -195,7 +195,7 @@ func (o *simulateOptions) simulate(command *cobra.Command) error {
 	return err
 }
 
-// world reads the cluster, and how it goes on.
+// world reads the cluster and its future course.
 func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *terminal) (simulator.Config, error) {
 	config := simulator.Config{
 		Seed: o.seed, WarmUp: o.warmUp, For: time.Duration(o.days * float64(24*time.Hour)).Truncate(time.Second), Profile: o.profile,
@@ -207,7 +207,7 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *ter
 		}
 		notes.notes(reading.Notes)
 		config.Snapshot, config.Options = reading.Snapshot, reading.Options
-		if config.Options.Effort == 0 { // a snapshot says only what its controller was told
+		if config.Options.Effort == 0 { // a snapshot has only the options of its controller
 			config.Options.Effort = o.effort
 		}
 		return config, nil
@@ -227,8 +227,7 @@ func (o *simulateOptions) world(ctx context.Context, stdin io.Reader, notes *ter
 	return config, nil
 }
 
-// simulateAll runs the world once for each setting, or once as it is. The worlds do not know of each other, so they may run
-// at the same time.
+// simulateAll runs the world once for each setting, or once unchanged. The worlds are independent, so they may run in parallel.
 func simulateAll(ctx context.Context, config simulator.Config, settings []setting) ([]*simulator.Result, error) {
 	if config.Options.Threads == 0 {
 		config.Options.Threads = max(1, runtime.GOMAXPROCS(0)/len(settings)) // the plans do not depend on it

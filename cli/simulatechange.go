@@ -8,13 +8,13 @@ import (
 	"tenon.sh/engine"
 )
 
-// What the two worlds of --change are called.
+// The names of the two worlds of --change.
 const (
 	unchangedSetting = "unchanged"
 	changedSetting   = "changed"
 )
 
-// changed are the settings of --change: the cluster as it is, and with the objects of the file.
+// changed returns the settings of --change: the unchanged cluster, and the cluster with the objects of the file.
 func (o *simulateOptions) changed(s *engine.Snapshot, stdin io.Reader, notes *terminal) ([]setting, error) {
 	change, err := readChange(o.change, s, nil, stdin)
 	if err != nil {
@@ -24,7 +24,7 @@ func (o *simulateOptions) changed(s *engine.Snapshot, stdin io.Reader, notes *te
 	return []setting{{name: unchangedSetting, cluster: s}, {name: changedSetting, cluster: change.Snapshot}}, nil
 }
 
-// emptied is the cluster without its pods and nodes, and without what is known or wanted for them alone.
+// emptied returns the cluster without its pods and nodes, and without the objects that concern only these.
 func emptied(s *engine.Snapshot) *engine.Snapshot {
 	out := *s
 	out.Pods, out.Nodes, out.NodeClaims, out.EarlierPasses = nil, nil, nil, nil
@@ -34,10 +34,10 @@ func emptied(s *engine.Snapshot) *engine.Snapshot {
 	return &out
 }
 
-// hoursOf is how many hours of a simulation there are, the last one perhaps not a whole one.
+// hoursOf returns the number of hours of a simulation. The last hour may be incomplete.
 func hoursOf(length time.Duration) int { return int((length + time.Hour - 1) / time.Hour) }
 
-// showHours is called after each simulated hour, by several at once, and shows it.
+// showHours returns a function that shows the progress. It is called after each simulated hour, also in parallel.
 func showHours(p *progress, all int) func() {
 	const form = "simulated %d of %d hours"
 	var done atomic.Int64

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/simulator"
 )
 
-// checkPicture says early what would keep a picture from being written: what it shows may take minutes to compute.
+// checkPicture checks the file's name before the simulation, which may take minutes.
 func checkPicture(name string) error {
 	if filepath.Ext(name) != ".svg" {
 		return fmt.Errorf("--picture %s: the picture is an SVG: let its name end in .svg", name)
@@ -36,7 +36,7 @@ func writePicture(name string, results []*simulator.Result, days float64) error 
 // Lengths of a picture, in pixels.
 const (
 	pictureWidth = 960
-	plotLeft     = 64 // the ticks' numbers are beside it
+	plotLeft     = 64 // the numbers at the ticks are left of it
 	plotWidth    = pictureWidth - plotLeft - 24
 	legendTop    = 62
 	legendRow    = 22
@@ -44,7 +44,7 @@ const (
 	waitHeight   = 110
 )
 
-// pictureStyle has eight colours for settings, on light and on dark.
+// pictureStyle has eight colours for settings, for light and for dark backgrounds.
 const pictureStyle = `text { font: 13px system-ui, "Segoe UI", Roboto, "Liberation Sans", "DejaVu Sans", sans-serif; fill: #1a1f25 }
 .title { font-size: 17px; font-weight: 600 }
 .head { font-weight: 600 }
@@ -67,7 +67,7 @@ text { fill: #e4e8ec }
 }
 `
 
-// drawSimulation draws how the hours went, one line for each setting, as an SVG: what was paid, beside the bound, and pods that waited.
+// drawSimulation draws the hours as an SVG, one line for each setting: the cost beside the bound, and the waiting pods.
 func drawSimulation(results []*simulator.Result, days float64) string {
 	first := results[0]
 	costTop := legendTop + legendRow*(len(results)+2) + 34
@@ -109,7 +109,7 @@ func drawSimulation(results []*simulator.Result, days float64) string {
 	return b.String()
 }
 
-// drawLegend names the lines, with what came of each setting.
+// drawLegend draws the names of the lines and the result of each setting.
 func drawLegend(results []*simulator.Result, draw func(format string, args ...any), text func(x, y int, class, words string)) {
 	columns := []int{plotLeft + 40, plotLeft + 300, plotLeft + 400, plotLeft + 520, plotLeft + 650}
 	y := legendTop + 16
@@ -130,7 +130,7 @@ func drawLegend(results []*simulator.Result, draw func(format string, args ...an
 	}
 }
 
-// pictureNames are the settings' names, those of pools left as they are with words of their own.
+// pictureNames returns the names of the settings. The setting without changes has a name of its own here.
 func pictureNames(results []*simulator.Result) []string {
 	var out []string
 	for _, r := range results {
@@ -143,7 +143,7 @@ func pictureNames(results []*simulator.Result) []string {
 	return out
 }
 
-// lineClass is the look of the i-th setting: its colour, and dashes where colours come again.
+// lineClass returns the CSS classes of the i-th setting: its colour, and dashes if the colour was used before.
 func lineClass(i int) string {
 	class := fmt.Sprintf("line c%d", i%8)
 	if i >= 8 {
@@ -167,7 +167,7 @@ func seriesOf(r *simulator.Result, of func(h *simulator.Hour) float64) []float64
 	return out
 }
 
-// panel is one plot: hours from left to right, from 0 to most from the bottom up.
+// panel is one plot: hours from left to right, values from 0 at the bottom to most.
 type panel struct {
 	top, height, hours int
 	most               float64
@@ -179,7 +179,7 @@ func (p *panel) y(value float64) float64 {
 	return float64(p.top+p.height) - float64(float64(p.height)*value/p.end())
 }
 
-// tick is the distance of ticks: 1, 2 or 5 times a power of ten, so that there are three to seven.
+// tick returns the distance of ticks: 1, 2 or 5 times a power of ten, so that there are three to seven.
 func (p *panel) tick() float64 {
 	most := p.most
 	if most <= 0 {
@@ -194,10 +194,10 @@ func (p *panel) tick() float64 {
 	return power
 }
 
-// end is the first tick that nothing is above.
+// end returns the first tick at or above all values.
 func (p *panel) end() float64 { return p.tick() * max(1, math.Ceil(p.most/p.tick())) }
 
-// steps draws hours, each as high as its mean.
+// steps draws hours as steps. The height of a step is the hour's mean.
 func (p *panel) steps(points []float64) string {
 	var b strings.Builder
 	for i, value := range points {
@@ -233,7 +233,7 @@ func (p *panel) axes(r *simulator.Result, name string, draw func(format string, 
 	}
 }
 
-// timeStep is after how many hours a time is written, so that there are twelve at most.
+// timeStep returns the number of hours between two written times, so that there are at most twelve.
 func timeStep(hours int) int {
 	for _, step := range []int{1, 2, 3, 6, 12, 24, 48, 96, 168} {
 		if hours <= 12*step {

@@ -11,21 +11,21 @@ import (
 	"tenon.sh/simulator"
 )
 
-// setting is what one of the worlds that are compared is given. What is not said is left to each pool.
+// setting is the setting of one compared world. Fields with a zero value leave the setting to each pool.
 type setting struct {
-	name    string // of a setting that is another cluster
+	name    string // name of a setting with a cluster of its own
 	cluster *engine.Snapshot
 	policy  v1.ConsolidationPolicy
 	payback time.Duration
 	after   *time.Duration
 }
 
-// wholeCurve stands for the settings of curve: from an autoscaler that moves nothing to one that is quick to move.
+// wholeCurve stands for the settings of curve: from an autoscaler that moves no pods to one that moves pods quickly.
 const wholeCurve = "curve"
 
 var curve = []string{"Baseline", "WhenEmpty", "Balanced", "payback=1h", "payback=2h", "payback=4h", "payback=8h", "payback=16h"}
 
-// readSetting reads one word of --compare.
+// readSetting parses one word of --compare.
 func readSetting(text string) (setting, error) {
 	out := setting{}
 	if text == wholeCurve {
@@ -52,7 +52,7 @@ func readSetting(text string) (setting, error) {
 	return out, nil
 }
 
-// settingsOf are those of --compare, which has been checked; one that says nothing for none.
+// settingsOf returns the settings of --compare, which has been checked. For an empty --compare it returns one empty setting.
 func settingsOf(compare []string) []setting {
 	var out []setting
 	for _, text := range compare {
@@ -71,7 +71,7 @@ func settingsOf(compare []string) []setting {
 	return out
 }
 
-// settingName says what a world was given, as --compare does.
+// settingName returns the name of a world's setting in the form of --compare.
 func settingName(r *simulator.Result) string {
 	var words []string
 	if r.Setting != "" {

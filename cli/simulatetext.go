@@ -12,7 +12,7 @@ import (
 	"tenon.sh/simulator"
 )
 
-// writeSimulation writes results for people: of a single one the course of the days, of several how they compare.
+// writeSimulation prints results: the course of the days for a single result, a comparison for several.
 func writeSimulation(t *terminal, results []*simulator.Result, days float64) {
 	first := results[0]
 	t.line("%s from %s, seed %d, cloud %s.", t.paint(bold, "Simulated "+dayWords(days)), first.Begin.Format("Mon 2 Jan 2006 15:04 MST"), first.Seed, first.Profile)
@@ -44,7 +44,7 @@ func dayWords(days float64) string {
 	return fmt.Sprintf("%.4g days", days)
 }
 
-// writeCourse plots how the hours went.
+// writeCourse plots the hours.
 func writeCourse(t *terminal, r *simulator.Result) {
 	series := func(of func(h *simulator.Hour) float64) []float64 {
 		out := make([]float64, len(r.Hours))
@@ -84,7 +84,7 @@ func writeCourse(t *terminal, r *simulator.Result) {
 	t.line("%8s  %s", "", dayMarks(r))
 }
 
-// pad fills up with blanks what is counted in characters.
+// pad fills a text up with blanks to a width in characters.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-len([]rune(text))))
 }
@@ -99,7 +99,7 @@ func numberWords(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// dayMarks names the days below a plot, where each begins.
+// dayMarks returns the line below a plot with the name of each day at its beginning.
 func dayMarks(r *simulator.Result) string {
 	each := (len(r.Hours) + plotColumns - 1) / plotColumns
 	line := []rune{}
@@ -173,14 +173,14 @@ func writeDays(t *terminal, r *simulator.Result) {
 	t.lines(table(t, "", rows))
 }
 
-// billWords says what was paid, and how that compares where it was worked out.
+// billWords tells the bill, and its relation to the bound if there is one.
 func billWords(r *simulator.Result) string {
 	words := fmt.Sprintf("$%.2f", r.Cost)
 	if !slices.ContainsFunc(r.Hours, func(h simulator.Hour) bool { return h.BoundPerHour != nil && *h.BoundPerHour > 0 }) {
 		return words
 	}
 	beside := func(share float64) string {
-		if share = math.Round(1000*share)/10 + 0; share < 0 { // no zero has a sign
+		if share = math.Round(1000*share)/10 + 0; share < 0 { // without the sign of a negative zero
 			return fmt.Sprintf("%.1f %% below", -share)
 		}
 		return fmt.Sprintf("%.1f %% above", share)
@@ -188,7 +188,7 @@ func billWords(r *simulator.Result) string {
 	return words + fmt.Sprintf(", %s the bound, %s what plans for all pods would cost, made anew", beside(r.Gap), beside(r.AnewGap))
 }
 
-// outcome says what came of it all.
+// outcome returns the result of a simulation as facts.
 func outcome(r *simulator.Result) []fact {
 	waited := func(seconds float64) string {
 		return (time.Duration(seconds*10) * time.Second / 10).Round(time.Second / 10).String()
@@ -251,7 +251,7 @@ func countWords(counts map[string]int, none string) string {
 	return strings.Join(parts, ", ")
 }
 
-// settingHeading is what stands above what came of a setting.
+// settingHeading returns the heading of a setting's result.
 func settingHeading(r *simulator.Result) string {
 	if r.Setting != "" {
 		return "The cluster " + r.Setting
@@ -263,7 +263,7 @@ func writeComparison(t *terminal, results []*simulator.Result) {
 	t.lines(table(t, "", comparisonRows(results)))
 }
 
-// comparisonRows are the settings side by side, below what is compared.
+// comparisonRows returns the settings side by side, after a heading.
 func comparisonRows(results []*simulator.Result) [][]string {
 	of := "OF " + strings.ToUpper(settingName(results[0])) + "'S"
 	rows := [][]string{{"SETTING", "USD", of, "ABOVE BOUND", "MACHINES", "LAUNCHED", "MOVES", "EVICTIONS PER POD-DAY", "99 % OF PODS WAIT", "BEATEN BY"}}
@@ -290,8 +290,8 @@ func comparisonRows(results []*simulator.Result) [][]string {
 	return rows
 }
 
-// beatenBy names the cheapest of the others that costs less, evicts no more and leaves no more pods waiting, which cost nothing: without
-// one, the result is a point of the curve of what can be saved for how much disturbance.
+// beatenBy names the cheapest other result that costs less, evicts no more pods and leaves no more pods waiting, because waiting pods cost
+// nothing. If there is none, the result is a point of the curve of saving against disturbance.
 func beatenBy(r *simulator.Result, results []*simulator.Result) string {
 	name, least := "", r.Cost
 	for _, other := range results {
@@ -302,7 +302,7 @@ func beatenBy(r *simulator.Result, results []*simulator.Result) string {
 	return name
 }
 
-// causeWords say for people what a cause is.
+// causeWords are the texts for the causes.
 var causeWords = map[simulator.CauseName]string{
 	simulator.Plan:             "whole machines, rules between pods (a plan made anew)",
 	simulator.Booting:          "machines that boot",
@@ -321,7 +321,7 @@ var causeWords = map[simulator.CauseName]string{
 	simulator.Waiting:          "pods that wait and are not paid for yet",
 }
 
-// writeCauses says where the bill above the bound went.
+// writeCauses prints the causes for which the bill is above the bound.
 func writeCauses(t *terminal, results []*simulator.Result) {
 	if results[0].Bound <= 0 {
 		return
@@ -333,7 +333,7 @@ func writeCauses(t *terminal, results []*simulator.Result) {
 
 const causesTitle = "Why the bill is above the bound"
 
-// causeRows are the causes: in USD for a single result, as a share of the bound for several.
+// causeRows returns the causes: in USD for a single result, as a share of the bound for several.
 func causeRows(results []*simulator.Result) [][]string {
 	header, total := []string{"CAUSE"}, []string{"all"}
 	for _, r := range results {
@@ -368,9 +368,9 @@ func causeRows(results []*simulator.Result) [][]string {
 	return append(rows, total)
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.1f %%", math.Round(1000*share)/10+0) } // no zero has a sign
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", math.Round(1000*share)/10+0) } // without the sign of a negative zero
 
-// ratioWords is a bill as a share of the first one's.
+// ratioWords returns a bill as a share of the first bill.
 func ratioWords(cost, first float64) string {
 	if first == 0 {
 		return "-"

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/trace"
 )
 
-// addTrace reads the trace, and has the world last as long as it does unless the user says otherwise.
+// addTrace reads the trace. The simulation is as long as the trace unless the user gives a length.
 func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdin io.Reader, notes *terminal) error {
 	if o.trace == "" {
 		return nil
@@ -42,7 +42,7 @@ func (o *simulateOptions) addTrace(config *simulator.Config, saysDays bool, stdi
 	return nil
 }
 
-// lengthOf is how long a trace is replayed unless somebody says otherwise.
+// lengthOf returns the default length of a trace's replay.
 func lengthOf(t *trace.Trace) time.Duration {
 	return max(t.End().Sub(t.Begin()).Round(time.Second), time.Hour)
 }

@@ -49,7 +49,7 @@ Secrets, and the environments, arguments, commands and probes of containers, are
 	return command
 }
 
-// write reads the cluster and its catalog, both before anything is written.
+// write reads the cluster and its catalog, and only then writes the snapshot.
 func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal) error {
 	config, err := o.config()
 	if err != nil {
@@ -61,7 +61,7 @@ func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal)
 	}
 	document, err := o.catalog(ctx, config)
 	if err != nil && o.catalogURL == "" && !holds(documents, v1.Group, "NodePool") {
-		err = nil // there is no controller, and nothing that it could sell to
+		err = nil // there is no controller, and no pool for one
 	}
 	if err != nil {
 		return fmt.Errorf("no catalog from the controller (name its address with --catalog-url, or do without it with --catalog-url none): %w", err)
@@ -74,7 +74,7 @@ func (o *liveOptions) write(ctx context.Context, out io.Writer, notes *terminal)
 	return scenario.WriteDocuments(out, inForce(served(documents, document, notes), document, notes), *document)
 }
 
-// builtInCatalog is what plan would take for the pools if it had no catalog.
+// builtInCatalog returns the catalog that plan uses for the pools without a controller's catalog.
 func builtInCatalog(documents []scenario.Document, notes *terminal) (*engine.CatalogDocument, error) {
 	reading, err := scenario.Read(scenario.Input{Documents: documents, Now: time.Now().UTC()})
 	if err != nil {
@@ -87,7 +87,7 @@ func builtInCatalog(documents []scenario.Document, notes *terminal) (*engine.Cat
 	}, nil
 }
 
-// served leaves out pools whose kind of node class the controller does not look after: its plans ignore them too.
+// served drops pools if the controller does not handle their kind of node class, because its plans ignore them too.
 func served(documents []scenario.Document, catalog *engine.CatalogDocument, notes *terminal) []scenario.Document {
 	return slices.DeleteFunc(documents, func(d scenario.Document) bool {
 		if d.Object.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: v1.Group, Kind: "NodePool"}) {

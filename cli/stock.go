@@ -19,7 +19,7 @@ import (
 	"tenon.sh/uninstall"
 )
 
-// stock reads, from the API server itself, what there is of an installation.
+// stock reads the objects of an installation directly from the API server.
 type stock struct{ client.Client }
 
 func newStock(config *rest.Config) (stock, error) {
@@ -30,7 +30,7 @@ func newStock(config *rest.Config) (stock, error) {
 	return stock{cluster.OneCase(c)}, nil
 }
 
-// list reads all objects of a kind; there are none of a kind that is not installed.
+// list reads all objects of a kind. A kind that is not installed has none.
 func (s stock) list(ctx context.Context, into client.ObjectList) error {
 	err := s.List(ctx, into)
 	if apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -39,7 +39,7 @@ func (s stock) list(ctx context.Context, into client.ObjectList) error {
 	return err
 }
 
-// take reads everything that uninstall decides by. Of the classes those of the given kinds are read.
+// take reads all objects on which uninstall depends. It reads the node classes of the given kinds.
 func (s stock) take(ctx context.Context, kinds []schema.GroupVersionKind) (*uninstall.Inventory, error) {
 	inv := &uninstall.Inventory{Kinds: kinds}
 	var pools v1.NodePoolList
@@ -86,14 +86,13 @@ func (s stock) takeClasses(ctx context.Context, inv *uninstall.Inventory, kind s
 	})
 }
 
-// groups lists the groups of the node classes that pools and claims refer to. Where a removal that was broken off has left
-// neither, they are those of the classes that are still there, else those that nodes are labelled with, else the one whose kind
-// alone is installed.
+// groups lists the groups of the node classes that pools and claims refer to. If an interrupted removal has left no pools and claims, groups
+// lists the groups of the remaining classes, else the groups in the labels of nodes, else the group of the only kind that is installed.
 func (s stock) groups(ctx context.Context) (out []string) {
 	known := allClassKinds()
 	inv, err := s.take(ctx, known)
 	if err != nil {
-		return nil // whoever reads next says why
+		return nil // the next reader reports the error
 	}
 	add := func(ref *v1.NodeClassReference) {
 		if ref != nil {

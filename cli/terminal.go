@@ -11,11 +11,11 @@ import (
 	"tenon.sh/engine"
 )
 
-// A terminal is where a command writes for people; nothing else writes for them. Colours are used only where somebody sees them.
+// A terminal prints a command's output for people. All such output uses it. It uses colours only on a real terminal.
 type terminal struct {
 	out     io.Writer
 	colours bool
-	// columns is how many characters a line of the terminal has; 0, for no terminal, bounds no line.
+	// columns is the width of a line in characters; 0, without a terminal, means no limit.
 	columns int
 }
 
@@ -30,12 +30,12 @@ const (
 	cyan  colour = "36"
 )
 
-// brush begins a change of colour in a line that is yet to be written. No text of a cluster has this byte: it is no UTF-8.
+// brush begins a change of colour in a line before it is printed. Texts of a cluster cannot contain this byte, because it is not valid UTF-8.
 const brush = "\xff"
 
 func (c colour) mark() string { return brush + "[" + string(c) + "m" }
 
-// newTerminal writes to out, in colours if it is a terminal and the user has not set NO_COLOR.
+// newTerminal returns a terminal for out. It uses colours if out is a terminal and the user has not set NO_COLOR.
 func newTerminal(out io.Writer) *terminal {
 	t := &terminal{out: out}
 	t.measure()
@@ -43,7 +43,7 @@ func newTerminal(out io.Writer) *terminal {
 	return t
 }
 
-// measure reads the width of the terminal, which its user may change.
+// measure reads the width of the terminal, which the user may change.
 func (t *terminal) measure() {
 	if file, isFile := t.out.(*os.File); isFile {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil {
@@ -58,7 +58,7 @@ func isTerminal(out io.Writer) bool {
 	return isFile && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
 }
 
-// paint gives a text of a line its colour.
+// paint colours a text within a line.
 func (t *terminal) paint(c colour, text string) string {
 	if !t.colours {
 		return text
@@ -66,26 +66,26 @@ func (t *terminal) paint(c colour, text string) string {
 	return c.mark() + text + usual.mark()
 }
 
-// line writes one line, whatever its text holds.
+// line prints one line, even if its text contains control characters.
 func (t *terminal) line(format string, args ...any) {
 	fmt.Fprintln(t.out, t.shown(fmt.Sprintf(format, args...)))
 }
 
-// lines writes some lines.
+// lines prints several lines.
 func (t *terminal) lines(lines []string) {
 	for _, line := range lines {
 		t.line("%s", strings.TrimRight(line, " "))
 	}
 }
 
-// notes writes what readers should know beside the answer.
+// notes prints notes about the output.
 func (t *terminal) notes(notes []string) {
 	for _, note := range notes {
 		t.line("note: %s", note)
 	}
 }
 
-// shown is a line as it is written: characters that cannot be seen are spelled, but our own colours are not.
+// shown returns a line as it is printed: it escapes invisible characters, except the changes of colour.
 func (t *terminal) shown(line string) string {
 	var b strings.Builder
 	for len(line) > 0 {
@@ -104,7 +104,7 @@ func (t *terminal) shown(line string) string {
 	return b.String()
 }
 
-// brushed is how long the change of colour is that the line begins with, 0 if there is none.
+// brushed returns the length of the change of colour at the beginning of the line, 0 if there is none.
 func (t *terminal) brushed(line string) int {
 	if !t.colours || !strings.HasPrefix(line, brush) {
 		return 0

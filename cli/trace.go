@@ -88,7 +88,7 @@ func convertTrace(command *cobra.Command, files []string, output string) error {
 	return nil
 }
 
-// readTrace opens a file, or standard input.
+// readTrace reads a file, or standard input for the name -.
 func readTrace(name string, stdin io.Reader, read func(in io.Reader, file string) (*trace.Trace, error)) (*trace.Trace, error) {
 	if name == "-" {
 		return read(stdin, "standard input")

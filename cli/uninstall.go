@@ -101,7 +101,7 @@ func (o *uninstallOptions) run(command *cobra.Command) error {
 	return w.strangers()
 }
 
-// checkCluster refuses a name of the cluster in AWS that may be another cluster's: all that is tagged with it is removed.
+// checkCluster refuses an uncertain cluster name in AWS, because everything with its tag is removed.
 func (o *uninstallOptions) checkCluster(command *cobra.Command, in *installation) error {
 	given := o.controller.ClusterName
 	if o.controller.CloudProvider != cloudAWS || command.Flags().Changed("cluster-name") {
@@ -117,11 +117,11 @@ func (o *uninstallOptions) checkCluster(command *cobra.Command, in *installation
 	return nil
 }
 
-// bill is what the machines of claims cost, in USD per hour; those of unknown price have none.
+// bill is the cost of the claims' machines, in USD per hour. The price of a row is 0 if it is unknown.
 type bill struct {
 	rows  []billRow
 	total float64
-	// unpriced counts machines of unknown price. About says that some prices are those of other zones or regions.
+	// unpriced counts machines of unknown price. about means that some prices are those of other zones or regions.
 	unpriced int
 	about    bool
 }
@@ -131,7 +131,7 @@ type billRow struct {
 	price            float64
 }
 
-// bill reads what machines cost, as far as that is known: it is no reason not to go on.
+// bill reads the known prices of the machines. Unknown prices are no error.
 func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *uninstall.Inventory) bill {
 	var out bill
 	var snapshot engine.Snapshot
@@ -155,7 +155,7 @@ func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *u
 			add(cmp.Or(c.Status.NodeName, c.Name+" (no node)"), c.Labels, c.Spec.NodeClassRef)
 		}
 	}
-	for _, n := range inv.Nodes { // that were let go before this was interrupted
+	for _, n := range inv.Nodes { // nodes that an interrupted run has released
 		if o.keep && n.Labels[v1.NodePoolLabelKey] != "" && !claimed[n.Spec.ProviderID] {
 			add(n.Name, n.Labels, nil)
 		}
@@ -163,8 +163,8 @@ func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *u
 	return out
 }
 
-// priceElsewhere is what a machine of the type costs in any zone, 0 if no catalog knows. Prices that come with the program
-// are those of one region.
+// priceElsewhere returns the price of the type's machines in any zone, 0 if no catalog has it. The program's built-in prices are those of one
+// region.
 func priceElsewhere(s *engine.Snapshot, id engine.OfferingID) float64 {
 	for i := range s.Classes {
 		for _, t := range s.Classes[i].InstanceTypes {
@@ -200,7 +200,7 @@ func (b bill) String() string {
 	return text
 }
 
-// announcement says what will be done.
+// announcement tells the planned steps.
 func (o *uninstallOptions) announcement(in *installation, inv *uninstall.Inventory, bill bill, host string) []string {
 	var pools, classes, claims []string
 	for _, p := range inv.Pools {
@@ -239,7 +239,7 @@ func (o *uninstallOptions) announcement(in *installation, inv *uninstall.Invento
 	return lines
 }
 
-// who says which process will do it.
+// who tells which process makes the steps.
 func (o *uninstallOptions) who(in *installation) string {
 	switch {
 	case in.holder == "" && !in.deployed():
@@ -261,7 +261,7 @@ func heldText(h uninstall.Held) string {
 	return fmt.Sprintf("%s %s, which is held by %s", h.Kind, h.Name, strings.Join(h.By, ", "))
 }
 
-// listed writes names, "none" if there are none.
+// listed returns the sorted names, "none" if there are none.
 func listed(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -269,7 +269,7 @@ func listed(names []string) string {
 	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
 }
 
-// named counts things and names them.
+// named returns a count of things and their names.
 func named(thing string, names []string) string {
 	text := count(len(names), thing)
 	if len(names) > 0 {
@@ -278,7 +278,7 @@ func named(thing string, names []string) string {
 	return text
 }
 
-// ending says what is there afterwards.
+// ending tells the state after the removal.
 func (o *uninstallOptions) ending(in *installation, w *winder, bill bill) []string {
 	left := "No NodePool, NodeClaim, node class or finalizer of the autoscaler is left"
 	lines := []string{left + ", and no machine" + w.except() + "."}

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/uninstall"
 )
 
-// do does one thing. It may be done already.
+// do makes one step. The step may be done already.
 func (w *winder) do(ctx context.Context, a uninstall.Action) error {
 	switch a.Verb {
 	case uninstall.Delete:
@@ -30,7 +30,7 @@ func (w *winder) do(ctx context.Context, a uninstall.Action) error {
 	}
 	p := w.cloud.Load()
 	if p == nil {
-		return nil // the next time
+		return nil // tried again in the next step
 	}
 	switch a.Verb {
 	case uninstall.AskMachines:
@@ -40,7 +40,7 @@ func (w *winder) do(ctx context.Context, a uninstall.Action) error {
 		}
 		w.asked, w.machines = true, list
 	case uninstall.Confirm:
-		if a.Machine == "" { // no claim has it, and the cloud is asked for its machine like for any other in the end
+		if a.Machine == "" { // without a claim: the last request for the cloud's machines covers its machine too
 			return w.freeNameless(ctx, a.Object.(*corev1.Node))
 		}
 		if _, err := (*p).Machine(ctx, a.Machine); !errors.Is(err, provider.ErrGone) {
@@ -53,7 +53,7 @@ func (w *winder) do(ctx context.Context, a uninstall.Action) error {
 		}
 		return errors.Join(w.free(ctx, a.Object.(*corev1.Node)), w.release(ctx, a.Machine))
 	case uninstall.Release:
-		w.asked, w.machines = false, nil // look again
+		w.asked, w.machines = false, nil // request the list again
 		w.note(a.Machine)
 		return w.release(ctx, a.Machine)
 	}
@@ -69,8 +69,8 @@ func (w *winder) delete(ctx context.Context, o provider.Object) error {
 	return nil
 }
 
-// letGo makes a claim's nodes and its machine nobody's. The claim goes last, and without its finalizer first: a controller
-// that starts in between would otherwise terminate the machine.
+// letGo removes the ownership marks of a claim's nodes and machine, then deletes the claim. It removes the claim's finalizer before it
+// deletes the claim, because a controller that starts in between would otherwise terminate the machine.
 func (w *winder) letGo(ctx context.Context, a uninstall.Action) error {
 	for _, n := range a.Nodes {
 		if err := w.free(ctx, n); err != nil {
@@ -90,14 +90,14 @@ func (w *winder) letGo(ctx context.Context, a uninstall.Action) error {
 	return w.delete(ctx, claim)
 }
 
-// note remembers a machine that is let go before it has joined the cluster.
+// note remembers a released machine that has not joined the cluster yet.
 func (w *winder) note(id engine.MachineID) {
 	if id != "" && !uninstall.Joined(w.last, id) {
 		w.absent[string(id)] = true
 	}
 }
 
-// freeNameless frees a node of which nobody can tell which machine it is.
+// freeNameless frees a node whose machine is unknown.
 func (w *winder) freeNameless(ctx context.Context, n *corev1.Node) error {
 	err := w.free(ctx, n)
 	if err == nil {
@@ -117,7 +117,7 @@ func (w *winder) free(ctx context.Context, n *corev1.Node) error {
 	return nil
 }
 
-// errChanged means that an object has changed in between, and nothing else: it is read again.
+// errChanged means only that another client changed the object in between. The object is then read again.
 var errChanged = errors.New("the object has changed")
 
 func (w *winder) release(ctx context.Context, id engine.MachineID) error {
@@ -168,7 +168,7 @@ func (w *winder) withoutFinalizer(ctx context.Context, o client.Object, finalize
 	return nil
 }
 
-// hurry gives claims a time by which their pods have to be gone, if that was asked for.
+// hurry sets the drain timeout as the claims' termination time, if the user gave one.
 func (w *winder) hurry(ctx context.Context, inv *uninstall.Inventory) error {
 	if w.options.drainTimeout <= 0 || w.options.keep {
 		return nil

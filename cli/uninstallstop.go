@@ -16,14 +16,14 @@ import (
 	"tenon.sh/uninstall"
 )
 
-// joinPatience is how long machines that have been started are given to join the cluster before their controller is stopped.
+// joinPatience is the time that started machines have to join the cluster before their controller is stopped.
 const joinPatience = 5 * time.Minute
 
-// awaitJoining waits until the machines that have been started by now have registered nodes. A machine that joins without a
-// controller keeps its node closed for pods.
+// awaitJoining waits until all machines that are started at its beginning have registered nodes. Without a controller, a new node would keep
+// the taint against pods.
 func (w *winder) awaitJoining(ctx context.Context) error {
 	if w.in.holder == "" && !w.in.deployed() {
-		return nil // nobody registers them
+		return nil // no controller registers them
 	}
 	patience, said := joinPatience, ""
 	if t := w.options.timeout; t > 0 {
@@ -41,13 +41,13 @@ func (w *winder) awaitJoining(ctx context.Context) error {
 			wanted = map[types.UID]bool{}
 		}
 		for _, c := range uninstall.Joining(inv) {
-			if first || wanted[c.UID] { // machines may be started all the time
+			if first || wanted[c.UID] { // machines may start all the time
 				wanted[c.UID] = true
 				names = append(names, c.Name)
 			}
 		}
 		if len(names) == 0 || time.Since(w.began) > patience {
-			return nil // of those that are left the ending speaks
+			return nil // ending names the remaining ones
 		}
 		if text := fmt.Sprintf("waiting up to %s for machines that have not joined the cluster yet: %s", patience, named("NodeClaim", names)); text != said {
 			w.out.line("%s", text)
@@ -61,8 +61,8 @@ func (w *winder) awaitJoining(ctx context.Context) error {
 	}
 }
 
-// stopController scales the controller down, if it is one of a Deployment, and waits until it has ended unless the Lease will
-// tell.
+// stopController scales the controller's Deployment, if there is one, to 0. It waits until the pods have ended, unless the Lease shows their
+// end.
 func (w *winder) stopController(ctx context.Context) error {
 	d := w.in.deployment
 	if d == nil {
@@ -78,8 +78,8 @@ func (w *winder) stopController(ctx context.Context) error {
 	return w.controllerEnded(ctx)
 }
 
-// controllerEnded waits until the pods of the controller's Deployment have ended. One that holds the Lease need not be waited
-// for, as nothing is done before it lets go of that; but a controller may lead by a Lease of another name, or by none.
+// controllerEnded waits until the pods of the controller's Deployment have ended. It does not wait for the pod that holds the Lease, because
+// the removal waits for the Lease anyway. It waits for others, because a controller may lead by a Lease of another name, or without one.
 func (w *winder) controllerEnded(ctx context.Context) error {
 	d, said := w.in.deployment, ""
 	holder, _, _ := strings.Cut(w.in.holder, "_")
@@ -107,7 +107,7 @@ func (w *winder) controllerEnded(ctx context.Context) error {
 	}
 }
 
-// controllerPods names the pods of the controller's Deployment that have not ended, in order.
+// controllerPods returns the sorted names of the pods of the controller's Deployment that have not ended.
 func (w *winder) controllerPods(ctx context.Context) (names []string, err error) {
 	d := w.in.deployment
 	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/uninstall"
 )
 
-// tell says what is left, when that has changed; and again, with what holds it up, when it has not for a while.
+// tell prints the remaining objects if they have changed. If they have not changed for windSlowly, it prints the reasons.
 func (w *winder) tell(ctx context.Context, err error) {
 	text := w.left() + " left"
 	if err != nil && !errors.Is(err, errChanged) {
@@ -37,7 +37,7 @@ func (w *winder) tell(ctx context.Context, err error) {
 	w.said, w.saidAt = text, time.Now()
 }
 
-// left counts what is left.
+// left counts the remaining objects.
 func (w *winder) left() string {
 	inv, nodes := w.last, 0
 	for _, n := range inv.Nodes {
@@ -63,7 +63,7 @@ func (w *winder) left() string {
 	return strings.Join(parts, ", ")
 }
 
-// holdups say of some claims which pods they wait for.
+// holdups names, for some claims, the pods that they wait for.
 func (w *winder) holdups(ctx context.Context) (lines []string) {
 	for _, c := range w.last.Claims {
 		if len(lines) == 3 {
@@ -86,7 +86,7 @@ func (w *winder) holdups(ctx context.Context) (lines []string) {
 	return lines
 }
 
-// except says what is left after all, because it is not the autoscaler's.
+// except names the objects that remain because they are not the autoscaler's.
 func (w *winder) except() string {
 	held := 0
 	for _, h := range uninstall.Strangers(w.last) {
@@ -107,7 +107,7 @@ func (w *winder) except() string {
 	return ", except " + strings.Join(parts, " and ") + ", left alone"
 }
 
-// loose says what to see to by hand: nodes that are yet to come, and those that belong to no machine that is known.
+// loose names the objects that the user must check: nodes that will join later, and nodes without a known machine.
 func (w *winder) loose() (lines []string) {
 	var absent []string
 	for id := range w.absent {
@@ -126,7 +126,7 @@ func (w *winder) loose() (lines []string) {
 	return lines
 }
 
-// strangers is an error that names what others hold.
+// strangers returns an error that names objects which others hold.
 func (w *winder) strangers() error {
 	var held []string
 	for _, h := range uninstall.Strangers(w.last) {

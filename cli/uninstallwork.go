@@ -20,7 +20,7 @@ import (
 
 const (
 	windEvery = time.Second
-	// windSlowly is how often the same state of things is explained again.
+	// windSlowly is the time between two explanations of the same state.
 	windSlowly = 15 * time.Second
 )
 
@@ -33,19 +33,19 @@ type winder struct {
 	out     *terminal
 
 	began    time.Time
-	cloud    atomic.Pointer[provider.Provider] // once it is known
+	cloud    atomic.Pointer[provider.Provider] // nil until it is known
 	asked    bool
 	machines []engine.Machine
 	stays    map[string]bool
-	absent   map[string]bool      // machines that were let go without a node
-	nameless map[string]bool      // nodes that were let go and have no provider ID
-	last     *uninstall.Inventory // what there was at the last look
+	absent   map[string]bool      // machines that were released without a node
+	nameless map[string]bool      // nodes that were released and have no provider ID
+	last     *uninstall.Inventory // the objects at the last step
 	said     string
 	saidAt   time.Time
 }
 
-// run does it. The command's own autoscaler waits for the Lease: if nobody holds it, claims are drained here, and if machines
-// are to stay nobody else must touch claims meanwhile.
+// run removes the installation. The command's own autoscaler waits for the Lease. If there is no holder, this process drains claims. If
+// machines shall stay, no other process may change claims meanwhile.
 func (w *winder) run(ctx context.Context) error {
 	w.began = time.Now()
 	w.forget()
@@ -77,12 +77,12 @@ func (w *winder) run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// forget is the state before the first look.
+// forget sets the state before the first step.
 func (w *winder) forget() {
 	w.stays, w.absent, w.nameless, w.last = map[string]bool{}, map[string]bool{}, map[string]bool{}, &uninstall.Inventory{}
 }
 
-// autoscaler is one that starts no machines.
+// autoscaler returns an autoscaler that starts no machines.
 func (w *winder) autoscaler() (*autoscaler, error) {
 	opt := w.options.controller
 	opt.MetricsPort, opt.HealthProbePort, opt.DashboardPort = -1, -1, -1
@@ -103,7 +103,7 @@ func (w *winder) autoscaler() (*autoscaler, error) {
 	}, nil
 }
 
-// keepMachines lets go of everything as soon as this process holds the Lease.
+// keepMachines releases all machines once this process holds the Lease.
 func (w *winder) keepMachines(ctx context.Context, c *autoscaler) error {
 	lasting, err := c.newLasting()
 	if err != nil {
@@ -149,7 +149,7 @@ func (w *winder) keepMachines(ctx context.Context, c *autoscaler) error {
 	return errors.Join(result, ctx.Err())
 }
 
-// wind does what comes next until nothing is left. Ended hears if the autoscaler beside it has ended.
+// wind makes steps until nothing is left. ended receives a value if the autoscaler beside it has ended.
 func (w *winder) wind(ctx context.Context, ended <-chan error) error {
 	for {
 		done, err := w.step(ctx)
@@ -172,7 +172,7 @@ func (w *winder) wind(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// step looks at what there is and does all that comes next. It reports whether nothing is left.
+// step reads the objects and makes all steps that are possible now. It reports whether nothing is left.
 func (w *winder) step(ctx context.Context) (done bool, err error) {
 	inv, err := w.stock.take(ctx, classKindsOf(w.options.controller.CloudProvider))
 	if err != nil {
@@ -191,7 +191,7 @@ func (w *winder) step(ctx context.Context) (done bool, err error) {
 	return false, errors.Join(append(errs, w.hurry(ctx, inv))...)
 }
 
-// startsNothing is a provider that starts no machines any more.
+// startsNothing is a provider that starts no machines.
 type startsNothing struct{ provider.Provider }
 
 var errUninstalling = &provider.LaunchError{Reason: "Uninstalling", Err: errors.New("tenon uninstall is running: no machine is started any more")}

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// headingKey marks, as an annotation of a flag, the heading that --help lists it under.
+// headingKey is the annotation of a flag with its heading in --help.
 const headingKey = "heading"
 
-// heading puts the flags that are added until the returned function is called under a heading of --help.
+// heading assigns a heading of --help to all flags that are added before the returned function is called.
 func heading(flags *pflag.FlagSet, title string) (end func()) {
 	before := map[string]bool{}
 	flags.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
@@ -33,12 +33,12 @@ func heading(flags *pflag.FlagSet, title string) (end func()) {
 // notNeeded begins the description of a flag that is accepted so that installations made for Karpenter start. --help does not list it.
 const notNeeded = "accepted, not needed: "
 
-// hideNotNeeded takes such flags out of --help.
+// hideNotNeeded hides these flags in --help.
 func hideNotNeeded(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || strings.HasPrefix(f.Usage, notNeeded) })
 }
 
-// commandGroups are the headings of tenon --help, and the commands below each.
+// commandGroups returns the headings of tenon --help, and the commands below each.
 func commandGroups() []commandGroup {
 	return []commandGroup{
 		{"look", "Look at a cluster:", []*cobra.Command{newNodes(), newPlan(), newExplain(), newSavings(), newJournal(), newDashboard(), newSnapshot()}},
@@ -67,7 +67,7 @@ func addCommands(root *cobra.Command) {
 	root.SetHelpCommand(newHelp())
 }
 
-// newHelp is cobra's command help, except that an unknown name is an error.
+// newHelp returns cobra's command help, except that an unknown name is an error.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [command]",
@@ -87,7 +87,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// writeUsage is cobra's text about a command, with the flags under headings.
+// writeUsage writes cobra's text about a command, with the flags under headings.
 func writeUsage(c *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
@@ -135,8 +135,7 @@ type flagSection struct {
 	flags *pflag.FlagSet
 }
 
-// flagSections are the flags of the command that --help lists: first those that are the command's own, then each heading in the
-// order of its title.
+// flagSections returns the flags in --help: first the flags without a heading, then the headings in alphabetical order.
 func flagSections(c *cobra.Command) []flagSection {
 	var sections []flagSection
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {

@@ -19,17 +19,17 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// whatIf plans a cluster with changed objects, as tenon plan --disrupt would if they were in its files.
+// whatIf plans a cluster with changed objects. The result is the same as tenon plan --disrupt with these objects in its files.
 type whatIf struct {
 	snapshot *engine.Snapshot
 	options  engine.Options
-	ignored  map[string]bool // kinds that the controller does without
-	now      float64         // what the nodes cost
+	ignored  map[string]bool // kinds that the controller ignores
+	now      float64         // the cost of the nodes
 	before   *engine.Plan
 }
 
 // try answers a text in three parts: the machines that would start, then the nodes that would go, then the bills of the complete change. Each
-// later part is the Rest of the part before. After stop reports true, a part ends soon and its answer is incomplete.
+// later part is the Rest of the part before. After stop returns true, a part ends soon and its answer is incomplete.
 func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
 	out, s := w.read(text)
 	if s == nil {
@@ -42,7 +42,7 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	cache := &inventory.Cache{}
 	plan := provisioning.Plan(s, opt, cache)
 	before := *w.before
-	before.Disruptions, before.Kept = nil, nil // as long as they are not known of the other
+	before.Disruptions, before.Kept = nil, nil // not compared until they are known for the changed cluster
 	if err := w.compare(out, s, &before, plan); err != nil {
 		return nil, err
 	}
@@ -67,14 +67,14 @@ func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) 
 	return out, nil
 }
 
-// completeBill is the bill if all pods ran where tenon savings plans them, in USD per hour, with the machines for waiting pods and the nodes
-// that tenon savings does not compare.
+// completeBill returns the bill, in USD per hour, if all pods ran where tenon savings plans them. It includes the machines for waiting pods
+// and the nodes that tenon savings does not compare.
 func completeBill(s *engine.Snapshot, opt engine.Options, f *dashboard.Figures) *float64 {
 	bills := explain.NewBills(s, opt)
 	return new(f.Now - bills.NowPerHour + bills.PlannedPerHour + f.LaunchesPerHour)
 }
 
-// read finds the objects of a text, and either the cluster that has them or what is wrong with them.
+// read parses the objects of a text. It returns the cluster with these objects, or nil if the outcome has mistakes.
 func (w *whatIf) read(text []byte) (*dashboard.Outcome, *engine.Snapshot) {
 	changed := changeOf(w.snapshot, w.ignored, text)
 	out := &dashboard.Outcome{Notes: changed.Notes}
@@ -90,20 +90,20 @@ func (w *whatIf) read(text []byte) (*dashboard.Outcome, *engine.Snapshot) {
 	return out, changed.Snapshot
 }
 
-// compare says what a plan of the changed cluster comes to, beside the one of the cluster as it is.
+// compare compares the plan of the changed cluster with the plan of the unchanged one.
 func (w *whatIf) compare(out *dashboard.Outcome, s *engine.Snapshot, before, plan *engine.Plan) error {
 	var document bytes.Buffer
 	if err := newPlanDocument(plan).writeJSON(&document); err != nil {
 		return err
 	}
 	out.Plan = document.Bytes()
-	now := w.now + newNodeTable(s, plan).PricePerHour - newNodeTable(w.snapshot, before).PricePerHour // NodeOverlays change what nodes cost
+	now := w.now + newNodeTable(s, plan).PricePerHour - newNodeTable(w.snapshot, before).PricePerHour // NodeOverlays change the cost of nodes
 	out.Before, out.After = figures(w.snapshot, before, w.now), figures(s, plan, now)
 	out.Differences = differences(w.snapshot, s, before, plan)
 	return nil
 }
 
-// figures sum a plan up.
+// figures sums up a plan.
 func figures(s *engine.Snapshot, plan *engine.Plan, now float64) dashboard.Figures {
 	f := dashboard.Figures{Now: now, Launches: len(plan.Launches), LaunchesPerHour: plan.Cost.LaunchesPerHour, Bound: plan.Cost.Bound,
 		Refused: len(plan.Unplaced), Drifted: len(drifted(s))}
@@ -121,7 +121,7 @@ func figures(s *engine.Snapshot, plan *engine.Plan, now float64) dashboard.Figur
 	return f
 }
 
-// drifted says of each machine that has drifted why, by the name of its node, or its claim's before there is one.
+// drifted returns the reason of each drifted machine, by the name of its node, or of its claim before there is a node.
 func drifted(s *engine.Snapshot) map[string]string {
 	out := map[string]string{}
 	for _, c := range s.NodeClaims {
@@ -132,7 +132,7 @@ func drifted(s *engine.Snapshot) map[string]string {
 	return out
 }
 
-// differences says what one plan has, and the other has not: first what is bought, then pods, room that is kept, and nodes.
+// differences lists the differences between two plans: first launches, then pods, buffers and nodes.
 func differences(s, with *engine.Snapshot, before, after *engine.Plan) []dashboard.Difference {
 	out := launchDifferences(before.Launches, after.Launches)
 	out = append(out, podDifferences(before, after)...)
@@ -151,7 +151,7 @@ func differences(s, with *engine.Snapshot, before, after *engine.Plan) []dashboa
 	return append(out, nodeDifferences(before, after)...)
 }
 
-// launchDifferences counts machines of each kind that one plan starts and the other does not.
+// launchDifferences counts the machines of each kind that only one of the plans starts.
 func launchDifferences(before, after []engine.Launch) []dashboard.Difference {
 	type kind struct {
 		pool, machine string
@@ -186,10 +186,10 @@ func launchDifferences(before, after []engine.Launch) []dashboard.Difference {
 	return out
 }
 
-// mostNames is how many pods a difference names.
+// mostNames is the largest number of pods that a difference names.
 const mostNames = 5
 
-// podDifferences says which pods have a place in one plan alone.
+// podDifferences lists the pods that have a place in only one of the plans.
 func podDifferences(before, after *engine.Plan) []dashboard.Difference {
 	refused := func(p *engine.Plan) map[string]*engine.Unplaced {
 		out := map[string]*engine.Unplaced{}
@@ -224,7 +224,7 @@ func podDifferences(before, after *engine.Plan) []dashboard.Difference {
 	return out
 }
 
-// bufferDifferences says what becomes of CapacityBuffers that are not the same in both plans.
+// bufferDifferences lists the CapacityBuffers that differ between the plans.
 func bufferDifferences(before, after []engine.BufferRoom) []dashboard.Difference {
 	words := func(b engine.BufferRoom) string {
 		if b.Problem != "" {
@@ -245,7 +245,7 @@ func bufferDifferences(before, after []engine.BufferRoom) []dashboard.Difference
 	return out
 }
 
-// nodeDifferences says which nodes go in one plan alone, and which stay for another reason.
+// nodeDifferences lists the nodes that go in only one of the plans, and the nodes that stay for another reason.
 func nodeDifferences(before, after *engine.Plan) []dashboard.Difference {
 	leaving := func(p *engine.Plan) map[string]string {
 		out := map[string]string{}

@@ -22,7 +22,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// manifests are what of the cluster a change may begin with.
+// manifests returns the cluster's objects with which a change may begin.
 func manifests(s *engine.Snapshot) []dashboard.Manifest {
 	var out []dashboard.Manifest
 	add := func(kind, name string, of func() map[string]any) {
@@ -63,21 +63,21 @@ func manifests(s *engine.Snapshot) []dashboard.Manifest {
 	return out
 }
 
-// mostQuestioned is of how many pools the usual questions are offered.
+// mostQuestioned is the largest number of pools with offered changes.
 const mostQuestioned = 20
 
-// usualQuestions are changes of a pool that people ask after: what it could allow, and what would make its nodes stay for longer or shorter.
+// usualQuestions returns common changes of a pool: more that it allows, and settings that make its nodes stay longer or shorter.
 func usualQuestions(s *engine.Snapshot, pool *v1.NodePool) []advice.Changed {
 	out := advice.PoolChanges(s, pool)
 	for i := range out {
 		change := &out[i].Change
-		for _, key := range out[i].Keys { // the last word of a label is enough here
+		for _, key := range out[i].Keys { // the last part of a label's key is enough here
 			*change = strings.ReplaceAll(*change, key, key[strings.LastIndexByte(key, '/')+1:])
 		}
-		if len(pool.Spec.Limits) > 0 && out[i].Pool.Spec.Limits == nil { // which is how they are raised far enough
+		if len(pool.Spec.Limits) > 0 && out[i].Pool.Spec.Limits == nil { // without limits, the change is the same as limits that are high enough
 			*change = "no limits"
 		}
-		*change, _, _ = strings.Cut(*change, ":") // why it is worth a try is for those who did not ask
+		*change, _, _ = strings.Cut(*change, ":") // drops the reason of the suggestion
 	}
 	add := func(change string, apply func(pool *v1.NodePool)) {
 		changed := pool.DeepCopy()
@@ -116,7 +116,7 @@ func inOrder[T metav1.Object](list []T) []T {
 	})
 }
 
-// bare is an object as somebody would write it: without what the API server and controllers add.
+// bare returns an object as a user would write it, without the fields that the API server and controllers add.
 func bare(apiVersion, kind string, meta metav1.ObjectMeta, spec any) map[string]any {
 	own := map[string]any{"name": meta.Name}
 	if meta.Namespace != "" {
@@ -135,7 +135,7 @@ func bare(apiVersion, kind string, meta metav1.ObjectMeta, spec any) map[string]
 	return map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": own, "spec": spec}
 }
 
-// manifestText writes an object, what says which it is first.
+// manifestText writes an object as YAML. The fields that identify the object come first.
 func manifestText(object map[string]any) (string, error) {
 	var out strings.Builder
 	for _, key := range []string{"apiVersion", "kind", "metadata", "spec"} {

@@ -70,7 +70,7 @@ func billed(m *machine.Machine) bool {
 }
 
 // bill adds the extension by which AKS counts machines to running machines. If Azure refuses the extension for a machine, it is requested
-// again later. Clouds other than Microsoft's public one do not have the extension.
+// again later. Clouds that are not Microsoft's do not have the extension.
 func (p *Provider) bill(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) error {
 	if p.selfManaged() || p.config.OtherCloud {
 		return nil

@@ -71,7 +71,7 @@ type Config struct {
 	NetworkDataplane, NetworkPolicy   string
 	NetworkGUID, DNSServiceIP         string
 	KubeletIdentity                   string
-	// OtherCloud means that the cloud is not Microsoft's public cloud.
+	// OtherCloud means that the cloud is none of Microsoft's own clouds.
 	OtherCloud bool
 	// JoinTokens puts a join token into user data, which is made for the machine's claim alone.
 	JoinTokens bool

@@ -186,7 +186,7 @@ func nodeName(id engine.MachineID) string { return strings.TrimPrefix(string(id)
 func (p *Provider) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it will be woken already
+	default: // a wake-up is pending already
 	}
 }
 

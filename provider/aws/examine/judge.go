@@ -55,7 +55,7 @@ func judgePermissions(tries []try) (out []provider.Finding) {
 			out = append(out, finding(provider.Problem, check, action, "it is not allowed: "+cloud.Text(t.err), do))
 		case cloud.Passing(t.err):
 			out = append(out, finding(provider.Warning, check, action, "it could not be tried: "+cloud.Text(t.err), "run this again"))
-		default: // it would be done, or something other than rights is missing
+		default: // the dry run succeeded, or failed for another reason than rights
 			allowed++
 		}
 	}
