@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// registers is how long a machine may take to join before its claim is given up.
+	// registers is the time after which the controller gives up a claim whose machine has not joined.
 	registers = 15 * time.Minute
-	// leaves is how long a removal may take before it is worth a look.
+	// leaves is the time after which a removal is reported.
 	leaves = 30 * time.Minute
 )
 
-// claims finds claims that do not get on: machines that never joined, removals that do not end.
+// claims finds claims whose machine has not joined or whose removal does not end, and claims without a pool.
 func claims(p *Picture) []provider.Finding {
 	l := list{check: "nodeclaim"}
 	if p.Snapshot == nil {
@@ -47,7 +47,7 @@ func claims(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.NodeClaims), "claim") + " looked at")
 }
 
-// unjoined is for how long the claim's machine has had no registered node, 0 if it has one. Its node may have been there before.
+// unjoined returns the time for which the claim's machine has had no registered node, 0 if it has one. The claim may have had a node before.
 func unjoined(c *v1.NodeClaim, now time.Time) time.Duration {
 	registered := v1.GetCondition(c, v1.ConditionRegistered)
 	switch {
@@ -59,7 +59,7 @@ func unjoined(c *v1.NodeClaim, now time.Time) time.Duration {
 	return now.Sub(registered.LastTransitionTime.Time)
 }
 
-// leaving says of an object that is being deleted who holds it, if that takes long.
+// leaving reports the holder of an object's finalizers if its deletion takes too long.
 func (l *list) leaving(object string, o metav1.Object, now time.Time, do string) {
 	age := now.Sub(o.GetDeletionTimestamp().Time)
 	if age < leaves {
@@ -79,7 +79,8 @@ func (l *list) leaving(object string, o metav1.Object, now time.Time, do string)
 
 func round(d time.Duration) string { return d.Round(time.Minute).String() }
 
-// nodes finds nodes of pools that nobody manages, those whose removal does not end, and those with more volumes than they take.
+// nodes finds pool nodes without a NodeClaim, nodes whose removal does not end, nodes that keep the unregistered taint, two nodes with the
+// same machine, and nodes with more volumes than their limit.
 func nodes(p *Picture) []provider.Finding {
 	l := list{check: "node"}
 	if p.Snapshot == nil {

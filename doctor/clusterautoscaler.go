@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// Cluster Autoscaler says in the annotation of a ConfigMap when it was last at work.
+// Cluster Autoscaler writes the time of its last pass in the annotation of a ConfigMap.
 const (
 	AutoscalerStatusNamespace = "kube-system"
 	AutoscalerStatusName      = "cluster-autoscaler-status"
@@ -29,12 +29,12 @@ const (
 )
 
 const (
-	autoscalerSilence = 5 * time.Minute  // it looks every 10 seconds, and writes down that it did
-	removalPatience   = 30 * time.Minute // it drains for 10 minutes at most, unless it was told otherwise
+	autoscalerSilence = 5 * time.Minute  // it makes a pass every 10 seconds and then writes the ConfigMap
+	removalPatience   = 30 * time.Minute // it drains for at most 10 minutes by default
 	guide             = "see docs/guide/cluster-autoscaler.md"
 )
 
-// clusterAutoscaler looks at what Cluster Autoscaler does in the same cluster.
+// clusterAutoscaler checks a Cluster Autoscaler in the same cluster.
 func clusterAutoscaler(p *Picture) []provider.Finding {
 	l := list{check: "cluster-autoscaler"}
 	if p.Snapshot == nil {
@@ -60,7 +60,7 @@ func clusterAutoscaler(p *Picture) []provider.Finding {
 
 func tainted(n *corev1.Node) bool { return slices.ContainsFunc(n.Spec.Taints, kube.IsElsewhereTaint) }
 
-// autoscalerDown says that it does not run though it should.
+// autoscalerDown reports that Cluster Autoscaler is installed but does not run.
 func (l *list) autoscalerDown(p *Picture, running []*appsv1.Deployment) {
 	const means = ": its node groups neither grow nor shrink, and pods that are for them alone wait"
 	for _, d := range running {
@@ -79,7 +79,7 @@ func (l *list) autoscalerDown(p *Picture, running []*appsv1.Deployment) {
 	}
 }
 
-// removalsElsewhere finds nodes that it wants to remove and should not, or does not get rid of.
+// removalsElsewhere finds nodes of NodeClaims that Cluster Autoscaler removes, and nodes whose removal by it does not end.
 func (l *list) removalsElsewhere(p *Picture) {
 	claims := map[string]*v1.NodeClaim{}
 	for _, c := range p.Snapshot.NodeClaims {
@@ -99,7 +99,7 @@ func (l *list) removalsElsewhere(p *Picture) {
 	}
 }
 
-// unreadAnnotations finds pods and nodes of pools that are protected from Cluster Autoscaler alone.
+// unreadAnnotations finds pods and nodes of pools that are protected only from Cluster Autoscaler.
 func (l *list) unreadAnnotations(s *engine.Snapshot) {
 	own := map[string]bool{}
 	var nodes, pods []string
@@ -129,8 +129,8 @@ func (l *list) unreadAnnotations(s *engine.Snapshot) {
 	}
 }
 
-// overlaps finds pools whose machines are for the same pods as a group's nodes: by pods that there are, and by their taints. Pods that
-// say who comes first are none.
+// overlaps finds pools whose machines are for the same pods as the nodes of a node group: by existing pods, and by taints. Pods that choose
+// one of the two autoscalers to act first do not count.
 func (l *list) overlaps(p *Picture, groups []explain.OtherGroup) {
 	common := map[[2]string][]string{} // pods by pool and group
 	for pool, pods := range wouldLaunch(p, groups) {
@@ -168,15 +168,15 @@ func (l *list) overlaps(p *Picture, groups []explain.OtherGroup) {
 	}
 }
 
-// agreed reports whether the pod says which of both comes first.
+// agreed reports whether the pod chooses one of the two autoscalers to act first.
 func agreed(pod *corev1.Pod) bool {
 	return pod.Annotations[v1.LaunchDelayAnnotationKey] != "" || pod.Annotations[kube.ScaleUpDelayAnnotation] != ""
 }
 
-// mostAsked bounds the pods that the engine is asked about, one of each owner.
+// mostAsked bounds the number of pods in the test plan. It has one pod of each owner.
 const mostAsked = 200
 
-// wouldLaunch are pods that groups admit and that a machine of a pool would be started for if they were pending and alone, by pool.
+// wouldLaunch returns pods that node groups admit and for which a pool would start a machine if each were pending and alone, by pool.
 func wouldLaunch(p *Picture, groups []explain.OtherGroup) map[string][]*corev1.Pod {
 	ask := *p.Snapshot
 	ask.Pods, ask.Nodes, ask.NodeClaims, ask.DaemonSets, ask.PersistentVolumeClaims = nil, nil, nil, nil, nil
@@ -210,7 +210,7 @@ func wouldLaunch(p *Picture, groups []explain.OtherGroup) map[string][]*corev1.P
 	return out
 }
 
-// alone is the pod as if it were pending, without what it asks of other pods and of volumes.
+// alone returns the pod as if it were pending, without its constraints about other pods and volumes.
 func alone(pod *corev1.Pod, now time.Time) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: "alone-" + pod.UID, Labels: pod.Labels, CreationTimestamp: metav1.NewTime(now),

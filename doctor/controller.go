@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// controllers looks for the controller, and for EKS Auto Mode, which starts machines for the same pods.
+// controllers checks that one controller runs, and finds EKS Auto Mode, which starts machines for the same pods.
 func controllers(p *Picture) []provider.Finding {
 	l := list{check: "controller"}
 	var ours []*appsv1.Deployment
@@ -47,7 +47,7 @@ func controllers(p *Picture) []provider.Finding {
 	}
 	l.autoMode(p)
 	if unseen && len(held) == 0 {
-		return l.findings // what could not be looked at is told elsewhere
+		return l.findings // the check gaps reports this
 	}
 	if len(ours) == 0 && len(held) == 0 {
 		return l.or("a controller answers that is not elected, and belongs to no Deployment")
@@ -55,7 +55,7 @@ func controllers(p *Picture) []provider.Finding {
 	return l.or(leader(held))
 }
 
-// autoMode notices EKS Auto Mode, which brings a Karpenter of its own on the same kinds.
+// autoMode reports pools of EKS Auto Mode, which has a Karpenter of its own for the same kinds.
 func (l *list) autoMode(p *Picture) {
 	var theirs []string
 	if p.Snapshot == nil {
@@ -100,7 +100,7 @@ func isKarpenter(d *appsv1.Deployment) bool {
 	return slices.Contains([]string{"karpenter", "tenon"}, d.Spec.Template.Labels["app.kubernetes.io/name"])
 }
 
-// ClusterAutoscalers are those of the Deployments that run Cluster Autoscaler.
+// ClusterAutoscalers returns the Deployments that run Cluster Autoscaler.
 func ClusterAutoscalers(all []*appsv1.Deployment) (out []*appsv1.Deployment) {
 	for _, d := range all {
 		if replicas(d) > 0 && isClusterAutoscaler(d) {
@@ -119,7 +119,7 @@ func isClusterAutoscaler(d *appsv1.Deployment) bool {
 	return d.Name == "cluster-autoscaler" || strings.HasSuffix(d.Spec.Template.Labels["app.kubernetes.io/name"], "cluster-autoscaler")
 }
 
-// holder is who holds a lease now, "" if nobody does.
+// holder returns the present holder of a lease, "" if there is none.
 func holder(lease *coordinationv1.Lease, now time.Time) string {
 	s := lease.Spec
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil || now.Sub(s.RenewTime.Time) > time.Duration(*s.LeaseDurationSeconds)*time.Second {
@@ -128,7 +128,7 @@ func holder(lease *coordinationv1.Lease, now time.Time) string {
 	return *s.HolderIdentity
 }
 
-// rights says what the controller may not do.
+// rights reports the rights that the controller lacks.
 func rights(p *Picture) []provider.Finding {
 	l := list{check: "rbac"}
 	if p.Account == "" {
@@ -140,7 +140,7 @@ func rights(p *Picture) []provider.Finding {
 	return l.or("ServiceAccount " + p.Account + " may do all that the controller does")
 }
 
-// hooks finds webhooks that cannot be asked, and those that older versions of Karpenter left behind.
+// hooks finds webhooks without a ready endpoint, and webhooks that older versions of Karpenter left behind.
 func hooks(p *Picture) []provider.Finding {
 	l := list{check: "webhook"}
 	for _, h := range p.Hooks {
@@ -164,7 +164,7 @@ func hooks(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Hooks), "webhook") + " looked at")
 }
 
-// touches names what of what the autoscaler and its pods need is written through the webhook, "" if nothing is.
+// touches names the objects of the autoscaler and its pods that the webhook intercepts, "" if there are none.
 func touches(h Hook) string {
 	var out []string
 	for _, r := range h.Rules {

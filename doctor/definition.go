@@ -14,14 +14,14 @@ import (
 
 const applyDefinitions = "tenon crds --apply, or helm upgrade --install karpenter-crd"
 
-// definitions looks at the CRDs: whether they are there, are served in the right version, have all fields, and are free of
-// what older versions of Karpenter needed.
+// definitions checks the CRDs: they must be installed, serve the right version, have all fields, and have no remainders of older versions of
+// Karpenter.
 func definitions(p *Picture) []provider.Finding {
 	l := list{check: "crd"}
 	for _, want := range p.Wanted {
 		has := slices.IndexFunc(p.Installed, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == want.Name })
 		needed := slices.Contains([]string{"nodepools." + v1.Group, "nodeclaims." + v1.Group, p.Class}, want.Name)
-		class := strings.HasSuffix(want.Name[:strings.Index(want.Name, ".")], "nodeclasses") // of some cloud
+		class := strings.HasSuffix(want.Name[:strings.Index(want.Name, ".")], "nodeclasses") // of any cloud
 		switch {
 		case has >= 0:
 			l.definition(want, p.Installed[has])
@@ -78,7 +78,7 @@ func hookOf(c *apiextensionsv1.CustomResourceConversion) string {
 	return "which is not named"
 }
 
-// missingFields lists the fields of one schema that another lacks; what lies below them is not listed.
+// missingFields lists the fields of the schema want that has lacks. It does not list fields below a missing field.
 func missingFields(want, has *apiextensionsv1.CustomResourceDefinitionVersion) []string {
 	if want.Schema == nil || has.Schema == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package doctor checks whether the autoscaler can work in a cluster. It finds faults in a picture of all objects and settings that matter, and says
-// how to mend each. It reads nothing but the picture: its callers take the picture and print the findings. A cloud's provider finds the faults in
-// the cloud.
+// Package doctor checks whether the autoscaler can work in a cluster. It finds faults in a picture of all relevant objects and settings, and
+// tells how to repair each fault. It reads only the picture: its callers take the picture and print the findings. A cloud's provider finds
+// the faults in the cloud.
 package doctor
 
 import (
@@ -19,50 +19,50 @@ import (
 	"tenon.sh/provider"
 )
 
-// Picture is a cluster at one instant, as far as it could be seen.
+// Picture is the visible state of a cluster at one instant.
 type Picture struct {
 	Now time.Time
-	// Snapshot is what the engine decides by, Options what the controller was told. Classes are the node class objects.
+	// Snapshot is the engine's input, Options are the controller's options. Classes are the node class objects.
 	Snapshot *engine.Snapshot
 	Options  engine.Options
 	Classes  []provider.Class
-	// Notes say of pools, by name, what is accepted without being acted on.
+	// Notes lists, by name of the pool, settings that are accepted without effect.
 	Notes map[string][]string
-	// Wanted are our own definitions, Installed all that the cluster has. Class names the definition of the cloud's node class.
+	// Wanted are Tenon's definitions, Installed are the cluster's definitions. Class names the definition of the cloud's node class.
 	Wanted, Installed []*apiextensionsv1.CustomResourceDefinition
 	Class             string
 	Deployments       []*appsv1.Deployment
-	Leases            []*coordinationv1.Lease // by which leaders are elected
-	// AutoscalerStatus is the ConfigMap of Cluster Autoscaler, nil if there is none or it may not be seen.
+	Leases            []*coordinationv1.Lease // for leader election
+	// AutoscalerStatus is the ConfigMap of Cluster Autoscaler, nil if there is none or the account may not read it.
 	AutoscalerStatus *corev1.ConfigMap
-	Answers          bool // a controller has served its catalog, elected or not
-	// Account is the service account that was asked about, Denied what it lacks of the rights that it needs.
+	Answers          bool // a controller has served its catalog; it may lead without election
+	// Account is the controller's service account. Denied are the necessary rights that it lacks.
 	Account string
 	Denied  []string
 	Hooks   []Hook
-	// plan is what the engine decides for the pods that wait, made once.
+	// plan is the engine's plan for the waiting pods. Examine computes it once.
 	plan *engine.Plan
-	// Gaps are what could not be seen, and why.
+	// Gaps are the parts of the cluster that could not be read.
 	Gaps []Gap
 }
 
-// Hook is a webhook that the API server asks when objects are written.
+// Hook is a webhook that the API server calls when objects are written.
 type Hook struct {
-	// Kind and Configuration name the object that it is part of.
+	// Kind and Configuration name the object that contains the webhook.
 	Kind, Configuration, Name string
-	Refuses                   bool // what it cannot be asked about is refused
+	Refuses                   bool // writes are refused if the webhook does not answer
 	Rules                     []admissionv1.RuleWithOperations
-	// Service is where it is, "" if it is outside; Endpoints counts those that are ready, -1 if that is not known. ExternalName is what a
-	// service of that type stands for: it has no endpoints, and may be reached by the API server alone.
+	// Service is the webhook's Service, "" if it is outside the cluster. Endpoints counts the Service's ready endpoints, -1 if unknown.
+	// ExternalName is the host of a Service of this type: it has no endpoints, and perhaps only the API server can reach it.
 	Service      string
 	Endpoints    int
 	ExternalName string
 }
 
-// Gap is something that could not be looked at.
+// Gap is a part of the cluster that could not be read, with the reason.
 type Gap struct{ What, Why string }
 
-// Examine makes every check. Findings are in the order of checks, then worst first, then by object.
+// Examine makes all checks. Findings are in the order of checks, then by level from problem to OK, then by object.
 func Examine(p *Picture) []provider.Finding {
 	var out []provider.Finding
 	if p.Snapshot != nil {
@@ -84,7 +84,7 @@ func rank(l provider.Level) int {
 	return slices.Index([]provider.Level{provider.Problem, provider.Warning, provider.OK}, l)
 }
 
-// Worst is the worst level of all findings.
+// Worst returns the worst level of all findings.
 func Worst(findings []provider.Finding) provider.Level {
 	worst := provider.OK
 	for _, f := range findings {
@@ -108,7 +108,7 @@ func (l *list) add(level provider.Level, object, says, do string) {
 	l.findings = append(l.findings, provider.Finding{Level: level, Check: l.check, Object: object, Says: says, Do: do})
 }
 
-// or says that all is well if nothing was found.
+// or returns the findings. If there are none, it returns an OK finding with the given text.
 func (l *list) or(says string) []provider.Finding {
 	if len(l.findings) == 0 {
 		l.add(provider.OK, "", says, "")

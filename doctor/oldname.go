@@ -5,7 +5,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// oldNames finds pods and nodes that their authors think are protected.
+// oldNames finds pods and nodes with protecting annotations that are not read any more.
 func oldNames(p *Picture) []provider.Finding {
 	l := list{check: "old names"}
 	if p.Snapshot == nil {

@@ -9,12 +9,12 @@ import (
 	"tenon.sh/provider"
 )
 
-// othersServe are the reasons of pods that somebody else sees to, or that come later.
+// othersServe are the reasons of pods that another component starts, or that get a machine later.
 var othersServe = []engine.Code{
 	engine.LeftToFargate, engine.ServedElsewhere, engine.LaunchDelayed, engine.CheaperSoldOut, engine.ProvisioningRequested, engine.GangTooSmall, engine.NotOnManagedNodes,
 }
 
-// pods finds those that wait and that neither a node nor a new machine can run. Those that wait for the same reasons are one finding.
+// pods finds waiting pods that neither a node nor a new machine can run. Pods with the same reasons are one finding.
 func pods(p *Picture) []provider.Finding {
 	l := list{check: "pod"}
 	if p.Snapshot == nil || len(p.Snapshot.NodePools) == 0 {

@@ -45,7 +45,7 @@ func unready(c v1.Conditioned, ready *metav1.Condition) string {
 	return strings.Join(parts, "; ")
 }
 
-// pools finds pools that can never launch a machine, in the engine's own words.
+// pools finds pools that can never launch a machine. The reasons are the engine's texts.
 func pools(p *Picture) []provider.Finding {
 	l := list{check: "nodepool"}
 	if p.Snapshot == nil {
@@ -53,7 +53,7 @@ func pools(p *Picture) []provider.Finding {
 	}
 	for _, pool := range p.Snapshot.NodePools {
 		if ref := pool.Spec.Template.Spec.NodeClassRef; ref != nil && ref.Group == "eks.amazonaws.com" {
-			continue // Auto Mode's
+			continue // a pool of Auto Mode
 		}
 		l.pool(p, pool, explain.ExplainPool(p.Snapshot, p.plan, nil, pool))
 	}
@@ -83,7 +83,7 @@ func (l *list) pool(p *Picture, pool *v1.NodePool, story explain.PoolExplanation
 		l.warning(object, "everything that its requirements allow is sold out now: "+some(story.SoldOut, 3), "allow more instance types, zones or capacity types")
 	case story.InstanceTypes == 0:
 		says := "no instance type of its class meets its requirements: " + requirements(pool)
-		if len(story.Notes) > 0 { // the engine says which of them it is
+		if len(story.Notes) > 0 { // the engine's notes name the requirement
 			says, story.Notes = strings.Join(story.Notes, "; "), nil
 		}
 		l.problem(object, says, explain+"; loosen the requirement that excludes all")

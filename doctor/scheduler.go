@@ -11,7 +11,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// scheduler says how kube-scheduler is taken to rank nodes: nobody can ask it, and what a node is worth depends on it.
+// scheduler reports the assumed ranking of nodes by kube-scheduler. It cannot be read from the cluster, but a node's value depends on it.
 func scheduler(p *Picture) []provider.Finding {
 	l := list{check: "scheduler"}
 	profiles := p.Options.Profiles
@@ -34,7 +34,7 @@ func scheduler(p *Picture) []provider.Finding {
 	return append(l.findings, provider.Finding{Check: l.check, Level: provider.OK, Says: "assumed: " + strings.Join(texts, "; ")})
 }
 
-// strangers are the schedulers, by name, that pods name and that have no profile.
+// strangers returns the names of schedulers that pods name and that have no profile.
 func (l *list) strangers(p *Picture) (names []string) {
 	if p.Snapshot == nil {
 		return nil
@@ -42,7 +42,7 @@ func (l *list) strangers(p *Picture) (names []string) {
 	known := []string{"", corev1.DefaultSchedulerName}
 	for _, profile := range p.Options.Profiles {
 		if profile.SchedulerName == "" {
-			return nil // it is for all
+			return nil // it applies to all schedulers
 		}
 		known = append(known, profile.SchedulerName)
 	}

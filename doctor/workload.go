@@ -19,7 +19,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// daemonSets finds those whose pods fit no machine of any pool. The engine is asked as if each had one pod pending.
+// daemonSets finds DaemonSets whose pods fit no machine of any pool. It plans one pending pod of each DaemonSet.
 func daemonSets(p *Picture) []provider.Finding {
 	l := list{check: "daemonset"}
 	if p.Snapshot == nil || len(p.Snapshot.NodePools) == 0 {
@@ -41,10 +41,10 @@ func daemonSets(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.DaemonSets), "DaemonSet") + " would run on machines of some pool")
 }
 
-// daemonPatience is how long a DaemonSet's pod may take to get onto its node.
+// daemonPatience is the time after which an unscheduled pod of a DaemonSet is reported.
 const daemonPatience = 2 * time.Minute
 
-// stuckDaemons finds DaemonSets with pods that have no room on the nodes that they are for. No machine is started for them.
+// stuckDaemons finds DaemonSets with pods that have no room on their nodes. No machine is started for these pods.
 func (l *list) stuckDaemons(p *Picture) {
 	waiting, first := map[string]int{}, map[string]string{}
 	for _, pod := range p.Snapshot.Pods {
@@ -67,7 +67,7 @@ func (l *list) stuckDaemons(p *Picture) {
 	}
 }
 
-// pretended is a pod as the DaemonSet would make it, that belongs to nobody.
+// pretended returns a pod of the DaemonSet's template without an owner.
 func pretended(ds *appsv1.DaemonSet, now time.Time) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ds.Namespace, Name: ds.Name, UID: types.UID("daemonset-" + string(ds.UID)), Labels: ds.Spec.Template.Labels,
@@ -79,7 +79,7 @@ func pretended(ds *appsv1.DaemonSet, now time.Time) *corev1.Pod {
 	return pod
 }
 
-// budgets finds PodDisruptionBudgets that never let a pod go, whatever else runs.
+// budgets finds PodDisruptionBudgets that never allow an eviction, whatever other pods run.
 func budgets(p *Picture) []provider.Finding {
 	l := list{check: "poddisruptionbudget"}
 	if p.Snapshot == nil {
@@ -94,7 +94,7 @@ func budgets(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.PodDisruptionBudgets), "budget") + " let pods go")
 }
 
-// never says by which field a budget forbids every eviction, "" if it does not.
+// never returns the field by which a budget forbids every eviction, "" if it does not.
 func never(b *policyv1.PodDisruptionBudget) string {
 	if most := b.Spec.MaxUnavailable; most != nil && strings.TrimSuffix(most.String(), "%") == "0" {
 		return "maxUnavailable " + most.String()

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// The reasons of records that no plan's disruption gives one.
+// Reasons of records that do not come from a plan's disruption.
 const (
 	Pending       = "Pending"
 	Unschedulable = "Unschedulable"
@@ -23,12 +23,12 @@ const (
 )
 
 const (
-	mostPodNames   = 20 // of a record
+	mostPodNames   = 20 // per record
 	mostRejections = 12
-	mostNames      = 3 // of what was rejected for one reason
+	mostNames      = 3 // of the things that were rejected for one reason
 )
 
-// newRecord begins a record of what was seen.
+// newRecord returns a record with the figures of the snapshot.
 func newRecord(s *engine.Snapshot, prices *inventory.PriceBook, now time.Time, kind Kind, reason string) Record {
 	r := Record{Time: now.UTC(), Kind: kind, Reason: reason, Outcome: InProgress,
 		Seen: Seen{At: s.Now.UTC(), Nodes: len(s.Nodes), Pods: len(s.Pods)}}
@@ -45,7 +45,7 @@ func newRecord(s *engine.Snapshot, prices *inventory.PriceBook, now time.Time, k
 	return r
 }
 
-// named gives the record its name: that of the same decision is the same.
+// named sets the record's ID. The same decision gets the same ID.
 func (r *Record) named() Record {
 	sum := fnv.New64a()
 	fmt.Fprint(sum, r.Kind, r.Reason, r.Time.UnixNano(), r.NodePools, r.Pods)
@@ -56,8 +56,8 @@ func (r *Record) named() Record {
 	return *r
 }
 
-// Launches are the records of a plan's launches, one for each pool. Claims are the names under which they were asked for, in the plan's
-// order, "" for those that were not.
+// Launches returns the records of a plan's launches, one for each pool. claims has the NodeClaim's name for each launch in the plan's order,
+// "" for launches without a NodeClaim.
 func Launches(s *engine.Snapshot, plan *engine.Plan, claims []string, now time.Time) []Record {
 	prices := inventory.NewPriceBook(s)
 	var out []Record
@@ -107,7 +107,7 @@ func newMachine(l *engine.Launch) Machine {
 	return m
 }
 
-// rejectRunnerUp says what would have been started instead.
+// rejectRunnerUp adds the second-best choice to the rejections.
 func (r *Record) rejectRunnerUp(l *engine.Launch) {
 	says := l.Why.RunnerUpSentence()
 	if says == "" {
@@ -134,8 +134,8 @@ func (r *Record) addPods(pods []engine.PodID) {
 	}
 }
 
-// Disruptions are the records of disruptions that have begun, of all that the plan holds. Those of one reason and pool that replace
-// nothing are one.
+// Disruptions returns the records of the begun disruptions of a plan. Disruptions with the same reason and pools and without replacements
+// share a record.
 func Disruptions(s *engine.Snapshot, plan *engine.Plan, begun []engine.Disruption, now time.Time) []Record {
 	if len(begun) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func Disruptions(s *engine.Snapshot, plan *engine.Plan, begun []engine.Disruptio
 	return out
 }
 
-// join makes one record of two.
+// join adds another record to r.
 func (r *Record) join(other *Record) {
 	r.Machines = append(r.Machines, other.Machines...)
 	r.PriceBefore, r.SavingPerHour = r.PriceBefore+other.PriceBefore, r.SavingPerHour+other.SavingPerHour
@@ -195,7 +195,7 @@ func (r *Record) join(other *Record) {
 	}
 }
 
-// rejectKept counts, by reason, the nodes of the record's pools that stay, and names moves that were weighed and not made.
+// rejectKept adds the nodes of the record's pools that stay, counted by reason, and the moves that were rejected as not balanced.
 func (r *Record) rejectKept(plan *engine.Plan) {
 	index := map[engine.Code]int{}
 	var kept []Rejection
@@ -225,7 +225,7 @@ func (r *Record) rejectKept(plan *engine.Plan) {
 	r.Rejected = r.Rejected[:min(len(r.Rejected), mostRejections)]
 }
 
-// refusalKey tells refusals apart that are worth a record each: whose pods, and for which reasons.
+// refusalKey returns a key of a refusal: the pods' owner and the reasons. Each key gets a record of its own.
 func refusalKey(owner string, u *engine.Unplaced) string {
 	key := u.Pod.Namespace + "/" + owner
 	for _, reason := range u.Reasons {
@@ -234,8 +234,8 @@ func refusalKey(owner string, u *engine.Unplaced) string {
 	return key
 }
 
-// Refusals is the record of pods that nothing can run, nil if their owners have been told of all of them: told reports whether, by what
-// the pods belong to and the reasons.
+// Refusals returns the record of pods that nothing can run, nil if all of them have been recorded. The function told reports whether a
+// refusal with the key has been recorded.
 func Refusals(s *engine.Snapshot, plan *engine.Plan, told func(key string) bool, now time.Time) *Record {
 	owners := map[engine.PodID]string{}
 	for _, p := range s.Pods {
@@ -287,11 +287,10 @@ func Refusals(s *engine.Snapshot, plan *engine.Plan, told func(key string) bool,
 	return new(r.named())
 }
 
-// mostRefusals is how many refusals the sentence of a record has; the record itself has more.
+// mostRefusals is the largest number of refusals in a record's sentence. The record itself contains more.
 const mostRefusals = 3
 
-// sayRefused says for which reason nothing can run the pods. Pods that are refused for different reasons are counted apart: none of them asks
-// for all of it.
+// sayRefused sets the record's sentence. It counts pods with different reasons separately, because no pod has all of the reasons.
 func (r *Record) sayRefused() {
 	r.Says = "nothing can run " + engine.Plural(r.Pods, "pod")
 	if len(r.Rejected) == 1 && r.Rejected[0].Count == r.Pods {
@@ -311,10 +310,10 @@ func (r *Record) sayRefused() {
 	}
 }
 
-// Removals are the records of machines that are told to go and that no record explains, one for each reason.
+// Removals returns the records of deleted machines that no other record explains, one for each reason.
 func Removals(s *engine.Snapshot, explained map[string]bool, now time.Time) []Record {
 	var prices *inventory.PriceBook
-	nodes := map[string]bool{} // those that the cloud takes away
+	nodes := map[string]bool{} // true if the cloud takes the node away
 	var out []Record
 	index := map[string]int{}
 	for _, c := range s.NodeClaims {

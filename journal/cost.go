@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A CostPoint is what the machines cost from a time on, in USD per hour.
+// A CostPoint is the cost of the machines from a time on, in USD per hour.
 type CostPoint struct {
 	Time         time.Time
 	PricePerHour float64
 }
 
-// Costs are what the machines cost over time: the price that each decision has seen, and a step whenever a machine of a decision was launched,
-// lost or removed. A decision sees nodes only, so a machine between its launch and its registration may be missing in what it has seen, and
-// so may a node whose NodeClaim is still there: between these two bounds the sum of the steps holds.
+// Costs returns the cost of the machines over time. It combines the price in the snapshot of each decision with a step whenever a decision's
+// machine was launched, lost or removed. A snapshot's price counts nodes only. So it may lack a machine between launch and registration, or a
+// node whose NodeClaim still exists. Within these bounds the sum of the steps counts.
 func Costs(records []Record) []CostPoint {
 	var events []costEvent
 	for i := range records {
@@ -21,12 +21,12 @@ func Costs(records []Record) []CostPoint {
 	}
 	slices.SortStableFunc(events, func(a, b costEvent) int { return a.at.Compare(b.at) })
 	var out []CostPoint
-	sum, under := 0.0, 0.0 // under way: of machines that may be among the nodes, or not
+	sum, under := 0.0, 0.0 // under is the price of the machines that may or may not be among the nodes
 	for _, e := range events {
 		under = max(0, under+e.under)
 		switch {
 		case e.seen == nil && len(out) == 0:
-			continue // nothing is known of what else there is
+			continue // the cost of the other machines is unknown
 		case e.seen == nil:
 			sum = max(0, sum+e.more)
 		case len(out) == 0:
@@ -43,7 +43,7 @@ func Costs(records []Record) []CostPoint {
 	return out
 }
 
-// A costEvent is a moment from which the machines cost more, or something of their price is seen.
+// A costEvent is a time at which the machines' cost changes, or at which a snapshot shows their price.
 type costEvent struct {
 	at          time.Time
 	seen        *float64
@@ -86,7 +86,7 @@ func costEvents(r *Record) []costEvent {
 	return out
 }
 
-// costsOfComing are those of a machine that is to come, which costs from its launch on.
+// costsOfComing returns the events of a new machine, which costs from its launch on.
 func costsOfComing(usd float64, when func(What) time.Time) []costEvent {
 	launched, lost := when(Launched), when(Lost)
 	if launched.IsZero() {
@@ -102,7 +102,7 @@ func costsOfComing(usd float64, when func(What) time.Time) []costEvent {
 	return out
 }
 
-// earlier is the earlier of two times, of which either may be missing.
+// earlier returns the earlier of two times. A zero time counts as missing.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// A Document is the records that are shown, the oldest first, with what they have saved as of a moment.
+// A Document contains the selected records, the oldest first, with their savings up to AsOf.
 type Document struct {
 	AsOf time.Time `json:"asOf"`
 	// Savings are sums over the records, by reason.
 	Savings []ReasonSaving `json:"savings"`
 	Records []Record       `json:"records"`
-	// Notes say what could not be read.
+	// Notes tells the parts that could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// A Filter chooses records. Its zero value takes all.
+// A Filter selects records. Its zero value selects all.
 type Filter struct {
 	Since time.Time
-	// NodePool is one of the record's, Node the node or claim of one of its machines.
+	// NodePool matches one of the record's pools, Node the node or claim of one of its machines.
 	NodePool, Node, Reason string
-	// Most keeps the newest of so many; 0 keeps all.
+	// Most keeps only the newest records, at most this number; 0 keeps all.
 	Most int
 }
 
@@ -30,13 +30,13 @@ func (f Filter) matches(r *Record) bool {
 		(f.Node == "" || slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Node == f.Node || m.Claim == f.Node }))
 }
 
-// NewDocument works out what the records have saved by now, and shows those that the filter takes, with their steps in order of time.
+// NewDocument computes the savings of the records until now. It returns the records that the filter selects, with steps in order of time.
 func NewDocument(records []Record, now time.Time, f Filter) *Document {
 	saved := Savings(records, now)
 	d := &Document{AsOf: now.UTC(), Records: []Record{}}
 	for i := range records {
 		records[i].Saved = saved[records[i].ID]
-		slices.SortStableFunc(records[i].Steps, func(a, b Step) int { return a.Time.Compare(b.Time) }) // they were learnt machine by machine
+		slices.SortStableFunc(records[i].Steps, func(a, b Step) int { return a.Time.Compare(b.Time) }) // steps were recorded machine by machine
 		if f.matches(&records[i]) {
 			d.Records = append(d.Records, records[i])
 		}
@@ -51,7 +51,7 @@ func NewDocument(records []Record, now time.Time, f Filter) *Document {
 	return d
 }
 
-// Narrow is the part of a document that the filter takes.
+// Narrow returns the part of a document that the filter selects.
 func (d *Document) Narrow(f Filter) *Document {
 	out := &Document{AsOf: d.AsOf, Notes: d.Notes, Records: []Record{}}
 	for i := range d.Records {
@@ -65,7 +65,7 @@ func (d *Document) Narrow(f Filter) *Document {
 	return out
 }
 
-// Last is when the newest thing happened that the records tell of: what a file's journal is as of.
+// Last returns the time of the newest event in the records, which is the time of a journal in files.
 func Last(records []Record) time.Time {
 	var last time.Time
 	for i := range records {

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// The files of a journal's folder. The newer one becomes the older once it is full.
+// The files of a journal's folder. When the newer file is full, it replaces the older one.
 const (
 	NewestFile = "journal.jsonl"
 	olderFile  = "journal.1.jsonl"
-	// mostBytes is how large each grows: months of most clusters.
+	// mostBytes is the largest size of each file, enough for months of most clusters.
 	mostBytes = 25 << 20
-	// tryAgain is when to write again what could not be written.
+	// tryAgain is the time after which a failed write is tried again.
 	tryAgain = 30 * time.Second
 )
 
-// ReadDir reads the files of a folder; there may be none.
+// ReadDir reads the files of a folder. The folder may have none.
 func ReadDir(dir string) (records []Record, notes []string, err error) {
 	var readers []io.Reader
 	for _, name := range []string{olderFile, NewestFile} {
@@ -41,19 +41,19 @@ func ReadDir(dir string) (records []Record, notes []string, err error) {
 	return Read(readers...)
 }
 
-// A Keeper writes a journal to a folder, and reads there what an earlier process wrote.
+// A Keeper writes a journal to a folder, and reads the records of earlier processes from it.
 type Keeper struct {
 	Journal *Journal
 	Dir     string
-	// Most is how large a file grows; 0 means 25 MiB.
+	// Most is the largest size of a file in bytes; 0 means 25 MiB.
 	Most int64
-	// Say tells of what could not be read or written. The journal goes on in memory.
+	// Say reports failures of reading and writing. The journal continues in memory.
 	Say func(says string, err error)
 
-	failing bool // that it cannot be written has been said
+	failing bool // the failure to write has been reported
 }
 
-// Restore reads what is there, and has the journal remember from now on what the file lacks.
+// Restore reads the files into the journal. From then on, the journal remembers the changes that the file lacks.
 func (k *Keeper) Restore() {
 	records, notes, err := ReadDir(k.Dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func (k *Keeper) Restore() {
 	k.Journal.restore(records)
 }
 
-// Run writes until ctx ends, and what is left then.
+// Run writes until ctx ends, and once more at the end.
 func (k *Keeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(tryAgain)
 	defer ticker.Stop()
@@ -88,7 +88,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Write writes what the file lacks. What cannot be written is tried again the next time.
+// Write writes the changes that the file lacks. It tries a failed write again at the next call.
 func (k *Keeper) Write() {
 	if err := k.write(); err != nil {
 		if !k.failing {
@@ -132,7 +132,7 @@ func (k *Keeper) write() error {
 	return nil
 }
 
-// appendTo writes behind what is there. A line that was cut off before stays one of its own.
+// appendTo appends text to the file. If the last line is incomplete, text begins on a new line.
 func appendTo(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -151,8 +151,8 @@ func appendTo(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// lacking is what the file lacks, and how much of each record it has then. In a new file, whatever is still in progress is whole:
-// the file that has its beginning will go.
+// lacking returns the text that the file lacks, and the extent of each record after it is written. For a new file it includes all records in
+// progress as a whole, because the old file with their beginning will be deleted.
 func (j *Journal) lacking(anew bool) (text []byte, written map[string]extent, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -184,7 +184,7 @@ func (j *Journal) lacking(anew bool) (text []byte, written map[string]extent, er
 	return out.Bytes(), written, nil
 }
 
-// clean notes what has been written.
+// clean notes that the extents have been written.
 func (j *Journal) clean(written map[string]extent) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,20 +11,19 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// mostHeld bounds how often a record says of one machine what holds its drain.
+// mostHeld bounds the number of steps about the obstacles of one machine's drain.
 const mostHeld = 10
 
-// follower goes on with records from one snapshot.
+// follower extends records by the state of one snapshot.
 type follower struct {
 	s      *engine.Snapshot
 	claims map[string]*v1.NodeClaim
-	prices *inventory.PriceBook // made when it is first needed
+	prices *inventory.PriceBook // made at first use
 }
 
 func newFollower(s *engine.Snapshot) *follower { return &follower{s: s, claims: claimsByName(s)} }
 
-// Follow says what has happened to a record's machines that it does not know of yet. A snapshot that is older than the record says
-// nothing.
+// Follow returns the new steps of a record's machines. It returns none if the snapshot is older than the record.
 func (f *follower) Follow(r *Record) []Step {
 	if r.Outcome != InProgress || f.s.Now.Before(r.Time) {
 		return nil
@@ -63,8 +62,8 @@ func (f *follower) Follow(r *Record) []Step {
 	return out
 }
 
-// name finds out as what a disruption's replacements were asked for: it is written on the claims that go. If none says so any more,
-// they never were.
+// name finds the NodeClaims of a disruption's replacements: the claims of the machines to remove have them in a mark. If all these claims are
+// gone without a mark, the replacements were never requested.
 func (f *follower) name(r *Record, step func(time.Time, string, What, string)) {
 	gone := true
 	for i := range r.Machines {
@@ -85,7 +84,7 @@ func (f *follower) name(r *Record, step func(time.Time, string, What, string)) {
 	}
 }
 
-// comes follows a machine that is to come.
+// comes adds the steps of a new machine.
 func (f *follower) comes(m *Machine, step func(time.Time, string, What, string)) {
 	c := f.claims[m.Claim]
 	if c == nil {
@@ -109,7 +108,7 @@ func (f *follower) comes(m *Machine, step func(time.Time, string, What, string))
 	}
 }
 
-// goes follows a machine that is to go.
+// goes adds the steps of a machine that is to be removed.
 func (f *follower) goes(r *Record, m *Machine, step func(time.Time, string, What, string)) {
 	c := f.claims[m.Claim]
 	if c == nil {
@@ -129,7 +128,7 @@ func (f *follower) goes(r *Record, m *Machine, step func(time.Time, string, What
 	}
 }
 
-// held says what a drain waits for whenever that is something else.
+// held adds a step if the obstacle of a drain has changed.
 func (f *follower) held(r *Record, m *Machine, out []Step) []Step {
 	c := f.claims[m.Claim]
 	if c == nil || c.DeletionTimestamp == nil {
@@ -158,7 +157,7 @@ func (f *follower) machine(c *v1.NodeClaim) Machine {
 	return machineOf(c, f.prices)
 }
 
-// ownerOf names what a pod belongs to, "" for a pod of its own.
+// ownerOf returns a pod's owner, "" if it has none.
 func ownerOf(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		return owner.Kind + " " + owner.Name

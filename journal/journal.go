@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// mostRecords and mostMachines bound what is kept in memory: 25 MB (BenchmarkFull).
+	// mostRecords and mostMachines bound the memory of a journal: 25 MB (BenchmarkFull).
 	mostRecords  = 10_000
 	mostMachines = 20_000
-	// sameRemoval is how far apart machines may be told to go that are one record.
+	// sameRemoval is the largest time between two removals that share a record.
 	sameRemoval = time.Minute
-	// refusalsTold is how long a refusal is not told again.
+	// refusalsTold is the time for which an equal refusal gets no new record.
 	refusalsTold = time.Hour
 )
 
@@ -25,28 +25,29 @@ const (
 type Journal struct {
 	clock clock.PassiveClock
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	records  []*Record
 	machines int
-	told     map[uint64]time.Time // refusals by a hash, since anybody's pods may be many, and when they were last met
-	lost     map[string]bool      // claims that a record tells the end of while they are still there
-	// written is how much of each record the file has; those of which it has less than the memory are dirty.
+	told     map[uint64]time.Time // last time of each refusal, by a hash, because the number of pods is not bounded
+	lost     map[string]bool      // existing claims whose failure has been recorded
+	// written is the extent of each record in the file. dirty are the records with a larger extent in memory.
 	written map[string]extent
 	dirty   []string
 	wake    chan struct{} // nil if there is no file
 }
 
-// An extent is how much there is of a record, which only grows.
+// An extent is the size of a record. A record only grows.
 type extent struct{ machines, steps int }
 
 func (r *Record) extent() extent { return extent{len(r.Machines), len(r.Steps)} }
 
-// New begins an empty journal.
+// New returns an empty journal.
 func New(clock clock.PassiveClock) *Journal {
 	return &Journal{clock: clock, told: map[uint64]time.Time{}, lost: map[string]bool{}, written: map[string]extent{}}
 }
 
-// Planned appends what became of a plan for pods that wait: claims are what its launches were asked for as, "" for those that were not.
+// Planned appends the records of a plan for waiting pods. claims has the NodeClaim's name for each launch, "" for launches without a
+// NodeClaim.
 func (j *Journal) Planned(s *engine.Snapshot, plan *engine.Plan, claims []string) {
 	now := j.clock.Now()
 	var launches []Record
@@ -63,7 +64,7 @@ func (j *Journal) Planned(s *engine.Snapshot, plan *engine.Plan, claims []string
 			delete(j.told, key)
 		}
 	}
-	began := map[uint64]bool{} // in this plan: its other pods are part of the same record
+	began := map[uint64]bool{} // in this plan; its other pods belong to the same record
 	met := func(text string) bool {
 		sum := fnv.New64a()
 		_, _ = sum.Write([]byte(text))
@@ -79,7 +80,7 @@ func (j *Journal) Planned(s *engine.Snapshot, plan *engine.Plan, claims []string
 	}
 }
 
-// Passed goes on with the records, and appends the disruptions that have begun in a pass and what else goes.
+// Passed extends the records, and appends the disruptions that a pass has begun and other removals.
 func (j *Journal) Passed(s *engine.Snapshot, plan *engine.Plan, begun []engine.Disruption) {
 	now := j.clock.Now()
 	disruptions := Disruptions(s, plan, begun, now)
@@ -121,7 +122,7 @@ func (j *Journal) Passed(s *engine.Snapshot, plan *engine.Plan, begun []engine.D
 	}
 }
 
-// appendRemoval appends a record, or makes it one with another of a moment ago.
+// appendRemoval appends a record, or joins it with a record of the same reason within sameRemoval.
 func (j *Journal) appendRemoval(r *Record) {
 	for _, last := range slices.Backward(j.records) {
 		if r.Time.Sub(last.Time) > sameRemoval {
@@ -150,7 +151,7 @@ func (j *Journal) append(r *Record) {
 	j.trim()
 }
 
-// trim forgets the oldest.
+// trim drops the oldest records.
 func (j *Journal) trim() {
 	n := 0
 	for ; n < len(j.records)-1 && (len(j.records)-n > mostRecords || j.machines > mostMachines); n++ {
@@ -162,7 +163,7 @@ func (j *Journal) trim() {
 	}
 }
 
-// soil notes that the file lacks something of a record.
+// soil marks a record as dirty.
 func (j *Journal) soil(id string) {
 	if j.wake == nil {
 		return
@@ -176,7 +177,7 @@ func (j *Journal) soil(id string) {
 	}
 }
 
-// restore takes records in that a file holds.
+// restore adds the records of a file.
 func (j *Journal) restore(records []Record) {
 	for i := range records {
 		r := &records[i]
@@ -191,7 +192,7 @@ func (j *Journal) restore(records []Record) {
 	j.trim()
 }
 
-// Document shows what the journal holds now.
+// Document returns the present content of the journal.
 func (j *Journal) Document(f Filter) *Document {
 	j.mu.Lock()
 	records := make([]Record, 0, len(j.records))

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// version is that of the lines of a file. A reader skips lines of a newer one.
+	// version is the version of a file's lines. A reader skips lines of a newer version.
 	version = 1
-	// longestLine is a record of 20,000 machines; no longer one is read.
+	// longestLine is the length of a record with 20,000 machines. Longer lines are skipped.
 	longestLine = 16 << 20
-	// WholeLines begins a note of lines that were skipped, but for a last one that is half-written.
+	// WholeLines begins a note about skipped lines, unless the line is an incomplete last line.
 	WholeLines = "lines that"
 )
 
-// A line is one line of a file: a whole record, which takes the place of what was said of it before, or steps of one.
+// A line is one line of a file: a whole record, which replaces earlier lines of this record, or further steps of a record.
 type line struct {
 	Version int     `json:"version"`
 	Record  *Record `json:"record,omitempty"`
@@ -25,14 +25,14 @@ type line struct {
 	Steps   []Step  `json:"steps,omitempty"`
 }
 
-// A reading is what files hold, in the order in which records were first told of.
+// A reading is the content of files. Records are in the order of their first line.
 type reading struct {
 	records []*Record
 	index   map[string]int
 	notes   []string
 }
 
-// Read reads files of a journal, the oldest first. Lines that cannot be read are skipped, and said in the notes.
+// Read reads files of a journal, the oldest first. It skips unreadable lines and counts them in the notes.
 func Read(files ...io.Reader) (records []Record, notes []string, err error) {
 	r := &reading{index: map[string]int{}}
 	for _, f := range files {
@@ -95,7 +95,7 @@ func (r *reading) read(from io.Reader) error {
 	return nil
 }
 
-// readLine returns a line without its end, or only that it is too long.
+// readLine returns a line without its end. If the line is too long, it returns no text.
 func readLine(in *bufio.Reader) (text []byte, long bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -115,7 +115,7 @@ func readLine(in *bufio.Reader) (text []byte, long bool, err error) {
 	}
 }
 
-// add takes a line in. It reports false if the line makes no sense. Steps of a record whose own line is gone are left out.
+// add adds a line. It returns false if the line is invalid. It ignores steps of a record whose own line is missing.
 func (r *reading) add(l *line) bool {
 	switch {
 	case l.Record != nil:

@@ -1,6 +1,6 @@
-// Package journal keeps decisions, their reasons and their outcomes as records that outlive events and logs. The functions that make a record,
-// extend it and add up its savings are pure. A Journal keeps the newest records in memory, and in a folder if it has one. For whole passes that can
-// be computed again, see tenon controller --record-disruptions.
+// Package journal keeps decisions, their reasons and their outcomes as records that outlive events and logs. The functions that make a
+// record, extend it and add up its savings are pure. A Journal keeps the newest records in memory, and in a folder if it has one. For whole
+// passes that can be computed again, see tenon controller --record-disruptions.
 package journal
 
 import (
@@ -8,67 +8,67 @@ import (
 	"time"
 )
 
-// Kind is what a record is about.
+// Kind is the subject of a record.
 type Kind string
 
 const (
-	Launch     Kind = "Launch"     // machines for pods that wait
+	Launch     Kind = "Launch"     // machines for waiting pods
 	Disruption Kind = "Disruption" // nodes that a plan removes or replaces
-	Removal    Kind = "Removal"    // machines that go without a plan: the cloud takes them back, they are broken or late, or somebody deletes them
+	Removal    Kind = "Removal"    // machines that go without a plan: the cloud takes them back, they are broken or late, or a user deletes them
 	Refusal    Kind = "Refusal"    // pods that nothing can run
 )
 
-// Outcome is what has become of a decision.
+// Outcome is the result of a decision.
 type Outcome string
 
 const (
 	InProgress Outcome = "InProgress"
 	Done       Outcome = "Done"
 	InPart     Outcome = "DoneInPart" // some machines did as was decided, others did not
-	Failed     Outcome = "Failed"     // no machine did
-	TakenBack  Outcome = "TakenBack"  // the nodes stay after all
+	Failed     Outcome = "Failed"     // no machine did as was decided
+	TakenBack  Outcome = "TakenBack"  // the nodes stay
 )
 
-// A Record is one decision: what was seen, chosen and rejected, and what has become of it. It holds names and figures, nothing of
-// anybody's specs.
+// A Record is one decision: the situation, the choice, the rejected choices and the outcome. It contains names and figures, but no parts of
+// specs.
 type Record struct {
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
 	Kind Kind      `json:"kind"`
-	// Reason is why: of a plan's disruptions its reason, of others Pending, Interrupted, Deleted or Unschedulable.
+	// Reason is the reason of the plan's disruption, or Pending, Interrupted, Deleted or Unschedulable.
 	Reason    string   `json:"reason"`
 	NodePools []string `json:"nodePools"`
 	// Says is the decision in a sentence.
 	Says string `json:"says"`
 	Seen Seen   `json:"seen"`
-	// Machines are those that go, and then those that come.
+	// Machines are the machines that go, and then the new ones.
 	Machines []Machine   `json:"machines,omitempty"`
 	Rejected []Rejection `json:"rejected,omitempty"`
-	// PriceBefore is what the machines that go cost, PriceAfter what those that come were expected to cost, in USD per hour. SavingPerHour
-	// is what the bill was expected to fall by.
+	// PriceBefore is the cost of the machines that go, PriceAfter the expected cost of the new machines, in USD per hour. SavingPerHour is
+	// the expected decrease of the bill.
 	PriceBefore   float64 `json:"priceBefore"`
 	PriceAfter    float64 `json:"priceAfter"`
 	SavingPerHour float64 `json:"savingPerHour"`
-	// Pods counts the pods that it is about, PodNames are the first of them.
+	// Pods counts the affected pods. PodNames are the first of them.
 	Pods     int      `json:"pods"`
 	PodNames []string `json:"podNames,omitempty"`
 	Steps    []Step   `json:"steps,omitempty"`
 	Outcome  Outcome  `json:"outcome"`
-	// Saved is what it has saved so far, in USD: see Savings. It is worked out when records are shown.
+	// Saved is the saving so far, in USD: see Savings. It is computed for each Document.
 	Saved float64 `json:"savedSoFar"`
 }
 
-// Seen are figures of the snapshot that the decision was made from.
+// Seen contains figures of the decision's snapshot.
 type Seen struct {
 	At      time.Time `json:"at"`
 	Nodes   int       `json:"nodes"`
 	Pods    int       `json:"pods"`
 	Waiting int       `json:"waiting"`
-	// PricePerHour is what all nodes cost as far as that is known.
+	// PricePerHour is the cost of all nodes with a known price.
 	PricePerHour float64 `json:"pricePerHour"`
 }
 
-// A Machine goes or comes. One that is to come has a name once it has been asked for, and a node once it has joined.
+// A Machine goes or comes. A new machine has a claim once it has been requested, and a node once it has joined.
 type Machine struct {
 	Comes        bool     `json:"comes,omitempty"`
 	Claim        string   `json:"claim,omitempty"`
@@ -80,7 +80,7 @@ type Machine struct {
 	PricePerHour *float64 `json:"pricePerHour"`
 }
 
-// A Rejection is what was not done: Count nodes or pods, of which Names are some.
+// A Rejection is a choice that was not made. Count counts its nodes or pods, Names are some of them.
 type Rejection struct {
 	Code  string   `json:"code"`
 	Says  string   `json:"says"`
@@ -88,7 +88,7 @@ type Rejection struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// What happened to a machine.
+// What is an event of a machine.
 type What string
 
 const (
@@ -104,13 +104,13 @@ const (
 	Lost       What = "failed"
 )
 
-// A Step is something that happened to one machine of a record.
+// A Step is an event of one machine of a record.
 type Step struct {
 	Time  time.Time `json:"time"`
 	Claim string    `json:"claim"`
 	What  What      `json:"what"`
 	Says  string    `json:"says,omitempty"`
-	// Machine is what the claim has become, in a step by which that was learnt.
+	// Machine is the claim's machine, in the step with its first details.
 	Machine *Machine `json:"machine,omitempty"`
 }
 
@@ -131,7 +131,7 @@ func (r *Record) apply(s Step) {
 	r.Outcome = r.outcome()
 }
 
-// machineOf is the machine that a step is about: if none has its name yet, the first of those that come and have no name.
+// machineOf returns the machine of a step. If no machine has the step's claim, it returns the first new machine without a claim.
 func (r *Record) machineOf(s Step) *Machine {
 	for i := range r.Machines {
 		if r.Machines[i].Claim == s.Claim {
@@ -146,7 +146,7 @@ func (r *Record) machineOf(s Step) *Machine {
 	return nil
 }
 
-// happened reports what has happened to each claim.
+// happened returns the events of each claim.
 func (r *Record) happened() map[string][]What {
 	out := map[string][]What{}
 	for _, s := range r.Steps {
@@ -155,7 +155,7 @@ func (r *Record) happened() map[string][]What {
 	return out
 }
 
-// outcome follows from the steps.
+// outcome computes the outcome from the steps.
 func (r *Record) outcome() Outcome {
 	if len(r.Machines) == 0 {
 		return Done
@@ -188,14 +188,14 @@ func (r *Record) outcome() Outcome {
 	return Done
 }
 
-// clone is a copy that shares nothing that is written to.
+// clone returns a copy whose slices of machines and steps are its own.
 func (r *Record) clone() Record {
 	c := *r
 	c.Machines, c.Steps = slices.Clone(r.Machines), slices.Clone(r.Steps)
 	return c
 }
 
-// Words are a line about the outcome.
+// Words returns the outcome in words.
 func (o Outcome) Words() string {
 	switch o {
 	case Done:

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Savings adds up what each record has saved by now, in USD, and by what each is called. What a disruption's machines cost that went counts from
-// when they were removed, less what those cost that came in their place, from when they were launched: while both run, that is below zero.
-// It counts until the same pool buys machines for as much: of what is saved last, first. Only what the records hold is known.
+// Savings returns the saving of each record until now, in USD, by ID. It adds the cost of a disruption's removed machines from their removal
+// on, and subtracts the cost of their replacements from their launch on. So a saving is negative while both run. If the same pool buys
+// machines later, their cost ends savings of the pool, the newest first. Savings knows only the events in the records.
 func Savings(records []Record, now time.Time) (byID map[string]float64) {
 	var events []change
 	for i := range records {
@@ -16,7 +16,7 @@ func Savings(records []Record, now time.Time) (byID map[string]float64) {
 	}
 	slices.SortStableFunc(events, func(a, b change) int { return a.at.Compare(b.at) })
 	byID = map[string]float64{}
-	live := map[string][]*saving{} // by pool, in the order in which they began
+	live := map[string][]*saving{} // by pool, in the order of their begin
 	for _, e := range events {
 		if e.at.After(now) {
 			break
@@ -44,14 +44,14 @@ func Savings(records []Record, now time.Time) (byID map[string]float64) {
 	return byID
 }
 
-// A change is a moment from which a record saves more or less an hour, or in which a pool buys machines.
+// A change is a time from which a record saves more or less per hour, or at which a pool buys machines.
 type change struct {
 	at           time.Time
 	id, pool     string
 	rate, bought float64
 }
 
-// changes are those of one record. What a record saves is kept with the first of its pools, so that its parts come to one sum.
+// changes returns the changes of one record. All changes of a record count for its first pool, so that they form one sum.
 func changes(r *Record) []change {
 	if r.Kind != Launch && r.Kind != Disruption || len(r.NodePools) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func changes(r *Record) []change {
 	return out
 }
 
-// A saving is what one record saves an hour, and has saved.
+// A saving is one record's present saving per hour, and its sum so far.
 type saving struct {
 	id        string
 	since     time.Time
@@ -93,7 +93,7 @@ func (x *saving) accrue(until time.Time) {
 	x.since = until
 }
 
-// cancel takes what a pool buys from what was saved there, the newest first.
+// cancel reduces the savings of a pool, the newest first, by the cost of machines that the pool buys.
 func cancel(list []*saving, bought float64, at time.Time) {
 	for _, x := range slices.Backward(list) {
 		if x.rate <= 0 {
@@ -108,7 +108,7 @@ func cancel(list []*saving, bought float64, at time.Time) {
 	}
 }
 
-// A ReasonSaving is what the decisions of one reason have saved.
+// A ReasonSaving is the saving of all decisions with one reason.
 type ReasonSaving struct {
 	Reason        string  `json:"reason"`
 	Decisions     int     `json:"decisions"`

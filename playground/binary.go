@@ -10,8 +10,8 @@ import (
 // binaryVariable names the environment variable with the path of the controlplane binary.
 const binaryVariable = "TENON_CONTROLPLANE"
 
-// FindBinary returns the path of the controlplane binary: what $TENON_CONTROLPLANE says if it is set; else the file
-// controlplane next to the running executable; else bin/controlplane in the source tree around the working directory.
+// FindBinary returns the path of the controlplane binary: the value of $TENON_CONTROLPLANE if it is set; else the file controlplane next to
+// the running executable; else bin/controlplane in the source tree around the working directory.
 func FindBinary() (string, error) {
 	if path := os.Getenv(binaryVariable); path != "" {
 		if err := checkBinary(path); err != nil {
@@ -49,7 +49,7 @@ func checkBinary(path string) error {
 	return nil
 }
 
-// moduleRoot finds our source tree above the working directory. Tests run in the folder of their package.
+// moduleRoot finds Tenon's source tree above the working directory. Tests run in the folder of their package.
 func moduleRoot() (string, bool) {
 	module := regexp.MustCompile(`(?m)^module tenon\.sh\s*$`)
 	dir, err := os.Getwd()

@@ -20,10 +20,10 @@ import (
 const (
 	authorityLife   = 10 * 365 * 24 * time.Hour
 	certificateLife = 365 * 24 * time.Hour
-	clockSkew       = time.Hour // how far the start of validity lies back
+	clockSkew       = time.Hour // the start of validity is this far in the past
 )
 
-// An authority signs certificates. Its files stay with the folder, so that what it signed stays valid after a restart.
+// An authority signs certificates. Its files stay in the folder, so that its certificates stay valid after a restart.
 type authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
@@ -37,7 +37,7 @@ type identity struct {
 	certPEM, keyPEM []byte
 }
 
-// openAuthority reads base.crt and base.key, or makes them.
+// openAuthority reads base.crt and base.key, or creates them.
 func openAuthority(base, name string) (*authority, error) {
 	a := &authority{certFile: base + ".crt", keyFile: base + ".key"}
 	_, err := os.Stat(a.certFile)
@@ -70,7 +70,7 @@ func (a *authority) create(name string) error {
 		return err
 	}
 	a.key, a.certPEM = key, encodePEM("CERTIFICATE", der)
-	// The certificate comes last: where it is, the key is whole.
+	// The certificate is written last, so that its key is complete if it exists.
 	if err := os.WriteFile(a.keyFile, keyPEM, 0o600); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (a *authority) read() (err error) {
 	return err
 }
 
-// client signs a certificate that Kubernetes takes for the user, a member of the groups.
+// client signs a client certificate for a user and its groups in Kubernetes.
 func (a *authority) client(user string, groups ...string) (identity, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -105,7 +105,8 @@ func (a *authority) client(user string, groups ...string) (identity, error) {
 	})
 }
 
-// server signs a certificate for a server on the loopback interface. Members of etcd are clients of each other too.
+// server signs a certificate for a server on the loopback interface. It is valid for clients too, because members of etcd are clients of each
+// other.
 func (a *authority) server(name string) (identity, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -128,7 +129,7 @@ func (a *authority) issue(template *x509.Certificate) (identity, error) {
 	return identity{certPEM: encodePEM("CERTIFICATE", der), keyPEM: keyPEM}, nil
 }
 
-// write puts the identity into base.crt and base.key.
+// write writes the identity to base.crt and base.key.
 func (i identity) write(base string) error {
 	if err := os.WriteFile(base+".crt", i.certPEM, 0o600); err != nil {
 		return err
@@ -147,7 +148,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, signer cr
 	return x509.CreateCertificate(rand.Reader, template, parent, public, signer)
 }
 
-// ensureKey makes the key that signs the tokens of service accounts, unless it is there.
+// ensureKey creates the key for the tokens of service accounts unless it exists.
 func ensureKey(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

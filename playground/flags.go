@@ -11,14 +11,14 @@ const (
 	firstServiceIP = "10.96.0.1"    // the API server's own service
 	podRange       = "10.128.0.0/9" // KWOK gives the pods of all nodes addresses from one range
 
-	// Requests per second of one client. The default of 20 or 50 would make a thousand pods wait for a minute.
+	// Requests per second of one client. With the default of 20 or 50, a thousand pods would wait for a minute.
 	clientQPS, clientBurst = 1000, 2000
 )
 
-// frontProxyClient is who the API server is to API servers behind it.
+// frontProxyClient is the API server's name in its certificate for aggregated API servers.
 const frontProxyClient = "front-proxy-client"
 
-// etcdFlags run a single member. Other users of this machine reach the port but not the data: clients need a certificate.
+// etcdFlags run a single member. Other users of this machine can reach the port, but not the data, because clients need a certificate.
 func (p *Playground) etcdFlags(use *ports) []string {
 	file := p.folder.path
 	return []string{
@@ -33,11 +33,11 @@ func (p *Playground) etcdFlags(use *ports) []string {
 		"--trusted-ca-file=" + p.etcd.certFile, "--peer-trusted-ca-file=" + p.etcd.certFile,
 		"--cert-file=" + file("pki", "etcd.crt"), "--peer-cert-file=" + file("pki", "etcd.crt"),
 		"--key-file=" + file("pki", "etcd.key"), "--peer-key-file=" + file("pki", "etcd.key"),
-		// Waiting for the disk at each write costs a laptop most of the time of a large test. What is lost without is safety
-		// against a power failure; a kill -9 loses nothing. Playgrounds can be made anew.
+		// On a laptop, waiting for the disk at each write takes most of the time of a large test. Without it, data is not safe against a
+		// power failure, but a kill -9 loses nothing. Playgrounds can be created again.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
-		"--watch-progress-notify-interval=5s", // lets the API server answer lists from its cache
+		"--watch-progress-notify-interval=5s", // so that the API server answers lists from its cache
 	}
 }
 
@@ -46,7 +46,8 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 	flags := []string{
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		"--secure-port=" + use.apiServer.String(),
-		// The addresses of API servers are published for pods. No pod here has a network, and loopback would be refused.
+		// Otherwise the API server would publish its address for pods. No pod here has a network, and the API server refuses loopback
+		// addresses for this.
 		"--endpoint-reconciler-type=none",
 		"--etcd-servers=" + use.etcd.url(),
 		"--etcd-cafile=" + p.etcd.certFile,
@@ -54,9 +55,9 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		"--tls-cert-file=" + file("pki", "kube-apiserver.crt"), "--tls-private-key-file=" + file("pki", "kube-apiserver.key"),
 		"--client-ca-file=" + p.cluster.certFile,
 		"--authorization-mode=RBAC",
-		"--enable-bootstrap-token-auth", // as kubeadm has it: machines of clouds join with tokens
-		// Aggregation: requests for the group of an APIService go on to its server, which is told who asked. Pods have no network
-		// here, so such a server is a process of this machine behind a Service of type ExternalName.
+		"--enable-bootstrap-token-auth", // like kubeadm, because clouds' machines join with tokens
+		// Aggregation: the API server forwards requests for the group of an APIService, with the user's name, to its server. Pods have no
+		// network here, so the server is a process of this machine behind a Service of type ExternalName.
 		"--proxy-client-cert-file=" + file("pki", frontProxyClient+".crt"), "--proxy-client-key-file=" + file("pki", frontProxyClient+".key"),
 		"--requestheader-client-ca-file=" + p.frontProxy.certFile, "--requestheader-allowed-names=" + frontProxyClient,
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
@@ -66,18 +67,18 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 		"--service-account-key-file=" + file("pki", "service-account.key"),
 		"--service-account-signing-key-file=" + file("pki", "service-account.key"),
 		"--allow-privileged",
-		// Fairness between clients queues requests long before this machine is busy; plain limits are enough for one user.
+		// Fairness between clients queues requests long before this machine is busy. Plain limits are enough for one user.
 		"--enable-priority-and-fairness=false",
 		"--max-requests-inflight=4000", "--max-mutating-requests-inflight=2000",
 		"--profiling=false",
-		// Clients that watch are sent away when it is to end; else it waits for them.
+		// The API server closes watches when it ends. Otherwise it would wait for their clients.
 		"--shutdown-watch-termination-grace-period=1s",
 	}
 	if p.config.Audit {
 		flags = append(flags, "--audit-log-path="+p.AuditLog(), "--audit-policy-file="+file("config", "audit.yaml"))
 	}
 	if !p.runs(ControllerManager) {
-		// Nobody makes the service accounts that this would ask for at each pod.
+		// Without the controller manager, no service accounts exist, and this plugin would refuse each pod.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
 	if p.config.APIs != "" {
@@ -86,7 +87,7 @@ func (p *Playground) apiServerFlags(use *ports) []string {
 	return append(flags, p.gateFlags()...)
 }
 
-// gateFlags turn on what Kubernetes does not do by default.
+// gateFlags switch feature gates of Kubernetes.
 func (p *Playground) gateFlags() []string {
 	if p.config.FeatureGates == "" {
 		return nil
@@ -98,9 +99,9 @@ func (p *Playground) schedulerFlags(use *ports) []string {
 	return append(append(p.servingFlags(Scheduler, use.scheduler), p.gateFlags()...), "--config="+p.folder.path("config", "kube-scheduler.yaml"))
 }
 
-// silence is how long a node counts as alive without a word from KWOK. Nodes have no leases, which with the usual 40 s are,
-// for 500 nodes, a quarter of the requests that the API server of a laptop manages: KWOK says every 10 to 20 minutes in each
-// node's status that it lives. It speaks for all nodes, and who started the playground hears of its end.
+// silence is the time for which a node counts as alive without a status from KWOK. Nodes have no leases here: with the usual 40 s, the leases
+// of 500 nodes would need a quarter of the requests that a laptop's API server can answer. KWOK writes each node's status every 10 to 20
+// minutes. If KWOK itself ends, the caller of Start receives an error.
 const silence = 45 * time.Minute
 
 func (p *Playground) controllerManagerFlags(use *ports) []string {
@@ -114,15 +115,15 @@ func (p *Playground) controllerManagerFlags(use *ports) []string {
 		"--service-cluster-ip-range="+serviceRange,
 		"--concurrent-deployment-syncs=20", "--concurrent-replicaset-syncs=20", "--concurrent-statefulset-syncs=20",
 		"--concurrent-job-syncs=20", "--concurrent-namespace-syncs=20",
-		// It writes to every node how long kubelets, of which there are none, may keep secrets; and to all of them again
-		// whenever there come to be more than 100, 500 or 1000.
+		// The ttl controller writes to each node the time for which kubelets may keep secrets, and writes to all nodes again whenever there
+		// are more than 100, 500 or 1000. There are no kubelets here.
 		"--controllers=*,-ttl-controller",
 		"--node-monitor-grace-period="+silence.String(),
 		"--profiling=false",
 	)
 }
 
-// servingFlags are those of a component that answers only about itself. Its metrics are no secret on this machine.
+// servingFlags are the flags of a component that serves only its own health and metrics. Its metrics are public on this machine.
 func (p *Playground) servingFlags(name string, on port) []string {
 	return []string{
 		"--bind-address=127.0.0.1",
@@ -146,7 +147,7 @@ func (p *Playground) kubeconfigOf(component string) string {
 	return p.folder.path("config", component+".kubeconfig")
 }
 
-// writeAuditPolicy writes the file that says what is audited. A watch has a line when it begins and one when it ends.
+// writeAuditPolicy writes the audit policy. A watch is logged at its begin and at its end.
 func (p *Playground) writeAuditPolicy() error {
 	const content = `apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -158,8 +159,8 @@ rules:
 	return os.WriteFile(p.folder.path("config", "audit.yaml"), []byte(content), 0o600)
 }
 
-// writeSchedulerConfig writes the file that kube-scheduler needs for a higher limit of requests. All else is its default,
-// because plans are made for the scheduler as it is.
+// writeSchedulerConfig writes kube-scheduler's configuration with a higher limit of requests. All other settings are defaults, because plans
+// assume an unchanged scheduler.
 func (p *Playground) writeSchedulerConfig() error {
 	content := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

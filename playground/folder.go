@@ -15,17 +15,17 @@ import (
 const (
 	lockName = "playground.lock"
 
-	// lockPatience is how long Start waits for a locked folder. The components of a killed playground notice within
-	// milliseconds that it is gone; a playground that still runs will not end however long one waits.
+	// lockPatience is the time for which Start waits for a locked folder. The components of a killed playground end within milliseconds. A
+	// playground that still runs does not end by waiting.
 	lockPatience = 2 * time.Second
 )
 
-// A folder is the place of one playground, locked for it.
+// A folder is the place of one playground, which holds its lock.
 type folder struct {
 	dir       string
 	temporary bool
-	// lock is locked with flock, which belongs to the open file and not to the process. Each component inherits it, so the
-	// folder stays locked until the last of them has ended, even when the playground itself was killed.
+	// lock is locked with flock. This lock belongs to the open file and not to the process. Each component inherits it, so the folder stays
+	// locked until the last of them has ended, even if the playground's process is killed.
 	lock *os.File
 }
 
@@ -62,7 +62,7 @@ func openFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// checkContents refuses a folder with somebody else's files: a slip in a path shall not scatter ours among them.
+// checkContents refuses a folder with other files, because a wrong path must not mix the playground's files with them.
 func checkContents(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -105,7 +105,7 @@ func lockFolder(dir string) (*os.File, error) {
 	return lock, nil
 }
 
-// writeOwner leaves a note for the message that a second playground in this folder gives.
+// writeOwner writes this process's ID for the error message of a second playground in this folder.
 func writeOwner(lock *os.File) error {
 	if err := lock.Truncate(0); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (f *folder) path(names ...string) string {
 	return filepath.Join(append([]string{f.dir}, names...)...)
 }
 
-// close gives the folder free, and removes it if it was a temporary one.
+// close unlocks the folder, and removes it if it is temporary.
 func (f *folder) close() error {
 	var err error
 	if f.temporary {

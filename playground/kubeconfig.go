@@ -9,17 +9,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// adminGroup may do everything: the API server lets its members pass before it looks at any role.
+// adminGroup may do everything, because the API server grants its members all rights before it reads any role.
 const adminGroup = "system:masters"
 
-// RESTConfig returns the administrator's access, a copy of its own for each call, with a limit of requests that nothing real reaches.
+// RESTConfig returns the administrator's access. Each call returns a new copy. Its limit of requests is far above real use.
 func (p *Playground) RESTConfig() *rest.Config { return rest.CopyConfig(p.admin) }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (p *Playground) Kubeconfig() string { return p.folder.path("kubeconfig") }
 
-// UserConfig returns the access of a user in groups, who may do what RBAC allows them. For a service account the user is
-// system:serviceaccount:<namespace>:<name>, its groups system:serviceaccounts and system:serviceaccounts:<namespace>.
+// UserConfig returns the access of a user with groups. RBAC determines its rights. For a service account the user is
+// system:serviceaccount:<namespace>:<name>, its groups are system:serviceaccounts and system:serviceaccounts:<namespace>.
 func (p *Playground) UserConfig(user string, groups ...string) (*rest.Config, error) {
 	if user == "" {
 		return nil, fmt.Errorf("access for a user: the name is empty")
@@ -33,7 +33,7 @@ func (p *Playground) UserConfig(user string, groups ...string) (*rest.Config, er
 	return config, nil
 }
 
-// UserKubeconfig writes a kubeconfig with the access that UserConfig gives, and returns its path, which is in the playground's folder.
+// UserKubeconfig writes a kubeconfig with the access of UserConfig to the playground's folder, and returns its path.
 func (p *Playground) UserKubeconfig(user string, groups ...string) (string, error) {
 	config, err := p.UserConfig(user, groups...)
 	if err != nil {

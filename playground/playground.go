@@ -1,21 +1,21 @@
 // Package playground starts and stops a Kubernetes control plane on this machine: etcd, kube-apiserver, kube-scheduler,
-// kube-controller-manager and KWOK, which plays the kubelets of nodes that do not exist. Each is a process of the binary
-// that the folder controlplane/ builds; this package makes certificates and kubeconfigs, chooses ports, waits until all is
-// ready and ends everything in order.
+// kube-controller-manager and KWOK, which simulates the kubelets of nodes that do not exist. Each is a process of the binary that the folder
+// controlplane/ builds. This package creates certificates and kubeconfigs, chooses ports, waits until all components are ready and ends them
+// in order.
 //
-// It leaves to others what runs on the control plane: it installs no kinds, creates no nodes and starts no autoscaler.
+// The package installs no kinds, creates no nodes and starts no autoscaler.
 //
 // # Folder
 //
-// Everything is in one folder: certificates (pki), etcd's data (etcd), one log per component (logs), the administrator's
-// kubeconfig (kubeconfig). A temporary folder is removed by Stop. A folder that the caller named stays; starting in it again
-// continues with its data, whether the playground before was stopped or killed. While a playground runs in it, its file
-// playground.lock is locked by the playground and by each of its processes, so a second Start there is refused until the last of them has ended.
+// Everything is in one folder: certificates (pki), etcd's data (etcd), one log per component (logs), the administrator's kubeconfig
+// (kubeconfig). Stop removes a temporary folder. A folder that the caller named stays. A new start in this folder continues with its data,
+// even if the earlier playground was killed. While a playground runs, the file playground.lock is locked by the playground and by each of its
+// processes. A second Start in the folder is refused until the last of them has ended.
 //
 // # Ends
 //
-// No process outlives the one that called Start: each component exits by itself when the pipe that it inherited closes, which
-// the kernel does even after kill -9.
+// No process outlives the process that called Start: each component exits by itself when the pipe that it inherited closes. The kernel closes
+// the pipe even after kill -9.
 package playground
 
 import (
@@ -30,7 +30,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The components, in the order in which they start.
+// The components, in the order of their start.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -43,24 +43,24 @@ func componentNames() []string {
 	return []string{Etcd, APIServer, Scheduler, ControllerManager, KWOK}
 }
 
-// Config says what to start; its zero value is a whole control plane in a temporary folder.
+// Config selects the components to start. Its zero value is a whole control plane in a temporary folder.
 type Config struct {
 	Dir        string            // data, certificates, logs, kubeconfig; "": a new temporary folder, removed by Stop
-	Binary     string            // the controlplane binary; "": the one that FindBinary finds
-	Progress   func(line string) // receives each step of the start as it happens; nil: silence
+	Binary     string            // path of the controlplane binary; "": the result of FindBinary
+	Progress   func(line string) // called for each step of the start; nil: no progress
 	Components []string          // etcd and kube-apiserver always run; nil: all five
-	Audit      bool              // AuditLog gets a line of JSON for each request of a service account
-	// FeatureGates and APIs are Kubernetes' --feature-gates of all components and --runtime-config of the API server, for what is not on
-	// by default: "GenericWorkload=true", "scheduling.k8s.io/v1alpha2=true".
+	Audit      bool              // log each request of a service account to AuditLog, as a line of JSON
+	// FeatureGates is the --feature-gates of all components and APIs the --runtime-config of the API server, for features that are off by
+	// default: "GenericWorkload=true", "scheduling.k8s.io/v1alpha2=true".
 	FeatureGates, APIs string
 
-	listen listenFunc // how ports are chosen; nil: free ones of the loopback interface
+	listen listenFunc // chooses ports; nil: free ports of the loopback interface
 }
 
-// AuditLog is the file of Config.Audit.
+// AuditLog returns the path of the file that Config.Audit fills.
 func (p *Playground) AuditLog() string { return p.folder.path("logs", "audit.log") }
 
-// startAttempts is how often a start is repeated because another program took a port between choosing and using it.
+// startAttempts is the largest number of starts. A start is repeated if another program took a port between its choice and its use.
 const startAttempts = 4
 
 // A Playground is a running control plane. Its methods may be called by several goroutines.
@@ -69,22 +69,22 @@ type Playground struct {
 	components []string
 	folder     *folder
 	leash      *leash
-	cluster    *authority // signs the certificates of the API server, of its clients and of users
-	etcd       *authority // signs those of etcd, so that a user's certificate opens no way around RBAC
-	frontProxy *authority // signs that by which API servers behind the API server know it; whom it names, they believe
+	cluster    *authority // signs the certificates of the API server, its clients and users
+	etcd       *authority // signs the certificates of etcd, so that a user's certificate gives no access without RBAC
+	frontProxy *authority // signs the API server's certificate for aggregated API servers, which trust the user names in its requests
 	admin      *rest.Config
 
 	stopping sync.Once
 	stopErr  error
 
 	mu        sync.Mutex // guards the fields below
-	processes []*process // in the order in which they were started
+	processes []*process // in the order of their start
 	stopped   bool
 	done      chan error
 }
 
-// Start starts a control plane and returns once it is ready for pods: API server, scheduler, controller manager and KWOK are healthy,
-// and the default namespace has its service account. The context bounds the start only. On an error nothing is left running.
+// Start starts a control plane and returns once it is ready for pods: API server, scheduler, controller manager and KWOK are healthy, and the
+// default namespace has its service account. The context bounds only the start. After an error nothing is left running.
 func Start(ctx context.Context, config Config) (*Playground, error) {
 	begin := time.Now()
 	p, err := prepare(config)
@@ -107,7 +107,7 @@ func Start(ctx context.Context, config Config) (*Playground, error) {
 	}
 }
 
-// prepare does what needs no process: it checks the configuration, takes the folder and makes the certificates' authorities.
+// prepare makes the preparations that need no process: it checks the configuration, locks the folder and creates the certificate authorities.
 func prepare(config Config) (*Playground, error) {
 	components, err := chooseComponents(config.Components)
 	if err != nil {
@@ -173,10 +173,10 @@ func (p *Playground) progress(format string, args ...any) {
 	}
 }
 
-// Dir is the folder of data, certificates and logs.
+// Dir returns the folder of data, certificates and logs.
 func (p *Playground) Dir() string { return p.folder.dir }
 
-// PID returns the process that runs a component, or 0.
+// PID returns the ID of a component's process, or 0 if it does not run.
 func (p *Playground) PID(component string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +188,8 @@ func (p *Playground) PID(component string) int {
 	return 0
 }
 
-// Done receives one error if a component ends by itself; it names the component and ends with the last lines of its log. The
-// channel is closed by Stop. The other components keep running: what to do is the caller's decision.
+// Done receives one error if a component ends by itself. The error names the component and ends with the last lines of its log. Stop closes
+// the channel. The other components keep running until the caller stops them.
 func (p *Playground) Done() <-chan error { return p.done }
 
 func (p *Playground) componentEnded(err error) {
@@ -204,8 +204,8 @@ func (p *Playground) componentEnded(err error) {
 	}
 }
 
-// Stop ends all components in the reverse order of their start and waits for them: SIGTERM first, and SIGKILL for one that has
-// not ended after a while. It may be called several times; each call returns when all have ended, with the same error.
+// Stop ends all components in the reverse order of their start and waits for them. It sends SIGTERM, and SIGKILL to a component that has not
+// ended after stopGrace. It may be called several times: each call returns after all have ended, with the same error.
 func (p *Playground) Stop() error {
 	p.stopping.Do(func() {
 		p.mu.Lock()
@@ -217,8 +217,8 @@ func (p *Playground) Stop() error {
 	return p.stopErr
 }
 
-// endProcesses ends what runs. Scheduler, controller manager and KWOK know nothing of each other and end together; then the API
-// server, so that it still answers their last requests; then etcd.
+// endProcesses ends all components. Scheduler, controller manager and KWOK are independent and end together. The API server ends next, so
+// that it still answers their last requests, and etcd ends last.
 func (p *Playground) endProcesses() error {
 	p.mu.Lock()
 	processes := p.processes
@@ -250,7 +250,7 @@ func endTogether(processes []*process) error {
 	return errors.Join(errs...)
 }
 
-// removeAll is os.RemoveAll with an error that says what to do.
+// removeAll is os.RemoveAll with an error that tells the user to remove the folder.
 func removeAll(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the temporary folder (remove it by hand): %w", err)

@@ -12,8 +12,8 @@ type listenFunc func() (net.Listener, error)
 
 func listenLoopback() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 
-// A port is kept by listening on it until just before the component that gets it starts. In the moment between, another
-// program may take it; then the component fails with "address already in use" and Start begins again.
+// A port is reserved by a listener until just before its component starts. In the moment between, another program may take it. The component
+// then fails with "address already in use", and Start begins again.
 type port struct {
 	number   int
 	listener net.Listener
@@ -24,7 +24,7 @@ func (p port) address() string { return "127.0.0.1:" + p.String() }
 func (p port) url() string     { return "https://" + p.address() }
 func (p port) release()        { _ = p.listener.Close() }
 
-// ports are those of one start.
+// ports are the ports of one start.
 type ports struct {
 	etcd, etcdPeer, apiServer, scheduler, controllerManager, kwok port
 }
@@ -54,7 +54,7 @@ func choosePorts(listen listenFunc) (*ports, error) {
 	return chosen, nil
 }
 
-// portTaken tells whether a component ended because its port was in use.
+// portTaken reports whether a component ended because its port was in use.
 func portTaken(err error) bool {
 	var ended *endedError
 	return errors.As(err, &ended) && strings.Contains(ended.logTail, "address already in use")

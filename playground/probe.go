@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// readyPatience is how long a component of the control plane may take until it is healthy. A second or two is usual; minutes are
-	// possible if other processes keep all cores busy. If the component's process ends, the wait ends at once.
+	// readyPatience is the longest time until a component is healthy. One or two seconds are usual. Minutes are possible if other processes
+	// keep all cores busy. If the component's process ends, the wait ends immediately.
 	readyPatience = 5 * time.Minute
 	probeInterval = 25 * time.Millisecond
 	probeTimeout  = 5 * time.Second
 )
 
-// A probe returns nil once what it asks for is so.
+// A probe returns nil once its condition holds.
 type probe func(ctx context.Context) error
 
-// probeClient trusts both authorities and has a certificate that etcd accepts. The API server's health is open to everybody.
+// probeClient returns an HTTP client that trusts both authorities and has a certificate for etcd. The API server's health needs no
+// certificate.
 func (p *Playground) probeClient() (*http.Client, error) {
 	id, err := p.etcd.client("probe")
 	if err != nil {
@@ -45,11 +46,11 @@ func (p *Playground) probeClient() (*http.Client, error) {
 		}
 		return &tls.Certificate{}, nil
 	}}
-	// No connection is kept: the probes are few, and none shall remain open when the playground ends.
+	// The client keeps no connections: the probes are few, and no connection must stay open when the playground ends.
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: probeTimeout}, nil
 }
 
-// answers asks for a page that says 200 when all is well.
+// answers returns a probe that requests a page and expects status 200.
 func answers(client *http.Client, url string) probe {
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -89,7 +90,7 @@ func waitFor(ctx context.Context, ask probe) error {
 }
 
 func (p *process) waitHealthy(ctx context.Context, health probe) error {
-	// The end of the process also ends a probe under way: whoever took its port may accept the connection and never answer.
+	// The end of the process also cancels a running probe, because another program with its port may accept the connection and never answer.
 	alive, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -111,8 +112,8 @@ func (p *process) waitHealthy(ctx context.Context, health probe) error {
 	}
 }
 
-// waitForDefaults waits for what the API server and the controller manager make shortly after they are healthy, and without
-// which a pod or a node lease cannot be created.
+// waitForDefaults waits for the objects that the API server and the controller manager create shortly after they are healthy. Without these
+// objects, pods and node leases cannot be created.
 func (p *Playground) waitForDefaults(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(p.RESTConfig())
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// stopGrace is how long a component may take to end after SIGTERM.
+// stopGrace is the time that a component has to end after SIGTERM.
 const stopGrace = 5 * time.Second
 
-// A leash is a pipe of which the components hold the reading end. They exit when it closes: at the latest when the kernel
-// takes away the only writing end, this process's.
+// A leash is a pipe. The components hold the reading end and exit when it closes. This process has the only writing end, so the kernel closes
+// the pipe at the latest when this process ends.
 type leash struct {
 	read, write *os.File
 }
 
-// leashVariable tells a component which of its file descriptors is the leash. Known to the controlplane binary.
+// leashVariable is the environment variable with the file descriptor of the leash. The controlplane binary knows it.
 const leashVariable = "TENON_PARENT_FD"
 
 func newLeash() (*leash, error) {
@@ -39,11 +39,11 @@ type process struct {
 	name    string
 	command *exec.Cmd
 	log     string
-	ended   chan struct{} // closed once it has ended; err is set by then
+	ended   chan struct{} // closed once the process has ended; err is set before
 	err     error
 }
 
-// An endedError is a component that ended by itself.
+// An endedError reports that a component ended by itself.
 type endedError struct {
 	name    string
 	log     string
@@ -61,22 +61,22 @@ func (e *endedError) Error() string {
 
 func (e *endedError) Unwrap() error { return e.err }
 
-// startProcess starts a component. Its output goes to a log of its own, which starts anew.
+// startProcess starts a component. It writes the component's output to a new log.
 func startProcess(binary, name string, args []string, folder *folder, leash *leash) (*process, error) {
 	path := folder.path("logs", name+".log")
 	output, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer output.Close() // the component has it now
+	defer output.Close() // the component has its own copy
 
 	command := exec.Command(binary, append([]string{name}, args...)...)
 	command.Stdout, command.Stderr = output, output
 	command.Dir = folder.dir
 	command.Env = environment()
 	command.ExtraFiles = []*os.File{leash.read, folder.lock} // descriptors 3 and 4
-	// A process group of its own: Ctrl-C in a terminal goes to all processes of the group in front, and the components shall
-	// not end before, and in another order than, Stop ends them.
+	// A process group of its own: Ctrl-C in a terminal signals all processes of the foreground group, but only Stop may end the components,
+	// in its order.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -89,10 +89,10 @@ func startProcess(binary, name string, args []string, folder *folder, leash *lea
 	return p, nil
 }
 
-// environment is nearly empty, because the components read many variables: etcd takes each ETCD_… for a flag.
+// environment returns few variables, because the components read many: etcd treats each ETCD_… as a flag.
 func environment() []string {
-	// Heaps are small and most of what is in them lasts, so collecting them as often as Go would takes a quarter of the time of
-	// a busy API server. Whoever starts the playground may decide otherwise: of two values the last counts.
+	// Heaps are small and most of their content is long-lived. With Go's default, garbage collection would take a quarter of the time of a
+	// busy API server. The user's own variables take precedence, because the last of two values counts.
 	kept := []string{leashVariable + "=3", "GOGC=400", "GOMEMLIMIT=1GiB"}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"} {
 		if value, set := os.LookupEnv(name); set {
@@ -102,12 +102,12 @@ func environment() []string {
 	return kept
 }
 
-// endError returns how the process ended. It must have ended.
+// endError returns the process's end as an error. The process must have ended.
 func (p *process) endError() error {
 	return &endedError{name: p.name, log: p.log, logTail: tail(p.log), err: p.err}
 }
 
-// end asks the process to end, waits, and kills it if it takes too long.
+// end sends SIGTERM, waits, and kills the process if it takes longer than stopGrace.
 func (p *process) end() error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", p.name, err)

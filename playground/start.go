@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A component is what must be known to start one.
+// A component contains everything that is necessary to start one.
 type component struct {
 	name   string
 	args   []string
@@ -15,7 +15,7 @@ type component struct {
 	health probe
 }
 
-// startComponents writes what the components need and starts them: etcd, then the API server, then all others at once.
+// startComponents writes the components' files and starts them: etcd, then the API server, then all others at the same time.
 func (p *Playground) startComponents(ctx context.Context) error {
 	use, err := choosePorts(p.config.listen)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Playground) watchProcesses() {
 	}
 }
 
-// writeFiles makes the certificates and configurations of one start. Those of the start before are of no use: the ports are others.
+// writeFiles writes the certificates and configurations of one start. Earlier ones are useless, because the ports differ.
 func (p *Playground) writeFiles(use *ports) (err error) {
 	if p.admin, err = p.accessFor(use.apiServer, "playground-admin", adminGroup); err != nil {
 		return err
@@ -114,7 +114,8 @@ func (p *Playground) writeFiles(use *ports) (err error) {
 	if err := p.writeIdentity(frontProxyClient)(p.frontProxy.client(frontProxyClient)); err != nil {
 		return err
 	}
-	// The controller manager acts as one administrator, not as one service account per controller: that would cost forty tokens at each start.
+	// The controller manager acts as one administrator, not as one service account per controller, because that would need forty tokens at
+	// each start.
 	groups := map[string][]string{ControllerManager: {adminGroup}, KWOK: {adminGroup}}
 	for _, name := range []string{Scheduler, ControllerManager, KWOK} {
 		user := "system:" + name

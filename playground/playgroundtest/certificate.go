@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// WriteCertificates writes what programs on this machine show each other and the API server into the folder, as ca.crt, tls.crt and
-// tls.key: one certificate, signed by itself, for localhost and for services of these names. It returns the certificate in PEM. In a
-// cluster somebody makes it and the kubelet hands it out.
+// WriteCertificates writes one self-signed certificate for localhost and the named services to the folder, as ca.crt, tls.crt and tls.key.
+// Programs on this machine use it for each other and for the API server. It returns the certificate in PEM. In a cluster, another program
+// creates the certificate, and the kubelet mounts it.
 func WriteCertificates(dir, program string, services ...string) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

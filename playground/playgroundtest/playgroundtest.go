@@ -22,8 +22,7 @@ import (
 
 const startPatience = 10 * time.Minute
 
-// shared is the control plane of this test binary. It is a package variable because testing offers no other way from TestMain
-// to the tests.
+// shared is the control plane of this test binary. It is a package variable because testing has no other way from TestMain to the tests.
 var shared struct {
 	mu         sync.Mutex // guards the fields below
 	running    bool       // between the begin and the end of Run
@@ -33,13 +32,13 @@ var shared struct {
 	err        error
 }
 
-// Tests is what runs the tests of a package, a testing.M as a rule.
+// Tests runs the tests of a package. It is usually a *testing.M.
 type Tests interface{ Run() (status int) }
 
-// Run runs the tests with a whole control plane for those that ask, stops it, and returns the exit status. Call it in TestMain.
+// Run runs the tests, stops the control plane if a test has started it, and returns the exit status. Call it in TestMain.
 func Run(m Tests) int { return RunWith(m, playground.Config{}) }
 
-// RunWith is Run with a control plane as configured, for instance only etcd and the API server.
+// RunWith is Run with a configured control plane, for instance only etcd and the API server.
 func RunWith(m Tests, config playground.Config) int {
 	shared.mu.Lock()
 	shared.running, shared.config = true, config
@@ -66,7 +65,7 @@ func RunWith(m Tests, config playground.Config) int {
 	return status
 }
 
-// Get returns the shared control plane, started if it is not yet. The test fails at once if there is none.
+// Get returns the shared control plane, and starts it if necessary. The test fails immediately if the start fails.
 func Get(t testing.TB) *playground.Playground {
 	t.Helper()
 	shared.mu.Lock()

@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// Ports from firstPort on, portsGiven of them, lie below those that Linux, macOS and Windows give to outgoing connections. A
-// port from among those could be taken by a connection of another test before the program that it was meant for listens.
+// The portsGiven ports from firstPort on are below the ports that Linux, macOS and Windows use for outgoing connections. Otherwise a
+// connection of another test could take a port before its program listens on it.
 const firstPort, portsGiven = 20000, 10000
 
-// given are the ports that this process was given: each is given once. It is a package variable for the reason that shared is.
+// given are the ports that FreePort has returned in this process. It returns each port once. Like shared, it must be a package variable.
 var given struct {
 	mu    sync.Mutex // guards the field below
 	ports map[int]bool
 }
 
-// FreePort is a port of the loopback interface on which nothing listens, for a program that cannot choose its own. It fails the
-// test if there seems to be none.
+// FreePort returns a port of the loopback interface on which nothing listens, for a program that cannot choose its own. It fails the test if
+// it finds none.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	given.mu.Lock()

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// keeps names, in the environment of a test binary, the program that it is to keep.
+// keeps is the environment variable with the path of the program that a test binary shall run as its keeper.
 const keeps = "TENON_TEST_KEEPS"
 
-// KeepProgram makes this process the keeper of a Program if it was started to be one, and does not return then. Call it first in
-// TestMain. The keeper runs the program with its own arguments and kills it when its standard input ends. That happens when the tests
-// want it, and also if they end in any other way: the kernel closes the pipe.
+// KeepProgram makes this process the keeper of a Program if it was started as one, and then does not return. Call it first in TestMain. The
+// keeper runs the program with its own arguments and kills it when its standard input ends. Kill closes this input. If the test binary ends
+// in another way, the kernel closes the pipe.
 func KeepProgram() {
 	path := os.Getenv(keeps)
 	if path == "" {
 		return
 	}
-	_ = os.Unsetenv(keeps) // the program may be this test binary again
+	_ = os.Unsetenv(keeps) // the program may be this test binary
 	child := exec.Command(path, os.Args[1:]...)
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	err := child.Start()
@@ -43,7 +43,7 @@ func KeepProgram() {
 	os.Exit(0)
 }
 
-// FindProgram is the absolute path of a program that `make target` puts into bin; root is the source tree.
+// FindProgram returns the absolute path of a program that `make target` puts into bin. root is the source tree.
 func FindProgram(root, target, name string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(root, "bin", name))
 	if err != nil {
@@ -55,26 +55,26 @@ func FindProgram(root, target, name string) (string, error) {
 	return path, nil
 }
 
-// A Program is a process beside the tests that can be killed and started again. It ends with the test binary, however that ends.
-// The test binary's TestMain calls KeepProgram.
+// A Program is a process beside the tests that can be killed and started again. It ends with the test binary, even if that is killed. The
+// test binary's TestMain must call KeepProgram.
 type Program struct {
 	Name      string
 	Path      string
-	Args, Env []string // Env comes beside the environment of the tests
-	Health    string   // the URL that answers 200 when the program is ready
-	Log       string   // the file to which its output is appended
+	Args, Env []string // Env is added to the environment of the tests
+	Health    string   // URL that answers 200 when the program is ready
+	Log       string   // path of the file to which its output is appended
 
-	leash io.Closer     // closed to kill it
+	leash io.Closer     // closing it kills the process
 	ended chan struct{} // closed when the process has ended
 }
 
-// Start starts the process and returns when it is ready; the error of one that does not become so has the end of its log.
+// Start starts the process and returns when it is ready. If it does not become ready, the error contains the end of its log.
 func (p *Program) Start(ctx context.Context) error {
 	file, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer file.Close() // the process has it now
+	defer file.Close() // the process has its own copy
 	keeper := exec.Command(os.Args[0], p.Args...)
 	keeper.Env = append(append(os.Environ(), keeps+"="+p.Path), p.Env...)
 	keeper.Stdout, keeper.Stderr = file, file
@@ -99,7 +99,7 @@ func (p *Program) Start(ctx context.Context) error {
 }
 
 func (p *Program) awaitReady(ctx context.Context) error {
-	// The certificate is one of the test's own, and nothing is said here that others could not know.
+	// The certificate is the test's own, and the request contains no secret.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	asks := &http.Client{Timeout: 5 * time.Second, Transport: transport}
@@ -122,7 +122,7 @@ func (p *Program) awaitReady(ctx context.Context) error {
 	}
 }
 
-// Kill ends the process as kill -9 does, and returns when it has ended.
+// Kill ends the process like kill -9, and returns after its end.
 func (p *Program) Kill() {
 	if p.leash == nil {
 		return
@@ -132,7 +132,7 @@ func (p *Program) Kill() {
 	p.leash = nil
 }
 
-// LogEnd is the last 15 lines of the program's output.
+// LogEnd returns the last 15 lines of the program's output.
 func (p *Program) LogEnd() string {
 	text, _ := os.ReadFile(p.Log)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
