@@ -13,12 +13,12 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// This file has users make and delete a CapacityBuffer, and looks whether machines are started for room that nobody wants any more.
+// This file makes users create and delete a CapacityBuffer, and checks that no machine is started for the room of a deleted buffer.
 
 // bufferName is the name of the buffer and of its template.
 const bufferName = "room"
 
-// stageBuffer makes the template of the buffer's pods.
+// stageBuffer creates the template of the buffer's pods.
 func (w *world) stageBuffer() {
 	t := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: bufferName}}
 	t.Template.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -27,7 +27,7 @@ func (w *world) stageBuffer() {
 	_, _ = w.api.create(t)
 }
 
-// toggleBuffer makes the buffer, or deletes it.
+// toggleBuffer creates the buffer, or deletes it if it exists.
 func (w *world) toggleBuffer() {
 	if b := w.buffer(); b != nil {
 		w.deleteBuffer()
@@ -50,7 +50,7 @@ func (w *world) deleteBuffer() {
 	}
 }
 
-// wantNothing has users take everything away that machines are needed for.
+// wantNothing deletes the buffer and scales all workloads to 0.
 func (w *world) wantNothing() {
 	w.deleteBuffer()
 	none := int32(0)
@@ -62,7 +62,7 @@ func (w *world) wantNothing() {
 	}
 }
 
-// checkRoom: a machine that is started for no pod is for the room of a buffer that is there, or was a moment ago.
+// checkRoom: if a machine is started for no pod, the buffer exists or existed a moment ago.
 func (l *laws) checkRoom(actor string, claim *v1.NodeClaim) {
 	if actor != provisioning || len(kube.PlannedPods(claim)) > 0 || l.w.buffer() != nil {
 		return

@@ -20,8 +20,8 @@ import (
 	"tenon.sh/cluster"
 )
 
-// remote is a process's client. Reads come from the process's views if cached is set; every other call is a step of its
-// own, before which anything may happen.
+// remote is a process's client. It reads from the process's views if cached is set. Each other call is a step of its own, and any event may
+// happen before it.
 type remote struct {
 	p      *process
 	cached bool
@@ -52,7 +52,7 @@ func (r remote) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-// assign makes into the same object as from.
+// assign copies from to into.
 func assign(into, from client.Object) {
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from).Elem())
 }
@@ -107,7 +107,7 @@ func fieldsOf(options client.ListOptions) string {
 	return options.FieldSelector.String()
 }
 
-// selector reports which objects of a shelf a list with these options has.
+// selector returns a function that reports whether a list with these options contains an object of the shelf.
 func selector(shelf *shelf, options client.ListOptions) func(client.Object) bool {
 	type field struct {
 		of    client.IndexerFunc
@@ -134,7 +134,7 @@ func selector(shelf *shelf, options client.ListOptions) func(client.Object) bool
 
 func (r remote) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
 	shelf := r.p.api.shelfOf(o)
-	if _, event := o.(*corev1.Event); event { // a courtesy, and no step
+	if _, event := o.(*corev1.Event); event { // events are not steps
 		if r.p.dead {
 			return errCrashed
 		}

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// rented is the simulated cloud as one process sees it: every call is a step, and may fail or go without an answer.
+// rented is a process's view of the simulated cloud. Each call is a step, and may fail or get no answer.
 type rented struct {
 	*simulated.Provider
 	p *process
@@ -24,10 +24,10 @@ var (
 	_ provider.Notifier = rented{}
 )
 
-// errCloud is what the cloud answers when it has trouble of its own.
+// errCloud is the error of an internal fault of the cloud.
 var errCloud = errors.New("the cloud has an internal error")
 
-// ask makes a call of the cloud, in the cloud's own words where it fails.
+// ask makes a call to the cloud, and returns a failure as an error of the cloud.
 func (r rented) ask(what, object string, do func() error) error {
 	err := r.p.call(what, "machine", object, do)
 	switch {

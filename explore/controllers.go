@@ -17,8 +17,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// controllers adds everything that runs in a process, as the command controller does. A new loop is one line here, one
-// that watches is two.
+// controllers adds all parts of a process, like the command controller. A new loop needs one line here, a loop with a watch two.
 func (p *process) controllers() {
 	ctx, metrics, options := context.Background(), p.w.shared.metrics, engine.Options{Effort: 2000}
 	provisions := provision.Config{Cluster: p.cluster, Recorder: p.recorder, Metrics: metrics, Options: options, AtOnce: 1}

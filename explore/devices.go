@@ -18,18 +18,18 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// This file plays what comes with claims for devices: drivers, the controller of ResourceClaims, and what of kube-scheduler allocates.
+// This file simulates the parts around claims for devices: drivers, the controller of ResourceClaims, and kube-scheduler's allocation.
 
 const (
 	gpuDriver = "gpu.example.com"
 	gpuClass  = "gpu"
-	claimsRef = "devices" // by what name pods refer to their claim
+	claimsRef = "devices" // the name by which pods refer to their claim
 )
 
-// claimsAct says, by the seed alone, whether pods of the run claim devices: other runs are the same with and without those.
+// claimsAct reports whether pods of the run claim devices. It depends only on the seed, and uses a random source of its own.
 func claimsAct(seed uint64) bool { return rand.New(rand.NewPCG(seed, 7)).IntN(4) == 0 }
 
-// withDevices is the catalog with so many devices on machines of some types.
+// withDevices returns the catalog with devices on the machines of some types.
 func withDevices(types []engine.InstanceType) []engine.InstanceType {
 	types = slices.Clone(types)
 	for i := range types {
@@ -46,14 +46,14 @@ func withDevices(types []engine.InstanceType) []engine.InstanceType {
 	return types
 }
 
-// stageDevices makes the class, and the templates of those whose pods claim devices.
+// stageDevices creates the DeviceClass.
 func (w *world) stageDevices() {
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: gpuClass}}
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", gpuDriver)}}}
 	_, _ = w.api.create(class)
 }
 
-// claimSome has the pods of an owner claim devices, often: each its own, by a template, or all the same claim.
+// claimSome often adds a claim for devices to an owner's pods: one claim for each pod by a template, or one claim for all pods.
 func (w *world) claimSome(name string, t *corev1.PodTemplateSpec) {
 	if !w.scene.claims || w.chance(4) {
 		return
@@ -80,7 +80,7 @@ func claimFor(devices int64) (spec resourcev1.ResourceClaimSpec) {
 	return spec
 }
 
-// claimOf is the claim of a pod that has one, nil before it is made.
+// claimOf returns the claim of a pod, nil before the claim exists.
 func claimOf(s *store, pod *corev1.Pod) *resourcev1.ResourceClaim {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -96,7 +96,8 @@ func claimOf(s *store, pod *corev1.Pod) *resourcev1.ResourceClaim {
 	return nil
 }
 
-// deviceClaims is the controller of ResourceClaims: it makes those of pods from their templates, and frees the devices of pods that are gone.
+// deviceClaims is the controller of ResourceClaims: it creates pods' claims from their templates, and frees the devices of pods that are
+// gone.
 func deviceClaims(w *world, add func(action)) {
 	act := func(name, object string, do func()) {
 		add(action{kind: "claim controller", name: name, object: object, weight: 4, do: do})
@@ -149,18 +150,19 @@ func deviceClaims(w *world, add func(action)) {
 	}
 }
 
-// publish is a driver on a node that publishes a slice. A node that was made anew under its name has slices of other names.
+// publish acts as a node's driver that publishes a slice. The slice's name contains the node's UID, so that a new node with the same name has
+// other slices.
 func (k *kubernetes) publish(node *corev1.Node, m simulated.NodeFault) {
 	slice := m.Slice(node)
 	slice.Name += "-" + string(node.UID)
 	_, _ = k.w.api.create(slice)
 }
 
-// features are those of the allocator that are on in a cluster unless somebody turns them off.
+// features are the features of the allocator that are on by default.
 var features = structured.Features{AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
 	DeviceBindingAndStatus: true, ConsumableCapacity: true}
 
-// classes hands DeviceClasses out as an informer does.
+// classes provides DeviceClasses like an informer.
 type classes []*resourcev1.DeviceClass
 
 func (l classes) List() ([]*resourcev1.DeviceClass, error) { return l, nil }
@@ -174,8 +176,8 @@ func (l classes) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, fmt.Errorf("no DeviceClass %s", name)
 }
 
-// allocate asks kube-scheduler's own allocator which devices of the node the claim would get; nil if there are not enough. taken are the
-// claims that have theirs.
+// allocate returns the devices of the node that kube-scheduler's own allocator chooses for the claim, nil if there are not enough. taken are
+// the claims with devices.
 func (w *world) allocate(node *corev1.Node, claim *resourcev1.ResourceClaim, taken []*resourcev1.ResourceClaim, published []*resourcev1.ResourceSlice) *resourcev1.AllocationResult {
 	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection()}
@@ -189,7 +191,7 @@ func (w *world) allocate(node *corev1.Node, claim *resourcev1.ResourceClaim, tak
 	ctx := context.Background()
 	allocator, err := structured.NewAllocator(ctx, features, state, classes(all[*resourcev1.DeviceClass](w.api)), published, w.shared.compiled)
 	if err != nil {
-		panic(err) // the classes are ours
+		panic(err) // the classes are always valid
 	}
 	out, err := allocator.Allocate(ctx, node, []*resourcev1.ResourceClaim{claim})
 	if err != nil || len(out) == 0 {
@@ -210,7 +212,7 @@ func (k *kubernetes) devicesFit(pod *corev1.Pod, node *corev1.Node) bool {
 	return k.w.allocate(node, c, all[*resourcev1.ResourceClaim](k.w.api), all[*resourcev1.ResourceSlice](k.w.api)) != nil
 }
 
-// reserve writes down which devices the pod gets on the node that it is about to be bound to.
+// reserve writes the pod's devices into its claim, before the pod is bound to the node.
 func (k *kubernetes) reserve(pod *corev1.Pod, node *corev1.Node) {
 	c := claimOf(k.w.api, pod)
 	if c == nil {
@@ -226,8 +228,8 @@ func (k *kubernetes) reserve(pod *corev1.Pod, node *corev1.Node) {
 	})
 }
 
-// deviceUsers are people and the cloud, in runs with claims: templates are made anew, or go for a while, and drivers publish late, in parts,
-// other devices than expected or none.
+// deviceUsers are the users and the cloud in runs with claims. Users delete templates, some of them for a while, and create others. Drivers
+// publish late, in parts, other devices than expected or none.
 func deviceUsers(w *world, add func(action)) {
 	if w.calm || !w.scene.claims {
 		return
@@ -250,7 +252,7 @@ func deviceUsers(w *world, add func(action)) {
 	}})
 }
 
-// mendTemplates makes those templates again that somebody has deleted.
+// mendTemplates creates the deleted templates again.
 func (w *world) mendTemplates() {
 	for _, t := range w.scene.templates {
 		_, _ = w.api.create(templateOf(t.Name, t.Spec.Spec))

@@ -13,10 +13,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// checkDisplaced: when a node is disrupted, there was a moment, no longer ago than a loop may be late, at which the devices that the successors
-// of its pods claim were free on nodes that stay, or expected on such that start. A pod that no devices are elsewhere for stays.
+// checkDisplaced: if a node with device claims is disrupted, the devices for its pods' successors were free on other nodes at some moment
+// within the longest delay of a loop. Expected devices of starting nodes count too. If there are no such devices, the pod's node must stay.
 func (l *laws) checkDisplaced(claim *v1.NodeClaim) {
-	if !l.w.scene.claims || !v1.IsTrue(claim, v1.ConditionDisruptionReason) { // what is late is given up whatever runs there
+	if !l.w.scene.claims || !v1.IsTrue(claim, v1.ConditionDisruptionReason) { // a late machine is given up with all its pods
 		return
 	}
 	seen, versions := l.w.clock.Now().Add(-l.w.scene.lag-taskLag), []uint64{0}
@@ -38,7 +38,7 @@ func (l *laws) checkDisplaced(claim *v1.NodeClaim) {
 	l.broken(lawDisplaced, "NodeClaim %s is deleted, and the devices that its pods' successors claim are nowhere else", claim.Name)
 }
 
-// devicesElsewhere reports whether, at a version of the store, the devices for all pods of the claim's node were elsewhere.
+// devicesElsewhere reports whether, at a version of the store, other nodes had the devices for all pods of the claim's node.
 func (l *laws) devicesElsewhere(claim *v1.NodeClaim, version uint64) bool {
 	name, s := "", l.w.api
 	free := map[string]int{}
@@ -53,7 +53,7 @@ func (l *laws) devicesElsewhere(claim *v1.NodeClaim, version uint64) bool {
 			}
 		}
 	}
-	if name == "" { // nothing runs on what has no node
+	if name == "" { // without a node, it runs no pods
 		return true
 	}
 	published := map[string]int{}
@@ -75,7 +75,7 @@ func (l *laws) devicesElsewhere(claim *v1.NodeClaim, version uint64) bool {
 		}
 		ref := pod.Spec.ResourceClaims[0].ResourceClaimTemplateName
 		at := slices.IndexFunc(templates, func(t *resourcev1.ResourceClaimTemplate) bool { return ref != nil && t.Name == *ref })
-		if at < 0 { // its claim stays where it is allocated, or there is none for whoever comes after it
+		if at < 0 { // its claim stays where it is allocated, or there will be no claim for its successor
 			return false
 		}
 		if templates[at].Spec.Spec.Devices.Requests[0].Exactly.Count > 1 {
@@ -104,7 +104,7 @@ func (l *laws) expectedDevices(kind string) (n int) {
 	return n
 }
 
-// asOf lists the objects of a kind as they were at a version of the store.
+// asOf lists the objects of a kind at a version of the store.
 func asOf[T client.Object](s *store, version uint64) (out []T) {
 	there, order := map[types.UID]T{}, []types.UID(nil)
 	for _, c := range s.shelves[reflect.TypeFor[T]()].log {

@@ -23,10 +23,10 @@ import (
 type kind struct {
 	name, group string
 	prototype   client.Object
-	status      bool // the status is a subresource: whoever writes the rest leaves it alone
+	status      bool // the status is a subresource: writes of other parts do not change it
 	graceful    bool // a deletion waits for a kubelet
 
-	parts   map[string]int                // the fields that patches are about, by name
+	parts   map[string]int                // the fields that patches refer to, by name
 	indexes map[string]client.IndexerFunc // by field
 }
 
@@ -74,13 +74,13 @@ func kinds() []kind {
 	return list
 }
 
-// deletesAtOnce reports whether nobody has to end the pod first.
+// deletesAtOnce reports whether no kubelet must end the pod first.
 func deletesAtOnce(o client.Object, d deletion) bool {
 	pod := o.(*corev1.Pod)
 	return pod.Spec.NodeName == "" || d.grace != nil && *d.grace == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// removeSlowly tells a pod to end, or to end sooner than it was told before.
+// removeSlowly sets the time by which a pod must end. It never makes an earlier time later.
 func (s *store) removeSlowly(shelf *shelf, o client.Object, d deletion) {
 	pod := o.DeepCopyObject().(*corev1.Pod)
 	grace := graceOf(pod)

@@ -18,21 +18,21 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// schedulerLag is how late kube-scheduler may see a node change. engine's settling time after a taint relies on a bound
-// like this one: kube-scheduler has no look at the API server before it binds.
+// schedulerLag is the longest delay until kube-scheduler sees a node's change. The engine's settling time after a taint relies on a bound
+// like this one, because kube-scheduler does not read the API server before it binds.
 const schedulerLag = 400 * time.Millisecond
 
-// kubernetes is what plays Kubernetes beside the API server.
+// kubernetes simulates the parts of Kubernetes beside the API server.
 type kubernetes struct {
 	w          *world
-	views      []*view // of kube-scheduler: the nodes
+	views      []*view // kube-scheduler's views of nodes
 	nodes      *view
-	room       int                           // counts what may have made room
-	tried      map[types.UID][3]int          // what kube-scheduler knew when it found no node for a pod
-	ends       map[types.UID]time.Time       // when a pod that was told to end does, or one that ends by itself
+	room       int                           // counts changes that may have made room
+	tried      map[types.UID][3]int          // kube-scheduler's knowledge when it found no node for a pod
+	ends       map[types.UID]time.Time       // the time at which a pod ends
 	registered map[engine.MachineID]bool     // machines whose kubelet has made a Node
 	nodeGone   map[string]time.Time          // when a Node vanished
-	bound      map[types.UID]uint64          // the version of the store by which a pod was bound
+	bound      map[types.UID]uint64          // the version of the store at which a pod was bound
 	selectors  map[types.UID]labels.Selector // of PodDisruptionBudgets
 }
 
@@ -46,7 +46,7 @@ func newKube(w *world) *kubernetes {
 	return k
 }
 
-// catchUp lets kube-scheduler see everything.
+// catchUp delivers all pending changes to kube-scheduler.
 func (k *kubernetes) catchUp() {
 	for _, v := range k.views {
 		for v.behind() > 0 {
@@ -55,14 +55,14 @@ func (k *kubernetes) catchUp() {
 	}
 }
 
-// actor lists what somebody can do.
+// actor lists the possible actions of one participant.
 type actor struct {
 	list func(w *world, add func(action))
-	// objects says that nothing but the objects of the API server decides what that is.
+	// objects means that the actions depend only on the objects of the API server.
 	objects bool
 }
 
-// actors lists who acts, the autoscaler and others, in the order in which they act when nothing goes wrong.
+// actors lists the participants, the autoscaler and others, in the order in which they act when there are no faults.
 func actors() []actor {
 	return []actor{
 		{list: tasks}, {list: watches}, {list: passes}, {list: kubelets}, {list: nodeControllers},
@@ -71,14 +71,13 @@ func actors() []actor {
 	}
 }
 
-// scheduler is kube-scheduler, as far as these runs need one: it looks at a pod and binds it to a node that fits as far as
-// it knows, preferably the one that the pod is nominated to.
+// scheduler is a simple kube-scheduler. It binds a pod to a node that fits as far as it knows, preferably to the nominated node.
 func scheduler(w *world, add func(action)) {
 	k := w.kube
 	if k.nodes.behind() > 0 {
 		weight := 8
 		if w.switches.SchedulerLag > 0 {
-			weight = 0 // not before it has to
+			weight = 0 // as late as possible
 		}
 		add(action{kind: "kube-scheduler hears of", name: "Node", weight: weight, do: k.nodes.deliver})
 	}
@@ -87,13 +86,13 @@ func scheduler(w *world, add func(action)) {
 			continue
 		}
 		if len(pod.Spec.ResourceClaims) > 0 && claimOf(w.api, pod) == nil {
-			continue // it is not in the queue before its claim is made
+			continue // the pod is not in the queue before its claim exists
 		}
 		add(action{kind: "kube-scheduler", name: keyOf(pod), weight: 6, do: func() { k.schedule(pod) }})
 	}
 }
 
-// knows is what a try to place the pod depends on.
+// knows returns the knowledge on which an attempt to place the pod depends.
 func (k *kubernetes) knows(pod *corev1.Pod) [3]int {
 	nominated := 0
 	for _, c := range pod.Status.NominatedNodeName {
@@ -154,7 +153,7 @@ func tolerates(pod *corev1.Pod, taint corev1.Taint) bool {
 	})
 }
 
-// holds reports whether the node has room for the pod beside those that are bound to it.
+// holds reports whether the node has room for the pod beside its bound pods.
 func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 	left := node.Status.Allocatable.DeepCopy()
 	count := left[corev1.ResourcePods]
@@ -180,7 +179,7 @@ func holds(s *store, node *corev1.Node, pod *corev1.Pod) bool {
 	return true
 }
 
-// newNode is the Node of a machine as its kubelet registers it.
+// newNode returns the Node that a machine's kubelet registers.
 func (k *kubernetes) newNode(m engine.Machine, allocatable corev1.ResourceList) *corev1.Node {
 	name := k.nodeName(m.ID)
 	given := maps.Clone(m.Labels)

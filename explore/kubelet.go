@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// kubelets are the machines as their kubelets show them: Nodes that register and get ready, pods that start and end.
+// kubelets are the machines' kubelets: Nodes register and become ready, pods start and end.
 func kubelets(w *world, add func(action)) {
 	k := w.kube
 	now, pods := w.clock.Now(), all[*corev1.Pod](w.api)
@@ -43,7 +43,7 @@ func kubelets(w *world, add func(action)) {
 	}
 }
 
-// register makes the Node of a machine.
+// register creates the Node of a machine.
 func (k *kubernetes) register(id engine.MachineID) {
 	k.registered[id] = true
 	if m, allocatable, found := k.w.cloud.Inspect(id); found {
@@ -53,7 +53,7 @@ func (k *kubernetes) register(id engine.MachineID) {
 	}
 }
 
-// carryOut is what a fault does to a node of a machine, once that is as far.
+// carryOut adds the action of a fault on a machine's node, once its time has come.
 func (k *kubernetes) carryOut(m simulated.NodeFault, add func(action)) {
 	node := find[*corev1.Node](k.w.api, "/"+k.nodeName(m.Machine))
 	if node == nil || m.Fault.What == simulated.FaultLabel && node.Labels[v1.RegisteredLabelKey] != "true" {
@@ -96,7 +96,7 @@ func isReady(node *corev1.Node) bool {
 	})
 }
 
-// setReady writes the Ready condition, and the taint that goes with it.
+// setReady writes the Ready condition and its taint.
 func (k *kubernetes) setReady(node *corev1.Node, status corev1.ConditionStatus) {
 	update(k.w.api, node, func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: k.w.api.now()}}
@@ -107,13 +107,13 @@ func (k *kubernetes) setReady(node *corev1.Node, status corev1.ConditionStatus) 
 	})
 }
 
-// runPod is what a kubelet does with one of its pods: start it, end it in its time.
+// runPod lists a kubelet's actions for one of its pods: start it, or end it in time.
 func (k *kubernetes) runPod(pod *corev1.Pod, add func(action)) {
 	w := k.w
 	switch {
 	case pod.DeletionTimestamp != nil:
 		end, known := k.ends[pod.UID]
-		if !known { // some pods end at once, some use up all of their grace period
+		if !known { // some pods end immediately, some use their whole grace period
 			end = w.clock.Now().Add(time.Duration(w.draw(3)) * time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second / 2)
 			k.ends[pod.UID] = end
 		}
@@ -135,7 +135,7 @@ func (k *kubernetes) runPod(pod *corev1.Pod, add func(action)) {
 	}
 }
 
-// undecided reports whether there may be pods of which the next list of actions decides when they end.
+// undecided reports whether the next list of actions may decide the end of a pod.
 func (k *kubernetes) undecided() bool {
 	return slices.ContainsFunc(all[*corev1.Pod](k.w.api), func(p *corev1.Pod) bool {
 		_, known := k.ends[p.UID]
@@ -143,8 +143,8 @@ func (k *kubernetes) undecided() bool {
 	})
 }
 
-// nodeControllers are the cloud controller manager and the node lifecycle controller: Nodes whose machine is gone stop
-// being ready and are deleted.
+// nodeControllers are the cloud controller manager and the node lifecycle controller. A Node whose machine is gone becomes unready and is
+// deleted.
 func nodeControllers(w *world, add func(action)) {
 	for _, node := range all[*corev1.Node](w.api) {
 		if _, alive := w.cloud.Boot(engine.MachineID(node.Spec.ProviderID)); alive {

@@ -24,7 +24,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// The laws of every run. Those about the end are in rest.go.
+// The laws of every run. The laws about the end are in rest.go.
 const (
 	lawTerminate   = "no machine is stopped under a pod"
 	lawEmpty       = "no node is removed as empty while a pod runs there"
@@ -48,26 +48,26 @@ const (
 	disrupter      = "disruption" // the loop that removes nodes
 	provisioning   = "provisioner"
 	orderKey       = "tenon.sh/disruption"
-	launchesAtRest = 12 // so many launches, and two for each pod, may be needed once nothing goes wrong any more
+	launchesAtRest = 12 // at rest, at most this number of launches and two for each pod may be necessary
 )
 
-// laws watches over a run.
+// laws checks a run.
 type laws struct {
 	w         *world
 	violation *Violation
 	launches  int
-	calmed    int                // launches once nothing goes wrong any more
-	chosen    map[types.UID]bool // nodes' claims that the autoscaler deleted of its own will
-	most      map[string]int     // the most nodes that a pool has had
-	opened    map[string]bool    // machines that have had a node which took pods
-	away      map[types.UID]int  // pods of each workload that were evicted by choice and have no successor yet that runs
+	calmed    int                // launches after the faults have ended
+	chosen    map[types.UID]bool // nodes' claims that the autoscaler chose to delete
+	most      map[string]int     // the largest number of nodes that a pool has had
+	opened    map[string]bool    // machines that have had a node which accepted pods
+	away      map[types.UID]int  // evicted pods of each workload without a running successor; only evictions by choice count
 }
 
 func newLaws(w *world) *laws {
 	return &laws{w: w, chosen: map[types.UID]bool{}, most: map[string]int{}, opened: map[string]bool{}, away: map[types.UID]int{}}
 }
 
-// changed looks at every change of an object.
+// changed checks each change of an object.
 func (l *laws) changed(actor string, s *shelf, c change) {
 	switch o := c.object().(type) {
 	case *v1.NodeClaim:
@@ -124,7 +124,7 @@ func (l *laws) claimChanged(actor string, c change) {
 	}
 	l.checkUndone(actor, old, claim)
 	if actor == disrupter && old.DeletionTimestamp == nil && claim.DeletionTimestamp != nil {
-		l.chosen[claim.UID] = v1.IsTrue(claim, v1.ConditionInitialized) // before, it is no node that budgets count
+		l.chosen[claim.UID] = v1.IsTrue(claim, v1.ConditionInitialized) // an uninitialized claim is no node for budgets
 		l.checkBudget(claim, claims)
 		l.checkEmpty(claim)
 		l.checkReplaced(claim)
@@ -132,7 +132,7 @@ func (l *laws) claimChanged(actor string, c change) {
 	}
 }
 
-// deviceClaimChanged: no other claim has a device of the claim.
+// deviceClaimChanged: no two claims have the same device.
 func (l *laws) deviceClaimChanged(claim *resourcev1.ResourceClaim) {
 	if claim.Status.Allocation == nil {
 		return
@@ -151,7 +151,7 @@ func (l *laws) deviceClaimChanged(claim *resourcev1.ResourceClaim) {
 	}
 }
 
-// checkUndone: what one loop has made true of a claim, no other makes untrue without knowing.
+// checkUndone: no loop unknowingly undoes another loop's change of a claim's conditions.
 func (l *laws) checkUndone(actor string, old, claim *v1.NodeClaim) {
 	for _, condition := range []string{v1.ConditionLaunched, v1.ConditionRegistered, v1.ConditionInitialized, v1.ConditionInstanceTerminating} {
 		ofNode := condition == v1.ConditionRegistered || condition == v1.ConditionInitialized
@@ -164,13 +164,13 @@ func (l *laws) checkUndone(actor string, old, claim *v1.NodeClaim) {
 	}
 }
 
-// lostNode reports whether no node of the claim's machine is a registered one.
+// lostNode reports whether the claim's machine has no registered node.
 func (l *laws) lostNode(claim *v1.NodeClaim) bool {
 	node := l.nodeOf(claim)
 	return node == nil || node.Labels[v1.RegisteredLabelKey] != "true"
 }
 
-// claimCreated: the pool's limits hold with the new claim, and none of its pods has a machine under way already.
+// claimCreated: the pool's limits hold with the new claim, and no other starting machine is for one of its pods.
 func (l *laws) claimCreated(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
 	pool := find[*v1.NodePool](l.w.api, "/"+claim.Labels[v1.NodePoolLabelKey])
 	others := slices.DeleteFunc(slices.Clone(claims), func(c *v1.NodeClaim) bool { return c.UID == claim.UID || l.leaves(c) })
@@ -189,27 +189,27 @@ func (l *laws) claimCreated(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
 	}
 }
 
-// leaves reports whether the claim's machine is on its way out.
+// leaves reports whether the claim's machine is about to go.
 func (l *laws) leaves(c *v1.NodeClaim) bool {
 	node := find[*corev1.Node](l.w.api, "/"+c.Status.NodeName)
 	return c.DeletionTimestamp != nil || node != nil && (node.DeletionTimestamp != nil || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1.DisruptedTaintKey }))
 }
 
-// unbound reports whether the pod exists and runs nowhere: one that has to leave its node may be planned in another way
-// each time.
+// unbound reports whether the pod exists and runs on no node. A pod that must leave its node does not count, because each plan may place it
+// differently.
 func (l *laws) unbound(uid types.UID) bool {
 	return slices.ContainsFunc(all[*corev1.Pod](l.w.api), func(p *corev1.Pod) bool { return p.UID == uid && p.Spec.NodeName == "" && p.DeletionTimestamp == nil })
 }
 
-// late is how long after its start a machine may count as late at the earliest: then its pods are planned for anew.
+// late is the least time after which a machine counts as late. Its pods are then planned again.
 const late = 3 * time.Minute
 
-// promising reports whether the claim's machine may still take the pods that it was started for.
+// promising reports whether the claim's machine may still take its planned pods.
 func (l *laws) promising(claim *v1.NodeClaim) bool {
-	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) || l.opened[claim.Status.ProviderID] { // others may have taken the room
+	if claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) || l.opened[claim.Status.ProviderID] { // others may have the room
 		return false
 	}
-	if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Reason == "NodeNotFound" { // it had joined, and has no node any more
+	if c := v1.GetCondition(claim, v1.ConditionInitialized); c != nil && c.Reason == "NodeNotFound" { // its node is gone
 		return false
 	}
 	if c := v1.GetCondition(claim, v1.ConditionLaunched); v1.IsTrue(claim, v1.ConditionLaunched) && l.w.clock.Since(c.LastTransitionTime.Time) > late {
@@ -221,7 +221,7 @@ func (l *laws) promising(claim *v1.NodeClaim) bool {
 			nodes++
 		}
 	}
-	return nodes <= 1 // of several none is going to be registered
+	return nodes <= 1 // if there are several nodes, none will be registered
 }
 
 func quantities(list corev1.ResourceList) string {
@@ -233,7 +233,7 @@ func quantities(list corev1.ResourceList) string {
 	return strings.Join(out, " ")
 }
 
-// largest is the most that the claim's machine may have.
+// largest returns the largest possible capacity of the claim's machine.
 func (w *world) largest(claim *v1.NodeClaim) corev1.ResourceList {
 	if claim.Status.Capacity != nil {
 		return claim.Status.Capacity
@@ -254,7 +254,7 @@ func (w *world) largest(claim *v1.NodeClaim) corev1.ResourceList {
 	return most
 }
 
-// withinLimits reports whether a pool may have one more machine beside the claims that stay.
+// withinLimits reports whether a pool's limits allow one more machine beside the claims that stay.
 func (w *world) withinLimits(pool *v1.NodePool, claims []*v1.NodeClaim, more corev1.ResourceList) bool {
 	count := int64(1)
 	cpu := more.Cpu().DeepCopy()
@@ -271,7 +271,7 @@ func (w *world) withinLimits(pool *v1.NodePool, claims []*v1.NodeClaim, more cor
 	return !ok || cpu.Cmp(limit) <= 0
 }
 
-// capacityOf is what the claim's machine has, as its node says if there is one.
+// capacityOf returns the capacity of the claim's machine, from its node if there is one.
 func (w *world) capacityOf(c *v1.NodeClaim) corev1.ResourceList {
 	if node := w.laws.nodeOf(c); node != nil {
 		return node.Status.Capacity
@@ -279,7 +279,7 @@ func (w *world) capacityOf(c *v1.NodeClaim) corev1.ResourceList {
 	return c.Status.Capacity
 }
 
-// checkBudget: of the nodes that the autoscaler chose to remove, no more than a budget are going at a time.
+// checkBudget: at most as many chosen nodes go at the same time as each budget allows.
 func (l *laws) checkBudget(claim *v1.NodeClaim, claims []*v1.NodeClaim) {
 	name := claim.Labels[v1.NodePoolLabelKey]
 	pool := find[*v1.NodePool](l.w.api, "/"+name)
@@ -311,14 +311,14 @@ func budgetOf(text string, total int) int {
 	return n
 }
 
-// checkEmpty: a node that goes because it is empty was looked at in the API server, and was empty then.
+// checkEmpty: a node was deleted as empty only after the task had listed its pods from the API server and found none.
 func (l *laws) checkEmpty(claim *v1.NodeClaim) {
 	c := v1.GetCondition(claim, v1.ConditionDisruptionReason)
 	if c == nil || c.Reason != string(v1.Empty) || l.w.current == nil {
 		return
 	}
 	name := ""
-	for _, node := range all[*corev1.Node](l.w.api) { // the claim may not have been told yet
+	for _, node := range all[*corev1.Node](l.w.api) { // the claim may not name its node yet
 		if node.Spec.ProviderID == claim.Status.ProviderID {
 			name = node.Name
 		}
@@ -334,10 +334,10 @@ func (l *laws) checkEmpty(claim *v1.NodeClaim) {
 	}
 }
 
-// replacementPatience is how long drifted and expired nodes wait for a replacement that is not ready.
+// replacementPatience is the time for which drifted and expired nodes wait for a replacement that is not ready.
 const replacementPatience = 10 * time.Minute
 
-// checkReplaced: a node whose removal was ordered with replacements goes when all of them are ready. A drifted or expired node that has room elsewhere
+// checkReplaced: if a removal has replacements, the node goes only when all of them are ready. A drifted or expired node with room elsewhere
 // does not wait for a replacement that is gone or late.
 func (l *laws) checkReplaced(claim *v1.NodeClaim) {
 	var order struct {
@@ -359,7 +359,7 @@ func (l *laws) checkReplaced(claim *v1.NodeClaim) {
 	}
 }
 
-// podChanged: nobody points a pod at a node that he sees leaving.
+// podChanged: the provisioner does not nominate a pod to a node that it sees leaving.
 func (l *laws) podChanged(actor string, c change) {
 	if c.old == nil || c.new == nil {
 		return
@@ -383,7 +383,7 @@ func (l *laws) podChanged(actor string, c change) {
 	}
 }
 
-// launching is told of a launch before it is made.
+// launching checks a launch before it happens.
 func (l *laws) launching(claim *v1.NodeClaim, class provider.Class) {
 	l.launches++
 	if l.w.calm && l.w.clock.Now().After(l.w.scene.until) {
@@ -403,29 +403,29 @@ func (l *laws) launching(claim *v1.NodeClaim, class provider.Class) {
 	}
 }
 
-// terminating is told of a machine before it is told to stop.
+// terminating checks the end of a machine before it happens.
 func (l *laws) terminating(actor string, id engine.MachineID) {
 	now := l.w.clock.Now()
 	boot, alive := l.w.cloud.Boot(id)
 	if !alive {
 		return
 	}
-	var leaves *metav1.Time // since when the machine does
+	var leaves *metav1.Time // the deletion time of its claim
 	for _, claim := range all[*v1.NodeClaim](l.w.api) {
 		text := claim.Annotations[v1.NodeClaimTerminationTimestampAnnotationKey]
 		if claim.Status.ProviderID == string(id) {
 			leaves = claim.DeletionTimestamp
 		}
 		if claim.Status.ProviderID == string(id) && text != "" && text <= now.UTC().Format("2006-01-02T15:04:05Z07:00") {
-			return // its time is up
+			return // its termination time has come
 		}
 		if (claim.Status.ProviderID == string(id) || boot.ClaimUID == string(claim.UID)) && v1.IsTrue(claim, v1.ConditionInstanceTerminating) {
-			return // it was told before
+			return // it was stopped before
 		}
 	}
 	for _, node := range all[*corev1.Node](l.w.api) {
 		if node.Spec.ProviderID != string(id) || leaves != nil && !node.CreationTimestamp.Before(leaves) {
-			continue // not this machine's, or made anew by a kubelet that was restarted in the meantime
+			continue // not this machine's, or made again by a restarted kubelet
 		}
 		for _, pod := range all[*corev1.Pod](l.w.api) {
 			if pod.Spec.NodeName == node.Name && kube.IsDrainable(pod, now) && !kube.IsTerminal(pod) {
@@ -435,7 +435,7 @@ func (l *laws) terminating(actor string, id engine.MachineID) {
 	}
 }
 
-// evicting is told of an eviction before it is carried out.
+// evicting checks an eviction before it happens.
 func (l *laws) evicting(actor string, pod *corev1.Pod) {
 	before := l.w.clock.Now().Add(-l.w.scene.lag - taskLag)
 	var seen *corev1.Pod
@@ -449,8 +449,8 @@ func (l *laws) evicting(actor string, pod *corev1.Pod) {
 	}
 }
 
-// evicted checks lawHalf when a running pod is evicted. At most half of a workload's pods, rounded up, may be away because of consolidation, drift
-// or expiry. A pod is away until another pod of the workload starts to run, or until the workload is scaled.
+// evicted checks lawHalf when a running pod is evicted. At most half of a workload's pods, rounded up, may be away because of consolidation,
+// drift or expiry. A pod is away until another pod of the workload starts to run, or until the workload is scaled.
 func (l *laws) evicted(pod *corev1.Pod) {
 	claims := all[*v1.NodeClaim](l.w.api)
 	i := slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return c.Status.NodeName == pod.Spec.NodeName })
@@ -470,7 +470,7 @@ func (l *laws) back(owner types.UID) {
 	}
 }
 
-// replicas is the largest spec.replicas of the ReplicaSet or StatefulSet that a cache may still show, 0 for other owners.
+// replicas returns the largest spec.replicas of the ReplicaSet or StatefulSet that a cache may still show, 0 for other owners.
 func (l *laws) replicas(owner types.UID) int {
 	seen, most := l.w.clock.Now().Add(-l.w.scene.lag-taskLag), 0
 	for _, shelf := range l.w.api.order {
@@ -487,7 +487,7 @@ func (l *laws) replicas(owner types.UID) int {
 	return most
 }
 
-// replicasOf is how many pods a ReplicaSet or a StatefulSet wants, 0 for other objects.
+// replicasOf returns the number of pods that a ReplicaSet or a StatefulSet wants, 0 for other objects.
 func replicasOf(o client.Object) int {
 	switch o := o.(type) {
 	case *appsv1.ReplicaSet:
@@ -498,7 +498,7 @@ func replicasOf(o client.Object) int {
 	return 0
 }
 
-// check looks at the whole after a step.
+// check checks all machines after a step.
 func (l *laws) check() {
 	if l.violation != nil {
 		return

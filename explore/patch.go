@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// parts are what an object has at its top, "metadata" or "spec", each as a patch sees it. A patch touches few of them, and
-// only these are taken apart and put together again. What is in parts never changes, it is only replaced.
+// parts are the top-level fields of an object, such as "metadata" and "spec", in the form in which patches refer to them. Only the parts that
+// a patch touches are converted. A part is never changed, only replaced.
 type parts = map[string]any
 
-// patch changes an object as a patch says, its status only or all but its status. It fails like the API server: with a
-// conflict if the patch names another version or UID, as invalid if a JSON patch does not apply.
+// patch applies a patch to an object: to its status only, or to all other parts. It fails like the API server: with a conflict if the patch
+// names another version or UID, as invalid if a JSON patch does not apply.
 func (s *store) patch(shelf *shelf, key string, kind types.PatchType, data []byte, status bool) (client.Object, error) {
 	current := shelf.objects[key]
 	if current == nil {
@@ -35,7 +35,7 @@ func (s *store) patch(shelf *shelf, key string, kind types.PatchType, data []byt
 	return s.replace(shelf, current, before, after)
 }
 
-// replace stores what a client made of an object: before are the parts that have changed.
+// replace stores an object that a client has changed. before and after have the changed parts.
 func (s *store) replace(shelf *shelf, current client.Object, before, after parts) (client.Object, error) {
 	key := keyOf(current)
 	meta, _ := after["metadata"].(map[string]any)
@@ -66,7 +66,7 @@ func (s *store) replace(shelf *shelf, current client.Object, before, after parts
 	return o, nil
 }
 
-// keepSystemFields restores what no client can change.
+// keepSystemFields restores the fields that no client can change.
 func keepSystemFields(o, current client.Object) {
 	o.SetUID(current.GetUID())
 	o.SetResourceVersion(current.GetResourceVersion())
@@ -75,7 +75,7 @@ func keepSystemFields(o, current client.Object) {
 	o.SetGeneration(current.GetGeneration())
 }
 
-// allowed refuses what the API server's validation refuses.
+// allowed refuses changes that the API server's validation refuses.
 func allowed(shelf *shelf, before, after client.Object) error {
 	if before.GetDeletionTimestamp() != nil {
 		for _, f := range after.GetFinalizers() {
@@ -91,7 +91,7 @@ func allowed(shelf *shelf, before, after client.Object) error {
 	return nil
 }
 
-// part is a part of an object as a patch sees it.
+// part returns a part of an object in the form for patches.
 func (k kind) part(o client.Object, name string) (any, error) {
 	i, found := k.parts[name]
 	if !found {
@@ -104,7 +104,7 @@ func (k kind) part(o client.Object, name string) (any, error) {
 	return m, nil
 }
 
-// setPart puts a part of an object together again.
+// setPart converts a part back and sets it in the object.
 func (k kind) setPart(o client.Object, name string, part any) error {
 	field := reflect.ValueOf(o).Elem().Field(k.parts[name])
 	field.SetZero()
@@ -130,8 +130,8 @@ func partsOf(o client.Object) map[string]int {
 	return out
 }
 
-// patched is what a patch makes of the parts that it touches, and what they were before. Of parts that are not written, a merge
-// patch shows no more than what it says itself.
+// patched returns the touched parts before and after a patch. A merge patch does not touch parts that are not written, so after has only the
+// patch's own values of these.
 func patched(shelf *shelf, current client.Object, kind types.PatchType, data []byte, written func(part string) bool) (before, after parts, err error) {
 	before, after = parts{}, parts{}
 	touch := func(part string) (err error) {
@@ -175,7 +175,7 @@ func patched(shelf *shelf, current client.Object, kind types.PatchType, data []b
 	return nil, nil, fmt.Errorf("patches of type %s are not served in these runs", kind)
 }
 
-// merged is RFC 7386.
+// merged applies a merge patch by RFC 7386.
 func merged(from, patch map[string]any) map[string]any {
 	out := maps.Clone(from)
 	if out == nil {
@@ -196,7 +196,7 @@ func merged(from, patch map[string]any) map[string]any {
 	return out
 }
 
-// operation is one line of a JSON patch.
+// operation is one operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -213,7 +213,7 @@ func (op operation) path() []string {
 
 var escaped = strings.NewReplacer("~1", "/", "~0", "~")
 
-// at applies the operation below a value, and returns what the value is then.
+// at applies the operation below a value, and returns the new value.
 func (op operation) at(value any, path []string) (any, error) {
 	switch v := value.(type) {
 	case map[string]any:

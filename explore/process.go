@@ -23,7 +23,7 @@ import (
 	"tenon.sh/report"
 )
 
-// process is one life of the autoscaler: caches, loops and queues, all gone with a crash.
+// process is one run of the autoscaler's process: its caches, loops and queues, which a crash ends.
 type process struct {
 	w        *world
 	api      *store
@@ -39,7 +39,7 @@ type process struct {
 	died     time.Time
 }
 
-// loop is one of the process's loops, and how its last pass ended.
+// loop is one of the process's loops, and the result of its last pass.
 type loop struct {
 	*controller.Loop
 	running bool
@@ -47,8 +47,7 @@ type loop struct {
 	begin   func() // starts a pass
 }
 
-// start begins a process. It may list objects as they were a while ago: an API server may answer lists from a cache of its
-// own.
+// start starts a process. Its first lists may be older than the store, because an API server may answer lists from its own cache.
 func (w *world) start(lag int) {
 	p := &process{w: w, api: w.api, views: views{}}
 	w.p = p
@@ -86,13 +85,13 @@ func (w *world) start(lag int) {
 	}
 }
 
-// restartTakes is how long it takes at least until there is another process.
+// restartTakes is the least time until the next process starts.
 const restartTakes = 100 * time.Millisecond
 
-// crash ends the process: what its tasks are about to do never happens, and nothing is remembered.
+// crash ends the process: the pending calls of its tasks never happen, and its memory is lost.
 func (p *process) crash() { p.dead, p.died = true, p.w.clock.Now() }
 
-// bury lets the tasks of a dead process come to their end; each of their calls fails.
+// bury runs the tasks of a dead process to their end. Each of their calls fails.
 func (p *process) bury() {
 	for len(p.tasks) > 0 {
 		p.w.proceed(p.tasks[0], done)
@@ -121,27 +120,27 @@ func (p *process) loop(name string, pass func(context.Context) error, idle, most
 	return l.Loop
 }
 
-// watch connects a loop to the events that trigger it.
+// watch checks the result of a loop's connection to its events.
 func (p *process) watch(err error) {
 	if err != nil {
 		panic(err) // every kind is served
 	}
 }
 
-// queue is a work queue: requests that wait, each worked on by one task at a time.
+// queue is a work queue of requests. One task at a time works on each.
 type queue struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request] // of which only what follows is called
+	workqueue.TypedRateLimitingInterface[reconcile.Request] // implements only the methods below
 
 	p       *process
 	name    string
 	work    reconcile.Reconciler
 	ready   []reconcile.Request
-	busy    map[reconcile.Request]bool // true if it has to be worked on again
+	busy    map[reconcile.Request]bool // true if it must be worked on again
 	later   map[reconcile.Request]time.Time
 	failing map[reconcile.Request]int
 }
 
-// queue adds a reconciler of single objects, woken by objects of its own kind and by its sources.
+// queue adds a reconciler of single objects. Objects of its own kind and its sources trigger it.
 func (p *process) queue(name string, work reconcile.Reconciler, sources []nodeclaim.Source) {
 	q := &queue{p: p, name: name, work: work, busy: map[reconcile.Request]bool{}, later: map[reconcile.Request]time.Time{}, failing: map[reconcile.Request]int{}}
 	p.queues = append(p.queues, q)
@@ -173,12 +172,12 @@ func (q *queue) handler(s nodeclaim.Source) toolscache.ResourceEventHandler {
 	}
 }
 
-// itself wakes a reconciler for objects of its own kind.
+// itself is the source that triggers a reconciler for objects of its own kind.
 func itself(kind client.Object) nodeclaim.Source {
 	return nodeclaim.Source{Kind: kind, Handler: &handler.EnqueueRequestForObject{}}
 }
 
-// Add makes a request ready, unless it is.
+// Add makes a request ready, unless it is ready already.
 func (q *queue) Add(r reconcile.Request) {
 	if q.p.w.switches.Wake != nil && !q.p.w.switches.Wake(q.name, r.Name) {
 		return
@@ -192,7 +191,7 @@ func (q *queue) Add(r reconcile.Request) {
 	}
 }
 
-// AddAfter makes a request ready after a while, or sooner if that was asked for.
+// AddAfter makes a request ready after a time, or sooner if an earlier call gave a shorter one.
 func (q *queue) AddAfter(r reconcile.Request, d time.Duration) {
 	at := q.p.w.clock.Now().Add(d)
 	if old, ok := q.later[r]; !ok || at.Before(old) {
@@ -200,7 +199,7 @@ func (q *queue) AddAfter(r reconcile.Request, d time.Duration) {
 	}
 }
 
-// ripen makes ready what is due.
+// ripen makes due requests ready.
 func (q *queue) ripen() {
 	now := q.p.w.clock.Now()
 	var due []reconcile.Request
@@ -216,7 +215,7 @@ func (q *queue) ripen() {
 	}
 }
 
-// begin works on the i-th ready request.
+// begin starts the work on the i-th ready request.
 func (q *queue) begin(i int) {
 	r := q.ready[i]
 	q.ready = slices.Delete(q.ready, i, i+1)

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/report"
 )
 
-// The laws about how a run ends.
+// The laws about the end of a run.
 const (
 	lawRest    = "everything comes to rest"
 	lawMachine = "machines are those of claims"
@@ -27,17 +27,18 @@ const (
 	lawSize    = "a pool of fixed size has that size"
 )
 
-// patient is how long a machine may take to register before it is given up.
+// patient is the longest time until a machine registers or is given up.
 const patient = 16 * time.Minute
 
-// enough is how long it may take until sold out offerings are tried again, or until a machine that registered late is given up because its node
-// never registers a resource (15 minutes, inventory.ResourcePatience).
+// enough is the longest time until sold out offerings are tried again, or until a late machine is given up because its node never registers a
+// resource (15 minutes, inventory.ResourcePatience).
 const enough = patient + 15*time.Minute + 4*time.Minute
 
-// withDrivers is the same where pods claim devices: drivers are waited for, and what they should have published is remembered for a while.
+// withDrivers is the same time if pods claim devices. It is longer because the autoscaler waits for drivers, and remembers for a while that
+// they published too little.
 const withDrivers = 50 * time.Minute
 
-// rested reports whether nothing happens any more, and nothing is left to do.
+// rested reports whether nothing happens any more, and nothing remains to be done.
 func (w *world) rested() bool {
 	p := w.p
 	if p.dead || len(p.tasks) > 0 || w.clock.Since(w.busied) < restful {
@@ -56,7 +57,7 @@ func (w *world) rested() bool {
 	return law == "" || w.clock.Since(w.quietSince) > most
 }
 
-// unrest says what goes on when a run does not come to rest.
+// unrest tells why a run does not come to rest.
 func (w *world) unrest() string {
 	if law, what := w.laws.left(); law != "" {
 		return law + ": " + what
@@ -64,7 +65,7 @@ func (w *world) unrest() string {
 	return fmt.Sprintf("something is written again and again, the last time after %s", w.busied.Sub(w.began))
 }
 
-// atRest looks at how things are in the end.
+// atRest checks the state at the end.
 func (l *laws) atRest() {
 	if l.violation != nil {
 		return
@@ -74,7 +75,7 @@ func (l *laws) atRest() {
 	}
 }
 
-// left finds something that should not be so in the end.
+// left returns the first law that the state breaks at the end.
 func (l *laws) left() (law, what string) {
 	for _, find := range []func() (string, string){l.machines, l.drains, l.pending, l.marks, l.loops, l.idle, l.size} {
 		if law, what = find(); law != "" {
@@ -110,7 +111,7 @@ func (l *laws) machines() (string, string) {
 	return "", ""
 }
 
-// told reports whether an object was told of, by one of the reasons.
+// told reports whether there is an event about the object with one of the reasons.
 func (l *laws) told(uid types.UID, reasons ...string) bool {
 	for _, e := range all[*corev1.Event](l.w.api) {
 		for _, reason := range reasons {
@@ -122,7 +123,7 @@ func (l *laws) told(uid types.UID, reasons ...string) bool {
 	return false
 }
 
-// nodeOf finds the node of a claim's machine, whether the claim names it yet or not.
+// nodeOf finds the node of a claim's machine, even if the claim does not name it yet.
 func (l *laws) nodeOf(c *v1.NodeClaim) *corev1.Node {
 	for _, node := range all[*corev1.Node](l.w.api) {
 		if node.Spec.ProviderID != "" && node.Spec.ProviderID == c.Status.ProviderID {
@@ -168,7 +169,7 @@ func (l *laws) pending() (string, string) {
 	return "", ""
 }
 
-// underWay reports whether people were told that the pod has a place, and a machine may still come.
+// underWay reports whether an event names a place for the pod, and a machine may still come.
 func (l *laws) underWay(pod types.UID) bool {
 	return l.told(pod, report.Nominated) && slices.ContainsFunc(all[*v1.NodeClaim](l.w.api), func(c *v1.NodeClaim) bool {
 		return c.DeletionTimestamp == nil && !v1.IsTrue(c, v1.ConditionRegistered) && l.w.clock.Since(c.CreationTimestamp.Time) < patient
@@ -202,8 +203,8 @@ func (l *laws) loops() (string, string) {
 	return "", ""
 }
 
-// idle: nodes on which nothing would have to move are removed. Pools with nodes that are not ready, or that leave, may
-// have used up their budgets. Where buffers come and go, nothing is wanted in the end, and no reason to keep a node counts.
+// idle: nodes without pods that would have to move are removed. In pools with nodes that are unready or leave, budgets may be exhausted, so
+// these pools are not checked. In runs with buffers, nothing is needed at the end, and no reason to keep a node counts.
 func (l *laws) idle() (string, string) {
 	stuck, busy := map[string]bool{}, map[string]bool{}
 	for _, n := range all[*corev1.Node](l.w.api) {
@@ -231,7 +232,7 @@ func (l *laws) idle() (string, string) {
 	return "", ""
 }
 
-// size: a pool with replicas has as many machines, unless its limits forbid it.
+// size: a pool with replicas has as many machines, unless its limits forbid them.
 func (l *laws) size() (string, string) {
 	pool := find[*v1.NodePool](l.w.api, "/"+fixedPool)
 	if pool == nil || pool.DeletionTimestamp != nil {

@@ -14,39 +14,39 @@ import (
 	"tenon.sh/engine"
 )
 
-// Options say what a run is allowed to do. The zero value is everything.
+// Options restrict a run. The zero value restricts nothing.
 type Options struct {
-	// Steps is how many steps things go wrong for; 0 leaves it to the seed, between 60 and 150.
+	// Steps is the number of steps with faults; 0 lets the seed choose 60 to 150.
 	Steps int
-	// Without names kinds of trouble that do not happen, as Result.Kinds names them.
+	// Without names kinds of faults that do not happen, with the names of Result.Kinds.
 	Without map[string]bool
-	// Skip names steps in which nothing goes wrong.
+	// Skip names steps without faults.
 	Skip map[int]bool
-	// Only, if set, is the one law that counts.
+	// Only, if set, is the one law that is checked.
 	Only string
-	// Buffers has users make and delete a CapacityBuffer again and again, and want nothing in the end.
+	// Buffers makes users create and delete a CapacityBuffer again and again, and scale everything to 0 at the end.
 	Buffers bool
-	// Traced keeps the story of the run.
+	// Traced records the story of the run.
 	Traced bool
-	// Switches put faults into the autoscaler itself, to see that they are found.
+	// Switches put faults into the autoscaler itself, to check that the laws find them.
 	Switches Switches
 }
 
-// Switches are ways to break the autoscaler for a test, from outside. The zero value breaks nothing.
+// Switches break the autoscaler for a test, from outside. The zero value breaks nothing.
 type Switches struct {
-	// View alters what a process sees of the objects of a kind; nil hides the object.
+	// View changes a process's view of the objects of a kind; nil hides the object.
 	View func(kind string) func(client.Object) client.Object
-	// TrustCache answers reads that should go to the API server itself from the caches.
+	// TrustCache answers reads from the caches that should go to the API server.
 	TrustCache bool
-	// Patch alters patches before they are sent.
+	// Patch changes patches before they are sent.
 	Patch func(o client.Object, data []byte) []byte
-	// SchedulerLag is how late kube-scheduler may see nodes; 0 means what the autoscaler relies on.
+	// SchedulerLag is the longest delay until kube-scheduler sees nodes; 0 means the bound on which the autoscaler relies.
 	SchedulerLag time.Duration
-	// Token alters the claim that a launch is made for; what a UID has from a # on does not count.
+	// Token changes the claim of a launch. The checks ignore a # in a UID and all that follows.
 	Token func(*v1.NodeClaim) *v1.NodeClaim
-	// Machines alters the cloud's list of machines.
+	// Machines changes the cloud's list of machines.
 	Machines func([]engine.Machine) []engine.Machine
-	// Wake says whether an event wakes a reconciler; later looks stay.
+	// Wake reports whether an event triggers a reconciler. Delayed requests are not affected.
 	Wake func(queue, name string) bool
 	// Controllers adds loops to the process.
 	Controllers func(c *cluster.Cluster, add func(name string, pass func(context.Context) error, every time.Duration))
@@ -61,14 +61,14 @@ type Violation struct {
 
 func (v *Violation) Error() string { return fmt.Sprintf("step %d: %s: %s", v.Step, v.Law, v.Message) }
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	Seed uint64
 	Options
 	Violation *Violation
-	// Taken counts all steps, Wrong those in which things could go wrong.
+	// Taken counts all steps, Wrong the steps in which faults were possible.
 	Taken, Wrong int
-	// Happened lists the steps in which something went wrong, Kinds what it was.
+	// Happened lists the steps with faults, Kinds the kinds of these faults.
 	Happened []int
 	Kinds    []string
 	Story    string
@@ -76,17 +76,17 @@ type Result struct {
 	Lasted   time.Duration
 }
 
-// An Explorer makes runs, one after another. Several may be used at the same time.
+// An Explorer makes runs, one after another. Several Explorers may be used at the same time.
 type Explorer struct{ shared *shared }
 
 // New returns an Explorer.
 func New() *Explorer { return &Explorer{newShared()} }
 
 const (
-	mostSteps = 12_000           // of one run: a run that takes more does not come to rest
+	mostSteps = 12_000           // of one run; a run with more steps does not come to rest
 	longest   = 30_000           // the same while the cloud is in trouble
-	mostTime  = 90 * time.Minute // the same in its own time
-	restful   = 45 * time.Second // nothing has to happen for so long
+	mostTime  = 90 * time.Minute // the same, in the time of the run
+	restful   = 45 * time.Second // a run is at rest if nothing happens for this time
 )
 
 // Run makes the run of a seed.
@@ -103,7 +103,7 @@ func (e *Explorer) Run(seed uint64, opt Options) Result {
 	w.quieten()
 	for ongoing := 0; w.laws.violation == nil && !w.rested(); {
 		w.step++
-		if w.clock.Now().Before(w.scene.until) && ongoing < longest { // what the cloud does then is not over yet
+		if w.clock.Now().Before(w.scene.until) && ongoing < longest { // the cloud's faults are not over yet
 			ongoing++
 		}
 		if w.step > r.Wrong+ongoing+mostSteps || w.clock.Since(w.quietSince) > mostTime {
@@ -118,7 +118,7 @@ func (e *Explorer) Run(seed uint64, opt Options) Result {
 	return r
 }
 
-// stumble takes one step in which something may go wrong.
+// stumble takes one step in which a fault is possible.
 func (w *world) stumble(r *Result) {
 	w.fresh(w.step)
 	sum := 0
@@ -155,7 +155,7 @@ func (w *world) stumble(r *Result) {
 	}
 }
 
-// kindOf names the kind of a fault: what goes wrong with a call, or what somebody does.
+// kindOf returns the kind of a fault: the failure of a call, or the action of a user or the cloud.
 func kindOf(a action) string {
 	switch {
 	case a.task != nil:
@@ -183,7 +183,7 @@ func (w *world) take(a action) {
 	w.laws.check()
 }
 
-// patience is up to when time may pass: nobody sees things later than the run's lag allows.
+// patience returns the time until which the clock may move, so that no delay exceeds the run's bounds.
 func (w *world) patience() time.Time {
 	limit := w.clock.Now().Add(time.Hour)
 	by := func(t time.Time) {
@@ -211,7 +211,7 @@ func (w *world) patience() time.Time {
 	return limit
 }
 
-// pass lets time pass, until the next thing is due or a little.
+// pass moves the clock, to the next due action or by a short time.
 func (w *world) pass(next, limit time.Time) {
 	to := w.clock.Now().Add(time.Duration(1+w.draw(40)) * 50 * time.Millisecond)
 	if !next.IsZero() && w.draw(3) > 0 {
@@ -224,7 +224,7 @@ func (w *world) pass(next, limit time.Time) {
 	w.clock.SetTime(to)
 }
 
-// quieten ends all trouble.
+// quieten ends all faults.
 func (w *world) quieten() {
 	w.calm = true
 	w.trace.add("--- nothing goes wrong any more ---")
@@ -232,7 +232,7 @@ func (w *world) quieten() {
 	w.kube.quieten()
 }
 
-// proceedCalmly takes the first step that can be taken, or lets time pass until there is one.
+// proceedCalmly takes the first possible step, or moves the clock until there is one.
 func (w *world) proceedCalmly() {
 	w.fresh(w.step)
 	now, next := w.clock.Now(), time.Time{}
@@ -255,7 +255,7 @@ func (w *world) proceedCalmly() {
 	w.clock.SetTime(next)
 }
 
-// end lets what is under way come to its end, so that no goroutine is left.
+// end ends all tasks, so that no goroutine is left.
 func (w *world) end() {
 	w.p.crash()
 	w.p.bury()

@@ -30,25 +30,25 @@ const diskDriver = "disk.example.com"
 // fixedPool is the name of the pool with replicas, if there is one.
 const fixedPool = "fixed"
 
-// scene is what a run draws once: how trouble is mixed, and how late things are seen.
+// scene has the random choices of a run: the mix of faults, and the delays.
 type scene struct {
-	// lag is how late the process may see what has happened.
+	// lag is the longest delay until the process sees a change.
 	lag time.Duration
-	// trouble is how much of it there is, 0 for none to 3.
+	// trouble is the weight of faults, from 0 for none to 3.
 	trouble int
-	// eager is how much oftener than others each kind of step is taken.
+	// eager is the relative weight of each kind of step.
 	eager  map[string]int
 	serial int
-	// until is when the last of the cloud's faults that go on for a while ends.
+	// until is the time at which the last of the cloud's lasting faults ends.
 	until time.Time
-	// claims says that pods claim devices, templates are those of claims that somebody has deleted.
+	// claims means that pods claim devices. templates are the deleted templates of claims.
 	claims    bool
 	templates []*resourcev1.ResourceClaimTemplate
-	// unbuffered is when the CapacityBuffer was last deleted.
+	// unbuffered is the time at which the CapacityBuffer was last deleted.
 	unbuffered time.Time
 }
 
-// taste is how the run likes an action; ordinary ones count eight times.
+// taste returns the factor of an action's weight. It is 8 for ordinary actions.
 func (s *scene) taste(a action) int {
 	if a.fault {
 		return s.trouble
@@ -59,7 +59,7 @@ func (s *scene) taste(a action) int {
 	return 8
 }
 
-// smallCatalog is a few types in two zones: enough for choices to differ, and quick to plan with.
+// smallCatalog has a few types in two zones: enough for different choices, and few enough for fast plans.
 func smallCatalog() []engine.InstanceType {
 	names := []string{"c-2x-amd64-linux", "c-4x-amd64-linux", "s-4x-amd64-linux", "c-8x-amd64-linux"}
 	var types []engine.InstanceType
@@ -73,7 +73,7 @@ func smallCatalog() []engine.InstanceType {
 	return types
 }
 
-// stage sets the scene.
+// stage creates the first objects and draws the run's random choices.
 func (w *world) stage() {
 	w.scene = scene{
 		lag: pick(w, 200*time.Millisecond, time.Second, 4*time.Second, 4*time.Second), trouble: pick(w, 0, 1, 1, 2, 3), eager: map[string]int{},
@@ -92,7 +92,7 @@ func (w *world) stage() {
 	}
 	cloud, err := simulated.NewCloud(simulated.Config{Seed: w.seed, Clock: w.clock, Catalog: w.catalog, Profile: w.profile()})
 	if err != nil {
-		panic(err) // the catalog is ours
+		panic(err) // the catalog is always valid
 	}
 	w.cloud = cloud
 	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -131,7 +131,7 @@ func (w *world) stage() {
 	w.kube.catchUp()
 }
 
-// profile is how the cloud behaves.
+// profile draws the behaviour of the cloud.
 func (w *world) profile() simulated.Profile {
 	p := simulated.Profile{
 		Boot:        simulated.BootModel{Fixed: pick(w, 0, 2*time.Second, 10*time.Second, 40*time.Second)},
@@ -174,7 +174,7 @@ func (w *world) newPool(name string) *v1.NodePool {
 	return stored.(*v1.NodePool)
 }
 
-// template is what the pods of one owner look like.
+// template returns the pod template of one owner.
 func (w *world) template(name string) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}}
 	grace := pick(w, int64(0), 1, 5, 30)
@@ -224,7 +224,7 @@ func (w *world) newBudget(app string, unavailable int) {
 	})
 }
 
-// newWarmNode is a machine that has been running for a while, empty or with room.
+// newWarmNode creates a machine that has been running for a while. It is empty or has room.
 func (w *world) newWarmNode(pool *v1.NodePool, i int) {
 	t := pick(w, w.catalog...)
 	offering := engine.OfferingID{InstanceType: t.Name, Zone: pick(w, "test-zone-a", "test-zone-b"), CapacityType: v1.CapacityTypeOnDemand}

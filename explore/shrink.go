@@ -2,11 +2,11 @@ package explore
 
 import "maps"
 
-// mostTries bounds the runs that making one run smaller may take.
+// mostTries bounds the number of runs of one Shrink.
 const mostTries = 400
 
-// Shrink makes a run that broke a law smaller, as long as it still breaks the same one: fewer steps, fewer kinds of
-// trouble, less of it. It returns the smallest run found, with its story. A run that broke no law comes back as it was.
+// Shrink searches a smaller run that breaks the same law: with fewer steps, fewer kinds of faults and fewer faults. It returns the smallest
+// run with its story. It returns a run without a violation unchanged.
 func (e *Explorer) Shrink(r Result) Result {
 	if r.Violation == nil {
 		return r
@@ -29,7 +29,7 @@ type shrinker struct {
 	tries int
 }
 
-// try keeps a run with other options if it breaks the same law.
+// try keeps a run with changed options if it breaks the same law.
 func (s *shrinker) try(change func(*Options)) bool {
 	if s.tries >= mostTries {
 		return false
@@ -52,7 +52,7 @@ func (s *shrinker) try(change func(*Options)) bool {
 	return true
 }
 
-// steps ends the trouble earlier: after the last step that matters.
+// steps ends the faults earlier, after the last step that matters.
 func (s *shrinker) steps() {
 	s.try(func(o *Options) { o.Steps = max(1, min(s.best.Wrong, s.best.Violation.Step+1)) })
 	for cut := s.best.Wrong / 2; cut > 0; cut /= 2 {
@@ -61,7 +61,7 @@ func (s *shrinker) steps() {
 	}
 }
 
-// kinds does without whole kinds of trouble.
+// kinds tries runs without whole kinds of faults.
 func (s *shrinker) kinds() {
 	seen := map[string]bool{}
 	for _, kind := range s.best.Kinds {
@@ -72,7 +72,7 @@ func (s *shrinker) kinds() {
 	}
 }
 
-// single does without single troubles, the last ones first.
+// single tries runs without single faults, the last ones first.
 func (s *shrinker) single() {
 	for again := true; again; {
 		again = false

@@ -15,16 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// store is an API server in memory: objects with versions, finalizers, graceful deletion and a status of their own. An
-// object in it never changes, it is only replaced, so whoever reads may keep what he was given. It is not safe for use by
-// several goroutines at a time; a run does one thing after another.
+// store is an API server in memory: objects with versions, finalizers, graceful deletion and a separate status. A stored object is never
+// changed, only replaced, so readers may keep it. The store is not safe for concurrent use, because a run takes one step after another.
 type store struct {
 	clock   clock.PassiveClock
 	shelves map[reflect.Type]*shelf
 	order   []*shelf
 	version uint64
 	serial  int
-	// changed hears of every change, after it was made.
+	// changed is called after each change.
 	changed func(s *shelf, c change)
 }
 
@@ -32,12 +31,12 @@ type store struct {
 type shelf struct {
 	kind
 	objects map[string]client.Object
-	keys    []string // in order
-	listed  any      // what all returned, nil if something has changed since
-	log     []change // all that ever happened here
+	keys    []string // sorted
+	listed  any      // the last result of all, nil after a change
+	log     []change // the whole history
 }
 
-// change is one event: old is nil for a new object, new for one that is gone.
+// change is one event: old is nil for a new object, new is nil for a deleted one.
 type change struct {
 	old, new client.Object
 	version  uint64
@@ -63,7 +62,7 @@ func newStore(clock clock.PassiveClock, kinds []kind) *store {
 
 func keyOf(o client.Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
-// shelfOf is the shelf of an object's kind.
+// shelfOf returns the shelf of an object's kind.
 func (s *store) shelfOf(o client.Object) *shelf {
 	shelf := s.shelves[reflect.TypeOf(o)]
 	if shelf == nil {
@@ -72,7 +71,7 @@ func (s *store) shelfOf(o client.Object) *shelf {
 	return shelf
 }
 
-// all lists the objects of a kind in order of their names. The list is shared: who wants to change it copies it.
+// all lists the objects of a kind, sorted by name. The list is shared: callers must copy it before they change it.
 func all[T client.Object](s *store) []T {
 	shelf := s.shelves[reflect.TypeFor[T]()]
 	if out, ok := shelf.listed.([]T); ok {
@@ -108,7 +107,7 @@ func (k kind) invalid(key, why string) error {
 	}}
 }
 
-// put writes a version of an object and tells of it.
+// put stores a version of an object and reports the change.
 func (s *store) put(shelf *shelf, object client.Object) {
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
@@ -141,7 +140,7 @@ func (s *store) tell(shelf *shelf, c change) {
 	}
 }
 
-// create adds an object as a client sent it, and returns it as it is stored.
+// create adds an object from a client, and returns the stored object.
 func (s *store) create(sent client.Object) (client.Object, error) {
 	shelf := s.shelfOf(sent)
 	o := sent.DeepCopyObject().(client.Object)
@@ -163,7 +162,7 @@ func (s *store) create(sent client.Object) (client.Object, error) {
 	return o, nil
 }
 
-// update replaces an object by what change makes of a copy. It is for those who play Kubernetes: it cannot fail.
+// update replaces an object by a changed copy. It is for the parts that simulate Kubernetes, and cannot fail.
 func update[T client.Object](s *store, object T, change func(T)) T {
 	shelf := s.shelfOf(object)
 	current, ok := shelf.objects[keyOf(object)].(T)
@@ -176,7 +175,7 @@ func update[T client.Object](s *store, object T, change func(T)) T {
 	return o
 }
 
-// settle stores a changed object, or lets go of one that nothing holds any more.
+// settle stores a changed object, or removes it if it is being deleted and has no finalizer.
 func (s *store) settle(shelf *shelf, o client.Object) {
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && !shelf.graceful {
 		s.drop(shelf, o)
@@ -185,14 +184,14 @@ func (s *store) settle(shelf *shelf, o client.Object) {
 	s.put(shelf, o)
 }
 
-// deletion is how an object is to be deleted.
+// deletion has the options of a deletion.
 type deletion struct {
 	uid   types.UID
 	rv    string
 	grace *int64
 }
 
-// remove begins, or speeds up, the deletion of an object.
+// remove begins the deletion of an object, or makes it faster.
 func (s *store) remove(shelf *shelf, key string, d deletion) error {
 	o := shelf.objects[key]
 	switch {

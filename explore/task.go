@@ -9,52 +9,52 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// errCrashed is what every call of a process answers that has ended.
+// errCrashed is the error of all calls of a process that has ended.
 var errCrashed = errors.New("the process has ended")
 
-// fate is what becomes of a call that a task is about to make.
+// fate is the outcome of a task's next call.
 type fate int
 
 const (
-	done       fate = iota // it is made
-	conflicted             // somebody else was faster: the answer is a conflict, nothing is written
+	done       fate = iota // the call is made
+	conflicted             // another client was faster: the answer is a conflict, nothing is written
 	failed                 // the server answers with an error, nothing is written
-	unanswered             // it is made, and the answer is lost
-	crashed                // the process ends before it is made
-	crashedIn              // it is made, and the process ends before it has the answer
+	unanswered             // the call is made, and the answer is lost
+	crashed                // the process ends before the call
+	crashedIn              // the call is made, and the process ends before the answer
 )
 
 func (f fate) String() string {
 	return [...]string{"", " -> conflict", " -> server error", " -> done, but the answer is lost", " -> crash before it", " -> crash right after it"}[f]
 }
 
-// taskLag is how long a call may take at most.
+// taskLag is the longest duration of a call.
 const taskLag = 5 * time.Second
 
-// task is one pass of a reconciler under way. It runs until its next call, and waits there for its turn.
+// task is one running pass of a reconciler. It runs until its next call, and waits there for its turn.
 type task struct {
 	name   string
 	p      *process
 	turn   chan fate
 	by     worker
-	what   string      // the call that it is about to make, "patch"
-	kind   string      // of the object that the call is about
-	object string      // and its name
-	until  time.Time   // it sleeps
-	barred func() bool // it waits for something else to happen; nil if it does not
-	since  time.Time   // it waits for its turn
+	what   string      // its next call, such as "patch"
+	kind   string      // the kind of the call's object
+	object string      // the name of the call's object
+	until  time.Time   // it sleeps until this time
+	barred func() bool // reports whether it must wait for another event; nil if it need not
+	since  time.Time   // it has waited for its turn since this time
 	write  bool        // the call changes something
 	over   bool
-	after  func(err error) // hears of its end
+	after  func(err error) // called at its end
 	err    error
-	// listed says, by node, up to which version of the store the task has listed its pods from the API server.
+	// listed is, by node, the version of the store at which the task has listed the node's pods from the API server.
 	listed map[string]uint64
 }
 
-// worker is a goroutine that runs one task after another. Its stack has grown to what passes need.
+// worker is a goroutine that runs one task after another. It is reused because its stack has grown to the size that passes need.
 type worker chan func()
 
-// hire returns a worker that has nothing to do.
+// hire returns an idle worker.
 func (w *world) hire() worker {
 	if n := len(w.idle) - 1; n >= 0 {
 		found := w.idle[n]
@@ -70,7 +70,7 @@ func (w *world) hire() worker {
 	return hired
 }
 
-// dismiss ends the workers; none may have a task.
+// dismiss ends the workers. None may have a task.
 func (w *world) dismiss() {
 	for _, idle := range w.idle {
 		close(idle)
@@ -78,7 +78,7 @@ func (w *world) dismiss() {
 	w.idle = nil
 }
 
-// spawn begins a task; it runs up to its first call.
+// spawn starts a task and runs it up to its first call.
 func (p *process) spawn(name string, run func(ctx context.Context) error, after func(error)) {
 	w := p.w
 	t := &task{name: name, p: p, turn: make(chan fate), by: w.hire(), after: after}
@@ -97,7 +97,7 @@ func (p *process) spawn(name string, run func(ctx context.Context) error, after 
 	w.proceed(t, done)
 }
 
-// proceed lets a task go on until its next call or its end.
+// proceed runs a task until its next call or its end.
 func (w *world) proceed(t *task, f fate) {
 	before, actor := w.current, w.actor
 	w.current, w.actor = t, t.name
@@ -132,7 +132,7 @@ func without(tasks []*task, gone *task) []*task {
 	return out
 }
 
-// wait gives the turn away until somebody hands it back, and says what is to become of the call.
+// wait yields until the run hands the turn back, and returns the fate of the call.
 func (t *task) wait() fate {
 	t.since = t.p.w.clock.Now()
 	t.p.w.parked <- struct{}{}
@@ -145,7 +145,7 @@ func (p *process) call(what, kind, object string, do func() error) error {
 		return errCrashed
 	}
 	t := p.w.current
-	if t == nil || t.p != p { // while a process starts, or hears of an event
+	if t == nil || t.p != p { // while a process starts or handles an event
 		return do()
 	}
 	t.what, t.kind, t.object = what, kind, object
@@ -178,7 +178,7 @@ func (p *process) call(what, kind, object string, do func() error) error {
 	return err
 }
 
-// pause passes time for a task.
+// pause makes a task sleep.
 func (p *process) pause(_ context.Context, d time.Duration) bool {
 	if p.dead {
 		return false
@@ -191,7 +191,7 @@ func (p *process) pause(_ context.Context, d time.Duration) bool {
 	return !p.dead
 }
 
-// turnstile is a lock among the tasks of a process: one that has to wait gives its turn away.
+// turnstile is a lock among the tasks of a process. A task that must wait yields its turn.
 type turnstile struct {
 	p    *process
 	held bool

@@ -15,12 +15,12 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// trace tells a run step by step. A nil trace tells nothing.
+// trace records a run step by step. A nil trace records nothing.
 type trace struct {
 	began time.Time
 
-	mu    sync.Mutex // guards what follows: a pass may log while the run has gone on
-	now   time.Time  // of its own: what the run's clock calls while it moves cannot ask it
+	mu    sync.Mutex // guards the fields below, because a pass may log while the run goes on
+	now   time.Time  // a copy of the time, because callers within the run's clock cannot read that clock
 	lines []string
 }
 
@@ -33,7 +33,7 @@ func (t *trace) add(format string, args ...any) {
 	t.lines = append(t.lines, fmt.Sprintf("%9.3fs ", t.now.Sub(t.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// moves says what the time is from now on.
+// moves sets the time.
 func (t *trace) moves(to time.Time) {
 	if t == nil {
 		return
@@ -52,7 +52,7 @@ func (t *trace) text() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// describe tells what has become of an object.
+// describe describes a change of an object.
 func describe(s *shelf, c change) string {
 	name := s.name + " " + strings.TrimPrefix(keyOf(c.object()), "/")
 	if c.new == nil {
@@ -65,7 +65,7 @@ func describe(s *shelf, c change) string {
 	return text
 }
 
-// about is what matters of an object.
+// about returns the relevant fields of an object.
 func about(o metav1.Object) string {
 	var parts []string
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// users are people and their tools: they change what they want, and now and then delete what they should not.
+// users are people and their tools: they change workloads and settings, and sometimes delete objects by mistake.
 func users(w *world, add func(action)) {
 	if w.calm {
 		return
@@ -81,7 +81,7 @@ func users(w *world, add func(action)) {
 	act("breaks or mends the node class", 2, func() { w.setClass(w.draw(2) == 0) })
 }
 
-// anyOf is one object of a kind, nil if there is none.
+// anyOf returns a random object of a kind, nil if there is none.
 func anyOf[T client.Object](w *world) T {
 	list := all[T](w.api)
 	if len(list) == 0 {
@@ -98,7 +98,7 @@ func deleteAny[T client.Object](w *world) {
 	}
 }
 
-// setClass says whether the node class can be used.
+// setClass makes the node class usable or unusable.
 func (w *world) setClass(ready bool) {
 	class := find[*kwokv1alpha1.KWOKNodeClass](w.api, "/default")
 	if v1.IsTrue(class, v1.ConditionReady) == ready {
@@ -118,7 +118,7 @@ func readyClass(class *kwokv1alpha1.KWOKNodeClass, ready bool, since time.Time) 
 	class.SetConditions([]metav1.Condition{condition})
 }
 
-// lasting are the faults of the cloud that go on for a while, all of one type or zone, and those of the machines that start then.
+// lasting are the faults of the cloud with a duration: for one type or zone, or for the machines that start during the fault.
 var lasting = []struct {
 	what string
 	draw func(w *world) simulated.Fault
@@ -146,7 +146,7 @@ var lasting = []struct {
 	}},
 }
 
-// troubles are those of the cloud.
+// troubles are the faults of the cloud.
 func troubles(w *world, add func(action)) {
 	if w.calm {
 		return
@@ -175,7 +175,7 @@ func troubles(w *world, add func(action)) {
 	}
 }
 
-// lasts has the cloud be in trouble for a while.
+// lasts starts a fault of the cloud with a random duration.
 func (w *world) lasts(f simulated.Fault) {
 	f.For.Duration = pick(w, time.Minute, 5*time.Minute)
 	_ = w.cloud.Inject(f)
@@ -184,7 +184,7 @@ func (w *world) lasts(f simulated.Fault) {
 	}
 }
 
-// quieten lets users mend what they broke.
+// quieten makes users repair their mistakes.
 func (k *kubernetes) quieten() {
 	k.w.setClass(true)
 	k.w.mendTemplates()

@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// view is a process's cache of one kind: the objects as they were at some point of the kind's history, and the handlers
-// that hear of what comes. Each kind has a watch of its own, so one view may be further than another.
+// view is a process's cache of one kind: the objects at some point of the kind's history, and the handlers for later changes. Each kind has a
+// watch of its own, so views may be at different points.
 type view struct {
 	shelf    *shelf
-	at       int // so many changes have been seen
+	at       int // number of seen changes
 	objects  map[string]client.Object
 	keys     []string
-	listed   []any // the objects in order of their keys, nil if that has changed
+	listed   []any // the objects sorted by key, nil after a change
 	handlers []toolscache.ResourceEventHandler
-	// change, if set, alters what the process sees; a test switch.
+	// change, if set, changes the objects that the process sees. It is a test switch.
 	change func(client.Object) client.Object
 }
 
@@ -35,10 +35,10 @@ func newView(shelf *shelf, at int, change func(client.Object) client.Object) *vi
 	return v
 }
 
-// behind is how many changes the view has not seen.
+// behind returns the number of changes that the view has not seen.
 func (v *view) behind() int { return len(v.shelf.log) - v.at }
 
-// take makes one change part of the view; it tells nobody.
+// take applies one change to the view without calling the handlers.
 func (v *view) take(c change) (old, new client.Object) {
 	v.at++
 	key := keyOf(c.object())
@@ -73,7 +73,7 @@ func (v *view) forget(key string) {
 	v.listed = nil
 }
 
-// list lists the objects in order of their keys. The list is shared.
+// list lists the objects sorted by key. The list is shared.
 func (v *view) list() []any {
 	if v.listed == nil {
 		v.listed = make([]any, len(v.keys))
@@ -84,10 +84,10 @@ func (v *view) list() []any {
 	return v.listed
 }
 
-// next is the change that the watch brings next.
+// next returns the next change of the watch.
 func (v *view) next() change { return v.shelf.log[v.at] }
 
-// deliver lets the watch bring one change.
+// deliver delivers the next change.
 func (v *view) deliver() {
 	old, new := v.take(v.next())
 	switch {
@@ -102,7 +102,7 @@ func (v *view) deliver() {
 	}
 }
 
-// repeat tells the handlers of everything once more, as a resync does.
+// repeat calls the handlers for all objects again, like a resync.
 func (v *view) repeat() {
 	for _, key := range slices.Clone(v.keys) {
 		o := v.objects[key]
@@ -110,7 +110,7 @@ func (v *view) repeat() {
 	}
 }
 
-// relist replaces the view by what is there now, as after a watch that broke: what happened in between is never told.
+// relist replaces the view by the present objects, as after a broken watch. The handlers do not see the changes in between.
 func (v *view) relist() {
 	before := v.objects
 	keys := slices.Clone(v.keys)
@@ -140,14 +140,14 @@ func (v *view) tell(what func(toolscache.ResourceEventHandler)) {
 	}
 }
 
-// views are all caches of one process, in the form in which the controllers ask for them.
+// views are all caches of one process, in the form that the controllers expect.
 type views map[reflect.Type]*view
 
 var _ cache.Informers = views{}
 
 func (v views) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	found := v[reflect.TypeOf(o)]
-	if found == nil { // as an API server says it of a kind that it does not serve
+	if found == nil { // like an API server for a kind that it does not serve
 		return nil, &apimeta.NoKindMatchError{}
 	}
 	return informer{found}, nil
@@ -169,7 +169,7 @@ func (views) IndexField(context.Context, client.Object, string, client.IndexerFu
 	return nil
 }
 
-// informer shows a view as an informer whose store can be read.
+// informer makes a view an informer with a readable store.
 type informer struct{ *view }
 
 var _ cache.Informer = informer{}
@@ -196,10 +196,10 @@ func (informer) HasSynced() bool                                                
 func (informer) HasSyncedChecker() toolscache.DoneChecker                             { return nil }
 func (informer) IsStopped() bool                                                      { return false }
 
-// GetStore is what cluster.Cluster lists objects from.
+// GetStore returns the store from which cluster.Cluster lists objects.
 func (i informer) GetStore() toolscache.Store { return listed{nil, i.view} }
 
-// listed is a store of which only List is asked.
+// listed is a store that implements only List.
 type listed struct {
 	toolscache.Store
 	view *view

@@ -48,7 +48,7 @@ func workloads(w *world, add func(action)) {
 	}
 }
 
-// daemons keeps one pod on every node that takes it.
+// daemons keeps one pod on each node that takes it.
 func daemons(w *world, ds *appsv1.DaemonSet, pods []*corev1.Pod, add func(action)) {
 	for _, node := range all[*corev1.Node](w.api) {
 		taken := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key != corev1.TaintNodeNotReady })
@@ -59,7 +59,7 @@ func daemons(w *world, ds *appsv1.DaemonSet, pods []*corev1.Pod, add func(action
 	}
 }
 
-// newPod makes a pod for an owner.
+// newPod creates a pod for an owner.
 func (w *world) newPod(owner client.Object, kind, name string, t corev1.PodTemplateSpec, node string) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
@@ -95,7 +95,7 @@ func budgets(w *world, add func(action)) {
 	}
 }
 
-// allowed is how many pods a budget lets go now.
+// allowed returns the number of evictions that a budget allows now.
 func (w *world) allowed(b *policyv1.PodDisruptionBudget) int32 {
 	expected, healthy := 0, 0
 	for _, pod := range w.covered(b) {
@@ -107,7 +107,7 @@ func (w *world) allowed(b *policyv1.PodDisruptionBudget) int32 {
 	return max(0, int32(healthy-(expected-b.Spec.MaxUnavailable.IntValue())))
 }
 
-// covered lists the pods that a budget is about.
+// covered lists the pods of a budget.
 func (w *world) covered(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
 	selector := w.kube.selectors[b.UID]
 	if selector == nil {
@@ -124,7 +124,7 @@ func evictionOf(body client.Object) *metav1.DeleteOptions {
 	return nil
 }
 
-// evict is the eviction API.
+// evict simulates the eviction API.
 func (w *world) evict(key string, uid types.UID) error {
 	pod := find[*corev1.Pod](w.api, key)
 	if pod == nil {
@@ -154,7 +154,7 @@ func (w *world) evict(key string, uid types.UID) error {
 	return w.api.remove(w.api.shelfOf(pod), key, deletion{uid: uid})
 }
 
-// garbage is the garbage collector: what belongs to nothing any more is deleted.
+// garbage is the garbage collector: it deletes objects whose owner is gone.
 func garbage(w *world, add func(action)) {
 	for _, claim := range all[*v1.NodeClaim](w.api) {
 		for _, o := range claim.OwnerReferences {

@@ -22,12 +22,12 @@ import (
 	"tenon.sh/report"
 )
 
-// shared is what costs to make and is the same for many runs. It is for one goroutine.
+// shared holds values that are expensive to create and equal for many runs. It is not safe for concurrent use.
 type shared struct {
 	scheme  *runtime.Scheme
 	metrics *report.Metrics
 	catalog []engine.InstanceType
-	// claimable is the catalog of runs in which pods claim devices; what selectors say of these is remembered.
+	// claimable is the catalog of runs in which pods claim devices. The results of its selectors are cached.
 	claimable []engine.InstanceType
 	selectors *deviceselector.Evaluator
 	compiled  *cel.Cache
@@ -50,7 +50,7 @@ func newShared() *shared {
 	}
 }
 
-// context carries a logger that writes to the run's trace, if there is one.
+// context returns a context with a logger that writes to the run's trace, if there is one.
 func (s *shared) context(w *world) context.Context {
 	if w.trace == nil {
 		return s.quiet
@@ -74,7 +74,7 @@ type world struct {
 	began    time.Time
 	api      *store
 	cloud    *simulated.Cloud
-	catalog  []engine.InstanceType // of the cloud
+	catalog  []engine.InstanceType // the cloud's
 	kube     *kubernetes
 	laws     *laws
 	trace    *trace
@@ -82,25 +82,25 @@ type world struct {
 
 	p       *process
 	current *task
-	actor   string // who makes the change that is being made
+	actor   string // the participant that makes the present change
 	parked  chan struct{}
 	idle    []worker
 	listed  []action       // the last list of actions
-	known   []known        // by actor, what he could do when he was last asked
-	settled map[string]int // by kind, how much of its history everybody has seen
+	known   []known        // the actions of each participant when it was last listed
+	settled map[string]int // the length of each kind's history that all have seen
 	step    int
-	calm    bool // nothing goes wrong any more
-	// busied is when something last happened that is not mere looking, quietSince when trouble ended.
+	calm    bool // no faults happen any more
+	// busied is the time of the last change, quietSince the time at which the faults ended.
 	busied, quietSince time.Time
 }
 
-// known is what an actor could do while the API server's objects had a version.
+// known has an actor's actions at a version of the API server's objects.
 type known struct {
 	version uint64
 	actions []action
 }
 
-// draw is a number from 0 to n-1.
+// draw returns a random number from 0 to n-1.
 func (w *world) draw(n int) int {
 	if n <= 1 {
 		return 0
@@ -108,28 +108,28 @@ func (w *world) draw(n int) int {
 	return w.rng.IntN(n)
 }
 
-// chance is true in one of n cases.
+// chance returns true in one of n cases.
 func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
 
-// pick is one of several values.
+// pick returns one of the values.
 func pick[T any](w *world, values ...T) T { return values[w.draw(len(values))] }
 
-// fresh makes the draws of a step depend on nothing but seed and step: what is left out of one step changes no other.
+// fresh makes a step's random numbers depend only on the seed and the step, so that a skipped fault changes no other step.
 func (w *world) fresh(step int) { w.source.Seed(w.seed, 0x9e3779b97f4a7c15*uint64(step+1)) }
 
-// action is something that can happen next.
+// action is a possible next step.
 type action struct {
 	kind, name string
-	object     string // what name is about; the two are put together only if somebody asks
+	object     string // the object of the action; joined with name only on demand
 	weight     int
-	at         time.Time // when, if not now
-	fault      bool      // something that should not happen, or that nobody needs
+	at         time.Time // zero for now
+	fault      bool      // the action is a fault, or not necessary
 	do         func()
-	task       *task // instead of do, a task that goes on
-	fate       fate  // and how
+	task       *task // set instead of do: the task that proceeds
+	fate       fate  // the fate of the task's call
 }
 
-// String names the action.
+// String returns the name of the action.
 func (a action) String() string {
 	if t := a.task; t != nil {
 		return a.kind + " " + t.name + ": " + t.what + " " + t.kind + " " + t.object + a.fate.String()
@@ -140,7 +140,7 @@ func (a action) String() string {
 // can reports whether the action is possible now.
 func (a action) can(now time.Time) bool { return !a.at.After(now) && (a.do != nil || a.task != nil) }
 
-// newWorld makes the world of a seed.
+// newWorld creates the world of a seed.
 func newWorld(s *shared, seed uint64, opt Options) *world {
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := &world{
@@ -160,7 +160,7 @@ func newWorld(s *shared, seed uint64, opt Options) *world {
 	return w
 }
 
-// changed hears of every change of the API server's objects.
+// changed is called for each change of the API server's objects.
 func (w *world) changed(s *shelf, c change) {
 	if w.trace != nil {
 		w.trace.add("    %s", describe(s, c))
@@ -171,8 +171,8 @@ func (w *world) changed(s *shelf, c change) {
 	w.laws.changed(w.actor, s, c)
 }
 
-// actions lists what can happen now, and what will be able to later. Who needs no more than the first that can happen now,
-// and is no fault, gets a list that may end there. The list holds until the next one is made.
+// actions lists the possible actions, now or later. If first is true, the list may end after the first action that is possible now and no
+// fault. The list is valid until the next call.
 func (w *world) actions(first bool) []action {
 	out, now, found := w.listed[:0], w.clock.Now(), false
 	add := func(a action) {
@@ -206,7 +206,7 @@ func (w *world) actions(first bool) []action {
 	return out
 }
 
-// tasks are the calls of passes under way, or a new process if there is none.
+// tasks are the calls of running passes, or the start of a new process if there is none.
 func tasks(w *world, add func(action)) {
 	p := w.p
 	if p.dead {
@@ -221,7 +221,7 @@ func tasks(w *world, add func(action)) {
 	}
 }
 
-// watches are the events that reach the autoscaler.
+// watches are the events for the autoscaler.
 func watches(w *world, add func(action)) {
 	p := w.p
 	if p.dead {
@@ -236,7 +236,7 @@ func watches(w *world, add func(action)) {
 	add(action{kind: "resync", weight: 1, fault: true, do: func() { p.order[w.draw(4)].repeat() }})
 }
 
-// passes are what the autoscaler can begin, and its end.
+// passes are the autoscaler's possible begins of work, and its crash.
 func passes(w *world, add func(action)) {
 	p := w.p
 	if p.dead {
@@ -258,7 +258,7 @@ func passes(w *world, add func(action)) {
 	add(action{kind: "crash", weight: 1, fault: true, do: p.crash})
 }
 
-// lagOfRestart is how old the lists may be that a new process begins with.
+// lagOfRestart returns the largest number of changes that a new process's first lists may lack.
 func (w *world) lagOfRestart() int {
 	if w.calm {
 		return 0
@@ -266,7 +266,7 @@ func (w *world) lagOfRestart() int {
 	return pick(w, 0, 0, 3, 12)
 }
 
-// actions are the ways in which a task may go on.
+// actions lists the ways in which a task may go on.
 func (t *task) actions(add func(action)) {
 	if t.barred != nil && t.barred() {
 		return
@@ -284,7 +284,7 @@ func (t *task) actions(add func(action)) {
 	}
 }
 
-// fail ends the run with a broken law; it is the first that counts.
+// broken ends the run with a broken law. Only the first one counts.
 func (l *laws) broken(law, format string, args ...any) {
 	if l.violation != nil || l.w.opt.Only != "" && l.w.opt.Only != law {
 		return

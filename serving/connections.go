@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// mostConnections is how many connections one port has open at a time.
+	// mostConnections is the largest number of open connections of one port.
 	mostConnections = 256
-	// unreadBytes is about how much of an answer the kernel keeps for a client that has not read it yet. Linux keeps twice that, and without
-	// a bound several megabytes for each connection.
+	// unreadBytes is about the number of bytes of an answer that the kernel keeps for a client that has not read it yet. Linux keeps twice as
+	// much, and without a bound several megabytes for each connection.
 	unreadBytes = 64 << 10
 )
 
-// connections is a listener with a bound of open connections. A new one closes the oldest, so that silent clients do not keep
-// the kubelet's probes out.
+// connections is a listener with a bounded number of open connections. A new connection closes the oldest, so that silent clients do not
+// block the kubelet's probes.
 type connections struct {
 	net.Listener
 	most int
 
 	mu   sync.Mutex // guards open
-	open *list.List // of *connection, the oldest first
+	open *list.List // of type *connection, the oldest first
 }
 
 func boundConnections(listener net.Listener, most int) *connections {
@@ -35,7 +35,7 @@ func (l *connections) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if limited, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
-		_ = limited.SetWriteBuffer(unreadBytes) // fails on a connection that has gone, as the next write does
+		_ = limited.SetWriteBuffer(unreadBytes) // fails on a closed connection, like the next write
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,18 +48,18 @@ func (l *connections) Accept() (net.Conn, error) {
 	out.leave = sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.open.Remove(place) // does nothing if it was the oldest
+		l.open.Remove(place) // no effect if it was removed as the oldest
 	})
 	return out, nil
 }
 
-// connection is one of a listener with a bound.
+// connection is a connection of a bounded listener.
 type connection struct {
 	net.Conn
 	leave func()
 }
 
-// Close closes it and gives its place back.
+// Close closes the connection and frees its place.
 func (c *connection) Close() error {
 	c.leave()
 	return c.Conn.Close()

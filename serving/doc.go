@@ -1,3 +1,3 @@
-// Package serving answers HTTP requests at a bounded cost. Every port of Tenon is a Port: its connections are bounded, and each of its handlers has
-// Limits. The handlers decide who may ask for something, and answer.
+// Package serving answers HTTP requests at a bounded cost. Every port of Tenon is a Port: its connections are bounded, and each of its
+// handlers has Limits. The handlers authorize requests and answer them.
 package serving

@@ -8,12 +8,12 @@ import (
 
 // Limits bound the requests for one handler.
 type Limits struct {
-	// InFlight is how many requests are answered at a time. Another one waits for at most Wait, and is refused with 503 then.
+	// InFlight is the largest number of requests at a time. A further request waits for at most Wait, and is then refused with 503.
 	InFlight int
 	Wait     time.Duration
-	// Body is how many bytes of a request's body the handler can read.
+	// Body is the number of bytes of a request's body that the handler can read.
 	Body int64
-	// Write is how long a client may take to read its answer, from the first byte on. A client that takes longer is cut off.
+	// Write is the time that a client has to read its answer, from the first byte on. A slower client is disconnected.
 	Write time.Duration
 }
 
@@ -24,7 +24,7 @@ type Route struct {
 	Handler http.Handler
 }
 
-// bounded is the route's handler within its limits.
+// bounded returns the route's handler with its limits.
 func (r Route) bounded() http.Handler {
 	places := make(chan struct{}, r.InFlight)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -39,7 +39,7 @@ func (r Route) bounded() http.Handler {
 	})
 }
 
-// enter takes a place, if one becomes free in time.
+// enter takes a place. It returns false if none becomes free in time.
 func enter(ctx context.Context, places chan struct{}, wait time.Duration) bool {
 	select {
 	case places <- struct{}{}:
@@ -57,7 +57,7 @@ func enter(ctx context.Context, places chan struct{}, wait time.Duration) bool {
 	return false
 }
 
-// An answer has to be read in time. The time begins with the first byte, because a handler may take long before it.
+// An answer sets a deadline for the client to read it. The time begins with the first byte, because a handler may need long before it.
 type answer struct {
 	http.ResponseWriter
 	limit time.Duration
@@ -69,11 +69,11 @@ func (a *answer) begin() {
 		return
 	}
 	a.begun = true
-	// An error means that the connection has gone, or that it is a test's recorder: nobody keeps the handler waiting.
+	// An error means that the connection is closed, or that it is a test's recorder. Neither delays the handler.
 	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.limit))
 }
 
-// WriteHeader begins the answer, unless the status only announces one.
+// WriteHeader begins the answer, unless the status is informational.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		a.begin()
@@ -81,7 +81,7 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write begins the answer, or goes on with it.
+// Write begins the answer, or continues it.
 func (a *answer) Write(text []byte) (int, error) {
 	a.begin()
 	return a.ResponseWriter.Write(text)

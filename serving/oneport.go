@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	firstByteWithin = 5 * time.Second // after a connection was opened
-	tlsRecord       = 0x16            // the first byte of a client that speaks TLS
+	firstByteWithin = 5 * time.Second // after the connection is opened
+	tlsRecord       = 0x16            // first byte of a TLS connection
 )
 
-// onePort is a listener for HTTP and HTTPS: scrapers of metrics speak the one, as they do with Karpenter, who reads the catalog
-// the other. A client shows by its first byte which of the two it speaks.
+// onePort is a listener for HTTP and HTTPS. Scrapers of metrics use HTTP, as for Karpenter. Readers of the catalog use HTTPS. The first byte
+// of a connection shows which of the two the client uses.
 type onePort struct {
 	net.Listener
 	secure     *tls.Config
@@ -31,7 +31,7 @@ func newOnePort(listener net.Listener, certificate func(*tls.ClientHelloInfo) (*
 	p := &onePort{
 		Listener:   listener,
 		secure:     &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
-		handshakes: rate.NewLimiter(10, 50), // they cost more than all that is asked for afterwards
+		handshakes: rate.NewLimiter(10, 50), // a handshake costs more than all later requests
 		spoke:      make(chan net.Conn),
 		closed:     make(chan struct{}),
 	}
@@ -39,7 +39,7 @@ func newOnePort(listener net.Listener, certificate func(*tls.ClientHelloInfo) (*
 	return p
 }
 
-// Accept returns the next connection that has begun to speak, which is a *tls.Conn if it speaks TLS.
+// Accept returns the next connection whose first byte has arrived, as a *tls.Conn if the client uses TLS.
 func (p *onePort) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.spoke:
@@ -49,7 +49,7 @@ func (p *onePort) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends it.
+// Close closes the listener.
 func (p *onePort) Close() error {
 	p.closing.Do(func() { close(p.closed) })
 	return p.Listener.Close()
@@ -73,10 +73,10 @@ func (p *onePort) run() {
 	}
 }
 
-// listenTo hands a connection on once its first byte has come.
+// listenTo passes a connection on after its first byte.
 func (p *onePort) listenTo(c *opened) {
 	first := make([]byte, 1)
-	_ = c.SetReadDeadline(time.Now().Add(firstByteWithin)) // it fails as the read below then does
+	_ = c.SetReadDeadline(time.Now().Add(firstByteWithin)) // if it fails, the read below fails too
 	if _, err := io.ReadFull(c, first); err != nil {
 		_ = c.Close()
 		return
@@ -98,13 +98,13 @@ func (p *onePort) listenTo(c *opened) {
 	}
 }
 
-// opened is a connection of which something was read already.
+// opened is a connection whose first bytes have been read.
 type opened struct {
 	net.Conn
 	first []byte
 }
 
-// Read returns what was read already first.
+// Read returns the bytes that have been read first.
 func (o *opened) Read(to []byte) (int, error) {
 	if len(o.first) > 0 {
 		n := copy(to, o.first)

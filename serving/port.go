@@ -12,16 +12,17 @@ import (
 
 // A Port serves routes on one listener.
 type Port struct {
-	Name     string // for people: "metrics"
+	Name     string // in log messages: "metrics"
 	Listener net.Listener
-	// Certificate is shown to clients that speak TLS; those who do not are served as well. nil serves plain HTTP alone.
+	// Certificate returns the certificate for clients that use TLS. Other clients get plain HTTP. If it is nil, the port serves only plain
+	// HTTP.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Routes      []Route
-	// Log takes what the server says of clients that break off; nil is the standard one.
+	// Log gets the server's messages about failed connections; nil is the standard logger.
 	Log *log.Logger
 }
 
-// Serve answers until ctx ends; requests that are being answered then have one more second.
+// Serve answers requests until ctx ends. Requests in progress then have one more second.
 func (p Port) Serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	for _, r := range p.Routes {
@@ -30,7 +31,7 @@ func (p Port) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: mux, MaxHeaderBytes: 16 << 10, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: time.Minute, // for the whole answer with the time until its first byte: a profile is gathered for half of it
+		WriteTimeout: time.Minute, // includes the time before the first byte: a profile takes half of it
 		ErrorLog:     p.Log,
 	}
 	var listener net.Listener = boundConnections(p.Listener, mostConnections)

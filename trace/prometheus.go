@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Metrics of kube-state-metrics that Prometheus reads.
+// Metrics of kube-state-metrics in Prometheus.
 const (
 	metricInfo         = "kube_pod_info"
 	metricRequests     = "kube_pod_container_resource_requests"
@@ -26,17 +26,17 @@ const (
 )
 
 // A Prometheus makes a trace of answers of Prometheus's /api/v1/query_range about metrics of kube-state-metrics: kube_pod_info,
-// kube_pod_container_resource_requests and kube_pod_owner, and, where they are there, kube_pod_completion_time and
+// kube_pod_container_resource_requests and kube_pod_owner, and optionally kube_pod_completion_time and
 // kube_pod_init_container_resource_requests. They may be in any number of files, in any order.
 type Prometheus struct {
 	pods        map[string]*observed
-	first, last float64 // samples of any pod, in seconds since 1970
-	step        float64 // the least time between two samples
+	first, last float64 // first and last sample of all pods, in seconds since 1970
+	step        float64 // least time between two samples
 	seen        map[string]int
-	left        map[string]bool // resources that are not known
+	left        map[string]bool // unknown resources
 }
 
-// observed is a pod as kube-state-metrics shows it.
+// observed is a pod in the data of kube-state-metrics.
 type observed struct {
 	namespace, name, owner string
 	first, last, done      float64
@@ -44,7 +44,7 @@ type observed struct {
 	requests, init         map[[2]string]float64 // by container and resource
 }
 
-// NewPrometheus begins a trace.
+// NewPrometheus returns a Prometheus without data.
 func NewPrometheus() *Prometheus {
 	return &Prometheus{pods: map[string]*observed{}, first: math.Inf(1), last: math.Inf(-1), step: math.Inf(1), seen: map[string]int{}, left: map[string]bool{}}
 }
@@ -74,7 +74,7 @@ func (p *Prometheus) Add(in io.Reader, file string) error {
 	return nil
 }
 
-// lineCounter knows the line that was read last.
+// lineCounter counts the lines that have been read.
 type lineCounter struct {
 	in   io.Reader
 	line int
@@ -211,7 +211,7 @@ func (p *Prometheus) series(d *json.Decoder) error {
 	return nil
 }
 
-// podOf is the pod of a series. Pods of one name at different times differ in their UIDs.
+// podOf returns the pod of a series. Pods of one name at different times have different UIDs.
 func (p *Prometheus) podOf(labels map[string]string) *observed {
 	key := labels["namespace"] + "/" + labels["pod"] + "/" + labels["uid"]
 	o := p.pods[key]
@@ -247,11 +247,11 @@ func (p *Prometheus) take(o *observed, name string, labels map[string]string, ti
 			*of = map[[2]string]float64{}
 		}
 		key := [2]string{labels["container"], resource}
-		(*of)[key] = max((*of)[key], value) // two kube-state-metrics say the same
+		(*of)[key] = max((*of)[key], value) // two instances of kube-state-metrics report the same
 	}
 }
 
-// resourceOf is the resource of the label that kube-state-metrics makes of its name.
+// resourceOf returns the resource for a label of kube-state-metrics, which replaces characters of its name.
 func resourceOf(label string) (name string, known bool) {
 	switch label {
 	case "cpu", "memory":
@@ -261,11 +261,11 @@ func resourceOf(label string) (name string, known bool) {
 	}
 	domain, rest, found := strings.Cut(label, "_com_")
 	name = domain + ".com/" + rest
-	return name, found && !strings.Contains(rest, "_") && isResource(name) // what the others stood for is not known
+	return name, found && !strings.Contains(rest, "_") && isResource(name) // other labels are ambiguous
 }
 
-// Trace makes the trace of all that was added. A pod comes with its first sample and goes one step after its last one, or when it
-// completes; one of the last samples of all stays.
+// Trace returns the trace of all added data. A pod arrives at its first sample. It departs one step after its last sample, or when it
+// completes. A pod that has a sample at the end stays.
 func (p *Prometheus) Trace() (*Trace, error) {
 	b := newBuilder("Prometheus")
 	for _, name := range []string{metricInfo, metricRequests} {
@@ -314,7 +314,7 @@ func (p *Prometheus) Trace() (*Trace, error) {
 	return b.finish()
 }
 
-// rowOf reports false for a pod that was done before it was first seen.
+// rowOf returns false for a pod that was done before its first sample.
 func (p *Prometheus) rowOf(o *observed) (*row, bool) {
 	seconds := func(s float64) string { return strconv.FormatFloat(s, 'f', -1, 64) }
 	r := &row{namespace: o.namespace, pod: o.name, owner: o.owner, arrival: seconds(o.first)}

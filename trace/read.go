@@ -17,7 +17,7 @@ import (
 // mostLine is how many bytes a line of a trace may have.
 const mostLine = 1 << 20
 
-// Read reads a trace: CSV, or lines of JSON if it begins with a brace, in gzip or not. The file's name is for messages.
+// Read reads a trace: CSV, or lines of JSON if it begins with a brace, plain or in gzip. Messages contain the file's name.
 func Read(in io.Reader, file string) (*Trace, error) { return readAtMost(in, file, MostPods) }
 
 func readAtMost(in io.Reader, file string, pods int) (*Trace, error) {
@@ -44,14 +44,14 @@ func readAtMost(in io.Reader, file string, pods int) (*Trace, error) {
 	return b.finish()
 }
 
-// lines reads a file line by line, passing over those that are blank.
+// lines reads a file line by line and skips blank lines.
 type lines struct {
 	b      *builder
 	in     *bufio.Reader
 	buffer []byte
 	text   string
 	number int
-	// open is true if the line has no end, and unended its number.
+	// open is true if the line has no end. unended is the number of this line.
 	open    bool
 	unended int
 	err     error
@@ -66,13 +66,13 @@ func (b *builder) open(in io.Reader) (*lines, error) {
 		}
 		reader = bufio.NewReaderSize(unpacked, 1<<16)
 	}
-	if mark, _ := reader.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // what spreadsheets begin UTF-8 with
+	if mark, _ := reader.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // the mark at the beginning of UTF-8 from spreadsheets
 		_, _ = reader.Discard(3)
 	}
 	return &lines{b: b, in: reader}, nil
 }
 
-// next goes to the next line that is not blank.
+// next goes to the next line that is not blank. It returns false at the end or after an error.
 func (l *lines) next() bool {
 	for {
 		l.buffer = l.buffer[:0]
@@ -111,7 +111,7 @@ func (l *lines) next() bool {
 	}
 }
 
-// cut explains a line that cannot be read if it is the last one and has no end.
+// cut explains an unreadable line if it is the last one and has no end.
 func (l *lines) cut() string {
 	if l.open {
 		return "; it is the last one and has no end: the file seems to be cut off"
@@ -119,7 +119,7 @@ func (l *lines) cut() string {
 	return ""
 }
 
-// columns are those of CSV that are no resources.
+// columns are the columns of CSV that are not resources.
 var columns = [...]string{"namespace", "pod", "owner", "arrival", "departure", "labels", "selector", "tolerations"}
 
 // readCSV reads the names of columns, and then a pod from each line.
@@ -185,7 +185,7 @@ func (b *builder) readCSV(l *lines) error {
 	return nil
 }
 
-// splitCSV splits one line; a value in quotes cannot go on in the next one.
+// splitCSV splits one line. A value in quotes cannot continue in the next line.
 func splitCSV(text string) ([]string, error) {
 	if !strings.Contains(text, `"`) {
 		return strings.Split(text, ","), nil
@@ -211,7 +211,7 @@ type document struct {
 	Tolerations []string          `json:"tolerations,omitempty"`
 }
 
-// cell is text, or a number as it is written.
+// cell is a text, or a number in its written form.
 type cell string
 
 func (c *cell) UnmarshalJSON(text []byte) error {

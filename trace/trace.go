@@ -10,20 +10,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MostPods is how many pods a trace may hold: about 100 bytes of memory each, more if they differ in what they ask for.
+// MostPods is the largest number of pods in a trace. Each pod needs about 100 bytes of memory, more if requests differ.
 const MostPods = 2_000_000
 
-// A Trace is pods in the order in which they arrive.
+// A Trace is a list of pods in the order of their arrival.
 type Trace struct {
-	// Kinds are pods that are alike but for their names, owners and times, Owners names of owners, such as "ReplicaSet/web-5d8f".
+	// Kinds are the kinds of pods: pods of a kind differ only in names, owners and times. Owners are names of owners, such as
+	// "ReplicaSet/web-5d8f".
 	Kinds  []Kind
 	Owners []string
 	Pods   []Pod
-	// Notes say what was left out, and what looks wrong and may be right.
+	// Notes tell the parts that were left out, and suspicious data that may be right.
 	Notes []string
 }
 
-// Kind is what pods have in common.
+// Kind has the properties that several pods share.
 type Kind struct {
 	Namespace string
 	Requests  corev1.ResourceList
@@ -33,7 +34,7 @@ type Kind struct {
 	Tolerations []corev1.Toleration
 }
 
-// Pod is a pod by its number of Kind and Owner; Owner is -1 where nobody owns it. Departure is never where it stays.
+// Pod is a pod with the numbers of its Kind and Owner. Owner is -1 if it has none. Departure is never if it stays.
 type Pod struct {
 	Name        string
 	Arrival     Moment
@@ -53,7 +54,7 @@ func (m Moment) Time() time.Time { return time.Unix(0, int64(m)).UTC() }
 // Stays reports whether the pod is still there when the trace ends.
 func (p *Pod) Stays() bool { return p.Departure == never }
 
-// Begin is when the first pod arrives, End when the last thing happens.
+// Begin returns the time of the first arrival, End the time of the last event.
 func (t *Trace) Begin() time.Time { return t.Pods[0].Arrival.Time() }
 
 func (t *Trace) End() time.Time {
@@ -64,7 +65,7 @@ func (t *Trace) End() time.Time {
 	return last.Time()
 }
 
-// An Error says what is wrong with which line of which file; Line is 0 where it is about the file.
+// An Error is a fault in a line of a file. Line is 0 if the fault concerns the whole file.
 type Error struct {
 	File string
 	Line int
@@ -82,12 +83,12 @@ func (e *Error) Error() string {
 type builder struct {
 	Trace
 	file      string
-	most      int // pods
+	most      int // largest number of pods
 	kinds     map[string]int32
 	owners    map[string]int32
 	key       []byte
-	daemons   int // pods left out
-	disorder  int // the first line that arrives before the one above it
+	daemons   int // number of pods that were left out
+	disorder  int // the first line that arrives before its predecessor
 	precursor int
 }
 
@@ -103,15 +104,15 @@ func (b *builder) note(format string, args ...any) {
 	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
 }
 
-// row is a pod as text. The lists of labels, selector and tolerations are separated by semicolons.
+// row is a pod as text. Semicolons separate the items of labels, selector and tolerations.
 type row struct {
 	namespace, pod, owner         string
 	arrival, departure            string
-	resources, amounts            []string // side by side
+	resources, amounts            []string // in the same order
 	labels, selector, tolerations string
 }
 
-// add reads a row.
+// add parses a row and adds its pod.
 func (b *builder) add(r *row, line int) error {
 	p := Pod{line: int32(min(line, 1<<31-1))}
 	if err := checkName(r.pod); err != nil {
@@ -177,7 +178,7 @@ func (b *builder) owner(text string) (int32, error) {
 	return i, nil
 }
 
-// kind is the number of the row's kind; only of a new one the text is read.
+// kind returns the number of the row's kind. It parses the row's text only for a new kind.
 func (b *builder) kind(r *row) (int32, error) {
 	b.key = b.key[:0]
 	for i, name := range r.resources {
@@ -198,7 +199,7 @@ func (b *builder) kind(r *row) (int32, error) {
 	return i, nil
 }
 
-// finish puts the pods in order and looks for two of one name at a time.
+// finish sorts the pods and refuses two pods of one name at the same time.
 func (b *builder) finish() (*Trace, error) {
 	if b.daemons > 0 {
 		b.note("%s: %s of DaemonSets or of the nodes themselves left out: they come with nodes. Name their DaemonSets with -f", b.file, plural(b.daemons, "pod"))

@@ -18,14 +18,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// What one pod may ask for. Beyond that a unit is wrong.
+// The largest requests of one pod. A larger one probably has a wrong unit.
 const (
 	mostCores  = 10_000
 	mostBytes  = 1 << 50
 	mostPieces = 1 << 20 // of any other resource that is not counted in bytes
 )
 
-// checkName keeps out what no object is called, and leaves names of other systems alone.
+// checkName refuses names that no object can have, but accepts names of other systems.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -146,7 +146,7 @@ func pairsText(pairs map[string]string) string {
 	return strings.Join(parts, ";")
 }
 
-// readTolerations reads key=value:Effect;key:Effect;key;*, where what is left out matches everything.
+// readTolerations reads key=value:Effect;key:Effect;key;*. A part that is left out matches everything.
 func readTolerations(text string) ([]corev1.Toleration, error) {
 	if text == "" {
 		return nil, nil

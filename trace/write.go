@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// WriteCSV writes the trace as Read reads it, with the columns that hold something.
+// WriteCSV writes the trace in the form for Read. It leaves out optional columns without values.
 func (t *Trace) WriteCSV(out io.Writer) error {
 	resources := t.resources()
 	labels, selector, tolerations := false, false, false
@@ -82,7 +82,7 @@ func (t *Trace) WriteJSON(out io.Writer) error {
 	return buffered.Flush()
 }
 
-// resources are cpu and memory, and what else any pod asks for.
+// resources returns cpu and memory, and all other resources that a pod requests.
 func (t *Trace) resources() []string {
 	seen := map[string]bool{}
 	for i := range t.Kinds {
