@@ -8,16 +8,16 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 )
 
-// This file does what admission does with pods that were never in a cluster: some get something, some are not let in.
+// This file applies admission to pods that were never in a cluster: it changes some pods, and refuses others.
 
-// noteRuntimeClass says where a RuntimeClass is not in the files.
+// noteRuntimeClass adds a note if a RuntimeClass is not in the files.
 func (m *manifest) noteRuntimeClass(what string, spec *corev1.PodSpec) {
 	if name := spec.RuntimeClassName; name != nil && !slices.ContainsFunc(m.snapshot.RuntimeClasses, func(c *nodev1.RuntimeClass) bool { return c.Name == *name }) {
 		m.note("%s: its RuntimeClass %s is not in the files: taken to ask for nothing", what, *name)
 	}
 }
 
-// admit leaves out the pods that were never in a cluster and would not be let into one.
+// admit drops the pods that were never in a cluster and that the API server would refuse.
 func (m *manifest) admit() {
 	quotas := m.readQuotas()
 	var kept []*corev1.Pod
@@ -61,10 +61,10 @@ func (m *manifest) admit() {
 	m.snapshot.Pods = kept
 }
 
-// asksToEnter reports whether a pod was never let into a cluster. One that names its node runs there.
+// asksToEnter reports whether a pod was never admitted to a cluster. A pod with a node already runs there.
 func (m *manifest) asksToEnter(p *corev1.Pod) bool { return m.fresh[p] && p.Spec.NodeName == "" }
 
-// makerOf is the object in the files that the pod comes from.
+// makerOf names the object in the files that the pod comes from.
 func (m *manifest) makerOf(p *corev1.Pod) string {
 	if maker := m.makers[p]; maker != "" {
 		return maker

@@ -19,10 +19,10 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// aksKind is the kind of node class of Azure.
+// aksKind is Azure's kind of node class.
 const aksKind = "AKSNodeClass"
 
-// aksSettings are those of a class in a region, u being nil for one that is not in the files.
+// aksSettings returns the settings of a class in a region. u is nil if the class is not in the files.
 func aksSettings(u *unstructured.Unstructured, region string) (size.Settings, error) {
 	s := size.Defaults(region)
 	class := &azurev1beta1.AKSNodeClass{}
@@ -34,7 +34,7 @@ func aksSettings(u *unstructured.Unstructured, region string) (size.Settings, er
 	return size.SettingsOf(class, s), nil
 }
 
-// azureTypes gives the class what Azure sells to it, with the figures that are built in. Classes that ask for the same share it.
+// azureTypes sets the class's instance types from the built-in figures of Azure. Classes with equal settings share the types.
 func (m *manifest) azureTypes(s *engine.Snapshot, class *engine.Class, built map[string][]engine.InstanceType) {
 	place, note := AzurePlaceOf(s, m.region)
 	settings, err := aksSettings(m.classNamed(class.Ref), place.Region)
@@ -59,7 +59,7 @@ func (m *manifest) azureTypes(s *engine.Snapshot, class *engine.Class, built map
 	m.noteUntold(s, class.Ref)
 }
 
-// noteLeft says of sizes that pools and pods ask for by name, and that are not to be had, why they are not.
+// noteLeft notes the reason for each size that pools or pods name and that the class does not offer.
 func (m *manifest) noteLeft(s *engine.Snapshot, class *engine.Class, left []assortment.Left) {
 	var missing []string
 	for _, name := range namedTypes(s, class.Ref, azureNames, azureType) {
@@ -77,7 +77,7 @@ func (m *manifest) noteLeft(s *engine.Snapshot, class *engine.Class, left []asso
 	}
 }
 
-// noteUntold says of labels that pools ask for that the built-in figures do not tell them.
+// noteUntold notes labels in pools' requirements that the built-in figures do not have.
 func (m *manifest) noteUntold(s *engine.Snapshot, ref v1.NodeClassReference) {
 	for _, p := range s.NodePools {
 		if *p.Spec.Template.Spec.NodeClassRef != ref {
@@ -91,20 +91,20 @@ func (m *manifest) noteUntold(s *engine.Snapshot, ref v1.NodeClassReference) {
 	}
 }
 
-// azureNames are the labels whose values are VM sizes, azureType their form.
+// azureNames are the labels whose values are VM sizes. azureType is the form of such a value.
 var (
 	azureNames = []string{corev1.LabelInstanceTypeStable, size.LabelName}
 	azureType  = regexp.MustCompile(`^(Standard|Basic)_[\w-]+$`)
 )
 
-// AzurePlace is where machines of Azure are: in a region, and also in none of its zones if something asks for that.
+// AzurePlace is a region of Azure. Regional means that machines may be in none of its zones too.
 type AzurePlace struct {
 	Region   string
 	Regional bool
 }
 
-// AzurePlaceOf is where the machines of objects are: in the region that the user names, or else the one that the objects name, or
-// else East US, whose figures are built in. The note says whose figures and prices another one has, "" if it needs none.
+// AzurePlaceOf returns the place of the machines: the region that the user names, else the region that the objects name, else East US, whose
+// figures are built in. For another region, the note tells that the figures and prices are those of East US. It is "" for East US.
 func AzurePlaceOf(s *engine.Snapshot, region string) (place AzurePlace, note string) {
 	a := newAtlas()
 	a.read(s)

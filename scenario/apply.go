@@ -15,8 +15,8 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// WriteDown is the cluster a moment after the plan was acted on: every launch is a NodeClaim without a machine, every
-// disrupted node is being removed, and no pod has moved yet.
+// WriteDown returns the cluster a moment after the plan began: each launch is a NodeClaim without a machine, each disrupted node is being
+// removed, and no pod has moved yet.
 func WriteDown(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	out := clone(s)
 	answerRequests(&out, plan)
@@ -34,7 +34,7 @@ func WriteDown(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	return &out
 }
 
-// writeClaim adds the launch's claim under the launch's name.
+// writeClaim adds the launch's claim. The claim has the launch's name, with a number if the name is in use.
 func writeClaim(s *engine.Snapshot, l engine.Launch) *v1.NodeClaim {
 	c := kube.NewClaim(poolNamed(s, l.NodePool), l)
 	c.Name, c.GenerateName = l.Name, ""
@@ -68,12 +68,11 @@ func markLeaving(s *engine.Snapshot, node string) {
 	}
 }
 
-// CarryOut is the cluster once everything that the plan wants is done: launched machines have become ready nodes of
-// their cheapest offering, planned pods run where the plan puts them, disrupted nodes are gone and their pods wait for
-// a node again.
+// CarryOut returns the cluster once the plan is complete. Launched machines are ready nodes of their cheapest offering. Planned pods run on
+// their planned nodes. Disrupted nodes are gone, and their pods are pending.
 func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return carry(s, plan, false) }
 
-// MoveOver is CarryOut, save that the pods of disrupted nodes run where the plan expects them. They have been started anew.
+// MoveOver is like CarryOut, but the pods of disrupted nodes run on their expected nodes. They have been started anew.
 func MoveOver(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return carry(s, plan, true) }
 
 func carry(s *engine.Snapshot, plan *engine.Plan, move bool) *engine.Snapshot {
@@ -82,7 +81,7 @@ func carry(s *engine.Snapshot, plan *engine.Plan, move bool) *engine.Snapshot {
 	var binds []engine.Placement
 	gone := map[string]bool{}
 	for _, d := range plan.Disruptions {
-		names := map[string]string{} // of the nodes that launches have become
+		names := map[string]string{} // names of the nodes for launches
 		for _, l := range d.Replacements {
 			c := writeClaim(&out, l)
 			boot(&out, c, bought(&out, l))
@@ -116,7 +115,7 @@ func carry(s *engine.Snapshot, plan *engine.Plan, move bool) *engine.Snapshot {
 	return &out
 }
 
-// bought is the cheapest offering of the launch that there is a machine of.
+// bought returns the launch's cheapest offering with a machine left.
 func bought(s *engine.Snapshot, l engine.Launch) engine.OfferingID {
 	class := poolNamed(s, l.NodePool).Spec.Template.Spec.NodeClassRef
 	for _, o := range l.Offerings {
@@ -138,7 +137,7 @@ func hasNode(s *engine.Snapshot, name string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 }
 
-// offeringOf is what a claim's labels say of its machine, or else the cheapest offering that its requirements name.
+// offeringOf returns the offering in a claim's labels, or else the cheapest offering that meets its requirements.
 func offeringOf(s *engine.Snapshot, c *v1.NodeClaim) engine.OfferingID {
 	if t := c.Labels[corev1.LabelInstanceTypeStable]; t != "" {
 		return engine.OfferingID{
@@ -167,7 +166,7 @@ func idOf(t *engine.InstanceType, o engine.Offering) engine.OfferingID {
 	return engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
 }
 
-// allowed reports whether the claim's In requirements leave the value over.
+// allowed reports whether the claim's In requirements allow the value.
 func allowed(c *v1.NodeClaim, key, value string) bool {
 	for _, r := range c.Spec.Requirements {
 		if r.Key == key && r.Operator == v1.In && !slices.Contains(r.Values, value) {
@@ -177,7 +176,7 @@ func allowed(c *v1.NodeClaim, key, value string) bool {
 	return true
 }
 
-// boot makes a ready Node, named as the claim, of a claim's machine.
+// boot creates the ready Node of a claim's machine. The node has the claim's name.
 func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
 	t := findTypeFor(s, claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey], id.InstanceType)
 	pool := poolNamed(s, claim.Labels[v1.NodePoolLabelKey])
@@ -201,7 +200,7 @@ func boot(s *engine.Snapshot, claim *v1.NodeClaim, id engine.OfferingID) {
 	useQuotas(s, t, id, 1)
 }
 
-// useSlots takes machines out of a reservation, or gives them back if n is below zero.
+// useSlots takes n machines out of a reservation, or returns them if n is negative.
 func useSlots(s *engine.Snapshot, class v1.NodeClassReference, reservation string, n int) {
 	if reservation == "" {
 		return
@@ -222,7 +221,7 @@ func useSlots(s *engine.Snapshot, class v1.NodeClassReference, reservation strin
 	}
 }
 
-// bind runs pods on nodes, one after the other.
+// bind binds pods to nodes, one after the other.
 func bind(s *engine.Snapshot, placements []engine.Placement) {
 	pods, nodes := podIndex(s), map[string]*corev1.Node{}
 	for _, n := range s.Nodes {
@@ -244,7 +243,7 @@ func bind(s *engine.Snapshot, placements []engine.Placement) {
 	}
 }
 
-// restart makes the pods as young as if their owners had just replaced them.
+// restart sets the pods' age to 0, as if their owners had just replaced them.
 func restart(s *engine.Snapshot, placements []engine.Placement) {
 	pods := podIndex(s)
 	for _, x := range placements {
@@ -264,7 +263,7 @@ func podIndex(s *engine.Snapshot) map[string]int {
 	return out
 }
 
-// removeNodes takes nodes away. Pods of DaemonSets and mirror pods go with them, the others wait for another node.
+// removeNodes removes nodes. Pods of DaemonSets and mirror pods are removed too; the other pods become pending.
 func removeNodes(s *engine.Snapshot, gone map[string]bool) {
 	if len(gone) == 0 {
 		return

@@ -16,15 +16,15 @@ import (
 	"tenon.sh/engine"
 )
 
-// This file reads manifests for EKS Auto Mode, which has NodePools of karpenter.sh with a node class and labels of its own. They
-// are planned for like others; no controller of ours serves them.
+// This file reads manifests for EKS Auto Mode, which has NodePools of karpenter.sh with a node class and labels of its own. Tenon plans for
+// them like for other pools, but its controller does not serve them.
 
 // autoModeGroup is the API group of Auto Mode's node class, and the domain of its labels.
 const autoModeGroup = "eks.amazonaws.com"
 
 const (
 	autoModeKind = "NodeClass"
-	// autoModeDisk is what its nodes have for pods unless the class says so, autoModePods how many of them.
+	// autoModeDisk is the default size of the nodes' disk for pods. autoModePods is the number of pods of a node.
 	autoModeDisk, autoModePods = "80Gi", 110
 )
 
@@ -32,8 +32,8 @@ func isAutoMode(ref v1.NodeClassReference) bool {
 	return ref.Group == autoModeGroup && ref.Kind == autoModeKind
 }
 
-// autoModeClass is the class of EC2 whose machines are those of Auto Mode's class: they run Bottlerocket, and addresses do not
-// bound their pods, for each interface has ranges of them.
+// autoModeClass returns an EC2NodeClass with the same machines as Auto Mode's class. They run Bottlerocket. IP addresses do not limit the
+// number of pods, because each network interface has ranges of them.
 func autoModeClass(u *unstructured.Unstructured) (*awsv1.EC2NodeClass, error) {
 	disk := resource.MustParse(autoModeDisk)
 	if u != nil {
@@ -54,8 +54,8 @@ func autoModeClass(u *unstructured.Unstructured) (*awsv1.EC2NodeClass, error) {
 	}}, nil
 }
 
-// autoModeTypes are the types that Auto Mode starts, with its labels instead of those of Karpenter's provider. It starts none
-// with one core, and none of the smallest sizes.
+// autoModeTypes returns the types that Auto Mode starts, with its labels instead of the labels of Karpenter's provider. Auto Mode starts no
+// types with one core, and none of the smallest sizes.
 func autoModeTypes(types []engine.InstanceType) (out []engine.InstanceType) {
 	for _, t := range types {
 		size := t.Labels[awsv1.SizeLabelKey]

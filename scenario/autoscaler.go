@@ -21,16 +21,16 @@ import (
 
 // autoscaler holds the numbers of pods between which a HorizontalPodAutoscaler or a ScaledObject keeps a workload.
 type autoscaler struct {
-	kind, name  string // the name has the kind too, for notes
+	kind, name  string // kind is in the name too, for notes
 	namespace   string
-	target      metav1.OwnerReference // kind and name of the workload
+	target      metav1.OwnerReference // the workload
 	least, most int
 	wanted      int  // the number of pods in its status, 0 if it has none
-	offAtZero   bool // it leaves a workload alone that has no pods
+	offAtZero   bool // it does not scale a workload that has no pods
 	live        bool // it comes from a cluster
 }
 
-// These annotations of a ScaledObject stop KEDA from scaling: the first one at the given number of pods, the second one at the present number.
+// These annotations of a ScaledObject stop KEDA's scaling: the first one at the given number of pods, the second one at the present number.
 const (
 	kedaPausedReplicas = "autoscaling.keda.sh/paused-replicas"
 	kedaPaused         = "autoscaling.keda.sh/paused"
@@ -117,8 +117,8 @@ func (m *manifest) addAutoscaler(a *autoscaler, least, most string) error {
 	return nil
 }
 
-// autoscalerOf returns the workload's autoscaler, nil if it has none. KEDA makes a HorizontalPodAutoscaler for each ScaledObject, so a workload
-// may have two; then the one with a number of pods in its status counts.
+// autoscalerOf returns the workload's autoscaler, nil if it has none. KEDA makes a HorizontalPodAutoscaler for each ScaledObject, so a
+// workload may have two. In this case the one with a number of pods in its status counts.
 func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	for _, a := range m.autoscalers {
 		if a.namespace != w.meta.Namespace || a.target.Kind != w.kind || a.target.Name != w.meta.Name {
@@ -131,8 +131,8 @@ func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	return found
 }
 
-// rivalOf returns another HorizontalPodAutoscaler of the workload than a, nil if there is none. kube-controller-manager scales by neither of two
-// and says AmbiguousSelector.
+// rivalOf returns another HorizontalPodAutoscaler for a's workload, nil if there is none. If there are two, kube-controller-manager uses
+// neither and reports AmbiguousSelector.
 func (m *manifest) rivalOf(a *autoscaler) *autoscaler {
 	if i := slices.IndexFunc(m.autoscalers, func(other *autoscaler) bool {
 		return other != a && other.kind == hpaKind && a.kind == hpaKind && other.namespace == a.namespace && other.target == a.target
@@ -152,7 +152,7 @@ func (m *manifest) scaleWorkloads() {
 			continue
 		}
 		if there := m.podsOf(*w); len(there) > 0 {
-			if w.meta.ResourceVersion == "" { // the autoscaler has asked for these pods
+			if w.meta.ResourceVersion == "" { // the autoscaler has requested these pods
 				w.scale(len(slices.DeleteFunc(there, func(p *corev1.Pod) bool { return !kube.IsActive(p) })))
 			}
 			continue
@@ -171,7 +171,7 @@ func (m *manifest) scaleWorkloads() {
 	}
 }
 
-// scaleBy sets the number of pods of a workload of which the files hold no pods, and notes the autoscaler's minimum and maximum.
+// scaleBy sets the number of pods of a workload without pods in the files, and notes the autoscaler's minimum and maximum.
 func (m *manifest) scaleBy(w *workload, a *autoscaler) {
 	name, n, by := fmt.Sprintf("%s %s/%s", w.kind, w.meta.Namespace, w.meta.Name), w.pods, ""
 	if w.meta.ResourceVersion == "" && a.wanted > 0 {

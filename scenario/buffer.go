@@ -12,8 +12,8 @@ import (
 	"tenon.sh/api/autoscalingv1beta1"
 )
 
-// buffer reads buffer NAME replicas=5 at-most=cpu:3 and the words of a pod, which make its PodTemplate; or
-// buffer NAME of=StatefulSet/web percentage=20.
+// buffer reads buffer NAME replicas=5 at-most=cpu:3 and the words of a pod for its PodTemplate, or buffer NAME of=StatefulSet/web
+// percentage=20.
 func (b *builder) buffer(name word, r *reader) error {
 	o := &autoscalingv1beta1.CapacityBuffer{
 		TypeMeta: metav1.TypeMeta{APIVersion: autoscalingv1beta1.GroupVersion.String(), Kind: "CapacityBuffer"},
@@ -45,7 +45,7 @@ func (b *builder) buffer(name word, r *reader) error {
 	return nil
 }
 
-// addPodTemplate makes a PodTemplate of a pod that was read.
+// addPodTemplate adds a PodTemplate of a parsed pod.
 func (b *builder) addPodTemplate(name string, p *podLine) {
 	t := &corev1.PodTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodTemplate"}, ObjectMeta: b.meta(p.pod.Namespace, name),
@@ -55,7 +55,7 @@ func (b *builder) addPodTemplate(name string, p *podLine) {
 	b.snapshot.PodTemplates = append(b.snapshot.PodTemplates, t)
 }
 
-// bufferWord reads a word that is about the buffer and not about its pods.
+// bufferWord reads a word about the buffer. It returns false for words about its pods.
 func bufferWord(spec *autoscalingv1beta1.CapacityBufferSpec, w word) (mine bool, err error) {
 	key, value := w.cut()
 	number := func(to **int32) error {
@@ -93,7 +93,7 @@ func (m *manifest) addBuffer(u *unstructured.Unstructured) error {
 	return decode(m, u, &m.snapshot.CapacityBuffers)
 }
 
-// keepForBuffers keeps of what was read for CapacityBuffers and ProvisioningRequests only what they refer to.
+// keepForBuffers drops the Deployments, PodTemplates and ResourceQuotas that no CapacityBuffer or ProvisioningRequest needs.
 func (m *manifest) keepForBuffers() {
 	s := &m.snapshot
 	if len(s.CapacityBuffers) > 0 {

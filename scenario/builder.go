@@ -16,14 +16,14 @@ import (
 	"tenon.sh/engine/overlay"
 )
 
-// defaultClass is the node class of pools and types that name none.
+// defaultClass is the node class of pools and types that do not name a class.
 const defaultClass = "default"
 
-// builder makes a snapshot, one statement after another.
+// builder makes a snapshot, statement by statement.
 type builder struct {
 	snapshot engine.Snapshot
 	course   Course
-	// ofEC2 says that types are of the built-in catalog of EC2.
+	// ofEC2 means that types come from the built-in catalog of EC2.
 	ofEC2 bool
 }
 
@@ -31,7 +31,7 @@ func newBuilder() *builder {
 	return &builder{snapshot: engine.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
 }
 
-// build carries out one statement.
+// build executes one statement.
 func (b *builder) build(words []word) error {
 	switch words[0].text {
 	case "now":
@@ -88,7 +88,7 @@ func (b *builder) build(words []word) error {
 	return b.buildOther(words[0], name, r)
 }
 
-// buildOther carries out the statements about what pods refer to.
+// buildOther executes statements about objects that pods refer to.
 func (b *builder) buildOther(statement, name word, r *reader) error {
 	switch statement.text {
 	case "namespace":
@@ -165,10 +165,10 @@ func (b *builder) wait(words []word) error {
 	return nil
 }
 
-// ago is the timestamp of an age.
+// ago returns the time that is an age before now.
 func (b *builder) ago(age time.Duration) metav1.Time { return metav1.NewTime(b.snapshot.Now.Add(-age)) }
 
-// meta is the metadata of an object that the scenario makes; its UID follows from its name.
+// meta returns the metadata of an object of the scenario. The UID follows from the name.
 func (b *builder) meta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uidOf(namespace, name), ResourceVersion: "1"}
 }
@@ -180,7 +180,7 @@ func uidOf(namespace, name string) types.UID {
 	return types.UID(namespace + "/" + name)
 }
 
-// classRef is the reference to a class of the scenario; Kind/name names a kind other than KWOKNodeClass.
+// classRef returns the reference to a class of the scenario. Kind/name names a kind other than KWOKNodeClass.
 func classRef(name string) *v1.NodeClassReference {
 	kind, rest, ok := strings.Cut(name, "/")
 	if !ok {
@@ -189,7 +189,7 @@ func classRef(name string) *v1.NodeClassReference {
 	return &v1.NodeClassReference{Group: groupOfClass(kind), Kind: kind, Name: rest}
 }
 
-// groupOfClass is the API group of a kind of node class.
+// groupOfClass returns the API group of a kind of node class.
 func groupOfClass(kind string) string {
 	switch kind {
 	case "EC2NodeClass":
@@ -215,7 +215,7 @@ func (b *builder) classNamed(name string) *engine.Class {
 	return &b.snapshot.Classes[i]
 }
 
-// typeNamed finds an instance type that a pool can buy, as the overlays above correct it.
+// typeNamed finds an instance type for a pool, with the corrections of the overlays so far.
 func (b *builder) typeNamed(pool *v1.NodePool, name string) *engine.InstanceType {
 	s := b.snapshot
 	overlay.Apply(&s)
@@ -226,7 +226,7 @@ func findType(s *engine.Snapshot, ref *v1.NodeClassReference, name string) *engi
 	return findTypeFor(s, ref, "", name)
 }
 
-// findTypeFor is findType of what is sold to a pool, with what overlays correct for it.
+// findTypeFor is like findType, for the types that are sold to a pool, with the corrections of overlays for it.
 func findTypeFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool, name string) *engine.InstanceType {
 	class := kube.ClassFor(s, ref, pool)
 	if class == nil {
@@ -247,7 +247,7 @@ func poolNamed(s *engine.Snapshot, name string) *v1.NodePool {
 	return nil
 }
 
-// without is the list less the objects of that name; ok is false if there was none.
+// without returns the list without the object with this name. ok is false if there is none.
 func without[T metav1.Object](list []T, namespace, name string) (rest []T, ok bool) {
 	rest = slices.DeleteFunc(slices.Clone(list), func(o T) bool {
 		return o.GetNamespace() == namespace && o.GetName() == name

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// addClasses gives the snapshot a class for every reference of a pool.
+// addClasses adds a class to the snapshot for each reference of a pool.
 func (m *manifest) addClasses(s *engine.Snapshot) error {
 	s.NodePools = m.servedPools(s.NodePools)
 	var refs []v1.NodeClassReference
@@ -39,8 +39,7 @@ func compareRefs(a, b v1.NodeClassReference) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
-// servedPools leaves out pools of a kind of class that the controller of the snapshot does not look after: where such
-// pools live, another controller does.
+// servedPools drops pools whose kind of class the snapshot's controller does not serve, because another controller serves them.
 func (m *manifest) servedPools(pools []*v1.NodePool) []*v1.NodePool {
 	if m.catalog == nil || len(m.catalog.Classes) == 0 {
 		return pools
@@ -55,8 +54,8 @@ func (m *manifest) servedPools(pools []*v1.NodePool) []*v1.NodePool {
 	})
 }
 
-// classOf is what there is to buy with a class: the catalog given on the command line, or else the snapshot's, or else
-// the built-in one for the kind.
+// classOf returns a class with its instance types: the catalog given on the command line, else the snapshot's catalog, else the built-in
+// catalog of the kind.
 func (m *manifest) classOf(s *engine.Snapshot, ref v1.NodeClassReference, built map[string][]engine.InstanceType) engine.Class {
 	class := engine.Class{Ref: ref}
 	known := m.catalogClass(ref)
@@ -80,7 +79,7 @@ func (m *manifest) classOf(s *engine.Snapshot, ref v1.NodeClassReference, built 
 	return class
 }
 
-// catalogClass is the snapshot's entry for the class, or that of another class of the same kind.
+// catalogClass returns the snapshot's entry for the class, or for another class of the same kind.
 func (m *manifest) catalogClass(ref v1.NodeClassReference) *engine.Class {
 	if m.catalog == nil {
 		return nil
@@ -98,7 +97,7 @@ func (m *manifest) catalogClass(ref v1.NodeClassReference) *engine.Class {
 	return other
 }
 
-// builtIn takes the built-in catalog of the class's kind.
+// builtIn sets the instance types from the built-in catalog of the class's kind.
 func (m *manifest) builtIn(s *engine.Snapshot, class *engine.Class, built map[string][]engine.InstanceType) {
 	switch {
 	case class.Ref.Kind == "EC2NodeClass", isAutoMode(class.Ref), class.Ref.Kind == "KWOKNodeClass" && m.asksFor(ec2Labels, class.Ref):
@@ -120,8 +119,8 @@ func (m *manifest) builtIn(s *engine.Snapshot, class *engine.Class, built map[st
 	}
 }
 
-// asksFor reports whether a pool of the class asks for labels that only one cloud's types have, so that the simulated cloud must
-// be one that sells those.
+// asksFor reports whether a pool of the class requires labels that only one cloud's types have. The simulated cloud must then sell these
+// types.
 func (m *manifest) asksFor(labels string, ref v1.NodeClassReference) bool {
 	return slices.ContainsFunc(m.snapshot.NodePools, func(p *v1.NodePool) bool {
 		return *p.Spec.Template.Spec.NodeClassRef == ref && slices.ContainsFunc(p.Spec.Template.Spec.Requirements,
@@ -136,7 +135,8 @@ const (
 	azureLabels = "karpenter.azure.com/"
 )
 
-// problemOf reads the Ready condition of a class; a class without status, or without object, counts as ready.
+// problemOf returns the message of the class's Ready condition if it is not true. A class without status, or without an object, counts as
+// ready.
 func (m *manifest) problemOf(ref v1.NodeClassReference) string {
 	class := m.classNamed(ref)
 	if class == nil {

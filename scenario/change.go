@@ -24,7 +24,7 @@ import (
 	"tenon.sh/engine/overlay"
 )
 
-// A Changed is a snapshot with some objects as a text has them, and what there is to say about it.
+// A Changed is a snapshot with the objects of a text, and messages about the text.
 type Changed struct {
 	// Snapshot is nil if there are mistakes.
 	Snapshot *engine.Snapshot
@@ -33,30 +33,30 @@ type Changed struct {
 	Notes    []string
 }
 
-// A ChangedObject is one object of the text. Namespace is empty for kinds without.
+// A ChangedObject is one object of the text. Namespace is empty for cluster-scoped kinds.
 type ChangedObject struct {
 	Kind, Namespace, Name string
-	// Replicas, unless it is nil, is all that the text says of a Deployment.
+	// Replicas is the number of pods of a Deployment whose text has nothing else, nil otherwise.
 	Replicas *int
 }
 
-// A Mistake is what is wrong with the text. Line counts from 1; it is 0, and Field empty, where that is not known.
+// A Mistake is a mistake in the text. Line counts from 1. It is 0, and Field is empty, if the place is unknown.
 type Mistake struct {
 	Line        int
 	Field, Text string
 }
 
-// changeable are the kinds that a text may hold.
+// changeable returns the kinds that a text may contain.
 func changeable() []string {
 	return []string{"NodePool", "NodeOverlay", "CapacityBuffer", "PodTemplate", "Deployment"}
 }
 
-// Change puts the objects of a text in the place of those of the same name, or beside the others: NodePools, NodeOverlays,
-// CapacityBuffers with their PodTemplates, and of a Deployment how many pods it has. They are completed and checked as Read does, and
-// as kubectl apply would have it that knows every field. The snapshot stays as it is.
+// Change returns a snapshot in which the objects of a text replace objects with the same names, or are added: NodePools, NodeOverlays,
+// CapacityBuffers with their PodTemplates, and the number of pods of Deployments. Change completes and checks the objects as Read does, and
+// as kubectl apply does with knowledge of every field. It does not change s.
 func Change(s *engine.Snapshot, text []byte) *Changed {
 	c := &change{before: s, m: newManifest(engine.Snapshot{Now: s.Now, RuntimeClasses: s.RuntimeClasses})}
-	for _, l := range s.LimitRanges { // it completes them
+	for _, l := range s.LimitRanges { // LimitRanges are completed in place
 		c.m.snapshot.LimitRanges = append(c.m.snapshot.LimitRanges, l.DeepCopy())
 	}
 	for _, part := range splitYAML(text) {
@@ -84,24 +84,24 @@ func Change(s *engine.Snapshot, text []byte) *Changed {
 	return &c.out
 }
 
-// mostNewPods is how many pods more than there are a text may ask for.
+// mostNewPods is the largest number of pods that a text may add.
 const mostNewPods = 10_000
 
 // change is the state of one Change.
 type change struct {
 	before *engine.Snapshot
-	m      *manifest // of the text alone
+	m      *manifest // of the text only
 	scales []workload
-	more   int // pods than there are
+	more   int // number of added pods
 	out    Changed
 }
 
 func (c *change) mistake(f Mistake) { c.out.Mistakes = append(c.out.Mistakes, f) }
 
-// whereInText is how messages about documents begin.
+// whereInText matches the beginning of error messages about documents.
 var whereInText = regexp.MustCompile(`^text, document \d+, (?:line (\d+)[:, ]*)?`)
 
-// syntaxMistake is an error of reading a document that begins at a line.
+// syntaxMistake returns a Mistake for an error in a document that begins at line first.
 func syntaxMistake(err error, first int) Mistake {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	found := whereInText.FindStringSubmatch(text)
@@ -119,10 +119,10 @@ func syntaxMistake(err error, first int) Mistake {
 	return f
 }
 
-// leadingField is a field that an error begins with.
+// leadingField matches a field at the beginning of an error.
 var leadingField = regexp.MustCompile(`^((?:spec|metadata|template)(?:[.\[][^ :]*)?)(?:: )?`)
 
-// fieldOf is the field that an error begins with, and the rest of it.
+// fieldOf returns the field at the beginning of an error, and the rest of the error.
 func fieldOf(text string) (field, rest string) {
 	found := leadingField.FindStringSubmatch(text)
 	switch {
@@ -152,7 +152,7 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 			say(field, problems[0])
 		}
 	}
-	// As the API server has it: what it keeps by itself is not for others to say.
+	// Like the API server, ignore the fields that only it sets.
 	for _, field := range [][]string{{"status"}, {"metadata", "resourceVersion"}, {"metadata", "managedFields"}, {"metadata", "uid"}, {"metadata", "generation"}, {"metadata", "creationTimestamp"}} {
 		unstructured.RemoveNestedField(u.Object, field...)
 	}
@@ -175,7 +175,7 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 		say(fieldOf(strings.TrimPrefix(strings.TrimPrefix(err.Error(), identity(u)+": "), u.GetKind()+": ")))
 		return
 	}
-	for _, note := range c.m.said[said:] { // a strict reader has found a field that is none
+	for _, note := range c.m.said[said:] { // a strict reader has found an unknown field
 		if rest, found := strings.CutPrefix(note, identity(u)+": unknown field "); found {
 			path, _, _ := strings.Cut(strings.TrimPrefix(rest, `"`), `"`)
 			say(path, "unknown field "+rest)
@@ -186,7 +186,7 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 	}
 }
 
-// absurdNumber is the first such text in a value of JSON, empty for none.
+// absurdNumber returns the first text in a JSON value that is too large a number, "" if there is none.
 func absurdNumber(value any) (found string) {
 	switch value := value.(type) {
 	case string:
@@ -209,7 +209,7 @@ func absurdNumber(value any) (found string) {
 	return ""
 }
 
-// checkFields applies the rules of kinds that are our own.
+// checkFields checks an object of Tenon's own kinds against its definition.
 func (c *change) checkFields(u *unstructured.Unstructured, say func(field, text string)) {
 	schemas, err := definitions()
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *change) checkFields(u *unstructured.Unstructured, say func(field, text 
 	}
 }
 
-// checkPool applies the rules that the definition cannot express, and looks for the pool's class.
+// checkPool checks the rules that the definition cannot express, and finds the pool's class.
 func (c *change) checkPool(p *v1.NodePool, say func(field, text string)) {
 	if err := p.RuntimeValidate(); err != nil {
 		say(fieldOf(err.Error()))
@@ -248,15 +248,15 @@ func (c *change) checkPool(p *v1.NodePool, say func(field, text string)) {
 	}
 	for _, old := range c.before.NodePools {
 		if old.Name == p.Name && *old.Spec.Template.Spec.NodeClassRef == *ref {
-			return // which the plan says more of
+			return // the plan reports more about it
 		}
 	}
 	slices.Sort(names)
 	say("spec.template.spec.nodeClassRef", fmt.Sprintf("what %s %s can buy is not known here: pools of this cluster refer to %s", ref.Kind, ref.Name, cmp.Or(strings.Join(slices.Compact(names), ", "), "none")))
 }
 
-// addDeployment reads how many pods a Deployment has. Pods that there are stay as they are; if there are none, its template says what
-// they would be.
+// addDeployment reads the number of pods of a Deployment. Existing pods stay as they are. If there are none, the template describes the new
+// pods.
 func (c *change) addDeployment(u *unstructured.Unstructured) error {
 	w, err := c.m.readWorkload(u)
 	if err != nil {
@@ -268,7 +268,7 @@ func (c *change) addDeployment(u *unstructured.Unstructured) error {
 	o := &c.out.Objects[len(c.out.Objects)-1]
 	there := deploymentPods(c.before, w.meta.Namespace, w.meta.Name)
 	if _, said, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "replicas"); !said && len(there) > 0 {
-		w.pods = len(there) // kubectl apply leaves it
+		w.pods = len(there) // kubectl apply leaves it unchanged
 	}
 	if c.more += max(0, w.pods-len(there)); c.more > mostNewPods {
 		return fmt.Errorf("spec.replicas: the text asks for %d pods more than there are; %d can be planned here", c.more, mostNewPods)
@@ -291,7 +291,7 @@ func (c *change) addDeployment(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// merge makes the snapshot.
+// merge makes the changed snapshot.
 func (c *change) merge() {
 	templates := c.m.snapshot.PodTemplates
 	deployments := c.m.snapshot.Deployments
@@ -302,7 +302,7 @@ func (c *change) merge() {
 			return old.Name == o.Name && !equality.Semantic.DeepEqual(old.Spec, o.Spec)
 		})
 	}) {
-		s.EarlierPasses = &engine.EarlierPasses{ScaledDown: e.ScaledDown} // what was found of the old pools says nothing of these
+		s.EarlierPasses = &engine.EarlierPasses{ScaledDown: e.ScaledDown} // results for the old pools do not apply
 	}
 	s.NodePools = replaced(s.NodePools, own.NodePools, func(o, old *v1.NodePool) { o.ObjectMeta, o.Status = kept(o.ObjectMeta, old.ObjectMeta), old.Status })
 	s.NodeOverlays = replaced(s.NodeOverlays, own.NodeOverlays, func(o, old *v1alpha1.NodeOverlay) {
@@ -339,7 +339,7 @@ func (c *change) merge() {
 	c.out.Snapshot, c.out.Notes = &s, c.m.notes()
 }
 
-// replaced puts objects in the place of those of the same name, which they take something over from, or at the end.
+// replaced replaces objects of the same name, after takeOver has copied fields from the old ones, and appends the other objects.
 func replaced[T metav1.Object](list, with []T, takeOver func(o, old T)) []T {
 	out := slices.Clone(list)
 	for _, o := range with {
@@ -354,15 +354,15 @@ func replaced[T metav1.Object](list, with []T, takeOver func(o, old T)) []T {
 	return out
 }
 
-// kept is the metadata of a changed object: what the API server and others have written of the old one stays.
+// kept returns the metadata of a changed object: labels and annotations of the new object, all other fields of the old one.
 func kept(o, old metav1.ObjectMeta) metav1.ObjectMeta {
 	out := *old.DeepCopy()
 	out.Labels, out.Annotations = o.Labels, o.Annotations
 	return out
 }
 
-// scale gives a Deployment as many pods as it is to have: the new ones are like the newest, and those that wait and the youngest go
-// first, as its ReplicaSet would have it.
+// scale changes the number of a Deployment's pods. New pods are copies of the first pod. Like a ReplicaSet, scale removes waiting pods first,
+// and then the youngest.
 func (c *change) scale(s *engine.Snapshot, w workload) {
 	there := deploymentPods(s, w.meta.Namespace, w.meta.Name)
 	if len(there) > w.pods {
@@ -385,7 +385,7 @@ func (c *change) scale(s *engine.Snapshot, w workload) {
 	}
 }
 
-// freshLike is a pod like another one, that has just been made.
+// freshLike returns a new copy of a pod with another name.
 func freshLike(pod *corev1.Pod, name string, now time.Time) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.ObjectMeta = metav1.ObjectMeta{
@@ -397,8 +397,8 @@ func freshLike(pod *corev1.Pod, name string, now time.Time) *corev1.Pod {
 	return p
 }
 
-// deploymentPods are the pods of a Deployment that have not ended, in the order in which they stay: those with a node first, then the
-// older ones.
+// deploymentPods returns the pods of a Deployment that have not ended, in the order in which they stay: pods with a node first, then older
+// pods.
 func deploymentPods(s *engine.Snapshot, namespace, name string) []*corev1.Pod {
 	var out []*corev1.Pod
 	owners := DeploymentsOf(s)
@@ -419,10 +419,10 @@ func deploymentPods(s *engine.Snapshot, namespace, name string) []*corev1.Pod {
 	return out
 }
 
-// DeploymentsOf says which Deployment a pod belongs to, "" for none. A ReplicaSet that is not in the snapshot is that of the
-// Deployment whose name its own begins with.
+// DeploymentsOf returns a function that names a pod's Deployment, "" if it has none. If the pod's ReplicaSet is not in the snapshot, the
+// Deployment's name is the beginning of the ReplicaSet's name.
 func DeploymentsOf(s *engine.Snapshot) func(*corev1.Pod) string {
-	makers := map[string]string{} // of ReplicaSets that are known
+	makers := map[string]string{} // of known ReplicaSets
 	for _, r := range s.ReplicaSets {
 		maker := ""
 		if owner := metav1.GetControllerOf(r); owner != nil && owner.Kind == "Deployment" {

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// answerSelectors has claims for devices acted on where there are any, or devices that could be claimed.
+// answerSelectors sets the snapshot's evaluator of selectors if there are claims for devices, or devices that can be claimed.
 func answerSelectors(s *engine.Snapshot) {
 	if len(s.ResourceClaims)+len(s.ResourceClaimTemplates)+len(s.ResourceSlices) > 0 || haveDevices(s.Classes) {
 		s.Selectors = deviceselector.New().Ask
@@ -27,8 +27,8 @@ func haveDevices(classes []engine.Class) bool {
 }
 
 // devices reads devices=(driver=gpu.example.com count=8 model=L4 memory=24Gi shares=4 root=each): a pool of equal devices that a driver
-// publishes on machines of the type. memory and shares are capacities, with shares several claims may have parts of a device, and each
-// of an attribute means that no two devices agree in it; other words are attributes.
+// publishes on machines of the type. memory and shares are capacities. With shares, several claims may have parts of a device. The value each
+// means that all devices differ in this attribute. Other words are attributes.
 func (w word) devices() (device.Template, error) {
 	r, err := w.group("devices")
 	if err != nil {
@@ -37,10 +37,10 @@ func (w word) devices() (device.Template, error) {
 	return r.devices(w)
 }
 
-// defaultPool is the pool of devices of which nothing else is said.
+// defaultPool is the name of a pool of devices without a pool=.
 const defaultPool = "devices"
 
-// devices reads the words of a pool of devices, which stand in of.
+// devices reads the words of a pool of devices. of is the word around them.
 func (r *reader) devices(of word) (out device.Template, err error) {
 	out.Pool = defaultPool
 	count := 1

@@ -44,7 +44,8 @@ func (b *builder) catalog(name word, r *reader) error {
 	return nil
 }
 
-// expectDevices has drivers publish devices on types of the built-in catalog of EC2 where a fault says how. They run nowhere else.
+// expectDevices adds the devices of drivers to types of the built-in catalog of EC2 if a fault describes their publication. There are no
+// drivers otherwise.
 func (b *builder) expectDevices() {
 	for _, f := range b.course.Faults {
 		if f.What != "slices" || !b.ofEC2 {
@@ -56,7 +57,7 @@ func (b *builder) expectDevices() {
 	}
 }
 
-// typeLine is what a type statement says.
+// typeLine is a parsed type statement.
 type typeLine struct {
 	engine.InstanceType
 	class         string
@@ -64,7 +65,7 @@ type typeLine struct {
 	price, spot   float64
 	priced, spots bool
 	soldOut       []string
-	quota         []engine.QuotaUse // of offerings on demand
+	quota         []engine.QuotaUse // for offerings on demand
 	spotQuota     []engine.QuotaUse
 }
 
@@ -153,7 +154,7 @@ func (t *typeLine) word(r *reader) (err error) {
 	return err
 }
 
-// labelValues reads c|m: the values that a label can have, none if the text is empty.
+// labelValues reads c|m: the possible values of a label, none if the text is empty.
 func labelValues(text string) []string {
 	if text == "" {
 		return nil
@@ -211,7 +212,7 @@ func (w word) offering() (engine.Offering, error) {
 	return o, nil
 }
 
-// addOfferings adds what zones=, price= and spot= say together.
+// addOfferings adds the offerings of zones=, price= and spot=.
 func (t *typeLine) addOfferings() {
 	for _, zone := range t.zones {
 		if t.priced {
@@ -223,7 +224,7 @@ func (t *typeLine) addOfferings() {
 	}
 }
 
-// checkSoldOut marks what sold-out= names: zones, capacity types, or zone/capacity type.
+// checkSoldOut marks the offerings of sold-out=: zones, capacity types, or zone/capacity type.
 func (t *typeLine) checkSoldOut(name word) error {
 	for _, what := range t.soldOut {
 		found := false
@@ -240,7 +241,7 @@ func (t *typeLine) checkSoldOut(name word) error {
 	return nil
 }
 
-// machineLabels are the labels that a machine of this offering carries.
+// machineLabels returns the labels of a machine of this offering.
 func machineLabels(t *engine.InstanceType, o engine.Offering) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: t.Name,

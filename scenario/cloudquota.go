@@ -67,7 +67,7 @@ func (w word) quotaUses() ([]engine.QuotaUse, error) {
 	return out, err
 }
 
-// useQuotas takes machines of the offering out of the quotas that count them at once, or gives them back if n is below zero.
+// useQuotas takes n machines of the offering out of the quotas that count machines immediately, or returns them if n is negative.
 func useQuotas(s *engine.Snapshot, t *engine.InstanceType, id engine.OfferingID, n int64) {
 	if t == nil {
 		return

@@ -21,9 +21,9 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// This file reads Cluster API's objects. What MachineDeployments make is found out by the provider's own code.
+// This file reads Cluster API's objects. The provider's own code determines the machines that MachineDeployments make.
 
-// clusterAPI holds Cluster API's objects, and what belongs together of them.
+// clusterAPI holds Cluster API's objects and the relations between them.
 type clusterAPI struct {
 	deployments []*contract.MachineDeployment
 	clusters    []*contract.Cluster
@@ -33,17 +33,17 @@ type clusterAPI struct {
 
 	nodes map[string]*corev1.Node // by name
 	of    map[string][]*contract.Machine
-	// selected are the keys of MachineDeployments that a class selects, others say of the rest why none does.
+	// selected are the keys of MachineDeployments that a class selects. others are the reasons why no class selects the rest.
 	selected map[string]bool
 	others   map[string]string
-	// missing are Clusters and templates that MachineDeployments name, and that are not there.
+	// missing are the Clusters and templates that MachineDeployments name and that are not in the files.
 	missing struct{ clusters, templates []string }
 }
 
-// Made is what MachineDeployments make.
+// Made describes the machines that MachineDeployments make.
 type Made struct {
 	InstanceTypes []engine.InstanceType
-	// Problem says why nothing can be made, "" if something can; Notes what was left out or assumed.
+	// Problem is the reason why no machine can be made, "" if there is none. Notes lists omissions and assumptions.
 	Problem string
 	Notes   []string
 }
@@ -59,7 +59,7 @@ func (m *manifest) clusterAPIAdder(kind string) func(*unstructured.Unstructured)
 	case "Machine." + contract.Group:
 		return func(u *unstructured.Unstructured) error { return decodePart(u, &m.capi.machines) }
 	}
-	if name, _, _ := strings.Cut(kind, "."); strings.HasSuffix(name, "MachineTemplate") { // whoever's infrastructure it is
+	if name, _, _ := strings.Cut(kind, "."); strings.HasSuffix(name, "MachineTemplate") { // of any infrastructure provider
 		return func(u *unstructured.Unstructured) error {
 			m.capi.templates = append(m.capi.templates, u)
 			return nil
@@ -78,8 +78,7 @@ func decodePart[T any](u *unstructured.Unstructured, to *[]*T) error {
 	return nil
 }
 
-// match finds out which Machines and nodes belong together. For a node whose Machine is not there its annotations speak, which
-// Cluster API has written.
+// match relates Machines to nodes. If a node's Machine is not in the files, match uses the node's annotations, which Cluster API writes.
 func (c *clusterAPI) match(s *engine.Snapshot) {
 	c.nodes, c.of = map[string]*corev1.Node{}, map[string][]*contract.Machine{}
 	c.selected, c.others = map[string]bool{}, map[string]string{}
@@ -116,8 +115,8 @@ func (c *clusterAPI) add(machine *contract.Machine) {
 	}
 }
 
-// maker is the name of the MachineDeployment that has made a MachineSet. One that is not there has the name of its
-// MachineDeployment, and what tells it from others.
+// maker returns the name of the MachineDeployment of a MachineSet. If the MachineSet is not in the files, its name is the MachineDeployment's
+// name and a suffix.
 func (c *clusterAPI) maker(namespace, set string) string {
 	for _, s := range c.sets {
 		if s.Namespace == namespace && s.Name == set {
@@ -131,7 +130,7 @@ func (c *clusterAPI) maker(namespace, set string) string {
 	return ""
 }
 
-// eachNode visits the nodes of MachineDeployments that can be read.
+// eachNode visits the nodes of the given MachineDeployments.
 func (c *clusterAPI) eachNode(made []*assortment.Machines, visit func(*corev1.Node, *assortment.Machines)) {
 	for _, m := range made {
 		for _, machine := range c.of[m.Key] {
@@ -142,12 +141,11 @@ func (c *clusterAPI) eachNode(made []*assortment.Machines, visit func(*corev1.No
 	}
 }
 
-// labelMachines labels nodes with what is known of their MachineDeployments, as they would be if the controller ran. What a node
-// says itself it keeps.
+// labelMachines labels nodes with the properties of their MachineDeployments, as the controller would. It does not change existing labels.
 func (m *manifest) labelMachines() {
 	selection, err := assortment.Select(&clusterapiv1alpha1.ClusterAPINodeClass{}, m.capi.deployments, m.sourceOf, catalog.EC2Type)
 	if err != nil {
-		return // whoever needs them says why
+		return // a later reader reports the error
 	}
 	silent := 0
 	m.capi.eachNode(selection.Machines, func(n *corev1.Node, made *assortment.Machines) {
@@ -169,13 +167,13 @@ func (m *manifest) labelMachines() {
 			}
 		}
 	})
-	m.capi.missing.clusters, m.capi.missing.templates = nil, nil // nothing follows from it yet
+	m.capi.missing.clusters, m.capi.missing.templates = nil, nil // they have no consequences yet
 	if silent > 0 {
 		m.note("the instance type or zone of %s comes from MachineDeployments", engine.Plural(silent, "node"))
 	}
 }
 
-// sourceOf gathers what the documents say of a MachineDeployment.
+// sourceOf collects the documents about a MachineDeployment.
 func (m *manifest) sourceOf(d *contract.MachineDeployment) (*assortment.Source, error) {
 	s := &assortment.Source{Deployment: d, Cluster: m.clusterOf(d), Template: m.templateOf(d)}
 	for _, set := range m.capi.sets {
@@ -188,7 +186,7 @@ func (m *manifest) sourceOf(d *contract.MachineDeployment) (*assortment.Source, 
 	})
 }
 
-// clusterOf is the Cluster of a MachineDeployment. Where the documents do not hold it, nothing is known against it.
+// clusterOf returns the Cluster of a MachineDeployment. If it is not in the files, clusterOf assumes a Cluster without problems.
 func (m *manifest) clusterOf(d *contract.MachineDeployment) *contract.Cluster {
 	for _, c := range m.capi.clusters {
 		if c.Namespace == d.Namespace && c.Name == d.Spec.ClusterName {
@@ -213,7 +211,7 @@ func (m *manifest) templateOf(d *contract.MachineDeployment) *unstructured.Unstr
 	return nil
 }
 
-// clusterAPITypes gives the class what is made by the MachineDeployments that it selects.
+// clusterAPITypes sets the class's instance types to the machines of the MachineDeployments that it selects.
 func (m *manifest) clusterAPITypes(class *engine.Class) {
 	object := &clusterapiv1alpha1.ClusterAPINodeClass{}
 	var err error
@@ -257,10 +255,10 @@ func (m *manifest) clusterAPITypes(class *engine.Class) {
 	m.note("instance types of %s %s: what its MachineDeployments make, %d of %d in the files", class.Ref.Kind, class.Ref.Name, len(selection.Machines), len(m.capi.deployments))
 }
 
-// mostMissing is how many objects a note names that are not there.
+// mostMissing is the largest number of missing objects that a note names.
 const mostMissing = 5
 
-// remarks are what there is to say of a selection that was just made.
+// remarks returns the remarks about a new selection.
 func (c *clusterAPI) remarks(selection *assortment.Selection) (out []string) {
 	say := func(names []string, singular, plural string) {
 		slices.Sort(names)
@@ -278,7 +276,7 @@ func (c *clusterAPI) remarks(selection *assortment.Selection) (out []string) {
 	return append(out, selection.Remarks()...)
 }
 
-// types are what a selection makes, with the nodes that it has made.
+// types returns the instance types of a selection, with its existing nodes.
 func (c *clusterAPI) types(selection *assortment.Selection) []engine.InstanceType {
 	types := assortment.BoundedCatalog(selection.Machines)
 	c.eachNode(selection.Machines, func(n *corev1.Node, made *assortment.Machines) {
@@ -287,7 +285,7 @@ func (c *clusterAPI) types(selection *assortment.Selection) []engine.InstanceTyp
 	return types
 }
 
-// noteUnselected says of MachineDeployments that no class selects why not.
+// noteUnselected notes the reason for each MachineDeployment that no class selects.
 func (m *manifest) noteUnselected() {
 	for key, why := range m.capi.others {
 		if !m.capi.selected[key] {
@@ -296,8 +294,8 @@ func (m *manifest) noteUnselected() {
 	}
 }
 
-// made is what all MachineDeployments make, of the Clusters whose nodes there are; nil if there are none, or if NodePools say
-// what is to be bought.
+// made describes the machines of all MachineDeployments in the nodes' Clusters. It returns nil if there are no MachineDeployments, or if
+// there are NodePools.
 func (m *manifest) made(s *engine.Snapshot) *Made {
 	if len(m.capi.deployments) == 0 || len(s.NodePools) > 0 {
 		return nil
@@ -326,7 +324,7 @@ func (m *manifest) made(s *engine.Snapshot) *Made {
 	}
 	out.InstanceTypes = m.capi.types(selection)
 	for _, made := range selection.Machines {
-		if made.Full { // machines that go make room
+		if made.Full { // removed machines make room
 			made.Blocked = ""
 		}
 		if made.Min > 0 {
@@ -341,7 +339,7 @@ func (m *manifest) made(s *engine.Snapshot) *Made {
 	return out
 }
 
-// clustersOfNodes are the names of the Clusters that nodes belong to, as far as they say so.
+// clustersOfNodes returns the names of the nodes' Clusters, as far as they are known.
 func (c *clusterAPI) clustersOfNodes(s *engine.Snapshot) (out []string) {
 	add := func(name string) {
 		if name != "" && !slices.Contains(out, name) {

@@ -17,10 +17,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// This file completes objects that no API server has seen yet, in the way that it, its admission plugins and the
-// controllers would.
+// This file completes objects that were never in a cluster, like the API server, its admission plugins and the controllers.
 
-// addPod reads a pod. One without any status was never in a cluster.
+// addPod reads a pod. A pod without a status was never in a cluster.
 func (m *manifest) addPod(u *unstructured.Unstructured) error {
 	if err := decode(m, u, &m.snapshot.Pods); err != nil {
 		return err
@@ -83,8 +82,8 @@ func (m *manifest) addClass(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// completeAges sets expireAfter from the NodePool if the NodeClaim has none. Claims of a cluster have one, so that the default of the
-// API would be a guess.
+// completeAges sets expireAfter from the NodePool if the NodeClaim has none. Claims of a cluster always have one, so the default of the API
+// would be a guess.
 func (m *manifest) completeAges() {
 	for _, c := range m.ageless {
 		c.Spec.ExpireAfter = v1.NillableDuration{}
@@ -94,7 +93,7 @@ func (m *manifest) completeAges() {
 	}
 }
 
-// completePool says of a pool without status that it can be used, unless its own rules say otherwise.
+// completePool sets the conditions of a pool without status: it can be used unless its own rules fail.
 func (m *manifest) completePool(p *v1.NodePool) {
 	if len(p.Status.Conditions) > 0 {
 		return
@@ -111,7 +110,7 @@ func (m *manifest) completePool(p *v1.NodePool) {
 // podsPerNode is the kubelet's default for maxPods.
 const podsPerNode = 110
 
-// completeNode says of a node without status that it is ready, and that pods can use all of it.
+// completeNode completes a node without status: it is ready, and pods can use its whole capacity.
 func (m *manifest) completeNode(n *corev1.Node) {
 	if n.Status.Allocatable == nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
@@ -137,8 +136,7 @@ func (m *manifest) completeNode(n *corev1.Node) {
 	}
 }
 
-// completePod fills in what is not said, and gives a pod that was never in a cluster the status that it would have once
-// kube-scheduler had found no node for it.
+// completePod sets defaults. A pod that was never in a cluster gets the status of a pod for which kube-scheduler found no node.
 func (m *manifest) completePod(p *corev1.Pod) {
 	defaultRequests(&p.Spec)
 	defaultPorts(&p.Spec)
@@ -164,8 +162,8 @@ func (m *manifest) completePod(p *corev1.Pod) {
 	}
 }
 
-// completePending says of a pod of which somebody has written that it is Pending, and no more, that no node was found for it. In a
-// snapshot of a cluster that is a pod that kube-scheduler has not come to yet.
+// completePending completes a pod whose status is only Pending: no node was found for it. In a snapshot of a cluster, such a status means
+// that kube-scheduler has not tried the pod yet.
 func (m *manifest) completePending(p *corev1.Pod) {
 	if p.Status.Phase == corev1.PodPending && len(p.Status.Conditions) == 0 && p.Spec.NodeName == "" && m.catalog == nil {
 		m.note("Pod %s/%s: its status says Pending and no more: taken to wait for a node", p.Namespace, p.Name)
@@ -173,7 +171,7 @@ func (m *manifest) completePending(p *corev1.Pod) {
 	}
 }
 
-// defaultRequests gives every resource that has a limit and no request a request of the same amount.
+// defaultRequests adds a request for each resource that has a limit and no request.
 func defaultRequests(spec *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -185,7 +183,7 @@ func defaultRequests(spec *corev1.PodSpec) {
 	}
 }
 
-// defaultPorts gives every port a protocol, and the ports of a pod in the node's own network those of the node.
+// defaultPorts sets the protocol of ports, and the host ports of pods in the node's network.
 func defaultPorts(spec *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -200,7 +198,7 @@ func defaultPorts(spec *corev1.PodSpec) {
 	}
 }
 
-// fill copies what is missing.
+// fill copies missing resources.
 func fill(to *corev1.ResourceList, from corev1.ResourceList) {
 	for name, q := range from {
 		if _, ok := (*to)[name]; ok {
@@ -239,7 +237,7 @@ func applyLimitRange(l *corev1.LimitRange, spec *corev1.PodSpec) {
 	}
 }
 
-// applyPriority looks up the pod's priority class, or the default one.
+// applyPriority sets the pod's priority from its priority class, or from the default class.
 func (m *manifest) applyPriority(p *corev1.Pod) {
 	if p.Spec.Priority != nil {
 		return
@@ -284,7 +282,7 @@ func (m *manifest) makeClaims(p *corev1.Pod) {
 	}
 }
 
-// noteSelectors says of DeviceClasses and ResourceClaimTemplates which of their expressions an API server would not take.
+// noteSelectors notes selectors of DeviceClasses and ResourceClaimTemplates that an API server would refuse.
 func (m *manifest) noteSelectors() {
 	read := deviceselector.New()
 	check := func(what, name string, selectors []resourcev1.DeviceSelector) {

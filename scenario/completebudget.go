@@ -19,7 +19,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// addBudget reads a PodDisruptionBudget. One whose pods no controller has counted is counted once all pods are there.
+// addBudget reads a PodDisruptionBudget. If its status has no counts, they are computed once all pods are read.
 func (m *manifest) addBudget(u *unstructured.Unstructured) error {
 	if err := decode(m, u, &m.snapshot.PodDisruptionBudgets); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (m *manifest) addBudget(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// isUncounted reports whether the status is missing, or all zero, as kubectl create --dry-run prints it.
+// isUncounted reports whether the status is missing, or all zero as in the output of kubectl create --dry-run.
 func isUncounted(status map[string]any) bool {
 	for _, key := range []string{"currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"} {
 		if len(status) > 0 && fmt.Sprint(status[key]) != "0" {
@@ -40,12 +40,12 @@ func isUncounted(status map[string]any) bool {
 	return len(status) == 0 || len(status) == 4
 }
 
-// completeBudget writes the status that the disruption controller would. In a snapshot of a cluster it is for the cluster to write:
-// until then no pod may be evicted.
+// completeBudget computes the status like the disruption controller. In a snapshot of a cluster it leaves the status alone: the budget allows
+// no eviction until the cluster's controller has written one.
 func (m *manifest) completeBudget(b *policyv1.PodDisruptionBudget) {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil || m.catalog != nil {
-		return // the engine says what is wrong with a selector
+		return // the engine reports a wrong selector
 	}
 	status := policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation}
 	var covered []*corev1.Pod
@@ -68,7 +68,8 @@ func (m *manifest) completeBudget(b *policyv1.PodDisruptionBudget) {
 	b.Status = status
 }
 
-// desiredHealthy is how many pods the budget covers and how many of them have to stay healthy, or why the disruption controller cannot tell.
+// desiredHealthy returns the number of pods that the budget covers and the number that must stay healthy, or the reason why the disruption
+// controller cannot compute them.
 func (m *manifest) desiredHealthy(b *policyv1.PodDisruptionBudget, covered []*corev1.Pod) (expected, desired int32, wrong string) {
 	atLeast, without := b.Spec.MinAvailable, b.Spec.MaxUnavailable
 	if atLeast != nil && atLeast.Type == intstr.Int {
@@ -90,7 +91,7 @@ func (m *manifest) desiredHealthy(b *policyv1.PodDisruptionBudget, covered []*co
 	return expected, int32(n), ""
 }
 
-// wantedBy is how many pods the controllers of the covered ones want to have. Pods of no controller do not count.
+// wantedBy returns the number of pods that the controllers of the covered pods want. Pods without a controller do not count.
 func (m *manifest) wantedBy(b *policyv1.PodDisruptionBudget, covered []*corev1.Pod) (wanted int32, wrong string) {
 	seen := map[string]bool{}
 	for _, p := range covered {
@@ -117,7 +118,7 @@ func (m *manifest) wantedBy(b *policyv1.PodDisruptionBudget, covered []*corev1.P
 	return wanted, ""
 }
 
-// scaleOf is how many pods the pod's controller wants, or the Deployment that its ReplicaSet belongs to, and the name of that.
+// scaleOf returns the name of the pod's controller, or of the Deployment of its ReplicaSet, and the number of pods that it wants.
 func (m *manifest) scaleOf(p *corev1.Pod, owner *metav1.OwnerReference) (name string, replicas int32, found bool) {
 	s, deployment := &m.snapshot, ""
 	is := func(o metav1.Object, name string) bool { return o.GetNamespace() == p.Namespace && o.GetName() == name }

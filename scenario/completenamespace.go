@@ -9,11 +9,11 @@ import (
 	"tenon.sh/engine"
 )
 
-// addNamespaces adds the namespaces of the pods, because files rarely hold them. Only one label of an added namespace is known:
+// addNamespaces adds the namespaces of the pods, because files rarely contain them. Only one label of an added namespace is known:
 // kubernetes.io/metadata.name.
 func (m *manifest) addNamespaces(s *engine.Snapshot) {
 	if m.catalog != nil {
-		return // a snapshot holds those of its cluster
+		return // a snapshot contains its cluster's namespaces
 	}
 	there := namesOf(s.Namespaces)
 	byLabels := slices.ContainsFunc(s.Pods, selectsNamespaces)
@@ -33,7 +33,7 @@ func (m *manifest) addNamespaces(s *engine.Snapshot) {
 	}
 }
 
-// selectsNamespaces reports whether affinity of the pod asks for labels of namespaces other than their names.
+// selectsNamespaces reports whether the pod's affinity selects namespaces by labels other than their names.
 func selectsNamespaces(p *corev1.Pod) bool {
 	a := p.Spec.Affinity
 	if a == nil {

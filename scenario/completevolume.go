@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// completeVolumes fills in what is not said of volumes, and binds claims that were never in a cluster to volumes that are in
-// the files, as the controller manager would.
+// completeVolumes sets defaults of volumes. Like the controller manager, it binds claims that were never in a cluster to volumes in the
+// files.
 func (m *manifest) completeVolumes() {
 	s := &m.snapshot
 	there := namesOf(s.PersistentVolumeClaims)
@@ -68,7 +68,7 @@ func waits(c *storagev1.StorageClass) bool {
 	return c != nil && ptr.Deref(c.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// storageClassOf finds the claim's class; it returns nil if there is none.
+// storageClassOf finds the claim's class. It returns nil if there is none.
 func storageClassOf(s *engine.Snapshot, claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
 	name := ptr.Deref(claim.Spec.StorageClassName, "")
 	i := slices.IndexFunc(s.StorageClasses, func(c *storagev1.StorageClass) bool { return c.Name == name })
@@ -78,7 +78,7 @@ func storageClassOf(s *engine.Snapshot, claim *corev1.PersistentVolumeClaim) *st
 	return s.StorageClasses[i]
 }
 
-// serves reports whether the claim could be bound to the volume.
+// serves reports whether the claim can be bound to the volume.
 func serves(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	if r := v.Spec.ClaimRef; r != nil && (r.Namespace != c.Namespace || r.Name != c.Name) {
 		return false
@@ -98,11 +98,11 @@ func serves(v *corev1.PersistentVolume, c *corev1.PersistentVolumeClaim) bool {
 	return size.Cmp(has) <= 0
 }
 
-// assumedClass is the class of claims that name none, where no file says which one is the default.
+// assumedClass is the class of claims without a class if no file has a default class.
 const assumedClass = "standard"
 
-// assumeStorageClasses adds the classes that claims wait for and that the files do not hold: who asks what a StatefulSet would
-// cost rarely names the cluster's classes as well.
+// assumeStorageClasses adds the classes of unbound claims that are not in the files, because users who want the cost of a StatefulSet rarely
+// have the cluster's classes in their files.
 func (m *manifest) assumeStorageClasses(s *engine.Snapshot) {
 	for i, c := range s.PersistentVolumeClaims {
 		if c.Spec.VolumeName != "" || c.ResourceVersion != "" || storageClassOf(s, c) != nil {
@@ -115,7 +115,7 @@ func (m *manifest) assumeStorageClasses(s *engine.Snapshot) {
 		}
 		name := *c.Spec.StorageClassName
 		if name == "" || storageClassOf(s, c) != nil {
-			continue // the empty name asks for a volume that is there
+			continue // the empty name requests an existing volume
 		}
 		m.note("StorageClass %s is not in the files: taken to make volumes wherever a pod is", name)
 		s.StorageClasses = append(s.StorageClasses, &storagev1.StorageClass{

@@ -10,38 +10,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Course is how a cluster goes on after the instant that its snapshot shows. Plans do not depend on it; a simulation does.
+// Course is the future of a cluster after its snapshot. Plans do not depend on it, but a simulation does.
 type Course struct {
 	Workloads []Workload
-	// Cloud is the name of the profile of the cloud, empty where nothing is said; Faults is what goes wrong there.
+	// Cloud is the name of the cloud's profile, empty if none is given. Faults are the cloud's faults.
 	Cloud  string
 	Faults []Fault
 }
 
-// WorkloadKind says what a workload's pods are like.
+// WorkloadKind is the kind of a workload's pods.
 type WorkloadKind string
 
 const (
-	Deployment  WorkloadKind = "Deployment"  // pods alike, replaced a few at a time when a new version comes
+	Deployment  WorkloadKind = "Deployment"  // equal pods, replaced a few at a time by a new version
 	StatefulSet WorkloadKind = "StatefulSet" // pods with names of their own; a new one comes when the old one is gone
-	CronJob     WorkloadKind = "CronJob"     // pods that come at set times and run to their end
+	CronJob     WorkloadKind = "CronJob"     // pods that come at fixed times and run to their end
 )
 
-// Workload is something that makes pods as time goes by.
+// Workload makes pods in the course of time.
 type Workload struct {
 	Kind WorkloadKind
-	// Template has the workload's name and namespace, and what all its pods have in common.
+	// Template has the workload's name and namespace, and the common properties of all its pods.
 	Template *corev1.Pod
-	// Pods is how many there are at all times, or in each run of a CronJob. Day, where it is given, says how many there are
-	// by the hour of the day (UTC), in a straight line from one point to the next.
+	// Pods is the number of pods at all times, or in each run of a CronJob. If Day is given, it has the numbers by hour of the day (UTC),
+	// with linear interpolation between the points.
 	Pods int
 	Day  []DayPoint
-	// Weekend is the share of them on Saturdays and Sundays, Noise by how much the number wanders about.
+	// Weekend is the share of pods on Saturdays and Sundays. Noise is the size of random changes of the number.
 	Weekend, Noise float64
-	// Rollout is when a new version comes, Schedule when a CronJob begins, as cron lines in UTC; empty for never.
+	// Rollout is the time of new versions, Schedule the begin of a CronJob, as cron lines in UTC; empty for never.
 	Rollout, Schedule string
-	// Start is how long a pod takes from its node to being ready, Stop from being told to end to its end, and Runs how long
-	// a pod of a CronJob works: medians.
+	// Start is the time from a pod's binding until it is ready, Stop the time from its deletion to its end, and Runs the time that a pod of a
+	// CronJob works: medians.
 	Start, Stop, Runs time.Duration
 }
 
@@ -51,8 +51,7 @@ type DayPoint struct {
 	Pods int
 }
 
-// Fault is something that goes wrong in the cloud: what, and when from the beginning. What the words mean is known to the
-// simulated cloud.
+// Fault is a fault of the cloud, with times from the beginning. The simulated cloud defines the meaning of the words.
 type Fault struct {
 	What                            string
 	At, For, Lag                    time.Duration
@@ -63,7 +62,7 @@ type Fault struct {
 	Resource, Driver, Taint, Label  string
 }
 
-// workload reads deployment NAME x10 and cronjob NAME x10 with the words of a pod and those of Workload.
+// workload reads deployment NAME x10 and cronjob NAME x10 with the words of a pod and of Workload.
 func (b *builder) workload(kind WorkloadKind, name word, r *reader) error {
 	w := Workload{Kind: kind, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second, Runs: 10 * time.Minute}
 	rest := &reader{of: r.of}
@@ -106,7 +105,7 @@ func (b *builder) workload(kind WorkloadKind, name word, r *reader) error {
 	return nil
 }
 
-// most is the largest number of pods of the workload, noise aside.
+// most returns the largest number of pods of the workload without noise.
 func (w *Workload) most() int {
 	most := w.Pods
 	for _, p := range w.Day {
@@ -194,7 +193,7 @@ func (b *builder) cloud(name word, r *reader) error {
 	return nil
 }
 
-// fault reads fault WHAT at=30m for=2h and what it hits.
+// fault reads fault WHAT at=30m for=2h and the selection of affected machines.
 func (b *builder) fault(name word, r *reader) error {
 	f := Fault{What: name.text}
 	for r.more() {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// addCSINode adds what the drivers on a node say of it: what the statement says, or else what the node's type takes. On a node
-// that is still starting no driver runs yet.
+// addCSINode adds the CSINode of a node. The limits are those of the statement, or else those of the node's type. A node that is still
+// starting has no drivers yet.
 func (b *builder) addCSINode(m machineLine, ofType map[string]int) {
 	limits := m.attach
 	if limits == nil && !m.uninitialized {

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// printDeletionCosts lists the pods whose deletion cost is to change, and how many nodes of each pool wait for a later pass.
+// printDeletionCosts lists the pods whose deletion cost changes, and the number of each pool's nodes that wait for a later pass.
 func printDeletionCosts(costs disruption.DeletionCosts) string {
 	var out strings.Builder
 	for _, w := range costs.Writes {

@@ -13,13 +13,13 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// This file reads what pods claim of devices, and what drivers publish on nodes.
+// This file reads the claims of pods for devices, and the slices that drivers publish on nodes.
 
-// claimsName is that of the only claim of a pod, and of the template that it was made from.
+// claimsName is the name of a pod's only claim and of its template.
 const claimsName = "devices"
 
-// claimedDevices reads devices=(class=gpu count=2 memory=40Gi model=L4) of a pod: what its claim asks for. count may be All; memory is the
-// least, other words are attributes.
+// claimedDevices reads devices=(class=gpu count=2 memory=40Gi model=L4) of a pod: the content of its claim. count may be All; memory is the
+// minimum; other words are attributes.
 func (w word) claimedDevices() (*resourcev1.ResourceClaimSpec, error) {
 	r, err := w.group("devices")
 	if err != nil {
@@ -62,7 +62,7 @@ func (w word) claimedDevices() (*resourcev1.ResourceClaimSpec, error) {
 	return out, nil
 }
 
-// claimDevices makes the pod's claim, as if from a template of the line's name.
+// claimDevices makes the pod's claim, as from a template with the line's name.
 func (b *builder) claimDevices(pod *corev1.Pod, p *podLine) {
 	if p.devices == nil {
 		return
@@ -72,7 +72,7 @@ func (b *builder) claimDevices(pod *corev1.Pod, p *podLine) {
 	b.claimTemplate(pod.Namespace, p.name, p.devices)
 }
 
-// claimTemplate makes the ResourceClaimTemplate of the line's name, unless there is one.
+// claimTemplate adds the ResourceClaimTemplate with the line's name, unless it exists.
 func (b *builder) claimTemplate(namespace, name string, spec *resourcev1.ResourceClaimSpec) {
 	there := func(t *resourcev1.ResourceClaimTemplate) bool { return t.Namespace == namespace && t.Name == name }
 	if slices.ContainsFunc(b.snapshot.ResourceClaimTemplates, there) {
@@ -85,13 +85,13 @@ func (b *builder) claimTemplate(namespace, name string, spec *resourcev1.Resourc
 	b.snapshot.ResourceClaimTemplates = append(b.snapshot.ResourceClaimTemplates, t)
 }
 
-// claimInSpec has pods of the spec claim what a template says.
+// claimInSpec adds a claim by the template to the spec.
 func claimInSpec(spec *corev1.PodSpec, template string) {
 	spec.ResourceClaims = []corev1.PodResourceClaim{{Name: claimsName, ResourceClaimTemplateName: &template}}
 	spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: claimsName}}
 }
 
-// ClaimFor makes the claim of a pod for which its spec names a template under ref, and tells the pod so, as kube-controller-manager does.
+// ClaimFor returns the claim of a pod whose spec names a template under ref, and adds it to the pod's status, like kube-controller-manager.
 func ClaimFor(pod *corev1.Pod, ref string, spec *resourcev1.ResourceClaimSpec) *resourcev1.ResourceClaim {
 	name := pod.Name + "-" + ref
 	pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: ref, ResourceClaimName: &name})
@@ -103,14 +103,14 @@ func ClaimFor(pod *corev1.Pod, ref string, spec *resourcev1.ResourceClaimSpec) *
 	}
 }
 
-// published is a pool that a driver has published on a node, or the first slice of as many.
+// published is a pool that a driver has published on a node, or only the first of several slices of it.
 type published struct {
 	pool device.Template
 	of   int
 }
 
-// published reads published=(driver=gpu.example.com count=4 model=L4 of=2): the words of a type's devices, and of how many slices this is
-// the first. With pool=b it is another pool of the driver on the node.
+// published reads published=(driver=gpu.example.com count=4 model=L4 of=2): the words of a type's devices, and the number of slices, of which
+// this is the first. With pool=b it is another pool of the driver on the node.
 func (w word) published() (published, error) {
 	r, err := w.group("published")
 	if err != nil {
@@ -131,7 +131,7 @@ func (w word) published() (published, error) {
 	return out, err
 }
 
-// publish puts the ResourceSlice of a driver's pool on the node in the place of the one before.
+// publish sets the ResourceSlice of a driver's pool on the node.
 func (b *builder) publish(node string, p published) {
 	meta, name := b.meta("", node+"-"+p.pool.Driver), node
 	if p.pool.Pool != defaultPool {

@@ -9,13 +9,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The annotations by which the volume controllers tell one another how far a claim is.
+// The volume controllers use these annotations for the state of a claim.
 const (
 	bindCompleted = "pv.kubernetes.io/bind-completed"
 	selectedNode  = "volume.kubernetes.io/selected-node"
 )
 
-// disk reads disk NAME class= volume=NAME: a PersistentVolumeClaim, bound if it names a volume.
+// disk reads disk NAME class= volume=NAME: a PersistentVolumeClaim, which is bound if it names a volume.
 func (b *builder) disk(name word, r *reader) error {
 	claim := newDisk(b.meta(metav1.NamespaceDefault, name.text), nil)
 	for r.more() {
@@ -52,13 +52,13 @@ func (b *builder) disk(name word, r *reader) error {
 		return name.errorf("there is a disk of this name already")
 	}
 	if claim.Spec.VolumeName != "" {
-		b.volumeNamed(claim.Spec.VolumeName).Spec.ClaimRef = claimRef(claim) // the namespace may have come last
+		b.volumeNamed(claim.Spec.VolumeName).Spec.ClaimRef = claimRef(claim) // the namespace may follow the volume
 	}
 	b.snapshot.PersistentVolumeClaims = append(b.snapshot.PersistentVolumeClaims, claim)
 	return nil
 }
 
-// newDisk is a claim that waits for a volume.
+// newDisk returns a claim without a volume.
 func newDisk(meta metav1.ObjectMeta, class *string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -86,7 +86,7 @@ func claimRef(claim *corev1.PersistentVolumeClaim) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 }
 
-// volumeNamed finds a volume, which the caller may change; it returns nil if there is none.
+// volumeNamed finds a volume, which the caller may change. It returns nil if there is none.
 func (b *builder) volumeNamed(name string) *corev1.PersistentVolume {
 	i := slices.IndexFunc(b.snapshot.PersistentVolumes, func(v *corev1.PersistentVolume) bool { return v.Name == name })
 	if i < 0 {
@@ -106,7 +106,7 @@ func (b *builder) diskNamed(namespace, name string) *corev1.PersistentVolumeClai
 	return b.snapshot.PersistentVolumeClaims[i]
 }
 
-// namesOf holds namespace/name of every object of a list.
+// namesOf returns namespace/name of each object of a list.
 func namesOf[T metav1.Object](list []T) map[string]bool {
 	out := make(map[string]bool, len(list))
 	for _, o := range list {
@@ -115,7 +115,7 @@ func namesOf[T metav1.Object](list []T) map[string]bool {
 	return out
 }
 
-// disks gives the pod a volume for each claim.
+// disks adds a volume for each claim to the pod.
 func (p *podLine) disks(claims []string) {
 	for _, claim := range claims {
 		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{
@@ -125,7 +125,7 @@ func (p *podLine) disks(claims []string) {
 	}
 }
 
-// addScratch gives the pod its ephemeral volumes.
+// addScratch adds the pod's ephemeral volumes.
 func (p *podLine) addScratch() {
 	for i, class := range p.scratch {
 		claim := newDisk(metav1.ObjectMeta{}, &class)
@@ -138,8 +138,7 @@ func (p *podLine) addScratch() {
 	}
 }
 
-// ephemeralClaims are the claims that the ephemeral volume controller makes for a pod; those that there are already are left
-// out.
+// ephemeralClaims returns the claims that the ephemeral volume controller makes for a pod, except existing ones.
 func ephemeralClaims(pod *corev1.Pod, there map[string]bool) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
 	for _, v := range pod.Spec.Volumes {

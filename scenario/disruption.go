@@ -16,11 +16,11 @@ import (
 	"tenon.sh/engine/replacement"
 )
 
-// This file reads what statements say about disruption, beyond the fields of the kinds themselves.
+// This file reads the words of statements about disruption that are not fields of the kinds.
 
 const poolAnnotationWords = "pause= pause-reason= retire drift= time-zone= replace-budget= delete-budget= payback= price-patience= min-memory-for-pods= halted="
 
-// annotationWord reads the words that are a pool's own annotations.
+// annotationWord reads the words for a pool's annotations.
 func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err error) {
 	key, value := w.cut()
 	switch key {
@@ -55,7 +55,7 @@ func (b *builder) annotationWord(p *v1.NodePool, w word) (handled bool, err erro
 	return true, nil
 }
 
-// addBudget reads a budget into an annotation, with those that stand there already.
+// addBudget reads a budget and adds it to the budgets in an annotation.
 func addBudget(w word, to *map[string]string, key string) error {
 	budget, err := w.budget()
 	if err != nil {
@@ -66,13 +66,13 @@ func addBudget(w word, to *map[string]string, key string) error {
 		return nil
 	}
 	var budgets []v1.Budget
-	_ = json.Unmarshal([]byte((*to)[key]), &budgets) // what is no list is replaced
+	_ = json.Unmarshal([]byte((*to)[key]), &budgets) // a value that is no list is replaced
 	text, err := json.Marshal(append(budgets, budget))
 	addLabel(to, key, string(text))
 	return err
 }
 
-// disruptionWord reads the words about what is wrong with a machine, and what has been begun.
+// disruptionWord reads the words about a machine's faults and about begun disruptions.
 func (m *machineLine) disruptionWord(w word) (handled bool, err error) {
 	key, value := w.cut()
 	switch key {
@@ -99,7 +99,7 @@ func (m *machineLine) disruptionWord(w word) (handled bool, err error) {
 	return true, err
 }
 
-// brokenCondition is a condition of a node, with how long it has lasted.
+// brokenCondition is a condition of a node with its age.
 type brokenCondition struct {
 	corev1.NodeCondition
 	age time.Duration
@@ -132,7 +132,7 @@ func (w word) nodeCondition(of string) (c brokenCondition, err error) {
 	return c, nil
 }
 
-// takenBack reads taken-back=1m,Drifted: for how much longer the machine is left alone, and why it was to go.
+// takenBack reads taken-back=1m,Drifted: the time for which the machine is still left alone, and the reason of the cancelled disruption.
 func (w word) takenBack() (left time.Duration, reason v1.DisruptionReason, err error) {
 	_, value := w.cut()
 	text, why, ok := strings.Cut(value, ",")
@@ -143,7 +143,7 @@ func (w word) takenBack() (left time.Duration, reason v1.DisruptionReason, err e
 	return left, v1.DisruptionReason(why), nil
 }
 
-// mark writes on claim and node what the statement says of disruption.
+// mark writes the statement's words about disruption to claim and node.
 func (m *machineLine) mark(claim *v1.NodeClaim, node *corev1.Node, now time.Time) {
 	if m.backoff > 0 {
 		addLabel(&claim.Annotations, v1.DisruptionBackoffAnnotationKey, replacement.Failure{Count: 1, Last: now.Add(m.backoff - time.Minute).UTC(), Why: "it was never ready"}.Text())
@@ -256,7 +256,7 @@ func (w word) trait() (t engine.Trait, err error) {
 	return t, nil
 }
 
-// lookForDrift marks the claims that have drifted, as their controller would, and says in which way.
+// lookForDrift marks drifted claims, like their controller, and returns the reasons.
 func lookForDrift(s *engine.Snapshot) string {
 	var out strings.Builder
 	for i, claim := range s.NodeClaims {

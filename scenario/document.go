@@ -16,26 +16,26 @@ import (
 	"tenon.sh/unrendered"
 )
 
-// Source is a file of Kubernetes objects, as YAML or JSON, in one document or many.
+// Source is a file of Kubernetes objects, as YAML or JSON, with one or more documents.
 type Source struct {
 	// Name is the file's name for messages.
 	Name string
 	Data []byte
 }
 
-// Document is one Kubernetes object and where it stands.
+// Document is one Kubernetes object and its place in a file.
 type Document struct {
-	// Where says file, document and line, for messages; empty for objects that came from an API server.
+	// Where names file, document and line, for messages. It is empty for objects from an API server.
 	Where  string
 	Object *unstructured.Unstructured
 }
 
-// Documents reads the objects of a file; Lists are taken apart. Errors name file, document and line.
+// Documents reads the objects of a file. It returns the items of Lists as single documents. Errors name file, document and line.
 func Documents(source Source) ([]Document, error) { return readDocuments(source) }
 
 func readDocuments(source Source) ([]Document, error) {
 	if trimmed := bytes.TrimSpace(source.Data); len(trimmed) > 0 && trimmed[0] == '{' {
-		// What begins with a brace may still be YAML.
+		// A text that begins with a brace may still be YAML.
 		if docs, err := readJSON(source); err == nil {
 			return docs, nil
 		}
@@ -49,7 +49,7 @@ func readDocuments(source Source) ([]Document, error) {
 		number++
 		where := fmt.Sprintf("%s, document %d, line %d", source.Name, number, c.line)
 		var content any
-		if err := yaml.UnmarshalStrict(c.text, &content); err != nil { // strict about keys that stand twice
+		if err := yaml.UnmarshalStrict(c.text, &content); err != nil { // strict about duplicate keys
 			problem := yamlProblem(err, c.line)
 			if unready := unrendered.Problem(source.Name, string(c.text)); unready != "" {
 				problem += "; " + unready
@@ -59,7 +59,7 @@ func readDocuments(source Source) ([]Document, error) {
 		if content == nil {
 			continue
 		}
-		if line := c.outdented(); line > 0 { // the reader stops there, and says nothing
+		if line := c.outdented(); line > 0 { // the YAML reader silently stops there
 			return nil, fmt.Errorf("%s, document %d, line %d: it is indented less than the document begins", source.Name, number, line)
 		}
 		object, ok := content.(map[string]any)
@@ -75,7 +75,7 @@ func readDocuments(source Source) ([]Document, error) {
 	return out, nil
 }
 
-// form says what stands where an object belongs.
+// form describes a value that is not an object.
 func form(content any) string {
 	switch content.(type) {
 	case []any:
@@ -92,7 +92,7 @@ type chunk struct {
 	text []byte
 }
 
-// empty reports whether there is nothing but comments and blank lines.
+// empty reports whether the text has only comments and blank lines.
 func (c chunk) empty() bool {
 	for line := range bytes.Lines(c.text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -102,7 +102,7 @@ func (c chunk) empty() bool {
 	return true
 }
 
-// outdented is the first line that is indented less than the first one, 0 if there is none.
+// outdented returns the first line that is indented less than the first one, 0 if there is none.
 func (c chunk) outdented() int {
 	first, number := -1, c.line-1
 	for line := range bytes.Lines(c.text) {
@@ -123,8 +123,7 @@ func (c chunk) outdented() int {
 	return 0
 }
 
-// splitYAML cuts at lines that begin with ---, or with ... which ends a document. What stands on such a line belongs to the
-// document that it begins.
+// splitYAML splits at lines that begin with ---, or with ... which ends a document. Text after --- belongs to the next document.
 func splitYAML(data []byte) []chunk {
 	chunks := []chunk{{line: 1}}
 	number := 0
@@ -149,7 +148,7 @@ func splitYAML(data []byte) []chunk {
 
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// yamlProblem is the reader's message with the line number of the file instead of the document's.
+// yamlProblem returns the reader's message with the line number in the file instead of the document.
 func yamlProblem(err error, first int) string {
 	text := strings.ReplaceAll(err.Error(), "error converting YAML to JSON: ", "")
 	text = strings.TrimPrefix(text, "yaml: ")
@@ -186,7 +185,7 @@ func readJSON(source Source) ([]Document, error) {
 	}
 }
 
-// flatten takes Lists apart.
+// flatten returns the items of Lists as single documents.
 func flatten(where string, content map[string]any) ([]Document, error) {
 	u := &unstructured.Unstructured{Object: content}
 	items, isList := content["items"].([]any)
@@ -206,7 +205,7 @@ func flatten(where string, content map[string]any) ([]Document, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: this is no Kubernetes object", at)
 		}
-		// kubectl leaves the kind out of the items of typed lists.
+		// kubectl omits the kind from the items of typed lists.
 		if kind, ok := strings.CutSuffix(u.GetKind(), "List"); ok && kind != "" && object["kind"] == nil {
 			object["kind"], object["apiVersion"] = kind, u.GetAPIVersion()
 		}

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// ec2Class is the class as the AWS provider reads it: what stands in the files, or one of the usual images with default settings.
+// ec2Class returns the class for the AWS provider: the object in the files, or a class with a standard image and default settings.
 func (m *manifest) ec2Class(ref v1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
 	u := m.classNamed(ref)
 	if isAutoMode(ref) {
@@ -33,7 +33,7 @@ func (m *manifest) ec2Class(ref v1.NodeClassReference) (*awsv1.EC2NodeClass, err
 	return class, nil
 }
 
-// classNamed is the object that a reference means, nil if it is not in the files.
+// classNamed returns the object of a reference, nil if it is not in the files.
 func (m *manifest) classNamed(ref v1.NodeClassReference) *unstructured.Unstructured {
 	for _, u := range m.classes {
 		if u.GroupVersionKind().GroupKind() == ref.GroupKind() && u.GetName() == ref.Name {
@@ -43,8 +43,8 @@ func (m *manifest) classNamed(ref v1.NodeClassReference) *unstructured.Unstructu
 	return nil
 }
 
-// ec2Types gives the class what EC2 sells to it: as the AWS provider would, with the figures that are built in. Classes that ask
-// for the same share it.
+// ec2Types sets the class's instance types from the built-in figures of EC2, as the AWS provider would. Classes with equal settings share the
+// types.
 func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[string][]engine.InstanceType) {
 	object, err := m.ec2Class(class.Ref)
 	var types []engine.InstanceType
@@ -69,8 +69,8 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 	m.noteImages(class.Ref, object)
 }
 
-// noteReservations adds a note if a pool of the class asks for reserved capacity, because none is planned: the status of the class, even if
-// the files hold it, does not say how many instances are left in each capacity reservation.
+// noteReservations adds a note if a pool of the class asks for reserved capacity, because no reserved capacity is planned: the class's
+// status, even if the files contain it, does not tell how many instances are left in each capacity reservation.
 func (m *manifest) noteReservations(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass) {
 	named := slices.ContainsFunc(s.NodePools, func(p *v1.NodePool) bool {
 		said, allowed := allowsReserved(p)
@@ -112,10 +112,10 @@ func (m *manifest) noteImages(ref v1.NodeClassReference, class *awsv1.EC2NodeCla
 	}
 }
 
-// ec2Traits are what the class's own status and annotations say of its machines.
+// ec2Traits returns the traits of the class's machines by its own status and annotations.
 func ec2Traits(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass, types []engine.InstanceType) (out []engine.Trait) {
 	started := map[string]bool{}
-	var foreign []string // fingerprints that cannot be compared
+	var foreign []string // fingerprints of other versions, which cannot be compared
 	for _, claim := range s.NodeClaims {
 		if claim.Spec.NodeClassRef == nil || *claim.Spec.NodeClassRef != ref {
 			continue
@@ -160,7 +160,7 @@ func (m *manifest) ec2Catalog(s *engine.Snapshot, ref v1.NodeClassReference, cla
 	return types, nil
 }
 
-// subnetZones are the zones that the provider has found subnets of the class in.
+// subnetZones returns the zones of the class's subnets that the provider has found.
 func subnetZones(subnets []awsv1.Subnet) (out []catalog.Zone) {
 	for _, s := range subnets {
 		if !slices.ContainsFunc(out, func(z catalog.Zone) bool { return z.Name == s.Zone }) {
@@ -171,7 +171,7 @@ func subnetZones(subnets []awsv1.Subnet) (out []catalog.Zone) {
 	return out
 }
 
-// noteUnoffered says of types and families that pools and pods ask for by name, and that are not to be had, why they are not.
+// noteUnoffered notes the reason for each type or family that pools or pods name and that the class does not offer.
 func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
 	offered := map[string]bool{}
 	for i := range class.InstanceTypes {
@@ -195,8 +195,8 @@ func (m *manifest) noteUnoffered(s *engine.Snapshot, class *engine.Class) {
 	}
 }
 
-// namedTypes are the instance types and families that pools of the class and pods name, in order: the values of these labels. Of
-// pods only what has the form of the class's types counts: they may mean the type of another class.
+// namedTypes returns the sorted instance types and families in the labels of pools of the class, and of pods. For pods, only names in the
+// form of the class's types count, because other names may belong to another class.
 func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference, keys []string, form *regexp.Regexp) (names []string) {
 	isName := func(key string) bool { return slices.Contains(keys, v1.NormalizeLabel(key)) }
 	for _, p := range s.NodePools {
@@ -220,14 +220,14 @@ func namedTypes(s *engine.Snapshot, ref v1.NodeClassReference, keys []string, fo
 	return slices.Compact(names)
 }
 
-// noteRegion says that the region named on the command line is not one of this cloud's.
+// noteRegion adds a note if the region of the command line is not a region of this cloud.
 func (m *manifest) noteRegion(cloud string, isRegion func(string) bool) {
 	if m.region != "" && !isRegion(m.region) {
 		m.note("%s is no region of %s", m.region, cloud)
 	}
 }
 
-// ec2Names are the labels whose values are types or families of EC2, ec2Type the form of a type.
+// ec2Names are the labels whose values are types or families of EC2. ec2Type is the form of a type.
 var (
 	ec2Names = []string{corev1.LabelInstanceTypeStable, awsv1.FamilyLabelKey, autoModeGroup + "/instance-family"}
 	ec2Type  = regexp.MustCompile(`^[a-z0-9-]+\.[a-z0-9-]+$`)

@@ -17,12 +17,12 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// homeRegion is the region whose figures and prices are built in.
+// homeRegion is the region of the built-in figures and prices.
 const homeRegion = "us-east-1"
 
-// EC2Zones are the zones that machines of EC2 are offered in: those that the objects name, wherever they do, and the usual ones
-// of their regions and of the region that the user names, if any. Where nothing is named they are those of us-east-1. The note
-// says whose figures and prices the others have; it is empty if there are none.
+// EC2Zones returns the zones in which EC2's machines are offered: all zones that the objects name, and the usual zones of their regions and
+// of the user's region, if any. If nothing is named, they are the zones of us-east-1. The note tells the origin of the figures and prices for
+// other regions; it is empty if there are none.
 func EC2Zones(s *engine.Snapshot, region string) (zones []catalog.Zone, note string) {
 	a := newAtlas()
 	a.addRegion(region)
@@ -31,7 +31,7 @@ func EC2Zones(s *engine.Snapshot, region string) (zones []catalog.Zone, note str
 	return zones, figuresNote(zones)
 }
 
-// figuresNote says whose figures and prices zones of other regions have; it is empty if there are none.
+// figuresNote returns the note about zones of other regions, "" if there are none.
 func figuresNote(zones []catalog.Zone) string {
 	var abroad []string
 	for _, z := range zones {
@@ -47,12 +47,12 @@ func figuresNote(zones []catalog.Zone) string {
 		"bring your own with --instance-types", strings.Join(slices.Compact(abroad), ", "), homeRegion)
 }
 
-// atlas collects the zones of EC2 that objects name, and the regions of Azure. Names of other forms are somebody else's.
+// atlas collects the zones of EC2 that objects name, and the regions of Azure. It ignores names in other forms.
 type atlas struct {
 	regions, zones, ids map[string]bool
-	idOf                map[string]string // of zones whose ID is said
-	azure               map[string]bool   // regions
-	regional            bool              // something names machines of Azure that are in no zone
+	idOf                map[string]string // of zones whose ID is known
+	azure               map[string]bool   // names of regions
+	regional            bool              // an object names machines of Azure that are in no zone
 }
 
 func newAtlas() *atlas {
@@ -76,7 +76,7 @@ func (a *atlas) addZone(zone string) {
 	a.regional = a.regional || zone == assortment.RegionalZone
 }
 
-// add notes what a requirement says of zones. Zones that somebody does not want are somewhere else, but in the same region.
+// add reads a requirement on zones. An unwanted zone is not added, but its region is.
 func (a *atlas) add(key string, unwanted bool, values ...string) {
 	for _, value := range values {
 		switch v1.NormalizeLabel(key) {
@@ -104,7 +104,7 @@ func (a *atlas) add(key string, unwanted bool, values ...string) {
 
 func (a *atlas) addLabels(labels map[string]string) {
 	for key, text := range labels {
-		a.add(key, false, strings.Split(text, "__")...) // a volume's label may name several zones, or regions
+		a.add(key, false, strings.Split(text, "__")...) // a volume's label may name several zones or regions
 	}
 	if zone, id := labels[corev1.LabelTopologyZone], labels[awsv1.ZoneIDLabelKey]; catalog.RegionOf(zone) != "" && id != "" {
 		a.idOf[zone] = id
@@ -141,7 +141,7 @@ func (a *atlas) addRequirements(list []v1.Requirement) {
 			said[v1.NormalizeLabel(r.Key)] = r.Values
 		}
 	}
-	// A pool that names as many zones as IDs means the same places by both.
+	// If a pool names as many zones as IDs, they are the same places in the same order.
 	zones, ids := said[corev1.LabelTopologyZone], said[awsv1.ZoneIDLabelKey]
 	for i := range zones {
 		if len(zones) == len(ids) && catalog.RegionOf(zones[i]) != "" && a.idOf[zones[i]] == "" {
@@ -150,7 +150,7 @@ func (a *atlas) addRequirements(list []v1.Requirement) {
 	}
 }
 
-// read looks at everything that can name a zone; nodes first, whose zones and IDs belong together.
+// read reads all objects that can name a zone. It reads nodes first, because their labels show which zone has which ID.
 func (a *atlas) read(s *engine.Snapshot) {
 	for _, n := range s.Nodes {
 		a.addLabels(n.Labels)
@@ -188,8 +188,8 @@ func (a *atlas) read(s *engine.Snapshot) {
 	}
 }
 
-// list is every zone, in order of name. IDs are there only if somebody speaks of them: which zone has which ID is another matter in
-// every account, so what is not said is a guess.
+// list returns all zones, sorted by name. They have IDs only if an object names an ID. The IDs differ in each AWS account, so IDs that no
+// object shows are a guess.
 func (a *atlas) list() (out []catalog.Zone) {
 	if len(a.regions) == 0 {
 		a.regions[homeRegion] = true
@@ -208,7 +208,7 @@ func (a *atlas) list() (out []catalog.Zone) {
 	return out
 }
 
-// spreadIDs gives every zone an ID, and every ID that is asked for a zone.
+// spreadIDs sets an ID for each zone, and a zone for each ID that is named.
 func (a *atlas) spreadIDs() {
 	taken := map[string]bool{}
 	for _, id := range a.idOf {
@@ -226,7 +226,7 @@ func (a *atlas) spreadIDs() {
 	}
 }
 
-// freeZone is the zone that an ID means if it has no other ID yet, or else one of the region's usual zones that has none.
+// freeZone returns the usual zone of an ID if it has no other ID yet, or else one of the region's usual zones without an ID.
 func (a *atlas) freeZone(id string) string {
 	if zone := catalog.ZoneOfID(id); zone != "" && a.idOf[zone] == "" {
 		return zone

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// badQuantity says which field of an object that could not be decoded holds an amount that is none, "" if none does. The
-// decoder's own message tells neither the field nor its value.
+// badQuantity returns the field with an invalid amount in an object that could not be decoded, "" if there is none. The decoder's own message
+// contains neither the field nor its value.
 func badQuantity(u *unstructured.Unstructured) string { return badQuantityIn("", u.Object) }
 
 func badQuantityIn(path string, value any) string {
@@ -43,7 +43,7 @@ func badQuantityIn(path string, value any) string {
 	return ""
 }
 
-// countAmounts takes amounts that arithmetic would write out for minutes as the most or the least that there is, and says so.
+// countAmounts replaces amounts whose arithmetic would take minutes by the largest or least possible amount, and notes it.
 func (m *manifest) countAmounts(object, path string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -68,7 +68,7 @@ func (m *manifest) countAmounts(object, path string, value any) {
 	}
 }
 
-// holdsAmounts reports whether fields of that name hold amounts of resources, by resource.
+// holdsAmounts reports whether fields with this name contain amounts of resources, by resource.
 func holdsAmounts(name string) bool {
 	switch name {
 	case "requests", "limits", "capacity", "allocatable", "overhead", "default", "defaultRequest", "min", "max":
@@ -90,8 +90,7 @@ func badAmount(path string, amounts map[string]any) string {
 	return ""
 }
 
-// wrongType says which field has a value of another type than its kind wants. The converter's own error says only what it
-// could not convert.
+// wrongType returns an error that names the field with a value of a wrong type. The converter's own error does not name the field.
 func wrongType(u *unstructured.Unstructured, object any, err error) error {
 	text, failed := json.Marshal(u.Object)
 	if failed != nil {

@@ -54,7 +54,7 @@ func (b *builder) gangWord(o *schedulingv1alpha3.PodGroup, w word) (err error) {
 	return err
 }
 
-// addPodGroup reads a PodGroup of a file, of either version; of one that may come later it says so.
+// addPodGroup reads a PodGroup of a file, in either version. It reads an unknown version like the newest and adds a note.
 func (m *manifest) addPodGroup(u *unstructured.Unstructured) error {
 	version := u.GroupVersionKind().Version
 	if version == schedulingv1alpha2.SchemeGroupVersion.Version {

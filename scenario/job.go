@@ -12,14 +12,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// jobPods is how many pods of a Job run at the same time from now on: no more than may, and no more than are left to be done.
+// jobPods returns the number of a Job's pods that run at the same time from now on: its parallelism, but not more than the completions that
+// are left.
 func jobPods(job *batchv1.Job, now time.Time) int {
 	if ptr.Deref(job.Spec.Suspend, false) || jobIsOver(job, now) {
 		return 0
 	}
 	n, status := int(ptr.Deref(job.Spec.Parallelism, 1)), &job.Status
 	if job.Spec.Completions == nil {
-		if status.Succeeded > 0 { // the first one that succeeds says that there is no more to do
+		if status.Succeeded > 0 { // the first success completes the Job
 			return 0
 		}
 		return n
@@ -34,7 +35,7 @@ func jobPods(job *batchv1.Job, now time.Time) int {
 	return max(0, min(n, int(*job.Spec.Completions)-done))
 }
 
-// jobIsOver reports whether a Job makes no more pods, whether or not its controller has written so yet.
+// jobIsOver reports whether a Job makes no more pods. Its controller may not have written the condition yet.
 func jobIsOver(job *batchv1.Job, now time.Time) bool {
 	spec, status := &job.Spec, &job.Status
 	ended := slices.ContainsFunc(status.Conditions, func(c batchv1.JobCondition) bool {
@@ -49,7 +50,7 @@ func jobIsOver(job *batchv1.Job, now time.Time) bool {
 	return ended || status.CompletionTime != nil || status.Failed > limit || late
 }
 
-// indexes counts those of a list such as 1,3-5.
+// indexes returns the number of indexes in a list such as 1,3-5.
 func indexes(list string) (n int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, ranged := strings.Cut(part, "-")

@@ -18,13 +18,13 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// This file takes the steps of one claim's life, as the controller of claims does.
+// This file takes the steps of one claim's life, like the controller of claims.
 
-// lifeWords is what the caller of a life says about the world outside the cluster.
+// lifeWords are the facts outside the cluster that a life command gives.
 type lifeWords struct {
 	name                  string
 	machineGone           bool
-	podLeft, briefPodLeft *time.Duration // how long ago, nil for never
+	podLeft, briefPodLeft *time.Duration // time since then, nil for never
 	unseen                []string       // pods that the cache does not show yet
 }
 
@@ -44,10 +44,10 @@ func (l *lifeWords) word(w word) (handled bool, err error) {
 	return true, err
 }
 
-// mostSteps is more than any life takes at once.
+// mostSteps is more than the steps of any life without waiting.
 const mostSteps = 20
 
-// live takes the steps of a life until nothing is left to do now, and prints them. Events come after what they tell of.
+// live takes the steps of a life until it must wait, and prints them. An event follows the change that it reports.
 func (b *builder) live(c command) string {
 	x := lifeRun{s: &b.snapshot, words: c.life, nominating: !c.options.NoNominations, told: map[string]bool{}}
 	if !x.read() {
@@ -65,17 +65,17 @@ func (b *builder) live(c command) string {
 	return x.out.String()
 }
 
-// lifeRun is a life whose steps are being taken.
+// lifeRun is the state of a life command.
 type lifeRun struct {
 	s          *engine.Snapshot
 	words      lifeWords
 	nominating bool
 	life       lifecycle.Life
 	out        strings.Builder
-	told       map[string]bool // events
+	told       map[string]bool // texts of printed events
 }
 
-// read collects what the next step depends on, beside what has been found out already. It reports false for a life that has ended.
+// read reads the input of the next step, and keeps the results of earlier steps. It returns false if the life has ended.
 func (x *lifeRun) read() bool {
 	old := x.life
 	l := lifecycle.Life{Now: x.s.Now, Sought: old.Sought, Fresh: old.Fresh, Machine: old.Machine, Nominating: x.nominating, Published: dra.Publish(x.s.ResourceSlices)}
@@ -115,7 +115,7 @@ func (x *lifeRun) read() bool {
 	return l.Claim != nil || len(l.Nodes) > 0
 }
 
-// workloads are those that pods belong to whose controllers the cluster has.
+// workloads returns the pods' workloads whose controller objects are in the snapshot.
 func (x *lifeRun) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload {
 	var controllers []metav1.Object
 	for _, r := range x.s.ReplicaSets {
@@ -140,7 +140,7 @@ func onAny(nodes []*corev1.Node, name string) bool {
 	return slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Name == name })
 }
 
-// step takes one step. It reports whether another may follow at once: what pods do, and how a deletion goes on, takes time.
+// step takes one step. It returns whether another step may follow immediately. The end of pods and the progress of a deletion take time.
 func (x *lifeRun) step() (more bool) {
 	step := lifecycle.Next(x.life)
 	if step.Ask != lifecycle.AskNothing {
@@ -167,7 +167,7 @@ func (x *lifeRun) step() (more bool) {
 	return more
 }
 
-// answer finds out what a step asks for.
+// answer finds the facts that a step asks for.
 func (x *lifeRun) answer(ask lifecycle.Ask) {
 	there := !x.words.machineGone && (x.life.Claim == nil || x.life.Claim.Status.ProviderID != "")
 	switch ask {
@@ -192,7 +192,7 @@ func (x *lifeRun) tellMachine(what string, there bool, how string, presence life
 	return presence
 }
 
-// launch starts the cheapest machine that the claim leaves over.
+// launch starts the cheapest machine that the claim allows.
 func (x *lifeRun) launch() bool {
 	claim := x.life.Claim
 	id := offeringOf(x.s, claim)
@@ -215,7 +215,7 @@ func (x *lifeRun) launch() bool {
 	return true
 }
 
-// write carries out the rest of a step, in the order of its fields.
+// write applies the rest of a step, in the order of its fields.
 func (x *lifeRun) write(step lifecycle.Step) (more bool) {
 	if step.Nominate != "" {
 		x.say("nominate planned pods to node %s\n", step.Nominate)
@@ -270,7 +270,7 @@ func (x *lifeRun) nominate(node string, which func(*corev1.Pod) bool) {
 	}
 }
 
-// deleteNow tells an object to go.
+// deleteNow sets an object's deletion time.
 func deleteNow[T metav1.Object](list *[]T, o T, now time.Time) {
 	if o.GetDeletionTimestamp() == nil {
 		o.SetDeletionTimestamp(new(metav1.NewTime(now)))
@@ -278,13 +278,13 @@ func deleteNow[T metav1.Object](list *[]T, o T, now time.Time) {
 	put(list, o)
 }
 
-// release takes our finalizer off an object.
+// release removes Tenon's finalizer from an object.
 func release[T metav1.Object](list *[]T, o T) {
 	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == v1.TerminationFinalizer }))
 	put(list, o)
 }
 
-// put puts an object in the place of what it was. One that is being deleted and that nothing holds is gone.
+// put replaces an object. It removes an object that is being deleted and has no finalizers.
 func put[T metav1.Object](list *[]T, o T) {
 	i := slices.IndexFunc(*list, func(other T) bool { return other.GetName() == o.GetName() })
 	(*list)[i] = o

@@ -14,11 +14,11 @@ import (
 	"tenon.sh/engine"
 )
 
-// This file says what the steps of a life change.
+// This file prints the changes of a life's steps.
 
 func (x *lifeRun) say(format string, args ...any) { fmt.Fprintf(&x.out, format, args...) }
 
-// changes prints, below the name of an object, each of its values that is no longer there, and each that is new.
+// changes prints the differences of an object, below its name.
 type changes struct {
 	x     *lifeRun
 	title string
@@ -72,7 +72,7 @@ func pairsOf(m map[string]string) []string {
 	return out
 }
 
-// putNode writes a node, and prints what that changes.
+// putNode stores a node and prints its changes.
 func (x *lifeRun) putNode(n *corev1.Node) {
 	before := named(x.s.Nodes, n.Name)
 	c := &changes{x, "node " + n.Name}
@@ -89,7 +89,7 @@ func taintsOf(n *corev1.Node) []string {
 	return out
 }
 
-// putClaim writes a claim, and prints what that changes.
+// putClaim stores a claim and prints its changes.
 func (x *lifeRun) putClaim(claim *v1.NodeClaim) {
 	before := x.life.Claim
 	c := &changes{x, "claim " + claim.Name}
@@ -117,7 +117,7 @@ func (c *changes) value(what, before, after string) {
 	}
 }
 
-// conditionText is a condition's status, with its reason and message if they say more than its type does.
+// conditionText returns a condition's status, with its reason and message if they differ from the type.
 func conditionText(c metav1.Condition) string {
 	text := string(c.Status)
 	if c.Reason != c.Type {
@@ -129,7 +129,7 @@ func conditionText(c metav1.Condition) string {
 	return text
 }
 
-// printEvents tells events, each once: a recorder leaves out what it has just told. Those that say the same share a line.
+// printEvents prints each event once, because a recorder drops repeated events. Events with the same text share a line.
 func (x *lifeRun) printEvents(events []engine.Event) {
 	for i := 0; i < len(events); {
 		var objects []string

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// rangeRefusal says which LimitRange does not let the pod in, empty for none.
+// rangeRefusal names the LimitRange that refuses the pod, "" if none does.
 func (m *manifest) rangeRefusal(p *corev1.Pod) string {
 	for _, l := range m.snapshot.LimitRanges {
 		if l.Namespace != p.Namespace {
@@ -35,14 +35,14 @@ func (m *manifest) rangeRefusal(p *corev1.Pod) string {
 	return ""
 }
 
-// outOfRange says what of the needs a limit does not allow.
+// outOfRange returns the first violation of a limit, "" if there is none.
 func outOfRange(item *corev1.LimitRangeItem, needs corev1.ResourceRequirements) string {
 	for _, name := range sortedNames(item.Min) {
 		least := item.Min[name]
 		for _, of := range []struct {
 			what  string
 			list  corev1.ResourceList
-			given bool // it has to be
+			given bool // the value is mandatory
 		}{{"request", needs.Requests, true}, {"limit", needs.Limits, false}} {
 			if n, ok := of.list[name]; of.given && !ok || ok && n.Cmp(least) < 0 {
 				return fmt.Sprintf("must have a %s of at least %s %s, and it is %s", of.what, least.String(), name, orNone(n, ok))

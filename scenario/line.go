@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// lines finds the lines that fields of a document stand on.
+// lines finds the lines of a document's fields.
 type lines struct {
 	first int // of the document
 	root  *yaml.Node
@@ -16,16 +16,16 @@ type lines struct {
 func newLines(c chunk) *lines {
 	l := &lines{first: c.line}
 	var document yaml.Node
-	if err := yaml.Unmarshal(c.text, &document); err == nil && len(document.Content) > 0 { // else it is told where it begins
+	if err := yaml.Unmarshal(c.text, &document); err == nil && len(document.Content) > 0 { // otherwise the first line is used
 		l.root = document.Content[0]
 	}
 	return l
 }
 
-// step is one step of a path: a name, or a number or key in brackets.
+// step matches one step of a path: a name, or a number or key in brackets.
 var step = regexp.MustCompile(`\[([^\]]*)\]|([^.\[\]]+)`)
 
-// of is the line of a field, as errors write its path, or of the nearest one around it that is there.
+// of returns the line of a field, with a path as in errors. If the field is missing, it returns the line of the nearest enclosing field.
 func (l *lines) of(path string) int {
 	if l.root == nil {
 		return l.first

@@ -27,36 +27,34 @@ import (
 	"tenon.sh/scenario/schema"
 )
 
-// Input is what a snapshot is read from.
+// Input is the input of Read.
 type Input struct {
 	Documents []Document
-	// InstanceTypes, unless nil, is the catalog of every node class, whatever the documents say.
+	// InstanceTypes, unless nil, is the catalog of every node class, whatever the documents contain.
 	InstanceTypes []engine.InstanceType
-	// Region is the region of EC2 that the cluster is in, "" if it is for the documents to say. It counts where a built-in
-	// catalog does.
+	// Region is the cluster's region of EC2 or Azure, "" if the documents shall determine it. It matters only for built-in catalogs.
 	Region string
-	// Now is the time of the snapshot if the documents do not say it.
+	// Now is the time of the snapshot if the documents do not contain it.
 	Now time.Time
 }
 
-// Reading is a snapshot that was read, with what there is to say about it.
+// Reading is the result of Read, with messages.
 type Reading struct {
 	Snapshot *engine.Snapshot
-	// Options are those of the controller that the snapshot comes from; the zero value if the documents do not say.
+	// Options are the options of the snapshot's controller; the zero value if the documents do not contain them.
 	Options engine.Options
-	// Notes says what was left out or assumed, one line each.
+	// Notes tells omissions and assumptions, one line each.
 	Notes []string
-	// Made is what the MachineDeployments of the documents make, if there are some and no NodePool says what is to be bought.
+	// Made describes the machines of the documents' MachineDeployments, if there are some and there is no NodePool.
 	Made *Made
-	// Elsewhere says that prices are those of another region, since none of their own are known.
+	// Elsewhere means that prices are those of another region, because the own prices are unknown.
 	Elsewhere bool
-	// Ignored are kinds that the controller does without, by name: their feature gates are off.
+	// Ignored are kinds, by name, that the controller ignores because their feature gates are off.
 	Ignored map[string]bool
 }
 
-// Read makes a snapshot of Kubernetes objects: what kubectl prints, manifests that were never applied, or a snapshot
-// file. Manifests are completed as the API server and the controller manager would complete them. The error says which
-// object cannot be used, and where it stands.
+// Read makes a snapshot of Kubernetes objects: the output of kubectl, manifests that were never applied, or a snapshot file. It completes
+// manifests like the API server and the controller manager. An error names the object and its place.
 func Read(in Input) (*Reading, error) {
 	m := newManifest(engine.Snapshot{Now: in.Now})
 	if err := m.addAll(in.Documents); err != nil {
@@ -73,7 +71,7 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.overlaid(&s)
 	loadZones(&s)
-	switch { // a catalog is the controller's, and says whether it acts on claims
+	switch { // a controller's catalog tells whether it handles claims
 	case m.catalog != nil && !m.catalog.IgnoresClaims, m.catalog == nil && len(s.DeviceClasses) > 0:
 		s.Selectors = deviceselector.New().Ask
 	case m.catalog == nil:
@@ -87,7 +85,7 @@ func Read(in Input) (*Reading, error) {
 	return out, nil
 }
 
-// definitions are compiled once.
+// definitions compiles the definitions once.
 var definitions = sync.OnceValues(schema.New)
 
 // manifest collects objects and completes them.
@@ -104,18 +102,18 @@ type manifest struct {
 	region      string
 	elsewhere   bool
 
-	lives   map[string]bool   // pools that say how long machines live
-	ageless []*v1.NodeClaim   // claims that do not
-	seen    map[string]string // where an object was defined, by kind and name
+	lives   map[string]bool   // pools with an own expireAfter
+	ageless []*v1.NodeClaim   // claims without expireAfter
+	seen    map[string]string // place of each object, by kind and name
 	fresh   map[*corev1.Pod]bool
 	makers  map[*corev1.Pod]string // the workloads of pods that are not in the files
-	// refusedBy is why admission does not let a pod in.
+	// refusedBy is the reason why admission refuses a pod.
 	refusedBy map[*corev1.Pod]string
-	uncounted []*policyv1.PodDisruptionBudget // those without a status
-	ignored   map[string]int                  // objects that are not read, by kind and group
-	unplanned map[string]bool                 // kinds that are not read, and that have a pod template
+	uncounted []*policyv1.PodDisruptionBudget // budgets without a status
+	ignored   map[string]int                  // number of objects that are not read, by kind and group
+	unplanned map[string]bool                 // kinds that are not read and have a pod template
 	said      []string
-	unfilled  map[string]string // what is to be said of files that hold templates or variables
+	unfilled  map[string]string // notes about files with templates or variables
 }
 
 func newManifest(s engine.Snapshot) *manifest {
@@ -126,7 +124,7 @@ func (m *manifest) note(format string, args ...any) {
 	m.said = append(m.said, fmt.Sprintf(format, args...))
 }
 
-// notes says every note once: first which files are not ready, since the rest may follow from that, and what was ignored last.
+// notes returns each note once: first the files with templates, because they may cause other notes, and last the ignored kinds.
 func (m *manifest) notes() []string {
 	out := slices.Clone(m.said)
 	slices.Sort(out)
@@ -142,7 +140,7 @@ func (m *manifest) notes() []string {
 	return out
 }
 
-// whyIgnored says why a kind is not read: no decision depends on it, or it is one of Karpenter's beginnings.
+// whyIgnored returns the reason why a kind is not read: no decision depends on it, or it belongs to Karpenter before v1.
 func whyIgnored(kind string) string {
 	switch kind {
 	case "Provisioner.karpenter.sh":
@@ -159,7 +157,7 @@ func whyIgnored(kind string) string {
 	return "no decision depends on this kind"
 }
 
-// holdsContainers reports whether the value holds a list of containers at any depth, as a pod template does.
+// holdsContainers reports whether the value contains a list of containers at any depth, like a pod template.
 func holdsContainers(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -190,7 +188,7 @@ func prefix(where string) string {
 	return where + ": "
 }
 
-// add reads one object; kinds that decisions do not depend on are only counted.
+// add reads one object. Objects that no decision depends on are only counted.
 func (m *manifest) add(d Document) error {
 	u := d.Object
 	gvk := u.GroupVersionKind()
@@ -239,7 +237,7 @@ func (m *manifest) add(d Document) error {
 	return nil
 }
 
-// identity names an object in messages.
+// identity returns an object's name in messages.
 func identity(u *unstructured.Unstructured) string {
 	return u.GetKind() + " " + strings.TrimPrefix(u.GetNamespace()+"/"+u.GetName(), "/")
 }
@@ -253,7 +251,7 @@ func namespaced(kind string) bool {
 	return !strings.HasSuffix(kind, "NodeClass")
 }
 
-// adder is the function that reads a kind, nil for kinds that no decision depends on.
+// adder returns the function that reads a kind, nil for kinds that no decision depends on.
 func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 	switch kind {
 	case "Pod":
@@ -328,8 +326,7 @@ func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 	return nil
 }
 
-// decode converts an object and adds it to a list. A field that the kind does not have is worth a note: it is usually
-// misspelt.
+// decode converts an object and adds it to a list. It adds a note about each unknown field, because such a field is usually misspelt.
 func decode[T any, P interface {
 	*T
 	runtime.Object
@@ -337,7 +334,7 @@ func decode[T any, P interface {
 	object := P(new(T))
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object, true)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		if schemas, err := definitions(); err != nil || !schemas.Knows(u) { // whose unknown fields have been noted
+		if schemas, err := definitions(); err != nil || !schemas.Knows(u) { // otherwise unknown fields have been noted already
 			m.noteUnknown(u, strict.Errors(), *object)
 		}
 		err = nil
@@ -349,7 +346,7 @@ func decode[T any, P interface {
 	return nil
 }
 
-// noteUnknown notes what a strict reader of an object says.
+// noteUnknown notes a strict reader's errors.
 func (m *manifest) noteUnknown(u *unstructured.Unstructured, errs []error, kind any) {
 	for _, err := range errs {
 		text := err.Error()
@@ -385,8 +382,8 @@ func (m *manifest) addCatalog(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checked fills in the defaults of one of our own kinds and applies its rules. An object that an API server has
-// accepted once is not refused for rules that came later.
+// checked sets the defaults of an object of Tenon's own kinds and checks its rules. An object from an API server is not refused because of
+// later rules.
 func (m *manifest) checked(u *unstructured.Unstructured) error {
 	schemas, err := definitions()
 	if err != nil {
@@ -407,7 +404,7 @@ func (m *manifest) checked(u *unstructured.Unstructured) error {
 	return withoutName(u, err)
 }
 
-// withoutName leaves the object's name out of a schema's message: who reads objects says it, with where they stand.
+// withoutName removes the object's name from a schema's message, because the caller adds the name and the place.
 func withoutName(u *unstructured.Unstructured, err error) error {
 	if err == nil {
 		return nil
@@ -416,7 +413,7 @@ func withoutName(u *unstructured.Unstructured, err error) error {
 	return errors.New(strings.TrimPrefix(strings.TrimPrefix(text, " is invalid"), ": "))
 }
 
-// finish completes the objects and returns the snapshot, which has its classes still to get.
+// finish completes the objects and returns the snapshot, still without classes.
 func (m *manifest) finish() engine.Snapshot {
 	if m.catalog != nil {
 		m.snapshot.NodeOverheadPrice, m.snapshot.Commitments = m.catalog.NodeOverheadPrice, m.catalog.Commitments

@@ -14,11 +14,10 @@ import (
 	"tenon.sh/engine"
 )
 
-// noProvisioner is the provisioner of classes whose volumes people make.
+// noProvisioner is the provisioner of classes whose volumes are made by hand.
 const noProvisioner = "kubernetes.io/no-provisioner"
 
-// mountDisks does what the volume controllers do once a pod has a node: every claim of the pod that waited for that gets a
-// volume that the node reaches.
+// mountDisks acts like the volume controllers after a pod is bound: each unbound claim of the pod gets a volume that the node can use.
 func mountDisks(s *engine.Snapshot, pod *corev1.Pod, node *corev1.Node) {
 	for _, name := range claimsOf(pod) {
 		i := slices.IndexFunc(s.PersistentVolumeClaims, func(c *corev1.PersistentVolumeClaim) bool {
@@ -35,7 +34,7 @@ func mountDisks(s *engine.Snapshot, pod *corev1.Pod, node *corev1.Node) {
 	}
 }
 
-// claimsOf are the names of the pod's claims.
+// claimsOf returns the names of the pod's claims.
 func claimsOf(pod *corev1.Pod) []string {
 	var out []string
 	for _, v := range pod.Spec.Volumes {
@@ -49,7 +48,7 @@ func claimsOf(pod *corev1.Pod) []string {
 	return out
 }
 
-// volumeFor finds a volume of the claim's class that the node reaches, or makes one there; nil if neither can be.
+// volumeFor finds a volume of the claim's class for the node, or makes one. It returns nil if neither is possible.
 func volumeFor(s *engine.Snapshot, claim *corev1.PersistentVolumeClaim, node *corev1.Node) *corev1.PersistentVolume {
 	class := storageClassOf(s, claim)
 	if !waits(class) {

@@ -18,20 +18,20 @@ import (
 const nodeWords = "pool= type= zone= capacity= labels= annotations= taint= age= launched= registered= ready= quiet= planned= allocatable= drivers= published= attach= reserved= drifted= broken= rebooting backoff= taken-back= image= machine= finalizers= condition= deleting= draining=, any " +
 	"resource, not-ready unregistered uninitialized cordoned deleting drifted gone bare"
 
-// machineLine is what a node or claim statement says of a machine.
+// machineLine is a parsed node or claim statement.
 type machineLine struct {
 	name                                  string
 	pool, instanceType, zone, capacity    string
 	reserved                              string
-	attach                                map[string]int // nil: what the type takes
+	attach                                map[string]int // nil for the type's limits
 	labels, annotations                   map[string]string
 	taints                                []corev1.Taint
 	resources, allocatable                corev1.ResourceList
 	age                                   time.Duration
 	quiet                                 *time.Duration
-	launched, registered, ready           *time.Duration // how long ago, as far as that is said
+	launched, registered, ready           *time.Duration // time since then, nil if not given
 	planned                               []string
-	drivers                               string // whose devices it was started for
+	drivers                               string // its claim requested these drivers' devices
 	published                             []published
 	notReady, unregistered, uninitialized bool
 	cordoned, deleting, drifted           bool
@@ -43,9 +43,9 @@ type machineLine struct {
 	broken                         []brokenCondition
 	image                          string
 
-	machine    string        // whose claim it is, for a node without a pool
-	finalizers *[]string     // nil: the usual ones
-	deletedFor time.Duration // if deleting
+	machine    string        // the claim of a node without a pool
+	finalizers *[]string     // nil for the usual ones
+	deletedFor time.Duration // time since its deletion
 	draining   bool
 	conditions []brokenCondition // of the claim
 }
@@ -134,7 +134,7 @@ func (m *machineLine) word(w word, r *reader) (err error) {
 	return err
 }
 
-// lifeWord reads the words about where in its life a claim is.
+// lifeWord reads the words about the state of a claim's life.
 func (m *machineLine) lifeWord(w word) (handled bool, err error) {
 	switch key, value := w.cut(); key {
 	case "deleting", "draining":
@@ -202,7 +202,7 @@ func (b *builder) node(name word, r *reader) error {
 	return nil
 }
 
-// claim reads claim NAME with the same words: a machine that was asked for and has no Node yet.
+// claim reads claim NAME with the same words: a requested machine without a Node.
 func (b *builder) claim(name word, r *reader) error {
 	if slices.ContainsFunc(b.snapshot.NodeClaims, func(c *v1.NodeClaim) bool { return c.Name == name.text }) {
 		return name.errorf("there is a claim of this name already")
@@ -230,7 +230,7 @@ func (b *builder) claim(name word, r *reader) error {
 	return nil
 }
 
-// machine is a machine of the scenario: what a pool's claim became.
+// machine is the machine of a pool's claim.
 type machine struct {
 	pool     *v1.NodePool
 	types    []*engine.InstanceType
@@ -268,7 +268,7 @@ func (b *builder) machine(name word, m machineLine) (machine, error) {
 	return out, nil
 }
 
-// claimOf is the claim of a machine that has been launched.
+// claimOf returns the claim of a launched machine.
 func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
 	template := &x.pool.Spec.Template
 	c := &v1.NodeClaim{
@@ -310,7 +310,7 @@ func (b *builder) claimOf(x machine, m machineLine) *v1.NodeClaim {
 	return c
 }
 
-// requirements pin what the statement says of a machine.
+// requirements returns requirements for the machine's type, zone and capacity type.
 func (x machine) requirements(m machineLine) []v1.Requirement {
 	var names []string
 	for _, t := range x.types {
@@ -323,7 +323,7 @@ func (x machine) requirements(m machineLine) []v1.Requirement {
 	return append(out, v1.Requirement{Key: v1.CapacityTypeLabelKey, Operator: v1.In, Values: []string{x.offering.CapacityType}})
 }
 
-// plannedUIDs writes pods, named web-1 or namespace/web-1, as the annotation on claims does.
+// plannedUIDs returns the annotation's value for pods, which are named web-1 or namespace/web-1.
 func plannedUIDs(pods []string) string {
 	var uids []string
 	for _, p := range pods {
@@ -336,7 +336,8 @@ func plannedUIDs(pods []string) string {
 	return strings.Join(uids, ",")
 }
 
-// markRegistered completes the claim of a machine whose Node has joined: it did everything at that time, where nothing else is said.
+// markRegistered completes the claim of a machine whose Node has joined. Its conditions became true at the time at, unless the statement
+// gives other times.
 func markRegistered(c *v1.NodeClaim, m machineLine, now, at time.Time) {
 	c.Status.NodeName = m.name
 	reach(c, v1.ConditionLaunched, m.launched, now, at)
@@ -349,7 +350,7 @@ func markRegistered(c *v1.NodeClaim, m machineLine, now, at time.Time) {
 	}
 }
 
-// reach sets a condition of the claim that became true so long ago, or at that time if ago is nil.
+// reach sets a condition that became true before the time ago, or at the time at if ago is nil.
 func reach(c *v1.NodeClaim, condition string, ago *time.Duration, now, at time.Time) {
 	if ago != nil {
 		at = now.Add(-*ago)
@@ -357,7 +358,7 @@ func reach(c *v1.NodeClaim, condition string, ago *time.Duration, now, at time.T
 	v1.SetCondition(c, condition, metav1.ConditionTrue, "", "", at)
 }
 
-// nodeOf is the Node of a machine.
+// nodeOf returns the Node of a machine.
 func (b *builder) nodeOf(x machine, m machineLine) *corev1.Node {
 	n := b.emptyNode(m)
 	n.Spec.ProviderID = "kwok://" + m.name
@@ -385,13 +386,13 @@ func (b *builder) nodeOf(x machine, m machineLine) *corev1.Node {
 	return n
 }
 
-// strip leaves of a node what a kubelet that makes it anew, and the cloud, write on it.
+// strip removes everything from a node that is not there after a kubelet has created it again.
 func (b *builder) strip(n *corev1.Node, m machineLine) {
 	n.CreationTimestamp, n.Finalizers, n.Spec.Taints = metav1.NewTime(b.snapshot.Now), nil, m.taints
 	maps.DeleteFunc(n.Labels, func(key, _ string) bool { return !strings.Contains(key, "kubernetes.io/") })
 }
 
-// unmanagedNode is a Node that no pool owns, or one that has joined for the machine of a claim.
+// unmanagedNode returns a Node without a pool, or another Node of a claim's machine.
 func (b *builder) unmanagedNode(name word, m machineLine) (*corev1.Node, error) {
 	n := b.emptyNode(m)
 	if m.machine != "" {

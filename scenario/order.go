@@ -18,8 +18,8 @@ import (
 
 const orderWords = "nodes= by= reason= age= within="
 
-// order reads order NAME with its words: a disruption with replacements that has been begun. Its nodes are marked and
-// closed; the claims that replace them say so, if they exist.
+// order reads order NAME with its words: a begun disruption with replacements. Its nodes get a mark and a taint. Existing claims of
+// replacements get the annotation about it.
 func (b *builder) order(name word, r *reader) error {
 	m := inventory.Mark{ID: name.text, Reason: v1.Drifted}
 	age := time.Minute
@@ -77,7 +77,7 @@ func (b *builder) order(name word, r *reader) error {
 	return nil
 }
 
-// printOrders says how disruptions that are in progress go on.
+// printOrders prints the next steps of disruptions in progress.
 func printOrders(orders []replacement.Order) string {
 	var out strings.Builder
 	for _, o := range orders {
@@ -105,7 +105,7 @@ func printOrders(orders []replacement.Order) string {
 	return out.String()
 }
 
-// printResizings says what brings pools of fixed size to their size.
+// printResizings prints the steps that bring pools to their fixed size.
 func printResizings(list []disruption.Resizing) string {
 	var out strings.Builder
 	for _, r := range list {

@@ -65,7 +65,7 @@ func (b *builder) overlayWord(o *v1alpha1.NodeOverlay, r *reader) error {
 	return nil
 }
 
-// overlaid lays the overlays over the classes and notes what each of them does, or why it does nothing.
+// overlaid applies the overlays to the classes and notes the effect of each, or the reason why it has none.
 func (m *manifest) overlaid(s *engine.Snapshot) {
 	for _, v := range overlay.Apply(s) {
 		if v.Reason != "" {

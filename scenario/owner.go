@@ -12,7 +12,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// This file reads what pods are grouped by: namespaces with labels, and what owns or serves pods.
+// This file reads objects that group pods: namespaces with labels, owners and services.
 
 // namespace reads namespace NAME labels=team:a pause=true pause-reason="why".
 func (b *builder) namespace(name word, r *reader) error {
@@ -35,15 +35,15 @@ func (b *builder) namespace(name word, r *reader) error {
 	return nil
 }
 
-// completeNamespace adds the label that the API server gives every namespace.
+// completeNamespace adds the label that the API server sets on every namespace.
 func completeNamespace(n *corev1.Namespace) {
 	metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelMetadataName, n.Name)
 }
 
-// ownerLine is what a service, replicaset, statefulset or replicationcontroller statement says.
+// ownerLine is a parsed service, replicaset, statefulset or replicationcontroller statement.
 type ownerLine struct {
 	meta     metav1.ObjectMeta
-	selector map[string]string // app:NAME unless said
+	selector map[string]string // app:NAME by default
 	replicas int32
 }
 
@@ -80,7 +80,7 @@ func (b *builder) service(name word, r *reader) error {
 	return err
 }
 
-// owner reads what pods with owner=ReplicaSet/NAME and so on belong to. Its UID is the one that their references have.
+// owner reads the owner of pods with owner=ReplicaSet/NAME or a similar word. Its UID is the UID in their references.
 func (b *builder) owner(kind string, name word, r *reader) error {
 	o, err := b.readOwner(name, r)
 	o.meta.UID = uidOf("", kind+"/"+name.text)

@@ -9,30 +9,29 @@ import (
 	"tenon.sh/engine/overlay"
 )
 
-// File is a scenario: statements that describe a cluster, commands that ask the engine for a plan, and what it is
-// expected to answer.
+// File is a scenario: statements that describe a cluster, commands for the engine, and the expected results.
 type File struct {
-	// Snapshot is the cluster at the first command, or at the end of a file without commands. Nobody changes it.
+	// Snapshot is the cluster at the first command, or at the end of a file without commands. It must not be changed.
 	Snapshot *engine.Snapshot
-	// Options are those of the first command.
+	// Options are the options of the first command.
 	Options engine.Options
-	// SaysEffort is true if that command names an effort, 0 included, which is what a controller spends.
+	// SaysEffort is true if that command names an effort, even 0, which is a controller's effort.
 	SaysEffort bool
-	// Course is how the cluster goes on, for simulations.
+	// Course is the cluster's future, for simulations.
 	Course Course
 
 	text  string
 	parts []part
 }
 
-// IsEmpty reports whether the file says nothing at all.
+// IsEmpty reports whether the file has no statements and no commands.
 func (f *File) IsEmpty() bool {
 	return !slices.ContainsFunc(f.parts, func(p part) bool { return len(p.statements) > 0 || p.command != nil })
 }
 
-// part is one command with what stands before it; the last part may have no command.
+// part is one command with the statements before it. The last part may have no command.
 type part struct {
-	source     string // as it was written, down to and including the line ----
+	source     string // the text up to the line ----
 	statements []statement
 	command    *command
 	want       string
@@ -48,8 +47,8 @@ type statement struct {
 // separator stands between a command and its expected output.
 const separator = "----"
 
-// Parse reads a scenario. Its errors are SyntaxErrors, which name the line and the word. What stands after the first
-// command is carried out by Run only, because it may build on what that command answers.
+// Parse reads a scenario. Its errors are SyntaxErrors, which name the line and the word. Only Run executes the statements after the first
+// command, because they may depend on the command's result.
 func Parse(text string) (*File, error) {
 	f := &File{text: text}
 	s := &scanner{lines: strings.Split(text, "\n")}
@@ -73,7 +72,7 @@ func Parse(text string) (*File, error) {
 	return f, nil
 }
 
-// scanner goes through the lines of a scenario.
+// scanner reads the lines of a scenario.
 type scanner struct {
 	lines []string
 	at    int
@@ -103,7 +102,7 @@ func (s *scanner) part() (part, error) {
 		}
 		p.command = &c
 		if !s.more() || strings.TrimSpace(s.lines[s.at]) != separator {
-			// Without expected output yet: it belongs right here.
+			// There is no expected output yet: Run adds it here.
 			p.source = strings.Join(s.lines[start:s.at], "\n") + "\n" + separator + "\n"
 			return p, nil
 		}
@@ -128,7 +127,7 @@ func (s *scanner) output() string {
 	return strings.Join(s.lines[start:s.at], "\n") + "\n"
 }
 
-// statement reads one statement with its continuation lines, which are indented; nil for a line that says nothing.
+// statement reads one statement with its continuation lines, which are indented. It returns nil for an empty line or a comment.
 func (s *scanner) statement() (*statement, error) {
 	line := s.at + 1
 	words, err := splitWords(line, s.lines[s.at])
@@ -169,7 +168,7 @@ func (s *scanner) block(line int) (*statement, error) {
 	return nil, &SyntaxError{Line: line, Word: "yaml", Problem: "there is no line that says end"}
 }
 
-// buildAll carries out statements in order.
+// buildAll executes statements in order.
 func (b *builder) buildAll(statements []statement) error {
 	for _, st := range statements {
 		if st.words == nil {
@@ -199,7 +198,7 @@ func (b *builder) yaml(st statement) error {
 	return nil
 }
 
-// take checks the references between objects and hands out the snapshot as it is now.
+// take completes the classes and returns the present snapshot.
 func (b *builder) take() *engine.Snapshot {
 	b.expectDevices()
 	s := clone(&b.snapshot)
@@ -209,7 +208,7 @@ func (b *builder) take() *engine.Snapshot {
 	return &s
 }
 
-// Check compares what every command answers with what the file expects of it. The error shows the first difference.
+// Check compares the result of each command with the expected result in the file. The error shows the first difference.
 func (f *File) Check() error {
 	got := f.Run()
 	if got == f.text {

@@ -13,7 +13,7 @@ import (
 
 const patchWords = "labels= annotations= finalizers= deleting; of a node also taint= untaint= allocatable= published= ready not-ready gone"
 
-// patch reads patch KIND NAME with what somebody else has changed of the object by now.
+// patch reads patch KIND NAME with changes that another client has made to the object.
 func (b *builder) patch(kind word, r *reader) error {
 	if !r.more() {
 		return kind.errorf("write patch %s NAME", kind.text)
@@ -44,7 +44,7 @@ func patchOf[T metav1.Object](list *[]T, name word, r *reader, copied func(T) T,
 	return nil
 }
 
-// named finds an object; it returns nil if there is none.
+// named finds an object. It returns nil if there is none.
 func named[T metav1.Object](list []T, name string) (found T) {
 	if i := slices.IndexFunc(list, func(o T) bool { return o.GetName() == name }); i >= 0 {
 		found = list[i]

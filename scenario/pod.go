@@ -22,27 +22,27 @@ const podWords = "x3 ns= cpu= mem= or any other resource, limits= container= ini
 	"select= tolerate= prefer= spread= together= apart= port= disk= scratch= devices= labels= annotations= do-not-disrupt owner= node= " +
 	"nominated= priority= phase= age= move-window= launch-delay= on-demand-share= scaled-up= scheduler= unready gated untried deleting= grace= finalizers=, and requirements: zone in (a,b) or arch in (arm64)"
 
-// podLine is what a pod, pods or daemonset statement says.
+// podLine is a parsed pod, pods or daemonset statement.
 type podLine struct {
-	pod      corev1.Pod // the namespace is filled in, the name is not
+	pod      corev1.Pod // with a namespace, without a name
 	name     string
-	count    int // 0 for a single pod of that very name
+	count    int // 0 for a single pod with exactly this name
 	app      corev1.Container
 	age      time.Duration
 	owner    string
-	scratch  []string // classes of volumes that come and go with the pod
+	scratch  []string // classes of ephemeral volumes
 	gated    bool
 	unready  bool
 	untried  bool
 	deleting bool
-	// deletedFor is for how long it has been deleting; finalizers nil: somebody's.
+	// deletedFor is the time since the deletion. If finalizers is nil, the pod has a default one.
 	deletedFor time.Duration
 	finalizers *[]string
 	scaledUp   []scaleUp
 	devices    *resourcev1.ResourceClaimSpec // nil for none
 }
 
-// scaleUp is the group that another autoscaler scales up for a pod, and for how long that is believed.
+// scaleUp is the node group that another autoscaler scales up for a pod, and the time for which this counts.
 type scaleUp struct {
 	group string
 	lasts time.Duration
@@ -101,7 +101,7 @@ func (p *podLine) word(r *reader) error {
 	return r.unknown(w, podWords)
 }
 
-// request adds to the requests of the first container; extended resources are limits as well.
+// request adds to the requests of the first container. Extended resources become limits too.
 func (p *podLine) request(w word) error { return addRequest(w, &p.app) }
 
 func addRequest(w word, c *corev1.Container) error {
@@ -148,7 +148,7 @@ func (p *podLine) affinity() *corev1.Affinity {
 	return p.pod.Spec.Affinity
 }
 
-// statusWord reads the words that say where a pod stands.
+// statusWord reads the words about a pod's metadata and status.
 func (p *podLine) statusWord(w word) (handled bool, err error) {
 	key, value := w.cut()
 	switch key {
@@ -273,7 +273,7 @@ func (b *builder) podOf(p *podLine, name string) *corev1.Pod {
 	return pod
 }
 
-// setPodStatus says of a pod with a node that it runs, and of one without that kube-scheduler found no node for it.
+// setPodStatus sets the status of a pod: it runs if it has a node, and else kube-scheduler found no node for it.
 func setPodStatus(pod *corev1.Pod, p *podLine) {
 	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: pod.CreationTimestamp}
 	phase := corev1.PodPending
@@ -301,7 +301,7 @@ func setPodStatus(pod *corev1.Pod, p *podLine) {
 	}
 }
 
-// ownerOf is the owner of kind[/name]; a Deployment's pods belong to its ReplicaSet.
+// ownerOf returns the reference to the owner kind[/name]. The pods of a Deployment belong to its ReplicaSet.
 func ownerOf(owner, fallback string) []metav1.OwnerReference {
 	if owner == "" {
 		return nil

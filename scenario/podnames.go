@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// PodNames lists pods for people: in order, namespace default left out, and four or more with consecutive numbers as
+// PodNames returns a sorted list of pods for people. It omits the namespace default, and writes four or more pods with consecutive numbers as
 // web-1..web-50.
 func PodNames(pods []engine.PodID) string {
 	var out []string
@@ -26,13 +26,13 @@ func PodNames(pods []engine.PodID) string {
 	return strings.Join(out, " ")
 }
 
-// PodGroup is one pod, or several whose names differ only in a number that counts up.
+// PodGroup is one pod, or several pods whose names differ only in consecutive numbers.
 type PodGroup struct {
 	First, Last string
 	Count       int
 }
 
-// GroupPods brings four or more pods with consecutive numbers together, in order of name; namespace default is left out.
+// GroupPods groups four or more pods with consecutive numbers. Groups are sorted by name. The namespace default is omitted.
 func GroupPods(pods []engine.PodID) []PodGroup {
 	names := make([]numbered, 0, len(pods))
 	for _, p := range pods {
@@ -58,7 +58,7 @@ func GroupPods(pods []engine.PodID) []PodGroup {
 	return out
 }
 
-// numbered is a name with the number that it ends in, -1 if it ends in none.
+// numbered is a name with the number at its end, -1 if there is none.
 type numbered struct {
 	name, stem string
 	number     int

@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// specWord reads the words that end in a pod's spec.
+// specWord reads the words that change a pod's spec.
 func (p *podLine) specWord(w word) (handled bool, err error) {
 	spec := &p.pod.Spec
 	key, _ := w.cut()
@@ -105,7 +105,7 @@ func (w word) container(name string) (corev1.Container, error) {
 	return c, nil
 }
 
-// addPort reads port=8080, port=53/udp or port=80/tcp@10.0.0.1: a port of the node's, at one of its addresses or at all.
+// addPort reads port=8080, port=53/udp or port=80/tcp@10.0.0.1: a host port, at one or all of the node's addresses.
 func (w word) addPort(to *corev1.Container) error {
 	_, value := w.cut()
 	value, address, _ := strings.Cut(value, "@")

@@ -14,7 +14,7 @@ import (
 const poolWords = "class= weight= limits= labels= annotations= taint= startup-taint= consolidate-after= consolidation= " +
 	"budget= expire-after= grace= replicas= not-ready deleting " + poolAnnotationWords + ", and requirements: zone in (a,b)"
 
-// pool reads pool NAME with its words. What is not said has the default that the API server gives it.
+// pool reads pool NAME with its words. Omitted fields have the API server's defaults.
 func (b *builder) pool(name word, r *reader) error {
 	if poolNamed(&b.snapshot, name.text) != nil {
 		return name.errorf("there is a pool of this name already")
@@ -155,7 +155,7 @@ func (w word) budget() (v1.Budget, error) {
 	return budget, nil
 }
 
-// poolLabels are the labels that every node of the pool carries.
+// poolLabels returns the labels that every node of the pool has.
 func poolLabels(p *v1.NodePool) map[string]string {
 	labels := map[string]string{
 		v1.NodePoolLabelKey:                          p.Name,
@@ -167,5 +167,5 @@ func poolLabels(p *v1.NodePool) map[string]string {
 	return labels
 }
 
-// nodeTaints are the taints that a started node of the pool carries.
+// nodeTaints returns the taints that a started node of the pool has.
 func nodeTaints(p *v1.NodePool) []corev1.Taint { return v1.CoreTaints(p.Spec.Template.Spec.Taints) }

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/disruption"
 )
 
-// Print writes a plan in the words of the notation, one thing per line.
+// Print writes a plan in the notation, one line for each part.
 func Print(plan *engine.Plan) string {
 	var out strings.Builder
 	for _, l := range plan.Launches {
@@ -49,7 +49,7 @@ func Print(plan *engine.Plan) string {
 	return out.String()
 }
 
-// launchLine is general-1 small zone=a,b 0.05/h: web-1 web-2; the capacity type is said unless it is on-demand.
+// launchLine returns a line such as general-1 small zone=a,b 0.05/h: web-1 web-2. It names the capacity type unless that is on-demand.
 func launchLine(l engine.Launch) string {
 	pods := PodNames(l.Pods)
 	var zones, capacity, reserved []string
@@ -85,7 +85,7 @@ func launchLine(l engine.Launch) string {
 	return fmt.Sprintf("%s %s/h: %s", strings.Join(words, " "), Price(l.Price), strings.TrimPrefix(pods, " "))
 }
 
-// printBuffers says what has become of each buffer.
+// printBuffers prints the result of each buffer.
 func printBuffers(out *strings.Builder, buffers []engine.BufferRoom) {
 	for _, b := range buffers {
 		fmt.Fprintf(out, "buffer %s/%s: ", b.Namespace, b.Name)
@@ -107,7 +107,7 @@ func printBuffers(out *strings.Builder, buffers []engine.BufferRoom) {
 	}
 }
 
-// typeNames lists instance types, cheapest first; of many only the first three are named.
+// typeNames lists instance types, cheapest first. If there are more than four, only the first three are named.
 func typeNames(types []string) string {
 	if len(types) <= 4 {
 		return strings.Join(types, ",")
@@ -135,7 +135,7 @@ func printPlacements(out *strings.Builder, placements []engine.Placement) {
 	}
 }
 
-// printUnplaced puts pods that were refused for the same reasons on one line.
+// printUnplaced prints pods with the same reasons on one line.
 func printUnplaced(out *strings.Builder, unplaced []engine.Unplaced) {
 	for _, g := range GroupUnplaced(unplaced) {
 		fmt.Fprintf(out, "refuse %s\n", PodNames(g.Pods))
@@ -151,7 +151,7 @@ type Refused struct {
 	Reasons []engine.Reason
 }
 
-// GroupUnplaced brings pods together that were refused for the same reasons, in the order of the first of each.
+// GroupUnplaced groups pods that were refused for the same reasons, in the order of each group's first pod.
 func GroupUnplaced(unplaced []engine.Unplaced) []Refused {
 	var groups []Refused
 	for _, u := range unplaced {

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// quotas count what pods may have by the ResourceQuotas of their namespaces.
+// quotas are ResourceQuotas with their usage.
 type quotas []*quota
 
 type quota struct {
@@ -19,7 +19,7 @@ type quota struct {
 	used corev1.ResourceList
 }
 
-// readQuotas counts what the pods that were let in already use: what the quota says, or what is in the files if that is more.
+// readQuotas computes the usage of admitted pods: the usage in the quota's status, or that of the pods in the files if it is larger.
 func (m *manifest) readQuotas() quotas {
 	var out quotas
 	for _, q := range m.quotas {
@@ -42,7 +42,7 @@ func (m *manifest) readQuotas() quotas {
 	return out
 }
 
-// take lets a pod in, or says which quota does not allow it.
+// take admits a pod and returns "", or names the quota that refuses it.
 func (qs quotas) take(p *corev1.Pod) string {
 	for _, q := range qs {
 		if !kube.QuotaCovers(q.ResourceQuota, p) {
@@ -76,7 +76,7 @@ func (q *quota) add(usage corev1.ResourceList) {
 	}
 }
 
-// unsaid is a resource of the quota that a container must name and does not.
+// unsaid returns a resource of the quota that a container must request or limit and does not, "" if there is none.
 func (q *quota) unsaid(p *corev1.Pod) corev1.ResourceName {
 	if p.Spec.Resources != nil {
 		return ""

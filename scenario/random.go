@@ -8,25 +8,25 @@ import (
 	"tenon.sh/engine"
 )
 
-// Size says how much of everything a random scenario has. The zero value is a small cluster.
+// Size is the size of a random scenario. The zero value is a small cluster.
 type Size struct {
 	Pods  int // pending pods, in groups of equal ones; 0 means 30
 	Nodes int // existing nodes; 0 means 4, below 0 none
 	Types int // instance types; 0 means 8
 	Pools int // 0 means 3
-	// Topology adds what ties pods to one another and to volumes: spreads, affinity and anti-affinity, hard and soft, host
-	// ports, volumes, priorities, reservations and minValues.
+	// Topology adds relations between pods and to volumes: spreads, affinity and anti-affinity, hard and soft, host ports, volumes,
+	// priorities, reservations and minValues.
 	Topology bool
-	// Wide adds what large clusters have: types above 96 cores and pods that need them, offerings with labels of their own, pods
-	// and machines of different age.
+	// Wide adds features of large clusters: types above 96 cores and pods that need them, offerings with labels of their own, pods and
+	// machines of different age.
 	Wide bool
-	// Quotas adds quotas of the cloud's: of two families, of all machines on demand together, and of spot machines.
+	// Quotas adds quotas of the cloud: for two families, for all machines on demand together, and for spot machines.
 	Quotas bool
 }
 
-// Random is a cluster that follows from the seed: pools with weights, limits, taints and requirements, instance types
-// of all shapes and prices, nodes in every state of their life, and pods that ask for all kinds of things, some of which
-// cannot be had. It is for laws that must hold on every cluster.
+// Random returns a cluster that depends only on the arguments. It has pools with weights, limits, taints and requirements, instance types of
+// all shapes and prices, nodes in all states of their life, and pods with many kinds of requests, some of which cannot be met. It is for
+// tests of laws that must hold on every cluster.
 func Random(seed uint64, size Size) *engine.Snapshot {
 	text := RandomText(seed, size)
 	f, err := Parse(text)
@@ -36,7 +36,7 @@ func Random(seed uint64, size Size) *engine.Snapshot {
 	return f.Snapshot
 }
 
-// RandomText is the scenario of Random as text, for the report of a law that does not hold.
+// RandomText returns the scenario of Random as text, for the report of a broken law.
 func RandomText(seed uint64, size Size) string {
 	d := &dice{Rand: rand.New(rand.NewPCG(seed, 0x7e404)), size: size.orDefaults()}
 	fmt.Fprintf(&d.out, "# random scenario, seed %d\n", seed)
@@ -85,12 +85,12 @@ type typeName struct {
 
 func (d *dice) line(format string, args ...any) { fmt.Fprintf(&d.out, format+"\n", args...) }
 
-// chance is true in one of n cases.
+// chance returns true in one of n cases.
 func (d *dice) chance(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *dice, from ...T) T { return from[d.IntN(len(from))] }
 
-// types are of the shapes of real catalogs: memory of 2, 4 or 8 GiB a core, prices near proportional to size.
+// types writes types with the shapes of real catalogs: memory of 2, 4 or 8 GiB per core, and prices nearly proportional to size.
 func (d *dice) types() {
 	for i := range d.size.Types {
 		cpu := pick(d, 1, 2, 2, 4, 4, 8, 16, 32)
@@ -149,7 +149,7 @@ func (d *dice) pools() {
 	for i := range d.size.Pools {
 		words := fmt.Sprintf("pool p%d", i)
 		taint := ""
-		if i > 0 { // the first pool takes anybody
+		if i > 0 { // the first pool admits all pods
 			if d.chance(2) {
 				words += fmt.Sprintf(" weight=%d", 1+d.IntN(3)*10)
 			}
@@ -218,7 +218,7 @@ func (d *dice) pods() {
 	}
 }
 
-// breadth is how old a group of pods is, and now and then a wish that few machines meet.
+// breadth returns the age of a group of pods, and sometimes a request that few machines meet.
 func (d *dice) breadth() string {
 	words := fmt.Sprintf(" age=%dm", 1+d.IntN(20))
 	if d.chance(12) {
@@ -227,7 +227,7 @@ func (d *dice) breadth() string {
 	return words
 }
 
-// wishes are what a group of pods asks for beside room: usually nothing.
+// wishes returns the constraints of a group of pods: usually none.
 func (d *dice) wishes() string {
 	words := ""
 	if d.chance(4) {

@@ -2,10 +2,10 @@ package scenario
 
 import "fmt"
 
-// This file writes the parts of a random scenario that tie pods to one another and to volumes. Nothing of it rolls the dice
-// unless Size.Topology is set, so that scenarios without it stay what they are.
+// This file writes the parts of a random scenario that relate pods to one another and to volumes. It draws no random numbers unless
+// Size.Topology is set, so that scenarios without topology stay the same.
 
-// topological is words, and nothing where topology is off.
+// topological returns the words, or "" if topology is off.
 func (d *dice) topological(words func() string) string {
 	if !d.size.Topology {
 		return ""
@@ -13,7 +13,7 @@ func (d *dice) topological(words func() string) string {
 	return words()
 }
 
-// typeTies are volumes that fit, and machines that are paid for already.
+// typeTies returns limits of attached volumes, and reserved machines.
 func (d *dice) typeTies(t typeName, price float64) string {
 	words := ""
 	if !d.chance(3) {
@@ -29,7 +29,7 @@ func (d *dice) poolTies() string {
 	return pick(d, "", "", "", " family in (c,m,r) min=2", " family exists min=2", " capacity in (reserved,on-demand)", " capacity in (reserved,spot,on-demand)")
 }
 
-// surroundings are what pods refer to.
+// surroundings writes the objects that pods refer to.
 func (d *dice) surroundings() {
 	d.line("namespace blue labels=team:a")
 	d.line("namespace green labels=team:b")
@@ -44,7 +44,7 @@ func (d *dice) surroundings() {
 	}
 }
 
-// disk makes a claim that pods may ask for, in every state that it can be in.
+// disk writes a claim for pods, in one of its possible states.
 func (d *dice) disk(name string) {
 	d.disks = append(d.disks, name)
 	zone := pick(d, "a", "b", "c")
@@ -66,7 +66,7 @@ func (d *dice) disk(name string) {
 	}
 }
 
-// runningTies are what a pod that runs already has: labels by which others find it, ports, volumes, and enemies.
+// runningTies returns words of a running pod: labels, anti-affinity, ports and volumes.
 func (d *dice) runningTies() string {
 	words := fmt.Sprintf(" labels=app:g%d,tier:%s", d.IntN(6), pick(d, "front", "back"))
 	if d.chance(5) {
@@ -93,7 +93,7 @@ func (d *dice) priority() string {
 	return pick(d, "", "", "", "", " priority=10", " priority=100", " priority=-5")
 }
 
-// ties are what a group of pods asks of other pods and of volumes. The group's number lets it name itself and others.
+// ties returns the constraints of a group of pods on other pods and on volumes. The group's number lets it name itself and other groups.
 func (d *dice) ties(group, count int) string {
 	other := fmt.Sprintf("app:g%d", d.IntN(group+2))
 	words := pick(d, "", " labels=tier:front", " labels=tier:back", " labels=tier:front,hash:x")
@@ -127,7 +127,7 @@ func (d *dice) ties(group, count int) string {
 	return words + pick(d, "", "", " owner=ReplicaSet", " owner=StatefulSet") + d.priority()
 }
 
-// mounts are mostly disks of a pod's own; several pods share one now and then.
+// mounts usually returns ephemeral volumes or disks of one pod. Sometimes several pods share a disk.
 func (d *dice) mounts(count int) string {
 	switch {
 	case d.chance(5):

@@ -13,8 +13,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// request reads request NAME class=atomic count=10 parameter=noRetry:true provisioned=5m and the words of a pod, which make its
-// PodTemplate: a ProvisioningRequest. The class is atomic, check or the name of another one.
+// request reads request NAME class=atomic count=10 parameter=noRetry:true provisioned=5m and the words of a pod for its PodTemplate: a
+// ProvisioningRequest. The class is atomic, check or another name.
 func (b *builder) request(name word, r *reader) error {
 	o := &autoscalingv1.ProvisioningRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: autoscalingv1.GroupVersion.String(), Kind: "ProvisioningRequest"},
@@ -51,7 +51,7 @@ func (b *builder) request(name word, r *reader) error {
 	return nil
 }
 
-// requestWord reads a word that is about the request and not about its pods.
+// requestWord reads a word about the request. It returns false for words about its pods.
 func (b *builder) requestWord(o *autoscalingv1.ProvisioningRequest, w word) (mine bool, err error) {
 	key, value := w.cut()
 	is := func(kind, reason string) error {
@@ -90,7 +90,7 @@ func (b *builder) requestWord(o *autoscalingv1.ProvisioningRequest, w word) (min
 	return true, err
 }
 
-// addRequest reads a ProvisioningRequest of a file, of either version.
+// addRequest reads a ProvisioningRequest of a file, in either version.
 func (m *manifest) addRequest(u *unstructured.Unstructured) error {
 	if u.GroupVersionKind().Version != autoscalingv1.V1Beta1.Version {
 		return decode(m, u, &m.snapshot.ProvisioningRequests)
@@ -103,7 +103,7 @@ func (m *manifest) addRequest(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// printRequests says what has become of each ProvisioningRequest, and the conditions that it gets.
+// printRequests prints the result of each ProvisioningRequest, and its new conditions.
 func printRequests(out *strings.Builder, requests []engine.RequestRoom) {
 	for _, r := range requests {
 		fmt.Fprintf(out, "request %s/%s: %d, %d fit, %d to come\n", r.Namespace, r.Name, r.Size, r.Existing, r.Coming)
@@ -116,7 +116,7 @@ func printRequests(out *strings.Builder, requests []engine.RequestRoom) {
 	}
 }
 
-// answerRequests writes what the plan says of requests into their statuses.
+// answerRequests copies the plan's statuses into the requests.
 func answerRequests(s *engine.Snapshot, plan *engine.Plan) {
 	for _, room := range plan.ProvisioningRequests {
 		for i, o := range s.ProvisioningRequests {

@@ -9,7 +9,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// operators are the words that make a requirement of the word before them.
+// operators are the words that follow a label in a requirement.
 var operators = map[string]v1.Operator{
 	"in": v1.In, "notin": v1.NotIn, "exists": v1.Exists, "absent": v1.DoesNotExist,
 	">": v1.Gt, "<": v1.Lt, ">=": v1.Gte, "<=": v1.Lte,
@@ -52,7 +52,7 @@ func (r *reader) requirement() (v1.Requirement, error) {
 	return req, nil
 }
 
-// selectorRequirement is the requirement in the form that pods use.
+// selectorRequirement returns the requirement in the form for pods.
 func selectorRequirement(req v1.Requirement) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{
 		Key: req.Key, Operator: corev1.NodeSelectorOperator(req.Operator), Values: req.Values,

@@ -15,11 +15,11 @@ import (
 	"tenon.sh/engine/replacement"
 )
 
-// command asks for something at its place in the scenario.
+// command is a command of a scenario.
 type command struct {
 	verb    string
 	options engine.Options
-	effort  bool // is said
+	effort  bool // the command has effort=
 	cost    bool
 	why     bool
 	claims  bool
@@ -123,7 +123,7 @@ func (c *command) word(r *reader) (err error) {
 	return err
 }
 
-// chosen is what the word's value stands for, written in any case.
+// chosen returns the choice for the word's value, in any case.
 func chosen[T any](w word, choices map[string]T) (T, error) {
 	_, value := w.cut()
 	choice, ok := choices[strings.ToLower(value)]
@@ -133,8 +133,8 @@ func chosen[T any](w word, choices map[string]T) (T, error) {
 	return choice, nil
 }
 
-// Run carries out the whole scenario and returns its text with what the commands answer now. A scenario whose
-// expectations hold comes back unchanged.
+// Run executes the whole scenario and returns its text with the present results of the commands. If all expected results are right, the text
+// is unchanged.
 func (f *File) Run() string {
 	b := newBuilder()
 	plan := &engine.Plan{}
@@ -162,7 +162,7 @@ func (f *File) Run() string {
 	return out.String()
 }
 
-// run carries out one command on the cluster as it is; last is the plan of the command before.
+// run executes one command on the present cluster. last is the plan of the command before.
 func (b *builder) run(c command, last *engine.Plan) (string, *engine.Plan) {
 	s := b.take()
 	switch c.verb {
@@ -217,7 +217,7 @@ func (c command) print(plan *engine.Plan) string {
 	return text
 }
 
-// clone is a copy that shares the objects but not the lists.
+// clone returns a copy that shares the objects but not the lists.
 func clone(s *engine.Snapshot) engine.Snapshot {
 	out := *s
 	out.Pods = slices.Clone(s.Pods)

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// ScaleDown is the cluster without a share of its pods, 0 to 1, drawn from the seed.
+// ScaleDown returns the cluster without a random share of its pods, 0 to 1.
 func ScaleDown(s *engine.Snapshot, share float64, seed uint64) *engine.Snapshot {
 	out := clone(s)
 	random := rand.New(rand.NewPCG(seed, 0x5ca1e))
@@ -21,7 +21,7 @@ func ScaleDown(s *engine.Snapshot, share float64, seed uint64) *engine.Snapshot 
 	return &out
 }
 
-// Unbound is the cluster without machines, in which every pod waits for a node: what planning it anew would start from.
+// Unbound returns the cluster without machines and with all pods pending, as the input of a completely new plan.
 func Unbound(s *engine.Snapshot) *engine.Snapshot {
 	out := clone(s)
 	nodes := map[string]bool{}

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// schedulerProfile reads how kube-scheduler ranks nodes.
+// schedulerProfile reads kube-scheduler's way of ranking nodes.
 func (w word) schedulerProfile() (engine.SchedulerProfile, error) {
 	var p engine.SchedulerProfile
 	r, err := w.group("scheduler")
@@ -86,7 +86,7 @@ func scored(name string) corev1.ResourceName {
 	return resource
 }
 
-// eachWeight reads a value of the form a:1,b:2; without a number the weight is 1.
+// eachWeight reads a value of the form a:1,b:2. Without a number the weight is 1.
 func (w word) eachWeight(add func(name string, n int64)) error {
 	for _, p := range w.pairs() {
 		n := int64(1)

@@ -10,14 +10,14 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// This file reads what ties pods to one another: spreads, affinity and anti-affinity.
+// This file reads the relations between pods: spreads, affinity and anti-affinity.
 
-// topologyTerm is what a spread and an affinity term have in common: spread=zone, or apart=(hostname of=app:x).
+// topologyTerm has the common parts of a spread and an affinity term: spread=zone, or apart=(hostname of=app:x).
 type topologyTerm struct {
 	key       string
-	selector  *metav1.LabelSelector // nil: the pods of the statement
+	selector  *metav1.LabelSelector // nil for the pods of the statement
 	matchKeys []string
-	rest      []word // the words that only one of them has
+	rest      []word // words that only one of the two has
 }
 
 // topologyTerm reads spread=LABEL or spread=(LABEL words).
@@ -68,7 +68,7 @@ func (t *topologyTerm) word(r *reader) error {
 	return nil
 }
 
-// selects is the term's own selector. One without any condition selects every pod.
+// selects returns the term's own selector. A selector without conditions selects every pod.
 func (t *topologyTerm) selects() *metav1.LabelSelector {
 	if t.selector == nil {
 		t.selector = &metav1.LabelSelector{}
@@ -95,7 +95,7 @@ func (w word) labelKeys() []string {
 	return out
 }
 
-// spreadConstraint reads spread=zone or spread=(zone skew=2 soft min=3 of=app:x); fallback selects the pods if the word does not.
+// spreadConstraint reads spread=zone or spread=(zone skew=2 soft min=3 of=app:x). fallback selects the pods if the word does not.
 func (w word) spreadConstraint(fallback *metav1.LabelSelector) (corev1.TopologySpreadConstraint, error) {
 	t, err := w.topologyTerm()
 	c := corev1.TopologySpreadConstraint{
@@ -166,7 +166,7 @@ func (p *podLine) selector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.name}}
 }
 
-// podAffinity reads together=zone and apart=(hostname of=app:x weight=10): one with a weight is a preference.
+// podAffinity reads together=zone and apart=(hostname of=app:x weight=10). A term with a weight is a preference.
 func (p *podLine) podAffinity(w word) error {
 	t, err := w.topologyTerm()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// unknownField says of a field that a kind does not have what was probably meant; object is the kind's type in Go.
+// unknownField returns a message about an unknown field, with the field that was probably meant. object is a value of the kind's Go type.
 func unknownField(path string, object any) string {
 	text := fmt.Sprintf("unknown field %q", path)
 	path = listIndex.ReplaceAllString(path, "")
 	if meant := meantField(path, fieldsOf(object)); meant != "" {
 		return text + ": did you mean " + meant + "?"
 	}
-	// What a pool does not have, its class may, and the other way round.
+	// A field that a pool does not have may be a field of its class, and vice versa.
 	for _, other := range []any{awsv1.EC2NodeClass{}, v1.NodePool{}} {
 		kind := reflect.TypeOf(other)
 		if reflect.TypeOf(object) == kind || !strings.HasPrefix(reflect.TypeOf(object).PkgPath(), "tenon.sh/") {
@@ -37,8 +37,8 @@ func unknownField(path string, object any) string {
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// meantField is the field that the author of a path meant: one beside it that is written almost the same, or one of that name
-// elsewhere, the nearest first.
+// meantField returns the field that the author of a path probably meant: a sibling with almost the same name, or else the nearest field with
+// the same name.
 func meantField(path string, fields []string) string {
 	parent, name := cutLast(path)
 	best, least := "", max(1, len(name)/3)+1
@@ -55,7 +55,7 @@ func meantField(path string, fields []string) string {
 	return namesake(path, fields)
 }
 
-// namesake is the field of the same name elsewhere that shares the most of the path.
+// namesake returns the field with the same name elsewhere that shares the most steps of the path.
 func namesake(path string, fields []string) string {
 	_, name := cutLast(path)
 	var found []string
@@ -80,7 +80,7 @@ func cutLast(path string) (parent, name string) {
 	return path[:i], path[i+1:]
 }
 
-// shared counts the steps that two paths have in common from their beginning.
+// shared counts the common steps at the beginning of two paths.
 func shared(a, b string) int {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	n := 0
@@ -90,10 +90,10 @@ func shared(a, b string) int {
 	return n
 }
 
-// deepest bounds how far fieldsOf goes down: some types hold themselves.
+// deepest bounds the depth of fieldsOf, because some types contain themselves.
 const deepest = 9
 
-// fieldsOf lists the paths of all fields of a kind, but those of its status.
+// fieldsOf lists the paths of all fields of a kind, except its status.
 func fieldsOf(object any) (out []string) {
 	var walk func(t reflect.Type, path string, depth int)
 	walk = func(t reflect.Type, path string, depth int) {
@@ -119,7 +119,7 @@ func fieldsOf(object any) (out []string) {
 	return out
 }
 
-// Edits counts the letters to add, take away or change to make one name the other.
+// Edits counts the letters that must be added, removed or changed to turn one name into the other.
 func Edits(a, b string) int {
 	before := make([]int, len(b)+1)
 	for j := range before {
@@ -140,7 +140,7 @@ func Edits(a, b string) int {
 	return before[len(b)]
 }
 
-// typeOfKind is a kind of ours as a type of Go.
+// typeOfKind returns a value of the Go type of one of Tenon's kinds.
 func typeOfKind(kind string) any {
 	switch kind {
 	case "NodeClaim":

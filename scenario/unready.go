@@ -8,7 +8,7 @@ import (
 	"tenon.sh/unrendered"
 )
 
-// unready says what an object's file is if there are braces of Helm or variables in the object, and notes it once for each file.
+// unready returns the problem of an object's file if the object contains Helm templates or variables. It adds one note for each file.
 func (m *manifest) unready(d Document) string {
 	file, _, _ := strings.Cut(d.Where, ", document")
 	if file == "" {
@@ -21,7 +21,7 @@ func (m *manifest) unready(d Document) string {
 	return problem
 }
 
-// unreadyIn looks at all texts of an object but those that are programs, or templates of somebody else.
+// unreadyIn checks all texts of an object, except programs and fields that may contain other templates.
 func unreadyIn(file string, value any) string {
 	switch v := value.(type) {
 	case string:

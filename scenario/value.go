@@ -12,7 +12,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// labelKey is the label that a short name stands for; other names stand for themselves.
+// labelKey returns the label for a short name. It returns other names unchanged.
 func labelKey(name string) string {
 	switch name {
 	case "zone":
@@ -35,7 +35,7 @@ func labelKey(name string) string {
 	return name
 }
 
-// resourceName is the resource that a short name stands for; ok is false for words that name none.
+// resourceName returns the resource for a short name. ok is false for words that are not resources.
 func resourceName(name string) (resource corev1.ResourceName, ok bool) {
 	switch name {
 	case "cpu", "pods":
@@ -75,12 +75,12 @@ func (w word) addResource(to *corev1.ResourceList) error {
 // pair is one element of a list such as a:1,b:2.
 type pair struct{ key, value string }
 
-// pairs reads a value of the form a:1,b:2; an element without a colon has an empty value.
+// pairs reads a value of the form a:1,b:2. An element without a colon has an empty value.
 func (w word) pairs() []pair {
 	_, value := w.cut()
 	var out []pair
 	for _, element := range splitList(value) {
-		// Keys never hold a colon; values may, hours for example.
+		// Keys contain no colon, but values may: hours, for example.
 		key, v, _ := strings.Cut(element, ":")
 		out = append(out, pair{key, v})
 	}
@@ -119,7 +119,7 @@ func addLabel(to *map[string]string, key, value string) {
 	(*to)[key] = value
 }
 
-// volumes is what most counts are of.
+// volumes is the usual argument of counts, for its error.
 const volumes = "volumes: write attach=DRIVER:25"
 
 // counts reads a value of the form driver:25,other:3.
@@ -160,7 +160,7 @@ func (w word) duration() (time.Duration, error) {
 	return d, nil
 }
 
-// since reads how long ago something happened, of which nothing may be said.
+// since reads the time since an event into to, which is nil if the word is absent.
 func (w word) since(to **time.Duration) error {
 	d, err := w.duration()
 	*to = &d
@@ -235,7 +235,7 @@ func (w word) taint() (corev1.Taint, error) {
 	return corev1.Taint{}, w.errorf("there is no taint effect %q", effect)
 }
 
-// toleration reads a value of the form key=value:Effect, where value and effect may be missing; * tolerates everything.
+// toleration reads a value of the form key=value:Effect. The value and the effect may be omitted; * tolerates everything.
 func (w word) toleration() corev1.Toleration {
 	_, text := w.cut()
 	if text == "*" {

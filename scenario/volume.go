@@ -10,10 +10,10 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// diskDriver is the CSI driver of volumes and classes that name none.
+// diskDriver is the default CSI driver of volumes and classes.
 const diskDriver = "disk.example.com"
 
-// diskSize is the size of every volume: none is ever too small.
+// diskSize is the size of every volume and claim, so that no volume is too small.
 func diskSize() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 }
@@ -45,14 +45,14 @@ func (b *builder) storageClass(name word, r *reader) error {
 	return nil
 }
 
-// volumeLine is what a volume statement says beside the volume itself.
+// volumeLine is a parsed volume statement.
 type volumeLine struct {
 	*corev1.PersistentVolume
 	claim, namespace               string
 	attached, attaching, detaching string // names of nodes
 }
 
-// volume reads volume NAME zone=a driver= class= claim=NAME: a PersistentVolume, and the claim that it is bound to.
+// volume reads volume NAME zone=a driver= class= claim=NAME: a PersistentVolume, and its bound claim.
 func (b *builder) volume(name word, r *reader) error {
 	v := volumeLine{newVolume(b.meta("", name.text), diskDriver), "", metav1.NamespaceDefault, "", "", ""}
 	for r.more() {
@@ -118,7 +118,7 @@ func (v *volumeLine) require(req v1.Requirement) {
 	term.MatchExpressions = append(term.MatchExpressions, selectorRequirement(req))
 }
 
-// newVolume is a volume that nobody has claimed and that every node can reach.
+// newVolume returns an unclaimed volume that all nodes can use.
 func newVolume(meta metav1.ObjectMeta, driver string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
@@ -135,7 +135,7 @@ func newVolume(meta metav1.ObjectMeta, driver string) *corev1.PersistentVolume {
 	}
 }
 
-// attach says that a volume is attached to a node, or is on its way there or back.
+// attach adds a VolumeAttachment. attached and leaving tell whether the volume is attached, is being attached or is being detached.
 func (b *builder) attach(v volumeLine, node string, attached, leaving bool) {
 	if node == "" {
 		return

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// SyntaxError says where a scenario cannot be read, and why.
+// SyntaxError is the place and the reason of an error in a scenario.
 type SyntaxError struct {
 	Line    int
 	Word    string
@@ -17,16 +17,16 @@ func (e *SyntaxError) Error() string {
 		return fmt.Sprintf("line %d: %s", e.Line, e.Problem)
 	}
 	word := e.Word
-	if len(word) > mostWord { // what is no scenario may be one long line
+	if len(word) > mostWord { // a file that is no scenario may be one long line
 		word = strings.ToValidUTF8(word[:mostWord], "") + "…"
 	}
 	return fmt.Sprintf("line %d: %s: %s", e.Line, word, e.Problem)
 }
 
-// mostWord is how many bytes of a word an error shows.
+// mostWord is the largest number of bytes of a word in an error.
 const mostWord = 200
 
-// word is a word of a statement: text without blanks, or with blanks between parentheses or quotes.
+// word is a word of a statement: text without blanks, or with blanks in parentheses or quotes.
 type word struct {
 	line int
 	text string
@@ -36,7 +36,7 @@ func (w word) errorf(format string, args ...any) error {
 	return &SyntaxError{Line: w.line, Word: w.text, Problem: fmt.Sprintf(format, args...)}
 }
 
-// splitWords cuts a line into words. A word that begins with # ends the line.
+// splitWords splits a line into words. A word that begins with # ends the line.
 func splitWords(line int, text string) ([]word, error) {
 	var words []word
 	for rest := strings.TrimSpace(text); rest != "" && rest[0] != '#'; rest = strings.TrimSpace(rest) {
@@ -76,9 +76,9 @@ func wordEnd(text string) (int, error) {
 	return len(text), nil
 }
 
-// reader goes through the words of a statement.
+// reader reads the words of a statement.
 type reader struct {
-	of    string // what is being read, for messages
+	of    string // the statement or word, for messages
 	words []word
 	at    int
 }
@@ -90,7 +90,7 @@ func (r *reader) next() word {
 	return r.words[r.at-1]
 }
 
-// peek is the text of the next word, "" at the end.
+// peek returns the text of the next word, "" at the end.
 func (r *reader) peek() string {
 	if !r.more() {
 		return ""
@@ -107,7 +107,7 @@ func (w word) cut() (key, value string) {
 // hasValue reports whether the word has the form key=value.
 func (w word) hasValue() bool { return strings.Contains(w.text, "=") }
 
-// group is the inside of a value in parentheses, as the words of a reader of its own.
+// group returns a reader for the words of a value in parentheses.
 func (w word) group(of string) (*reader, error) {
 	_, value, _ := strings.Cut(w.text, "=")
 	if !strings.HasPrefix(value, "(") || !strings.HasSuffix(value, ")") {
@@ -119,7 +119,7 @@ func (w word) group(of string) (*reader, error) {
 
 func unquote(text string) string { return strings.ReplaceAll(text, `"`, "") }
 
-// unknown is the error for a word that a statement does not have.
+// unknown returns the error for a word that a statement does not have.
 func (r *reader) unknown(w word, known string) error {
 	return w.errorf("%s has no such word; it has %s", r.of, known)
 }

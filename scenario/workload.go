@@ -24,18 +24,18 @@ type workload struct {
 	owner     metav1.OwnerReference
 	selector  *metav1.LabelSelector
 	template  corev1.PodTemplateSpec
-	claims    []corev1.PersistentVolumeClaim // of every pod
+	claims    []corev1.PersistentVolumeClaim // of each pod
 	pods      int
-	replicas  *int32 // the number of pods in the object that the snapshot holds
+	replicas  *int32 // the number of pods in the snapshot's object
 	unsaid    bool   // spec.replicas is missing
 	update    appsv1.StatefulSetUpdateStrategy
 	ordinals  *appsv1.StatefulSetOrdinals
-	revision  string // of a StatefulSet's template, as far as the status says it
-	firstName int    // the number of the first pod
-	idle      string // why its controller creates no pods; "" if it does
+	revision  string // of a StatefulSet's template, from its status
+	firstName int    // number of the first pod
+	idle      string // the reason why its controller makes no pods, "" if it makes them
 }
 
-// mostPods bounds what one workload is expanded to: a typing error should not fill the memory.
+// mostPods bounds the number of pods of one workload, so that a typing error does not exhaust the memory.
 const mostPods = 200_000
 
 func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
@@ -61,8 +61,8 @@ func (m *manifest) addWorkload(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// isCleaned reports whether the object's template is missing, or is what Clean leaves of it: requests, but no images, which every
-// template of a live cluster names.
+// isCleaned reports whether the object's template is missing, or comes from Clean: it has requests but no images, which every template in a
+// live cluster has.
 func isCleaned(template corev1.PodTemplateSpec, u *unstructured.Unstructured) bool {
 	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "template"); !found {
 		return true
@@ -135,8 +135,8 @@ func (m *manifest) readWorkload(u *unstructured.Unstructured) (workload, error) 
 	return w, nil
 }
 
-// remember keeps what the snapshot holds of objects that own pods, their selectors and templates, and reports whether the kind is one of
-// those.
+// remember adds the owner of pods to the snapshot, with its selector and template. It returns false if the snapshot does not contain the
+// kind.
 func (m *manifest) remember(w workload) bool {
 	s, replicas := &m.snapshot, cmp.Or(w.replicas, ptr.To(int32(w.pods)))
 	meta := *w.meta.DeepCopy()
@@ -165,7 +165,7 @@ func (m *manifest) remember(w workload) bool {
 	return true
 }
 
-// mountClaims gives the pod a claim of its own for each of the workload's claim templates.
+// mountClaims adds a claim to the pod for each of the workload's claim templates.
 func (m *manifest) mountClaims(w workload, pod *corev1.Pod, there map[string]bool) {
 	for _, template := range w.claims {
 		name := template.Name + "-" + pod.Name
@@ -186,8 +186,7 @@ func (m *manifest) mountClaims(w workload, pod *corev1.Pod, there map[string]boo
 	}
 }
 
-// expandWorkloads makes the pods of every workload that has none in the files, and is not the work of another one that
-// is there.
+// expandWorkloads makes the pods of each workload that has no pods in the files, and no owner in the files.
 func (m *manifest) expandWorkloads() {
 	for _, w := range m.workloads {
 		if w.meta.DeletionTimestamp != nil || m.hasPods(w) || m.hasOwner(w) {
@@ -209,7 +208,7 @@ func (m *manifest) expandWorkloads() {
 	}
 }
 
-// replicaSetOf is the ReplicaSet that a Deployment's pods belong to, under the Deployment's name.
+// replicaSetOf returns the ReplicaSet of a Deployment's pods. It has the name and UID in the pods' owner reference.
 func replicaSetOf(w workload) *appsv1.ReplicaSet {
 	o := newReplicaSet(metav1.ObjectMeta{
 		Namespace: w.meta.Namespace, Name: w.owner.Name, UID: w.owner.UID, CreationTimestamp: w.meta.CreationTimestamp,
@@ -221,19 +220,19 @@ func replicaSetOf(w workload) *appsv1.ReplicaSet {
 	return o
 }
 
-// scale gives the workload another number of pods.
+// scale changes the workload's number of pods.
 func (w *workload) scale(pods int) {
 	if w.pods = pods; w.replicas != nil {
 		*w.replicas = int32(pods)
 	}
 }
 
-// hasPods reports whether the files hold pods of the workload.
+// hasPods reports whether the files contain pods of the workload.
 func (m *manifest) hasPods(w workload) bool {
 	return slices.ContainsFunc(m.snapshot.Pods, belongsTo(w))
 }
 
-// podsOf are the pods of the workload that the files hold.
+// podsOf returns the pods of the workload in the files.
 func (m *manifest) podsOf(w workload) (out []*corev1.Pod) {
 	belongs := belongsTo(w)
 	for _, p := range m.snapshot.Pods {
@@ -262,20 +261,20 @@ func ownedBy(owners []metav1.OwnerReference, owner metav1.OwnerReference) bool {
 	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Kind == owner.Kind && o.Name == owner.Name })
 }
 
-// hasOwner reports whether the workload is made by another one in the files, whose pods are planned. A paused Deployment makes no
-// ReplicaSets, but keeps those that it has.
+// hasOwner reports whether another workload in the files made this one and has planned pods. A paused Deployment makes no ReplicaSets, but
+// keeps its existing ones.
 func (m *manifest) hasOwner(w workload) bool {
 	return slices.ContainsFunc(m.workloads, func(o workload) bool { return o.idle == "" && o.makes(w) })
 }
 
-// ownsWorkload reports whether the workload has made another one in the files.
+// ownsWorkload reports whether the workload has made another workload in the files.
 func (m *manifest) ownsWorkload(w workload) bool { return slices.ContainsFunc(m.workloads, w.makes) }
 
 func (w workload) makes(other workload) bool {
 	return w.meta.Namespace == other.meta.Namespace && ownedBy(other.meta.OwnerReferences, metav1.OwnerReference{Kind: w.kind, Name: w.meta.Name})
 }
 
-// addPodOf adds a pod of the workload, and its claims but those that are there.
+// addPodOf adds a pod of the workload, and those of its claims that do not exist.
 func (m *manifest) addPodOf(w workload, i int, there map[string]bool) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	template := w.template.DeepCopy()

@@ -21,7 +21,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Write writes a snapshot as a file that Read takes: its objects in order of kind and name, then its catalog.
+// Write writes a snapshot as a file for Read: its objects sorted by kind and name, then its catalog.
 func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 	documents, err := objectsOf(s)
 	if err != nil {
@@ -34,13 +34,13 @@ func Write(out io.Writer, s *engine.Snapshot, opt engine.Options) error {
 	})
 }
 
-// concernsClaims reports whether it matters for the snapshot's plans whether claims for devices act.
+// concernsClaims reports whether the snapshot's plans depend on the handling of claims for devices.
 func concernsClaims(s *engine.Snapshot) bool {
 	return len(s.DeviceClasses)+len(s.ResourceClaims)+len(s.ResourceClaimTemplates)+len(s.ResourceSlices) > 0 ||
 		slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
 }
 
-// WriteDocuments writes objects and a catalog as a snapshot file. What could be secret is left out, see Clean.
+// WriteDocuments writes objects and a catalog as a snapshot file. It omits possible secrets; see Clean.
 func WriteDocuments(out io.Writer, documents []Document, catalog engine.CatalogDocument) error {
 	documents = slices.Clone(documents)
 	slices.SortFunc(documents, func(a, b Document) int {
@@ -68,7 +68,7 @@ func writeYAML(out io.Writer, object any) error {
 	return err
 }
 
-// objectsOf converts the snapshot's objects, filling in apiVersion and kind.
+// objectsOf converts the snapshot's objects, with apiVersion and kind.
 func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	var out []Document
 	var failed error
@@ -180,10 +180,10 @@ func objectsOf(s *engine.Snapshot) ([]Document, error) {
 	return out, failed
 }
 
-// Clean takes out of an object what no decision depends on and nobody should pass on: environments, arguments and
-// commands of containers, with the probes and hooks that hold commands, user data of node classes, parameters and attributes
-// of volumes, the last applied configuration and the managed fields. Of what makes pods it leaves the selector and what the
-// pods request: they are there themselves, but may have been resized since.
+// Clean removes parts of an object that no decision depends on and that may be secret: environments, arguments and commands of containers,
+// probes and hooks with commands, user data of node classes, parameters and attributes of volumes, the last applied configuration and the
+// managed fields. It removes most of the template of objects that make pods, but keeps the selector and the fields about requests and
+// scheduling. The pods themselves are in the snapshot, but may have been resized since.
 func Clean(u *unstructured.Unstructured) {
 	u.SetManagedFields(nil)
 	if annotations := u.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -200,7 +200,7 @@ func Clean(u *unstructured.Unstructured) {
 	cleanTemplate(u)
 }
 
-// cleanTemplate leaves, of the template of an object that makes pods, what they request and where they may run.
+// cleanTemplate keeps, in the template of an object that makes pods, only the fields about requests and scheduling.
 func cleanTemplate(u *unstructured.Unstructured) {
 	spec, found, _ := unstructured.NestedMap(u.Object, "spec", "template", "spec")
 	if kind := u.GetKind(); !found || kind != "Deployment" && kind != "ReplicaSet" && kind != "StatefulSet" && kind != "ReplicationController" {
@@ -228,10 +228,10 @@ func cleanTemplate(u *unstructured.Unstructured) {
 	if labels, found, _ := unstructured.NestedMap(u.Object, "spec", "template", "metadata", "labels"); found {
 		template["metadata"] = map[string]any{"labels": labels}
 	}
-	_ = unstructured.SetNestedField(u.Object, template, "spec", "template") // there is such a map
+	_ = unstructured.SetNestedField(u.Object, template, "spec", "template") // the path consists of maps
 }
 
-// only is what the fields say of those keys.
+// only returns a copy of the fields with these keys.
 func only(fields map[string]any, keys ...string) map[string]any {
 	out := map[string]any{}
 	for _, key := range keys {
@@ -242,7 +242,7 @@ func only(fields map[string]any, keys ...string) map[string]any {
 	return out
 }
 
-// secretFields are the fields of a kind that are left out as a whole.
+// secretFields returns the fields of a kind that are removed completely.
 func secretFields(kind string) []string {
 	switch kind {
 	case "ReplicaSet", "StatefulSet", "ReplicationController":
@@ -264,7 +264,7 @@ func secretFields(kind string) []string {
 	return nil
 }
 
-// cleanContainers looks for lists of containers at any depth, so that templates are covered too.
+// cleanContainers cleans lists of containers at any depth, so that it covers templates too.
 func cleanContainers(object map[string]any) {
 	for key, value := range object {
 		switch child := value.(type) {

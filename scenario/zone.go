@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/budget"
 )
 
-// loadZones loads the time zones that the snapshot names. Names of none are left out: the engine says so.
+// loadZones loads the time zones that the snapshot names. It omits unknown names, because the engine reports them.
 func loadZones(s *engine.Snapshot) {
 	names := budget.TimeZones(s)
 	if len(names) == 0 {

@@ -9,17 +9,17 @@ import (
 	"tenon.sh/engine"
 )
 
-// Hasty plans the clusters that passes start from: how cheap they are does not matter.
+// Hasty returns options for planning the initial clusters of passes, whose cost does not matter.
 func Hasty(largest int) engine.Options { return engine.Options{Effort: -1, LargestCPU: largest} }
 
-// The large cluster that every benchmark is repeated on.
+// The size of the large cluster in all benchmarks.
 const (
 	ManyNodes   = 5_000
 	ManyRunning = 100_000
 )
 
-// Exponent is the slope of the line of least squares through the logarithms of the times, each of which is for twice as
-// many pods as the one before.
+// Exponent returns the slope of the least-squares line through the logarithms of the times. Each time is for twice as many pods as the one
+// before.
 func Exponent(seconds []float64) float64 {
 	var x, y, xx, xy float64
 	for i, s := range seconds {
@@ -41,7 +41,7 @@ func HeapNow() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// WatchedPeak is the largest heap, looked at once a millisecond, while work runs.
+// WatchedPeak returns the largest heap size while work runs. It measures once per millisecond.
 func WatchedPeak(work func()) int64 {
 	stop, largest := make(chan struct{}), make(chan int64)
 	go func() {

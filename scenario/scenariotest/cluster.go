@@ -16,7 +16,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// Pod is the snapshot's pod of that name, nil if there is none.
+// Pod returns the snapshot's pod with this name, nil if there is none.
 func Pod(s *engine.Snapshot, name string) *corev1.Pod {
 	for _, p := range s.Pods {
 		if p.Name == name {
@@ -26,7 +26,7 @@ func Pod(s *engine.Snapshot, name string) *corev1.Pod {
 	return nil
 }
 
-// Cluster is the snapshot that lines of the scenario notation describe.
+// Cluster returns the snapshot of lines in the scenario notation.
 func Cluster(t *testing.T, lines ...string) *engine.Snapshot {
 	t.Helper()
 	f, err := scenario.Parse(strings.Join(lines, "\n"))
@@ -36,7 +36,7 @@ func Cluster(t *testing.T, lines ...string) *engine.Snapshot {
 	return f.Snapshot
 }
 
-// Waiting are the snapshot's pods that run nowhere.
+// Waiting returns the snapshot's pods without a node.
 func Waiting(s *engine.Snapshot) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" })
 }
@@ -45,7 +45,7 @@ func ID(p *corev1.Pod) engine.PodID {
 	return engine.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
-// Landed writes a landing as "node: pods; …; stranded: pods", by name.
+// Landed writes a landing as "node: pods; …; stranded: pods", sorted by name.
 func Landed(l scheduler.Landing) string {
 	at := map[string][]string{}
 	for _, p := range l.Placements {
@@ -67,14 +67,14 @@ func Landed(l scheduler.Landing) string {
 	return strings.Join(parts, "; ")
 }
 
-// ReadyFor makes all machines of the snapshot ready since so long ago.
+// ReadyFor sets the time for which all machines of the snapshot have been ready.
 func ReadyFor(s *engine.Snapshot, ago time.Duration) {
 	for _, c := range s.NodeClaims {
 		v1.GetCondition(c, v1.ConditionInitialized).LastTransitionTime = metav1.NewTime(s.Now.Add(-ago))
 	}
 }
 
-// WriteBackoffs writes on the pools what the plan wants written there.
+// WriteBackoffs writes the plan's launch backoffs to the pools.
 func WriteBackoffs(s *engine.Snapshot, plan *engine.Plan) {
 	for _, b := range plan.Backoffs {
 		for _, pool := range s.NodePools {
@@ -85,8 +85,8 @@ func WriteBackoffs(s *engine.Snapshot, plan *engine.Plan) {
 	}
 }
 
-// Unfit is a machine that was started for a pod, is initialized for a few seconds, ready for longer than taints are waited for that go by
-// themselves, and is not what was planned.
+// Unfit returns a cluster with a machine that was started for a pod and differs from the plan. It has been initialized for a few seconds:
+// longer than the wait for temporary taints.
 func Unfit(t *testing.T, differs func(*engine.Snapshot), more ...string) *engine.Snapshot {
 	t.Helper()
 	s := Cluster(t, append([]string{
@@ -99,14 +99,14 @@ func Unfit(t *testing.T, differs func(*engine.Snapshot), more ...string) *engine
 	return s
 }
 
-// Tainted puts a taint on the first node.
+// Tainted returns a function that adds a taint to the first node.
 func Tainted(key string) func(*engine.Snapshot) {
 	return func(s *engine.Snapshot) {
 		s.Nodes[0].Spec.Taints = append(s.Nodes[0].Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
 	}
 }
 
-// Bought lists the types of the machines that the plan starts.
+// Bought lists the instance types of the plan's launches.
 func Bought(plan *engine.Plan) []string {
 	var out []string
 	for _, l := range plan.Launches {

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// Files are the scenarios of plans and of claims' lives. The folder is that of package engine, as the test sees it.
+// Files returns the paths of the scenarios of plans and of claims' lives. folder is the path of package engine, relative to the test.
 func Files(t *testing.T, folder string) []string {
 	t.Helper()
 	var all []string
@@ -23,7 +23,7 @@ func Files(t *testing.T, folder string) []string {
 	return all
 }
 
-// Drawn are some of the files for a law, spread over all; see enginetest.Draws.
+// Drawn returns some of the files for a law, spread over all; see enginetest.Draws.
 func Drawn(t *testing.T, folder string) []string {
 	t.Helper()
 	all := Files(t, folder)

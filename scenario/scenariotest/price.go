@@ -6,7 +6,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// PricedAt are the classes at other prices.
+// PricedAt returns the classes with changed prices.
 func PricedAt(classes []engine.Class, price func(usd float64) float64) []engine.Class {
 	out := slices.Clone(classes)
 	for i := range out {
@@ -22,7 +22,7 @@ func PricedAt(classes []engine.Class, price func(usd float64) float64) []engine.
 	return out
 }
 
-// UnknownAt is the snapshot in which nobody knows the price of such machines: 999 stands in for it.
+// UnknownAt returns the snapshot with unknown prices for machines of these types: their price is 999.
 func UnknownAt(s *engine.Snapshot, types ...string) *engine.Snapshot {
 	out := *s
 	out.Classes = PricedAt(s.Classes, func(usd float64) float64 { return usd })

@@ -18,8 +18,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// The laws hold on every cluster: they are tried on random ones. A law that does not hold reports its seed; the cluster
-// is scenario.RandomText(seed, scenario.Size{Topology: seed%2 == 1}): every other one has rules between pods.
+// Seeds is the number of random clusters on which laws are tested. A broken law reports its seed. The cluster is scenario.RandomText(seed,
+// scenario.Size{Topology: seed%2 == 1}): every second one has rules between pods.
 const Seeds = 100
 
 // EachRandom calls law with the random snapshots of the seeds.
@@ -30,7 +30,7 @@ func EachRandom(t *testing.T, law func(t *testing.T, seed uint64, s *engine.Snap
 	}
 }
 
-// Text is the plan with everything that it says.
+// Text returns the whole plan as JSON.
 func Text(t *testing.T, plan *engine.Plan) string {
 	t.Helper()
 	out, err := json.MarshalIndent(plan, "", " ")
@@ -40,7 +40,7 @@ func Text(t *testing.T, plan *engine.Plan) string {
 	return string(out)
 }
 
-// FirstDifference shows the lines around the first one in which two texts differ.
+// FirstDifference returns the lines around the first difference of two texts.
 func FirstDifference(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	i := 0
@@ -53,7 +53,7 @@ func FirstDifference(got, want string) string {
 	return part(a) + "\nnot\n" + part(b)
 }
 
-// Shuffle is the same cluster with all its lists in another order.
+// Shuffle returns the same cluster with all its lists in another order.
 func Shuffle(s *engine.Snapshot, seed uint64) *engine.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 1))
 	out := *s
@@ -82,14 +82,14 @@ func shuffled[T any](r *rand.Rand, list []T) []T {
 	return list
 }
 
-// Said is the plan without what it says of buffers.
+// Said returns the printed plan without buffers.
 func Said(plan *engine.Plan) string {
 	out := *plan
 	out.Buffers = nil
 	return scenario.Print(&out)
 }
 
-// Drifting is the snapshot with every second machine drifted, and without pods that wait anyway.
+// Drifting returns the snapshot with every second machine drifted, and without pending pods.
 func Drifting(s *engine.Snapshot) *engine.Snapshot {
 	out := *s
 	out.NodeClaims, out.Pods = slices.Clone(s.NodeClaims), nil

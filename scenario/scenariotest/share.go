@@ -14,12 +14,12 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// LostAtOnce says of each owner how many of its pods are on spot machines, once the plan is carried out, that may all be of one type in one
-// zone; the owners' pods with a place are in total.
+// LostAtOnce returns two numbers for each owner of pods, after the plan is complete. most is the largest number of its pods on spot machines
+// that may all be of one type in one zone. total is the number of its pods with a place.
 func LostAtOnce(s *engine.Snapshot, plan *engine.Plan) (most, total map[string]int) {
 	at, total, most := map[[3]string]int{}, map[string]int{}, map[string]int{}
 	owner := map[engine.PodID]string{}
-	nodes := map[string]map[string]string{} // labels, of what is not registered those of its claim
+	nodes := map[string]map[string]string{} // labels of nodes, or of the claim if the node is not registered
 	for _, n := range s.Nodes {
 		nodes[n.Name] = n.Labels
 	}
@@ -69,8 +69,8 @@ func LostAtOnce(s *engine.Snapshot, plan *engine.Plan) (most, total map[string]i
 	return most, total
 }
 
-// Sharing is the snapshot with its pods in a few ReplicaSets, most of which ask for a share on demand, and with every other machine a spot
-// machine. shares says what each asks for, 0 for nothing that can be followed.
+// Sharing returns the snapshot with its pods in a few ReplicaSets, most of which request a share on demand, and with every second machine a
+// spot machine. shares computes each ReplicaSet's requested number of pods on demand. It is 0 if the annotation is absent or invalid.
 func Sharing(seed uint64, s *engine.Snapshot) (out *engine.Snapshot, shares map[string]func(pods int) int) {
 	clone := *s
 	clone.Pods, clone.Nodes, clone.NodeClaims = nil, nil, nil
@@ -109,7 +109,7 @@ func Sharing(seed uint64, s *engine.Snapshot) (out *engine.Snapshot, shares map[
 	return &clone, shares
 }
 
-// soldAsSpot reports whether the claim's machine could be a spot machine.
+// soldAsSpot reports whether the claim's machine may be a spot machine.
 func soldAsSpot(s *engine.Snapshot, c *v1.NodeClaim) bool {
 	id := engine.OfferingID{InstanceType: c.Labels[corev1.LabelInstanceTypeStable], Zone: c.Labels[corev1.LabelTopologyZone], CapacityType: v1.CapacityTypeSpot}
 	return slices.ContainsFunc(s.Classes, func(class engine.Class) bool {

@@ -1,7 +1,5 @@
-// Package schema checks objects the way the API server would, without one: it
-// fills in defaults and applies the rules of the generated definitions, CEL
-// included. Runtime rules that the definitions cannot express are left to the
-// kinds themselves.
+// Package schema checks objects like the API server, without one. It sets defaults and applies the rules of the generated definitions,
+// including CEL. Runtime rules that the definitions cannot express are methods of the kinds.
 package schema
 
 import (
@@ -27,13 +25,12 @@ import (
 	"tenon.sh/api/crds"
 )
 
-// Schemas are the rules of every kind that api defines. They do not change, and
-// may be used from several goroutines.
+// Schemas are the rules of all kinds that api defines. They do not change, and may be used from several goroutines.
 type Schemas struct {
 	kinds map[schema.GroupVersionKind]*kind
 }
 
-// A kind is one version of one definition, compiled.
+// A kind is one compiled version of a definition.
 type kind struct {
 	structural *structural.Structural
 	openAPI    validation.SchemaValidator
@@ -75,21 +72,18 @@ func compile(version apiextensionsv1.CustomResourceDefinitionVersion) (*kind, er
 	return &kind{structural: s, openAPI: openAPI, rules: cel.NewValidator(s, true, apiservercel.PerCallLimit)}, nil
 }
 
-// Apply fills in the defaults of obj and checks it as the API server does when
-// an object is created. The error names every field that is wrong. Objects of
-// groups that api does not define are left alone.
+// Apply sets the defaults of obj and checks it, like the API server when an object is created. The error names every wrong field. Apply does
+// not change objects of groups that api does not define.
 func (s *Schemas) Apply(obj *unstructured.Unstructured) error {
 	return s.check(obj, nil)
 }
 
-// Update fills in the defaults of obj and checks it as the API server does when
-// old is replaced by it, rules about what may change included.
+// Update sets the defaults of obj and checks it, like the API server when obj replaces old. It includes the rules about allowed changes.
 func (s *Schemas) Update(obj, old *unstructured.Unstructured) error {
 	return s.check(obj, old)
 }
 
-// UnknownFields are the fields of obj that its kind does not have, in order of
-// path: usually misspelt ones.
+// UnknownFields returns the fields of obj that its kind does not have, sorted by path. They are usually misspelt.
 func (s *Schemas) UnknownFields(obj *unstructured.Unstructured) ([]string, error) {
 	k, err := s.find(obj)
 	if k == nil || err != nil {
@@ -109,8 +103,8 @@ func (s *Schemas) Knows(obj *unstructured.Unstructured) bool {
 	return s != nil && s.kinds[obj.GroupVersionKind()] != nil
 }
 
-// Violations fills in the defaults of obj and says which rules it breaks, in order of their text. Objects of groups that api does
-// not define break none.
+// Violations sets the defaults of obj and returns the rules that it breaks, sorted by text. Objects of groups that api does not define break
+// none.
 func (s *Schemas) Violations(obj *unstructured.Unstructured) (field.ErrorList, error) {
 	return s.violations(obj, nil)
 }
@@ -146,7 +140,7 @@ func (s *Schemas) violations(obj, old *unstructured.Unstructured) (field.ErrorLi
 	return slices.CompactFunc(errs, func(a, b *field.Error) bool { return a.Error() == b.Error() }), nil
 }
 
-// find gives the rules for obj's kind, nil if its group is not ours.
+// find returns the rules for obj's kind, nil if api does not define its group.
 func (s *Schemas) find(obj *unstructured.Unstructured) (*kind, error) {
 	gvk := obj.GroupVersionKind()
 	if k, found := s.kinds[gvk]; found {
@@ -170,8 +164,7 @@ func (s *Schemas) find(obj *unstructured.Unstructured) (*kind, error) {
 		gvk.Kind, obj.GetName(), gvk.Group, gvk.Kind, gvk.Version, strings.Join(known, ", "), help)
 }
 
-// normalize copies obj through JSON, so that its numbers have the types that the
-// API server's rules expect, whatever decoder made it.
+// normalize copies obj through JSON, so that its numbers have the types that the API server's rules expect, whatever decoder made it.
 func normalize(obj *unstructured.Unstructured) (map[string]any, error) {
 	text, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -189,8 +182,8 @@ func (k *kind) fillIn(content map[string]any) {
 	defaulting.Default(content, k.structural)
 }
 
-// violations lists what is wrong. As in the API server, CEL rules are only looked
-// at when the types and lists they read are as declared.
+// violations returns the broken rules. Like the API server, it evaluates CEL rules only if the types and lists that they read are as
+// declared.
 func (k *kind) violations(content, old map[string]any) field.ErrorList {
 	ctx := context.Background()
 	errs := validation.ValidateCustomResource(nil, content, k.openAPI)

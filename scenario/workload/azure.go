@@ -9,8 +9,8 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// OnAzure is a snapshot that Cost made of a kind, whose machines are bought from what Azure sells in East US instead: amd64 of the
-// families D, E and F (for gpu also those with GPUs), with the same capacity types.
+// OnAzure returns a snapshot of Cost with machines of Azure in East US: amd64 of the families D, E and F (for gpu with the GPU families too),
+// with the same capacity types.
 func OnAzure(s *engine.Snapshot, kind string) *engine.Snapshot {
 	families := []string{"D", "E", "F"}
 	if kind == GPU {

@@ -18,7 +18,7 @@ import (
 
 const gpuResource corev1.ResourceName = "nvidia.com/gpu"
 
-// model is what the benchmark's catalog takes over of an EC2 type.
+// model contains the fields of an EC2 type that the benchmark's catalog uses.
 type model struct {
 	name, arch           string
 	cores, memory, slots int64 // memory in MiB, slots for pods
@@ -26,10 +26,9 @@ type model struct {
 	price                float64
 }
 
-// Catalog is what the cost workloads are bought from: every type of EC2 that is not bare metal, at the on-demand prices of
-// us-east-1. It is deliberately plainer than the built-in "aws" catalog, because published results were made with it: 92.5 %
-// of the nominal memory, 100m and 10Mi kept back, each family missing from about one zone in seven, spot at 30 to 65 % of
-// the on-demand price, fixed by family and zone.
+// Catalog returns the machines for the cost workloads: every type of EC2 that is not bare metal, at the on-demand prices of us-east-1. It is
+// deliberately simpler than the built-in "aws" catalog, because published results were made with it: 92.5 % of the nominal memory, 100m and
+// 10Mi of overhead, each family missing from about one zone in seven, spot at 30 to 65 % of the on-demand price, fixed by family and zone.
 func Catalog() []engine.InstanceType {
 	var out []engine.InstanceType
 	for _, m := range models() {
@@ -41,7 +40,7 @@ func Catalog() []engine.InstanceType {
 	return out
 }
 
-// models are the types of the built-in catalog and the five that its image does not run on.
+// models returns the types of the built-in catalog and the five types on which its image does not run.
 func models() []model {
 	out := []model{
 		{name: "a1.medium", arch: "arm64", cores: 1, memory: 2 << 10, slots: 8, price: 0.0255},
@@ -58,7 +57,7 @@ func models() []model {
 		m := model{name: t.Name, arch: first(&t, corev1.LabelArchStable), cores: number(&t, "instance-cpu"), memory: number(&t, "instance-memory"),
 			slots: slots.Value(), gpus: t.Capacity[gpuResource]}
 		if family := first(&t, "karpenter.k8s.aws/instance-family"); family == "g6f" || family == "gr6f" {
-			m.gpus = resource.Quantity{} // the results were published when parts of GPUs did not count
+			m.gpus = resource.Quantity{} // the published results do not count parts of GPUs
 		}
 		for _, o := range t.Offerings {
 			if o.CapacityType == v1.CapacityTypeOnDemand {
@@ -82,7 +81,7 @@ func number(t *engine.InstanceType, label string) int64 {
 	return n
 }
 
-// first is the value that machines of the type carry where nothing asks for another, "" for none.
+// first returns the default value of a label for machines of the type, "" for none.
 func first(t *engine.InstanceType, label string) string {
 	if values := t.Labels[label]; len(values) > 0 {
 		return values[0]
@@ -127,28 +126,28 @@ func (m model) instanceType() engine.InstanceType {
 	return t
 }
 
-// family is c7i-flex of c7i-flex.large.
+// family returns the family, such as c7i-flex of c7i-flex.large.
 func (m model) family() string {
 	family, _, _ := strings.Cut(m.name, ".")
 	return family
 }
 
-// overhead is what the kubelet and the system keep back on every machine.
+// overhead returns the resources that the kubelet and the system reserve on every machine.
 func overhead() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("10Mi")}
 }
 
-// hashed is a number in [0, 1] that depends on the text only.
+// hashed returns a number in [0, 1] that depends only on the text.
 func hashed(text string) float64 {
 	sum := sha256.Sum256([]byte(text))
 	return float64(binary.BigEndian.Uint32(sum[:])) / (1<<32 - 1)
 }
 
-// rounded keeps six decimals, each exact to the last bit.
+// rounded returns the price with six decimals, exact to the last bit.
 func rounded(price float64) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(price, 'f', 6, 64), 64)
 	if err != nil {
-		panic(err) // what was just written can be read
+		panic(err) // the text was written by FormatFloat
 	}
 	return out
 }

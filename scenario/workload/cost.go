@@ -16,18 +16,18 @@ const (
 	Web    = "web"    // small pods
 	Mem    = "mem"    // 6 to 16 GiB for each core
 	CPU    = "cpu"    // at most 1.5 GiB for each core
-	Mix    = "mix"    // log-normal in both
-	Spread = "spread" // the same; 35 % of the workloads spread over zones, 15 % one per host, 10 % spread over hosts
-	GPU    = "gpu"    // 30 % of the workloads ask for 1 to 4 GPUs
+	Mix    = "mix"    // log-normal distribution of both
+	Spread = "spread" // the same, and 35 % of the workloads spread over zones, 15 % have one pod per host, 10 % spread over hosts
+	GPU    = "gpu"    // 30 % of the workloads request 1 to 4 GPUs
 )
 
-// CostCase is one of the workloads that plans are priced with.
+// CostCase is one of the workloads for which plans' prices are measured.
 type CostCase struct {
 	Kind string
 	Pods int
 }
 
-// Name is the name that results are published under: mix-2000.
+// Name returns the name in published results, such as mix-2000.
 func (c CostCase) Name() string { return fmt.Sprintf("%s-%d", c.Kind, c.Pods) }
 
 // CostCases lists the seven workloads.
@@ -35,8 +35,8 @@ func CostCases() []CostCase {
 	return []CostCase{{Web, 2000}, {Mem, 2000}, {CPU, 2000}, {Mix, 2000}, {Spread, 2000}, {GPU, 1000}, {Mix, 10000}}
 }
 
-// Cost is a cluster without nodes, so many pending pods of one kind, and one pool that may buy what Catalog has of Linux,
-// amd64 and the families c, m and r (for gpu also g), with the capacity types named. It panics if there is no such kind.
+// Cost returns a cluster without nodes, with pending pods of one kind and one pool. The pool may buy Catalog's types with Linux, amd64 and
+// the families c, m and r (for gpu g too), with the given capacity types. Cost panics if the kind does not exist.
 func Cost(kind string, count int, seed uint64, capacityTypes ...string) *engine.Snapshot {
 	kinds := Catalog()
 	letters := "cmr"
@@ -60,14 +60,14 @@ func Cost(kind string, count int, seed uint64, capacityTypes ...string) *engine.
 	return s
 }
 
-// draw makes the workloads of one kind, one after the other. The order of its draws is part of the result.
+// draw makes the workloads of one kind, one after another. The order of its draws determines the result.
 type draw struct {
 	*mersenne
 	kind string
 	apps int
 }
 
-// workload is what the pods of the next workload look like, and how many there are.
+// workload returns the shape and the number of the next workload's pods.
 func (d *draw) workload() (shape, int) {
 	d.apps++
 	app := d.kind + "-" + strconv.Itoa(d.apps)
@@ -84,7 +84,7 @@ func (d *draw) workload() (shape, int) {
 	return s, replicas
 }
 
-// size is what a pod asks for, in thousandths of a core and MiB.
+// size returns a pod's requests, in thousandths of a core and MiB.
 func (d *draw) size() (cpu, memory int64) {
 	switch d.kind {
 	case Web:
@@ -104,7 +104,7 @@ func (d *draw) size() (cpu, memory int64) {
 	panic("there is no cost workload " + d.kind)
 }
 
-// constrain says where the pods of a workload may run together.
+// constrain adds the topology constraints of a workload.
 func (d *draw) constrain(s *shape, app string) {
 	own := selecting("app", app)
 	switch x := d.fraction(); {

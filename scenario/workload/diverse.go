@@ -12,14 +12,14 @@ import (
 	"tenon.sh/engine"
 )
 
-// The labels by which the pods of Diverse find or avoid each other.
+// The labels by which the pods of Diverse select each other.
 const (
 	diverseLabel  = "my-label"
-	affinityLabel = "my-affininity" // so spelt in the benchmark that this one follows
+	affinityLabel = "my-affininity" // spelt as in the original benchmark
 )
 
-// Diverse is a cluster without nodes and pending pods in five equal shares, each a hard constraint of another kind: none,
-// spread over zones, spread over hosts, together in a zone, apart on hosts. What the shares leave over has no constraint.
+// Diverse returns a cluster without nodes, with pending pods in five equal shares, each with another kind of hard constraint: none, spread
+// over zones, spread over hosts, together in a zone, apart on hosts. The pods beyond the equal shares have no constraint.
 func Diverse(pods int, seed uint64) *engine.Snapshot {
 	s := newSnapshot(regularTypes(), nil)
 	d := &dice{rand.New(rand.NewPCG(seed, 0xd1))}
@@ -38,8 +38,8 @@ func Diverse(pods int, seed uint64) *engine.Snapshot {
 	return s
 }
 
-// Preference is a cluster without nodes and pending pods that only wish: to be in test-zone-1, with no other of them in
-// the zone, which cannot be met, and with no other of them on the host, which can.
+// Preference returns a cluster without nodes, with pending pods that have only preferences: to be in test-zone-1, without another of them in
+// the zone, which is impossible, and without another of them on the host, which is possible.
 func Preference(pods int, seed uint64) *engine.Snapshot {
 	s := newSnapshot(regularTypes(), nil)
 	d := &dice{rand.New(rand.NewPCG(seed, 0x9f))}
@@ -75,14 +75,14 @@ type dice struct{ *rand.Rand }
 
 func (d *dice) letter() string { return string(rune('a' + d.IntN(7))) }
 
-// shape has one label and one of 30 sizes.
+// shape returns a shape with one label and one of 30 sizes.
 func (d *dice) shape(key, value string) shape {
 	cpu := []int64{100, 250, 500, 1000, 1500}[d.IntN(5)]
 	memory := []int64{100, 256, 512, 1024, 2048, 4096}[d.IntN(6)]
 	return newShape(map[string]string{key: value}, cpu, memory, 0)
 }
 
-// spread may count other pods than the pod itself: the two letters are drawn apart.
+// spread returns a shape with a spread. The spread may count other pods than the pod itself, because the two letters are independent.
 func (d *dice) spread(topologyKey string) shape {
 	s := d.shape(diverseLabel, d.letter())
 	s.spread = spreadOver(topologyKey, 1, selecting(diverseLabel, d.letter()))
@@ -106,7 +106,7 @@ func (d *dice) apart() shape {
 	return s
 }
 
-// regularTypes are 400 types, each one core larger than the one before, at one price per core and byte.
+// regularTypes returns 400 types. Each has one core more than the one before, and all have the same price per core and byte.
 func regularTypes() []engine.InstanceType {
 	var out []engine.InstanceType
 	for i := range int64(400) {

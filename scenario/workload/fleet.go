@@ -10,9 +10,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// Fleet is a cluster without nodes and so many pending pods as a cluster for machine learning runs: a hundred shapes, of which few make
-// up most of the pods and many are there once or twice (the n-th has one in n of the pods of the first); nine in ten ask for a GPU, some
-// for two, four or eight. The pool may buy on demand what Catalog has of Linux, amd64 and the families c, m, r, g and p.
+// Fleet returns a cluster without nodes, with pending pods like those of a cluster for machine learning. There are a hundred shapes: a few of
+// them have most of the pods, and many have one or two pods (the n-th shape has 1/n of the pods of the first). Nine in ten request a GPU,
+// some two, four or eight. The pool may buy, on demand, Catalog's types with Linux, amd64 and the families c, m, r, g and p.
 func Fleet(pods int, seed uint64) *engine.Snapshot {
 	kinds := Catalog()
 	s := newSnapshot(kinds, []v1.Requirement{

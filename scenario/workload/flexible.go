@@ -11,9 +11,9 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// Flexible is a cluster without nodes and pending pods of a few workloads, with every kind of constraint now and then, for all
-// of EC2's types. The pool's requirements ask for several values (minValues) of so many keys, at most 4; with 0 of none. The
-// pods and requirements are otherwise the same whatever that number is.
+// Flexible returns a cluster without nodes, with pending pods of a few workloads and sometimes constraints of all kinds, for all of EC2's
+// types. keys is the number of keys in the pool's requirements with several values (minValues), at most 4; 0 for none. The pods and the other
+// parts of the requirements do not depend on keys.
 func Flexible(pods int, seed uint64, keys int) *engine.Snapshot {
 	d := &dice{rand.New(rand.NewPCG(seed, 0xf1))}
 	s := newSnapshot(catalog.AWS(), d.flexibility(keys))
@@ -27,7 +27,7 @@ func Flexible(pods int, seed uint64, keys int) *engine.Snapshot {
 	return s
 }
 
-// flexibility is what tutorials write: several categories, families, zones and types.
+// flexibility returns the requirements of common tutorials: several categories, families, zones and types.
 func (d *dice) flexibility(keys int) []v1.Requirement {
 	all := []v1.Requirement{
 		{Key: awsv1.CategoryLabelKey, Operator: v1.In, Values: []string{"c", "m", "r"}},
@@ -46,7 +46,7 @@ func (d *dice) flexibility(keys int) []v1.Requirement {
 	return append(all, v1.Requirement{Key: v1.CapacityTypeLabelKey, Operator: v1.In, Values: capacity})
 }
 
-// constrained is a workload with one of the constraints that people write, hard or soft, or with none.
+// constrained returns a workload with one of the usual constraints, hard or soft, or with none.
 func (d *dice) constrained(name string) shape {
 	s := d.shape("app", name)
 	own := selecting("app", name)
@@ -69,7 +69,7 @@ func (d *dice) constrained(name string) shape {
 	return s
 }
 
-// preferring would rather have nodes with the label.
+// preferring returns a preference for nodes with the label.
 func preferring(key, value string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 		Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// HostileKinds are what Hostile's pods may ask for.
+// HostileKinds returns the kinds of constraints and requests of Hostile's pods.
 func HostileKinds() []string {
 	return []string{
 		"values", "terms", "bounds", "preferred", "selector", "near", "apart", "nearsoft", "apartsoft", "spread", "spreadsoft", "keys",
@@ -23,8 +23,8 @@ func HostileKinds() []string {
 	}
 }
 
-// Hostile is the snapshot with that many bytes of further pods, all of one namespace, that ask for as much as fits their bytes: each
-// for a mixture of some of the kinds. Plain is the snapshot with as many pods that ask for nothing.
+// Hostile returns the snapshot with further pods of the given total size in bytes, all in one namespace, with as many constraints as fit:
+// each pod has a mixture of some of the kinds. plain is the snapshot with equally many pods without constraints.
 func Hostile(s *engine.Snapshot, bytes int, seed uint64, kinds ...string) (hostile, plain *engine.Snapshot) {
 	h := &hostility{dice: &dice{rand.New(rand.NewPCG(seed, 0x605))}}
 	asking, idle := *s, *s
@@ -42,7 +42,7 @@ func Hostile(s *engine.Snapshot, bytes int, seed uint64, kinds ...string) (hosti
 		}
 		text, err := json.Marshal(pod)
 		if err != nil {
-			panic(err) // it is made here
+			panic(err) // the pod can always be encoded
 		}
 		bytes -= len(text)
 		asking.Pods, idle.Pods = append(asking.Pods, pod), append(idle.Pods, bare)
@@ -50,19 +50,19 @@ func Hostile(s *engine.Snapshot, bytes int, seed uint64, kinds ...string) (hosti
 	return &asking, &idle
 }
 
-// hostility draws what the n-th pod asks for.
+// hostility draws the constraints of the n-th pod.
 type hostility struct {
 	*dice
 	n, made int
 }
 
-// own is a text that nothing else has.
+// own returns a unique text.
 func (h *hostility) own() string {
 	h.made++
 	return fmt.Sprintf("own-%d", h.made)
 }
 
-// some is one of few texts, or one of its own.
+// some returns one of few texts, or a unique one.
 func (h *hostility) some(few ...string) string {
 	if h.IntN(2) == 0 {
 		return h.own()
@@ -120,7 +120,7 @@ func (h *hostility) topology() string {
 	return keys[h.IntN(len(keys))]
 }
 
-// addSpread adds a constraint, unless the pod has one of that key and kind: an API server takes only one.
+// addSpread adds a constraint, unless the pod has one with this key and kind, because an API server accepts only one.
 func addSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint) {
 	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(other corev1.TopologySpreadConstraint) bool {
 		return other.TopologyKey == c.TopologyKey && other.WhenUnsatisfiable == c.WhenUnsatisfiable
@@ -129,7 +129,7 @@ func addSpread(pod *corev1.Pod, c corev1.TopologySpreadConstraint) {
 	}
 }
 
-// ask adds n of a kind to what the pod asks for.
+// ask adds n constraints or requests of a kind to the pod.
 func (h *hostility) ask(pod *corev1.Pod, kind string, n int) {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}, PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}

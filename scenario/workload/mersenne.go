@@ -7,16 +7,15 @@ import (
 	"math/bits"
 )
 
-// mersenne is the random generator of Python's module random: MT19937, with the ways in which that module turns its words
-// into fractions, choices and normal draws. The published figures of the cost workloads were drawn with it, so this one
-// gives the same pods for the same seed.
+// mersenne is the random generator of Python's module random: MT19937, with that module's ways to compute fractions, choices and normal
+// draws. The published figures of the cost workloads were drawn with it, so mersenne gives the same pods for the same seed.
 type mersenne struct {
 	words [624]uint32
 	next  int
 }
 
-// newMersenne seeds the generator with a text as random.Random(text) does: the key is the text and its SHA-512, read as
-// one large number, whose lowest 32 bits come first.
+// newMersenne seeds the generator with a text like random.Random(text): the key is the text and its SHA-512, read as one large number, whose
+// lowest 32 bits come first.
 func newMersenne(text string) *mersenne {
 	sum := sha512.Sum512([]byte(text))
 	number := append([]byte(text), sum[:]...)
@@ -58,7 +57,7 @@ func (m *mersenne) seed(key []uint32) {
 	m.next = len(w)
 }
 
-// word is the next 32 bits.
+// word returns the next 32 bits.
 func (m *mersenne) word() uint32 {
 	if m.next == len(m.words) {
 		m.twist()
@@ -86,7 +85,7 @@ func (m *mersenne) fraction() float64 {
 	return (float64(high)*(1<<26) + float64(low)) / (1 << 53)
 }
 
-// below is a number in [0, n), for n up to 2^31.
+// below returns a number in [0, n), for n up to 2^31.
 func (m *mersenne) below(n int) int {
 	width := bits.Len(uint(n))
 	for {
@@ -96,8 +95,8 @@ func (m *mersenne) below(n int) int {
 	}
 }
 
-// logNormal is lognormvariate(mu, sigma), by the method of Kinderman and Monahan. The conversions keep a compiler from
-// fusing a product and a sum into one operation with another rounding.
+// logNormal is lognormvariate(mu, sigma), by the method of Kinderman and Monahan. The conversions prevent the compiler from fusing a product
+// and a sum into one operation with another rounding.
 func (m *mersenne) logNormal(mu, sigma float64) float64 {
 	magic := 4 * math.Exp(-0.5) / math.Sqrt(2)
 	for {

@@ -14,13 +14,11 @@ import (
 	"tenon.sh/engine"
 )
 
-// Running is the snapshot s with so many nodes of its pool more, on which so many pods run; s stays as it is. The nodes
-// are of up to 40 of the pool's types of 4 to 32 cores, in all zones, and have been initialized for an hour. Nine in ten
-// are nearly full, the others between 40 and 95 %. One pod in four carries the labels of a pending one, so that the
-// constraints of the pending pods count it.
+// Running returns the snapshot s with further nodes of its pool and running pods. It does not change s. The nodes have up to 40 of the pool's
+// types with 4 to 32 cores, in all zones, and have been initialized for an hour. Nine in ten are nearly full, the others between 40 and 95 %.
+// One pod in four has the labels of a pending pod, so that the constraints of the pending pods count it.
 //
-// Every node gets the same number of pods, and no node more than its type takes: where pods do not divide or do not fit
-// that way, there are fewer.
+// All nodes have the same number of pods, but no node has more than its type's limit. So there may be fewer pods than given.
 func Running(s *engine.Snapshot, nodes, pods int, seed uint64) *engine.Snapshot {
 	r := &runner{Rand: rand.New(rand.NewPCG(seed, 0x5e)), pool: s.NodePools[0], total: pods}
 	r.sold(s)
@@ -40,17 +38,17 @@ func Running(s *engine.Snapshot, nodes, pods int, seed uint64) *engine.Snapshot 
 	return &out
 }
 
-// runner draws nodes and what runs on them.
+// runner draws nodes and their pods.
 type runner struct {
 	*rand.Rand
 	pool   *v1.NodePool
 	sales  []sale
 	labels []map[string]string // of the pending pods
-	pods   int                 // drawn so far
+	pods   int                 // number of pods so far
 	total  int
 }
 
-// A sale is one way in which the pool may buy a machine.
+// A sale is one offering that the pool may buy.
 type sale struct {
 	kind     *engine.InstanceType
 	offering engine.Offering
@@ -75,7 +73,7 @@ func (r *runner) sold(s *engine.Snapshot) {
 	}
 }
 
-// allows reports whether the pool's requirements, all of which are In, leave these labels.
+// allows reports whether the pool's requirements, all of which are In, allow these labels.
 func (r *runner) allows(labels map[string]string) bool {
 	for _, q := range r.pool.Spec.Template.Spec.Requirements {
 		if !slices.Contains(q.Values, labels[q.Key]) {
@@ -85,7 +83,7 @@ func (r *runner) allows(labels map[string]string) bool {
 	return true
 }
 
-// labels are those of a machine that was bought this way.
+// labels returns the labels of a machine of this offering.
 func (x sale) labels() map[string]string {
 	out := map[string]string{
 		corev1.LabelInstanceTypeStable: x.kind.Name,
@@ -171,7 +169,7 @@ func (r *runner) fill(node string, x sale, count int) []*corev1.Pod {
 	return out
 }
 
-// parts cuts a share of the whole into unequal parts, none of which is 0.
+// parts divides a share of the whole into unequal parts, none of which is 0.
 func (r *runner) parts(whole int64, share float64, count int) []int64 {
 	weights, sum := make([]float64, count), 0.0
 	for i := range weights {
@@ -185,7 +183,7 @@ func (r *runner) parts(whole int64, share float64, count int) []int64 {
 	return out
 }
 
-// podLabels are those of a pending pod, or of a workload that is none of the pending ones'.
+// podLabels returns the labels of a pending pod, or of another workload.
 func (r *runner) podLabels() map[string]string {
 	if len(r.labels) > 0 && r.IntN(4) == 0 {
 		return r.labels[r.IntN(len(r.labels))]

@@ -13,8 +13,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// ScaledDown is the cluster two hours after its pods were planned with opt, when a share of them, drawn, has just left: what
-// consolidation starts from. Pods with the same app label have one owner, and all that can be disrupted may be at once.
+// ScaledDown returns the cluster two hours after its pods were planned with opt, just after a random share of them left: the input of
+// consolidation. Pods with the same app label have one owner, and budgets allow the disruption of all nodes.
 func ScaledDown(s *engine.Snapshot, opt engine.Options, share float64, seed uint64) *engine.Snapshot {
 	s.NodePools[0].Spec.Disruption.Budgets = []v1.Budget{{Nodes: "100%"}}
 	for _, pod := range s.Pods {
@@ -25,7 +25,7 @@ func ScaledDown(s *engine.Snapshot, opt engine.Options, share float64, seed uint
 	return scenario.ScaleDown(s, share, seed)
 }
 
-// ownerOf is the ReplicaSet of the pods that have the same label.
+// ownerOf returns the ReplicaSet of the pods with the same label.
 func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
 	app, yes := pod.Labels["app"], true
 	return metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app, UID: types.UID("rs-" + app), Controller: &yes}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SmallCluster draws a small cluster and returns it as a scenario: one to eight Deployments of one to six replicas by day and fewer by night, in one
-// to three pools, on demand or on spot machines as well.
+// SmallCluster draws a small cluster and returns it as a scenario: one to eight Deployments with one to six replicas by day and fewer by
+// night, in one to three pools, on demand only or with spot machines too.
 func SmallCluster(seed uint64) string {
 	dice := rand.New(rand.NewPCG(seed, 0x5ca11))
 	pick := func(list ...string) string { return list[dice.IntN(len(list))] }

@@ -1,10 +1,10 @@
-// Package workload draws the clusters that Tenon is measured with: the seven workloads whose bill is compared with the
-// cheapest possible one (Cost), the mix of constraints that takes a scheduler longest (Diverse), pods full of wishes
-// (Preference), few pods that may use every type there is (Flexible), and a large cluster that runs already (Running). A seed decides everything: the same arguments give the
-// same snapshot everywhere.
+// Package workload draws the clusters for Tenon's measurements: the seven workloads whose bill is compared with the cheapest possible one
+// (Cost), the mix of constraints that takes a scheduler longest (Diverse), pods with many preferences (Preference), few pods that may use all
+// types (Flexible), and a large cluster that is running (Running). The same arguments, which include a seed, give the same snapshot
+// everywhere.
 //
-// It only makes snapshots. Planning them is left to package engine, measuring and printing to the benchmarks and to
-// tenon bench; small random clusters that try every feature come from package scenario.
+// The package only makes snapshots. Package engine plans them, and the benchmarks and tenon bench measure and print. Small random clusters
+// with all features come from package scenario.
 package workload
 
 import (
@@ -21,16 +21,16 @@ import (
 	"tenon.sh/engine"
 )
 
-// The names of the one pool and of its node class.
+// The names of the only pool and of its node class.
 const (
 	poolName  = "general"
 	className = "default"
 )
 
-// now is the instant of every snapshot of this package; pods and nodes have been there for a while.
+// now is the time of all snapshots of this package. Pods and nodes are older.
 func now() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
-// newSnapshot is a cluster with one pool, which may start machines of the types as far as the requirements allow.
+// newSnapshot returns a cluster with one pool, which may buy the types that its requirements allow.
 func newSnapshot(kinds []engine.InstanceType, requirements []v1.Requirement) *engine.Snapshot {
 	ref := v1.NodeClassReference{Group: kwokv1alpha1.GroupVersion.Group, Kind: "KWOKNodeClass", Name: className}
 	nodes := int64(0)
@@ -63,7 +63,7 @@ func meta(namespace, name, uid string) metav1.ObjectMeta {
 	}
 }
 
-// A shape is what all pods of one workload have in common. Its maps and slices are shared by all of them.
+// A shape has the common properties of one workload's pods. They share its maps and slices.
 type shape struct {
 	labels     map[string]string
 	containers []corev1.Container
@@ -71,7 +71,7 @@ type shape struct {
 	spread     []corev1.TopologySpreadConstraint
 }
 
-// newShape asks for thousandths of a core, MiB of memory and GPUs.
+// newShape returns a shape with requests in thousandths of a core, MiB of memory and GPUs.
 func newShape(labels map[string]string, milliCPU, mebibytes, gpus int64) shape {
 	requests := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(milliCPU, resource.DecimalSI),
@@ -87,7 +87,7 @@ func newShape(labels map[string]string, milliCPU, mebibytes, gpus int64) shape {
 	}}}
 }
 
-// pod is a pod of this shape that kube-scheduler found no node for.
+// pod returns a pod of this shape for which kube-scheduler found no node.
 func (s shape) pod(name, uid string) *corev1.Pod {
 	pod := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -102,7 +102,7 @@ func (s shape) pod(name, uid string) *corev1.Pod {
 	return pod
 }
 
-// selecting is a selector for one label.
+// selecting returns a selector for one label.
 func selecting(key, value string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
@@ -119,5 +119,5 @@ func apartOn(topologyKey string, selector *metav1.LabelSelector) *corev1.Affinit
 	}}
 }
 
-// numbered is the name of one of many: web-00042.
+// numbered returns a name with a number: web-00042.
 func numbered(prefix string, n int) string { return fmt.Sprintf("%s-%05d", prefix, n) }
