@@ -6,13 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the API group and version of the kinds in this package, V1Beta1 the older version of the group.
+// GroupVersion is the API group and version of the kinds in this package. V1Beta1 is the older version of the group.
 var (
 	GroupVersion = schema.GroupVersion{Group: "autoscaling.x-k8s.io", Version: "v1"}
 	V1Beta1      = schema.GroupVersion{Group: GroupVersion.Group, Version: "v1beta1"}
 )
 
-// AddToScheme makes the kinds of this package known to a client.
+// AddToScheme registers the kinds of this package for a client.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &ProvisioningRequest{}, &ProvisioningRequestList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

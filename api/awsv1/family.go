@@ -17,7 +17,7 @@ const (
 	FamilyWindows2025  = "Windows2025"
 )
 
-// Families are all families, in order of name.
+// Families returns all families, sorted by name.
 func Families() []string {
 	return []string{FamilyAL2, FamilyAL2023, FamilyBottlerocket, FamilyCustom, FamilyWindows2019, FamilyWindows2022, FamilyWindows2025}
 }
@@ -33,7 +33,7 @@ type Alias struct {
 	Version string // AliasLatest, or as published: v20250505, 1.36.0
 }
 
-// ParseAlias reads family@version. The API server lets nothing else pass, but objects may be older than its rules.
+// ParseAlias reads family@version. The API server refuses all other texts, but objects may be older than its rules.
 func ParseAlias(text string) (Alias, error) {
 	name, version, found := strings.Cut(text, "@")
 	if !found || version == "" || strings.Contains(version, "@") {
@@ -50,7 +50,7 @@ func ParseAlias(text string) (Alias, error) {
 	return Alias{Family: family, Version: version}, nil
 }
 
-// Alias is the alias that the class selects its images by, if it does.
+// Alias returns the alias by which the class selects its images. found is false if there is none.
 func (c *EC2NodeClass) Alias() (alias Alias, found bool, err error) {
 	for _, t := range c.Spec.AMISelectorTerms {
 		if t.Alias != "" {
@@ -61,7 +61,7 @@ func (c *EC2NodeClass) Alias() (alias Alias, found bool, err error) {
 	return Alias{}, false, nil
 }
 
-// Family is the one that the class's machines belong to: the one it names, else that of its alias, else Custom.
+// Family returns the family of the class's machines: the one that the class names, else that of its alias, else Custom.
 func (c *EC2NodeClass) Family() string {
 	if c.Spec.AMIFamily != nil {
 		return *c.Spec.AMIFamily

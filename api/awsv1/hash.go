@@ -11,13 +11,13 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// HashVersion names the way Hash works.
+// HashVersion names the algorithm of Hash.
 const HashVersion = v1.ClassHashVersion
 
-// Hash is a fingerprint of everything in the class whose change makes its machines drift, and is not looked at by itself:
-// selectors are not in it, because what they find is compared; nor is ipPrefixCount, nor how the family was told. The
-// bundle of certificate authorities is part of it because it is written into the user data. Order does not matter where
-// it means nothing.
+// Hash returns a fingerprint of the fields of the class whose change makes its machines drift, except fields that are compared in another
+// way. It omits selectors, because the selected objects are compared. It omits ipPrefixCount, and the field that names the family. It
+// includes the bundle of certificate authorities, because that is part of the user data. The order of lists does not matter where it has no
+// meaning.
 func (c *EC2NodeClass) Hash(caBundle string) string {
 	spec := c.Spec.DeepCopy()
 	kubelet := canonical(spec.Kubelet)
@@ -34,7 +34,7 @@ func (c *EC2NodeClass) Hash(caBundle string) string {
 	return v1.Fingerprint(text(spec), []byte(c.Family()), []byte(caBundle), kubelet)
 }
 
-// canonical writes JSON with its keys in order. What is not JSON stands for itself.
+// canonical returns JSON with sorted keys. It returns other texts unchanged.
 func canonical(raw *runtime.RawExtension) []byte {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func canonical(raw *runtime.RawExtension) []byte {
 func text(value any) []byte {
 	out, err := json.Marshal(value)
 	if err != nil {
-		panic("write the fields of a node class: " + err.Error()) // they are all plain values
+		panic("write the fields of a node class: " + err.Error()) // the values are all plain
 	}
 	return out
 }

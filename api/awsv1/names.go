@@ -12,16 +12,16 @@ const (
 	ClusterTaggedAnnotationKey   = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
 )
 
-// Annotations of our own on claims: what their machine was started with, to be compared with what its class selects.
+// Tenon's annotations on claims: the settings of the machine, to be compared with the objects that its class selects.
 const (
 	SubnetAnnotationKey         = "tenon.sh/subnet-id"
 	SecurityGroupsAnnotationKey = "tenon.sh/security-group-ids" // in order, separated by commas
 )
 
-// TerminationFinalizer keeps a class until what was made for it in the account is gone.
+// TerminationFinalizer keeps a class until the objects that were made for it in the account are deleted.
 const TerminationFinalizer = Group + "/termination"
 
-// Labels of machines beside those of the instance type.
+// Labels of machines besides the labels of instance types.
 const (
 	NodeClassLabelKey                = Group + "/ec2nodeclass"
 	TenancyLabelKey                  = Group + "/instance-tenancy"
@@ -77,6 +77,6 @@ const (
 	ResourcePodENI      = "vpc.amazonaws.com/pod-eni"
 	ResourceEFA         = "vpc.amazonaws.com/efa"
 	ResourcePrivateIPv4 = "vpc.amazonaws.com/PrivateIPv4Address"
-	// ResourceNitroSandbox is asked for by pods, and turns enclaves on; machines do not list it.
+	// ResourceNitroSandbox is requested by pods, and enables enclaves. Machines do not list it.
 	ResourceNitroSandbox = "eks.amazonaws.com/nitro-sandbox"
 )

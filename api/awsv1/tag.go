@@ -13,8 +13,8 @@ const NodeClaimTagKey = v1.Group + "/nodeclaim"
 
 var clusterTag = regexp.MustCompile(`^kubernetes\.io/cluster/[0-9A-Za-z][A-Za-z0-9\-_]*$`)
 
-// RestrictedTags are those of the class's tags that only the controller may set, in order. The API server refuses them
-// too, but objects may be older than its rules.
+// RestrictedTags returns the sorted keys of the class's tags that only the controller may set. The API server refuses them too, but objects
+// may be older than its rules.
 func (c *EC2NodeClass) RestrictedTags() []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(c.Spec.Tags)) {

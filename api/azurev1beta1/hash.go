@@ -11,12 +11,11 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// HashVersion names the way Hash works.
+// HashVersion names the algorithm of Hash.
 const HashVersion = v1.ClassHashVersion
 
-// Hash is a fingerprint of everything in the class whose change makes its machines drift: all but the tags and the
-// identities, which are changed in place, and the overhead, which is only planned with. What says nothing is as if it
-// were not there, and order does not matter.
+// Hash returns a fingerprint of the fields of the class whose change makes its machines drift: all except tags and identities, which are
+// changed in place, and overhead, which only plans use. A field without an effect counts as absent, and the order of lists does not matter.
 func (c *AKSNodeClass) Hash() string {
 	spec := c.Spec.DeepCopy()
 	spec.Tags, spec.ManagedIdentities, spec.Overhead = nil, nil, nil
@@ -35,14 +34,14 @@ func (c *AKSNodeClass) Hash() string {
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(text(spec), &fields); err != nil {
-		panic("read the fields of a node class: " + err.Error()) // they were written a moment ago
+		panic("read the fields of a node class: " + err.Error()) // the text was written by the line before
 	}
 	dropEmpty(fields)
 	return v1.Fingerprint(text(fields))
 }
 
-// InPlaceUpdateHash is a fingerprint of what is changed while a machine runs: its identities and tags. identities and tags
-// are those that the class's own are added to. A machine is brought up to date if the hash on its claim is another.
+// InPlaceUpdateHash returns a fingerprint of the fields that are changed while a machine runs: its identities and tags. identities and tags
+// are those of the installation, to which the class's own are added. A machine is updated if the hash on its claim differs.
 func (c *AKSNodeClass) InPlaceUpdateHash(identities []string, tags map[string]string) string {
 	all := slices.Concat(identities, c.Spec.ManagedIdentities)
 	slices.Sort(all)
@@ -56,7 +55,7 @@ func (c *AKSNodeClass) InPlaceUpdateHash(identities []string, tags map[string]st
 
 func byZone(a, b LocalDNSZone) int { return cmp.Compare(a.Zone, b.Zone) }
 
-// dropEmpty takes out objects without fields, at any depth.
+// dropEmpty removes objects without fields, at any depth.
 func dropEmpty(fields map[string]any) {
 	for key, value := range fields {
 		if inner, ok := value.(map[string]any); ok {
@@ -68,11 +67,11 @@ func dropEmpty(fields map[string]any) {
 	}
 }
 
-// text is JSON, the keys of maps in order.
+// text returns JSON with sorted keys of maps.
 func text(value any) []byte {
 	out, err := json.Marshal(value)
 	if err != nil {
-		panic("write the fields of a node class: " + err.Error()) // they are all plain values
+		panic("write the fields of a node class: " + err.Error()) // the values are all plain
 	}
 	return out
 }

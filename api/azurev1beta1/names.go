@@ -3,24 +3,24 @@ package azurev1beta1
 // Group is the API group of the kinds here, and the domain of their labels and annotations.
 const Group = "karpenter.azure.com"
 
-// aksDomain is the domain of the labels that AKS puts on its nodes.
+// aksDomain is the domain of the labels that AKS sets on its nodes.
 const aksDomain = "kubernetes.azure.com"
 
 // Annotations.
 const (
 	HashAnnotationKey            = Group + "/aksnodeclass-hash"
 	HashVersionAnnotationKey     = Group + "/aksnodeclass-hash-version"
-	InPlaceUpdateAnnotationKey   = Group + "/in-place-update-hash"    // on claims: what InPlaceUpdateHash said of the machine
+	InPlaceUpdateAnnotationKey   = Group + "/in-place-update-hash"    // on claims: InPlaceUpdateHash at the machine's last update
 	MachineResourceAnnotationKey = Group + "/aks-machine-resource-id" // on claims whose machine AKS itself has made
 )
 
-// ClusterTagKey is the tag that says which cluster a machine belongs to, as all tags with _ for the slash.
+// ClusterTagKey is the tag with the cluster of a machine. Like all tags, it has _ instead of the slash.
 const ClusterTagKey = Group + "/cluster"
 
-// AKSMachineClaimTagKey is the tag of machines that AKS itself has made: the name of their claim.
+// AKSMachineClaimTagKey is the tag with the claim of machines that AKS itself has made.
 const AKSMachineClaimTagKey = Group + "/aksmachine_nodeclaim"
 
-// TerminationFinalizer keeps a class for as long as there are machines of it.
+// TerminationFinalizer keeps a class while there are machines of it.
 const TerminationFinalizer = Group + "/termination"
 
 // Labels of instance types.
@@ -40,9 +40,9 @@ const (
 	SKUGPUManufacturerLabelKey    = Group + "/sku-gpu-manufacturer"
 	SKUGPUCountLabelKey           = Group + "/sku-gpu-count"
 	PlacementScopeLabelKey        = Group + "/placement-scope"
-	// SKUHyperVGenerationLabelKey is what images are chosen by. Neither pools nor pods may ask for it.
+	// SKUHyperVGenerationLabelKey determines the choice of images. Neither pools nor pods may require it.
 	SKUHyperVGenerationLabelKey = Group + "/sku-hyperv-generation"
-	// SKUDiskControllerLabelKey is the same of how disks are attached, SCSI or NVMe.
+	// SKUDiskControllerLabelKey is a similar label for the attachment of disks, SCSI or NVMe.
 	SKUDiskControllerLabelKey = Group + "/sku-disk-controller"
 )
 

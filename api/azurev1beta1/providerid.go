@@ -2,9 +2,9 @@ package azurev1beta1
 
 import "strings"
 
-// OneCase is the provider ID of a machine of Azure as it is compared: Azure heeds no case in it, and whoever writes it on a Node or a
-// claim has it from settings, or from answers that write names as they please. What is no such ID is returned as it is, those of scale
-// sets among it.
+// OneCase returns the provider ID of an Azure machine in one spelling, so that IDs can be compared. Azure ignores upper and lower case in
+// the ID, and the IDs on Nodes and claims come from settings and answers with different spellings. OneCase returns other texts unchanged,
+// including the IDs of machines in scale sets.
 //
 //	azure:///subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/virtualMachines/N, with S, G and N in lower case
 func OneCase(providerID string) string {
@@ -27,7 +27,7 @@ func OneCase(providerID string) string {
 	return subscriptions + strings.ToLower(subscription) + groups + strings.ToLower(group) + machines + strings.ToLower(name)
 }
 
-// upTo splits a text before the first end; the rest begins with it.
+// upTo splits a text before the first end. The rest begins with end.
 func upTo(text, end string) (before, rest string) {
 	if i := strings.Index(text, end); i >= 0 {
 		return text[:i], text[i:]

@@ -15,7 +15,7 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// All are the definitions, in order of name.
+// All returns the definitions, sorted by name.
 func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // GroupVersion is the API group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "karpenter.kwok.sh", Version: "v1alpha1"}
 
-// AddToScheme makes the kinds of this package known to a client.
+// AddToScheme registers the kinds of this package for a client.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &KWOKNodeClass{}, &KWOKNodeClassList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

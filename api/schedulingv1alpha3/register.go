@@ -9,7 +9,7 @@ import (
 // GroupVersion is the API group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "scheduling.k8s.io", Version: "v1alpha3"}
 
-// AddToScheme makes the kinds of this package known to a client.
+// AddToScheme registers the kinds of this package for a client.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &PodGroup{}, &PodGroupList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

@@ -1,6 +1,6 @@
 package v1
 
-// Annotations of our own. The table below says what each means; docs/reference/annotations.md is made from it.
+// Annotations of Tenon. The table below has the meaning of each, and docs/reference/annotations.md is made from it.
 const (
 	// On a NodePool; the first two also on PausingNamespace.
 	PauseAnnotationKey          = "tenon.sh/pause"
@@ -57,7 +57,7 @@ const (
 // PausingNamespace is the namespace whose annotations pause the whole cluster.
 const PausingNamespace = "kube-system"
 
-// DriftObserve is the value of DriftAnnotationKey that lets drift be seen and not acted on.
+// DriftObserve is the value of DriftAnnotationKey with which drift is reported but not acted on.
 const DriftObserve = "observe"
 
 // Annotation is one row of the reference of annotations.
@@ -65,11 +65,11 @@ const DriftObserve = "observe"
 // +kubebuilder:object:generate=false
 type Annotation struct {
 	Key string
-	// On is the kind that carries it.
+	// On is the kind of object with the annotation.
 	On string
-	// Values says what may be written, Meaning what comes of it, and Unreadable what any other value does.
+	// Values are the possible values, Meaning is the effect, and Unreadable is the effect of any other value.
 	Values, Meaning, Unreadable string
-	// Ours marks those that this program writes itself: nobody else is to change them.
+	// Ours marks the annotations that only this program writes. Users must not change them.
 	Ours bool
 }
 

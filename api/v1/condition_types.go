@@ -11,9 +11,9 @@ const (
 	ConditionNodeClassReady          = "NodeClassReady"
 	ConditionNodeRegistrationHealthy = "NodeRegistrationHealthy"
 	ConditionNotSupported            = "NotSupported" // the pool asks for something this program does not do
-	ConditionPaused                  = "Paused"       // nothing is disrupted as long as anybody has a choice
+	ConditionPaused                  = "Paused"       // no voluntary disruption
 	ConditionAnnotationsRead         = "AnnotationsRead"
-	ConditionLaunchesBackedOff       = "LaunchesBackedOff"   // machines did not take the pods they were started for
+	ConditionLaunchesBackedOff       = "LaunchesBackedOff"   // machines did not accept the pods for which they were started
 	ConditionReplacementsFailing     = "ReplacementsFailing" // nodes are not replaced for a while, because replacements failed
 
 	// Of a NodeClaim.
@@ -30,31 +30,31 @@ const (
 	ConditionRebooting            = "Rebooting"
 )
 
-// Reasons that keeping conditions consistent sets by itself.
+// Reasons that the functions for conditions set themselves.
 const (
 	ReasonAwaitingReconciliation = "AwaitingReconciliation"
 	ReasonUnhealthyDependents    = "UnhealthyDependents"
 	ReasonReconcilingDependents  = "ReconcilingDependents"
 )
 
-// GetConditions are the conditions of the pool.
+// GetConditions returns the conditions of the pool.
 func (p *NodePool) GetConditions() []metav1.Condition { return p.Status.Conditions }
 
 // SetConditions replaces the conditions of the pool.
 func (p *NodePool) SetConditions(c []metav1.Condition) { p.Status.Conditions = c }
 
-// DependentConditions must all be True for the pool to be Ready.
+// DependentConditions returns the conditions that must be True for the pool to be Ready.
 func (p *NodePool) DependentConditions() []string {
 	return []string{ConditionValidationSucceeded, ConditionNodeClassReady}
 }
 
-// GetConditions are the conditions of the claim.
+// GetConditions returns the conditions of the claim.
 func (c *NodeClaim) GetConditions() []metav1.Condition { return c.Status.Conditions }
 
 // SetConditions replaces the conditions of the claim.
 func (c *NodeClaim) SetConditions(conditions []metav1.Condition) { c.Status.Conditions = conditions }
 
-// DependentConditions must all be True for the claim to be Ready.
+// DependentConditions returns the conditions that must be True for the claim to be Ready.
 func (c *NodeClaim) DependentConditions() []string {
 	return []string{ConditionLaunched, ConditionRegistered, ConditionInitialized}
 }

@@ -9,19 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conditioned is a kind with a root condition Ready that follows from a fixed
-// list of dependent conditions, and any number of independent ones.
+// Conditioned is a kind with a root condition Ready, which depends on a fixed list of conditions, and any number of independent conditions.
 //
 // +kubebuilder:object:generate=false
 type Conditioned interface {
 	metav1.Object
 	GetConditions() []metav1.Condition
 	SetConditions([]metav1.Condition)
-	// DependentConditions must all be True for the object to be Ready.
+	// DependentConditions returns the conditions that must be True for the object to be Ready.
 	DependentConditions() []string
 }
 
-// GetCondition finds a condition; it returns nil if there is none of that type.
+// GetCondition finds a condition. It returns nil if there is none of that type.
 func GetCondition(obj Conditioned, conditionType string) *metav1.Condition {
 	conditions := obj.GetConditions()
 	if i := indexOf(conditions, conditionType); i >= 0 {
@@ -36,10 +35,8 @@ func IsTrue(obj Conditioned, conditionType string) bool {
 	return c != nil && c.Status == metav1.ConditionTrue
 }
 
-// SetCondition writes a condition, creates the dependent ones that are missing
-// as Unknown, and recomputes Ready. Without a reason the type stands for it.
-// The transition time moves only if the status changes. It reports whether
-// anything is different from before.
+// SetCondition sets a condition, creates missing dependent conditions as Unknown, and recomputes Ready. An empty reason is replaced by the
+// type. The transition time changes only if the status changes. It reports whether anything has changed.
 func SetCondition(obj Conditioned, conditionType string, status metav1.ConditionStatus, reason, message string, now time.Time) (changed bool) {
 	before := obj.GetConditions()
 	conditions := withDependents(obj, now)
@@ -60,8 +57,7 @@ func SetCondition(obj Conditioned, conditionType string, status metav1.Condition
 	return true
 }
 
-// RemoveCondition takes away an independent condition. Ready and the conditions
-// it depends on cannot be removed. It reports whether anything was removed.
+// RemoveCondition removes an independent condition. It does not remove Ready and the dependent conditions. It reports whether it removed one.
 func RemoveCondition(obj Conditioned, conditionType string, now time.Time) (changed bool) {
 	if conditionType == ConditionReady || slices.Contains(obj.DependentConditions(), conditionType) {
 		return false
@@ -78,8 +74,7 @@ func RemoveCondition(obj Conditioned, conditionType string, now time.Time) (chan
 	return true
 }
 
-// InitializeConditions creates Ready and the conditions it depends on as
-// Unknown where they are missing. It reports whether any was.
+// InitializeConditions creates Ready and the dependent conditions as Unknown if they are missing. It reports whether any was missing.
 func InitializeConditions(obj Conditioned, now time.Time) (changed bool) {
 	conditions := withDependents(obj, now)
 	if len(conditions) == len(obj.GetConditions()) {
@@ -90,9 +85,8 @@ func InitializeConditions(obj Conditioned, now time.Time) (changed bool) {
 	return true
 }
 
-// withDependents copies the object's conditions and adds the missing ones. They
-// count from the object's creation, so that a time limit on a condition counts
-// from there too.
+// withDependents returns a copy of the object's conditions with the missing dependent ones. Their transition time is the object's creation,
+// so that a time limit on a condition counts from then too.
 func withDependents(obj Conditioned, now time.Time) []metav1.Condition {
 	conditions := slices.Clone(obj.GetConditions())
 	since := obj.GetCreationTimestamp()
@@ -114,8 +108,7 @@ func withDependents(obj Conditioned, now time.Time) []metav1.Condition {
 	return conditions
 }
 
-// root computes Ready from the dependent conditions. One that was written for
-// an older generation of the object counts as Unknown.
+// root computes Ready from the dependent conditions. A condition for an older generation of the object counts as Unknown.
 func root(obj Conditioned, conditions []metav1.Condition, now time.Time) metav1.Condition {
 	ready := metav1.Condition{
 		Type:               ConditionReady,
@@ -144,8 +137,7 @@ func root(obj Conditioned, conditions []metav1.Condition, now time.Time) metav1.
 	return ready
 }
 
-// put replaces the condition of c's type, or adds c. The transition time of the
-// old one stays if the status does.
+// put replaces the condition of c's type, or adds c. It keeps the old transition time if the status is the same.
 func put(conditions []metav1.Condition, c metav1.Condition) []metav1.Condition {
 	i := indexOf(conditions, c.Type)
 	if i < 0 {
@@ -162,7 +154,7 @@ func indexOf(conditions []metav1.Condition, conditionType string) int {
 	return slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == conditionType })
 }
 
-// byTransition puts the oldest transition first and Ready last.
+// byTransition sorts the oldest transition first and Ready last.
 func byTransition(a, b metav1.Condition) int {
 	if (a.Type == ConditionReady) != (b.Type == ConditionReady) {
 		if a.Type == ConditionReady {
@@ -173,6 +165,5 @@ func byTransition(a, b metav1.Condition) int {
 	return cmp.Or(a.LastTransitionTime.Compare(b.LastTransitionTime.Time), cmp.Compare(a.Type, b.Type))
 }
 
-// stamp drops what the API server would not keep, so that a condition equals
-// itself after it was stored.
+// stamp truncates a time like the API server, so that a condition does not change when it is stored.
 func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

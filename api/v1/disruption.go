@@ -81,10 +81,10 @@ const (
 	Unhealthy DisruptionReason = "Unhealthy"
 )
 
-// Expired nodes are near the end of their lives. No budget can name this reason: it is bound by those that name none.
+// Expired nodes are near the end of their lives. Budgets cannot name this reason: only budgets without reasons apply.
 const Expired DisruptionReason = "Expired"
 
-// DisruptionReasons are all reasons a budget may name.
+// DisruptionReasons returns all reasons that a budget may name.
 func DisruptionReasons() []DisruptionReason {
 	return []DisruptionReason{Underutilized, Empty, Drifted, Unhealthy}
 }

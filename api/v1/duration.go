@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Never is how a NillableDuration without a duration is written.
+// Never is the text of a NillableDuration without a duration.
 const Never = "Never"
 
 // A NillableDuration is a length of time or, when Duration is nil, Never.
@@ -23,7 +23,7 @@ type NillableDuration struct {
 	Raw []byte `hash:"ignore"`
 }
 
-// DurationOf is the NillableDuration that lasts d.
+// DurationOf returns the NillableDuration of length d.
 func DurationOf(d time.Duration) NillableDuration { return NillableDuration{Duration: &d} }
 
 // UnmarshalJSON reads a Go duration or the word Never.
@@ -47,7 +47,7 @@ func (d *NillableDuration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the text that was read, or the duration in Go's form.
+// MarshalJSON returns the text that was read, or the duration in Go's form.
 func (d NillableDuration) MarshalJSON() ([]byte, error) {
 	if d.Raw != nil {
 		return d.Raw, nil
@@ -55,7 +55,7 @@ func (d NillableDuration) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d.String())
 }
 
-// String is the duration in Go's form, or Never.
+// String returns the duration in Go's form, or Never.
 func (d NillableDuration) String() string {
 	if d.Duration == nil {
 		return Never

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// WellKnownLabels are the labels every provider's machines may carry. A pool
-// need not name them for pods to select on them. Providers add their own.
+// WellKnownLabels returns the labels that every provider's machines may have. Pods may select on them even if a pool does not name them.
+// Providers add their own.
 func WellKnownLabels() []string {
 	return []string{
 		CapacityTypeLabelKey,
@@ -22,8 +22,7 @@ func WellKnownLabels() []string {
 	}
 }
 
-// NormalizeLabel gives the current name of a label; names without a newer one
-// are returned as they are.
+// NormalizeLabel returns the current name of a label. It returns names without a newer one unchanged.
 func NormalizeLabel(key string) string {
 	switch key {
 	case corev1.LabelFailureDomainBetaZone, "topology.ebs.csi.aws.com/zone", azureDiskZone:
@@ -40,13 +39,13 @@ func NormalizeLabel(key string) string {
 	return key
 }
 
-// azureDiskZone is where disks of Azure are, by the driver that attaches them.
+// azureDiskZone is the label for the zone of Azure's disks, by the driver that attaches them.
 const azureDiskZone = "topology.disk.csi.azure.com/zone"
 
-// noAzureZone is the zone of machines of Azure that are in none: the driver of disks calls it "".
+// noAzureZone is the zone of Azure's machines that are in no zone. The driver of disks uses "" for it.
 const noAzureZone = "0"
 
-// NormalizeValues gives the values of a label as NormalizeLabel's name of it has them: that of no zone is another.
+// NormalizeValues returns the values of a label in the form for its current name: only the value for no zone differs.
 func NormalizeValues(key string, values []string) []string {
 	if key != azureDiskZone && key != corev1.LabelTopologyZone {
 		return values
@@ -64,7 +63,7 @@ func NormalizeValues(key string, values []string) []string {
 	return out
 }
 
-// ValueAs gives the value that a label has beside one whose name NormalizeLabel gives for it.
+// ValueAs returns a value of the current label in the form for the label key, whose current name NormalizeLabel returns.
 func ValueAs(key, value string) string {
 	if key == azureDiskZone && value == noAzureZone {
 		return ""
@@ -72,8 +71,8 @@ func ValueAs(key, value string) string {
 	return value
 }
 
-// RestrictedDomains are the label domains, sub-domains included, in which only
-// the labels of ProviderLabels, and karpenter.sh's well-known ones, may be used.
+// RestrictedDomains returns the label domains, including sub-domains, in which only the labels of ProviderLabels and karpenter.sh's
+// well-known labels may be used.
 func RestrictedDomains() []string {
 	return []string{awsDomain, azureDomain, clusterAPIDomain, kwokDomain, Group}
 }
@@ -84,13 +83,12 @@ const (
 	clusterAPIDomain = "karpenter.cluster.x-k8s.io"
 	kwokDomain       = "karpenter.kwok.sh"
 
-	// aksDomain is restricted by the rules of the CRDs alone: pods may ask for what nodes of AKS's own have.
+	// aksDomain is restricted only by the rules of the CRDs, because pods may request properties of AKS's own nodes.
 	aksDomain = "kubernetes.azure.com"
 )
 
-// ProviderLabels are the labels of one restricted domain that machines carry,
-// in order of name; nil for other domains. The rules of the CRDs hold the same
-// names.
+// ProviderLabels returns the labels of one restricted domain that machines have, sorted by name; nil for other domains. The rules of the CRDs
+// contain the same names.
 func ProviderLabels(domain string) []string {
 	var names string
 	switch domain {
@@ -128,8 +126,7 @@ const (
 	kwokLabels       = `instance-cpu instance-family instance-memory instance-size kwoknodeclass`
 )
 
-// LabelRestriction says in one line why neither pools nor pods may use a label;
-// it is empty if they may.
+// LabelRestriction returns the reason, in one line, why neither pools nor pods may use a label. It is empty if they may.
 func LabelRestriction(key string) string {
 	if key == corev1.LabelHostname {
 		return "label " + key + " cannot be used: every machine gets its own"
@@ -153,8 +150,7 @@ func LabelRestriction(key string) string {
 	return ""
 }
 
-// closedValues are all values that a label can have, for labels where a typo
-// would otherwise make a pool silently useless; nil for open labels.
+// closedValues returns all possible values of a label for which a typing error would silently make a pool useless; nil for other labels.
 func closedValues(key string) []string {
 	switch key {
 	case CapacityTypeLabelKey:

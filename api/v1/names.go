@@ -6,8 +6,8 @@ import corev1 "k8s.io/api/core/v1"
 const (
 	NodePoolLabelKey         = "karpenter.sh/nodepool"
 	CapacityTypeLabelKey     = "karpenter.sh/capacity-type"
-	RegisteredLabelKey       = "karpenter.sh/registered"  // "true" on a node once its claim's metadata is on it
-	InitializedLabelKey      = "karpenter.sh/initialized" // "true" on a node once pods may count on it
+	RegisteredLabelKey       = "karpenter.sh/registered"  // "true" on a node once it has its claim's metadata
+	InitializedLabelKey      = "karpenter.sh/initialized" // "true" on a node once pods may rely on it
 	DoNotSyncTaintsLabelKey  = "karpenter.sh/do-not-sync-taints"
 	ExcludeBalancersLabelKey = corev1.LabelNodeExcludeBalancers // set to ExcludeBalancersValue when draining begins
 	ExcludeBalancersValue    = "karpenter"

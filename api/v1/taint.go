@@ -30,17 +30,17 @@ type Taint struct {
 	TimeAdded *metav1.Time `json:"timeAdded,omitempty"`
 }
 
-// ToCore is the taint as it is written on a Node.
+// ToCore returns the taint in the form for a Node.
 func (t Taint) ToCore() corev1.Taint {
 	return corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, TimeAdded: t.TimeAdded.DeepCopy()}
 }
 
-// TaintFromCore is the taint of a Node as it is written in a NodePool.
+// TaintFromCore returns a Node's taint in the form for a NodePool.
 func TaintFromCore(t corev1.Taint) Taint {
 	return Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, TimeAdded: t.TimeAdded.DeepCopy()}
 }
 
-// CoreTaints converts a list of taints; an empty list gives nil.
+// CoreTaints converts a list of taints. An empty list gives nil.
 func CoreTaints(taints []Taint) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range taints {

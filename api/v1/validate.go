@@ -12,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// RuntimeValidate checks what the API server does not: the full syntax of names
-// and values, reserved label domains with their sub-domains, taints given twice,
-// and requirements that nothing can meet. The error lists every violation, each
-// with the field it is in.
+// RuntimeValidate checks rules that the API server does not check: the full syntax of names and values, reserved label domains with their
+// sub-domains, duplicate taints, and requirements that nothing can meet. The error lists every violation with its field.
 func (p *NodePool) RuntimeValidate() error {
 	var violations []string
 	template := p.Spec.Template
@@ -88,8 +86,7 @@ func taintViolations(spec NodeClaimTemplateSpec) (out []string) {
 	return out
 }
 
-// requirementViolations are the violations of one requirement, each beginning
-// with the field's path inside it.
+// requirementViolations returns the violations of one requirement. Each begins with the field's path inside it.
 func requirementViolations(r Requirement) (out []string) {
 	key := NormalizeLabel(r.Key)
 	for _, problem := range validation.IsQualifiedName(key) {
@@ -116,8 +113,8 @@ func requirementViolations(r Requirement) (out []string) {
 	return out
 }
 
-// inViolations checks that enough of the values can ever match. Values that are
-// not known for a label whose values are all known do not count, but do no harm.
+// inViolations checks that enough of the values can ever match. If all values of a label are known, other values do not count, but they are
+// allowed.
 func inViolations(key string, r Requirement) (out []string) {
 	if len(r.Values) == 0 {
 		return []string{fmt.Sprintf(".values for key %s: operator In needs at least one value", r.Key)}
