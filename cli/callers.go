@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// catalogAudience is the only audience of tokens for the catalog. Tokens for the API server are refused, so nobody has a reason to show
+	// catalogAudience is the only audience of tokens for the catalog. Tokens for the API server are refused, so users have no reason to show
 	// them to a controller.
 	catalogAudience = "tenon.sh/catalog"
 	// apiServer, in place of an audience, stands for the API server's own audiences.

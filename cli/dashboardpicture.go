@@ -104,7 +104,7 @@ func pageTogether[T metav1.Object](kind dashboard.Kind, list []T) (out []dashboa
 	return out
 }
 
-// pagePods lists all pods, with the planned fate of those that wait.
+// pagePods lists all pods, with the planned fate of waiting pods.
 func pagePods(s *engine.Snapshot, plan *engine.Plan) []dashboard.Pod {
 	fates := map[engine.PodID]dashboard.Waiting{}
 	for i := range plan.Launches {

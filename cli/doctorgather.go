@@ -35,7 +35,7 @@ type gatherer struct {
 	stock
 	config    *rest.Config
 	picture   *doctor.Picture
-	installed *installation // the controller, as far as it was found
+	installed *installation // the found parts of the controller
 }
 
 func newGatherer(config *rest.Config) (*gatherer, error) {

@@ -268,7 +268,7 @@ func (o ControllerOptions) check() error {
 		return fmt.Errorf("%s is %q: %w", flagAndVariable("journal"), o.Journal, err)
 	}
 	prefers := o.engineFlags
-	prefers.CommitmentsFile = "" // a file that is wrong keeps nobody from having machines: it is told, and left out
+	prefers.CommitmentsFile = "" // an invalid file must not prevent launches: it is reported and ignored
 	if err := prefers.check(); err != nil {
 		return err
 	}

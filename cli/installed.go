@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// installation is the Tenon or Karpenter controller that is installed in a cluster, as far as it was found.
+// installation is the Tenon or Karpenter controller that was found in a cluster.
 type installation struct {
 	// lease is the newest Lease for leader election, nil if there is none. holder is its present holder, "" if there is none.
 	lease  *coordinationv1.Lease

@@ -72,7 +72,7 @@ func markLeaving(s *engine.Snapshot, node string) {
 // their planned nodes. Disrupted nodes are gone, and their pods are pending.
 func CarryOut(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return carry(s, plan, false) }
 
-// MoveOver is like CarryOut, but the pods of disrupted nodes run on their expected nodes. They have been started anew.
+// MoveOver is like CarryOut, but the pods of disrupted nodes run on their expected nodes. Their age is 0.
 func MoveOver(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot { return carry(s, plan, true) }
 
 func carry(s *engine.Snapshot, plan *engine.Plan, move bool) *engine.Snapshot {

@@ -1,4 +1,4 @@
-// Package playgroundtest gives the tests of a package one shared control plane. It is started when the first test asks for it
+// Package playgroundtest gives the tests of a package one shared control plane. It is started by the first test that asks for it
 // and stopped after the last; each test keeps to its own namespace, pools and nodes.
 //
 //	func TestMain(m *testing.M) { os.Exit(playgroundtest.Run(m)) }
@@ -6,7 +6,7 @@
 //	func TestX(t *testing.T) {
 //		client := kubernetes.NewForConfigOrDie(playgroundtest.Get(t).RESTConfig())
 //
-// A missing controlplane binary fails the test. What a test of a control plane shall prove is not proved by skipping it.
+// A missing controlplane binary fails the test, because a skipped test proves nothing.
 package playgroundtest
 
 import (

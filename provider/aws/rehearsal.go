@@ -54,7 +54,7 @@ func (p *Provider) rehearse(ctx context.Context, c *awsv1.EC2NodeClass) verdict 
 	}
 	if was := v1.GetCondition(c, awsv1.ConditionValidationSucceeded); was != nil && was.Status == metav1.ConditionTrue &&
 		was.ObservedGeneration == c.Generation && p.cloud.Pace.Left(pace.Writes) < spareWrites {
-		return verdict{} // rehearsals of many classes at once would delay launches
+		return verdict{} // parallel rehearsals of many classes would delay launches
 	}
 	v, keep := p.rehearsed(ctx, c, pools)
 	switch {

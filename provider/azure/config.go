@@ -54,7 +54,7 @@ type Config struct {
 	NetworkPlugin, NetworkPluginMode string
 	// NodeIdentities are user-assigned identities of all machines.
 	NodeIdentities []string
-	// AdminUsername may log in with SSHPublicKey. Without a key, nobody can log in.
+	// AdminUsername may log in with SSHPublicKey. Without a key, no user can log in.
 	AdminUsername, SSHPublicKey string
 	// DiskEncryptionSetID is the disk encryption set of all disks.
 	DiskEncryptionSetID string

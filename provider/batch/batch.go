@@ -47,7 +47,7 @@ type group[In, Out any] struct {
 	id     string
 	ctx    context.Context
 	opened time.Time
-	// joined counts all callers of the group. preparing counts those that are not ready yet.
+	// joined counts all callers of the group. preparing counts callers that are not ready yet.
 	joined, preparing int
 	closed            bool
 	idle, most        *time.Timer

@@ -23,7 +23,7 @@ const (
 // Names returns the names of the built-in catalogs.
 func Names() []string { return []string{NameKWOK, NameAWS, NameAzure} }
 
-// ByName returns the built-in catalog of that name, ordered by name. Each call builds the catalog anew, so callers should keep and share it.
+// ByName returns the built-in catalog of that name, ordered by name. Each call builds a new catalog, so callers should keep and share it.
 func ByName(name string) ([]engine.InstanceType, error) {
 	switch name {
 	case NameKWOK:

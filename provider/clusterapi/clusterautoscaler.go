@@ -12,7 +12,7 @@ import (
 )
 
 // clusterAutoscaler is a Cluster Autoscaler that scales MachineDeployments with both size annotations. If it has discoveries, it scales only
-// those that one of them matches.
+// the MachineDeployments that one of them matches.
 type clusterAutoscaler struct {
 	name        string
 	discoveries []groupDiscovery

@@ -224,7 +224,7 @@ func (d *describer) read(ctx context.Context, key string) (*assortment.Machines,
 	return made, nil
 }
 
-// Terminate marks the Machine of a claim and removes its replica. It may be called again, because replicas are counted anew each time.
+// Terminate marks the Machine of a claim and removes its replica. It may be called again, because replicas are counted again each time.
 func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package clusterapi takes machines from MachineDeployments of Cluster API. A NodeClaim adds one replica, and its end removes exactly its Machine.
 //
 // The Machines in the management cluster hold the truth: an annotation names the NodeClaim to which a Machine belongs. The number of replicas
-// is counted anew each time, from the Machines of a MachineDeployment and the claims that wait for one. It is never incremented, so neither
+// is counted again each time, from the Machines of a MachineDeployment and the claims that wait for one. It is never incremented, so neither
 // repeated calls nor restarts double or lose a machine.
 package clusterapi
 

@@ -3,7 +3,7 @@
 //
 // A machine exists in memory; its Node exists in the API server. Once a machine has booted, the provider creates its Node. Once the machine
 // is gone, the provider deletes the Node, as a cloud controller manager would. The controllers drain Nodes and handle finalizers; package
-// simulated decides what a machine costs and when it fails.
+// simulated decides the price of a machine and the time of its failure.
 //
 // A restart forgets the machines but loses none: the provider finds them again from their Nodes, and from the claims that were launched and
 // have no Node yet. A claim without either is launched again; its machine gets the same name.

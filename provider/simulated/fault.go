@@ -40,7 +40,7 @@ const (
 
 	// These hit the nodes of the selected machines that exist at that time, or the share Share of them. The machines run on.
 	FaultGone   = "gone"   // they are deleted, even if finalizers hold them
-	FaultBare   = "bare"   // the same, and the kubelets create them anew, without all that others wrote on them
+	FaultBare   = "bare"   // the same, and the kubelets create them again, without the changes of other clients
 	FaultSecond = "second" // another node registers for the same machine
 )
 

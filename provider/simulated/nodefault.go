@@ -146,7 +146,7 @@ func (c *Cloud) Settle(id string) {
 	settled := c.nodeFaults[id]
 	delete(c.nodeFaults, id)
 	if r := c.machines[settled.Machine]; r != nil && settled.Fault.What == FaultBare {
-		c.foretellDevices(r) // the kubelet creates the node anew, and its drivers start anew
+		c.foretellDevices(r) // the kubelet creates the node again, and its drivers start again
 	}
 }
 

@@ -14,8 +14,8 @@ type Profile struct {
 	Termination Stage
 	// LeastBilled is the shortest time for which a machine is billed.
 	LeastBilled time.Duration
-	// NeverRegisters, NeverReady and FailsLater are shares of machines: those that never register as nodes, those that register but never
-	// become ready, and those that the cloud starts but gives up during the boot.
+	// NeverRegisters, NeverReady and FailsLater are shares of machines: machines that never register as nodes, machines that register but never
+	// become ready, and machines that the cloud starts but gives up during the boot.
 	NeverRegisters, NeverReady, FailsLater float64
 	// SilentDeaths is the number of machines that die without notice, per machine and hour.
 	SilentDeaths float64

@@ -42,7 +42,7 @@ func (a *Account) Enforce() {
 }
 
 // Meter starts to measure calls under EC2's limits. The returned function gives the least time in which any program could make these calls
-// under the limits: no bucket gives more tokens than it held at the beginning plus those that have come back since.
+// under the limits: no bucket gives more tokens than its tokens at the beginning plus the tokens that have come back since.
 func (a *Account) Meter() (least func() time.Duration) {
 	a.mu.Lock()
 	b := a.buckets

@@ -70,7 +70,7 @@ func byID(ids []string) []imageQuery {
 }
 
 // imageQueries turns terms into queries: one for all IDs, and one for each other term. A name without an owner is looked up only among the
-// images of the account and of Amazon, because anybody can give an image that name.
+// images of the account and of Amazon, because other accounts can give an image that name.
 func (f *Finder) imageQueries(ctx context.Context, terms []awsv1.AMISelectorTerm) ([]imageQuery, error) {
 	var ids []string
 	var out []imageQuery

@@ -25,7 +25,7 @@ const (
 	// unseenFor is the time for which a machine that was started here may be missing in EC2's answers, because they lag. After that, it
 	// counts as gone.
 	unseenFor = 5 * time.Minute
-	// lookAgain is the time between two looks at a machine that was told to stop.
+	// lookAgain is the time between two looks at a machine after a request to stop it.
 	lookAgain = 5 * time.Second
 	// mostValues is the largest number of values of a filter.
 	mostValues = 200
@@ -52,7 +52,7 @@ type Machines struct {
 	mu sync.Mutex // guards the fields below
 	// started holds machines that were started here, until EC2 shows them.
 	started map[string]Machine
-	// told holds the time at which a machine was told to stop, or was last seen stopping.
+	// told holds the time of a machine's last request to stop, or at which it was last seen stopping.
 	told map[string]time.Time
 }
 
@@ -159,7 +159,7 @@ func (x *Machines) describeOne(ctx context.Context, id string) (*Machine, error)
 	return &found[0], nil
 }
 
-// Shown describes the machines that EC2 shows, terminated or not, and those that were started here a moment ago.
+// Shown describes the machines that EC2 shows, terminated or not, and machines that were started here a moment ago.
 func (x *Machines) Shown(ctx context.Context, ids []string) (map[string]Machine, error) {
 	out := map[string]Machine{}
 	for some := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(ids))), mostValues) {
@@ -199,7 +199,7 @@ func (x *Machines) pages(ctx context.Context, in *ec2.DescribeInstancesInput) (o
 	return out, nil
 }
 
-// List lists the cluster's machines that are not terminated, and those that were started here and that EC2 does not show yet, ordered by ID.
+// List lists the cluster's machines that are not terminated, and machines that were started here and that EC2 does not show yet, ordered by ID.
 func (x *Machines) List(ctx context.Context) ([]Machine, error) {
 	asked := x.clock.Now()
 	found, err := x.pages(ctx, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
@@ -280,7 +280,7 @@ func (x *Machines) Stop(ctx context.Context, id string) error {
 	return result
 }
 
-// look checks whether a machine that was told to stop has stopped.
+// look checks whether a machine has stopped after a request.
 func (x *Machines) look(ctx context.Context, id string) error {
 	m, err := x.Get(ctx, id)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package market makes the catalogs of classes from EC2's answers: every instance type with its labels and node size, its zones and prices,
-// and marks of sold-out offerings. Equal classes share one catalog, and catalogs share equal parts. Package engine decides what to buy.
+// and marks of sold-out offerings. Equal classes share one catalog, and catalogs share equal parts. Package engine chooses the machines.
 package market
 
 import (

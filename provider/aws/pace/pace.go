@@ -22,7 +22,7 @@ const (
 	Terminates Class = "terminates"
 	// Machines counts requested machines, not calls.
 	Machines Class = "machines"
-	// Terminated counts machines that are told to stop.
+	// Terminated counts requests to stop a machine.
 	Terminated Class = "terminated"
 )
 

@@ -124,7 +124,7 @@ func (p *Prices) Stale(limit time.Duration) string {
 	return onDemand + spot
 }
 
-// Refresh asks for all prices anew. Prices that the services do not return stay as they were.
+// Refresh requests all prices again. Prices that the services do not return stay as they were.
 func (p *Prices) Refresh(ctx context.Context) error {
 	var onDemand, spot error
 	var group errgroup.Group

@@ -123,7 +123,7 @@ func disk(name string, mappings []awsv1.BlockDeviceMapping) resource.Quantity {
 	return *resource.NewQuantity(own.diskGiB<<30, resource.BinarySI)
 }
 
-// volumes counts the EBS volumes with which a machine starts: the image's volumes, the first of which is the boot volume, and those that the
+// volumes counts the EBS volumes with which a machine starts: the image's volumes, the first of which is the boot volume, and the volumes that the
 // class adds. For a Custom image, the boot volume is the one with a usual name; without that name, one more volume is counted.
 func volumes(name string, mappings []awsv1.BlockDeviceMapping) int {
 	all := map[string]bool{}
@@ -154,7 +154,7 @@ func (s *Settings) efaOnly() (all, first int) {
 	return all, first
 }
 
-// reserved adds the quantities that the kubelet is told to reserve to a list.
+// reserved adds the quantities of the kubelet's reservation settings to a list.
 func reserved(into corev1.ResourceList, told map[string]string) {
 	for name, text := range told {
 		if q, err := resource.ParseQuantity(text); err == nil && q.Sign() >= 0 {

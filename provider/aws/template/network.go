@@ -9,7 +9,7 @@ import (
 
 type networkInterface = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 
-// interfaces returns the machine's network interfaces: those that the class lists, or one for each requested EFA, or one. They have the
+// interfaces returns the machine's network interfaces: the ones that the class lists, or one for each requested EFA, or one. They have the
 // security groups.
 func (b *Blueprint) interfaces() []networkInterface {
 	var groups []string

@@ -169,7 +169,7 @@ func (c *Cluster) Pools(ctx context.Context) (ids []string, generation int, err 
 	return slices.Clone(known.ids), known.generation, err
 }
 
-// Stale records that Azure did not know a pool of this generation. The next call of Pools lists the pools anew, unless that has happened
+// Stale records that Azure did not know a pool of this generation. The next call of Pools lists the pools again, unless that has happened
 // since. So many launches that fail for the same pool cause one list.
 func (c *Cluster) Stale(generation int) {
 	c.mu.Lock()

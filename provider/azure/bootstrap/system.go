@@ -27,7 +27,7 @@ func (in *Input) systemVariables() []variable {
 	}
 }
 
-// sysctlFile returns the image's file of kernel settings: AKS's, those that a kubelet with protect-kernel-defaults needs to start, and the
+// sysctlFile returns the image's file of kernel settings: AKS's, the ones that a kubelet with protect-kernel-defaults needs to start, and the
 // class's.
 func sysctlFile(s *azurev1beta1.Sysctls) string {
 	settings := map[string]string{

@@ -1,5 +1,5 @@
 // Package cloud is the connection to Azure: the calls that a provider makes, through Azure's SDK, with errors that name a remedy. The request
-// bodies are the SDK's types. Other packages decide what to ask for.
+// bodies are the SDK's types. Other packages decide which calls to make.
 package cloud
 
 import (

@@ -1,5 +1,5 @@
 // Package market makes the catalogs of classes for an Azure subscription in its region: every VM size with its labels and node resources, its
-// zones and prices, marks of sold-out offerings, and the unused quotas. Equal classes share one catalog. Package engine decides what to buy.
+// zones and prices, marks of sold-out offerings, and the unused quotas. Equal classes share one catalog. Package engine chooses the machines.
 package market
 
 import (

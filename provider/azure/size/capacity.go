@@ -122,7 +122,7 @@ func steps(n int64, table []step) (sum int64) {
 	return sum
 }
 
-// told adds the quantities that the kubelet is told to reserve.
+// told adds the quantities of the kubelet's reservation settings.
 func told(into map[corev1.ResourceName]resource.Quantity, list map[string]string) {
 	for name, text := range list {
 		if q, err := resource.ParseQuantity(text); err == nil && q.Sign() >= 0 {

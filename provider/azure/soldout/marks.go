@@ -1,5 +1,5 @@
 // Package soldout remembers for a while the sizes for which Azure had no capacity or no quota, and why. It reads from the errors of launches
-// which sizes are affected, where, and for how long. Its callers decide what to buy instead.
+// which sizes are affected, where, and for how long. Its callers choose other sizes.
 package soldout
 
 import (
