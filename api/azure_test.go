@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkAzureCounts covers the bounds on lengths of an AKSNodeClass, which would be long to write out.
+// checkAzureCounts checks the length limits of an AKSNodeClass, whose cases would be long in a file.
 func checkAzureCounts(t *testing.T, s server) {
 	file := readRules(t)["aksnodeclass"]
 	newName := namer("azure-count")
@@ -18,7 +18,7 @@ func checkAzureCounts(t *testing.T, s server) {
 		}
 		return out
 	}
-	// zones gives a list that many zones of one name, beside the two that it has to have.
+	// zones returns a list with many zones of one name, in addition to the two mandatory zones.
 	zones := func(list string, n int, name string) any {
 		var more []any
 		for i := range n {
@@ -72,7 +72,7 @@ func checkAzureCounts(t *testing.T, s server) {
 	}
 }
 
-// checkDNSZones covers what is said of a zone, which is an item of a list.
+// checkDNSZones checks the rules for a zone, which is an item of a list.
 func checkDNSZones(t *testing.T, s server) {
 	file := readRules(t)["aksnodeclass"]
 	newName := namer("zone")
@@ -115,7 +115,7 @@ func checkDNSZones(t *testing.T, s server) {
 	}
 }
 
-// dnsZone says how names of a zone are looked up: those of the cluster by the cluster.
+// dnsZone returns the settings of a zone. Names of the cluster are resolved by the cluster.
 func dnsZone(name string) map[string]any {
 	destination := "VnetDNS"
 	if name == "cluster.local" {
@@ -127,7 +127,7 @@ func dnsZone(name string) map[string]any {
 	}
 }
 
-// localDNS is a cache of DNS of which one list has more zones than it has to.
+// localDNS returns a DNS cache with additional zones in one list.
 func localDNS(list string, more ...any) map[string]any {
 	out := map[string]any{"mode": "Required"}
 	for _, name := range []string{"vnetDNSOverrides", "kubeDNSOverrides"} {

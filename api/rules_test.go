@@ -18,15 +18,15 @@ import (
 
 // A server stores objects if they are valid.
 type server interface {
-	// create says what is wrong with an object.
+	// create returns the error for an invalid object.
 	create(obj *unstructured.Unstructured) error
-	// update says what is wrong with replacing old, which is valid, by obj.
+	// update returns the error if obj must not replace old, which is valid.
 	update(old, obj *unstructured.Unstructured) error
-	// read gives an object as others see it after it was created.
+	// read returns an object as clients see it after its creation.
 	read(obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
-// rules is one file of testdata. The form is explained in nodepool.yaml.
+// rules is one file of testdata. nodepool.yaml explains the form.
 type rules struct {
 	Base  map[string]any `json:"base"`
 	Cases []ruleCase     `json:"cases"`
@@ -75,13 +75,13 @@ func readRules(t *testing.T) map[string]rules {
 	return out
 }
 
-// namer gives a function that makes a different valid name each time.
+// namer returns a function that returns a different valid name at each call.
 func namer(prefix string) func() string {
 	n := 0
 	return func() string { n++; return fmt.Sprintf("%s-%d", prefix, n) }
 }
 
-// object is the base with the case's additions and one value at the case's path.
+// object returns the base with the case's additions and one value at the case's path.
 func (r rules) object(t *testing.T, c ruleCase, name string, value any, keep bool) *unstructured.Unstructured {
 	t.Helper()
 	content := clone(t, r.Base)
@@ -115,7 +115,7 @@ func clone(t *testing.T, in map[string]any) map[string]any {
 	return out
 }
 
-// merge puts the fields of change into base; null takes a field away.
+// merge merges the fields of change into base; null removes a field.
 func merge(base, change map[string]any) {
 	for key, value := range change {
 		inner, isMap := value.(map[string]any)
@@ -131,7 +131,7 @@ func merge(base, change map[string]any) {
 	}
 }
 
-// checkRules puts every case of every file to the server.
+// checkRules sends each case of each file to the server.
 func checkRules(t *testing.T, s server) {
 	for name, file := range readRules(t) {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func checkRule(t *testing.T, s server, file rules, c ruleCase, newName func() st
 	if want == "" {
 		want = c.At
 	}
-	want = strings.TrimPrefix(want, "status.") // the status subresource leaves it out in some messages
+	want = strings.TrimPrefix(want, "status.") // the status subresource omits it in some messages
 	for _, value := range c.Reject {
 		if err := put(value); err == nil {
 			t.Errorf("%s = %v was accepted", c.At, value)
@@ -183,7 +183,7 @@ func checkRule(t *testing.T, s server, file rules, c ruleCase, newName func() st
 	}
 }
 
-// containsAll reports whether the message has all parts of want, which " ... " separates.
+// containsAll reports whether the message contains all parts of want, which " ... " separates.
 func containsAll(message, want string) bool {
 	for part := range strings.SplitSeq(want, " ... ") {
 		if !strings.Contains(message, part) {
@@ -193,7 +193,7 @@ func containsAll(message, want string) bool {
 	return true
 }
 
-// checkCounts covers the bounds on lengths, which would be long to write out.
+// checkCounts checks length limits, whose cases would be long in a file.
 func checkCounts(t *testing.T, s server) {
 	newName := namer("count")
 	list := func(n int, item func(i int) any) any {
@@ -264,7 +264,7 @@ func checkProviderLabels(t *testing.T, s server) {
 	}
 }
 
-// inProcess checks objects with the generated definitions, without a server.
+// inProcess checks objects against the generated definitions, without a server.
 type inProcess struct{ schemas *schema.Schemas }
 
 func (s inProcess) create(obj *unstructured.Unstructured) error { return s.schemas.Apply(obj) }

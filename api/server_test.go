@@ -26,16 +26,15 @@ func TestMain(m *testing.M) {
 	os.Exit(playgroundtest.RunWith(m, playground.Config{Components: []string{playground.Etcd, playground.APIServer}}))
 }
 
-// apiServer is a real API server with the generated definitions. Most objects
-// are only shown to it, not stored.
+// apiServer is a real API server with the generated definitions. Most objects are only validated (dry run), not stored.
 type apiServer struct {
 	ctx       context.Context
 	client    dynamic.Interface
 	resources map[schema.GroupVersionKind]schema.GroupVersionResource
-	warnings  []string // that came with answers; tests of one server run one after the other
+	warnings  []string // warnings in answers; tests of one server run one after another
 }
 
-// HandleWarningHeader takes what the server says beside an answer.
+// HandleWarningHeader records a warning of the server.
 func (s *apiServer) HandleWarningHeader(_ int, _ string, text string) {
 	s.warnings = append(s.warnings, text)
 }
@@ -130,7 +129,7 @@ func (s *apiServer) read(obj *unstructured.Unstructured) (read *unstructured.Uns
 	return read, err
 }
 
-// withStored creates obj, does something with it and deletes it.
+// withStored creates obj, calls do with it and deletes it.
 func (s *apiServer) withStored(obj *unstructured.Unstructured, do func(*unstructured.Unstructured) error) error {
 	stored, err := s.of(obj).Create(s.ctx, obj, metav1.CreateOptions{})
 	if err != nil {
@@ -156,7 +155,7 @@ func TestRulesOnAnAPIServer(t *testing.T) {
 	t.Run("versions", func(t *testing.T) { checkVersions(t, s) })
 }
 
-// checkScale does what kubectl scale does to a static pool.
+// checkScale acts like kubectl scale on a static pool.
 func checkScale(t *testing.T, s *apiServer) {
 	pool := &unstructured.Unstructured{Object: clone(t, readRules(t)["nodepool"].Base)}
 	pool.SetName("scaled")

@@ -19,8 +19,7 @@ import (
 	v1alpha1 "tenon.sh/api/v1alpha1"
 )
 
-// checkTyped writes objects of the Go types, with as little filled in as is
-// allowed, and reads them back into the Go types.
+// checkTyped writes objects of the Go types with only the mandatory fields, and reads them back into the Go types.
 func checkTyped(t *testing.T, s server) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme, kwokv1alpha1.AddToScheme, autoscalingv1beta1.AddToScheme, awsv1.AddToScheme, clusterapiv1alpha1.AddToScheme, azurev1beta1.AddToScheme} {
@@ -81,7 +80,7 @@ func checkTyped(t *testing.T, s server) {
 	}
 }
 
-// checkFilledIn looks at what the server added to the smallest objects.
+// checkFilledIn checks the fields that the server added to the smallest objects.
 func checkFilledIn(t *testing.T, object runtime.Object) {
 	switch o := object.(type) {
 	case *v1.NodePool:

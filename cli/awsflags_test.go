@@ -9,7 +9,7 @@ import (
 	"tenon.sh/provider/aws"
 )
 
-// everyAWSVariable has another value than the default for each variable of the AWS provider.
+// everyAWSVariable returns a value other than the default for each variable of the AWS provider.
 func everyAWSVariable() map[string]string {
 	return map[string]string{
 		"TENON_CLOUD_PROVIDER": "aws", "CLUSTER_NAME": "demo", "CLUSTER_ENDPOINT": "https://api.example.com", "CLUSTER_CA_BUNDLE": "Y2E=", "ISOLATED_VPC": "true",
@@ -55,7 +55,7 @@ func TestWhatTheAWSProviderIsTold(t *testing.T) {
 	}
 }
 
-// Every setting of the AWS provider has an effect on its configuration.
+// Each setting of the AWS provider has an effect on its configuration.
 func TestEveryAWSFlagReachesTheProvider(t *testing.T) {
 	plain, err := read([]string{"--cloud-provider=aws", "--cluster-name=plain"}, nil)
 	if err != nil {

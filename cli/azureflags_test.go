@@ -42,7 +42,7 @@ func TestWhatTheAzureProviderIsTold(t *testing.T) {
 			"LINUX_ADMIN_USERNAME": "me", "SSH_PUBLIC_KEY": "ssh-ed25519 A", "NODE_OSDISK_DISKENCRYPTIONSET_ID": aDiskSet, "ADDITIONAL_TAGS": "a=1,b=2", "JOIN_TOKENS": "true",
 			"USE_SIG": "true", "SIG_SUBSCRIPTION_ID": "00000000-0000-0000-0000-000000000001",
 			"KUBELET_BOOTSTRAP_TOKEN": "a.b", "NETWORK_DATAPLANE": "azure", "NETWORK_POLICY": "calico", "DNS_SERVICE_IP": "10.0.0.9", "KUBELET_IDENTITY_CLIENT_ID": "00000000-0000-0000-0000-000000000002",
-			"VNET_GUID": "00000000-0000-0000-0000-000000000003", "ENABLE_AZURE_SDK_LOGGING": "true", "PROVIDER_BATCH_MAX_SIZE": "50", // the last two change nothing
+			"VNET_GUID": "00000000-0000-0000-0000-000000000003", "ENABLE_AZURE_SDK_LOGGING": "true", "PROVIDER_BATCH_MAX_SIZE": "50", // the last two have no effect
 		}), azure.Config{
 			ClusterName: "demo", ResourceGroup: "nodes", ClusterGroup: "cluster", SubnetID: aSubnet, Mode: "userdata", MemoryOverhead: &overhead, AdminUsername: "me", SystemNamespace: "kube-system",
 			ClusterEndpoint: "https://api.example.com", ClusterCABundle: "Y2E=", NetworkPlugin: "azure", NetworkPluginMode: "overlay", NodeIdentities: []string{anAzureID, anAzureID + "2"},

@@ -31,7 +31,7 @@ import (
 	"tenon.sh/playground/playgroundtest"
 )
 
-// An office is the API server as the endpoint sees it. It counts what it is asked.
+// An office is the API server of the endpoint. It counts the requests.
 type office struct {
 	client.Client
 	kube           kubernetes.Interface
@@ -65,7 +65,7 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// token is a service account's; without an audience it is for the API server.
+// token returns a token of a service account. Without an audience it is for the API server.
 func (o *office) token(t *testing.T, account string, audience ...string) string {
 	t.Helper()
 	answer, err := o.kube.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), account,
@@ -215,7 +215,7 @@ func TestLongHeadersAreRefused(t *testing.T) {
 	}
 }
 
-// A client must never send its token where others can read it, nor to a server that is not the one on the Lease.
+// A client must never send its token unencrypted, nor to a server that is not the one on the Lease.
 func TestAClientShowsItsTokenToNobodyElse(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -241,7 +241,7 @@ func TestAClientShowsItsTokenToNobodyElse(t *testing.T) {
 	}
 }
 
-// crowd sends tokens that nobody knows until the endpoint takes no other, and says when it takes some again.
+// crowd sends unknown tokens until the endpoint refuses further ones. It returns the time to wait.
 func crowd(t *testing.T, host string, trust *tls.Config) (again string) {
 	t.Helper()
 	secure := &http.Client{Transport: &http.Transport{TLSClientConfig: trust}}
@@ -260,7 +260,7 @@ func crowd(t *testing.T, host string, trust *tls.Config) (again string) {
 	return ""
 }
 
-// Each command has a token of its own, which the controller has never seen: several commands in a row are many unknown tokens.
+// Each command has a token of its own, which the controller does not know yet. So several commands in a row are many unknown tokens.
 func TestACommandWaitsWhenManyOthersAsk(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -288,7 +288,7 @@ func TestACommandWaitsForNoAnswerBeyondItsPatience(t *testing.T) {
 	}
 }
 
-// The API server takes the usual header away and speaks for the client, to the pod too by TLS.
+// The API server removes the usual header and forwards the client's request to the pod, by TLS too.
 func TestThroughTheAPIServerTheCatalogIsReadByTLS(t *testing.T) {
 	t.Parallel()
 	address := ""
@@ -319,7 +319,7 @@ func TestThroughTheAPIServerTheCatalogIsReadByTLS(t *testing.T) {
 	pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
 	pod, err = o.kube.CoreV1().Pods("kube-system").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 	must(t, err)
-	crowd(t, host, trust) // it waits then, as without an API server in between
+	crowd(t, host, trust) // the command then waits, as without an API server in between
 	text, err := leaderClient{api: o.kube, path: catalogPath}.fromPod(t.Context(), pod)
 	must(t, err)
 	document, err := readCatalog(text)

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// Drivers of devices run on simulated machines of EC2 where the gates or a fault say so, and nowhere else.
+// Drivers of devices run on simulated machines of EC2 only if the gates or a fault require it.
 func TestWhichDriversRunOnSimulatedMachinesOfEC2(t *testing.T) {
 	t.Parallel()
 	slicesOf := func(driver string) simulated.Fault {

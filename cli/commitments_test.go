@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A running controller follows the file; what is wrong is told once and counts in no part, and what it said before stays.
+// A running controller follows the file. If the file is invalid, the error is reported once, no part of the file counts, and the earlier
+// content stays.
 func TestTheControllerFollowsTheFileOfCommitments(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "commitments.yaml")
@@ -46,7 +47,7 @@ func TestTheControllerFollowsTheFileOfCommitments(t *testing.T) {
 	expect("plan reserved", 3, "ammountPerHour")
 	write("commitments: [\n")
 	expect("plan reserved", 4, path)
-	write("") // somebody is writing it
+	write("") // it is being written
 	expect("plan reserved", 5, "no list called commitments")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func (r *running) becomes(port int, path string, want int, parts ...string) (bod
 	return body
 }
 
-// until waits for the condition, and fails with what it says if it does not come true in time.
+// until waits for the condition. It fails with the condition's text if the condition does not become true in time.
 func (r *running) until(condition func() (bool, string)) {
 	r.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -123,14 +123,14 @@ func (r *running) shows(path, token string) (body string) {
 			return false, "the dashboard does not answer: " + err.Error()
 		}
 		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body) // what there is of it is said
+		text, _ := io.ReadAll(response.Body) // the received part is in the message
 		body = string(text)
 		return response.StatusCode == http.StatusOK, "the dashboard shows " + response.Status + " " + body
 	})
 	return body
 }
 
-// readerToken is a token of an account that may look at everything.
+// readerToken returns a token of an account that may read everything.
 func readerToken(ctx context.Context, t *testing.T, config *rest.Config) string {
 	t.Helper()
 	kube := kubernetes.NewForConfigOrDie(config)
@@ -173,7 +173,7 @@ func TestAControllerWaitsForItsKindsLeadsAndHandsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.becomes(first.health, "/readyz", http.StatusOK)
-	first.becomes(first.metrics, catalog, http.StatusUnauthorized) // it leads: it serves the catalog, to those who may
+	first.becomes(first.metrics, catalog, http.StatusUnauthorized) // it leads: it serves the catalog to authorized callers
 
 	second := startController(t, p.RESTConfig())
 	second.becomes(second.health, "/readyz", http.StatusOK)

@@ -25,7 +25,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// pageOf is the page of files, as tenon dashboard -f serves it.
+// pageOf returns the page of files, as tenon dashboard -f serves it.
 func pageOf(t *testing.T, files ...string) http.Handler {
 	t.Helper()
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: files}}
@@ -40,7 +40,7 @@ func handlerOf(t testing.TB, source dashboard.Source) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := dashboard.Handler(reader, dashboard.Options{TryLimit: 5 * time.Minute}) // tests share their machine
+	handler, err := dashboard.Handler(reader, dashboard.Options{TryLimit: 5 * time.Minute}) // a long limit, because tests share their machine
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ metadata: {name: train, namespace: ml}
 spec: {containers: [{name: app, resources: {requests: {cpu: 1}, limits: {nvidia.com/gpu: 9}}}]}
 `
 
-// Whoever reads the page's documents reads what the commands print, byte for byte.
+// The page's documents equal the output of the commands, byte for byte.
 func TestDashboardServesTheDocumentsOfTheCommands(t *testing.T) {
 	t.Parallel()
 	manifests := filepath.Join(t.TempDir(), "cluster.yaml")
@@ -125,7 +125,7 @@ func TestDashboardServesTheDocumentsOfTheCommands(t *testing.T) {
 	}
 }
 
-// The pages that name PodGroups and ProvisioningRequests lead to their stories.
+// The pages that name PodGroups and ProvisioningRequests have links to their explanations.
 func TestDashboardLinksToWhatStartsTogether(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cluster.txt")
@@ -187,7 +187,7 @@ func TestDashboardTellsTheStoriesOfExplain(t *testing.T) {
 	}
 }
 
-// pageWords is what people read of the main part of a page.
+// pageWords returns the visible text of the main part of a page.
 func pageWords(page string) string {
 	_, page, _ = strings.Cut(page, "<main")
 	var out strings.Builder
@@ -208,7 +208,7 @@ func TestDashboardSaysWhatTheCommandSaysOfWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// The classes of pods come to the pods that tenon nodes counts as waiting.
+// The classes of pods add up to the pods that tenon nodes counts as waiting.
 func TestDashboardShowsEveryPodThatWaits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../dashboard/testdata/cluster.txt")
@@ -258,8 +258,8 @@ func TestDashboardRefusesToBeOpenByOneFlagAlone(t *testing.T) {
 	}
 }
 
-// servedDashboard is the address with a token that tenon dashboard prints for the page of a file, which it serves until ctx ends, and what it
-// ends with.
+// servedDashboard serves the page of a file until ctx ends. It returns the address with a token, as tenon dashboard prints it, and the
+// command's result.
 func servedDashboard(ctx context.Context, t *testing.T, flags ...string) (address string, ended <-chan error) {
 	t.Helper()
 	out, in := io.Pipe()
@@ -326,7 +326,7 @@ func TestDashboardIsExportedToOneFile(t *testing.T) {
 	}
 }
 
-// BenchmarkDashboard is the page of 5,000 nodes and 100,000 pods: what reading them costs, and what each page does.
+// BenchmarkDashboard measures the page of 5,000 nodes and 100,000 pods: the cost of reading them, and of each page.
 func BenchmarkDashboard(b *testing.B) {
 	s := workload.Running(workload.Diverse(200, 1), 5_000, 100_000, 1)
 	reading := &scenario.Reading{Snapshot: s}
@@ -379,8 +379,8 @@ func BenchmarkDashboard(b *testing.B) {
 	}
 }
 
-// BenchmarkPassesWhileSomebodyLooks says how much longer plans of 5,000 nodes and 100,000 pods take while the leader makes pictures for its
-// page: while one is being made, and on average, since readers give it a tenth of the time. How many people look makes no difference:
+// BenchmarkPassesWhileSomebodyLooks measures how much longer plans of 5,000 nodes and 100,000 pods take while the leader makes pictures for
+// its page: while one is being made, and on average, because pictures get a tenth of the time. The number of readers does not matter, because
 // they see one picture.
 func BenchmarkPassesWhileSomebodyLooks(b *testing.B) {
 	s := workload.Running(workload.Diverse(200, 1), 5_000, 100_000, 1)

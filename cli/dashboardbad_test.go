@@ -35,7 +35,7 @@ import (
 // linked is what pages link to.
 var linked = regexp.MustCompile(`href="(/[^"]*)"`)
 
-// walk visits what can be reached by links from some addresses, and hands each answer over.
+// walk visits the addresses that links reach from the given ones, and calls visit with each answer.
 func walk(t *testing.T, handler http.Handler, most int, from []string, visit func(address string, w *httptest.ResponseRecorder)) (visited int) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -55,10 +55,10 @@ func walk(t *testing.T, handler http.Handler, most int, from []string, visit fun
 	return len(seen)
 }
 
-// markup is what of the hostile cluster a browser would run.
+// markup matches the parts of the hostile cluster that a browser would execute.
 var markup = regexp.MustCompile(`(?i)<img|<script>|="[^"]*" onerror=`)
 
-// What people write into a cluster or a journal is text on every page, in the exported file, and in the answers of the editor.
+// Texts of a cluster or a journal are plain text on each page, in the exported file, and in the answers of the editor.
 func TestMarkupInAClusterIsTextEverywhere(t *testing.T) {
 	t.Parallel()
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: []string{"../dashboard/testdata/hostile.yaml"}}, journal: []string{"../dashboard/testdata/hostile.jsonl"}}
@@ -95,7 +95,7 @@ func TestMarkupInAClusterIsTextEverywhere(t *testing.T) {
 	}
 }
 
-// livePage is the page of a cluster behind a kubeconfig, as tenon dashboard serves it.
+// livePage returns the page of a cluster behind a kubeconfig, as tenon dashboard serves it.
 func livePage(t *testing.T, kubeconfig string) http.Handler {
 	t.Helper()
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags()}}
@@ -103,7 +103,7 @@ func livePage(t *testing.T, kubeconfig string) http.Handler {
 	return handlerOf(t, o.source(newDashboard().Flags(), strings.NewReader(""), newTerminal(&bytes.Buffer{})))
 }
 
-// A cluster without Tenon, without Karpenter's kinds, without anything that measures and even without nodes has a page on each screen.
+// A cluster without Tenon, without Karpenter's kinds, without metrics and even without nodes has a page on each screen.
 func TestBareClustersHaveAPage(t *testing.T) {
 	t.Parallel()
 	const none = `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`
@@ -123,7 +123,7 @@ func TestBareClustersHaveAPage(t *testing.T) {
 	}
 }
 
-// A snapshot that an older Tenon has written lacks what came later, and one of a newer one has more.
+// A snapshot of an older Tenon lacks newer fields, and a snapshot of a newer one has more.
 func TestSnapshotsOfOtherVersionsHaveAPage(t *testing.T) {
 	t.Parallel()
 	written, err := os.ReadFile(snapshotFile(t, whatIfCluster))
@@ -148,7 +148,7 @@ func TestSnapshotsOfOtherVersionsHaveAPage(t *testing.T) {
 	}
 }
 
-// Whatever somebody looks at or tries, the API server is only read from; what is created are short-lived tokens for the leader's documents.
+// The page only reads from the API server, whatever users view or try. It creates only short-lived tokens for the leader's documents.
 func TestThePageOnlyReadsTheCluster(t *testing.T) {
 	t.Parallel()
 	config := playgroundtest.Get(t).RESTConfig()
@@ -188,7 +188,7 @@ func TestThePageOnlyReadsTheCluster(t *testing.T) {
 	}
 }
 
-// signedAgain is a service account's token with other times, as the API server would have signed it then.
+// signedAgain returns a service account's token with other times, as if the API server had signed it then.
 func signedAgain(t *testing.T, token string, by time.Duration) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -212,7 +212,7 @@ func signedAgain(t *testing.T, token string, by time.Duration) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...))
 }
 
-// Tokens of which the API server knows better by now do not open the page: expired ones, and those of an account that is gone.
+// Tokens that the API server no longer accepts do not open the page: expired tokens, and tokens of a deleted account.
 func TestOldTokensDoNotOpenThePage(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -229,14 +229,14 @@ func TestOldTokensDoNotOpenThePage(t *testing.T) {
 	}
 }
 
-// slowReviews is an API server that takes its time to say who has a token.
+// slowReviews is an API server that answers TokenReviews slowly.
 type slowReviews struct {
 	client.Client
-	hold    atomic.Pointer[chan struct{}] // until it is closed
+	hold    atomic.Pointer[chan struct{}] // until the channel is closed
 	entered chan struct{}
 }
 
-// Create answers TokenReviews late.
+// Create delays the answers of TokenReviews.
 func (s *slowReviews) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	if hold := s.hold.Load(); hold != nil && isTokenReview(o) {
 		s.entered <- struct{}{}
@@ -245,7 +245,7 @@ func (s *slowReviews) Create(ctx context.Context, o client.Object, opts ...clien
 	return s.Client.Create(ctx, o, opts...)
 }
 
-// While the API server takes its time to say who asks, those whom it has told about go on, and who goes away is not waited for.
+// While the API server answers slowly, callers whose review is done continue, and callers that disconnect are not waited for.
 func TestASlowReviewHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)

@@ -25,7 +25,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// allow makes a service account in kube-system that may do what rules say everywhere, and returns a token of it for the API server.
+// allow creates a service account in kube-system with the rules in all namespaces, and returns its token for the API server.
 func (o *office) allow(t *testing.T, account string, rules ...rbacv1.PolicyRule) string {
 	t.Helper()
 	_, err := o.kube.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
@@ -49,7 +49,7 @@ var (
 	listsPods     = rbacv1.PolicyRule{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}
 )
 
-// pageOfLeader is the page of a file, as a controller would serve it.
+// pageOfLeader returns the page of a file, as a controller serves it.
 func pageOfLeader(t *testing.T, api client.Client, file string) (*pageEndpoint, *dashboard.Picture) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -143,13 +143,13 @@ func TestManyWrongTokensForThePageAskTheAPIServerAHandfulOfTimes(t *testing.T) {
 	}
 }
 
-// closed is an API server that answers some kinds of questions no more.
+// closed is an API server that refuses some kinds of requests.
 type closed struct {
 	client.Client
 	to func(client.Object) bool
 }
 
-// Create fails for what it is closed to.
+// Create fails for the refused kinds.
 func (c closed) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	if c.to(o) {
 		return errors.New("etcd is gone: secret detail")
@@ -178,7 +178,7 @@ func TestWithoutTheAPIServersAnswerNobodySeesThePage(t *testing.T) {
 
 func isTokenReview(o client.Object) bool { _, ok := o.(*authenticationv1.TokenReview); return ok }
 
-// Whoever may list the pods of one namespace finds no name of another's, wherever they go.
+// A user who may list the pods of one namespace finds no name of another namespace, on any page.
 func TestWhoMayListTheirOwnPodsSeesOthersAsCounts(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -217,7 +217,7 @@ func TestWhoMayListTheirOwnPodsSeesOthersAsCounts(t *testing.T) {
 		}
 		visited[address] = true
 		body := look(page, somewhere+address, token).Body.String()
-		// What the caller has asked for themselves is said back to them.
+		// The caller's own search text is repeated on the page.
 		said := strings.NewReplacer("“finetune”", "", `value="finetune`, "", "finetune-1 ", "").Replace(body)
 		if found := names.FindString(said); found != "" && address != "/?filter=finetune-1" {
 			t.Errorf("%s names %s", address, found)

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// knownPods are the pods of a namespace, as a controller's cache holds them.
+// knownPods are the pods of a namespace in a controller's cache.
 type knownPods struct {
 	client.Reader
 	pods map[string]*corev1.Pod
@@ -46,7 +46,7 @@ func podOf(account, ip string) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{ServiceAccountName: account}, Status: corev1.PodStatus{PodIP: ip}}
 }
 
-// leaderWith serves a page as a controller does, and returns the Lease that it would hold.
+// leaderWith serves a page like a controller, and returns its Lease.
 func leaderWith(t *testing.T, page http.Handler) *coordinationv1.Lease {
 	t.Helper()
 	e, err := listen(ControllerOptions{ListenAddress: "127.0.0.1", MetricsPort: -1, HealthProbePort: -1})
@@ -66,7 +66,7 @@ func followerOf(lease *coordinationv1.Lease) *follower {
 	}
 }
 
-// Two replicas show the same: the leader's page, with its decisions, to those who may see it.
+// Two replicas show the same page to authorized users: the leader's page, with its decisions.
 func TestAFollowerShowsTheLeadersPage(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -98,12 +98,12 @@ func TestAFollowerShowsTheLeadersPage(t *testing.T) {
 			t.Errorf("a question of a page of %s: %d %.200s", origin, w.Code, w.Body)
 		}
 	}
-	if n := asked.Load(); n > 2 { // it is asked anew after 5 s
+	if n := asked.Load(); n > 2 { // it is requested again after 5 s
 		t.Errorf("the Lease was read %d times", n)
 	}
 }
 
-// A token is shown to nobody but the leader, and what cannot be handed on is refused.
+// A token is sent only to the leader, and requests that cannot be forwarded are refused.
 func TestAFollowerShowsTokensToTheLeaderAlone(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -139,7 +139,7 @@ func TestAFollowerShowsTokensToTheLeaderAlone(t *testing.T) {
 	}
 }
 
-// certificateFiles writes a certificate for a name, and what browsers trust then.
+// certificateFiles writes a certificate for a name, and returns the pool that browsers must trust.
 func certificateFiles(t *testing.T, folder, name string) *x509.CertPool {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, nil)

@@ -12,8 +12,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// What namespaces have of the price and what nobody requests come to what tenon nodes says the nodes cost, and pods of a node that is full
-// have all of it.
+// The shares of namespaces and the unrequested rest add up to the nodes' cost in tenon nodes. The pods of a full node share its whole price.
 func TestNamespacesHaveNoMoreThanTheNodesCost(t *testing.T) {
 	t.Parallel()
 	large, err := os.ReadFile("../dashboard/testdata/cluster.txt")
@@ -65,7 +64,7 @@ func TestTheMoneyScreenShowsWhatSavingsSays(t *testing.T) {
 	}
 	for _, want := range []string{
 		"what could be saved " + engine.Dollars(d.NowPerHour-d.PlannedPerHour) + " /h", fmt.Sprintf("spot instead of on-demand %.4f", d.Causes[0].PerHour), "for the same requests costs 0.2498 more costs $182.39 more", "33 nodes: consolidateafter",
-		fmt.Sprintf("not compared: %d machines without a node yet (%s/h), 2 nodes outside pools.", d.Starting, engine.Dollars(d.StartingPerHour)), // which is what the head has more
+		fmt.Sprintf("not compared: %d machines without a node yet (%s/h), 2 nodes outside pools.", d.Starting, engine.Dollars(d.StartingPerHour)), // the difference from the head
 		"requested by nobody, " + engine.Dollars(idle) + "/h", fmt.Sprintf("not compared %.4f $467.13 requested by nobody %.4f", d.StartingPerHour, idle),
 	} {
 		if !strings.Contains(page, want) {
@@ -82,7 +81,7 @@ func TestTheMoneyScreenShowsWhatSavingsSays(t *testing.T) {
 	}
 }
 
-// The room that CapacityBuffers keep is on the screen with what tenon plan says that it costs.
+// The screen shows the buffers' room with the same cost as tenon plan.
 func TestTheMoneyScreenShowsTheRoomOfBuffers(t *testing.T) {
 	t.Parallel()
 	file := snapshotFile(t, "type m cpu=4 mem=16Gi zones=a price=0.20\npool general\nnode n1 pool=general type=m zone=a\n"+

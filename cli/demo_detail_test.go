@@ -65,7 +65,7 @@ func TestDemoUsesColoursOnlyOnATerminal(t *testing.T) {
 	}
 }
 
-// The demo waits for what its manifests say; the two must not drift apart.
+// The demo's expectations must agree with its manifests.
 func TestDemoExpectsWhatItsManifestsSay(t *testing.T) {
 	t.Parallel()
 	content, err := examples.Inflate.ReadFile("inflate/nodepool.yaml")

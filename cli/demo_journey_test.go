@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// trip drives a journey; each sighting is one second after the one before.
+// trip drives a journey. Each sighting is one second after the one before.
 type trip struct {
 	*journey
 	now time.Time
@@ -31,7 +31,7 @@ func (r *trip) pod(i int, phase corev1.PodPhase, node string, deleted bool) {
 	r.see(pod, deleted, r.now)
 }
 
-// claim shows a claim that was made for the pods named after its dash: "default-12" for 1 and 2.
+// claim shows a claim for the pods in its name after the dash: "default-12" for 1 and 2.
 func (r *trip) claim(name string, deleted bool, conditions ...string) {
 	claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		kube.PlannedPodsAnnotation: strings.Join(strings.Split(strings.TrimPrefix(name, "default-"), ""), ","),

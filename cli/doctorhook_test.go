@@ -20,7 +20,7 @@ import (
 	"tenon.sh/doctor"
 )
 
-// Whether a webhook answers shows in the endpoints of its service. One of type ExternalName has none, and may answer all the same.
+// The endpoints of its Service show whether a webhook answers. A Service of type ExternalName has none, but its webhook may answer.
 func TestAWebhookIsDeadIfItsServiceHasNoEndpointsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	scheme := cluster.Scheme()
@@ -40,7 +40,7 @@ func TestAWebhookIsDeadIfItsServiceHasNoEndpointsOfItsOwn(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
 	for name, c := range map[string]struct {
 		objects []client.Object
-		hidden  bool // nobody may see services
+		hidden  bool // the account may not read Services
 		want    string
 	}{
 		"a service with an endpoint":    {[]client.Object{service("policy", corev1.ServiceSpec{}), slice}, false, `1 ""`},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A file that is written anew keeps its rights and the links to it, and nothing else is left in its folder.
+// A replaced file keeps its permissions and the links to it, and leaves no other file in its folder.
 func TestAFileIsReplacedAsAWhole(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

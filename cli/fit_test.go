@@ -11,7 +11,7 @@ import (
 	"tenon.sh/journal"
 )
 
-// A table on a terminal has one line for each row, however narrow the terminal is; elsewhere nothing is cut.
+// On a terminal of any width, a table has one line for each row. Elsewhere nothing is cut.
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	list, err := tableOf(t, watchedCluster+"node ip-10-0-3-7.eu-west-1.compute.internal pool=p type=large\nnode n2 pool=p type=large\n"+
@@ -63,7 +63,7 @@ func TestTheWidestColumnsAreCutOnceTheProseIsGone(t *testing.T) {
 	}
 }
 
-// The line of progress is cleared for what is written beside it, and drawn again below.
+// The progress line is cleared before other output, and drawn again below it.
 func TestProgressIsOneLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// read parses arguments and variables as the controller command does.
+// read parses arguments and variables like the controller command.
 func read(args []string, variables map[string]string) (ControllerOptions, error) {
 	opt := DefaultControllerOptions()
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
@@ -130,7 +130,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-// What is the engine's own default is left to the engine, so that a snapshot says only what was chosen.
+// Options with the engine's defaults stay zero, so that a snapshot contains only the user's choices.
 func TestFlagsBecomeOptionsOfTheEngine(t *testing.T) {
 	spread := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: corev1.ScheduleAnyway}
 	for name, c := range map[string]struct {
@@ -195,7 +195,7 @@ func TestACatalogFileThatCannotBeReadEndsTheController(t *testing.T) {
 	}
 }
 
-// The flag's default is the engine's own, and 0 is a floor of nothing.
+// The flag's default is the engine's own, and 0 means no minimum.
 func TestTheLeastMemoryForPodsReachesTheEngine(t *testing.T) {
 	for text, want := range map[string]int64{"256Mi": 0, "0": -1, "1Gi": 1 << 30} {
 		opt, err := read([]string{"--min-memory-for-pods=" + text}, nil)

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/journal"
 )
 
-// journalLine is a decision as a controller writes it down.
+// journalLine is a decision in the form of a journal's file.
 const journalLine = `{"version":1,"record":{"id":"20260105T120000-aa","time":"2026-01-05T12:00:00Z","kind":"Disruption","reason":"Underutilized","nodePools":["general"],"says":"Underutilized, saves $3.0000/h","seen":{"at":"2026-01-05T12:00:00Z","nodes":3,"pods":9,"waiting":1,"pricePerHour":6},"machines":[{"claim":"old","node":"node-old","nodePool":"general","instanceType":"large","pricePerHour":4},{"comes":true,"nodePool":"general","instanceType":"small","pricePerHour":1}],"rejected":[{"code":"NoCheaperPlace","says":"no cheaper place <img src=x onerror=alert(1)>","count":2,"names":["node-b"]}],"priceBefore":4,"priceAfter":1,"savingPerHour":3,"pods":2,"podNames":["shop/web-1","shop/\u001b[31mweb-2"],"outcome":"InProgress"}}
 {"version":1,"id":"20260105T120000-aa","steps":[{"time":"2026-01-05T12:00:00Z","claim":"new","what":"asked for"},{"time":"2026-01-05T12:01:00Z","claim":"new","what":"launched","machine":{"claim":"new","node":"node-new","nodePool":"general","instanceType":"small","pricePerHour":1}},{"time":"2026-01-05T12:03:00Z","claim":"new","what":"ready"},{"time":"2026-01-05T12:04:00Z","claim":"old","what":"told to go"},{"time":"2026-01-05T12:05:00Z","claim":"old","what":"drain held","says":"PodDisruptionBudget shop/web lets no pod go"},{"time":"2026-01-05T13:01:00Z","claim":"old","what":"removed"}]}
 {"version":1,"record":{"id":"20260105T150100-bb","time":"2026-01-05T15:01:00Z","kind":"Refusal","reason":"Unschedulable","nodePools":["gpu"],"says":"nothing can run 1 pod","seen":{"at":"2026-01-05T15:01:00Z","nodes":3,"pods":9,"waiting":1,"pricePerHour":3},"rejected":[{"code":"SoldOut","says":"sold out","count":1}],"priceBefore":0,"priceAfter":0,"savingPerHour":0,"pods":1,"podNames":["ml/train-1"],"outcome":"Done"}}
@@ -31,7 +31,7 @@ func journalFile(t *testing.T, text string) string {
 	return path
 }
 
-// runJournal is tenon journal with arguments.
+// runJournal runs tenon journal with arguments.
 func runJournal(t *testing.T, args ...string) (out, notes string, err error) {
 	t.Helper()
 	command := newJournal()
@@ -51,7 +51,7 @@ func TestJournalListsTellsAndFilters(t *testing.T) {
 		holds, lacks  []string
 		fails, noting string
 	}{
-		// An hour with both costs 1; then two hours save 3.
+		// An hour with both machines costs 1; then two hours save 3.
 		{args: []string{}, holds: []string{"20260105T120000-aa", "20260105T150100-bb", "done", "5.00", "$5.00 saved so far"}},
 		{args: []string{"--since", "1h"}, holds: []string{"-bb"}, lacks: []string{"-aa"}},
 		{args: []string{"--pool", "general"}, holds: []string{"-aa"}, lacks: []string{"-bb"}},

@@ -15,8 +15,8 @@ import (
 	"tenon.sh/playground/playgroundtest"
 )
 
-// A Lease that somebody makes in a namespace of their own is not the controller's, however late it was renewed. The test does not run beside
-// others, because they look for the Lease too.
+// A Lease that a user creates in another namespace is not the controller's, even if it was renewed last. The test does not run in parallel,
+// because other tests look for the Lease too.
 func TestALeaseCountsWhereOnlyAControllerCanHaveMadeIt(t *testing.T) {
 	o := newOffice(t)
 	const tenant = "lease-tenant"
@@ -73,7 +73,7 @@ func TestALeaseCountsWhereOnlyAControllerCanHaveMadeIt(t *testing.T) {
 		_ = o.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), tenant, metav1.DeleteOptions{})
 	})
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		return changesNodeClaims(ctx, o.kube, tenant), nil // the API server hears of the binding a moment later
+		return changesNodeClaims(ctx, o.kube, tenant), nil // the API server sees the binding a moment later
 	})
 	must(t, err)
 	if got := find(""); got != tenant {

@@ -20,8 +20,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// startBare serves what an API server without any kind of Karpenter answers to lists: one node of a node group, and two
-// pods on it. Answers are those to other paths, or other ones; one that is empty is forbidden.
+// startBare serves the lists of an API server without Karpenter's kinds: one node of a node group, and two pods on it. answers has the
+// answers for further paths, or replaces answers; an empty one means forbidden.
 func startBare(t *testing.T, answers map[string]string) (kubeconfig string) {
 	t.Helper()
 	const pod = `{"metadata":{"name":%q,"namespace":"default","uid":%q},"spec":{"nodeName":"n1","containers":[` +
@@ -56,7 +56,7 @@ func startBare(t *testing.T, answers map[string]string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// What a controller remembers holds numbers that are written as text, which not every converter knows.
+// A controller's memory contains numbers that are written as text, which some converters do not support.
 func TestWhatAControllerRemembersOfItsPassesIsReadFromItsCatalog(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -76,7 +76,8 @@ func TestWhatAControllerRemembersOfItsPassesIsReadFromItsCatalog(t *testing.T) {
 	}
 }
 
-// Claims for devices are read with what drivers have published, and left out where the controller ignores them or the user may not see them.
+// Claims for devices are read together with the drivers' slices. They are left out if the controller ignores them or the user may not read
+// them.
 func TestClaimsForDevicesAreReadFromALiveCluster(t *testing.T) {
 	t.Parallel()
 	path := "/apis/resource.k8s.io/v1/resource"

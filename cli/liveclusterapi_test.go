@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// machineDeployments are the answers of an API server on which Cluster API runs: a node of MachineDeployment dear with two pods, and
-// MachineDeployment cheap, whose template says what its machines have.
+// machineDeployments returns the answers of an API server with Cluster API: a node of MachineDeployment dear with two pods, and
+// MachineDeployment cheap, whose template describes its machines.
 func machineDeployments() map[string]string {
 	list := func(items ...string) string {
 		return `{"kind":"List","apiVersion":"v1","metadata":{},"items":[` + strings.Join(items, ",") + `]}`
@@ -66,7 +66,7 @@ func TestSavingsOfALiveClusterAreThoseOfItsMachineDeployments(t *testing.T) {
 	}
 }
 
-// Without a controller to ask, its plan follows from what is in the cluster.
+// Without a controller, the plan depends on the objects in the cluster.
 func TestPlansOfALiveClusterKnowTheMachineDeploymentsThatAClassSelects(t *testing.T) {
 	t.Parallel()
 	all := machineDeployments()

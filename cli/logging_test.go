@@ -31,7 +31,7 @@ func TestTheLogTellsOfTheClusterUnlessDebuggingIsAskedFor(t *testing.T) {
 	}
 }
 
-// A JSON object with two keys of one name is read by some as the first, by others as the last.
+// Parsers treat a JSON object with duplicate keys differently: some use the first value, some the last.
 func TestEveryKeyOfALogLineStandsOnce(t *testing.T) {
 	t.Parallel()
 	for level, keys := range map[string][]string{"info": {"level", "time", "logger", "message"}, "debug": {"level", "time", "logger", "message", "caller"}} {

@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// alone, in the environment, makes the test binary run one test that needs a heap of its own.
+// alone is an environment variable. It makes the test binary run one test that needs a heap of its own.
 const alone = "TENON_TEST_ALONE"
 
-// A burst leaves few objects in many spans of the heap. What is allocated afterwards, as little as it is, must not be collected
-// after each kilobyte.
+// A burst leaves few objects in many spans of the heap. Small later allocations must not cause a collection after each kilobyte.
 func TestAfterABurstGarbageIsCollectedAsRarelyAsBefore(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(alone) == "" {
@@ -25,7 +24,7 @@ func TestAfterABurstGarbageIsCollectedAsRarelyAsBefore(t *testing.T) {
 	}
 	limitMemory(-1, false)
 	kept := burst()
-	debug.FreeOSMemory() // the burst is over, however far the collector has come
+	debug.FreeOSMemory() // the burst is over, whatever the state of the collector
 	limitMemory(-1, false)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -52,7 +51,7 @@ func burst() [][]byte {
 	return kept
 }
 
-// The chart hands the container's memory limit over. A user's own GOMEMLIMIT wins.
+// The chart passes the container's memory limit. A user's own GOMEMLIMIT takes precedence.
 func TestGoKeepsNineTenthsOfTheMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

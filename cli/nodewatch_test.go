@@ -13,7 +13,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// seen runs a watch that looks so many times and gets these answers, and returns what it wrote.
+// seen runs a watch that makes one look for each function, and returns its output.
 func seen(t *testing.T, live bool, looks ...func() (*nodeTable, error)) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -56,7 +56,7 @@ const (
 func TestWithoutATerminalTheListIsPrintedOncePerChange(t *testing.T) {
 	t.Parallel()
 	one := tableOf(t, watchedCluster+watchedNode)
-	// The clock of the second is later, and the node as much older: nothing has changed but time.
+	// In the second table only the time differs: the clock is later, and the node is older.
 	later := tableOf(t, "now 2026-01-01T13:00:00Z\n"+watchedCluster+"node n1 pool=p type=large age=2h\npod a cpu=1 node=n1 age=61m owner=ReplicaSet/a\n")
 	two := tableOf(t, watchedCluster+watchedNode+"node n2 pool=p type=large\n")
 	got := seen(t, false, one, one, later, two, two)

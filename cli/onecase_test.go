@@ -17,7 +17,8 @@ import (
 	"tenon.sh/cluster"
 )
 
-// Whatever reads the cluster has a machine's ID in one case: the controller past its caches and in answers to its writes, and commands.
+// All readers of the cluster get a machine's ID in one spelling: the controller, without its caches and in answers to writes too, and
+// commands.
 func TestWhoeverReadsTheClusterKnowsMachinesInOneCase(t *testing.T) {
 	t.Parallel()
 	const want = "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/n"
@@ -60,7 +61,7 @@ func TestWhoeverReadsTheClusterKnowsMachinesInOneCase(t *testing.T) {
 	}
 }
 
-// discovered are the answers of an API server that has the kinds that caches hold, by path.
+// discovered returns the answers of an API server that serves the kinds of the caches, by path.
 func discovered(t *testing.T) map[string]string {
 	t.Helper()
 	resources := map[string]string{}

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// A machine whose price nobody knows is said to be one, and does not cost nothing.
+// A machine of unknown price is marked, and does not count as free.
 func TestPlansSayThatPricesAreUnknown(t *testing.T) {
 	t.Parallel()
 	plan := &engine.Plan{Launches: []engine.Launch{{Name: "p-1", NodePool: "p", InstanceTypes: []string{"odd"}}}, Cost: engine.Cost{Unpriced: 1}}

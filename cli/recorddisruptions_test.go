@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Of each pass there are two files, the oldest passes go, and with them what a killed process has left of them.
+// Each pass has two files. The oldest passes are removed, together with the partial files of killed processes.
 func TestTheRecordOfDisruptionsKeepsTheLastPasses(t *testing.T) {
 	t.Parallel()
 	r := &disruptionRecord{dir: t.TempDir()}

@@ -74,7 +74,7 @@ profiles:
 	}
 }
 
-// What kube-scheduler would not start with is refused, and the error says where it stands.
+// Configurations that kube-scheduler refuses are refused, and the error names the place.
 func TestConfigurationsThatKubeSchedulerRefusesAreRefused(t *testing.T) {
 	t.Parallel()
 	scheduler, err := oracle.Open(t.Context())

@@ -17,17 +17,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(withControlPlane{m}, map[string]func(){"tenon": func() { os.Exit(cli.Main()) }})
 }
 
-// withControlPlane runs the tests with a control plane for those that ask for one.
+// withControlPlane runs the tests with a control plane for the tests that need one.
 type withControlPlane struct{ *testing.M }
 
 func (m withControlPlane) Run() int {
-	// The loggers of the libraries belong to the process; tests that run a controller in it leave them alone.
+	// The libraries' loggers are global, so tests with a controller in this process must not set them.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	return playgroundtest.Run(m.M)
 }
 
-// Each script is a page of the manual: what a user types, and what comes of it.
+// Each script is a page of the manual: the user's input, and its result.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/serving"
 )
 
-// allPorts are those of a controller with everything on, and the one of tenon dashboard.
+// allPorts returns the ports of a controller with all options on, and the port of tenon dashboard.
 func allPorts(t *testing.T) []serving.Port {
 	t.Helper()
 	e, err := listen(ControllerOptions{})
@@ -30,7 +30,7 @@ func allPorts(t *testing.T) []serving.Port {
 	return append(e.ports(t.Context(), true), dashboardPort(free, http.NotFoundHandler()))
 }
 
-// askPort asks a port in plain HTTP and leaves the answer unread.
+// askPort sends a request in plain HTTP and does not read the answer.
 func askPort(t *testing.T, p serving.Port, method, path string, body int64) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Listener.Addr().String())
@@ -50,7 +50,8 @@ func statusOf(t *testing.T, c net.Conn) int {
 	return answer.StatusCode
 }
 
-// The handlers are replaced here: a request stays, or is answered without end, or its body is read. Their limits are the real ones, with shorter times.
+// The handlers are replaced here: a request hangs, or is answered without end, or its body is read. The limits are the real ones, with
+// shorter times.
 func TestEveryHandlerOfEveryPortIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, p := range allPorts(t) {
@@ -59,14 +60,14 @@ func TestEveryHandlerOfEveryPortIsBounded(t *testing.T) {
 			if r.InFlight < 1 || r.InFlight > 16 || r.Body > 1<<20 || r.Wait > 10*time.Second || r.Write < time.Second || r.Write > 10*time.Second {
 				t.Errorf("%s of port %s: limits %+v", r.Pattern, p.Name, r.Limits)
 			}
-			p.Routes[i].Wait, p.Routes[i].Write = 300*time.Millisecond, 500*time.Millisecond // a busy machine may stop for a moment
+			p.Routes[i].Wait, p.Routes[i].Write = 300*time.Millisecond, 500*time.Millisecond // a busy machine may pause for a moment
 			p.Routes[i].Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch r.Method {
 				case http.MethodGet:
 					entered <- true
 					<-leave
 				case http.MethodPut:
-					_, err := w.Write(make([]byte, 64<<20)) // more than a kernel keeps for a client
+					_, err := w.Write(make([]byte, 64<<20)) // more than the kernel's buffer for a client
 					written <- err
 				case http.MethodPost:
 					var large *http.MaxBytesError
@@ -88,7 +89,7 @@ func TestEveryHandlerOfEveryPortIsBounded(t *testing.T) {
 			if code := statusOf(t, askPort(t, p, http.MethodGet, r.Pattern, 0)); code != http.StatusServiceUnavailable {
 				t.Errorf("%s of port %s: %d with %d requests in flight", r.Pattern, p.Name, code, r.InFlight)
 			}
-			for range in { // who leaves first is not known
+			for range in { // the order of the ends is not known
 				leave <- true
 			}
 			for _, c := range in {
@@ -116,7 +117,7 @@ func TestEveryHandlerOfEveryPortIsBounded(t *testing.T) {
 	}
 }
 
-// A page lists what a request may cost.
+// A page of the reference lists the limits of requests.
 func TestThePageOfPortsSaysWhatARequestMayCost(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/reference/ports.md")
@@ -153,7 +154,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// A server that is started elsewhere has no limits.
+// A server that is started by other code has no limits.
 func TestNothingServesHTTPBesideThePackageServing(t *testing.T) {
 	t.Parallel()
 	seen := 0
@@ -183,7 +184,7 @@ func TestNothingServesHTTPBesideThePackageServing(t *testing.T) {
 	}
 }
 
-// On a laptop the ports are nobody else's. A pod is reached by its address.
+// On a laptop, only the user reaches the ports. A pod is reached by its address.
 func TestOutsideAPodTheControllerListensOnLoopback(t *testing.T) {
 	for _, c := range []struct{ inPod, told, want string }{
 		{"", "", "127.0.0.1"}, {"", "0.0.0.0", "::"}, {"", "::1", "::1"}, {"10.0.0.1", "", "::"}, {"10.0.0.1", "127.0.0.1", "127.0.0.1"},

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// Commands that compute, or wait for input, end when they are told to, whatever they are doing.
+// Commands that compute, or wait for input, end after a signal in any state.
 func TestACommandThatIsBusyEndsWhenItIsToldTo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		signal syscall.Signal
 		status int
 		input  []byte
-		ends   bool // the input ends, and much is to be done with it
+		ends   bool // the input ends, and its processing takes long
 	}{
 		"Ctrl-C while it reads":     {syscall.SIGINT, 130, comments(1 << 17), false},
 		"SIGTERM while it reads":    {syscall.SIGTERM, 143, comments(1 << 17), false},
@@ -36,7 +36,7 @@ func TestACommandThatIsBusyEndsWhenItIsToldTo(t *testing.T) {
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// It is more than a pipe holds: once it is written, the command is reading.
+			// The input is larger than a pipe's buffer, so once it is written, the command is reading.
 			if _, err := io.Copy(stdin, bytes.NewReader(c.input)); err != nil {
 				t.Fatal(err)
 			}
@@ -46,7 +46,7 @@ func TestACommandThatIsBusyEndsWhenItIsToldTo(t *testing.T) {
 			if err := command.Process.Signal(c.signal); err != nil {
 				t.Fatal(err)
 			}
-			_ = command.Wait() // the status says it
+			_ = command.Wait() // the status has the result
 			if got := command.ProcessState.ExitCode(); got != c.status || said.Len() > 0 {
 				t.Errorf("ended with %s and said %q, want status %d and nothing", command.ProcessState, said.String(), c.status)
 			}
@@ -58,7 +58,7 @@ func comments(size int) []byte {
 	return bytes.Repeat([]byte("# nothing yet\n"), size/14)
 }
 
-// manyPods are pods no two of which are alike.
+// manyPods returns pods that all differ.
 func manyPods(n int) []byte {
 	var out bytes.Buffer
 	for i := range n {

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/simulator"
 )
 
-// The guide shows what its command draws. UPDATE_SCRIPTS=1 writes it anew.
+// The guide shows the picture of its command. UPDATE_SCRIPTS=1 writes the picture.
 func TestThePictureOfTheGuideIsWhatItsCommandDraws(t *testing.T) {
 	t.Parallel()
 	const shown = "../docs/guide/simulate-day.svg"
@@ -43,7 +43,7 @@ func TestThePictureOfTheGuideIsWhatItsCommandDraws(t *testing.T) {
 	}
 }
 
-// A picture is well-formed whatever is in it, says every name as it is, and has a line of its own for each setting.
+// A picture is well-formed with any content, shows each name unchanged, and has a line for each setting.
 func TestPicturesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	bound := 1.5
@@ -55,7 +55,7 @@ func TestPicturesAreWellFormed(t *testing.T) {
 		}
 		for i := range 200 {
 			r.Hours = append(r.Hours, simulator.Hour{Begin: metav1.NewTime(r.Begin.Add(time.Duration(i) * time.Hour)), CostPerHour: cost, BoundPerHour: bound})
-			bound = nil // it is not known of every hour
+			bound = nil // some hours have no bound
 		}
 		if r.Hours[0].BoundPerHour != nil {
 			r.Bound = 300

@@ -41,10 +41,10 @@ func startLive(t *testing.T) live {
 	config := pg.RESTConfig()
 	ctx := t.Context()
 	must(t, cluster.ApplyCRDs(ctx, config))
-	must(t, cluster.ApplyCRDs(ctx, config)) // again changes nothing
+	must(t, cluster.ApplyCRDs(ctx, config)) // a second call changes nothing
 	must(t, allowSnapshots(ctx, config, "kube-system"))
 	options := DefaultControllerOptions()
-	options.MetricsPort, options.HealthProbePort, options.DisableLeaderElection = 0, -1, true // finds its catalog by itself
+	options.MetricsPort, options.HealthProbePort, options.DisableLeaderElection = 0, -1, true // it finds its catalog by itself
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- RunController(running, config, options, io.Discard) }()
@@ -66,7 +66,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run executes tenon and returns what it printed; ok tells whether its error was nil or that pods are refused.
+// run executes tenon and returns its output.
 func run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -105,7 +105,7 @@ func (l live) fill(t *testing.T) {
 		}}
 		must(t, l.api.Create(ctx, pod))
 	}
-	// Settled means that one pod runs and that kube-scheduler has given the other up.
+	// The state is final when one pod runs and kube-scheduler has found no node for the other.
 	for deadline := time.Now().Add(90 * time.Second); ; pause(ctx, 100*time.Millisecond) {
 		fits, err := l.kube.CoreV1().Pods("default").Get(ctx, "fits", metav1.GetOptions{})
 		must(t, err)
@@ -150,7 +150,7 @@ func TestReplayingASnapshotGivesThePlanOfTheLiveCluster(t *testing.T) {
 			t.Errorf("the snapshot holds no %s", shown)
 		}
 	}
-	for _, kind := range []string{"Launch", "Refusal"} { // the journal of the controller that leads
+	for _, kind := range []string{"Launch", "Refusal"} { // the journal of the leading controller
 		out, notes, err := run(t, "journal", "--kubeconfig", l.kubeconfig, "-o", "json")
 		if err != nil || !strings.Contains(out, `"kind": "`+kind+`"`) {
 			t.Errorf("the journal has no %s: %v %s\n%s", kind, err, notes, out)

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/cluster"
 )
 
-// stocked is a cluster that holds some objects.
+// stocked is a cluster with some objects.
 func stocked(objects ...client.Object) stock {
 	return stock{fake.NewClientBuilder().WithScheme(cluster.Scheme()).WithStatusSubresource(&v1.NodeClaim{}).WithObjects(objects...).Build()}
 }
@@ -27,7 +27,7 @@ func poolOf(group, kind string) *v1.NodePool {
 	return p
 }
 
-// A removal that was broken off has left no pool and no claim: whose cloud it is shows in what is still there.
+// An interrupted removal has left no pools and no claims. The remaining objects show the cloud.
 func TestUninstallFindsTheCloudOfWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	const aws, kwok = "karpenter.k8s.aws", "karpenter.kwok.sh"
@@ -55,7 +55,7 @@ func TestUninstallFindsTheCloudOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Of a cluster where only one kind of node class is installed that is the cloud, even if nothing else is left.
+// If only one kind of node class is installed, its cloud counts, even if nothing else is left.
 func TestUninstallFindsTheCloudOfTheOnlyKindInstalled(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper(nil)

@@ -15,10 +15,10 @@ import (
 	"tenon.sh/provider"
 )
 
-// hostile is what somebody may write who wants to be read as somebody else: it clears the screen, forges a line, turns text round.
+// hostile is a text that tries to forge output: it clears the screen, forges a line, and reverses text.
 const hostile = `evil\u001b[2J\nFORGED\r\u009b31m\u202e\u2028end`
 
-// hostileCluster has it wherever text of users is not bound to be a name.
+// hostileCluster contains the text in each field that accepts free text.
 const hostileCluster = `
 apiVersion: karpenter.kwok.sh/v1alpha1
 kind: KWOKNodeClass
@@ -68,7 +68,7 @@ kind: "KIND%s"
 metadata: {name: "%s"}
 `
 
-// check fails if a text would do something to a terminal, or shows a line that is not ours.
+// checkHarmless fails if a text would control a terminal, or shows a forged line.
 func checkHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -122,7 +122,7 @@ func TestTextOfUsersIsOnlyShown(t *testing.T) {
 	checkHarmless(t, "nodes --watch in place", strings.NewReplacer("\x1b[1;1H", "", "\x1b[K", "", "\x1b[J", "").Replace(screen.frame([]string{text})))
 }
 
-// Colours are the command's own: the text that has one cannot change it.
+// Only the command sets colours: a coloured text cannot change them.
 func TestOnlyTheCommandPaints(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -133,7 +133,7 @@ func TestOnlyTheCommandPaints(t *testing.T) {
 	}
 }
 
-// What is written past the terminal is what programs read, or what the command says of itself.
+// Other output is for programs, or is about the command itself.
 func TestPeopleAreWrittenToInOnePlace(t *testing.T) {
 	t.Parallel()
 	past := []string{"line", "open", "close", "show", "draw", "end", "Write", // the terminal, its screen and its progress
@@ -164,7 +164,7 @@ func TestPeopleAreWrittenToInOnePlace(t *testing.T) {
 				if of == nil || of.Name != "fmt" || !strings.HasPrefix(name.Sel.Name, "Fprint") && !strings.HasPrefix(name.Sel.Name, "Print") {
 					return true
 				}
-				if into, ok := call.Args[0].(*ast.UnaryExpr); !ok || into.Op != token.AND { // &b is a text that is yet to be written
+				if into, ok := call.Args[0].(*ast.UnaryExpr); !ok || into.Op != token.AND { // &b is a text that is written later
 					t.Errorf("%s: %s writes past the terminal", source, function.Name.Name)
 				}
 				return true

@@ -8,8 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Everything in AWS that is tagged with the cluster's name is removed: a name that happens to be in the environment is not
-// enough to go by.
+// All objects in AWS with the tag of the cluster's name are removed. A name that happens to be in the environment is not reliable enough.
 func TestUninstallDoesNotGoByAClusterNameThatMayBeAnothers(t *testing.T) {
 	t.Parallel()
 	deployed := &appsv1.Deployment{}

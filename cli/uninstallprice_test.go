@@ -8,8 +8,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// The prices that come with the program are those of one region: what a machine of another costs is said by its type and capacity
-// type, with what every node costs beside.
+// The built-in prices are those of one region. The price of a machine in another region is found by its type and capacity type, plus the
+// overhead price of each node.
 func TestWhatAMachineOfAnotherRegionCosts(t *testing.T) {
 	t.Parallel()
 	f, err := scenario.Parse(strings.Join([]string{"pool p", "type small cpu=2 mem=8Gi zones=a price=0.10 spot=0.03", "type gift cpu=2 mem=8Gi zones=a price=0"}, "\n"))

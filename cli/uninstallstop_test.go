@@ -45,7 +45,7 @@ func stopping(t *testing.T, timeout time.Duration, endsAt int) (*winder, *bytes.
 	return &winder{options: &uninstallOptions{keep: true, timeout: timeout}, stock: stock{c}, in: &installation{deployment: d}, out: newTerminal(out), began: time.Now()}, out
 }
 
-// A controller may lead by a Lease of another name, or by none: no Lease says that it still runs.
+// A controller may lead by a Lease of another name, or without one. Then no Lease shows that it still runs.
 func TestKeepingMachinesWaitsForAControllerThatLeadsWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	w, out := stopping(t, time.Hour, 2)
@@ -61,7 +61,7 @@ func TestKeepingMachinesWaitsForAControllerThatLeadsWithoutTheLease(t *testing.T
 	}
 }
 
-// One that was scaled down by somebody a moment ago may run as well.
+// A controller that was scaled down a moment ago may still run.
 func TestKeepingMachinesGivesUpIfTheControllerDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	w, _ := stopping(t, time.Nanosecond, 0)
@@ -71,7 +71,7 @@ func TestKeepingMachinesGivesUpIfTheControllerDoesNotEnd(t *testing.T) {
 	}
 }
 
-// The Lease says when its holder has ended, so that a pod on a node that is lost holds nobody up.
+// The Lease shows the end of its holder, so a pod on a lost node delays nothing.
 func TestKeepingMachinesLeavesTheHolderToTheLease(t *testing.T) {
 	t.Parallel()
 	w, _ := stopping(t, time.Nanosecond, 0)
@@ -81,7 +81,7 @@ func TestKeepingMachinesLeavesTheHolderToTheLease(t *testing.T) {
 	}
 }
 
-// A Lease that nobody holds says nothing of where the controller is.
+// A Lease without a holder does not show the place of the controller.
 func TestTheControllerIsFoundBesideALeaseThatNobodyHolds(t *testing.T) {
 	t.Parallel()
 	of := func(namespace, name string) appsv1.Deployment {

@@ -19,7 +19,7 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// winding is a winder over a cluster that holds some objects. Its cloud has no machine.
+// winding is a winder over a cluster with some objects. Its cloud has no machine.
 func winding(t *testing.T, keep bool, objects ...client.Object) (*winder, *bytes.Buffer) {
 	t.Helper()
 	types, err := catalog.ByName(DefaultControllerOptions().Catalog)
@@ -41,7 +41,7 @@ func winding(t *testing.T, keep bool, objects ...client.Object) (*winder, *bytes
 	return w, out
 }
 
-// toTheEnd takes steps until nothing is left, and returns what the command says then.
+// toTheEnd takes steps until nothing is left, and returns the final text.
 func (w *winder) toTheEnd(t *testing.T) string {
 	t.Helper()
 	for range 10 {
@@ -85,10 +85,10 @@ func TestANodeWithoutAProviderIDIsLetGoAndNamed(t *testing.T) {
 	}
 }
 
-// Nobody opens the nodes of machines that join when the controller is gone.
+// Machines that join after the controller's end keep their taint.
 func TestMachinesThatJoinLaterAreNamedWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	unnamed := nodeOf("unnamed", "", nil) // the cloud's controller has not come to it yet
+	unnamed := nodeOf("unnamed", "", nil) // the cloud's controller has not set its provider ID yet
 	unnamed.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: "NodeClaim", Name: "unnamed", UID: "unnamed"}}
 	w, _ := winding(t, true, claimOf("KWOKNodeClass", "here", "kwok://here"), claimOf("KWOKNodeClass", "late", "kwok://late"), claimOf("KWOKNodeClass", "unnamed", "kwok://unnamed"),
 		nodeOf("here", "kwok://here", nil), unnamed)
@@ -98,12 +98,12 @@ func TestMachinesThatJoinLaterAreNamedWithWhatToDo(t *testing.T) {
 	}
 }
 
-// The controller lives until machines that it has started have joined; those that it starts meanwhile do not draw that out.
+// The controller runs until its started machines have joined. Machines that it starts meanwhile do not prolong the wait.
 func TestKeepingMachinesWaitsForThoseThatAreJoining(t *testing.T) {
 	t.Parallel()
 	w, out := winding(t, true, claimOf("KWOKNodeClass", "joins", "kwok://joins"), claimOf("KWOKNodeClass", "launching", ""))
 	w.in.holder = "controller"
-	w.out = newTerminal(writer(func(text string) { // the moment at which it is known to wait
+	w.out = newTerminal(writer(func(text string) { // from this moment on it waits
 		out.WriteString(text)
 		var c v1.NodeClaim
 		if err := w.stock.Get(t.Context(), client.ObjectKey{Name: "joins"}, &c); err != nil {
@@ -125,7 +125,7 @@ func TestKeepingMachinesWaitsForThoseThatAreJoining(t *testing.T) {
 	}
 }
 
-// Without a controller nobody registers nodes, and none that fails to join is waited for beyond the bound.
+// Without a controller no nodes are registered, and the wait for a machine that does not join is bounded.
 func TestKeepingMachinesDoesNotWaitInVainForThoseThatAreJoining(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*winder){
@@ -140,7 +140,7 @@ func TestKeepingMachinesDoesNotWaitInVainForThoseThatAreJoining(t *testing.T) {
 	}
 }
 
-// What is not the autoscaler's own is left alone, and that is not nothing.
+// Objects that are not the autoscaler's are left alone, and the final text counts them.
 func TestTheEndingCountsWhatWasLeftAlone(t *testing.T) {
 	t.Parallel()
 	held := claimOf("KWOKNodeClass", "held", "kwok://held")

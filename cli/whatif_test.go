@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// whatIfCluster is a pool at its limit with a node that has drifted from what a change asks for, and pods that wait.
+// whatIfCluster has a pool at its limit with a node that would drift by a change, and waiting pods.
 const whatIfCluster = `now 2026-01-01T12:00:00Z
 type m cpu=4 mem=16Gi zones=a,b price=0.20
 type l cpu=8 mem=32Gi zones=a,b price=0.38
@@ -30,7 +30,7 @@ pods late x4 ns=shop cpu=3 mem=1Gi owner=ReplicaSet/late zone in (a)
 pods hidden x2 ns=vault cpu=3 mem=1Gi owner=ReplicaSet/hidden zone in (a)
 `
 
-// snapshotFile writes a scenario as a snapshot that tenon plan -f takes, and returns its name.
+// snapshotFile writes a scenario as a snapshot for tenon plan -f, and returns the file's name.
 func snapshotFile(t *testing.T, text string) string {
 	t.Helper()
 	file, err := scenario.Parse(text)
@@ -51,11 +51,11 @@ func askWhatIf(t *testing.T, handler http.Handler, text string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// whatIfPage is what people read after the form was sent.
+// whatIfPage returns the visible text after the form was sent.
 func whatIfPage(t *testing.T, handler http.Handler, text string) string {
 	t.Helper()
 	var w *httptest.ResponseRecorder
-	for range 20 { // a server that is busy with what it gave up says to try again, after it has waited itself
+	for range 20 { // a server that is busy with an abandoned plan answers "try again" after it has waited itself
 		r := httptest.NewRequest(http.MethodPost, "http://localhost/whatif", strings.NewReader(url.Values{"text": {text}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w = httptest.NewRecorder()
@@ -81,7 +81,7 @@ func manifestAt(t *testing.T, handler http.Handler, name string) string {
 	return strings.NewReplacer("&#39;", "'", "&#34;", `"`, "&gt;", ">", "&lt;", "<", "&#43;", "+", "&amp;", "&").Replace(text)
 }
 
-// What the page plans of a change is what tenon plan says of a file that has it.
+// The page's plan of a change equals the plan of tenon plan for a file with the change.
 func TestWhatIfIsWhatPlanSaysOfTheChangedFile(t *testing.T) {
 	t.Parallel()
 	before := snapshotFile(t, whatIfCluster)
@@ -156,7 +156,7 @@ func TestWhatIfSaysInWordsWhatAChangeDoes(t *testing.T) {
 	}
 }
 
-// The bill of the complete change is that of tenon savings --change, beside machines for pods that wait.
+// The bill of the complete change equals that of tenon savings --change, plus the machines for waiting pods.
 func TestWhatIfSaysWhatTheCompleteChangeCosts(t *testing.T) {
 	t.Parallel()
 	const cluster = "type m cpu=4 mem=16Gi zones=a,b price=0.20 spot=0.06\npool general budget=1\n" +
@@ -182,7 +182,7 @@ func TestWhatIfSaysWhatTheCompleteChangeCosts(t *testing.T) {
 	}
 }
 
-// Every object that the page begins with is without mistakes, and changes nothing.
+// Each object that the page offers is valid and changes nothing.
 func TestWhatIfBeginsWithObjectsThatChangeNothing(t *testing.T) {
 	t.Parallel()
 	manifests := filepath.Join(t.TempDir(), "cluster.yaml")
@@ -192,7 +192,7 @@ func TestWhatIfBeginsWithObjectsThatChangeNothing(t *testing.T) {
 		_, page := pageAt(t, handler, "/whatif")
 		names := 0
 		for i, part := range strings.Split(page, `<option value="`)[2:] {
-			if i > 3 { // others are like them
+			if i > 3 { // the others are similar
 				break
 			}
 			name, _, _ := strings.Cut(part, `"`)
@@ -210,7 +210,7 @@ func TestWhatIfBeginsWithObjectsThatChangeNothing(t *testing.T) {
 	}
 }
 
-// The usual questions are answered without typing: each is a pool of the cluster with one thing changed.
+// Usual questions need no typing: each is a pool of the cluster with one change.
 func TestWhatIfOffersTheUsualQuestions(t *testing.T) {
 	t.Parallel()
 	handler := pageOf(t, snapshotFile(t, `

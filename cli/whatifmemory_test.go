@@ -13,18 +13,18 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// heap is what is in use once all garbage is collected.
+// heap returns the size of the heap after all garbage is collected.
 func heap() int64 {
 	var m runtime.MemStats
-	for range 3 { // what is kept for reuse goes with the second collection, what has a finalizer after that
+	for range 3 { // pools are emptied by the second collection, objects with finalizers later
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// A change that takes too long to plan is given up. Once it has stopped, nothing of it is left in the memory of the server.
-func TestWhatIfGivesBackTheMemoryOfWhatItGivesUp(t *testing.T) { // alone: it measures the heap of the process
+// A change that takes too long to plan is abandoned. After it has stopped, the server keeps none of its memory.
+func TestWhatIfGivesBackTheMemoryOfWhatItGivesUp(t *testing.T) { // not in parallel, because it measures the heap of the process
 	o := dashboardOptions{planOptions: planOptions{engineFlags: defaultEngineFlags(), files: []string{snapshotFile(t, strings.Replace(whatIfCluster, " limits=cpu:8", "", 1))}}}
 	source := o.source(newDashboard().Flags(), strings.NewReader(""), newTerminal(&strings.Builder{}))
 	var held atomic.Int64
@@ -35,7 +35,7 @@ func TestWhatIfGivesBackTheMemoryOfWhatItGivesUp(t *testing.T) { // alone: it me
 		}
 		try := p.Try
 		p.Try = func(text []byte, stop func() bool) (*dashboard.Outcome, error) {
-			return try(text, func() bool { // the engine asks in the midst of its work: there it stays until the limit has come
+			return try(text, func() bool { // the engine calls this during its work: it stays there until the limit has passed
 				for !stop() {
 					runtime.Gosched()
 				}
@@ -54,12 +54,12 @@ func TestWhatIfGivesBackTheMemoryOfWhatItGivesUp(t *testing.T) { // alone: it me
 		if !strings.Contains(page, "there was no answer within 0.1 s, so it was given up") {
 			t.Errorf("the page does not say that it was given up: %s", page)
 		}
-		if page := whatIfPage(t, handler, "kind: 1"); !strings.Contains(page, "nothing was planned") { // there is one turn: the other has ended
+		if page := whatIfPage(t, handler, "kind: 1"); !strings.Contains(page, "nothing was planned") { // the other plan has ended
 			t.Errorf("the next one: %s", page)
 		}
 		return held.Load(), heap()
 	}
-	_, before := giveUp() // what is made once stays
+	_, before := giveUp() // values that are made once stay
 	for range 5 {
 		most, after := giveUp()
 		if most-before < 8<<20 {

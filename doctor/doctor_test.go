@@ -22,7 +22,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// healthy is a cluster without a fault: a pool that can launch, a node, a controller that leads.
+// healthy returns a cluster without a fault: a pool that can launch, a node, a controller that leads.
 func healthy(t *testing.T) *doctor.Picture { return picture(t, healthyText) }
 
 const healthyText = `pool general
@@ -32,7 +32,7 @@ pod web cpu=1 node=one
 daemonset agent cpu=100m
 `
 
-// picture is a healthy cluster with these nodes, pools and pods.
+// picture returns a healthy cluster with these nodes, pools and pods.
 func picture(t *testing.T, text string) *doctor.Picture {
 	t.Helper()
 	file, err := scenario.Parse(text)
@@ -54,14 +54,14 @@ func picture(t *testing.T, text string) *doctor.Picture {
 	return p
 }
 
-// beside has Cluster Autoscaler run beside the cluster, which also has these nodes and pods.
+// beside adds a Cluster Autoscaler to the cluster, and these nodes and pods.
 func beside(t *testing.T, p *doctor.Picture, text string) {
 	t.Helper()
 	p.Snapshot = picture(t, healthyText+text).Snapshot
 	p.Deployments = append(p.Deployments, deployment("kube-system", "ca", "aws-cluster-autoscaler", "registry.example.com/cluster-autoscaler:v1"))
 }
 
-// status is what Cluster Autoscaler has written at a time.
+// status returns the ConfigMap that Cluster Autoscaler has written at a time.
 func status(at time.Time) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		"cluster-autoscaler.kubernetes.io/last-updated": at.Format("2006-01-02 15:04:05.999999999 -0700 MST"),
@@ -81,7 +81,7 @@ func lease(namespace string, renewed time.Time) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &who, LeaseDurationSeconds: &seconds, RenewTime: &at}}
 }
 
-// found is all that is not as it should be, a line each.
+// found returns all findings that are not OK, one per line.
 func found(p *doctor.Picture) string {
 	var lines []string
 	for _, f := range doctor.Examine(p) {
@@ -108,7 +108,7 @@ func TestAHealthyClusterHasNoFindings(t *testing.T) {
 	}
 }
 
-// Every case is one thing that is wrong with an otherwise healthy cluster, and the one finding that it brings.
+// Each case has one fault in an otherwise healthy cluster, and the one finding about it.
 func TestWhatIsWrongIsFound(t *testing.T) {
 	t.Parallel()
 	never, url := metav1.ConditionFalse, "https://old.example.com"
@@ -280,7 +280,7 @@ func hook(configuration, resource string, endpoints int) doctor.Hook {
 		Rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{resource}}}}}
 }
 
-// The same for what runs in the cluster, in the notation of scenarios.
+// The same for objects in the cluster, in the notation of scenarios.
 func TestWhatIsWrongWithPoolsAndNodesIsFound(t *testing.T) {
 	t.Parallel()
 	const types = "type small cpu=2 mem=4Gi zones=a,b price=0.05\n"
@@ -318,7 +318,7 @@ func TestWhatIsWrongWithPoolsAndNodesIsFound(t *testing.T) {
 	}
 }
 
-// What a pool says of its machines is passed on, with what to do about it.
+// Messages of a pool about its machines are passed on, with a remedy.
 func TestWhatAPoolSaysOfItsMachinesIsFound(t *testing.T) {
 	t.Parallel()
 	for condition, c := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/explore"
 )
 
-// number is a number from the environment.
+// number returns a number from the environment.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -32,16 +32,16 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// tally is what many runs came to.
+// tally is the result of many runs.
 type tally struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	broken   map[string][]explore.Result
 	steps    int
 	troubles int
 	launches int
 	shortest int
 	runs     int
-	told     time.Time // when somebody who waits was last told how far this is
+	told     time.Time // time of the last progress message
 }
 
 func (s *tally) add(r explore.Result) {
@@ -69,7 +69,7 @@ func (s *tally) add(r explore.Result) {
 	}
 }
 
-// explorers makes the runs of seeds, on all cores, until stop says that it is enough.
+// explorers makes the runs of seeds, on all cores, until stop returns true.
 func explorers(first, runs uint64, opt explore.Options, stop func(explore.Result) bool) *tally {
 	s := &tally{broken: map[string][]explore.Result{}, told: time.Now()}
 	var next atomic.Uint64
@@ -117,12 +117,12 @@ func TestNoInterleavingBreaksALaw(t *testing.T) {
 	}
 }
 
-// A buffer that is made and deleted fifty times and more, quickly, leaves no machine in the end, and none is started for it once it is gone:
-// whatever goes wrong meanwhile, and however late what is seen.
+// A buffer that is quickly created and deleted fifty times and more leaves no machine at the end. No machine is started for it after its
+// deletion, whatever faults and delays occur.
 func TestABufferThatComesAndGoesLeavesNoMachine(t *testing.T) {
 	t.Parallel()
 	first, runs := number(t, "EXPLORE_SEED", 1), number(t, "EXPLORE_BUFFER_RUNS", enginetest.Draws(40))
-	// A cloud without machines, and a class that nobody can use, would have most of such long runs start none.
+	// With a cloud without machines, or an unusable class, most of these long runs would start no machine.
 	opt := explore.Options{Buffers: true, Steps: 1500, Without: map[string]bool{"cloud short": true, "cloud outage": true, "user breaks or mends the node class": true}}
 	s := explorers(first, runs, opt, func(r explore.Result) bool {
 		n := 0
@@ -142,12 +142,12 @@ func TestABufferThatComesAndGoesLeavesNoMachine(t *testing.T) {
 	}
 }
 
-// tell is the story of a run that broke a law.
+// tell returns the story of a run that broke a law.
 func tell(r explore.Result) string {
 	return fmt.Sprintf("seed %d, made smaller (%d of %d steps with trouble, troubles %v):\n%s", r.Seed, r.Wrong, r.Taken, r.Kinds, r.Story)
 }
 
-// What goes wrong with machines and their nodes happens in these runs, and leaves its mark.
+// Faults of machines and their nodes happen in these runs and have an effect.
 func TestFaultsOfMachinesHappen(t *testing.T) {
 	t.Parallel()
 	marks := map[string]string{
@@ -169,7 +169,7 @@ func TestFaultsOfMachinesHappen(t *testing.T) {
 	}
 }
 
-// The same seed is the same run, to the last line of its story.
+// The same seed gives the same run, to the last line of its story.
 func TestASeedIsOneRun(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -182,6 +182,6 @@ func TestASeedIsOneRun(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(1600) // many short-lived objects, little that stays
+	debug.SetGCPercent(1600) // many short-lived objects, few long-lived ones
 	os.Exit(m.Run())
 }

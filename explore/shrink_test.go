@@ -7,7 +7,7 @@ import (
 	"tenon.sh/explore"
 )
 
-// What is left of a run that broke a law breaks the same one each time, in fewer steps and with less trouble.
+// The smaller run breaks the same law each time, in fewer steps and with fewer faults.
 func TestARunIsMadeSmallerAndBreaksTheSameLaw(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -27,7 +27,7 @@ import (
 	"tenon.sh/report"
 )
 
-// star is a failure that autoscalers have had, put back in by a switch, and the laws by which it shows.
+// star is a known failure of autoscalers, which a switch brings back, and the laws that it breaks.
 type star struct {
 	name string
 	put  func() explore.Switches
@@ -57,8 +57,8 @@ func stars() []star {
 	}
 }
 
-// Every one of these failures is found, so the laws see something, and the runs get to where it happens. EXPLORE_STARS says
-// how many runs each may take.
+// Each of these failures is found. So the laws detect them, and the runs reach the states in which they happen. EXPLORE_STARS sets the number
+// of runs for each.
 func TestFailuresThatArePutInAreFound(t *testing.T) {
 	t.Parallel()
 	for _, s := range stars() {
@@ -95,7 +95,7 @@ func trustingTheCache() explore.Switches { return explore.Switches{TrustCache: t
 
 func slowScheduler() explore.Switches { return explore.Switches{SchedulerLag: time.Minute} }
 
-// impatient adds a loop that gives up machines whose node is not there after some seconds.
+// impatient adds a loop that gives up machines whose node is missing after some seconds.
 func impatient() explore.Switches {
 	return explore.Switches{Controllers: func(c *cluster.Cluster, add func(string, func(context.Context) error, time.Duration)) {
 		add("impatience", func(ctx context.Context) error {
@@ -115,7 +115,7 @@ func impatient() explore.Switches {
 	}}
 }
 
-// forgetfulOf hides a kind, and that machines did not take their pods: else no more of them are started before long.
+// forgetfulOf hides a kind, and the memory that machines did not accept their pods. Otherwise no further machines would be started soon.
 func forgetfulOf(hidden string) func() explore.Switches {
 	return func() explore.Switches {
 		return explore.Switches{View: func(kind string) func(client.Object) client.Object {
@@ -134,7 +134,7 @@ func forgetfulOf(hidden string) func() explore.Switches {
 	}
 }
 
-// limits changes the limits of pools as the autoscaler sees them.
+// limits changes the autoscaler's view of pools' limits.
 func limits(change func(v1.Limits)) func() explore.Switches {
 	return seeing("NodePool", func(o client.Object) {
 		change(o.(*v1.NodePool).Spec.Limits)
@@ -148,7 +148,7 @@ func oneMore(l v1.Limits) {
 	}
 }
 
-// seeing changes what the autoscaler sees of a kind.
+// seeing changes the autoscaler's view of a kind.
 func seeing(seen string, change func(client.Object)) func() explore.Switches {
 	return func() explore.Switches {
 		return explore.Switches{View: func(kind string) func(client.Object) client.Object {
@@ -164,7 +164,7 @@ func seeing(seen string, change func(client.Object)) func() explore.Switches {
 	}
 }
 
-// twice adds a second provisioner with a mirror of its own, or one that begins anew with each pass and believes the caches.
+// twice adds a second provisioner with a mirror of its own, or one that starts afresh in each pass and trusts the caches.
 func twice(forgetful bool) func() explore.Switches {
 	return func() explore.Switches {
 		return explore.Switches{Controllers: func(c *cluster.Cluster, add func(string, func(context.Context) error, time.Duration)) {
@@ -187,7 +187,7 @@ func twice(forgetful bool) func() explore.Switches {
 	}
 }
 
-// blindToLeaving hides from the autoscaler that nodes and claims are on their way out.
+// blindToLeaving hides from the autoscaler that nodes and claims are being removed.
 func blindToLeaving() explore.Switches {
 	return explore.Switches{View: func(kind string) func(client.Object) client.Object {
 		if kind != "Node" && kind != "NodeClaim" {
@@ -210,7 +210,7 @@ func alwaysReady() explore.Switches {
 	})()
 }
 
-// otherTeam lets what is written last win over what a claim promised.
+// otherTeam lets the last write replace a claim's promised labels.
 func otherTeam() explore.Switches {
 	return explore.Switches{Patch: func(o client.Object, data []byte) []byte {
 		if _, claim := o.(*v1.NodeClaim); !claim || !strings.Contains(string(data), corev1.LabelInstanceTypeStable) {
@@ -224,7 +224,7 @@ func otherTeam() explore.Switches {
 	}}
 }
 
-// unlocked takes from every patch the version that it is meant for.
+// unlocked removes the expected version from each patch.
 func unlocked() explore.Switches {
 	return explore.Switches{Patch: func(_ client.Object, data []byte) []byte {
 		return edited(data, func(patch map[string]any) {
@@ -235,7 +235,7 @@ func unlocked() explore.Switches {
 	}}
 }
 
-// edited changes a merge patch; other patches stay as they are.
+// edited changes a merge patch. Other patches stay unchanged.
 func edited(data []byte, change func(map[string]any)) []byte {
 	var patch map[string]any
 	if json.Unmarshal(data, &patch) != nil {
@@ -249,7 +249,7 @@ func edited(data []byte, change func(map[string]any)) []byte {
 	return out
 }
 
-// newToken lets the cloud take every launch for a new one.
+// newToken makes each launch a new one for the cloud.
 func newToken() explore.Switches {
 	var n atomic.Int64
 	return explore.Switches{Token: func(claim *v1.NodeClaim) *v1.NodeClaim {

@@ -9,7 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// BenchmarkFull fills a journal with as much as it keeps: records of two machines whose life is told to its end, and the names of as many pods as a record holds.
+// BenchmarkFull fills a journal up to its limits: records of two machines with all steps of their life, and as many pod names as a record
+// holds.
 func BenchmarkFull(b *testing.B) {
 	var kept *Journal
 	var before, after runtime.MemStats

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/journal"
 )
 
-// costsOf are the costs of records as text, with the seconds since they begin.
+// costsOf returns the costs of records as text, with seconds from their begin.
 func costsOf(records ...journal.Record) string {
 	var out []string
 	for _, c := range journal.Costs(records) {
@@ -20,7 +20,7 @@ func costsOf(records ...journal.Record) string {
 
 var morning = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// decided is a record of so many seconds after the morning began, with steps such as "5 a launched".
+// decided returns a record some seconds after the begin, with steps such as "5 a launched".
 func decided(second int, seen float64, machines []journal.Machine, steps ...string) journal.Record {
 	r := journal.Record{Time: morning.Add(time.Duration(second) * time.Second), Machines: machines}
 	r.Seen.At, r.Seen.PricePerHour = r.Time, seen
@@ -42,7 +42,7 @@ func going(name string, usd float64) journal.Machine {
 	return journal.Machine{Claim: name, PricePerHour: &usd}
 }
 
-// What a decision starts and ends is counted from then on, and not from the next decision on.
+// Machines that a decision starts and ends count immediately, not only from the next decision on.
 func TestCostsStepWhenMachinesStartAndEnd(t *testing.T) {
 	t.Parallel()
 	two := []journal.Machine{coming("a", 1), coming("b", 2)}

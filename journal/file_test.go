@@ -15,7 +15,7 @@ import (
 	"tenon.sh/journal"
 )
 
-// keep has a world's journal written to a folder. What is said comes out.
+// keep writes a world's journal to a folder. said gets its messages.
 func keep(w *world, dir string) (k *journal.Keeper, said *[]string) {
 	said = new([]string)
 	k = &journal.Keeper{Journal: w.journal, Dir: dir, Say: func(says string, err error) {
@@ -88,7 +88,7 @@ func TestLinesThatCannotBeReadAreSkippedAndSaid(t *testing.T) {
 			t.Errorf("the notes do not say %q:\n%s", want, text)
 		}
 	}
-	// The next process writes behind the half line, not into it.
+	// The next process writes after the incomplete line, not into it.
 	w.journal = journal.New(w.clock)
 	k, said := keep(w, dir)
 	if len(*said) != 4 {

@@ -34,7 +34,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, clock: clock, journal: journal.New(clock), claims: map[string]*v1.NodeClaim{}}
 }
 
-// claim adds a machine of a type; its conditions are true.
+// claim adds a machine of a type with true conditions.
 func (w *world) claim(name, kind string, conditions ...string) *v1.NodeClaim {
 	c := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(w.clock.Now()),
 		Labels: map[string]string{v1.NodePoolLabelKey: "general", corev1.LabelInstanceTypeStable: kind, corev1.LabelTopologyZone: "a", v1.CapacityTypeLabelKey: "on-demand"}}}
@@ -66,7 +66,7 @@ func (w *world) snapshot() *engine.Snapshot {
 	return s
 }
 
-// pass is one pass of disruption in which some of a plan's disruptions begin.
+// pass makes one pass of disruption in which some of a plan's disruptions begin.
 func (w *world) pass(plan *engine.Plan) {
 	s := w.snapshot()
 	w.clock.Step(time.Second)
@@ -107,7 +107,7 @@ func replacing() *engine.Plan {
 	}
 }
 
-// begun is a world in which the machine old is about to be replaced, as it is written on its claim.
+// begun returns a world in which the machine old will be replaced, with the mark on its claim.
 func begun(t *testing.T) (*world, inventory.Mark) {
 	w := newWorld(t)
 	old := w.claim("old", "large", v1.ConditionLaunched, v1.ConditionRegistered, v1.ConditionInitialized)
@@ -131,7 +131,7 @@ func TestAReplacementIsFollowedToItsEndAndSavesWhatItSaves(t *testing.T) {
 	}
 	come := w.claim(mark.Replacements[0], "small", v1.ConditionLaunched)
 	w.clock.Step(time.Minute)
-	w.idle() // its name
+	w.idle() // the claim's name is now known
 	w.idle()
 	w.clock.Step(time.Hour - 62*time.Second)
 	if r = w.only(); r.Outcome != journal.InProgress || r.Machines[1].Claim != come.Name || r.Machines[1].Node != "node-"+come.Name || math.Abs(r.Saved+1) > 0.01 {
@@ -143,7 +143,7 @@ func TestAReplacementIsFollowedToItsEndAndSavesWhatItSaves(t *testing.T) {
 	w.delete(old)
 	w.condition(old, v1.ConditionDrained, metav1.ConditionUnknown, "PodDisruptionBudget shop/web lets no pod go")
 	w.idle()
-	w.idle() // says nothing new
+	w.idle() // without new steps
 	w.condition(old, v1.ConditionDrained, metav1.ConditionTrue, "")
 	w.idle()
 	delete(w.claims, "old")
@@ -188,7 +188,7 @@ func TestLaunchesAreFollowedAndThoseThatFailAreRecordedOnce(t *testing.T) {
 	old := w.snapshot()
 	w.journal.Planned(w.snapshot(), plan, []string{"a", "b", ""})
 	old.NodeClaims, old.Now = nil, old.Now.Add(-time.Second)
-	w.journal.Passed(old, &engine.Plan{}, nil) // from before they were asked for
+	w.journal.Passed(old, &engine.Plan{}, nil) // from before the request
 	w.condition(w.claims["a"], v1.ConditionLaunched, metav1.ConditionTrue, "")
 	w.condition(w.claims["a"], v1.ConditionRegistered, metav1.ConditionTrue, "")
 	w.condition(w.claims["a"], v1.ConditionInitialized, metav1.ConditionTrue, "")
@@ -232,7 +232,7 @@ func TestFiftyInterruptedMachinesAreOneRecord(t *testing.T) {
 	}
 }
 
-// Empty nodes of a pool that go in one pass are one record, and one whose room yields to a pod is another, which names the pod.
+// Empty nodes of a pool that go in one pass share a record. A node whose room yields to a pod has a record of its own, which names the pod.
 func TestWhoseRoomYieldedIsRecorded(t *testing.T) {
 	t.Parallel()
 	w, plan := newWorld(t), &engine.Plan{}
@@ -303,7 +303,7 @@ func TestPodsThatNothingCanRunAreToldOnceAnHour(t *testing.T) {
 	}
 }
 
-// Pods that are refused for different reasons are told apart: none of them asks for all of it.
+// Pods with different reasons are counted separately, because no pod has all the reasons.
 func TestARefusalCountsPodsByTheirReasons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -318,7 +318,7 @@ func TestARefusalCountsPodsByTheirReasons(t *testing.T) {
 	}
 }
 
-// Steps are in order of time, whichever machine they were learnt of first.
+// Steps are in order of time, whatever the order of their discovery.
 func TestStepsAreInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	r := decided(0, 0, []journal.Machine{coming("a", 1), coming("b", 2)}, "5 a launched", "20 a registered", "6 b launched")

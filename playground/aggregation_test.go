@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A server of this machine answers for an API group, as adapters of metrics do, and believes the API server who asks.
+// A server of this machine answers for an API group, like adapters of metrics, and trusts the API server's user names.
 func TestAProcessOfThisMachineServesAnAPIGroup(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

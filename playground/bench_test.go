@@ -12,7 +12,7 @@ import (
 	"tenon.sh/playground/playgroundtest"
 )
 
-// BenchmarkDeployment measures from the creation of a Deployment until all its pods run, on nodes that are there.
+// BenchmarkDeployment measures the time from the creation of a Deployment until all its pods run on existing nodes.
 func BenchmarkDeployment(b *testing.B) {
 	playgroundtest.Get(b)
 	for _, size := range []struct{ nodes, pods int }{{20, 500}, {150, 1000}} {

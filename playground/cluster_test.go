@@ -23,7 +23,7 @@ import (
 
 const patience = 30 * time.Second
 
-// A cluster is a control plane as one test sees it: a namespace of its own, and nodes that only its pods may use.
+// A cluster is one test's view of a control plane: a namespace of its own, and nodes that only its pods may use.
 type cluster struct {
 	t         testing.TB
 	client    *kubernetes.Clientset
@@ -69,7 +69,7 @@ const unregistered = "karpenter.sh/unregistered"
 
 func isUnregistered(taint corev1.Taint) bool { return taint.Key == unregistered }
 
-// node creates a node the way the kwok provider does.
+// node creates a node like the kwok provider.
 func (c *cluster) node(name string, cpu, memory, pods string) *corev1.Node {
 	c.t.Helper()
 	name = c.namespace + "-" + name
@@ -93,7 +93,7 @@ func (c *cluster) node(name string, cpu, memory, pods string) *corev1.Node {
 	return node
 }
 
-// register takes the taint off that keeps pods away from a node that is not registered.
+// register removes the taint that keeps pods off an unregistered node.
 func (c *cluster) register(name string) {
 	c.t.Helper()
 	c.ready(name)
@@ -124,7 +124,7 @@ func (c *cluster) ready(name string) (node *corev1.Node) {
 	return node
 }
 
-// podSpec is a pod that runs only on nodes of this test.
+// podSpec returns the spec of a pod that runs only on nodes of this test.
 func (c *cluster) podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeSelector: map[string]string{"test": c.namespace},
@@ -208,7 +208,7 @@ func TestANodeOfTheKwokProviderBecomesReadyAsItIsAndRunsPods(t *testing.T) {
 	})
 }
 
-// With hundreds of nodes, renewing their leases would be much of what the API server does.
+// With hundreds of nodes, their leases would be much of the API server's work.
 func TestAReadyNodeHasNoLease(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -230,14 +230,14 @@ func TestANominatedNodeIsTriedBeforeItsEquals(t *testing.T) {
 		c.ready(name)
 		c.register(name)
 	}
-	// A pod that runs on the second node shows that the scheduler knows it to be open, and makes it the least attractive.
+	// A pod that runs on the second node shows that the scheduler can use the node, and makes it the least attractive node.
 	first := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: c.podSpec()}
 	first.Spec.NodeSelector[corev1.LabelHostname] = nodes[1]
 	_, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(), first, metav1.CreateOptions{})
 	c.must(err)
 	c.running("first")
-	// Nobody but the nomination prefers it for all of six pods. They are gated until they are nominated: a nomination does
-	// not survive an attempt that fails.
+	// Only the nomination makes it preferred for all of six pods. They are gated until they are nominated, because a failed attempt removes a
+	// nomination.
 	var pods []string
 	for i := range 6 {
 		name := fmt.Sprintf("p%d", i)
@@ -261,7 +261,7 @@ func TestANominatedNodeIsTriedBeforeItsEquals(t *testing.T) {
 	}
 }
 
-// The kubelet's work must not be lost for pods that are there before it: here they are bound before KWOK knows the node.
+// The kubelet's work must include pods that exist before it: here they are bound before KWOK knows the node.
 func TestPodsBoundToANodeAtItsBirthRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -22,7 +22,7 @@ import (
 	"tenon.sh/playground/playgroundtest"
 )
 
-// small is enough where only the life of processes matters.
+// small is enough for tests of processes only.
 var small = []string{playground.APIServer}
 
 func TestTwoPlaygroundsRunSideBySide(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTwoPlaygroundsRunSideBySide(t *testing.T) {
 			t.Errorf("namespace %s of one playground is in the other", c.namespace)
 		}
 	}
-	// The certificates of one are worth nothing at the other.
+	// The certificates of one are invalid at the other.
 	stranger := playgroundtest.Get(t).RESTConfig()
 	stranger.Host = second.RESTConfig().Host
 	if _, err := kubernetes.NewForConfigOrDie(stranger).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil {
@@ -230,7 +230,7 @@ func createNamespace(t *testing.T, kubeconfig, name string) {
 	}
 }
 
-// alive tells whether a process runs. One that ended and was not waited for yet, by whatever took over a killed parent's children, does not.
+// alive reports whether a process runs. A process that has ended and still waits for its parent counts as ended.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/playground/playgroundtest"
 )
 
-// parentVariable makes the test binary start a playground in the folder it names, and wait to be killed.
+// parentVariable makes the test binary start a playground in the folder that it names, and wait to be killed.
 const parentVariable = "TENON_TEST_PARENT_DIR"
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(playgroundtest.Run(m))
 }
 
-// A parentReport is what the parent process prints when its playground is ready.
+// A parentReport is the output of the parent process when its playground is ready.
 type parentReport struct {
 	Host string
 	PIDs map[string]int
@@ -52,7 +52,7 @@ func pids(p *playground.Playground) map[string]int {
 	return all
 }
 
-// start starts a playground for one test, which is stopped at its end.
+// start starts a playground for one test, and stops it at the test's end.
 func start(t *testing.T, config playground.Config) *playground.Playground {
 	t.Helper()
 	p, err := playground.Start(t.Context(), config)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A stolenPort stays in use after the playground let go of it.
+// A stolenPort stays in use after the playground has released it.
 type stolenPort struct{ net.Listener }
 
 func (stolenPort) Close() error { return nil }

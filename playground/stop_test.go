@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Users watch their cluster in other terminals when they press Ctrl-C in this one. An API server that waits for them is killed
-// at last, and until then everybody waits.
+// Users watch their cluster in other terminals when they press Ctrl-C in this one. An API server that waits for these clients is killed only
+// after stopGrace, and until then all wait.
 func TestNoComponentWaitsForClientsThatWatch(t *testing.T) {
 	t.Parallel()
 	p, err := Start(t.Context(), Config{})
@@ -23,7 +23,7 @@ func TestNoComponentWaitsForClientsThatWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	<-watch.ResultChan() // it has begun
+	<-watch.ResultChan() // the watch has begun
 	processes := slices.Clone(p.processes)
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)

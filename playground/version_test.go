@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Clients compare versions: kubectl refuses an API server that is too far from its own, and a kubelet's must be no newer than the
-// API server's.
+// Clients compare versions: kubectl refuses an API server whose version differs too much, and a kubelet must not be newer than the API
+// server.
 func TestTheControlPlaneAndItsKubeletsHaveTheVersionOfTheirModule(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

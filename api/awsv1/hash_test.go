@@ -31,8 +31,7 @@ func newClass() *awsv1.EC2NodeClass {
 
 func raw(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
-// The value is fixed: another one would make every machine of every cluster drift. When Hash has to change, so has
-// HashVersion.
+// The value is fixed, because another one would make all machines of all clusters drift. If Hash must change, HashVersion must change too.
 func TestHashOfAClassIsWhatItWas(t *testing.T) {
 	t.Parallel()
 	if got, want := newClass().Hash("bundle"), "16286646869812323830"; got != want || awsv1.HashVersion != "tenon-v1" {

@@ -15,7 +15,7 @@ import (
 
 type class = azurev1beta1.AKSNodeClass
 
-// classOf reads the spec of a class.
+// classOf parses the spec of a class.
 func classOf(t *testing.T, spec string) *class {
 	t.Helper()
 	c := &class{}
@@ -62,7 +62,7 @@ localDNS:
 `
 )
 
-// The values are fixed: others would make every machine of every cluster drift. When Hash has to change, so has HashVersion.
+// The values are fixed, because others would make all machines of all clusters drift. If Hash must change, HashVersion must change too.
 func TestHashesOfClassesAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ spec, want string }{
@@ -173,7 +173,7 @@ func TestHashLeavesTheClassAsItIs(t *testing.T) {
 	}
 }
 
-// A claim whose machine is up to date must not look out of date to the next version: each of its machines would be written again.
+// An up-to-date machine must not look outdated to the next version, because that version would update each of the claim's machines again.
 func TestHashesOfWhatIsChangedInPlaceAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

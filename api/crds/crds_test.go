@@ -21,7 +21,7 @@ func TestNamesScopesAndSubresources(t *testing.T) {
 		older               string // a version that is served too, with a warning
 		short, categories   []string
 		scope               apiextensionsv1.ResourceScope
-		columns             string // those of priority 1 after a bar
+		columns             string // columns of priority 1 follow a bar
 		scale               bool
 	}{
 		{name: "aksnodeclasses.karpenter.azure.com", kind: "AKSNodeClass", version: "v1beta1", older: "v1alpha2", short: []string{"aksnc", "aksncs"}, categories: []string{"karpenter", "nap"}, scope: "Cluster",
@@ -79,7 +79,7 @@ func TestNamesScopesAndSubresources(t *testing.T) {
 	}
 }
 
-// Without a conversion webhook the API server only rewrites the name of the version.
+// Without a conversion webhook, the API server changes only the name of the version.
 func TestAllVersionsOfAKindHaveTheSameFields(t *testing.T) {
 	t.Parallel()
 	definitions, err := crds.All()
@@ -110,8 +110,7 @@ func columns(version apiextensionsv1.CustomResourceDefinitionVersion) string {
 	return always + "|" + wide
 }
 
-// The other direction, that the rules accept what the lists hold, is tested with
-// an API server.
+// A test with an API server checks the other direction: the rules accept all labels of the lists.
 func TestProviderLabelsOfTheRulesAreInTheLists(t *testing.T) {
 	t.Parallel()
 	definitions, err := crds.All()

@@ -17,10 +17,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/annotations.md anew")
 
-// annotationsPage is the reference page of annotations, from the root of the module.
+// annotationsPage is the path of the reference page of annotations in the module.
 const annotationsPage = "docs/reference/annotations.md"
 
-// The page is made from the table, so that what is read there is what the program knows.
+// The page is made from the table, so that the page and the program agree.
 func TestTheReferenceOfAnnotationsIsUpToDate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", "..", filepath.FromSlash(annotationsPage))
@@ -43,7 +43,7 @@ func TestTheReferenceOfAnnotationsIsUpToDate(t *testing.T) {
 	}
 }
 
-// Every constant of this program's own annotations has a row in the table, and every row says what it means.
+// Each constant for one of Tenon's own annotations has a row in the table, and each row has a meaning.
 func TestEveryAnnotationSaysWhatItMeans(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -106,7 +106,7 @@ func TestDependentOfOlderGenerationDoesNotMakeReady(t *testing.T) {
 			t.Errorf("%s observed generation %d, want 4", conditionType, got)
 		}
 	}
-	// A False of the older generation is not held against it either.
+	// A False for the older generation does not count either.
 	v1.SetCondition(pool, v1.ConditionNodeClassReady, metav1.ConditionFalse, "NodeClassNotFound", "", latest)
 	pool.Generation++
 	v1.SetCondition(pool, v1.ConditionValidationSucceeded, metav1.ConditionTrue, "", "", latest)

@@ -58,7 +58,7 @@ func TestDurationMadeInCodeIsWrittenInGoForm(t *testing.T) {
 	}
 }
 
-// Without budgets the API server fills in 10 %; an empty list means no bound.
+// If budgets are absent, the API server sets 10 %; an empty list means no bound.
 func TestEmptyBudgetsSurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	for text, kept := range map[string]bool{`{"budgets":[]}`: true, `{}`: false} {

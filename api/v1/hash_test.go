@@ -11,8 +11,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Each pool of the file is preceded by the hash that installations of the other
-// implementation have stored for it.
+// Before each pool, the file has the hash that Karpenter's installations have stored for it.
 func TestHashEqualsTheOneStoredInExistingClusters(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/nodepool-hash-vectors.yaml")
