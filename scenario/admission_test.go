@@ -148,7 +148,7 @@ func TestAQuotaLetsInAsManyPodsAsItAllows(t *testing.T) {
 			}
 		}
 	}
-	// What is used already is what the quota says, if its pods are not in the files.
+	// The used amount is that of the quota's status, if its pods are not in the files.
 	used := "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: d}\nspec: {hard: {pods: 10}}\nstatus: {used: {pods: 8}}\n"
 	if pods, _, _ := waitingIn(t, used+many); len(pods) != 2 {
 		t.Errorf("8 of 10 are used, and %d are let in", len(pods))
@@ -231,7 +231,7 @@ func TestAClaimThatDoesNotSayItsLifeHasItsPools(t *testing.T) {
 	}
 }
 
-// A pod as people write it down, Pending and no more, waits; one of which the cluster says more is what that says.
+// A pod that a user wrote with only the phase Pending waits. A pod with more status from a cluster has that status.
 func TestAPodThatIsJustPendingWaits(t *testing.T) {
 	t.Parallel()
 	pool := poolOf("p", "{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}", "")

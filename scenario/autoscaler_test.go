@@ -36,7 +36,7 @@ func TestAutoscalersSayHowManyPodsArePlanned(t *testing.T) {
 	for _, test := range []struct {
 		name, objects string
 		pods          int
-		note          string // the only one of autoscalers; "" for none
+		note          string // the only note about autoscalers; "" for none
 	}{
 		{"no number in the manifest", deploymentOf("", "") + hpaOf("v2", hpa, ""), 3, said + "3 to 10 pods: planned with 3"},
 		{"the autoscaler stands first", hpaOf("v2", hpa, "") + deploymentOf("", ""), 3, said + "3 to 10 pods: planned with 3"},
@@ -97,7 +97,7 @@ func TestAutoscalersThatNoClusterTakesAreRefused(t *testing.T) {
 	}
 }
 
-// The disruption controller asks a Deployment's scale how many pods there are to be, and that is the autoscaler's number.
+// The disruption controller reads the wanted number of pods from a Deployment's scale, which is the autoscaler's number.
 func TestAPodDisruptionBudgetCountsThePodsThatAnAutoscalerAsksFor(t *testing.T) {
 	t.Parallel()
 	objects := deploymentOf("", "") + hpaOf("v2", "minReplicas: 2, maxReplicas: 10", "") +

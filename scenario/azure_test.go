@@ -139,7 +139,7 @@ func TestSizesThatAreNotOfferedAreNotedWhereTheyAreNamed(t *testing.T) {
 	}
 }
 
-// A machine in no zone is no zone of its own to spread pods over, unless somebody asks for such machines.
+// Machines without a zone are a zone for spreading pods only if an object requests such machines.
 func TestPodsSpreadOverTheZonesOfAzure(t *testing.T) {
 	t.Parallel()
 	const spread = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 6\n  selector: {matchLabels: {app: web}}\n  template:\n" +

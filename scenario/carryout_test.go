@@ -10,14 +10,14 @@ import (
 	"tenon.sh/scenario"
 )
 
-// offering is one of the world's.
+// offering returns one of the world's offerings.
 func offering(zone, capacity, reservation string) engine.LaunchOffering {
 	return engine.LaunchOffering{OfferingID: engine.OfferingID{InstanceType: "t", Zone: zone, CapacityType: capacity, Reservation: reservation}}
 }
 
 func podID(name string) engine.PodID { return engine.PodID{Namespace: "default", Name: name} }
 
-// What the volume controllers and the cloud would have done by the time that a plan is carried out.
+// The test covers the effects of the volume controllers and of the cloud until a plan is complete.
 func TestCarryingOutBindsDisksAndUsesReservationsUp(t *testing.T) {
 	t.Parallel()
 	before := parse(t, `
@@ -85,7 +85,7 @@ func slotsOf(s *engine.Snapshot, reservation string) int {
 	return -1
 }
 
-// Manifests get the volumes and owners that a cluster would give them.
+// Manifests get the volumes and owners that they would have in a cluster.
 func TestManifestsGetTheirClaimsAndOwners(t *testing.T) {
 	t.Parallel()
 	r := readBack(t, []byte(`
@@ -143,8 +143,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: manual, capacity: {storag
 	}
 }
 
-// A snapshot of a live cluster holds ReplicaSets without their templates, or with what these request: they stand for no more pods
-// than it shows.
+// A snapshot of a live cluster has ReplicaSets without their templates, or only with requests. They do not add pods to the snapshot.
 func TestOwnersFromAClusterStandForNoPods(t *testing.T) {
 	t.Parallel()
 	r := readBack(t, []byte(`
@@ -168,7 +167,7 @@ spec: {replicas: 3, selector: {matchLabels: {app: shop}}, template: {spec: {cont
 	}
 }
 
-// What is passed on of a template is what its pods request.
+// Templates are written only with their pods' requests and scheduling fields.
 func TestTemplatesArePassedOnWithoutWhatNobodyNeeds(t *testing.T) {
 	t.Parallel()
 	r := readBack(t, []byte(`

@@ -41,7 +41,7 @@ spec:
       - nodes: 10%
 `
 
-// A mistake names the line and the field, whatever finds it.
+// A mistake names the line and the field, whatever check finds it.
 func TestAMistakeOfAChangeNamesLineAndField(t *testing.T) {
 	t.Parallel()
 	file, err := scenario.Parse(changeCluster)

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// budgetIn reads the objects, with a PodDisruptionBudget named b over the pods of app a, and returns that and the notes.
+// budgetIn reads the objects, with a PodDisruptionBudget named b over the pods of app a, and returns its status and the notes.
 func budgetIn(t *testing.T, spec, status, objects string) (policyv1.PodDisruptionBudgetStatus, string) {
 	t.Helper()
 	text := "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: b, namespace: d, generation: 2}\nspec: {" + spec +
@@ -26,7 +26,7 @@ func budgetIn(t *testing.T, spec, status, objects string) (policyv1.PodDisruptio
 	return r.Snapshot.PodDisruptionBudgets[0].Status, strings.Join(r.Notes, "\n")
 }
 
-// runningPods are n pods of the owner that run, of which the first is ready or not.
+// runningPods returns n running pods of the owner. The first is ready or not.
 func runningPods(n int, owner string, firstReady bool) (out string) {
 	for i := range n {
 		ready := "True"

@@ -11,9 +11,9 @@ import (
 	"tenon.sh/scenario"
 )
 
-// A pool that is scaled to zero remembers which devices its machines have. Where the controller acts on claims it starts one for a pod that
-// asks for them under the name of a resource, and a file says the same though nothing else in it is of devices; where it does not, neither
-// does the file. A file without a catalog is planned as if claims act.
+// A pool that is scaled to zero remembers its machines' devices. If the controller handles claims, it starts a machine for a pod that
+// requests the devices by the name of a resource. A file of the snapshot gives the same plan, although nothing else in it is about devices.
+// If the controller ignores claims, the file does so too. A file without a catalog is planned as if claims were handled.
 func TestDevicesThatOnlyAPoolKnowsOfAreKnownInFiles(t *testing.T) {
 	t.Parallel()
 	const pools = "pool general\ntype one cpu=8 mem=16Gi price=1\ndeviceclass gpu driver=gpu.example.com resource=example.com/gpu\n"

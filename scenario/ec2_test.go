@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// poolOf is a pool of a class with requirements, in the flow style of YAML.
+// poolOf returns a pool of a class with requirements, in the flow style of YAML.
 func poolOf(name, class, requirements string) string {
 	return "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: " + name + "}\nspec:\n  template:\n    spec:\n" +
 		"      nodeClassRef: " + class + "\n      requirements: [" + requirements + "]\n"
@@ -198,7 +198,7 @@ func TestManifestsForAutoModeAreUnderstood(t *testing.T) {
 	}
 }
 
-// What the class in the files says of its machines is compared with what they are.
+// The traits of the class in the files are compared with the machines' properties.
 func TestMachinesOfAClassInAFileDriftFromIt(t *testing.T) {
 	t.Parallel()
 	class := strings.Replace(ec2ClassOf("al2023@latest", `status:

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// Whatever is written in a scenario, it is read or refused.
+// Every text of a scenario is read or refused.
 func FuzzParseNeverPanics(f *testing.F) {
 	files, _ := filepath.Glob("../engine/testdata/*.txt")
 	for _, path := range files {
@@ -31,7 +31,7 @@ func FuzzParseNeverPanics(f *testing.F) {
 	})
 }
 
-// Whatever a scenario tells of claims' lives, their steps can be taken.
+// For every scenario, the steps of claims' lives can be taken.
 func FuzzLifeNeverPanics(f *testing.F) {
 	files, _ := filepath.Glob("../engine/lifecycle/testdata/*.txt")
 	for _, path := range files {
@@ -49,7 +49,7 @@ func FuzzLifeNeverPanics(f *testing.F) {
 	})
 }
 
-// Whatever is in a file of objects, it is read or refused.
+// Every file of objects is read or refused.
 func FuzzReadNeverPanics(f *testing.F) {
 	for _, text := range []string{
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a}]}\n",
@@ -77,8 +77,8 @@ func FuzzReadNeverPanics(f *testing.F) {
 	})
 }
 
-// Whatever cluster a scenario describes, the engine answers: in a limited time, and without a panic. What it launches and
-// places are pods of the cluster, each once.
+// For every cluster in a scenario, the engine answers in limited time and without a panic. It launches machines for and places only pods of
+// the cluster, each once.
 func FuzzPlanNeverPanics(f *testing.F) {
 	files, _ := filepath.Glob("../engine/testdata/*.txt")
 	for _, path := range files {

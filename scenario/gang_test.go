@@ -9,7 +9,8 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// A PodGroup of either version says the same, and one of another version is read with a note: four pods that start together in one zone and are evicted only all together.
+// A PodGroup of either version has the same meaning, and one of another version is read with a note: four pods that start together in one
+// zone and are evicted only all together.
 func TestPodGroupsOfBothVersionsSayTheSame(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`

@@ -23,7 +23,7 @@ func asJSON(t *testing.T, object any) string {
 	return string(text)
 }
 
-// Every word that ties pods to one another says exactly this of the pod.
+// Each word for relations between pods has exactly this effect on the pod.
 func TestWordsOfTopologyMakeTheirConstraints(t *testing.T) {
 	t.Parallel()
 	own := `"labelSelector":{"matchLabels":{"app":"web"}}`

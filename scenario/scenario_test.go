@@ -72,7 +72,7 @@ func TestErrorsNameLineAndWord(t *testing.T) {
 	}
 }
 
-// Nothing of a file is left out without a word.
+// No part of a file is silently ignored.
 func TestAFileIsReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -172,8 +172,8 @@ func TestPodNamesAreGrouped(t *testing.T) {
 	}
 }
 
-// A snapshot file must hold everything that the engine sees: every field of the words of the engine is filled by
-// reflection, written and read again. A new field fails here until Write and Read know it.
+// A snapshot file must contain the whole input of the engine: all fields are filled by reflection, written and read again. A new field fails
+// here until Write and Read support it.
 func TestSnapshotFileHoldsEveryField(t *testing.T) {
 	t.Parallel()
 	s := &engine.Snapshot{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -266,7 +266,7 @@ commitment reserved machines=4 price=0.05 zone notin (c)
 		case "Now", "Classes", "EarlierPasses", "ExpectedPods":
 			continue
 		}
-		// Kubernetes objects are the API's own to marshal: one of each kind is enough.
+		// The API's own code encodes Kubernetes objects, so one of each kind is enough.
 		if from.Field(i).IsZero() {
 			t.Fatalf("Snapshot.%s: the notation cannot express it", v.Type().Field(i).Name)
 		}
@@ -277,10 +277,10 @@ commitment reserved machines=4 price=0.05 zone notin (c)
 	s.EarlierPasses = &engine.EarlierPasses{}
 	fillValue(t, reflect.ValueOf(s.EarlierPasses).Elem())
 	s.ExpectedPods = map[string]engine.ExpectedPod{"uid": {Node: "n", Since: s.Now, Refused: []string{"m"}}}
-	s.Classes[0].Pools = nil // what overlays make of classes follows from these, and is not written
+	s.Classes[0].Pools = nil // overlays compute it from the other fields, and it is not written
 	s.Classes[0].Ref = *full.NodePools[0].Spec.Template.Spec.NodeClassRef
 	opt := engine.Options{}
-	for i := range reflect.TypeFor[engine.Options]().NumField() { // Stop is nothing to write
+	for i := range reflect.TypeFor[engine.Options]().NumField() { // Stop is not written
 		if v := reflect.ValueOf(&opt).Elem().Field(i); v.Kind() != reflect.Func {
 			fillValue(t, v)
 		}
@@ -416,7 +416,7 @@ func TestRandomScenariosCanBeReadAndDependOnTheSeedOnly(t *testing.T) {
 	}
 }
 
-// A kind of thing that no random scenario has is one that no law is tried on.
+// A feature that no random scenario has would not be tested by any law.
 func TestRandomScenariosHaveEverythingThatTiesPods(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -464,7 +464,7 @@ func TestAScenarioWhoseExpectationsHoldComesBackUnchanged(t *testing.T) {
 	}
 }
 
-// Who has changed a snapshot file by hand is told which field makes no sense.
+// If a user's change of a snapshot file is wrong, the error names the field.
 func TestACatalogThatCannotBeReadNamesTheField(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -48,7 +48,7 @@ func TestAManifestThatIsNotReadySaysSoInOneLine(t *testing.T) {
 	}
 }
 
-// What is to be done first with a file is said before what may follow from its not being done.
+// The note about the file's templates comes before notes about their consequences.
 func TestAFileThatIsNotReadyIsNamedFirst(t *testing.T) {
 	t.Parallel()
 	for range 5 {

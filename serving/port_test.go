@@ -16,7 +16,7 @@ import (
 	"tenon.sh/serving"
 )
 
-// patience bounds how long a test waits for a server that does not answer.
+// patience is the longest time that a test waits for a server that does not answer.
 const patience = 20 * time.Second
 
 func must(t *testing.T, err error) {
@@ -41,7 +41,7 @@ func start(t *testing.T, route serving.Route) string {
 	return listener.Addr().String()
 }
 
-// ask sends a request and leaves the answer unread.
+// ask sends a request and does not read the answer.
 func ask(t *testing.T, address string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -52,7 +52,7 @@ func ask(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// status is the status of the answer that comes on a connection.
+// status returns the status of the answer on a connection.
 func status(t *testing.T, c net.Conn) (int, http.Header) {
 	t.Helper()
 	must(t, c.SetReadDeadline(time.Now().Add(patience)))
@@ -81,7 +81,7 @@ func TestARequestBeyondThoseInFlightIsRefused(t *testing.T) {
 			t.Errorf("one that had a place: %d", code)
 		}
 	}
-	if code, _ := status(t, ask(t, address)); code != http.StatusOK { // both places are free once their answers are there
+	if code, _ := status(t, ask(t, address)); code != http.StatusOK { // both places are free once their answers have arrived
 		t.Errorf("one after them: %d", code)
 	}
 }
@@ -108,13 +108,13 @@ func TestARequestWaitsForAPlace(t *testing.T) {
 	}
 }
 
-// A client that does not read holds its place for the limit's time, and no longer.
+// A client that does not read holds its place only for the limit's time.
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
 	address := start(t, serving.Route{Pattern: "/", Limits: serving.Limits{InFlight: 1, Wait: time.Hour, Write: 500 * time.Millisecond}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text := make([]byte, 1<<20)
-		for range 64 { // more than a kernel keeps for a client
+		for range 64 { // more than the kernel's buffer for a client
 			if _, err := w.Write(text); err != nil {
 				ended <- err
 				return
@@ -170,7 +170,7 @@ func TestABodyHasABound(t *testing.T) {
 	}
 }
 
-// A kubelet whose probe finds no place ends the controller: silent clients, however many, keep nobody out.
+// A kubelet ends a controller if a probe finds no place. So silent clients must not block probes, however many they are.
 func TestANewConnectionClosesTheOldest(t *testing.T) {
 	t.Parallel()
 	address := start(t, serving.Route{Pattern: "/", Limits: serving.Limits{InFlight: 1, Wait: time.Minute, Write: time.Minute}, Handler: http.NotFoundHandler()})
@@ -184,7 +184,7 @@ func TestANewConnectionClosesTheOldest(t *testing.T) {
 	if code, _ := status(t, ask(t, address)); code != http.StatusNotFound {
 		t.Errorf("a client that speaks, after 300 that do not: %d", code)
 	}
-	must(t, silent[0].SetReadDeadline(time.Now().Add(2*time.Second))) // before the server gives silent clients up
+	must(t, silent[0].SetReadDeadline(time.Now().Add(2*time.Second))) // before the server closes silent connections
 	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the oldest connection is not closed: %v", err)
 	}

@@ -82,7 +82,7 @@ func TestColumnsMayBeInAnyOrderAndTimesSeconds(t *testing.T) {
 	}
 }
 
-// What cannot be read is said with file and line, and nothing of it is replayed.
+// Errors name file and line, and nothing of the file is replayed.
 func TestBadInputIsSaidWithItsLine(t *testing.T) {
 	t.Parallel()
 	at := "2026-03-02T00:00:00Z"
@@ -131,7 +131,7 @@ func TestBadInputIsSaidWithItsLine(t *testing.T) {
 	}
 }
 
-// A line may be longer than what is read at a time, up to 1 MiB; the pods around it are read all the same.
+// A line may be longer than the read buffer, up to 1 MiB. The pods around it are read normally.
 func TestLongLinesAreReadWhole(t *testing.T) {
 	t.Parallel()
 	const pod = "x,%s,,2026-03-02T00:00:00Z,,1,1Gi,%s\n"
@@ -171,7 +171,7 @@ func TestWhatMayBeRightIsNoted(t *testing.T) {
 	}
 }
 
-// endless writes a trace of n pods as it is read.
+// endless generates a trace of n pods while it is read.
 type endless struct {
 	n, made int
 	rest    []byte
@@ -195,7 +195,7 @@ func (e *endless) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// A trace is read line by line, and costs memory for its pods only; beyond the limit it is refused.
+// A trace is read line by line, and needs memory only for its pods. Beyond the limit it is refused.
 func TestAMillionPodsAreReadInBoundedMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -214,7 +214,7 @@ func TestAMillionPodsAreReadInBoundedMemory(t *testing.T) {
 	}
 }
 
-// Nothing that is read ends in a panic, and what is read is read the same from what is written.
+// No input causes a panic, and a written trace is read as the same trace.
 func FuzzRead(f *testing.F) {
 	f.Add(full)
 	f.Add(`{"pod":"a","arrival":1,"requests":{"cpu":"1"},"tolerations":["*"]}`)

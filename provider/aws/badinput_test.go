@@ -20,7 +20,7 @@ func TestARegionWithoutAnAPIIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	sdk := w.account.Config()
-	sdk.Region, sdk.BaseEndpoint = "xx-nowhere-1", awssdk.String("http://127.0.0.1:1") // nobody listens there
+	sdk.Region, sdk.BaseEndpoint = "xx-nowhere-1", awssdk.String("http://127.0.0.1:1") // no server listens there
 	p, err := aws.New(t.Context(), aws.Config{ClusterName: awstest.Cluster, EKSControlPlane: true, Client: w.client, Clock: w.clock, SDK: &sdk})
 	w.must(err)
 	err = p.Check(t.Context())
@@ -33,7 +33,7 @@ func TestARegionWithoutAnAPIIsSaid(t *testing.T) {
 	}
 }
 
-// A type may be gone between a plan and the launch: from EC2's answers, from the catalog, or from the region's capacity.
+// A type may disappear between a plan and the launch: from EC2's answers, from the catalog, or from the region's capacity.
 func TestTypesThatVanishBeforeTheLaunch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, untried)
@@ -57,7 +57,7 @@ func TestTypesThatVanishBeforeTheLaunch(t *testing.T) {
 	}
 }
 
-// An image that was deleted, a subnet that was deleted: what a class refers to may go while machines are started from it.
+// Objects that a class refers to, such as an image or a subnet, may be deleted while machines are started from it.
 func TestWhatAClassRefersToVanishesWithTheNextLook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, untried)

@@ -51,7 +51,7 @@ func TestTheCatalogListsWhatEC2SellsInTheZonesOfTheClass(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("m5.large:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
-	// EC2 has told spot prices, and none for this one: it cannot be bought, but it is not what nobody sells.
+	// EC2 has returned spot prices, but none for this one: the offering cannot be bought, but it remains in the catalog.
 	for _, o := range typeOf(types, "c5.large").Offerings {
 		if o.SoldOut != (o.Zone == "us-west-2b" && o.CapacityType == v1.CapacityTypeSpot) {
 			t.Errorf("c5.large %s %s: sold out %v", o.Zone, o.CapacityType, o.SoldOut)
@@ -276,7 +276,7 @@ func TestMemoryThatNodesWereSeenToHaveIsLearned(t *testing.T) {
 	if estimate == "15000Mi" {
 		t.Error("what a node of another image has was taken for one of this image")
 	}
-	for _, o := range []*corev1.Node{a, b, c} { // nodes go, what was learned stays
+	for _, o := range []*corev1.Node{a, b, c} { // nodes are deleted, the learned values stay
 		w.must(w.client.Delete(t.Context(), o))
 	}
 	w.clock.Step(24 * time.Hour)
@@ -304,7 +304,7 @@ func TestAClassWhoseKubeletCannotBeReadHasNoCatalogAndOthersHave(t *testing.T) {
 	w.catalog(w.resolved("good", nil))
 }
 
-// The label by which shares on demand tell machines that are taken back from others is the one that machines carry.
+// The label that marks interruptible machines for on-demand shares is a label of the machines.
 func TestInterruptibleReservationsAreKnownByTheirLabel(t *testing.T) {
 	t.Parallel()
 	if kube.InterruptibleReservation != awsv1.ReservationInterruptibleLabelKey {

@@ -72,7 +72,7 @@ func TestTemplatesThatNobodyUsesAreDeleted(t *testing.T) {
 	w := newWorld(t, untried)
 	c := w.resolved("general", nil)
 	w.launch(w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large")), c)
-	w.restart() // who made it is not known any more
+	w.restart() // the new provider does not know its maker
 	w.clean()
 	w.clock.Step(20 * time.Minute)
 	w.clean()
@@ -112,8 +112,8 @@ func TestProfilesThatNobodyNeedsAreDeleted(t *testing.T) {
 	}
 }
 
-// Machines that were let go, as tenon uninstall --keep-machines does, have neither claim nor class; yet without its profile a
-// machine gets no credentials any more.
+// Machines that tenon uninstall --keep-machines has released have neither claim nor class. But a machine without its profile gets no
+// credentials any more.
 func TestProfilesOfMachinesThatWereLetGoStay(t *testing.T) {
 	t.Parallel()
 	for name, finalized := range map[string]bool{"whose class is gone": false, "whose class is deleted later": true} {

@@ -38,7 +38,7 @@ func TestAParameterThatNamesNoImageIsNamed(t *testing.T) {
 	w.want(c, awsv1.ConditionAMIsReady, "False", awsv1.ReasonAMINotFound, "/team/none", "us-west-2")
 }
 
-// What is no trouble that passes is said under the name that upstream's dashboards and runbooks know.
+// A lasting problem has the reason that upstream's dashboards and runbooks know.
 func TestTheRangeOfTheServicesCannotBeFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *aws.Config) {
@@ -85,7 +85,7 @@ func TestThePlacementGroupCannotBeLookedFor(t *testing.T) {
 	if problem := w.resolve(c); problem != "" || !v1.IsTrue(c, awsv1.ConditionPlacementGroupReady) {
 		t.Fatalf("EC2 answers: %q", problem)
 	}
-	// A group that was found is used while EC2 does not answer.
+	// A known group is used while EC2 does not answer.
 	w.account.Fail("ec2:DescribePlacementGroups", awstest.Fault{Status: 500, Code: "InternalError"})
 	w.clock.Step(2 * time.Minute)
 	if problem := w.resolve(c); problem != "" || !v1.IsTrue(c, awsv1.ConditionPlacementGroupReady) {

@@ -18,8 +18,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// settle does for some minutes what the controllers do: claims without a machine are launched, machines without a claim
-// are terminated.
+// settle acts like the controllers for some minutes: it launches claims without a machine, and terminates machines without a claim.
 func (w *world) settle(class *awsv1.EC2NodeClass) {
 	w.Helper()
 	for range 12 {
@@ -51,7 +50,7 @@ func (w *world) settle(class *awsv1.EC2NodeClass) {
 	}
 }
 
-// wantOneEach checks that every claim has a machine of its own, and that no other runs.
+// wantOneEach checks that each claim has a machine of its own, and that no other machine runs.
 func (w *world) wantOneEach() {
 	w.Helper()
 	var claims v1.NodeClaimList
@@ -75,7 +74,7 @@ func (w *world) wantOneEach() {
 	}
 }
 
-// The process ends after any of the calls of a launch, before its answer arrives, or after it without writing anything down.
+// The process ends after any of a launch's calls, before its answer arrives, or after it without writing anything to the claim.
 func TestAfterACrashMachinesEqualClaims(t *testing.T) {
 	t.Parallel()
 	lost := awstest.Fault{Status: -1, Done: true}
@@ -107,7 +106,7 @@ func TestAfterACrashMachinesEqualClaims(t *testing.T) {
 	} {
 		for _, restarts := range []bool{true, false} {
 			if !restarts && !strings.HasPrefix(name, "after a") {
-				continue // the process goes on: that is about answers that get lost
+				continue // the process goes on: the case is about lost answers
 			}
 			t.Run(fmt.Sprintf("%s, restarts %t", name, restarts), func(t *testing.T) {
 				t.Parallel()
@@ -122,7 +121,7 @@ func TestAfterACrashMachinesEqualClaims(t *testing.T) {
 				done := make(chan struct{})
 				for _, claim := range claims {
 					go func() {
-						_, _ = w.provider.Launch(w.Context(), claim, seen(c)) // nobody hears of it
+						_, _ = w.provider.Launch(w.Context(), claim, seen(c)) // the result is lost
 						done <- struct{}{}
 					}()
 				}
@@ -135,7 +134,7 @@ func TestAfterACrashMachinesEqualClaims(t *testing.T) {
 				w.account.Heal()
 				w.settle(c)
 				w.wantOneEach()
-				// What EC2 shows in time is used; only what it shows later had to be started twice.
+				// Machines that EC2 shows in time are used. Only machines that it shows later were started twice.
 				if n := len(w.account.Calls("ec2:TerminateInstances")); n > 0 && name != "after a fleet shown late" {
 					w.Errorf("%d calls to terminate machines that were started for claims", n)
 				}
@@ -201,7 +200,7 @@ func TestTroubleOfEC2IsPassedOn(t *testing.T) {
 	}
 }
 
-// Whoever asks in the wrong region hears of no machine. That is no reason to let go of what it holds.
+// EC2 in the wrong region does not know the machine. This does not mean that the machine is gone.
 func TestAMachineOfAnotherRegionIsNotGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

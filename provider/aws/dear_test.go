@@ -16,8 +16,8 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// Spot machines of one type in one zone cost more than EC2 lets a request pay. Claims that may have another get it in
-// the same call; those that may not are given up at once, with the prices. Nothing else is marked, and the mark ends.
+// Spot machines of one type in one zone cost more than the limit of a request. Claims that allow another offering get it in the same call.
+// Other claims are given up immediately, with the prices. No other offering is marked, and the mark ends.
 func TestSpotThatIsTooDearHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, untried)
@@ -72,7 +72,7 @@ func TestSpotThatIsTooDearHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// EC2 does not always say which offering it means, and may refuse the whole call: then it means all that was asked for.
+// EC2 does not always name the offering, and may refuse the whole call. The refusal then concerns all requested offerings.
 func TestARefusalThatNamesNothingIsAboutAll(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded"} {

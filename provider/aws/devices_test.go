@@ -10,7 +10,7 @@ import (
 	"tenon.sh/provider/aws"
 )
 
-// driversOf lists the drivers whose devices machines of the type are expected to have, and how many.
+// driversOf returns the expected drivers on machines of the type, with the number of their devices.
 func driversOf(t *engine.InstanceType) map[string]int {
 	out := map[string]int{}
 	for _, p := range t.Claimable {

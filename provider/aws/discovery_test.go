@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// version is an API server's word for its version.
+// version is the version that an API server reports.
 type version struct{ major, minor string }
 
 func (v version) ServerVersion() (*kubernetes.Info, error) {
@@ -27,12 +27,12 @@ func (v version) ServerVersion() (*kubernetes.Info, error) {
 	return &kubernetes.Info{Major: v.major, Minor: v.minor}, nil
 }
 
-// kubeDNS is the service with an address.
+// kubeDNS returns the Service with an address.
 func kubeDNS(address string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{ClusterIP: address}}
 }
 
-// told is what a machine of the class is told: its launch template, and its user data as text.
+// told returns the settings of a machine of the class: its launch template, and its user data as text.
 func (w *world) told(c *awsv1.EC2NodeClass) (awstest.Call, string) {
 	w.Helper()
 	w.launch(w.claim("a", c, in(corev1.LabelInstanceTypeStable, "m5.large")), c)
@@ -47,7 +47,7 @@ func TestMachinesAreToldTheAddressOfTheDNS(t *testing.T) {
 	t.Parallel()
 	const dns4, dns6 = "172.20.0.10", "fd30:1234::a"
 	for address, want := range map[string]struct {
-		text string // what AL2 is told, which has a word for each family
+		text string // the setting in AL2's user data, which has one for each family
 		six  string
 	}{
 		dns4: {"--dns-cluster-ip '" + dns4 + "'", ""},
@@ -87,7 +87,7 @@ func TestMachinesAreToldTheRangeOfTheServices(t *testing.T) {
 	}
 }
 
-// untriedOn has the API server, rather than EKS, asked for its version.
+// untriedOn makes the provider read the version from the API server and not from EKS.
 func untriedOn(major, minor string) func(*aws.Config) {
 	return func(c *aws.Config) {
 		untried(c)
@@ -95,13 +95,13 @@ func untriedOn(major, minor string) func(*aws.Config) {
 	}
 }
 
-// The version decides which images there are: AL2 has none from 1.33 on.
+// The version determines the images: AL2 has none from 1.33 on.
 func TestTheVersionIsTheAPIServers(t *testing.T) {
 	t.Parallel()
 	for _, minor := range []string{"32", "32+"} {
 		t.Run(minor, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, untriedOn("1", minor)) // EKS would say 1.34
+			w := newWorld(t, untriedOn("1", minor)) // EKS would return 1.34
 			c := w.resolved("general", func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2@latest" })
 			if len(c.Status.AMIs) == 0 || !strings.Contains(c.Status.AMIs[0].Name, "1.32") {
 				t.Errorf("images %+v", c.Status.AMIs)
@@ -121,7 +121,7 @@ func TestAnAPIServerThatDoesNotSayItsVersion(t *testing.T) {
 	}
 }
 
-// A cluster that is upgraded has other images some minutes later.
+// An upgraded cluster has other images some minutes later.
 func TestAnUpgradeIsNoticed(t *testing.T) {
 	t.Parallel()
 	server := &version{"1", "34"}

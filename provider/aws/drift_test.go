@@ -31,7 +31,7 @@ func (w *world) claimOfType(name string, class *awsv1.EC2NodeClass, kind string)
 	return c
 }
 
-// traits is the class with what its machines have to look like now.
+// traits returns the class with the present traits of its machines.
 func (w *world) traits(c *awsv1.EC2NodeClass) *engine.Class {
 	w.Helper()
 	traits, err := w.provider.Traits(w.Context(), seen(c))
@@ -39,7 +39,7 @@ func (w *world) traits(c *awsv1.EC2NodeClass) *engine.Class {
 	return &engine.Class{Ref: seen(c).Ref, Traits: traits}
 }
 
-// drift is in which way a claim has drifted, "" if it has not.
+// drift returns the reason of a claim's drift, "" if it has not drifted.
 func (w *world) drift(c *awsv1.EC2NodeClass, claim *v1.NodeClaim) string {
 	w.Helper()
 	reason, _ := lifecycle.DriftOf(w.stored(claim), &v1.NodePool{}, w.traits(c), w.clock.Now())
@@ -100,7 +100,7 @@ func TestTraitsAreWhatTheClassWouldChooseNow(t *testing.T) {
 	}
 }
 
-// A class has several images; each machine has to have the one that its own type would get.
+// A class has several images. Each machine must have the image that its own type would get.
 func TestAMachineHasDriftedIfItsTypeWouldGetAnotherImage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -161,7 +161,7 @@ func (w *world) labelsOfNode(claim *v1.NodeClaim) map[string]string {
 	return node.Labels
 }
 
-// reserving is a class with the reservation cr-0123, whose machine is started in it.
+// reserving returns a class with the reservation cr-0123, and a claim whose machine runs in it.
 func (w *world) reserving(kind string, ends time.Time) (*awsv1.EC2NodeClass, *v1.NodeClaim) {
 	w.Helper()
 	w.account.SetReservations(awstest.Reservation{

@@ -19,8 +19,8 @@ func TestExpressionsOfAClassAreComputedForEachType(t *testing.T) {
 		c.Spec.Kubelet = kubeletOf(`{"maxPods":"min(max_pods * 2, 100)","kubeReserved":{"memory":"max_pods * 10"},"systemReserved":{"cpu":"vcpus * 5"}}`)
 	})
 	types := w.catalog(c)
-	for name, want := range map[string][3]string{ // pods, memory and cores kept back
-		"m5.large":   {"58", "692Mi", "80m"},    // 580 rounded up to 592, and 100 for eviction; 70 of the kubelet and 10
+	for name, want := range map[string][3]string{ // pods, reserved memory and cores
+		"m5.large":   {"58", "692Mi", "80m"},    // 580 rounded up to 592, plus 100 for eviction; 70 of the kubelet plus 10
 		"m5.xlarge":  {"100", "1108Mi", "100m"}, // 1000 rounded up to 1008; 80 and 20
 		"m5.4xlarge": {"100", "1108Mi", "190m"}, // 110 and 80
 	} {

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/provider/aws"
 )
 
-// Somebody else may lead by the time a call is made that has waited for others to go along.
+// Another process may lead by the time of a call that has waited for others.
 func TestWhoDoesNotLeadStartsAndStopsNoMachine(t *testing.T) {
 	t.Parallel()
 	var over error

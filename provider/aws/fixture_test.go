@@ -37,7 +37,7 @@ type world struct {
 	client   client.Client
 	config   aws.Config
 	provider *aws.Provider
-	// zones holds the subnet of each zone; group is the security group of the nodes.
+	// zones has the subnet of each zone. group is the security group of the nodes.
 	zones map[string]string
 	group string
 }
@@ -68,7 +68,7 @@ func newWorld(t testing.TB, change func(*aws.Config), objects ...client.Object) 
 	return w
 }
 
-// restart makes another provider, that knows nothing of what the one before did.
+// restart creates another provider without memory.
 func (w *world) restart() {
 	w.Helper()
 	p, err := aws.New(w.Context(), w.config)
@@ -83,7 +83,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// class stores a class that has everything, as changed.
+// class stores a class with all fields set, after change.
 func (w *world) class(name string, change func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	w.Helper()
 	c := &awsv1.EC2NodeClass{
@@ -102,7 +102,7 @@ func (w *world) class(name string, change func(*awsv1.EC2NodeClass)) *awsv1.EC2N
 	return c
 }
 
-// seen is the class as the provider gets it.
+// seen returns the class in the form for the provider.
 func seen(c *awsv1.EC2NodeClass) provider.Class {
 	return provider.Class{Ref: v1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: c.Name}, Object: c}
 }
@@ -115,7 +115,7 @@ func (w *world) resolve(c *awsv1.EC2NodeClass) (problem string) {
 	return problem
 }
 
-// resolved is a new class that is ready.
+// resolved returns a new class that is ready.
 func (w *world) resolved(name string, change func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
 	w.Helper()
 	c := w.class(name, change)
@@ -132,7 +132,7 @@ func (w *world) catalog(c *awsv1.EC2NodeClass) []engine.InstanceType {
 	return types
 }
 
-// typeOf finds a type in a catalog; nil if it is not there.
+// typeOf finds a type in a catalog. It returns nil if there is none.
 func typeOf(types []engine.InstanceType, name string) *engine.InstanceType {
 	for i := range types {
 		if types[i].Name == name {

@@ -11,12 +11,12 @@ import (
 	"tenon.sh/provider/aws/cloud"
 )
 
-// hanging is a call that gets no answer. The clock stands still but for it: each attempt lasts as long as anybody waits.
+// hanging returns a fault: a call without an answer. The clock advances only by it, because each attempt lasts until its timeout.
 func (w *world) hanging(times int, done bool) awstest.Fault {
 	return awstest.Fault{Hang: true, Times: times, Done: done, Hung: func() { w.clock.Step(cloud.Patience) }}
 }
 
-// tries is how often the SDK makes a call that gets no answer.
+// tries is the number of attempts that the SDK makes for a call without an answer.
 const tries = 3
 
 func TestACallThatHangsIsGivenUpAndNamed(t *testing.T) {
@@ -26,7 +26,7 @@ func TestACallThatHangsIsGivenUpAndNamed(t *testing.T) {
 		"ec2:DescribeSecurityGroups": awsv1.ConditionSecurityGroupsReady,
 		"ssm:GetParameter":           awsv1.ConditionAMIsReady,
 		"iam:GetInstanceProfile":     awsv1.ConditionInstanceProfileReady,
-		"eks:DescribeCluster":        awsv1.ConditionAMIsReady, // the version of Kubernetes decides which images there are
+		"eks:DescribeCluster":        awsv1.ConditionAMIsReady, // the version of Kubernetes determines the images
 	} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestACallThatHangsIsGivenUpAndNamed(t *testing.T) {
 	}
 }
 
-// Whether EC2 has started machines or not when nobody hears of it: every claim gets one, and one only.
+// EC2 may or may not have started machines in a call without an answer. Each claim gets exactly one machine.
 func TestAFleetThatHangsIsNeitherDoubledNorLost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -90,7 +90,7 @@ func TestAFleetThatHangsIsNeitherDoubledNorLost(t *testing.T) {
 	}
 }
 
-// Some minutes in which calls hang hold a cluster up, but change nothing in the end.
+// Some minutes of calls without answers delay a cluster, but do not change the final state.
 func TestAClusterLivesThroughCallsThatHang(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, everything)

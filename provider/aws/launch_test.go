@@ -42,7 +42,7 @@ func (w *world) claim(name string, class *awsv1.EC2NodeClass, requirements ...v1
 	return c
 }
 
-// stored is the claim as the API server has it.
+// stored returns the claim from the API server.
 func (w *world) stored(c *v1.NodeClaim) *v1.NodeClaim {
 	w.Helper()
 	out := &v1.NodeClaim{}
@@ -50,7 +50,7 @@ func (w *world) stored(c *v1.NodeClaim) *v1.NodeClaim {
 	return out
 }
 
-// launch starts the claim's machine and writes it down, as the controllers would.
+// launch starts the claim's machine and writes its status, like the controllers.
 func (w *world) launch(c *v1.NodeClaim, class *awsv1.EC2NodeClass) engine.Machine {
 	w.Helper()
 	m, err := w.provider.Launch(w.Context(), w.stored(c), seen(class))
@@ -141,12 +141,12 @@ func TestEqualClaimsAreStartedByOneCall(t *testing.T) {
 	}
 }
 
-// untilThereAre has each claim wait until n equal claims are there, so that the number of calls does not depend on the machine's speed.
+// untilThereAre makes each claim wait until there are n equal claims, so that the number of calls does not depend on the machine's speed.
 func untilThereAre(n int) func(*aws.Config) {
 	return func(c *aws.Config) { c.LaunchWindow = batch.Window{Idle: time.Minute, Most: time.Minute, Items: n} }
 }
 
-// launchAll launches claims at once, and returns the different machines that they got.
+// launchAll launches claims in parallel, and returns the different machines that they got.
 func (w *world) launchAll(claims []*v1.NodeClaim, class *awsv1.EC2NodeClass) map[engine.MachineID]string {
 	w.Helper()
 	type result struct {
@@ -276,7 +276,7 @@ func TestAFailedCallIsNamed(t *testing.T) {
 				t.Fatalf("got %v: %s", err, problem)
 			}
 			w.account.Heal()
-			w.launch(claim, c) // nothing was started, and that is known
+			w.launch(claim, c) // it is known that no machine was started
 			if n := len(w.account.Machines()); n != 1 {
 				t.Errorf("%d machines", n)
 			}
@@ -351,7 +351,7 @@ func TestASoldOutStormCausesNoStormOfCalls(t *testing.T) {
 		before := len(w.account.Calls("ec2:CreateFleet"))
 		errs := make(chan error)
 		for i := range 100 {
-			// Each claim asks for something else, so that no two are started by one call.
+			// Each claim has other requirements, so that no two share a call.
 			claim := w.claim(fmt.Sprintf("claim-%d-%d", round, i), c, in(corev1.LabelInstanceTypeStable, "m5.large"), in(corev1.LabelTopologyZone, "us-west-2a"),
 				in(v1.CapacityTypeLabelKey, "on-demand"), in("example.com/number", fmt.Sprint(i)))
 			go func() {
@@ -409,7 +409,7 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// gone are the machines that were told to stop.
+// gone returns the machines with a request to stop.
 func (w *world) gone() map[engine.MachineID]bool {
 	out := map[engine.MachineID]bool{}
 	for _, call := range w.account.Calls("ec2:TerminateInstances") {

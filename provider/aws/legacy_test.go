@@ -13,11 +13,11 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// legacyName is what earlier versions called the profile of class general of cluster demo in us-west-2: the hash is FNV-1 of
-// the region and the name, of 64 bits.
+// legacyName is the name that earlier versions gave the profile of class general of cluster demo in us-west-2. The hash is FNV-1 of the
+// region and the name, with 64 bits.
 const legacyName = "demo_7791149067755611850"
 
-// legacy makes an instance profile as earlier versions did, for a class of a cluster.
+// legacy creates an instance profile like earlier versions, for a class of a cluster.
 func (w *world) legacy(cluster, class string) {
 	w.Helper()
 	client := iam.NewFromConfig(w.account.Config())

@@ -16,16 +16,16 @@ import (
 	"tenon.sh/provider"
 )
 
-// begun are machines that were started at once.
+// begun are machines that were started in parallel.
 type begun struct {
 	claims   []*v1.NodeClaim
 	machines []engine.Machine
 	calls    int // to EC2, before
-	// took is how long the launches took, allowed how long EC2's limits make them take at least.
+	// took is the duration of the launches, allowed the least duration by EC2's limits.
 	took, allowed time.Duration
 }
 
-// begin starts n machines at once, below EC2's limits and after others have been started.
+// begin starts n machines in parallel, under EC2's limits and after others have been started.
 func (w *world) begin(others, n, atOnce int) (x begun) {
 	w.Helper()
 	network := w.account.NewNetwork()
@@ -59,8 +59,8 @@ func (w *world) begin(others, n, atOnce int) (x begun) {
 	return x
 }
 
-// lives starts n machines at once, has their nodes register, and stops them at once, below EC2's limits. It returns the calls
-// to EC2 for each machine, and how the launches went.
+// lives starts n machines in parallel, registers their nodes, and stops them in parallel, under EC2's limits. It returns the calls to EC2 per
+// machine, and the result of the launches.
 func (w *world) lives(n, atOnce int) (calls float64, x begun) {
 	w.Helper()
 	x = w.begin(0, n, atOnce)
@@ -129,9 +129,9 @@ func TestAHundredMachinesLiveWithFewCalls(t *testing.T) {
 	}
 }
 
-// An account that has started nothing lately may start a thousand machines at once: EC2's limits ask for no time at all, and
-// all that the launches take is that of the calls, moto's included. After a hundred others they ask for the better part of a
-// minute; the launches are to take 1.2 times that at most. With their tags and their ends the first takes minutes.
+// An account without recent launches may start a thousand machines immediately: EC2's limits require no wait, so the launches take only the
+// time of the calls, including moto's. After a hundred other launches, the limits require most of a minute, and the launches must take at
+// most 1.2 times that. With tags and ends, the first case takes minutes.
 //
 //	go test -run '^$' -bench Thousand -benchtime 1x
 func BenchmarkAThousandMachinesAtOnce(b *testing.B) {

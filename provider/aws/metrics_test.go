@@ -17,8 +17,8 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// gathered are all series of a registry, with their labels in order of name: "name{a=b,c=d}". A histogram counts how often it
-// was observed.
+// gathered returns all series of a registry, with labels sorted by name: "name{a=b,c=d}". For a histogram it returns the number of
+// observations.
 func gathered(t testing.TB, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -103,7 +103,7 @@ func TestMetricsSayWhatTheProviderDid(t *testing.T) {
 	}
 }
 
-// What a scrape holds does not grow with classes.
+// The number of series does not grow with classes.
 func TestSeriesOfOfferingsAreBounded(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/api/awsv1"
 )
 
-// logged is a context, and the lines that are logged under it and hold a part.
+// logged returns a context, and a function that returns the lines logged with it that contain a part.
 func logged(ctx context.Context) (context.Context, func(part string) []string) {
 	var mu sync.Mutex // guards lines
 	var lines []string

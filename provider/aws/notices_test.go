@@ -31,7 +31,7 @@ func about(kind, instance string) string {
 
 func withQueue(c *aws.Config) { c.InterruptionQueue = "interruptions" }
 
-// started records a claim with a machine, without starting one.
+// started stores a claim with a machine, without starting one.
 func (w *world) started(name, instance string, class *awsv1.EC2NodeClass) *v1.NodeClaim {
 	w.Helper()
 	c := w.claim(name, class)
@@ -51,7 +51,7 @@ func (w *world) notices() []provider.Notice {
 	return list
 }
 
-// acknowledge acts on a notice, wherever it came from.
+// acknowledge acknowledges a notice at its source.
 func (w *world) acknowledge(n provider.Notice) error {
 	var errs []error
 	for _, source := range w.provider.Sources() {
@@ -60,7 +60,7 @@ func (w *world) acknowledge(n provider.Notice) error {
 	return errors.Join(errs...)
 }
 
-// queue is the source of notices from the queue.
+// queue returns the source of notices from the queue.
 func (w *world) queue() provider.Source {
 	return w.provider.Sources()[1]
 }
@@ -119,7 +119,7 @@ func TestMessagesThatMeanNothingDoNoHarm(t *testing.T) {
 	}
 }
 
-// deleted counts the messages that were taken off queues.
+// deleted returns the number of messages that were deleted from queues.
 func (w *world) deleted() (n int) {
 	for _, call := range w.account.Calls("sqs:DeleteMessageBatch") {
 		n += strings.Count(string(call.Body), `"ReceiptHandle"`)
@@ -149,10 +149,10 @@ func TestAMessageStaysUntilAllThatItSaysIsActedOn(t *testing.T) {
 	if deleted := w.deleted(); deleted != 1 {
 		t.Errorf("%d messages were taken off the queue", deleted)
 	}
-	w.must(w.acknowledge(list[0])) // once more does no harm
+	w.must(w.acknowledge(list[0])) // a second time has no effect
 }
 
-// A machine may be taken away before the claim that it was started for names it.
+// The cloud may take a machine away before its claim names it.
 func TestAMessageAboutAMachineThatIsBeingStartedWaitsForItsClaim(t *testing.T) {
 	t.Parallel()
 	const warning = "EC2 Spot Instance Interruption Warning"
@@ -165,7 +165,7 @@ func TestAMessageAboutAMachineThatIsBeingStartedWaitsForItsClaim(t *testing.T) {
 	name := func(m engine.Machine) string { return string(m.ID[strings.LastIndex(string(m.ID), "/")+1:]) }
 	for _, test := range []struct {
 		about string
-		// before is what happens before the message is read; it returns whom the message is about.
+		// before is called before the message is read. It returns the ID of the message's machine.
 		before func(w *world, c *awsv1.EC2NodeClass, m engine.Machine) string
 		waits  bool
 	}{
@@ -245,7 +245,7 @@ func TestAMessageThatWaitedIsHeardOnceTheClaimNamesItsMachine(t *testing.T) {
 			t.Fatalf("heard of %v, want %v", heard, want)
 		}
 	}
-	hear("aws:///us-west-2a/i-0a") // nobody waits for the other
+	hear("aws:///us-west-2a/i-0a") // the other one is not waited for
 	if n := w.deleted(); n > 0 {
 		t.Fatal("half of the message is lost")
 	}
@@ -282,7 +282,7 @@ func TestAMessageDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// hear reads the queue until nothing is left, and acts on all of it at once.
+// hear reads the queue until nothing is left, and acknowledges all notices in parallel.
 func (w *world) hear() map[engine.MachineID]bool {
 	w.Helper()
 	heard := map[engine.MachineID]bool{}
@@ -321,7 +321,7 @@ func TestManyMessagesAreReadWithFewCalls(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the queue is said with what to do, does not stop anything else, and passes.
+// Any fault of the queue is reported with a remedy, stops nothing else, and passes.
 func TestTroubleWithTheQueueIsSaidAndPasses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -416,13 +416,13 @@ func TestBrokenMachinesAreHeardOfUntilSomebodyActs(t *testing.T) {
 	for _, n := range w.notices() {
 		w.must(w.acknowledge(n))
 	}
-	w.clock.Step(2 * time.Minute) // by now the second check has failed for long
+	w.clock.Step(2 * time.Minute) // the second check has now failed for long enough
 	if list := w.notices(); len(list) != 1 || list[0].Machine != "aws:///us-west-2a/i-0b" {
 		t.Errorf("notices %v", list)
 	}
 }
 
-// Where status checks are only tried out, broken machines are counted, once each until they recover, and nobody acts on them.
+// With the dry run of status checks, broken machines are only counted, once each until they recover.
 func TestADryRunOfStatusChecksOnlyCounts(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

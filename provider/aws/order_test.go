@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// ordered is what EC2 was asked for: the type and the zone of every override, and the images by type.
+// ordered returns the type and the zone of each override in a request to EC2, and the images by type.
 func ordered(form url.Values) (overrides []string, images map[string]string) {
 	images = map[string]string{}
 	for i := 1; form.Has(fmt.Sprintf("LaunchTemplateConfigs.%d.LaunchTemplateSpecification.LaunchTemplateName", i)); i++ {
@@ -37,7 +37,7 @@ func ordered(form url.Values) (overrides []string, images map[string]string) {
 	return overrides, images
 }
 
-// Every way in which a claim, its class or the market changes what EC2 is asked for.
+// All ways in which a claim, its class or the market changes the request to EC2.
 func TestWhatEC2IsAskedFor(t *testing.T) {
 	t.Parallel()
 	const strategy, kind = "OnDemandOptions.AllocationStrategy", "TargetCapacitySpecification.DefaultTargetCapacityType"
@@ -167,7 +167,7 @@ func TestSpotThatCostsMoreThanOnDemandIsTheLastResort(t *testing.T) {
 	}
 }
 
-// A type without a price must not make all others look dear.
+// A type without a price must not make all others look expensive.
 func TestAmongAllTypesSpotComesFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, untried)
@@ -243,7 +243,7 @@ func TestAClassThatIsNotReadyStartsNothing(t *testing.T) {
 	}
 }
 
-// A tag that the machine has already is left as it is.
+// Existing tags of the machine are not changed.
 func TestTagsThatAreThereAreLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, untried)
@@ -263,7 +263,7 @@ func TestTagsThatAreThereAreLeft(t *testing.T) {
 	}
 }
 
-// Templates that cannot be deleted keep their class; those of other classes stay.
+// Templates that cannot be deleted keep their class. Templates of other classes stay.
 func TestAClassStaysUntilAllThatWasMadeForItIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

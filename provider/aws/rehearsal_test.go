@@ -15,7 +15,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// denied is how EC2 refuses a call for want of a permission.
+// denied returns EC2's refusal of a call because of a missing permission.
 func denied(action, resource string) awstest.Fault {
 	return awstest.Fault{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation. User: arn:aws:sts::1:assumed-role/controller/x " +
 		"is not authorized to perform: " + action + " on resource: " + resource + " because no identity-based policy allows the " + action +
@@ -118,7 +118,7 @@ func TestWhetherMachinesMayBeStartedIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// EC2 is not asked the same again and again for a class that it has refused.
+// EC2 is not asked repeatedly for a class that it has refused.
 func TestARefusalIsBelievedForAWhile(t *testing.T) {
 	t.Parallel()
 	invalid := awstest.Fault{Code: "InvalidParameterCombination", Message: "The parameter groupName cannot be used with this subnet"}
@@ -181,7 +181,7 @@ func TestARefusalIsBelievedForAWhile(t *testing.T) {
 	}
 }
 
-// untried has classes be ready without a rehearsal.
+// untried makes classes ready without a rehearsal.
 func untried(c *aws.Config) { c.DisableDryRun = true }
 
 func TestNothingIsTriedWhereThatIsSwitchedOff(t *testing.T) {
@@ -227,14 +227,14 @@ func TestTroubleWhileTryingIsNoVerdict(t *testing.T) {
 				t.Errorf("%s, %s: %s", got.Status, got.Reason, got.Message)
 			}
 			w.account.Heal()
-			if test.given { // that is for somebody to put right, who needs some time
+			if test.given { // a person must correct this, which takes some time
 				w.clock.Step(2 * time.Minute)
 			}
 			w.clock.Step(10 * time.Second)
 			if problem := w.resolve(c); problem != "" {
 				t.Errorf("afterwards %q", problem)
 			}
-			// Once ready, a class stays ready while nobody can say otherwise.
+			// A ready class stays ready while the answer is unknown.
 			w.account.Fail(test.action, test.fault)
 			w.clock.Step(time.Hour)
 			if w.resolve(c); !test.given && !v1.IsTrue(c, v1.ConditionReady) {

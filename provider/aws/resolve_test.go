@@ -121,7 +121,7 @@ func TestAClassIsReadyAgainOnceWhatItLackedIsThere(t *testing.T) {
 	}
 }
 
-// Every call that resolving makes: without permission the class says what to allow, and where.
+// The test covers each call of Resolve: without permission, the class names the action and the resource to allow.
 func TestAMissingPermissionIsNamed(t *testing.T) {
 	t.Parallel()
 	for action, test := range map[string]struct{ condition, statement string }{

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// tryAll launches claims at once and writes down the machines that they get. It returns the errors of the others by name.
+// tryAll launches claims in parallel and stores their machines. It returns the errors of the others by name.
 func (w *world) tryAll(claims []*v1.NodeClaim, class *awsv1.EC2NodeClass) map[string]error {
 	w.Helper()
 	type result struct {
@@ -49,7 +49,7 @@ func (w *world) tryAll(claims []*v1.NodeClaim, class *awsv1.EC2NodeClass) map[st
 	return failed
 }
 
-// equal are n new claims for the same.
+// equal returns n new claims with the same requirements.
 func (w *world) equal(n int, class *awsv1.EC2NodeClass) (out []*v1.NodeClaim) {
 	w.Helper()
 	for i := range n {
@@ -59,12 +59,12 @@ func (w *world) equal(n int, class *awsv1.EC2NodeClass) (out []*v1.NodeClaim) {
 	return out
 }
 
-// EC2 may start fewer machines than it is asked for, or none, and name no error. Nobody but those who got none hears of it.
+// EC2 may start fewer machines than requested, or none, without an error. Only the claims without a machine get an error.
 func TestAFleetThatIsShortWithoutAWord(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		machines int
-		lost     bool // the process ends, and another goes on
+		lost     bool // the process ends, and another one continues
 	}{
 		"short": {2, false}, "empty": {0, false}, "short, then a restart": {2, true}, "empty, then a restart": {0, true},
 	} {
@@ -104,8 +104,8 @@ func TestAFleetThatIsShortWithoutAWord(t *testing.T) {
 	}
 }
 
-// A fleet that starts some of its machines each time shows that there is capacity: nothing is called sold out, and whoever
-// got none is told what happened.
+// A fleet that starts some of its machines each time shows that there is capacity. So no offering counts as sold out, and the claims without
+// a machine get the reason.
 func TestAFleetThatIsShortEachTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, untried)

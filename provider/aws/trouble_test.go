@@ -20,23 +20,23 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// everything is a provider that makes every call it knows.
+// everything configures a provider that makes all its calls.
 func everything(c *aws.Config) { c.InterruptionQueue, c.EnableZonalShift = "interruptions", true }
 
-// tendClass does what the controllers do for a class: it is resolved, and its status written.
+// tendClass acts like the controllers for a class: it resolves the class and writes its status.
 func (w *world) tendClass(name string) *awsv1.EC2NodeClass {
 	w.Helper()
 	c := &awsv1.EC2NodeClass{}
 	w.must(w.client.Get(w.Context(), nameOf(name), c))
 	if c.DeletionTimestamp == nil {
-		_, _ = w.provider.Resolve(w.Context(), seen(c)) // what is wrong is in its conditions
+		_, _ = w.provider.Resolve(w.Context(), seen(c)) // the conditions contain the problems
 		w.must(w.client.Status().Update(w.Context(), c))
 	}
 	return c
 }
 
-// tend does for a minute what the controllers do: classes are resolved, claims launched, notices acted on, machines of
-// claims that go are stopped, as are those that belong to nobody. Errors are left to the next minute.
+// tend acts like the controllers for a minute: it resolves classes, launches claims, acknowledges notices, and stops machines of deleted
+// claims and machines without a claim. It ignores errors until the next minute.
 func (w *world) tend(class string) {
 	w.Helper()
 	c := w.tendClass(class)
@@ -76,7 +76,7 @@ func (w *world) tend(class string) {
 	w.clock.Step(time.Minute)
 }
 
-// until tends until done, at most for half an hour.
+// until calls tend until done returns true, at most for half an hour.
 func (w *world) until(what, class string, done func() bool) {
 	w.Helper()
 	for range 30 {
@@ -88,7 +88,7 @@ func (w *world) until(what, class string, done func() bool) {
 	w.Errorf("after half an hour not: %s", what)
 }
 
-// aLife has a class and two machines come and go, while fault makes trouble at the beginning, and again at the end.
+// aLife creates and deletes a class and two machines. It calls trouble at the beginning, and again at the end.
 func (w *world) aLife(trouble func()) {
 	w.Helper()
 	queue, read := w.account.NewQueue("interruptions"), w.deleted()
@@ -140,7 +140,7 @@ func (w *world) aLife(trouble func()) {
 	}
 }
 
-// actions are the calls that the provider makes in such a life.
+// actions returns the calls that the provider makes in such a life.
 func actions(t *testing.T) (out []string) {
 	w := newWorld(t, everything)
 	before := len(w.account.Calls(""))
@@ -154,8 +154,8 @@ func actions(t *testing.T) (out []string) {
 	return slices.Compact(out)
 }
 
-// Whichever call fails for some minutes, all goes on when it works again, and nothing is left behind. Each call fails in two
-// ways in turn, so that all ways are met.
+// If any call fails for some minutes, everything continues afterwards, and nothing is left behind. Each call fails in two ways in turn, so
+// that all ways occur.
 func TestTroubleWithAnyCallPasses(t *testing.T) {
 	t.Parallel()
 	faults := []awstest.Fault{
@@ -170,14 +170,14 @@ func TestTroubleWithAnyCallPasses(t *testing.T) {
 	if len(list) < 25 {
 		t.Errorf("only %d calls: %s", len(list), strings.Join(list, " "))
 	}
-	const accounts = 4 // an account takes longer to make than a life lasts
+	const accounts = 4 // an account takes longer to create than a life
 	for n := range accounts {
 		t.Run(fmt.Sprintf("account %d", n), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, everything)
 			for i := n; i < len(list); i += accounts {
 				action, next := list[i], i/accounts+n
-				w.restart() // who knows nothing has to ask
+				w.restart() // a provider without memory must ask
 				w.aLife(func() {
 					fault := faults[next%len(faults)]
 					next++

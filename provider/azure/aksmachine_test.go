@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 )
 
-// ofAKSItself is a cluster of AKS in which AKS itself has made a machine for a claim.
+// ofAKSItself is an AKS cluster in which AKS itself has made a machine for a claim.
 type ofAKSItself struct {
 	*world
 	class           *azurev1beta1.AKSNodeClass
@@ -47,7 +47,7 @@ func newOfAKSItself(t *testing.T, change func(*azure.Config)) *ofAKSItself {
 	return o
 }
 
-// deleted fails the test unless AKS was asked, as often as that, to delete the machine, and Azure never.
+// deleted fails the test unless AKS got this number of requests to delete the machine, and Azure none.
 func (o *ofAKSItself) deleted(times int) {
 	o.Helper()
 	for _, call := range []string{"VirtualMachines_Delete", "VirtualMachines_Update", "NetworkInterfaces_Delete", "VirtualMachines_CreateOrUpdate"} {
@@ -68,7 +68,7 @@ func (o *ofAKSItself) deleted(times int) {
 	}
 }
 
-// gone fails the test unless the machine goes, once.
+// gone fails the test unless the machine is deleted, once.
 func (o *ofAKSItself) gone() {
 	o.Helper()
 	o.Take(azuretest.Timing{Delete: time.Minute})
@@ -95,7 +95,7 @@ func TestMachinesThatAKSHasMadeAreThoseOfTheirClaims(t *testing.T) {
 	if len(list) != 1 || list[0].ID != o.id || list[0].Claim != o.claim || list[0].Labels["topology.kubernetes.io/zone"] != "eastus-1" || list[0].Labels[v1.NodePoolLabelKey] != "pool" {
 		t.Errorf("listed: %+v", list)
 	}
-	claim := o.world.claim(o.claim, nil, nil) // nobody has written down which machine it has
+	claim := o.world.claim(o.claim, nil, nil) // no annotation names its machine
 	m, err := o.launch(claim, o.class)
 	o.must(err)
 	if m.ID != o.id || m.Claim != o.claim || m.Capacity.Cpu().Value() != 4 {
@@ -138,7 +138,7 @@ func TestAMachineOfAKSOfWhichNobodyKnowsWhereItIsIsLeftAlone(t *testing.T) {
 	o.deleted(0)
 }
 
-// A pool or cluster that is not there says that the settings are wrong, and not that the machine is gone.
+// A missing pool or cluster means that the settings are wrong, not that the machine is gone.
 func TestAMachineOfAKSIsNotGoneBecauseItsPoolIsNotFound(t *testing.T) {
 	t.Parallel()
 	o := newOfAKSItself(t, func(c *azure.Config) { c.ClusterGroup = azuretest.Group })
@@ -166,7 +166,7 @@ func TestAMachineOfAKSThatNoClaimHasIsLeftAlone(t *testing.T) {
 		}
 		o.clock.Step(time.Hour)
 	}
-	o.must(o.provider.Release(t.Context(), o.id)) // nobody would take it for forgotten later
+	o.must(o.provider.Release(t.Context(), o.id)) // no later installation would count it as left behind
 	if len(logged) != 1 || !strings.Contains(logged[0], "az aks nodepool delete-machines") || !strings.Contains(logged[0], o.vm) {
 		t.Errorf("logged %q", logged)
 	}
@@ -176,7 +176,7 @@ func TestAMachineOfAKSThatNoClaimHasIsLeftAlone(t *testing.T) {
 	o.deleted(0)
 }
 
-// What a class says by now is not put on machines that AKS has made: it would put back what it knows.
+// Later tags of the class are not set on machines that AKS has made, because AKS would restore the earlier ones.
 func TestTagsOfMachinesThatAKSHasMadeStay(t *testing.T) {
 	t.Parallel()
 	o := newOfAKSItself(t, nil)

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 )
 
-// newAKS is a subscription with what AKS makes in a cluster's node resource group, and a provider for that cluster.
+// newAKS returns a subscription with AKS's objects in a cluster's node resource group, and a provider for that cluster.
 func newAKS(t *testing.T) (*world, *azurev1beta1.AKSNodeClass) {
 	t.Helper()
 	w := newWorld(t, func(c *azure.Config) {
@@ -66,7 +66,7 @@ func TestMachinesOfAKSAreStartedWhereItKeepsItsNodes(t *testing.T) {
 	if m.Capacity.Pods().Value() != 250 || m.Labels["kubernetes.azure.com/cluster"] != azuretest.Group {
 		t.Errorf("machine %+v", m)
 	}
-	// AKS makes other pools when the cluster's way out changes.
+	// AKS makes other pools when the cluster's outbound type changes.
 	w.Remove("/subscriptions/" + w.ID + "/resourceGroups/nodes/providers/Microsoft.Network/loadBalancers/kubernetes")
 	w.AddBalancer(azuretest.Group, "kubernetes", "kubernetes")
 	_, err = w.launch(w.claim("another", nil, nil), c)

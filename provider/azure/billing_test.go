@@ -13,12 +13,12 @@ import (
 
 const putExtension = "VirtualMachineExtensions_CreateOrUpdate"
 
-// extensions are the names of those that machines have, with the machines', and with how often one was asked for.
+// extensions returns the names of the machines' extensions with the names of the machines, and the number of requests for one.
 func (w *world) extensions() (names string, calls int) {
 	return strings.Join(w.Names("Microsoft.Compute/virtualMachines/extensions"), " "), len(w.Calls(putExtension))
 }
 
-// Machines of AKS that run get the extension by which AKS counts them, once, whoever looks after them.
+// Running machines of AKS get, once, the extension by which AKS counts machines. It does not matter which controller manages them.
 func TestAKSCountsItsMachines(t *testing.T) {
 	t.Parallel()
 	w, c := newAKS(t)
@@ -61,7 +61,7 @@ func TestAKSCountsItsMachines(t *testing.T) {
 	}
 }
 
-// A machine whose extension is refused stays, and Azure is not asked again and again.
+// A machine without the extension stays, and Azure is not asked repeatedly.
 func TestMachinesThatAKSCannotCountStay(t *testing.T) {
 	t.Parallel()
 	w, c := newAKS(t)
@@ -81,7 +81,7 @@ func TestMachinesThatAKSCannotCountStay(t *testing.T) {
 	}
 	w.Heal()
 	w.Subscription.Fail(putExtension, azuretest.Fault{Code: "VMExtensionProvisioningError", Message: "it broke", Async: true, Times: 1})
-	for range 2 { // what fails late is no extension either
+	for range 2 { // an extension that fails late does not count
 		w.clock.Step(11 * time.Minute)
 		w.must(w.provider.Clean(t.Context()))
 	}

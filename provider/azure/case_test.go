@@ -11,7 +11,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 )
 
-// Settings, claims and nodes may write a machine's ID in any case: it is one machine, and the ID that is written on its claim is one.
+// Settings, claims and nodes may spell a machine's ID in upper or lower case. It is the same machine, and its claim gets one spelling.
 func TestAMachineIsTheSameWhateverTheCaseOfItsID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

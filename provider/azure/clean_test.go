@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 )
 
-// registered launches a claim and has it be registered, as the controllers write it down.
+// registered launches a claim and marks it as registered, like the controllers.
 func (w *world) registered(name string, c *azurev1beta1.AKSNodeClass, requirements ...v1.Requirement) *v1.NodeClaim {
 	w.Helper()
 	claim := w.claim(name, requirements, nil)
@@ -41,7 +41,7 @@ func TestNetworkInterfacesThatNobodyHasAreTakenAway(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.resolved("general", nil)
 	w.registered("runs", c)
-	w.claim("waits", nil, nil) // its interface may just have been made
+	w.claim("waits", nil, nil) // its network interface may be new
 	put := func(name, tag, value string) {
 		id := w.Put(azuretest.Group, "Microsoft.Network/networkInterfaces", name, map[string]any{})
 		w.must(w.config.Cloud.TagNIC(t.Context(), azuretest.Group, name, map[string]*string{tag: &value}))
@@ -65,8 +65,8 @@ func TestNetworkInterfacesThatNobodyHasAreTakenAway(t *testing.T) {
 	}
 }
 
-// The interface of a machine that Azure has refused is its claim's for as long as there is one, which may get another machine with it.
-// Once the claim is gone it goes within minutes, whoever looks then: Azure itself keeps it for three minutes.
+// The network interface of a refused machine belongs to its claim, which may use it for another machine. After the claim is deleted, the
+// interface is deleted within minutes, by any process: Azure itself reserves it for three minutes.
 func TestTheInterfaceOfAMachineThatWasRefusedGoesAfterItsClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -74,7 +74,7 @@ func TestTheInterfaceOfAMachineThatWasRefusedGoesAfterItsClaim(t *testing.T) {
 	nics := func() string { return strings.Join(w.Names("Microsoft.Network/networkInterfaces"), " ") }
 	w.Subscription.Fail(putVM, azuretest.Fault{Status: http.StatusForbidden, Code: "AuthorizationFailed", Message: "no"})
 	claim := w.claim("a", nil, nil)
-	for range 2 { // also by a process that knows nothing of it
+	for range 2 { // by a process without memory, too
 		if _, err := w.launch(claim, c); err == nil {
 			t.Fatal("it was not refused")
 		}
@@ -94,7 +94,7 @@ func TestTheInterfaceOfAMachineThatWasRefusedGoesAfterItsClaim(t *testing.T) {
 		t.Errorf("machines %v", w.names())
 	}
 
-	w.Limit(azuretest.Offering{}, 0, "SkuNotAvailable") // which Azure says at once
+	w.Limit(azuretest.Offering{}, 0, "SkuNotAvailable") // Azure refuses immediately
 	claim = w.claim("b", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_E4s_v5")}, nil)
 	if _, err := w.launch(claim, c); err == nil || nics() != "a b" {
 		t.Fatalf("%v, and interfaces %q", err, nics())
@@ -137,7 +137,7 @@ func TestClustersThatShareAGroupLeaveEachOtherAlone(t *testing.T) {
 	}
 }
 
-// Tags and identities are brought up to date on machines that run, and what others put there stays.
+// Tags and identities of running machines are updated, and tags of others stay.
 func TestTagsAndIdentitiesAreChangedInPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -153,7 +153,7 @@ func TestTagsAndIdentitiesAreChangedInPlace(t *testing.T) {
 		t.Errorf("%d updates of what is up to date", n)
 	}
 	identity := "/subscriptions/" + w.ID + "/resourceGroups/nodes/providers/Microsoft.ManagedIdentity/userAssignedIdentities/own"
-	w.must(w.client.Get(t.Context(), clientKey("general"), c)) // which is held by now
+	w.must(w.client.Get(t.Context(), clientKey("general"), c)) // it has the finalizer now
 	c.Spec.Tags, c.Spec.ManagedIdentities = map[string]string{"Team": "b"}, []string{identity}
 	w.must(w.client.Update(t.Context(), c))
 	for range 2 {
@@ -239,7 +239,7 @@ func TestMachinesOfAnotherImageOrFingerprintHaveDrifted(t *testing.T) {
 	if got := accepts(); got[azure.NodeClassDrift] {
 		t.Errorf("with another disk %v", got)
 	}
-	// A fingerprint that was made in another way says nothing, until it is made anew.
+	// A fingerprint of another version is ignored until it is replaced.
 	claim.Annotations[azurev1beta1.HashAnnotationKey], claim.Annotations[azurev1beta1.HashVersionAnnotationKey] = "123", "v3"
 	w.must(w.client.Update(t.Context(), claim))
 	if got := accepts(); !got[azure.NodeClassDrift] {

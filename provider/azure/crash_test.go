@@ -25,7 +25,7 @@ import (
 	"tenon.sh/provider/azure/cloud"
 )
 
-// mortal is a connection of a process that dies with one of its calls: before Azure hears of it, or before the answer is there.
+// mortal is a connection of a process that dies in one of its calls: before Azure receives it, or before the answer arrives.
 type mortal struct {
 	next http.RoundTripper
 
@@ -55,7 +55,7 @@ func (m *mortal) Do(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// deadError is not tried again.
+// deadError is not retried.
 type deadError struct{}
 
 func (deadError) Error() string { return errDead.Error() }
@@ -66,7 +66,7 @@ func (m *mortal) alive() bool {
 	return !m.dead
 }
 
-// process starts another process, which dies after so many calls.
+// process starts another process, which dies after a number of calls.
 func (w *world) process(calls int, unsaid bool) *mortal {
 	w.Helper()
 	m := &mortal{next: w.Client().Transport, left: calls, unsaid: unsaid}
@@ -80,14 +80,14 @@ func (w *world) process(calls int, unsaid bool) *mortal {
 	return m
 }
 
-// owner is the part of the controllers that launches claims, writes down their machines, and stops those of claims that are to go.
+// owner is the part of the controllers that launches claims, stores their machines, and stops the machines of deleted claims.
 type owner struct {
 	*world
 	class *azurev1beta1.AKSNodeClass
-	gone  map[string]bool // claims that are to go
+	gone  map[string]bool // deleted claims
 }
 
-// work goes over all claims once, and reports whether nothing is left to do.
+// work handles each claim once. It returns true if nothing is left to do.
 func (o *owner) work() (settled bool) {
 	var claims v1.NodeClaimList
 	o.must(o.client.List(o.Context(), &claims))
@@ -112,7 +112,7 @@ func (o *owner) work() (settled bool) {
 
 func (o *owner) stop(claim *v1.NodeClaim) {
 	id := engine.MachineID(claim.Status.ProviderID)
-	if id == "" { // it may have been started all the same
+	if id == "" { // the machine may have started nevertheless
 		machines, err := o.provider.Machines(o.Context())
 		if err != nil {
 			return
@@ -128,7 +128,7 @@ func (o *owner) stop(claim *v1.NodeClaim) {
 	}
 }
 
-// Whenever the process dies, each claim gets one machine, and all goes that is to go.
+// Whenever the process dies, each claim gets one machine, and the machines of deleted claims are deleted.
 func TestDyingAtAnyMomentDoublesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -153,7 +153,7 @@ func TestDyingAtAnyMomentDoublesAndLeavesNothing(t *testing.T) {
 			if got := w.names(); !slices.Equal(got, []string{"c1", "c4", "c5"}) {
 				t.Errorf("machines %v", got)
 			}
-			for range 3 { // what is left over is taken away within minutes
+			for range 3 { // remainders are deleted within minutes
 				w.must(w.provider.Clean(t.Context()))
 				w.clock.Step(6 * time.Minute)
 			}
@@ -164,7 +164,7 @@ func TestDyingAtAnyMomentDoublesAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// die works in processes that die one after the other, and then in one that lives until all is done.
+// die works in processes that die one after another, and then in one that lives until all is done.
 func (o *owner) die(random *rand.Rand) {
 	o.Helper()
 	for range 4 {
@@ -187,7 +187,7 @@ func (o *owner) die(random *rand.Rand) {
 	o.Error("the work does not end")
 }
 
-// A thousand machines cost so few calls that Azure's limits hold, and none is lost, doubled or left behind.
+// A thousand machines need so few calls that Azure's limits hold, and no machine is lost, doubled or left behind.
 func TestHundredsOfMachinesStayWithinAzuresLimits(t *testing.T) {
 	enginetest.Long(t)
 	t.Parallel()
@@ -225,8 +225,8 @@ func TestHundredsOfMachinesStayWithinAzuresLimits(t *testing.T) {
 	t.Logf("%.2f calls for each machine's life", float64(calls)/float64(machines))
 }
 
-// rounds does something for each of n until it is done for all, and lets time pass between. One goes after the other: who waits
-// moves the clock on, which must not happen while calls are under way.
+// rounds calls do for each of n until it returns true, and advances the clock between rounds. The calls run one after another, because a
+// waiting call advances the clock.
 func (w *world) rounds(n int, do func(i int) bool) {
 	w.Helper()
 	var open []int
@@ -242,7 +242,7 @@ func (w *world) rounds(n int, do func(i int) bool) {
 	w.Errorf("%d of %d are not done", len(open), n)
 }
 
-// unlessLater fails the test if an error is more than that something takes its time.
+// unlessLater fails the test for any error except that an operation is still running.
 func (w *world) unlessLater(err error) {
 	w.Helper()
 	pending, throttled := (*provider.PendingError)(nil), (*provider.ThrottledError)(nil)

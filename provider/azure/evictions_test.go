@@ -26,17 +26,17 @@ import (
 	"tenon.sh/report"
 )
 
-// evictions is a cluster of spot machines, and what hears that Azure takes them away.
+// evictions is a cluster of spot machines, with the loops that receive their evictions.
 type evictions struct {
 	*world
 	names   []string
 	loops   map[string]*interruption.Reconciler // by the name of the source
-	deleted atomic.Int64                        // claims that were told to go
-	marked  atomic.Int64                        // nodes that were closed
+	deleted atomic.Int64                        // deleted claims
+	marked  atomic.Int64                        // nodes with the taint
 	latency atomic.Int64                        // of Azure, for each call
 }
 
-// slow has answers take a while.
+// slow delays answers.
 type slow struct {
 	http.RoundTripper
 	by *atomic.Int64
@@ -99,19 +99,19 @@ func newEvictions(t testing.TB, n int) *evictions {
 		})
 	}
 	e.clock.Step(time.Minute)
-	e.hear("machines") // what there is to begin with
+	e.hear("machines") // the initial state
 	e.hear("nodes")
 	return e
 }
 
-// hear has a source be asked, and the machines that it told of be left.
+// hear reads a source, and leaves the machines in its notices.
 func (e *evictions) hear(source string) {
 	e.Helper()
 	e.must(e.loops[source].Reconcile(e.Context()))
 	e.must(e.loops[source].Leave(e.Context()))
 }
 
-// announce writes on nodes what node-problem-detector does half a minute before an eviction.
+// announce sets the condition that node-problem-detector sets half a minute before an eviction.
 func (e *evictions) announce(names []string) {
 	e.Helper()
 	for _, name := range names {
@@ -122,7 +122,7 @@ func (e *evictions) announce(names []string) {
 	}
 }
 
-// left fails the test unless every claim was told to go once.
+// left fails the test unless each claim was deleted once.
 func (e *evictions) left() {
 	e.Helper()
 	var claims v1.NodeClaimList
@@ -140,7 +140,7 @@ func (e *evictions) left() {
 	}
 }
 
-// calls are the calls of Azure since the last time, by operation.
+// calls returns the calls to Azure since the last time, by operation.
 func (e *evictions) calls(before int) map[string]int {
 	out := map[string]int{}
 	for _, c := range e.Calls("")[before:] {
@@ -185,14 +185,14 @@ func TestTwoHundredEvictionsAreEachActedOnOnce(t *testing.T) {
 			if gets := calls["VirtualMachines_Get"]; gets > 200 || takes > 0 && gets > 0 {
 				t.Errorf("%d machines were asked for one by one", gets)
 			}
-			if lists := calls["VirtualMachines_List"]; lists > 4*4 { // pages, as often as it was heard
+			if lists := calls["VirtualMachines_List"]; lists > 4*4 { // pages, for each read of the source
 				t.Errorf("%d lists", lists)
 			}
 		})
 	}
 }
 
-// A claim stands for a while after its machine has gone: Azure is not asked for the machine again, and who asks hears of it again.
+// A claim remains for a while after its machine is gone. Azure is not asked for the machine again, and callers get the same answer.
 func TestMachinesThatAreGoneAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	e := newEvictions(t, 3)
@@ -213,9 +213,8 @@ func TestMachinesThatAreGoneAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkEvictions has two hundred machines be evicted within ten seconds, while each call of Azure takes a tenth of a second. It
-// measures how long after the last eviction could be seen the last claim is told to go, once the source is asked: nodes every second,
-// machines every thirty.
+// BenchmarkEvictions evicts two hundred machines within ten seconds, while each call to Azure takes a tenth of a second. It measures the time
+// between the last visible eviction and the last claim's deletion, from the source's next read: nodes every second, machines every thirty.
 func BenchmarkEvictions(b *testing.B) {
 	const n, batches = 200, 10
 	run := func(b *testing.B, source string, appear func(e *evictions, names []string), together bool) {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eager is a clock that what waits for it moves on. Nobody waits for as long as for an answer.
+// eager is a clock that advances when a goroutine waits for it. It does not advance for timeouts of answers.
 type eager struct{ *clocktesting.FakeClock }
 
 func (c eager) NewTimer(d time.Duration) clock.Timer {
@@ -46,14 +46,13 @@ func (c eager) NewTimer(d time.Duration) clock.Timer {
 	return timer
 }
 
-// version is the API server's.
+// version is the API server's version.
 type version string
 
 func (v version) ServerVersion() (*apiversion.Info, error) {
 	return &apiversion.Info{GitVersion: string(v)}, nil
 }
 
-// clusterName is the name of the cluster.
 const clusterName = "demo"
 
 // world is a subscription with a subnet and an image, and a provider for a cluster that is not AKS.
@@ -92,7 +91,7 @@ func newWorld(t testing.TB, change func(*azure.Config), objects ...client.Object
 	return w
 }
 
-// restart makes another provider, that knows nothing of what the one before did.
+// restart creates another provider without memory.
 func (w *world) restart() {
 	w.Helper()
 	var err error
@@ -109,7 +108,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// class stores a class that has everything, as changed.
+// class stores a class with all fields set, after change.
 func (w *world) class(name string, change func(*azurev1beta1.AKSNodeClass)) *azurev1beta1.AKSNodeClass {
 	w.Helper()
 	c := &azurev1beta1.AKSNodeClass{
@@ -123,7 +122,7 @@ func (w *world) class(name string, change func(*azurev1beta1.AKSNodeClass)) *azu
 	return c
 }
 
-// seen is the class as the provider gets it.
+// seen returns the class in the form for the provider.
 func seen(c *azurev1beta1.AKSNodeClass) provider.Class {
 	return provider.Class{Ref: v1.NodeClassReference{Group: azurev1beta1.Group, Kind: "AKSNodeClass", Name: c.Name}, Object: c}
 }
@@ -136,7 +135,7 @@ func (w *world) resolve(c *azurev1beta1.AKSNodeClass) (problem string) {
 	return problem
 }
 
-// resolved is a new class that is ready.
+// resolved returns a new class that is ready.
 func (w *world) resolved(name string, change func(*azurev1beta1.AKSNodeClass)) *azurev1beta1.AKSNodeClass {
 	w.Helper()
 	c := w.class(name, change)
@@ -160,7 +159,7 @@ func (w *world) claim(name string, requirements []v1.Requirement, requests corev
 	return claim
 }
 
-// patient launches until a launch has ended.
+// patient repeats a launch until it has ended.
 type patient struct {
 	*azure.Provider
 	clock eager
@@ -177,20 +176,20 @@ func (p patient) Launch(ctx context.Context, claim *v1.NodeClaim, class provider
 	}
 }
 
-// launch launches a claim until that has ended.
+// launch launches a claim until the launch has ended.
 func (w *world) launch(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass) (engine.Machine, error) {
 	return patient{w.provider, w.clock}.Launch(w.Context(), claim, seen(c))
 }
 
-// names are those of all machines that Azure has.
+// names returns the names of all machines in Azure.
 func (w *world) names() []string { return w.Names("Microsoft.Compute/virtualMachines") }
 
-// left is how much of what machines are made of is there.
+// left returns the number of remaining machines and their parts.
 func (w *world) left() int {
 	return len(w.names()) + len(w.Names("Microsoft.Compute/disks")) + len(w.Names("Microsoft.Network/networkInterfaces"))
 }
 
-// keepsBack has nodes keep something back.
+// keepsBack sets reservations on nodes.
 func keepsBack(c *azurev1beta1.AKSNodeClass) {
 	c.Spec.Overhead = &v1.Overhead{KubeReserved: map[string]resource.Quantity{"cpu": resource.MustParse("100m")}}
 }

@@ -18,7 +18,7 @@ import (
 
 const kubeletIdentity = "00000000-0000-0000-0000-0000000000aa"
 
-// joined is a claim of Karpenter's whose node has a kubelet of a version and an identity.
+// joined returns a claim of Karpenter's whose node's kubelet has a version and an identity.
 func (w *world) joined(name, version, identity string) *v1.NodeClaim {
 	w.Helper()
 	claim := w.claim(name, nil, nil)
@@ -35,7 +35,7 @@ func (w *world) joined(name, version, identity string) *v1.NodeClaim {
 	return claim
 }
 
-// driftOf is the reason for which a claim has drifted, "" for none, with all that Clean finds out.
+// driftOf returns the reason of a claim's drift, "" for none, after Clean.
 func (w *world) driftOf(c *azurev1beta1.AKSNodeClass, name string) string {
 	w.Helper()
 	w.must(w.provider.Clean(w.Context()))
@@ -50,7 +50,7 @@ func (w *world) driftOf(c *azurev1beta1.AKSNodeClass, name string) string {
 func TestMachinesOfAKSDriftWithTheirKubelets(t *testing.T) {
 	t.Parallel()
 	w, c := newAKS(t)
-	w.resolve(c) // at 1.34.2
+	w.resolve(c) // with version 1.34.2
 	for name, test := range map[string]struct{ version, identity, want string }{
 		"same":         {"v1.34.2", kubeletIdentity, ""},
 		"without":      {"v1.34.2", "", ""},
@@ -65,7 +65,7 @@ func TestMachinesOfAKSDriftWithTheirKubelets(t *testing.T) {
 			t.Errorf("%s: drifted for %q, want %q", name, got, test.want)
 		}
 	}
-	// What nobody knows of the class is no reason.
+	// An unknown property of the class is no reason.
 	v1.SetCondition(c, azurev1beta1.ConditionKubernetesVersionReady, metav1.ConditionUnknown, "a", "", w.clock.Now())
 	if got := w.driftOf(c, "patch"); got != "" {
 		t.Errorf("drifted for %q, and the version of the class is not known", got)

@@ -27,7 +27,7 @@ func in(key string, values ...string) v1.Requirement {
 	return v1.Requirement{Key: key, Operator: v1.In, Values: values}
 }
 
-// asked is the body of the last call of an operation, flattened: "properties.osProfile.computerName" and so on.
+// asked returns the flattened body of the last call of an operation: "properties.osProfile.computerName" and so on.
 func (w *world) asked(operation string) map[string]string {
 	w.Helper()
 	calls := w.Calls(operation)
@@ -59,7 +59,7 @@ func flatten(path string, value any, out map[string]string) {
 	}
 }
 
-// wants checks fields of what was asked; "" is a field that is not there.
+// wants checks fields of the request; "" means that the field is absent.
 func (w *world) wants(operation string, fields map[string]string) {
 	w.Helper()
 	got := w.asked(operation)
@@ -189,7 +189,7 @@ func TestPodsMayHaveAddressesOfTheSubnet(t *testing.T) {
 	})
 }
 
-// What Azure finds out late is passed over in the same launch: spot in a zone, then spot elsewhere, then on demand.
+// An offering that fails late is replaced in the same launch: spot in a zone, then spot elsewhere, then on demand.
 func TestWhatDoesNotComeToBeIsReplacedByTheNextBest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -244,7 +244,7 @@ func TestNothingIsLeftOfALaunchThatGotNothing(t *testing.T) {
 	}
 }
 
-// Azure may give up a machine that comes up all the same: what it says of the machine counts, not what it said of the operation.
+// A machine may become ready although Azure reported a failure of the operation. The machine's state counts, not the operation's result.
 func TestAMachineThatComesUpLateIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -258,7 +258,7 @@ func TestAMachineThatComesUpLateIsKept(t *testing.T) {
 	}
 }
 
-// An error that no other offering would mend is said, and nothing of the attempt stays.
+// An error that other offerings would have too is reported, and no part of the attempt remains.
 func TestAFailureThatOthersWouldShareIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -288,7 +288,7 @@ func TestALaunchGoesOnInAnotherProcess(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	w.restart()
-	w.must(w.client.Get(t.Context(), clientKey("a"), claim)) // word was left on it
+	w.must(w.client.Get(t.Context(), clientKey("a"), claim)) // the claim has an annotation from before the call
 	first, err := w.launch(claim, c)
 	w.must(err)
 	w.restart()
@@ -299,7 +299,7 @@ func TestALaunchGoesOnInAnotherProcess(t *testing.T) {
 	}
 }
 
-// A machine of that name that belongs to another cluster, or another claim, is not ours.
+// A machine of the same name that belongs to another cluster or claim is not used.
 func TestNamesThatAreTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -341,10 +341,10 @@ func TestLongNamesAreCutSoThatTheyStayApart(t *testing.T) {
 	}
 }
 
-// knowsQuotas waits for the answer about quotas, which launches do without if it takes longer than the clock says: this one does not wait.
+// knowsQuotas waits for the answer about quotas. Launches do without quotas if the answer takes too long on the test's clock.
 func (w *world) knowsQuotas(c *azurev1beta1.AKSNodeClass) {
 	w.Helper()
-	_, err := w.provider.Catalog(w.Context(), seen(c)) // asks
+	_, err := w.provider.Catalog(w.Context(), seen(c)) // this requests the quotas
 	w.must(err)
 	for {
 		quotas, err := w.provider.Quotas(w.Context(), provider.Class{})
@@ -413,13 +413,13 @@ func TestMachinesThatAreInNoZoneAreForPoolsThatAskForThem(t *testing.T) {
 	if m.Labels[corev1.LabelTopologyZone] != "0" || m.Labels["karpenter.azure.com/placement-scope"] != "regional" {
 		t.Errorf("labels %v", m.Labels)
 	}
-	m, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelTopologyZone, "")}, nil), c) // as disks say it
+	m, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelTopologyZone, "")}, nil), c) // as in the labels of disks
 	if err != nil || m.Labels[corev1.LabelTopologyZone] != "0" {
 		t.Errorf("zone \"\": labels %v, %v", m.Labels, err)
 	}
 }
 
-// What stands where a machine's interface would be, and is not the cluster's, is left as it is.
+// Another object with the name of a machine's network interface is not changed.
 func TestAnothersNetworkInterfaceOfThatNameIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -435,7 +435,7 @@ func TestAnothersNetworkInterfaceOfThatNameIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A class may change while a machine of it is being made: the claim says what was asked for, so that it drifts.
+// A class may change while a machine of it is being made. The claim records the settings of the request, so that it drifts.
 func TestAClaimRemembersWhatItsMachineWasMadeAs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -453,7 +453,7 @@ func TestAClaimRemembersWhatItsMachineWasMadeAs(t *testing.T) {
 		m, err := w.launch(claim, c)
 		w.must(err)
 		got := map[string]string{}
-		for _, annotations := range []map[string]string{claim.Annotations, m.Annotations} { // as the controllers write them down
+		for _, annotations := range []map[string]string{claim.Annotations, m.Annotations} { // as the controllers store them
 			for key, value := range annotations {
 				got[key] = value
 			}
@@ -465,7 +465,7 @@ func TestAClaimRemembersWhatItsMachineWasMadeAs(t *testing.T) {
 	}
 }
 
-// What is wrong with one size is passed over for a while, like what is sold out.
+// An unsuitable size is skipped for a while, like a sold-out one.
 func TestASizeThatCannotBeWhatIsAskedForIsPassedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

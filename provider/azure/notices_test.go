@@ -14,7 +14,7 @@ import (
 	"tenon.sh/provider/azure/azuretest"
 )
 
-// source is where the provider hears of its machines, by name.
+// source returns a source of notices by name.
 func (w *world) source(name string) provider.Source {
 	w.Helper()
 	for _, s := range w.provider.Sources() {
@@ -35,7 +35,7 @@ func TestNodesTellWhatAzureIsAboutToDo(t *testing.T) {
 		{"VMEventScheduled", "TerminateScheduled", engine.NoticeTerminating},
 		{"VMEventScheduled", "RedeployScheduled", engine.NoticeScheduledChange},
 		{"VMEventScheduled", "RebootScheduled", engine.NoticeScheduledChange},
-		{"VMEventScheduled", "FreezeScheduled", ""}, // it goes on some seconds later
+		{"VMEventScheduled", "FreezeScheduled", ""}, // it continues some seconds later
 		{"KernelDeadlock", "Preempted", ""},
 	} {
 		claim := w.claim(fmt.Sprintf("c%d", i), nil, nil)
@@ -54,7 +54,7 @@ func TestNodesTellWhatAzureIsAboutToDo(t *testing.T) {
 		if again, _ := source.Notices(t.Context()); len(again) != 0 {
 			t.Errorf("%s: acted on, and again %+v", test.condition, again)
 		}
-		n.Status.Conditions[0].Status = corev1.ConditionFalse // called off
+		n.Status.Conditions[0].Status = corev1.ConditionFalse // cancelled
 		w.must(w.client.Update(t.Context(), n))
 		if again, _ := source.Notices(t.Context()); len(again) != 0 {
 			t.Errorf("%s: called off, and %+v", test.condition, again)
@@ -88,7 +88,7 @@ func TestMachinesThatAzureHasTakenAwayAreNoticed(t *testing.T) {
 	}
 }
 
-// One machine that is not known here hides no others, and one of another resource group is not taken for gone.
+// An unknown machine hides no others, and a machine of another resource group does not count as gone.
 func TestMachinesThatAreNotKnownHideNoOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -65,7 +65,7 @@ func TestWhatAClassLacksIsSaid(t *testing.T) {
 	}
 }
 
-// A class does not stop being ready because Azure is busy, and one that was never ready says that nothing is known.
+// A ready class stays ready while Azure is busy. A class that was never ready reports that the state is unknown.
 func TestTroubleOfAzureLeavesClassesAsTheyAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -82,7 +82,7 @@ func TestTroubleOfAzureLeavesClassesAsTheyAre(t *testing.T) {
 	}
 }
 
-// version of the API server
+// the version of the API server
 func TestTheVersionOfAClassNeverFalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

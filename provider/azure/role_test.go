@@ -23,10 +23,10 @@ import (
 	"tenon.sh/provider/azure/machine"
 )
 
-// roles are the actions of the roles of deploy/azure, by where they are assigned.
+// roles returns the actions of the roles in deploy/azure, by scope.
 func roles(t *testing.T) map[bool][]string {
 	t.Helper()
-	out := map[bool][]string{} // true: on the subscription
+	out := map[bool][]string{} // true for the subscription
 	for file, subscription := range map[string]bool{"role.json": false, "role-subscription.json": true} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "azure", file))
 		if err != nil {
@@ -41,15 +41,15 @@ func roles(t *testing.T) map[bool][]string {
 	return out
 }
 
-// ofAzureItself are calls that take no right, or one that is implied: asking what becomes of a call, and prices.
+// ofAzureItself returns the calls that need no right, or only an implied one: for the state of a call, and for prices.
 func ofAzureItself() []string {
 	return []string{"Operations_Get", "OperationResults_Get", "RetailPrices"}
 }
 
-// Least privilege, and enough of it: what the provider and doctor call is allowed, where it is called, and nothing else is.
+// Least privilege: the roles allow exactly the calls of the provider and of doctor, in their scopes.
 func TestTheRolesAllowWhatIsCalledAndNothingElse(t *testing.T) {
 	t.Parallel()
-	needed := map[bool]map[string]string{true: {}, false: {}} // why, by action
+	needed := map[bool]map[string]string{true: {}, false: {}} // the call, by action
 	for call := range called(t) {
 		right, known := cloud.RightOf(call)
 		if !known {
@@ -76,7 +76,7 @@ func TestTheRolesAllowWhatIsCalledAndNothingElse(t *testing.T) {
 	}
 }
 
-// called are the operations of everything that the provider does, and of doctor.
+// called returns the operations of all calls of the provider and of doctor.
 func called(t *testing.T) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range []*world{aLife(t), ofAKS(t)} {
@@ -89,7 +89,7 @@ func called(t *testing.T) map[string]bool {
 	return out
 }
 
-// aLife is a subscription in which classes of every kind were resolved, and a machine came, was changed, released, and went.
+// aLife returns a subscription in which classes of all kinds were resolved, and a machine was created, changed, released and deleted.
 func aLife(t *testing.T) *world {
 	w := newWorld(t, func(c *azure.Config) {
 		c.DiskEncryptionSetID = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/nodes/providers/Microsoft.Compute/diskEncryptionSets/own"
@@ -121,10 +121,10 @@ func aLife(t *testing.T) *world {
 	other, err := w.launch(w.claim("other", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5")}, nil), c)
 	w.must(err)
 	w.clock.Step(time.Hour)                           // no list hides it any more
-	w.must(w.provider.Release(t.Context(), other.ID)) // which changes its tags
+	w.must(w.provider.Release(t.Context(), other.ID)) // it changes its tags
 	w.must(w.provider.Clean(t.Context()))
 	w.must(w.provider.Terminate(t.Context(), m.ID))
-	w.Limit(azuretest.Offering{}, 0, "SkuNotAvailable") // what is left of a launch is taken away
+	w.Limit(azuretest.Offering{}, 0, "SkuNotAvailable") // the remainders of a launch are deleted
 	_, err = w.launch(w.claim("b", []v1.Requirement{in(corev1.LabelInstanceTypeStable, "Standard_D2s_v5")}, nil), c)
 	if err == nil {
 		t.Error("a machine was started of what is sold out")
@@ -136,7 +136,7 @@ func aLife(t *testing.T) *world {
 	return w
 }
 
-// ofAKS is a subscription in which a machine of AKS was started and cleaned up after, and one was deleted that AKS itself had made.
+// ofAKS returns a subscription in which a machine of AKS was started and cleaned up, and a machine that AKS itself had made was deleted.
 func ofAKS(t *testing.T) *world {
 	w, c := newAKS(t)
 	w.resolve(c)
@@ -151,12 +151,12 @@ func ofAKS(t *testing.T) *world {
 	return w
 }
 
-// unused are calls of package cloud that neither the provider nor doctor makes.
+// unused returns the calls of package cloud that neither the provider nor doctor makes.
 func unused() []string {
 	return []string{"Disks_ListByResourceGroup", "Resources"}
 }
 
-// A call that package cloud can make, and that no test here makes, would escape the comparison.
+// A call of package cloud that no test here makes would escape the comparison.
 func TestEveryCallOfTheConnectionIsMadeOrKnownToBeUnused(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("cloud/*.go")

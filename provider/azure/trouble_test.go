@@ -28,7 +28,7 @@ import (
 	"tenon.sh/provider/azure/cloud"
 )
 
-// A hundred machines come and go while each kind of trouble befalls one call in twenty: each claim gets one machine, and nothing stays.
+// A hundred machines come and go while each kind of fault affects one call in twenty. Each claim gets one machine, and nothing is left.
 func TestAHundredMachinesComeAndGoThroughAllTrouble(t *testing.T) {
 	enginetest.Long(t)
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestAHundredMachinesComeAndGoThroughAllTrouble(t *testing.T) {
 		o.gone[fmt.Sprintf("c%02d", i)] = true
 	}
 	o.untilDone()
-	for range 20 { // some of these calls fail as well
+	for range 20 { // some of these calls fail too
 		_ = w.provider.Clean(t.Context())
 		w.clock.Step(6 * time.Minute)
 	}
@@ -81,7 +81,7 @@ func TestAHundredMachinesComeAndGoThroughAllTrouble(t *testing.T) {
 	}
 }
 
-// untilDone has the controllers work until nothing is left to do.
+// untilDone works like the controllers until nothing is left to do.
 func (o *owner) untilDone() {
 	o.Helper()
 	for range 1000 {
@@ -93,14 +93,14 @@ func (o *owner) untilDone() {
 	o.Error("the work does not end")
 }
 
-// lapsing is a credential whose tokens are worth nothing once they were used, and that gets none while there is an error.
+// lapsing is a credential whose tokens are valid for one call only. It gives none while there is an error.
 type lapsing struct{ err error }
 
 func (c *lapsing) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	return azcore.AccessToken{Token: "test", ExpiresOn: time.Now().Add(-time.Minute)}, c.err
 }
 
-// What cannot be listed, or may not be asked for a while, is neither gone nor asked for twice.
+// If lists or calls fail for a while, no machine counts as gone, and none is requested twice.
 func TestAnOutageLosesAndDoublesNothing(t *testing.T) {
 	t.Parallel()
 	expired := azuretest.Fault{Status: http.StatusUnauthorized, Code: "ExpiredAuthenticationToken", Message: "The access token expiry UTC time is earlier than current UTC time."}
@@ -137,7 +137,7 @@ func TestAnOutageLosesAndDoublesNothing(t *testing.T) {
 			}
 
 			trouble(w, credential)
-			w.clock.Step(10 * time.Second) // no list is believed any more
+			w.clock.Step(10 * time.Second) // the last list is too old now
 			_, launch := w.provider.Launch(t.Context(), claim, seen(c))
 			_, list := w.provider.Machines(t.Context())
 			for what, err := range map[string]error{"launch": launch, "list": list, "clean": w.provider.Clean(t.Context()), "end": w.provider.Terminate(t.Context(), engine.MachineID(a.Status.ProviderID))} {
@@ -167,7 +167,7 @@ func TestAnOutageLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// A class of which something is not known, or not of what it says now, starts nothing.
+// A class with unknown properties, or whose known properties are outdated, starts nothing.
 func TestAClassOfWhichTooLittleIsKnownStartsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -210,7 +210,7 @@ func TestADiskEncryptionSetThatMayNotBeReadIsSaid(t *testing.T) {
 	}
 }
 
-// Outside AKS machines may be in any network that theirs is peered with.
+// Outside AKS, machines may be in any network that is peered with theirs.
 func TestMachinesMayBeInANetworkOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -241,14 +241,14 @@ func TestWhatSaysThatAMachineIsBroken(t *testing.T) {
 	w := newWorld(t, nil)
 	want := []engine.RepairPolicy{
 		{Condition: "Ready", Status: "False", Toleration: 10 * time.Minute}, {Condition: "Ready", Status: "Unknown", Toleration: 10 * time.Minute},
-		{Condition: "kubernetes.azure.com/NodeHealthy", Status: "False"}, // an eviction that is announced is no breakdown
+		{Condition: "kubernetes.azure.com/NodeHealthy", Status: "False"}, // an announced eviction is no fault
 	}
 	if got := w.provider.Repairs(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// Azure says when to come again, and that is when somebody comes.
+// Callers wait for the time that Azure gives, and then call again.
 func TestWhoCallsTooOftenComesAgainWhenAzureSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -270,7 +270,7 @@ func TestWhoCallsTooOftenComesAgainWhenAzureSays(t *testing.T) {
 	w.must(err)
 }
 
-// A machine whose claim is of no pool is listed as all are, and so it is missed if its claim goes.
+// A machine whose claim belongs to no pool is listed like all others, so that it is missed when its claim is deleted.
 func TestAMachineOfNoPoolIsListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/provider/batch"
 )
 
-// echo gives everybody back what they came with, and counts calls and callers.
+// echo returns each caller's own input, and counts calls and callers.
 type echo struct {
 	mu        sync.Mutex
 	calls     [][]int
@@ -84,7 +84,7 @@ func TestAFullGroupIsClosed(t *testing.T) {
 	}
 }
 
-// A process that gets no processor for a while, as one at its CPU limit, asks no more often for that.
+// A process that gets no CPU for a while, for example at its CPU limit, does not make more calls because of it.
 func TestATimeInWhichTheProcessStoodStillIsNoSilence(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(stalledTest) != "" {
@@ -104,7 +104,7 @@ func TestATimeInWhichTheProcessStoodStillIsNoSilence(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = child.Wait() }() // what it prints counts
+	defer func() { _ = child.Wait() }() // its output counts
 	lines := bufio.NewScanner(out)
 	for _, step := range []func() error{
 		func() error { lines.Scan(); return child.Process.Signal(syscall.SIGSTOP) },
@@ -125,8 +125,8 @@ const (
 	stalledIdle = time.Second
 )
 
-// askTwice asks, says so, asks again when it is told to and whoever has waited in vain has had time to say so, and prints how many calls
-// that made.
+// askTwice makes a call, reports it, and makes a second one on request, after any timeouts of waiting goroutines. It prints the number of
+// calls.
 func askTwice() {
 	e := &echo{}
 	b := e.batcher(batch.Window{Idle: stalledIdle, Most: time.Hour, Items: 1000}, nil)
@@ -189,7 +189,7 @@ func TestNobodyIsAskedForWhoHasLeft(t *testing.T) {
 	if _, err := b.Do(ctx, "", 1, func(context.Context, string) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if got, err := b.Do(t.Context(), "", 2, nil); got != 2 || err != nil { // the same group, or the next
+	if got, err := b.Do(t.Context(), "", 2, nil); got != 2 || err != nil { // the same group, or the next one
 		t.Errorf("got %d, %v", got, err)
 	}
 	for _, call := range e.calls {

@@ -89,7 +89,7 @@ func TestEverySizeOfTheTableIsOfferedOrItIsSaidWhyNot(t *testing.T) {
 	}
 }
 
-// Prices of Windows that look like those of Linux made two thirds of a family look dear once.
+// Prices of Windows that looked like prices of Linux once made two thirds of a family look expensive.
 func TestNoPriceIsThatOfWindows(t *testing.T) {
 	figures, prices := BuiltInAzure()
 	cores := map[string]int{}
@@ -140,7 +140,7 @@ func TestEachCallMakesAnotherCatalogOfAzure(t *testing.T) {
 	}
 }
 
-// BenchmarkAzure makes the catalog of all sizes in all zones, once the figures have been read.
+// BenchmarkAzure makes the catalog of all sizes in all zones, after the figures have been read.
 func BenchmarkAzure(b *testing.B) {
 	BuiltInAzure()
 	b.ReportAllocs()

@@ -24,12 +24,12 @@ type apiServer struct {
 	mu       sync.Mutex
 	versions []string
 	machine  string           // its name
-	refuses  bool             // nothing is answered
+	refuses  bool             // no request is answered
 	changed  chan struct{}    // closed with the next change
 	objects  map[string][]any // by resource, instead of the Machine
 }
 
-// set changes what is served, and ends all watches.
+// set changes the served objects, and ends all watches.
 func (m *apiServer) set(machine string, versions ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"kind": "%sList", "apiVersion": "%s/%s", "metadata": {"resourceVersion": "1"}, "items": [`, served[path[3]], contract.Group, path[2])
-		for i, item := range items { // one by one: a benchmark measures what is held
+		for i, item := range items { // one by one, because a benchmark measures the memory
 			if i > 0 {
 				_, _ = w.Write([]byte(","))
 			}
@@ -107,7 +107,7 @@ func (m *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// machines are those that a connection shows, with the version that they were read in; or why it shows none.
+// machines returns the machines of a connection with their version, or the reason why it has none.
 func machines(ctx context.Context, c *clusterapi.Connection) string {
 	m, err := c.Management()
 	if err != nil {
@@ -144,7 +144,7 @@ func TestAConnectionGoesOnInTheBestVersionThatIsServed(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{machine: "first", versions: []string{"v1beta1", "v1beta2"}, changed: make(chan struct{})}
 	connection := server.connect(t)
-	// shows waits until the connection shows that. On the way there, it may show what it showed before, or that it is lost.
+	// shows waits until the connection shows want. Until then it may show the earlier state, or that it is lost.
 	shows := func(want string, onTheWay ...string) {
 		t.Helper()
 		for {

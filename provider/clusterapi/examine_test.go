@@ -99,7 +99,7 @@ func TestAnExaminationSaysWhatClusterAutoscalerScalesToo(t *testing.T) {
 	}
 }
 
-// autoscaler is a Deployment of Cluster Autoscaler.
+// autoscaler returns a Deployment of Cluster Autoscaler.
 func autoscaler(name, flags string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "autoscaler", Command: []string{"/cluster-autoscaler"}, Args: strings.Fields(flags)}}

@@ -26,7 +26,7 @@ func (w *world) wantReplicas(t *testing.T, name string, want int32) {
 	}
 }
 
-// wantMachines checks which Machines there are that are not being deleted.
+// wantMachines checks the names of the Machines that are not being deleted.
 func (w *world) wantMachines(t *testing.T, want ...string) {
 	t.Helper()
 	got := []string{}
@@ -106,7 +106,7 @@ func TestAMachineThatGoesDoesNotTakeThePlaceOfOneThatComes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
 	first := w.launch(t, w.newClaim(t, "a", nil, nil))
-	w.change(t, "small-a", annotated(contract.PausedAnnotation, "")) // it is marked, and not taken away yet
+	w.change(t, "small-a", annotated(contract.PausedAnnotation, "")) // it is marked, but its replica is not removed yet
 	w.terminate(t, first)
 	w.change(t, "small-a", func(d *contract.MachineDeployment) { delete(d.Annotations, contract.PausedAnnotation) })
 	next := w.newClaim(t, "b", nil, nil)
@@ -228,7 +228,7 @@ func TestAMachineOfNobodyIsTakenByTheNextClaimOrCollected(t *testing.T) {
 	w.markReady(t)
 	first := w.launch(t, w.newClaim(t, "a", nil, nil))
 	remediated := w.machines(t)[0]
-	if err := w.management.Delete(t.Context(), &remediated); err != nil { // as a MachineHealthCheck does
+	if err := w.management.Delete(t.Context(), &remediated); err != nil { // like a MachineHealthCheck
 		t.Fatal(err)
 	}
 	w.settle(t)
@@ -304,7 +304,7 @@ func TestTheMachineThatReplacesARemediatedOneIsForTheNextClaim(t *testing.T) {
 		t.Fatalf("launch: %v", err)
 	}
 	w.wantReplicas(t, "small-a", 2)
-	judge("True") // it was well again before anybody acted
+	judge("True") // it recovered before anything was done
 	if err := w.launchNoted(t, next); !errors.As(err, new(*provider.PendingError)) {
 		t.Fatalf("launch: %v", err)
 	}
@@ -445,7 +445,7 @@ func TestALaunchOutlastsAManagementClusterThatIsOutOfReach(t *testing.T) {
 	}
 }
 
-// markReady makes the class one whose MachineDeployments are looked after.
+// markReady marks the class as ready.
 func (w *world) markReady(t *testing.T) {
 	t.Helper()
 	if problem, err := w.provider.Resolve(t.Context(), w.classRef()); problem != "" || err != nil {

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Listing the machines of a large cluster from the informers' caches, and finding out what each is. MB is what connecting to it
-// added to the heap, caches and all.
+// BenchmarkMachines lists the machines of a large cluster from the informers' caches and determines their types. MB is the growth of the heap
+// by the connection, including caches.
 func BenchmarkMachines(b *testing.B) {
 	w := newWorld(b)
 	const deployments, each = 50, 100
@@ -51,7 +51,7 @@ func BenchmarkMachines(b *testing.B) {
 	b.ReportMetric(held/1e6, "MB")
 }
 
-// heap is how many bytes are in use, pools that empty themselves aside.
+// heap returns the bytes in use, without self-emptying pools.
 func heap() float64 {
 	for range 3 {
 		runtime.GC()
@@ -61,7 +61,7 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// fullMachine is a Machine with all that Cluster API, its providers and those who write to it leave on it.
+// fullMachine returns a Machine with all fields that Cluster API, its providers and its clients set.
 func fullMachine(deployment, name string) map[string]any {
 	var conditions []any
 	for _, kind := range []string{"Available", "Ready", "UpToDate", "BootstrapConfigReady", "InfrastructureReady", "NodeReady", "NodeHealthy", "HealthCheckSucceeded", "Deleting", "Paused"} {

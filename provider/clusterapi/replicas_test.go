@@ -19,7 +19,7 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// Cluster API sees Machines and replicas by watches of their own. What it has not seen marked it would keep, in the place of others.
+// Cluster API has separate watches for Machines and replicas. It would keep a Machine whose mark it has not seen, and delete another.
 func TestReplicasAreTakenAwayOnlyAfterCouldBeSeenWhichMachinesAreToGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))
@@ -33,7 +33,7 @@ func TestReplicasAreTakenAwayOnlyAfterCouldBeSeenWhichMachinesAreToGo(t *testing
 	now.Step(3 * time.Second)
 	w.terminate(t, second)
 	w.wantReplicas(t, "small-a", 2)
-	now.SetTime(now.Now().Add(-time.Hour)) // another process goes on, whose clock is behind
+	now.SetTime(now.Now().Add(-time.Hour)) // another process continues, whose clock is behind
 	w.terminate(t, second)
 	w.wantReplicas(t, "small-a", 1)
 	w.settle(t)
@@ -145,7 +145,7 @@ func TestReplicasAreNotTakenAwayWhileMachinesAreBeingMade(t *testing.T) {
 	if err := w.provider.Clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.wantReplicas(t, "small-a", 2) // its Machine may come any moment, and another go for it
+	w.wantReplicas(t, "small-a", 2) // its Machine may come any moment, and another would be deleted for it
 	w.makesNone = false
 	for range 3 {
 		w.settle(t)

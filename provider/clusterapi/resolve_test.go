@@ -19,7 +19,7 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// says resolves the class, and gives what is wrong and what the condition of MachineDeployments says.
+// says resolves the class, and returns its problem and the message of the condition about MachineDeployments.
 func (w *world) says(t *testing.T) (problem, message string) {
 	t.Helper()
 	problem, err := w.provider.Resolve(t.Context(), w.classRef())
@@ -102,10 +102,10 @@ func TestAClassSaysWhatItsMachineDeploymentsLack(t *testing.T) {
 	}
 }
 
-// revised is a MachineDeployment whose template is its second.
+// revised changes a MachineDeployment to its second template.
 func revised(d *contract.MachineDeployment) { d.Annotations[contract.RevisionAnnotation] = "2" }
 
-// newNode makes a node of MachineDeployment a with so many cores, with Machine and MachineSet, of a revision of the template.
+// newNode makes a node of MachineDeployment a with a number of cores, with a Machine and a MachineSet of a revision of the template.
 func (w *world) newNode(t *testing.T, name, cores, revision string) {
 	t.Helper()
 	labels := map[string]string{contract.DeploymentNameLabel: "a", contract.TemplateHashLabel: name}

@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// newSet makes a MachineSet of MachineDeployment small-a, so many hours old.
+// newSet makes a MachineSet of MachineDeployment small-a with an age in hours.
 func (w *world) newSet(t *testing.T, name string, hours, replicas int32) *contract.MachineSet {
 	t.Helper()
 	set := &contract.MachineSet{ObjectMeta: metav1.ObjectMeta{
@@ -32,7 +32,7 @@ func (w *world) newSet(t *testing.T, name string, hours, replicas int32) *contra
 	return set
 }
 
-// belongs says to which MachineSet a Machine belongs.
+// belongs sets the MachineSet of a Machine.
 func (w *world) belongs(t *testing.T, m engine.Machine, set string) {
 	t.Helper()
 	machine := w.machine(t, m)
@@ -53,7 +53,7 @@ func (w *world) machine(t *testing.T, m engine.Machine) *contract.Machine {
 
 func nameOf(m engine.Machine) string { return strings.TrimPrefix(string(m.ID), "fake://") }
 
-// Cluster API takes replicas from MachineSets of its own choice, and only within one does it look at marks.
+// Cluster API itself chooses the MachineSets from which it removes replicas. It regards marks only within a MachineSet.
 func TestWhileThereAreSeveralMachineSetsTheMachineOfTheClaimGoesAndNoOther(t *testing.T) {
 	t.Parallel()
 	onDelete := func(d *contract.MachineDeployment) {
@@ -62,7 +62,7 @@ func TestWhileThereAreSeveralMachineSetsTheMachineOfTheClaimGoesAndNoOther(t *te
 	rolling := func(*contract.MachineDeployment) {}
 	for name, c := range map[string]struct {
 		strategy func(*contract.MachineDeployment)
-		goes     int // which of three: the first two are in the old MachineSet
+		goes     int // index of the removed one of three: the first two are in the old MachineSet
 		surge    bool
 		replicas int32 // afterwards
 		stays    bool  // until the rollout is over
@@ -127,7 +127,7 @@ func TestAMachineOfNobodyStaysWhereAnotherWouldComeForIt(t *testing.T) {
 	w.newSet(t, "newest", 1, 1)
 	w.belongs(t, old, "old")
 	w.belongs(t, newest, "newest")
-	w.terminate(t, newest) // another comes in its MachineSet, which nobody wants
+	w.terminate(t, newest) // another, unwanted one comes in its MachineSet
 	for range 5 {
 		w.settle(t)
 		if err := w.provider.Clean(t.Context()); err != nil {
@@ -202,7 +202,7 @@ func TestAMachineDeploymentThatPreflightChecksHoldBackIsLeftAloneForAWhile(t *te
 	}
 }
 
-// A rollout makes one Machine more before it takes one away. That one asks for no more replicas, and stays until pods move to it.
+// A rollout makes one Machine more before it deletes one. This Machine needs no more replicas, and stays until pods move to it.
 func TestMachinesOfARolloutStayAndAskForNoMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, deployment("small-a", "small", "a", "0.10"))

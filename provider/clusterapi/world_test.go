@@ -36,8 +36,8 @@ import (
 	"tenon.sh/provider/clusterapi/contract"
 )
 
-// world is a provider over two API servers in memory, and a Cluster API that does what its MachineSets do: it makes Machines
-// and deletes them in its own order.
+// world is a provider over two API servers in memory, and a Cluster API that acts like its MachineSets: it makes Machines and deletes them in
+// its own order.
 type world struct {
 	workload, management client.Client
 	provider             *clusterapi.Provider
@@ -46,7 +46,7 @@ type world struct {
 	wait, grace, settled time.Duration
 
 	mu        sync.Mutex
-	writes    map[string]int // how often replicas were written, by MachineDeployment
+	writes    map[string]int // number of writes of replicas, by MachineDeployment
 	made      int
 	without   bool        // Machines get no provider ID
 	makesNone bool        // Cluster API makes no Machines for now
@@ -54,7 +54,7 @@ type world struct {
 	lost      atomic.Bool // the management cluster does not answer
 	failing   string
 	owners    []metav1.ManagedFieldsEntry // of the fields of MachineDeployments
-	clashes   int                         // how many writes of replicas answer that somebody else wrote
+	clashes   int                         // number of writes of replicas that fail with a conflict
 }
 
 func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
@@ -84,7 +84,7 @@ func newWorld(t testing.TB, deployments ...*contract.MachineDeployment) *world {
 	return w
 }
 
-// restart forgets all that the provider has in memory.
+// restart clears the provider's memory.
 func (w *world) restart(t testing.TB) {
 	t.Helper()
 	p, err := clusterapi.New(clusterapi.Config{
@@ -129,7 +129,7 @@ func (w *world) list(ctx context.Context, c client.WithWatch, o client.ObjectLis
 	}
 	err := c.List(ctx, o, opts...)
 	if list, ok := o.(*contract.MachineDeploymentList); ok && len(w.owners) > 0 {
-		for i := range list.Items { // the client in memory keeps none
+		for i := range list.Items { // the client in memory does not store them
 			list.Items[i].ManagedFields = w.owners
 		}
 	}
@@ -170,7 +170,7 @@ func (w *world) patchScale(ctx context.Context, c client.Client, _ string, o cli
 	return w.act(ctx, c, d)
 }
 
-// act does what a MachineSet does: marked Machines go first, and those that are being deleted count until they are gone.
+// act acts like a MachineSet: marked Machines are deleted first, and Machines that are being deleted count until they are gone.
 func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDeployment) (err error) {
 	if _, paused := d.Annotations[contract.PausedAnnotation]; paused {
 		return nil
@@ -230,8 +230,8 @@ func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDep
 	return nil
 }
 
-// shrinking is the MachineSet that Cluster API takes replicas from while there are several, "" if it is the only one: with OnDelete the
-// oldest, else the largest.
+// shrinking returns the MachineSet from which Cluster API removes replicas while there are several, "" if there is only one: with OnDelete
+// the oldest, else the largest.
 func shrinking(ctx context.Context, c client.Client, d *contract.MachineDeployment) (string, error) {
 	var sets contract.MachineSetList
 	if err := c.List(ctx, &sets, client.InNamespace(d.Namespace), client.MatchingLabels{contract.DeploymentNameLabel: d.Name}); err != nil {
@@ -250,7 +250,7 @@ func shrinking(ctx context.Context, c client.Client, d *contract.MachineDeployme
 	return sets.Items[0].Name, nil
 }
 
-// count says in the status how many Machines there are.
+// count writes the number of Machines to the status.
 func (w *world) count(ctx context.Context, c client.Client, d *contract.MachineDeployment) error {
 	var list contract.MachineList
 	if err := c.List(ctx, &list, client.InNamespace(d.Namespace), client.MatchingLabels{contract.DeploymentNameLabel: d.Name}); err != nil {
@@ -264,7 +264,7 @@ func (w *world) count(ctx context.Context, c client.Client, d *contract.MachineD
 	return c.Update(ctx, now)
 }
 
-// settle lets Machines that are being deleted go, and Cluster API act.
+// settle removes Machines that are being deleted, and lets Cluster API act.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -343,7 +343,7 @@ func (w *world) launch(t *testing.T, claim *v1.NodeClaim) engine.Machine {
 	return m
 }
 
-// launchNoted launches a claim, and writes on it what the provider leaves word of.
+// launchNoted launches a claim, and stores the provider's annotations on it.
 func (w *world) launchNoted(t *testing.T, claim *v1.NodeClaim) error {
 	_, err := w.provider.LaunchNoted(t.Context(), claim, w.classRef(), func(ctx context.Context, annotations map[string]string) error {
 		before := client.MergeFrom(claim.DeepCopy())
@@ -353,7 +353,7 @@ func (w *world) launchNoted(t *testing.T, claim *v1.NodeClaim) error {
 	return err
 }
 
-// deployment is a MachineDeployment of a type in a zone, at a price.
+// deployment returns a MachineDeployment of a type in a zone, at a price.
 func deployment(name, kind, zone, price string, edits ...func(*contract.MachineDeployment)) *contract.MachineDeployment {
 	cores, memory := "2", "4Gi"
 	if kind == "large" {

@@ -52,7 +52,7 @@ func TestAnErrorIsKeptForSomeSeconds(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _ = get(canceled) // says nothing to others
+	_, _ = get(canceled) // other callers are not affected
 	if _, err := get(t.Context()); !errors.Is(err, fails) || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -72,7 +72,7 @@ func TestManyWhoAskAtOnceCauseOneLoad(t *testing.T) {
 	loads, group := 0, sync.WaitGroup{}
 	for range 50 {
 		group.Go(func() {
-			// Not guarded by a lock on purpose: only one load runs at a time.
+			// No lock guards loads, on purpose: only one load runs at a time.
 			v, err := cache.Get(t.Context(), "a", func(context.Context) (int, error) { loads++; return loads, nil })
 			if v != 1 || err != nil {
 				t.Errorf("got %d, %v", v, err)

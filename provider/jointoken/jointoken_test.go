@@ -31,7 +31,7 @@ type world struct {
 	t      *testing.T
 	clock  *clocktesting.FakeClock
 	client client.WithWatch
-	fail   map[string]error // by "create", "update", "delete" and so on: what such calls about Secrets end in
+	fail   map[string]error // errors of calls about Secrets, by "create", "update", "delete" and so on
 }
 
 func newWorld(t *testing.T) *world {
@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	w.must(v1.AddToScheme(scheme))
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1.NodeClaim{}).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			o.SetCreationTimestamp(metav1.NewTime(w.clock.Now())) // as an API server does
+			o.SetCreationTimestamp(metav1.NewTime(w.clock.Now())) // like an API server
 			if _, secret := o.(*corev1.Secret); secret && w.fail["create"] != nil {
 				return w.fail["create"]
 			}
@@ -72,7 +72,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// claim is a new claim.
+// claim returns a new claim.
 func (w *world) claim(name string) *v1.NodeClaim {
 	w.t.Helper()
 	claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
@@ -93,7 +93,7 @@ func (w *world) token(claim *v1.NodeClaim) string {
 	return token
 }
 
-// secret is that of a token, nil if there is none.
+// secret returns the Secret of a token, nil if there is none.
 func (w *world) secret(token string) *corev1.Secret {
 	w.t.Helper()
 	id, _, _ := strings.Cut(token, ".")
@@ -106,7 +106,7 @@ func (w *world) secret(token string) *corev1.Secret {
 	return out
 }
 
-// left is how long a token is still worth something.
+// left returns the remaining validity of a token.
 func (w *world) left(token string) time.Duration {
 	w.t.Helper()
 	until, err := time.Parse(time.RFC3339, string(w.secret(token).Data["expiration"]))
@@ -194,7 +194,7 @@ func TestATokenIsRenewedForAsLongAsItsMachineIsNoNode(t *testing.T) {
 			t.Fatalf("%s left", left)
 		}
 	}
-	// Who asks gets one that is still worth something.
+	// The caller gets a token that is still valid.
 	w.clock.Step(40 * time.Minute)
 	if w.token(claim) != token || w.left(token) != 30*time.Minute {
 		t.Error("not renewed when it was asked for")
@@ -254,7 +254,7 @@ func TestSecretsOfOthersAreLeftAlone(t *testing.T) {
 	}
 	w.must(w.client.Delete(t.Context(), w.secret(name[len("bootstrap-token-"):])))
 	others := []*corev1.Secret{
-		foreign(name, nil, corev1.SecretTypeBootstrapToken), // it has our name
+		foreign(name, nil, corev1.SecretTypeBootstrapToken), // it has Tenon's name
 		foreign("bootstrap-token-aaaaaa", nil, corev1.SecretTypeBootstrapToken),
 		foreign("bootstrap-token-cccccc", map[string]string{jointoken.ClaimLabelKey: "gone"}, corev1.SecretTypeOpaque),
 		foreign("bootstrap-token-bbbbbb", map[string]string{jointoken.ClaimLabelKey: "gone"}, corev1.SecretTypeBootstrapToken),
@@ -293,7 +293,7 @@ func TestOneTokenThatCannotBeRenewedDoesNotStopTheOthers(t *testing.T) {
 	if w.left(a) != 10*time.Minute || w.left(b) != 30*time.Minute {
 		t.Errorf("%s and %s left", w.left(a), w.left(b))
 	}
-	// That somebody else was there first is no trouble.
+	// If another process was first, there is no error.
 	w.clock.Step(20 * time.Minute)
 	w.fail["update uid-of-a"] = apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "a", nil)
 	w.must(w.Clean(t.Context()))

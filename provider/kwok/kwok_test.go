@@ -246,7 +246,7 @@ func TestANodeWhoseCreationGotNoAnswerIsFoundAgain(t *testing.T) {
 	}
 }
 
-// The life of a claim, with a crash before any one of its steps: in the end there is one machine, and after its end none.
+// The life of a claim, with a crash before any one of its steps. There is one machine, and none after the claim's end.
 func TestACrashAtAnyPointLeaksAndDoublesNothing(t *testing.T) {
 	steps := []func(t *testing.T, w *world, claim *v1.NodeClaim){
 		func(t *testing.T, w *world, claim *v1.NodeClaim) { w.launch(t, claim) },
@@ -318,7 +318,7 @@ func TestWhatRanBeforeARestartIsTheSameMachineAfterwards(t *testing.T) {
 	}
 }
 
-// Here a Node is its machine: of one that was deleted by hand nothing is left for a new process to find.
+// Here a Node is its machine. A new process finds nothing of a Node that was deleted by hand.
 func TestAMachineWhoseNodeWasTakenAwayIsGoneAfterARestart(t *testing.T) {
 	w := newWorld(t, 30*time.Second)
 	claim := w.newClaim(t, "lost", nil, nil)
@@ -369,7 +369,7 @@ func TestTheRunnerWakesWhenAMachineHasBooted(t *testing.T) {
 	}
 }
 
-// Whoever forbids the creation of Nodes has a reason, and everybody who reads the log shall still find other lines in it.
+// A policy may forbid the creation of Nodes for a reason, and the log must remain readable.
 func TestTroubleIsSaidOnceAndTriedAgainLessAndLessOften(t *testing.T) {
 	w := newWorld(t, 0)
 	var mu sync.Mutex
@@ -397,7 +397,7 @@ func TestTroubleIsSaidOnceAndTriedAgainLessAndLessOften(t *testing.T) {
 	}
 	w.asleep(t)
 	before := w.refused.Load()
-	w.launch(t, w.newClaim(t, "b", nil, nil)) // is tried at once, and is nothing new
+	w.launch(t, w.newClaim(t, "b", nil, nil)) // it is tried immediately, and is nothing new
 	w.until(t, "the new machine was tried", func() bool { return w.refused.Load() > before })
 	w.asleep(t)
 	if got := said(); len(got) != 1 || w.refused.Load() > 20 {
@@ -423,7 +423,7 @@ func (w *world) asleep(t *testing.T) {
 	w.until(t, "the runner slept", w.clock.HasWaiters)
 }
 
-// until waits until the runner, which works by itself, has come to where something is true.
+// until waits until the runner, which works in the background, has made is true.
 func (w *world) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); !is(); runtime.Gosched() {
@@ -449,7 +449,7 @@ func TestAMachineThatBootsWhileAnotherIsShownIsNotForgotten(t *testing.T) {
 	}
 }
 
-// writeStatus writes down a launch as the controllers do.
+// writeStatus stores a launch like the controllers.
 func writeStatus(t *testing.T, w *world, claim *v1.NodeClaim) {
 	t.Helper()
 	m := w.launch(t, claim)
@@ -480,7 +480,7 @@ func checkRunning(t *testing.T, w *world, claim *v1.NodeClaim) {
 	}
 }
 
-// end stops the machine until it is gone, and then lets the claim go.
+// end stops the machine until it is gone, and then removes the claim.
 func end(t *testing.T, w *world, claim *v1.NodeClaim) {
 	t.Helper()
 	for range 3 {
@@ -538,8 +538,8 @@ func (w *world) nodeNames(t *testing.T) []string {
 	return names
 }
 
-// A node that is not ready is broken, whether its kubelet says so or says nothing, and after as long as was asked for: its pods get
-// no more time. Who sets a condition by hand gets the machine replaced soon, and its pods some time.
+// An unready node is broken, whether its kubelet reports it or is silent, after the configured time; its pods get no more time. If a user
+// sets a condition by hand, the machine is replaced soon, and its pods get some time.
 func TestANodeThatIsNotReadyForLongIsBroken(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: time.Minute} {
 		w := newWorld(t, 0)

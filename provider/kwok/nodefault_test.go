@@ -27,7 +27,7 @@ func (w *world) inject(t *testing.T, f simulated.Fault) {
 	}
 }
 
-// register writes on a node what the controllers write.
+// register acts like the controllers' registration of a node.
 func (w *world) register(t *testing.T, name string) *corev1.Node {
 	t.Helper()
 	node := w.node(t, name)
@@ -86,7 +86,7 @@ func TestANodeComesAsTheFaultsSay(t *testing.T) {
 	}
 }
 
-// Drivers publish what a type is expected to have when its node registers, or as a fault says; also if the process was restarted meanwhile.
+// Drivers publish a type's expected devices when its node registers, or as a fault defines, even if the process was restarted in between.
 func TestDriversPublishTheDevicesOfANode(t *testing.T) {
 	types := catalog.KWOK()
 	pool := device.Template{Driver: "gpu.example.com", Pool: "gpus"}
@@ -154,7 +154,7 @@ func TestDriversPublishTheDevicesOfANode(t *testing.T) {
 	}
 }
 
-// slices lists what drivers have published for node a.
+// slices lists the published slices of node a.
 func (w *world) slices(t *testing.T) string {
 	t.Helper()
 	var list resourcev1.ResourceSliceList
@@ -235,7 +235,7 @@ func TestASecondNodeOfAMachineGoesWithIt(t *testing.T) {
 	}
 }
 
-// A fault that the API server does not let happen happens later.
+// A fault that the API server refuses is tried again.
 func TestAFaultIsTriedAgain(t *testing.T) {
 	w := newWorld(t, 0)
 	w.launch(t, w.newClaim(t, "a", nil, nil))
@@ -250,7 +250,7 @@ func TestAFaultIsTriedAgain(t *testing.T) {
 	w.node(t, "a"+simulated.SecondSuffix)
 }
 
-// Devices come when their plugin does, as many as it shows: some under another name.
+// Devices appear with their plugin, as many as the plugin shows, some under another name.
 func TestDevicesComeLateAndOtherwise(t *testing.T) {
 	w := newWorld(t, 10*time.Second)
 	w.inject(t, simulated.Fault{What: simulated.FaultDevices, Resource: "nvidia.com/gpu", Lag: metav1.Duration{Duration: time.Minute}})

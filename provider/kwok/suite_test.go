@@ -54,17 +54,17 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// world is a provider over an API server in memory. It outlives the provider: restart makes a new one.
+// world is a provider over an API server in memory. It outlives the provider: restart creates a new one.
 type world struct {
 	client   client.Client
-	broken   error         // what every write of a Node answers, nil to let it through
-	refused  atomic.Int64  // how many writes were answered so
-	lost     error         // what the creation of a Node answers after it has been done
-	created  chan<- string // gets the name of every new Node, if there is one
-	slow     time.Duration // how long the creation of a Node takes
+	broken   error         // error of every write of a Node, nil for none
+	refused  atomic.Int64  // number of writes that failed so
+	lost     error         // error of the creation of a Node after it has been done
+	created  chan<- string // receives the name of every new Node, if it is set
+	slow     time.Duration // duration of the creation of a Node
 	clock    *testclock.FakeClock
 	delay    time.Duration
-	catalog  []engine.InstanceType // nil for the usual one
+	catalog  []engine.InstanceType // nil for the default
 	cloud    *simulated.Cloud
 	provider *kwok.Provider
 }
@@ -88,7 +88,7 @@ func newWorld(t *testing.T, delay time.Duration) *world {
 	return w
 }
 
-// create gives Nodes a UID, as an API server does, and lets them fail.
+// create sets a UID on Nodes, like an API server, and may fail.
 func (w *world) create(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 	node, isNode := obj.(*corev1.Node)
 	if !isNode {
@@ -117,7 +117,7 @@ func (w *world) remove(ctx context.Context, c client.WithWatch, obj client.Objec
 	return c.Delete(ctx, obj, opts...)
 }
 
-// restart forgets all that is in memory.
+// restart clears the memory.
 func (w *world) restart(t *testing.T) {
 	t.Helper()
 	var err error

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// The order to the cloud knows what plans do: what interruptions are expected to cost makes an offering come later.
+// The order of offerings in a request is that of plans: the expected cost of interruptions makes an offering come later.
 func TestOffersComeInTheOrderOfWhatNodesCost(t *testing.T) {
 	t.Parallel()
 	types := []engine.InstanceType{{Name: "t", Offerings: []engine.Offering{

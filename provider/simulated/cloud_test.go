@@ -41,7 +41,7 @@ func newSky(t *testing.T, cfg simulated.Config) sky {
 
 func (s sky) at(d time.Duration) { s.clock.SetTime(start.Add(d)) }
 
-// fleet asks for n machines at the given offerings.
+// fleet requests n machines at the given offerings.
 func (s sky) fleet(t *testing.T, name string, n int, ids ...engine.OfferingID) simulated.FleetResult {
 	t.Helper()
 	f := simulated.Fleet{}
@@ -376,7 +376,7 @@ func TestMachinesAreBilledUntilTheyAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.at(100 * time.Hour)
-	if _, err := s.List(); err != nil { // forgets what is long gone
+	if _, err := s.List(); err != nil { // this forgets old machines
 		t.Fatal(err)
 	}
 	if got, want := s.Counters().Cost, (11+100)*price; math.Abs(got-want) > 1e-9 {
@@ -439,7 +439,7 @@ func TestTheSameSeedAndCallsMeetTheSameFate(t *testing.T) {
 		for hour := range 48 {
 			s.at(time.Duration(hour) * time.Hour)
 			f := simulated.Fleet{Targets: []simulated.Target{{Claim: fmt.Sprint(hour)}}, Overrides: []simulated.Override{{OfferingID: spotA}, {OfferingID: spotB}, {OfferingID: onDemandB}}}
-			_, _ = s.CreateFleet(f) // refusals are part of the fate
+			_, _ = s.CreateFleet(f) // refusals are part of the outcome
 		}
 		return fmt.Sprintf("%+v %+v %+v", s.Boots(), s.Notices(), s.Counters())
 	}
@@ -467,7 +467,7 @@ func TestNextIsWhenSomethingHappens(t *testing.T) {
 	}
 }
 
-// What the cloud keeps in order of time says the same as a look at all machines.
+// The sorted list of events agrees with a search through all machines.
 func TestNothingHappensToAMachineBeforeNext(t *testing.T) {
 	t.Parallel()
 	p := profile(t, "aws-typical")

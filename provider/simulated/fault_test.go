@@ -125,7 +125,7 @@ func TestABadFaultScriptIsRefusedInOneLine(t *testing.T) {
 	}
 }
 
-// What machines bring is drawn when they start, of those that a fault selects while it lasts.
+// Properties of machines are drawn when they start, among the machines that a fault selects while it lasts.
 func TestMachinesComeAsFaultsSay(t *testing.T) {
 	minute := metav1.Duration{Duration: time.Minute}
 	cfg := simulated.Config{Faults: []simulated.Fault{

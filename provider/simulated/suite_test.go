@@ -48,7 +48,7 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// withReservation adds to the last type a reservation of two machines in its first zone.
+// withReservation adds a reservation of two machines to the last type, in its first zone.
 func withReservation(types []engine.InstanceType) []engine.InstanceType {
 	types = slices.Clone(types)
 	last := &types[len(types)-1]

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// Studies of public clouds find that spot machines which are lost at a time are nearly always of one type and zone: over 92 % of
-// such pairs are. A quarter of a year of two dozen pools is like that.
+// Studies of public clouds find that spot machines which are lost at the same time are nearly always of one type and zone: over 92 % of the
+// pairs. This holds for a quarter of a year of two dozen pools.
 func TestMachinesThatAreLostTogetherAreOfOneTypeAndZone(t *testing.T) {
 	t.Parallel()
 	s := newSky(t, simulated.Config{Seed: 1, Profile: simulated.Profile{Spot: profile(t, "aws-typical").Spot}})

@@ -16,14 +16,14 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// What follows is a second lower bound for the bill, so that the engine's own need not be believed. It shares nothing
-// with it: it reads the snapshot itself, and its linear program is solved by the plainest simplex there is.
+// This file has a second lower bound for the bill, as a check of the engine's own bound. They share no code: this one reads the snapshot
+// itself, and its linear program is solved by the simplest simplex.
 //
-// The program is the dual of the relaxed packing: a core, a GiB and a pod slot have one value each everywhere; so has a
-// GPU among the types on which a pod that asks for GPUs fits, one value for each distinct set of such types. The values
-// may be anything at which no machine is worth more than its price. Then the pods' value is a lower bound.
+// The program is the dual of the relaxed packing. A core, a GiB and a pod slot have one value each everywhere. A GPU has one value for each
+// distinct set of types on which a pod with GPUs fits. The values are any for which no machine is worth more than its price. The pods' value
+// is then a lower bound.
 
-// A size is what a pod asks for, or a machine has: cores, GiB, pods, GPUs.
+// A size is the size of a pod or machine: cores, GiB, pods, GPUs.
 type size [4]float64
 
 const gpus = 3
@@ -76,11 +76,11 @@ func machinesOf(s *engine.Snapshot) []machine {
 	return out
 }
 
-// checkedBound is what the pods must cost at least, each of them alone and all together.
+// checkedBound returns the least cost of the pods, for each pod alone and for all together.
 func checkedBound(s *engine.Snapshot, pods []*corev1.Pod) float64 {
 	machines := machinesOf(s)
-	value := []float64{0, 0, 0} // what the pods ask for, by variable of the program
-	sets := map[string]int{}    // the variable of every set of machines that GPU pods fit
+	value := []float64{0, 0, 0} // the pods' requests, by variable of the program
+	sets := map[string]int{}    // the variable of each set of machines for GPU pods
 	var members [][]bool
 	alone := 0.0
 	for _, pod := range pods {
@@ -123,8 +123,8 @@ func checkedBound(s *engine.Snapshot, pods []*corev1.Pod) float64 {
 	return max(alone, dearest(rows, prices, value))
 }
 
-// dearest is the largest total of value·x, x >= 0, with rows·x <= limits, where no limit is negative: the simplex method
-// on the whole table with Bland's rule. What it returns is the total of a point that keeps to the limits exactly.
+// dearest returns the largest total of value·x, x >= 0, with rows·x <= limits, where no limit is negative. It uses the simplex method on the
+// whole table with Bland's rule. The result is the total of a point that keeps to the limits exactly.
 func dearest(rows [][]float64, limits, value []float64) float64 {
 	n := len(value)
 	t := simplex{basic: make([]int, len(rows)), free: make([]int, n)}
@@ -151,8 +151,8 @@ func dearest(rows [][]float64, limits, value []float64) float64 {
 	return feasibleTotal(rows, limits, value, x)
 }
 
-// A simplex is the table: its last row is the objective, its last column the right-hand side. basic and free say which
-// variable stands in which row and column; those from the number of columns on are slacks.
+// A simplex is the table. Its last row is the objective, its last column is the right-hand side. basic and free have the variables of the
+// rows and columns. Variables from the number of columns on are slacks.
 type simplex struct {
 	table       [][]float64
 	basic, free []int
@@ -160,7 +160,7 @@ type simplex struct {
 
 const tiny = 1e-11
 
-// entering is the column of the first variable that would raise the total, -1 at the end.
+// entering returns the column of the first variable that would raise the total, -1 at the end.
 func (t *simplex) entering() int {
 	in := -1
 	for j, variable := range t.free {
@@ -171,7 +171,7 @@ func (t *simplex) entering() int {
 	return in
 }
 
-// leaving is the row whose limit is reached first.
+// leaving returns the row whose limit is reached first.
 func (t *simplex) leaving(in int) int {
 	out, n := -1, len(t.free)
 	least := math.Inf(1)
@@ -224,7 +224,7 @@ func feasibleTotal(rows [][]float64, limits, value, x []float64) float64 {
 	return total / excess
 }
 
-// launchedPods are the pods that the plan buys machines for.
+// launchedPods returns the pods for which the plan buys machines.
 func launchedPods(s *engine.Snapshot, plan *engine.Plan) []*corev1.Pod {
 	byName := map[string]*corev1.Pod{}
 	for _, pod := range s.Pods {
@@ -239,8 +239,8 @@ func launchedPods(s *engine.Snapshot, plan *engine.Plan) []*corev1.Pod {
 	return out
 }
 
-// A plan below the bound would be wrong about a price or a fit; a bound of the engine that is lower than this one would
-// make its gaps look worse than they are, and one above the plan would be no bound.
+// A plan below the bound would be wrong about a price or a fit. An engine's bound below this one would make its gaps look worse than they
+// are. An engine's bound above the plan would be wrong.
 func TestNoPlanIsBelowTheIndependentBound(t *testing.T) {
 	t.Parallel()
 	markets := map[string][]string{
@@ -252,7 +252,7 @@ func TestNoPlanIsBelowTheIndependentBound(t *testing.T) {
 			seeds := enginetest.Few(2)
 			for seed := range seeds {
 				if c.Pods > 1000 && seeds == 1 || c.Pods > 2000 && (seed > 0 || market != "on-demand") {
-					continue // one of the largest is enough, where all are drawn
+					continue // one of the largest is enough if all are drawn
 				}
 				t.Run(fmt.Sprintf("%s/%s/seed-%d", c.Name(), market, seed+1), func(t *testing.T) {
 					t.Parallel()
@@ -276,7 +276,7 @@ func TestNoPlanIsBelowTheIndependentBound(t *testing.T) {
 	}
 }
 
-// Small programs whose solutions are known keep the checker honest.
+// Small programs with known solutions check the solver.
 func TestCheckerSolvesLinearPrograms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -71,7 +71,7 @@ func TestSeedsGiveThePublishedPods(t *testing.T) {
 	}
 }
 
-// summary is the line of testdata/published.txt.
+// summary returns the line of testdata/published.txt.
 func summary(kind string, count int, seed uint64) string {
 	s := workload.Cost(kind, count, seed, v1.CapacityTypeOnDemand)
 	var all strings.Builder
@@ -89,7 +89,7 @@ func summary(kind string, count int, seed uint64) string {
 		constrained["zone"], constrained["host"], constrained["apart"], digest(all.String()))
 }
 
-// constraint is the one that the pod has, if it is what it should be in every detail.
+// constraint returns the name of the pod's constraint if all its details are right.
 func constraint(pod *corev1.Pod) string {
 	own := fmt.Sprint(map[string]string{"app": pod.Labels["app"]})
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {

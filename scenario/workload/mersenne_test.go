@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The figures are what Python 3.11 prints for random.Random("tenon").
+// The figures are the output of Python 3.11 for random.Random("tenon").
 func TestMersenneDrawsWhatPythonDraws(t *testing.T) {
 	t.Parallel()
 	m := newMersenne("tenon")

@@ -61,13 +61,13 @@ func TestZonalShiftsAreTold(t *testing.T) {
 	}
 }
 
-// Work that empties a bucket takes as long as it takes to fill, and the meter knows.
+// Work that empties a bucket takes as long as the bucket's refill, and the meter shows it.
 func TestNoWorkIsDoneFasterThanTheLimitsAllow(t *testing.T) {
 	t.Parallel()
 	a := awstest.New(t)
 	client := ec2.NewFromConfig(a.Config(), func(o *ec2.Options) { o.Retryer = awssdk.NopRetryer{} })
 	stop := func(machines int) {
-		for refused := -1; a.Refused() > refused; { // nothing to terminate is an answer too
+		for refused := -1; a.Refused() > refused; { // an empty list of machines is an answer too
 			refused = a.Refused()
 			_, _ = client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: slices.Repeat([]string{"i-0123456789abcdef0"}, machines)})
 		}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A machine runs a moment before its fleet's front has written down what it was given. The joiner may look in between.
+// A machine runs a moment before its fleet's front has recorded its launch. The joiner may look in between.
 func TestAMachineJoinsThoughItsFleetHasNotAnsweredWhenTheJoinerLooksFirst(t *testing.T) {
 	t.Parallel()
 	var joined []string

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(awstest.Run(m)) }
 
-// kindOf says which of the kinds an error is of.
+// kindOf returns the kinds of an error.
 func kindOf(err error) (kinds string) {
 	for _, k := range []struct {
 		name string
@@ -120,8 +120,7 @@ func TestWhatMotoSaysIsUnderstood(t *testing.T) {
 	}
 }
 
-// The standard environment of the SDK leads to another endpoint. It belongs to the whole process, so that this test cannot
-// run beside others.
+// The SDK's standard environment variables select another endpoint. The environment is global, so this test cannot run in parallel.
 func TestTheStandardEnvironmentOfTheSDKIsHeeded(t *testing.T) {
 	account := awstest.New(t)
 	for name, value := range map[string]string{

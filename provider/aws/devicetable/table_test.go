@@ -27,7 +27,7 @@ func figuresOf(t *testing.T, name string) *size.Figures {
 	return nil
 }
 
-// classes are those that drivers come with.
+// classes are the DeviceClasses of the drivers.
 var classes = dra.Classes([]*resourcev1.DeviceClass{class("gpu.nvidia.com", `device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"`),
 	class("efa", `device.driver == "dra.net" && device.attributes["dra.net"].rdma`)})
 
@@ -57,7 +57,7 @@ func claim(match string, requests ...resourcev1.DeviceRequest) *resourcev1.Resou
 	return c
 }
 
-// fitting counts how many equal claims a machine of the type serves, and says why it serves no more.
+// fitting returns the number of equal claims that a machine of the type serves, and the reason why it serves no more.
 func fitting(t *testing.T, name, sharing string, c *resourcev1.ResourceClaim) (int, *device.Reason) {
 	t.Helper()
 	s, err := devicetable.SharingOf(sharing)
@@ -101,7 +101,7 @@ func TestTypesHaveTheDevicesThatTheirDriversPublish(t *testing.T) {
 		{"p5e.48xlarge", "NVIDIA H200", 8, 32}, {"p5en.48xlarge", "NVIDIA H200", 8, 16}, {"p6-b200.48xlarge", "NVIDIA B200", 8, 8},
 		{"p6-b300.48xlarge", "NVIDIA B300 SXM6 AC", 8, 16}, {"m5.large", "", 0, 0}, {"inf2.xlarge", "", 0, 0}, {"g4ad.xlarge", "", 0, 0},
 	} {
-		var product []string // types that the table does not know have no devices, whatever they are called
+		var product []string // types that are not in the table have no devices, whatever their names
 		if c.product != "" {
 			product = append(product, `device.attributes["gpu.nvidia.com"].productName == "`+c.product+`"`)
 		}
@@ -130,7 +130,7 @@ func TestDevicesBehindOneRootAreFoundWhereThatHasBeenSeen(t *testing.T) {
 			t.Errorf("%s: %d times two GPUs of one root, want %d", c.name, n, c.twos)
 		}
 	}
-	// All GPUs of a machine have one driver. Which version it is nobody knows, so no selector can ask for it.
+	// All GPUs of a machine have one driver. Its version is unknown, so no selector can require it.
 	if n, reason := fitting(t, "p5.48xlarge", "", claim("gpu.nvidia.com/driverVersion", request("gpu", "gpu.nvidia.com", 8))); n != 1 {
 		t.Errorf("8 GPUs of one driver fit %d times: %+v", n, *reason)
 	}
@@ -156,7 +156,7 @@ func TestTheReasonNamesTheSelectorThatATypeFailsBy(t *testing.T) {
 	}
 }
 
-// What a program was compiled for decides which GPUs run it: L4 are 8.9, H100 are 9.0.
+// The target of a compiled program determines the GPUs that run it: L4 are 8.9, H100 are 9.0.
 func TestClaimsSelectByComputeCapability(t *testing.T) {
 	t.Parallel()
 	at := func(least string) string {
@@ -184,7 +184,7 @@ func TestGPUsAreSharedAsTheClassSays(t *testing.T) {
 	}
 	for _, c := range []struct {
 		sharing, name, amount string
-		want                  int // on the 4 GPUs of g6.12xlarge, which have 23034Mi each
+		want                  int // for the 4 GPUs of g6.12xlarge, which have 23034Mi each
 	}{
 		{"", "", "", 4}, {"disabled", "", "", 4},
 		{"4", "", "", 16}, {"4", "shares", "2", 8}, {"4", "shares", "5", 0}, {"4", "memory", "10Gi", 8},

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(awstest.Run(m)) }
 
-// world is an account with a cluster, a network, and a queue that EventBridge may send to.
+// world is an account with a cluster, a network, and a queue to which EventBridge may send.
 type world struct {
 	testing.TB
 	account *awstest.Account
@@ -61,7 +61,7 @@ func (w *world) setPolicy(text string) {
 	}
 }
 
-// found is all that is not as it should be, a line each, and all findings.
+// found returns all findings that are not OK, one per line, and all findings.
 func (w *world) found(queue string) (string, []provider.Finding) {
 	w.Helper()
 	c, err := cloud.New(w.account.Config())
@@ -93,7 +93,7 @@ func TestAnAccountThatAllowsEverythingHasNoFindings(t *testing.T) {
 	}
 }
 
-// Nothing may be made, changed or removed by looking.
+// The examination must not create, change or delete anything.
 func TestLookingChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "10.0.0.0/24")
@@ -111,7 +111,7 @@ func TestLookingChangesNothing(t *testing.T) {
 	}
 }
 
-// Every action that is tried is named with the statement of the policy that allows it, when it is refused.
+// If a tried action is refused, the finding names it with the policy's statement that allows it.
 func TestARefusedActionIsNamedWithItsStatement(t *testing.T) {
 	t.Parallel()
 	for action, statement := range map[string]string{
@@ -132,7 +132,7 @@ func TestARefusedActionIsNamedWithItsStatement(t *testing.T) {
 	}
 }
 
-// startMachine starts a machine as the controller tags them.
+// startMachine starts a machine with the controller's tags.
 func (w *world) startMachine() {
 	w.Helper()
 	s := &w.class.Status

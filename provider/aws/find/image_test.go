@@ -76,7 +76,7 @@ func aliased(alias string) *awsv1.EC2NodeClass {
 	return &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMISelectorTerms: []awsv1.AMISelectorTerm{{Alias: alias}}}}
 }
 
-// describe is an image as "name arch [what it needs]".
+// describe returns an image as "name arch [requirements]".
 func describe(i find.Image) string {
 	var needs []string
 	for _, r := range i.Requirements {
@@ -157,7 +157,7 @@ func TestAnAliasIsNotAskedForAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 5 {
-		f.clock.Step(5 * time.Minute) // images are believed for a minute, parameters for a day
+		f.clock.Step(5 * time.Minute) // images are remembered for a minute, parameters for a day
 		if _, err := f.Images(t.Context(), aliased("al2023@latest"), "1.34"); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestTheLatestImageIsAskedForAgainOnceItIsDeprecated(t *testing.T) {
 	}
 }
 
-// An image that is left out because SSM was busy would be one that its machines have drifted from.
+// If an image were left out because SSM is busy, its machines would count as drifted.
 func TestNoImageIsLeftOutBecauseSSMWasBusy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// put writes a parameter of the account's own.
+// put writes a parameter of the account.
 func (f fixture) put(t *testing.T, name, value string) {
 	t.Helper()
 	_, err := ssm.NewFromConfig(f.account.Config()).PutParameter(t.Context(), &ssm.PutParameterInput{
@@ -25,7 +25,7 @@ func (f fixture) put(t *testing.T, name, value string) {
 	}
 }
 
-// selected are the IDs of the images that terms select.
+// selected returns the IDs of the images that terms select.
 func (f fixture) selected(t *testing.T, terms ...awsv1.AMISelectorTerm) (ids []string) {
 	t.Helper()
 	images, err := f.Images(t.Context(), &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMISelectorTerms: terms}}, awstest.Kubernetes)
@@ -74,7 +74,7 @@ func TestImagesThatParametersOfOnesOwnName(t *testing.T) {
 	}
 }
 
-// A parameter of one's own may name another image any time, and one that named none may be put right.
+// A parameter of the account may name another image at any time, and an empty one may be corrected.
 func TestParametersOfOnesOwnMayChange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -32,7 +32,7 @@ func TestThePlacementGroupOfASelector(t *testing.T) {
 		{nil, ""},
 		{&awsv1.PlacementGroupSelector{Name: "racks"}, "pg-1 partition 7"},
 		{&awsv1.PlacementGroupSelector{ID: "pg-1"}, "pg-1 partition 7"},
-		{&awsv1.PlacementGroupSelector{Name: "pg-1"}, "pg-2 spread 0rack"}, // a name, whatever it looks like
+		{&awsv1.PlacementGroupSelector{Name: "pg-1"}, "pg-2 spread 0rack"}, // a name that looks like an ID
 		{&awsv1.PlacementGroupSelector{Name: "none"}, ""},
 		{&awsv1.PlacementGroupSelector{Name: "going"}, ""},
 	} {

@@ -48,7 +48,7 @@ func TestInstanceProfilesAreMadeForRoles(t *testing.T) {
 			t.Errorf("no tag %s", want)
 		}
 	}
-	// A crash before the status was written: the same again, and no second profile.
+	// After a crash before the status was written, the result is the same, without a second profile.
 	if got := resolve(classWithRole("1", "nodes")); got != first || len(f.account.Calls("iam:CreateInstanceProfile")) != 1 {
 		t.Errorf("again: %s, %d profiles were made", got, len(f.account.Calls("iam:CreateInstanceProfile")))
 	}

@@ -32,7 +32,7 @@ func TestSubnetsThatAnyTermSelects(t *testing.T) {
 		{"no such ID", []term{{ID: "subnet-0123456789abcdef0"}}, nil},
 	} {
 		before := len(f.account.Calls("ec2:DescribeSubnets"))
-		for range 3 { // the second and third time it is known
+		for range 3 { // from the second time on it is known
 			got, err := f.Subnets(t.Context(), test.terms)
 			if err != nil {
 				t.Fatalf("%s: %v", test.rule, err)
@@ -94,7 +94,7 @@ func TestAddressesTakenByLaunchesCountUntilEC2Knows(t *testing.T) {
 	giveBack = f.Addresses.Take(a, 50)
 	f.clock.Step(2 * time.Minute)
 	look()
-	giveBack() // EC2 has said since what is free
+	giveBack() // EC2 has reported the free addresses since
 	if free, _ := f.Addresses.Free(a); free != 59 {
 		t.Errorf("%d addresses are free, EC2 says 59", free)
 	}

@@ -77,7 +77,7 @@ func TestWhatTheKubeletWouldRefuseIsNamed(t *testing.T) {
 	}
 }
 
-// What Read cannot read has been refused before: otherwise a class could pass validation and have no catalog.
+// Values that Read cannot read are invalid: otherwise a class could pass validation and have no catalog.
 func TestWhatCannotBeReadIsInvalid(t *testing.T) {
 	t.Parallel()
 	fields := reflect.TypeFor[kubelet.Managed]()

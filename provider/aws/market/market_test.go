@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(awstest.Run(m))
 }
 
-// newMarket is a market of moto's figures, with the types and prices known.
+// newMarket returns a market with moto's figures and known types and prices.
 func newMarket(t testing.TB) (*market.Market, *soldout.Marks, *clocktesting.FakeClock) {
 	t.Helper()
 	account := awstest.New(t)
@@ -50,7 +50,7 @@ func newMarket(t testing.TB) (*market.Market, *soldout.Marks, *clocktesting.Fake
 	return m, marks, clock
 }
 
-// want is what a class asks for that differs in number n from others, in as many ways as its nodes' sizes can.
+// want returns the settings of the n-th class. They differ from the others in as many ways as the sizes of its nodes can.
 func want(n int) market.Want {
 	kubelets := kubelet.Managed{PodsPerCore: n}
 	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: new("AL2023")}}
@@ -118,7 +118,7 @@ func TestWhatIsSoldOutIsListedAsSuchAndEverythingElseIsShared(t *testing.T) {
 	}
 }
 
-// BenchmarkCatalog compiles a catalog with nothing to begin with but what EC2 has answered.
+// BenchmarkCatalog compiles a catalog from EC2's answers only.
 func BenchmarkCatalog(b *testing.B) {
 	m, _, _ := newMarket(b)
 	n := 0
@@ -134,7 +134,7 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 }
 
-// BenchmarkCatalogAgain asks for a catalog that is known.
+// BenchmarkCatalogAgain requests a known catalog.
 func BenchmarkCatalogAgain(b *testing.B) {
 	m, _, _ := newMarket(b)
 	for b.Loop() {
@@ -142,10 +142,10 @@ func BenchmarkCatalogAgain(b *testing.B) {
 	}
 }
 
-// The catalog is shared by everybody: what it takes, and what a hundred classes take more, of which every tenth has nodes
-// of sizes of its own.
+// All callers share the catalog. The test measures its memory, and the additional memory for a hundred classes, of which every tenth has
+// nodes with sizes of its own.
 func TestMemoryOfCatalogs(t *testing.T) {
-	newMarket(t) // what the server has said once it need not say again
+	newMarket(t) // the server's first answers are expensive
 	heap := func() float64 {
 		runtime.GC()
 		runtime.GC()

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(awstest.Run(m)) }
 
-// figures are those of real types, with the speeds and branch interfaces that the built-in catalog has of them.
+// figures returns the figures of real types, with the speeds and branch interfaces of the built-in catalog.
 func figures(t *testing.T, names ...string) map[string]size.Figures {
 	t.Helper()
 	in := &ec2.DescribeInstanceTypesInput{}
@@ -50,7 +50,7 @@ func figures(t *testing.T, names ...string) map[string]size.Figures {
 	return out
 }
 
-// settings are those of a class of a family; overhead is the part of the memory that the hypervisor takes.
+// settings returns the settings of a class of a family. overhead is the hypervisor's share of the memory.
 func settings(t *testing.T, family, kubeletJSON string, change func(*awsv1.EC2NodeClass), overhead float64, enis int) *size.Settings {
 	t.Helper()
 	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: aws.String(family)}}
@@ -84,7 +84,7 @@ func TestWhatANodeKeepsBack(t *testing.T) {
 		enis                  int
 		pods, memory, cpu     string
 	}{
-		// The memory is what the kubelet reserves and 100Mi for eviction to begin in time.
+		// The memory is the kubelet's reservation plus 100Mi for early eviction.
 		{"m5.xlarge", "AL2023", "", 0, "58", "993Mi", "80m"},
 		{"m5.xlarge", "Bottlerocket", `{"maxPods":110}`, 0, "110", "1565Mi", "80m"},
 		{"t3.large", "AL2", "", 0, "35", "740Mi", "70m"},
@@ -125,7 +125,7 @@ func TestWhatANodeKeepsBack(t *testing.T) {
 	}
 }
 
-// What real nodes of these types were seen to have; less than that is safe, more would leave pods without a place.
+// The figures of real nodes of these types. Less than that is safe, more would leave pods without a node.
 func TestNodesNeverHaveLessThanIsPredicted(t *testing.T) {
 	t.Parallel()
 	types := figures(t, "t4g.small", "t4g.medium", "t4g.xlarge", "m5.large")
@@ -258,7 +258,7 @@ func TestHowManyVolumesANodeTakes(t *testing.T) {
 	}
 }
 
-// EC2 calls places of some types shared that are not: what is built in has been set right.
+// EC2 wrongly reports some types' volume slots as shared. The built-in figures are corrected.
 func TestWhatEC2SaysOfVolumesIsWhatIsBuiltIn(t *testing.T) {
 	t.Parallel()
 	pages := ec2.NewDescribeInstanceTypesPaginator(ec2.NewFromConfig(awstest.New(t).Config()), &ec2.DescribeInstanceTypesInput{})
@@ -396,7 +396,7 @@ func TestWhichTypesAClassCanUse(t *testing.T) {
 	}
 }
 
-// Where nobody has asked EC2 which types support enclaves, AWS's rule stands in.
+// If EC2 was not asked for the types that support enclaves, AWS's rule applies.
 func TestEnclavesOfTypesThatNobodyHasAskedAbout(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -438,7 +438,7 @@ func TestWhatHasAcceleratorsOrNoHypervisorIsExotic(t *testing.T) {
 	}
 }
 
-// EC2 counts no GPU where a machine gets a part of one.
+// EC2 counts no GPU if a machine gets a part of one.
 func TestAPartOfAGPUIsOneGPU(t *testing.T) {
 	t.Parallel()
 	info := &ec2types.InstanceTypeInfo{
@@ -465,7 +465,7 @@ func TestAPartOfAGPUIsOneGPU(t *testing.T) {
 	}
 }
 
-// What Bottlerocket's user data says of sharing GPUs is known before the first node is there.
+// The GPU sharing in Bottlerocket's user data is known before the first node exists.
 func TestBottlerocketSaysHowGPUsAreShared(t *testing.T) {
 	t.Parallel()
 	t4, a100 := market.FiguresOf(gpuInfo("g4dn.12xlarge", "T4", 4, 16384), nil), market.FiguresOf(gpuInfo("p4d.24xlarge", "A100", 8, 40960), nil)

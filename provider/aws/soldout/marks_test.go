@@ -60,7 +60,7 @@ func TestAMarkEndsAndSaysSo(t *testing.T) {
 		t.Error("nobody can tell that something was marked")
 	}
 	clock.Step(2 * time.Minute)
-	m.CapacityType("spot", "MaxSpotInstanceCountExceeded") // holds on
+	m.CapacityType("spot", "MaxSpotInstanceCountExceeded") // the mark stays
 	clock.Step(2 * time.Minute)
 	if got := m.Reason("m5.large", "spot", soldout.Place{}); got != "MaxSpotInstanceCountExceeded" {
 		t.Errorf("reason %q", got)

@@ -163,7 +163,7 @@ func TestReservationsAreMeantExactly(t *testing.T) {
 	}
 }
 
-// Enclaves are turned on by a pod's request or by the class.
+// A pod's request or the class enables enclaves.
 func TestEnclavesAreTurnedOnByPodsOrByTheClass(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*template.Blueprint){

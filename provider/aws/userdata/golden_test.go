@@ -14,7 +14,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out to testdata")
 
-// node is a machine of a cluster with nothing special about it.
+// node returns an ordinary machine of a cluster.
 func node(family userdata.Family) userdata.Input {
 	return userdata.Input{
 		Family:      family,

@@ -24,7 +24,7 @@ import (
 
 const group = azuretest.Group
 
-// world is a subscription, and what a cluster finds in it.
+// world is a subscription with the objects of a cluster.
 type world struct {
 	*azuretest.Subscription
 	clock   *clocktesting.FakeClock
@@ -47,13 +47,13 @@ func newWorld(t *testing.T, change func(*aks.Config), objects ...client.Object) 
 	return w
 }
 
-// pool is a backend pool as Azure shows it.
+// pool returns a backend pool in Azure's form.
 func (w *world) pool(balancer, name string, addresses ...any) (id string, shown map[string]any) {
 	id = "/subscriptions/" + w.ID + "/resourceGroups/" + group + "/providers/Microsoft.Network/loadBalancers/" + balancer + "/backendAddressPools/" + name
 	return id, map[string]any{"id": id, "name": name, "properties": map[string]any{"loadBalancerBackendAddresses": addresses}}
 }
 
-// pools are those that are found, by name, and their generation.
+// pools returns the sorted names of the found pools, and their generation.
 func (w *world) pools(t *testing.T) (names []string, generation int) {
 	t.Helper()
 	ids, generation, err := w.cluster.Pools(t.Context())
@@ -115,7 +115,7 @@ func TestPoolsAreBelievedForTwoHours(t *testing.T) {
 	}
 }
 
-// Somebody takes a pool away, and all launches that were under way fail for it.
+// A pool is deleted, and all running launches fail for it.
 func TestManyLaunchesThatMissAPoolCauseOneList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -141,7 +141,7 @@ func TestManyLaunchesThatMissAPoolCauseOneList(t *testing.T) {
 	if w.lists() != 2 {
 		t.Errorf("%d lists", w.lists())
 	}
-	// One that comes late with the old generation has nothing new to say; one with the new has.
+	// A late failure with the old generation is ignored. A failure with the new generation counts.
 	_, now := w.pools(t)
 	w.cluster.Stale(old)
 	if w.pools(t); w.lists() != 2 {

@@ -23,7 +23,7 @@ func figures(name string, change ...func(*size.Figures)) size.Figures {
 	return f
 }
 
-// offerings describes what is sold of the only size: zone, capacity type, price, and what the labels say.
+// offerings describes the offerings of the only size: zone, capacity type, price, and labels.
 func offerings(t *testing.T, f size.Figures, change ...func(*size.Settings)) string {
 	t.Helper()
 	s := size.Defaults("eastus")
@@ -124,7 +124,7 @@ func memory(it *engine.InstanceType) string {
 	return q.String()
 }
 
-// A plan names each label that a size can have in several ways on the claim, and the API server takes no claim that names this one.
+// A plan puts each label with several possible values of a size on the claim, and the API server refuses claims with this label.
 func TestTheGenerationOfHyperVIsNotForPlans(t *testing.T) {
 	s := size.Defaults("eastus")
 	s.Images = []map[string][]string{{"kubernetes.io/arch": {"amd64"}, size.LabelHyperVGeneration: {"2"}}}

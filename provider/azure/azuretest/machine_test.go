@@ -46,11 +46,11 @@ func TestAMachineComesIsListedAndGoesWithAllThatItHas(t *testing.T) {
 	if w.left() != 0 {
 		t.Errorf("%d resources are left", w.left())
 	}
-	w.delete("a") // again is no error
+	w.delete("a") // a second time is no error
 	w.must(w.cloud.DeleteNIC(t.Context(), azuretest.Group, "a"))
 }
 
-// The calls that one machine costs decide how many an autoscaler can start a minute.
+// The number of calls for a machine determines how many machines an autoscaler can start per minute.
 func TestCallsOfAMachinesLifeAreCounted(t *testing.T) {
 	w := newWorld(t)
 	w.Take(azuretest.Timing{Create: 25 * time.Second})
@@ -190,7 +190,7 @@ func TestADeletionEndsACreation(t *testing.T) {
 	}
 }
 
-// What Azure refuses at once, in its words: whoever sorts errors goes by them.
+// Azure's immediate refusals, with Azure's texts, because the classification of errors depends on them.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		code, text string
@@ -243,7 +243,7 @@ func marketplace(vm *armcompute.VirtualMachine) {
 
 func TestNetworkInterfacesNeedWhatTheyNameAndAddresses(t *testing.T) {
 	w := newWorld(t)
-	small := w.AddSubnet(azuretest.Group, "network", "small", "10.2.0.0/29") // three are free
+	small := w.AddSubnet(azuretest.Group, "network", "small", "10.2.0.0/29") // three addresses are free
 	nic := w.nic()
 	nic.Properties.IPConfigurations[0].Properties.Subnet.ID = small
 	for _, name := range []string{"a", "b", "c", "c"} {

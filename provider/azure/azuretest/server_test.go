@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 		{azuretest.Fault{Status: 500, Code: "InternalServerError"}, 4, true, "InternalServerError"},
 		{azuretest.Fault{Status: 500, Code: "InternalServerError", Times: 2}, 3, false, ""},
 		{azuretest.Fault{Status: 500, Code: "InternalServerError", After: 1}, 1, false, ""},
-		{azuretest.Fault{Status: -1}, 0, true, ""}, // HTTP itself tries again at times
+		{azuretest.Fault{Status: -1}, 0, true, ""}, // HTTP itself may try again
 		{azuretest.Fault{Status: 502, Text: "<html>Bad Gateway</html>"}, 4, true, "502"},
 		{azuretest.Fault{Status: 200, Text: "<html>Welcome to the hotel</html>"}, 1, true, ""},
 		{azuretest.Fault{Status: 403, Code: "AuthorizationFailed", Message: "does not have authorization to perform action"}, 1, false, "AuthorizationFailed"},
@@ -104,7 +104,7 @@ func TestLimitsOfCalls(t *testing.T) {
 		_, err := w.cloud.VMs(t.Context(), azuretest.Group)
 		return err
 	}
-	another, err := cloud.New(w.config()) // each keeps to the limits, as if it were alone
+	another, err := cloud.New(w.config()) // each keeps to the limits on its own
 	w.must(err)
 	for range 125 {
 		w.must(ask())
@@ -293,7 +293,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// call makes a call that the SDK has no client for here.
+// call makes a call for which this test has no SDK client.
 func (w *world) call(method, path string) error {
 	w.t.Helper()
 	pipeline, err := runtime.NewPipeline("test", "", w.Credential(), azruntime.PipelineOptions{}, w.Options())
@@ -305,7 +305,7 @@ func (w *world) call(method, path string) error {
 	return azruntime.NewResponseError(answer)
 }
 
-// recorder is a test that fails on behalf of another.
+// recorder records the failures of another test.
 type recorder struct {
 	testing.TB
 	failed []string
@@ -340,7 +340,7 @@ func TestCallsThatAreNotKnownAreRefusedByName(t *testing.T) {
 	}
 }
 
-// Another process, with a secret of its own instead of a credential that is handed to it: SSL_CERT_FILE is read once in each.
+// Another process, with a secret of its own instead of a credential object, because each process reads SSL_CERT_FILE only once.
 func TestAnotherProcessFindsTheSubscriptionInItsEnvironment(t *testing.T) {
 	const child = "TENON_TEST_CHILD"
 	if os.Getenv(child) != "" {

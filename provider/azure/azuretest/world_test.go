@@ -13,7 +13,7 @@ import (
 	"tenon.sh/provider/azure/network"
 )
 
-// eager is a clock that what waits for it moves on. Nobody waits for as long as for an answer.
+// eager is a clock that advances when a goroutine waits for it. It does not advance for timeouts of answers.
 type eager struct{ *clocktesting.FakeClock }
 
 func (c eager) NewTimer(d time.Duration) clock.Timer {
@@ -80,7 +80,7 @@ func (w *world) nic() network.Interface {
 	}
 }
 
-// vm is a machine that takes everything with it that it has.
+// vm returns a machine whose parts are deleted with it.
 func (w *world) vm(name string) armcompute.VirtualMachine {
 	return armcompute.VirtualMachine{
 		Location: new(azuretest.Location), Zones: []*string{new("1")}, Tags: tags("cluster", "demo"),
@@ -107,7 +107,7 @@ func spot(vm armcompute.VirtualMachine, policy armcompute.VirtualMachineEviction
 
 func tags(key, value string) map[string]*string { return map[string]*string{key: &value} }
 
-// launch makes a machine with an interface, and waits for it.
+// launch makes a machine with a network interface, and waits for it.
 func (w *world) launch(name string, change func(*armcompute.VirtualMachine)) error {
 	w.t.Helper()
 	w.must(w.cloud.PutNIC(w.t.Context(), azuretest.Group, name, w.nic()))

@@ -19,7 +19,7 @@ import (
 
 const token = "abcdef.0123456789abcdef"
 
-// input is a machine of an overlay with Cilium, as changed.
+// input returns a machine in an overlay network with Cilium, after change.
 func input(change func(*bootstrap.Input)) bootstrap.Input {
 	in := bootstrap.Input{
 		Spec: &azurev1beta1.AKSNodeClassSpec{ImageFamily: "Ubuntu"}, KubernetesVersion: "1.34.2",
@@ -43,7 +43,7 @@ func input(change func(*bootstrap.Input)) bootstrap.Input {
 	return in
 }
 
-// variables are what a shell that runs the script gives the image's scripts.
+// variables returns the variables that the script sets for the image's scripts.
 func variables(t *testing.T, in bootstrap.Input) map[string]string {
 	t.Helper()
 	encoded, err := bootstrap.Script(in)
@@ -132,7 +132,7 @@ func TestAScriptIsTheSameEveryTime(t *testing.T) {
 	}
 	for range 30 {
 		got, _ := bootstrap.Script(input(func(in *bootstrap.Input) {
-			in.Taints = []corev1.Taint{in.Taints[2], in.Taints[0]} // and without the one that is added
+			in.Taints = []corev1.Taint{in.Taints[2], in.Taints[0]} // and without the added one
 		}))
 		if got != want {
 			t.Fatalf("got\n%s\nwant\n%s", decoded(t, got), decoded(t, want))
@@ -140,7 +140,7 @@ func TestAScriptIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// What a value holds is never run.
+// The content of a value is never executed.
 func TestValuesAreTextToTheShell(t *testing.T) {
 	t.Parallel()
 	const hostile = `a'; touch /tmp/x; echo "$(id)" ` + "`id`\n$HOME \\"
@@ -164,7 +164,7 @@ func TestWhatTheClassSaysOfTheSystemReachesIt(t *testing.T) {
 	file := "\n" + decoded(t, got["SYSCTL_CONTENT"])
 	for _, line := range []string{
 		"net.core.somaxconn = 5000", "vm.max_map_count = 262144", "net.ipv4.ip_local_port_range = 1024 60999", "net.ipv4.tcp_tw_reuse = 1", "vm.swappiness = 0",
-		"net.ipv4.tcp_max_syn_backlog = 16384", "vm.overcommit_memory = 1", // as kubelets that protect the kernel's defaults want it
+		"net.ipv4.tcp_max_syn_backlog = 16384", "vm.overcommit_memory = 1", // as required by kubelets that protect the kernel's defaults
 	} {
 		if strings.Count(file, "\n"+line+"\n") != 1 {
 			t.Errorf("%s is not once in%s", line, file)
@@ -327,7 +327,7 @@ func TestWhatAnImageCannotBeToldIsNamed(t *testing.T) {
 	if got := strings.Join(bootstrap.Ignored(class), " "); got != "spec.artifactStreaming spec.localDNS" {
 		t.Errorf("got %s", got)
 	}
-	// What is ignored is not claimed either.
+	// Ignored settings are not reported as applied.
 	in := input(func(in *bootstrap.Input) { in.Spec = &class.Spec })
 	expect(t, bootstrap.NodeLabels(in), map[string]string{"kubernetes.azure.com/localdns-state": "disabled"})
 	if value, there := bootstrap.NodeLabels(in)["kubernetes.azure.com/artifactstreaming-enabled"]; there {

@@ -24,7 +24,7 @@ func flags(version string, change func(*azurev1beta1.KubeletConfiguration)) map[
 	}))
 }
 
-// These are all, in every version: one that is new or that is gone is a change to see.
+// The list has all flags, in all versions, so that a new or removed flag is noticed.
 func TestEveryKubeletGetsTheseFlags(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{

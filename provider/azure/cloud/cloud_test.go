@@ -45,7 +45,7 @@ func connect(t *testing.T, options arm.ClientOptions, clock clock.Clock) *cloud.
 	return c
 }
 
-// ofOurs is our server, ready for a machine.
+// ofOurs connects to azuretest's server, which is ready for a machine.
 func ofOurs(t *testing.T, fault *azuretest.Fault) *cloud.Cloud {
 	t.Helper()
 	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
@@ -58,7 +58,7 @@ func ofOurs(t *testing.T, fault *azuretest.Fault) *cloud.Cloud {
 	return connect(t, *s.Options(), now)
 }
 
-// ofTheSDK is the fake server that Microsoft generates with the SDK, which answers what it is told to.
+// ofTheSDK connects to the fake server that Microsoft generates with the SDK. It returns the given answers.
 func ofTheSDK(t *testing.T, create func() (azfake.PollerResponder[armcompute.VirtualMachinesClientCreateOrUpdateResponse], azfake.ErrorResponder)) *cloud.Cloud {
 	t.Helper()
 	vm := armcompute.VirtualMachine{Name: new("a"), Properties: &armcompute.VirtualMachineProperties{ProvisioningState: new("Succeeded"),
@@ -91,7 +91,7 @@ func ofTheSDK(t *testing.T, create func() (azfake.PollerResponder[armcompute.Vir
 	return connect(t, arm.ClientOptions{ClientOptions: policy.ClientOptions{Transport: fake.NewServerFactoryTransport(&servers)}}, eager{now})
 }
 
-// eager is a clock that what waits for it moves on: the SDK's fake says nothing of when to come again.
+// eager is a clock that advances when a goroutine waits for it, because the SDK's fake gives no time to wait.
 type eager struct{ *clocktesting.FakeClock }
 
 func (c eager) NewTimer(d time.Duration) clock.Timer {
@@ -104,7 +104,7 @@ func (c eager) NewTimer(d time.Duration) clock.Timer {
 
 type responder = azfake.PollerResponder[armcompute.VirtualMachinesClientCreateOrUpdateResponse]
 
-// Our server is not Azure, and neither is the SDK's fake. But where both know a call, they look alike to whoever makes it.
+// Neither azuretest's server nor the SDK's fake is Azure. But for calls that both support, callers see the same behaviour.
 func TestOurServerAndTheSDKsFakeAgree(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -247,7 +247,7 @@ func TestWhichCloudIsMeant(t *testing.T) {
 	}
 }
 
-// Who asks more often than Azure allows waits for its turn, and is not refused.
+// Callers that exceed Azure's limits wait for their turn, and are not refused.
 func TestCallsKeepToAzuresLimits(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	s := azuretest.New(t, now)
@@ -264,7 +264,7 @@ func TestCallsKeepToAzuresLimits(t *testing.T) {
 	}
 }
 
-// waiting is a clock that whoever waits for a turn moves on.
+// waiting is a clock that advances when a goroutine waits for its turn.
 type waiting struct{ *clocktesting.FakeClock }
 
 func (w waiting) NewTimer(d time.Duration) clock.Timer {
@@ -275,7 +275,7 @@ func (w waiting) NewTimer(d time.Duration) clock.Timer {
 	return timer
 }
 
-// Nothing is made or deleted once something speaks against it, and the call is not tried again.
+// If a check forbids it, nothing is made or deleted, and the call is not repeated.
 func TestNothingIsChangedThatMayNotBe(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	s := azuretest.New(t, now)
@@ -301,7 +301,7 @@ func TestNothingIsChangedThatMayNotBe(t *testing.T) {
 	}
 }
 
-// Conditions of classes are written when their text changes: one that names each attempt would be written without end.
+// Conditions of classes are written when their text changes. A text that differs at each attempt would be written without end.
 func TestTheSameTroubleHasTheSameText(t *testing.T) {
 	refused := func(trace string) error {
 		return &azidentity.AuthenticationFailedError{RawResponse: &http.Response{StatusCode: 401, Status: "401 Unauthorized", Request: httptest.NewRequest("POST", "https://login/token", nil), Body: io.NopCloser(strings.NewReader(

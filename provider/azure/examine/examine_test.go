@@ -25,7 +25,7 @@ import (
 	"tenon.sh/provider/azure/network"
 )
 
-// credential is that of somebody whom the token names, or none.
+// credential is the credential of the user in the token, or one that fails.
 type credential struct{ err error }
 
 func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
@@ -33,7 +33,7 @@ func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{Token: "e30." + claims + ".c2ln", ExpiresOn: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)}, c.err
 }
 
-// world is a subscription in which nothing is wrong, and a class that names everything.
+// world is a subscription without faults, and a class that sets all fields.
 type world struct {
 	*testing.T
 	*azuretest.Subscription
@@ -84,7 +84,7 @@ func (w *world) cloud() *cloud.Cloud {
 	return c
 }
 
-// examine looks, and fails the test if that changed anything.
+// examine examines, and fails the test if that changed anything.
 func (w *world) examine() []provider.Finding {
 	w.Helper()
 	before := len(w.Subscription.Calls(""))
@@ -98,7 +98,7 @@ func (w *world) examine() []provider.Finding {
 	return out
 }
 
-// launch makes a machine with as many addresses in the subnet as is said.
+// launch makes a machine with the given number of addresses in the subnet.
 func (w *world) launch(name, size string, spot bool, addresses int) {
 	w.Helper()
 	c := w.cloud()
@@ -185,7 +185,7 @@ func TestEachTroubleIsFoundWithWhatToDo(t *testing.T) {
 			w.launch("a", "Standard_D16s_v5", false, 1)
 			w.launch("b", "Standard_D2s_v5", false, 1)
 			w.SetQuota("standardDSv5Family", 20)
-			w.SetQuota("standardESv5Family", 0) // nobody uses it
+			w.SetQuota("standardESv5Family", 0) // the quota is unused
 		}, provider.Warning, "quota standardDSv5Family vCPUs", "18 of 20 cores are in use", "larger quota"},
 		"no spot":                         {func(w *world) { w.SetQuota("lowPriorityCores", 0) }, provider.Warning, "quota Total Regional Spot vCPUs", "no spot machine", "larger quota"},
 		"no disk encryption set":          {func(w *world) { w.config.DiskEncryptionSetID += "-none" }, provider.Problem, "disk encryption set own-none", "does not exist", "NODE_OSDISK_DISKENCRYPTIONSET_ID"},
@@ -229,14 +229,14 @@ func TestEachTroubleIsFoundWithWhatToDo(t *testing.T) {
 					bad++
 				}
 			}
-			if bad != 1 && name != "rights cannot be seen" { // of which there is one for each thing
+			if bad != 1 && name != "rights cannot be seen" { // there is one for each thing
 				t.Errorf("%d findings for one trouble:\n%s", bad, all(found))
 			}
 		})
 	}
 }
 
-// madeByAKS has AKS make a machine of a cluster, and returns what a claim would say of it.
+// madeByAKS makes AKS create a machine of a cluster, and returns the ID for a claim.
 func (w *world) madeByAKS(cluster string) string {
 	id, _ := w.AddAKSMachine(azuretest.AKSMachine{Cluster: "own", ClusterGroup: "Clusters", Pool: "pool", Name: "a", Size: "Standard_D2s_v5",
 		Tags: map[string]string{"karpenter.azure.com_cluster": cluster, "karpenter.azure.com_aksmachine_nodeclaim": "a"}})
@@ -255,7 +255,7 @@ func TestMachinesThatAKSHasMadeForOthersAreNotAskedAbout(t *testing.T) {
 	}
 }
 
-// Machines of AKS carry an extension, those of other clusters do not.
+// Machines of AKS have an extension, machines of other clusters do not.
 func TestExtensionsNeedARightInAKSAlone(t *testing.T) {
 	w := newWorld(t)
 	w.Grant(w.group(), "*/read", "Microsoft.Network/networkInterfaces/*", "Microsoft.Compute/disks/*", "Microsoft.Compute/virtualMachines/write", "Microsoft.Compute/virtualMachines/delete")
@@ -267,7 +267,7 @@ func TestExtensionsNeedARightInAKSAlone(t *testing.T) {
 	}
 }
 
-// Spot machines count against the quota of spot alone.
+// Spot machines count only against the quota for spot.
 func TestSpotMachinesDoNotUseTheQuotaOfTheirFamily(t *testing.T) {
 	w := newWorld(t)
 	w.launch("a", "Standard_D2s_v5", true, 1)

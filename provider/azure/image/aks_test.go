@@ -84,9 +84,9 @@ func TestEachFamilyHasItsImages(t *testing.T) {
 
 func TestImagesThatAreOpenToAllAreTakenAtTheirNewest(t *testing.T) {
 	w := newWorld(t, nil)
-	// The one that was published last counts, whatever its name.
+	// The version that was published last counts, whatever its name.
 	w.publish(ubuntu+"2404gen2containerd", "202603.1", "202602.9")
-	w.publish(ubuntu + "2404containerd") // without a version, and the third is not there at all
+	w.publish(ubuntu + "2404containerd") // without a version, and the third one does not exist
 	w.publish(azureLinux+"V3", "1")
 	w.expect(w.find(class("Ubuntu")), ubuntu+"2404gen2containerd/versions/202602.9 amd64 gen2")
 	w.expect(w.find(class("AzureLinux")), azureLinux+"V3/versions/1 amd64 gen1")
@@ -170,14 +170,14 @@ func TestOutsideTheWindowOnlyWhatHasToChangesChanges(t *testing.T) {
 	w.publish(arm, "2")
 	w.clock.Step(73 * time.Hour)
 	w.expect(w.find(c), gen2+"/versions/1 amd64 gen2", arm+"/versions/2 arm64 gen2")
-	// What was written by a program that did not find a version is no version.
+	// An ID without a version, which an older program may have written, is no version.
 	c.Status.Images[0].ID = gen2 + "/versions/"
 	w.expect(w.find(c), gen2+"/versions/2 amd64 gen2", arm+"/versions/2 arm64 gen2")
 	// Another family.
 	w.publish(azureLinux+"V3gen2", "5")
 	c.Spec.ImageFamily = "AzureLinux"
 	w.expect(w.find(c), azureLinux+"V3gen2/versions/5 amd64 gen2")
-	// Kubernetes is newer, or the class is not ready for whatever reason.
+	// Kubernetes is newer, or the class is not ready for any reason.
 	w.publish(azureLinux+"V3gen2", "5", "6")
 	w.clock.Step(73 * time.Hour)
 	w.expect(w.find(c), azureLinux+"V3gen2/versions/5 amd64 gen2")

@@ -43,7 +43,7 @@ func TestTheNewestVersionIsTheOneWithTheHighestNumber(t *testing.T) {
 		{Name: "1.12.0", State: "Creating"}, {Name: "1.13.0", State: "Failed"},
 	}})
 	w.expect(w.find(custom(w.gallery("golden"))), w.gallery("golden")+"/versions/1.10.0 amd64 gen2")
-	w.expect(w.find(custom(w.gallery("golden")+"/versions/2.0.0")), w.gallery("golden")+"/versions/2.0.0 amd64 gen2") // excluded, but asked for
+	w.expect(w.find(custom(w.gallery("golden")+"/versions/2.0.0")), w.gallery("golden")+"/versions/2.0.0 amd64 gen2") // excluded, but requested
 	w.publish("p:o:s", "22.4.9", "22.4.10", "22.4.x", "22.4.beta", "22.10")
 	w.expect(w.find(custom("p:o:s:latest")), "p:o:s:22.10 amd64 gen2")
 }
@@ -59,7 +59,7 @@ func TestANewVersionIsSeenWithinFiveMinutes(t *testing.T) {
 	w.clock.Step(5 * time.Minute)
 	w.expect(w.find(latest), w.gallery("golden")+"/versions/1.1.0 amd64 gen2")
 	w.expect(w.find(pinned), w.gallery("golden")+"/versions/1.0.0 amd64 gen2")
-	// Outside of a maintenance window it stays, but for what the class itself says, or if it cannot be had any more.
+	// Outside a maintenance window the image stays, unless the class itself names another version, or the image no longer exists.
 	w.window = map[string]string{"aksManagedNodeOSUpgradeSchedule-start": "2027-03-01T12:00:00Z", "aksManagedNodeOSUpgradeSchedule-end": "2027-03-01T13:00:00Z"}
 	w.publish(w.gallery("golden"), "1.0.0", "1.1.0", "1.2.0")
 	w.clock.Step(5 * time.Minute)
@@ -111,7 +111,7 @@ func TestWhatIsWrongWithAnImageOfOnesOwnIsSaid(t *testing.T) {
 	} {
 		w.problem(custom(id), notFound, want)
 	}
-	w.Put(azuretest.Group, "Microsoft.Compute/images", "unknown", map[string]any{}) // of before generations were told apart
+	w.Put(azuretest.Group, "Microsoft.Compute/images", "unknown", map[string]any{}) // from the time before generations
 	w.expect(w.find(custom(w.managed("unknown"))), w.managed("unknown")+" amd64 gen1")
 }
 

@@ -23,14 +23,14 @@ const (
 	kubernetes = "1.34.2"
 )
 
-// world is a subscription, and a finder that looks into it.
+// world is a subscription, and a finder for it.
 type world struct {
 	*azuretest.Subscription
 	*image.Finder
 	t      *testing.T
 	clock  *clocktesting.FakeClock
 	window map[string]string
-	broken error // what reading the window ends in
+	broken error // the error of reading the window
 }
 
 func newWorld(t *testing.T, change func(*image.Config)) *world {
@@ -56,7 +56,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// publish makes images with versions, each younger than the one before.
+// publish makes images with versions. Each is newer than the one before.
 func (w *world) publish(id string, versions ...string) string {
 	var made []azuretest.Version
 	for i, name := range versions {
@@ -83,7 +83,7 @@ func custom(id string) *azurev1beta1.AKSNodeClass {
 	return c
 }
 
-// find is what a class gets, which is ready then.
+// find returns the images of a class, which becomes ready.
 func (w *world) find(c *azurev1beta1.AKSNodeClass) (out []string) {
 	w.t.Helper()
 	return w.findFor(c, kubernetes)
@@ -111,7 +111,7 @@ func (w *world) expect(got []string, want ...string) {
 	}
 }
 
-// problem is what is wrong with a class.
+// problem checks the problem of a class.
 func (w *world) problem(c *azurev1beta1.AKSNodeClass, reason, text string) {
 	w.t.Helper()
 	images, got, err := w.Find(w.t.Context(), c, kubernetes)
@@ -120,7 +120,7 @@ func (w *world) problem(c *azurev1beta1.AKSNodeClass, reason, text string) {
 	}
 }
 
-// fails is why nobody can say what a class gets.
+// fails checks the error for a class whose images cannot be determined.
 func (w *world) fails(c *azurev1beta1.AKSNodeClass, text string) {
 	w.t.Helper()
 	images, got, err := w.Find(w.t.Context(), c, kubernetes)
@@ -129,7 +129,7 @@ func (w *world) fails(c *azurev1beta1.AKSNodeClass, text string) {
 	}
 }
 
-// newNone is a finder in a cluster that says nothing of windows.
+// newNone returns a finder in a cluster without maintenance windows.
 func newNone(w *world) *image.Finder {
 	w.t.Helper()
 	c, err := cloud.New(cloud.Config{Subscription: w.ID, Location: azuretest.Location, Credential: w.Credential(), Options: *w.Options(), Clock: w.clock})

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// everything is a subscription that may have all sizes of the built-in catalog, in three zones and in none in particular.
+// everything returns a subscription with all sizes of the built-in catalog, in three zones and without a zone.
 func everything(t testing.TB) *world {
 	w := newWorld(t, func(c *market.Config) { c.NoRetailPrices = true }) // the server's pages of prices are short
 	var sizes []azuretest.Size
@@ -32,7 +32,7 @@ func everything(t testing.TB) *world {
 	return w
 }
 
-// want is what a class asks for that differs in number n from others.
+// want returns the settings of the n-th class, which differ from the others.
 func want(n int) size.Settings {
 	s := size.Defaults(azuretest.Location)
 	s.Regional, s.OSDiskGB = true, int64(30+n)
@@ -48,7 +48,7 @@ func must(t testing.TB, w *world, s size.Settings) []engine.InstanceType {
 	return types
 }
 
-// BenchmarkCatalog makes a catalog with nothing to begin with but what Azure has answered.
+// BenchmarkCatalog makes a catalog from Azure's answers only.
 func BenchmarkCatalog(b *testing.B) {
 	w := everything(b)
 	must(b, w, want(0))
@@ -65,7 +65,7 @@ func BenchmarkCatalog(b *testing.B) {
 	}
 }
 
-// BenchmarkCatalogAgain asks for a catalog that is known.
+// BenchmarkCatalogAgain requests a known catalog.
 func BenchmarkCatalogAgain(b *testing.B) {
 	w := everything(b)
 	for b.Loop() {
@@ -73,7 +73,7 @@ func BenchmarkCatalogAgain(b *testing.B) {
 	}
 }
 
-// BenchmarkCatalogMarked shows a known catalog after each refusal of a launch, while a quota is used up.
+// BenchmarkCatalogMarked requests a known catalog after each refusal of a launch, while a quota is exhausted.
 func BenchmarkCatalogMarked(b *testing.B) {
 	w := everything(b)
 	w.SetQuota(azuretest.RegionalQuota, 100)
@@ -86,8 +86,7 @@ func BenchmarkCatalogMarked(b *testing.B) {
 	}
 }
 
-// The catalog is shared by everybody: what it takes, and how long it takes to make, and what fifty classes take of which no two
-// ask for the same.
+// All callers share the catalog. The test measures its memory and time, and those of fifty classes with different settings.
 func TestMemoryAndTimeOfCatalogs(t *testing.T) {
 	w := everything(t)
 	heap := func() float64 {

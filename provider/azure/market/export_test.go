@@ -7,7 +7,7 @@ import (
 	"tenon.sh/provider/catalog"
 )
 
-// PricesNote says what is to be known of where prices are from, "" if they are Azure's and up to date.
+// PricesNote returns the note about the origin of prices, "" if they are Azure's and up to date.
 func (m *Market) PricesNote() string {
 	problem := m.retail.problem()
 	m.mu.Lock()
@@ -15,7 +15,7 @@ func (m *Market) PricesNote() string {
 	return m.prices.note(problem)
 }
 
-// note says what is to be known of the prices, given what the last call for them ended in.
+// note returns the note about the prices, given the result of their last request.
 func (p *prices) note(problem error) string {
 	builtIn := "prices are built in, those of " + catalog.AzureRegion
 	if p.region != catalog.AzureRegion {

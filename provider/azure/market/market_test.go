@@ -74,7 +74,7 @@ func (w *world) catalog(change ...func(*size.Settings)) []engine.InstanceType {
 	return types
 }
 
-// price is what a size costs in zone 1 or, if it is not sold there, in zone 3; 0 if it is not sold so.
+// price returns the price of a size in zone 1 or, if it is not sold there, in zone 3; 0 if it is not sold with this capacity type.
 func (w *world) price(name, capacityType string) float64 {
 	w.t.Helper()
 	for _, it := range w.catalog() {
@@ -90,7 +90,7 @@ func (w *world) price(name, capacityType string) float64 {
 	return 0
 }
 
-// soldOut lists what cannot be had in zone 1 of sizes whose names begin so.
+// soldOut lists the sold-out offerings in zone 1 of sizes with the prefix.
 func (w *world) soldOut(prefix string) string {
 	w.t.Helper()
 	var out []string
@@ -104,7 +104,7 @@ func (w *world) soldOut(prefix string) string {
 	return strings.Join(out, " ")
 }
 
-// until waits for what goes on in the background.
+// until waits for work in the background.
 func until(t *testing.T, done func() bool) {
 	t.Helper()
 	for !done() {
@@ -203,7 +203,7 @@ func TestASizeThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 	w.SetSizes(azuretest.Size{Name: "Standard_D2s_v5", CPUs: 2, MemoryGiB: 8, Zones: []string{"1"}}, azuretest.Size{Name: "Standard_D1_v2", CPUs: 1, MemoryGiB: 3.5},
 		azuretest.Size{Name: "Standard_D4s_v5", CPUs: 4, MemoryGiB: math.NaN()}, azuretest.Size{Name: "Standard_D2s_v5", CPUs: 2, MemoryGiB: 8})
 	want := []assortment.Left{{Size: "Standard_D1_v2", Why: "it has too few cores"}, {Size: "Standard_D4s_v5", Why: `capability MemoryGB is "NaN": want a number`}}
-	if got := w.Left(t.Context(), size.Defaults(azuretest.Location)); len(w.catalog()) != 1 || !slices.Equal(got, want) { // nor is one listed twice
+	if got := w.Left(t.Context(), size.Defaults(azuretest.Location)); len(w.catalog()) != 1 || !slices.Equal(got, want) { // and none is listed twice
 		t.Errorf("%d types, left out %q, want %q", len(w.catalog()), got, want)
 	}
 }
@@ -244,7 +244,7 @@ func TestSizesAreRenewedAndStayIfTheyCannotBe(t *testing.T) {
 	if w.clock.Step(time.Second); len(w.catalog()) != 1 {
 		t.Error("sizes were not renewed")
 	}
-	w.SetSizes() // a whole region without machines is not believed
+	w.SetSizes() // an answer without any sizes is not believed
 	w.clock.Step(12 * time.Hour)
 	if got := w.catalog(); len(got) != 1 || w.count("ResourceSkus_List") != 4 {
 		t.Errorf("%d types", len(got))
@@ -307,7 +307,7 @@ func TestOnlyCatalogsThatSomebodyAsksForAreKept(t *testing.T) {
 func TestManyWhoAskAreOneCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// Azure answers when all have asked, and the first one has given up: nobody else is to notice.
+	// Azure answers when all callers wait, and the first one has given up. The others must not notice.
 	arrived, gone := make(chan struct{}), make(chan struct{})
 	w.Fail("ResourceSkus_List", azuretest.Fault{Hang: true, Times: 1, Hung: func() { close(arrived); <-gone; w.clock.Step(cloud.Patience) }})
 	impatient, giveUp := context.WithCancel(t.Context())
@@ -388,7 +388,7 @@ func TestMemoryThatNodesHaveIsCountedOn(t *testing.T) {
 		}
 	}
 	types := w.catalog()
-	w.Memory.Saw("Standard_D4s_v5", "b", int64(15.25*(1<<30))) // nothing new
+	w.Memory.Saw("Standard_D4s_v5", "b", int64(15.25*(1<<30))) // the same value again
 	if again := w.catalog(); &again[0] != &types[0] {
 		t.Error("a node like others made the catalog anew")
 	}

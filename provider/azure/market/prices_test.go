@@ -31,7 +31,7 @@ func TestPricesAreBuiltInUntilAzureAnswers(t *testing.T) {
 			w.SetSizes(
 				azuretest.Size{Name: "Standard_D4ads_v5", CPUs: 4, MemoryGiB: 16, Zones: zones, Price: 0.3, Spot: 0.05, Windows: 0.4},
 				azuretest.Size{Name: "Standard_D8ads_v5", CPUs: 8, MemoryGiB: 32, Zones: zones, Price: 0.6, Spot: 0.1, Windows: 0.8, NoSpot: true},
-				azuretest.Size{Name: "Standard_B2ms", CPUs: 2, MemoryGiB: 8, Zones: zones, Price: 0.1, Spot: 0.01, Windows: 0.2}, // whose spot price is not built in
+				azuretest.Size{Name: "Standard_B2ms", CPUs: 2, MemoryGiB: 8, Zones: zones, Price: 0.1, Spot: 0.01, Windows: 0.2}, // its spot price is not built in
 				azuretest.Size{Name: "Standard_D999_v5", CPUs: 2, MemoryGiB: 8, Zones: zones, Price: 0.1, Spot: 0.02, Windows: 0.2},
 			)
 			hurt(w)
@@ -75,7 +75,7 @@ func TestPricesThatHangHoldNobodyUp(t *testing.T) {
 		t.Errorf("price %v", got)
 	}
 	<-hung
-	for range 10 { // nor those who come later
+	for range 10 { // later callers do not wait either
 		w.catalog()
 	}
 	if got := w.count("RetailPrices"); got != 1 {
@@ -88,7 +88,7 @@ func TestPricesThatComeTooLateAreAskedForAgain(t *testing.T) {
 	w := newWorld(t)
 	w.SetSizes(azuretest.Size{Name: "Standard_D4s_v5", CPUs: 4, MemoryGiB: 16, Zones: []string{"1"}, Price: 0.3})
 	w.Fail("RetailPrices", azuretest.Fault{Hang: true, Hung: func() {
-		until(t, func() bool { _, known := w.Size("Standard_D4s_v5"); return known }) // or the sizes would be late as well
+		until(t, func() bool { _, known := w.Size("Standard_D4s_v5"); return known }) // otherwise the sizes would be late too
 		w.clock.Step(cloud.Patience)
 	}})
 	if got := w.price("D4s_v5", od); got != 0.192 {
@@ -120,7 +120,7 @@ func TestAPriceThatChangesShowsAtOnce(t *testing.T) {
 	if w.clock.Step(12 * time.Hour); &w.catalog()[0] != &before[0] {
 		t.Error("the same answer made the catalog anew")
 	}
-	w.SetSizes(list(0.2, 0)) // a spot price that is not known is not that on demand
+	w.SetSizes(list(0.2, 0)) // an unknown spot price is not the on-demand price
 	if w.clock.Step(12 * time.Hour); w.price("D4s_v5", spot) != assortment.UnknownPrice {
 		t.Errorf("without a spot price %v", w.price("D4s_v5", spot))
 	}

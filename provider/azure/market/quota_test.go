@@ -12,7 +12,7 @@ import (
 
 const family = "standardDSv5Family"
 
-// noRoom lists what quotas have no room for in zone 1, of sizes whose names begin so.
+// noRoom lists the offerings in zone 1, of sizes with the prefix, for which quotas have no room.
 func (w *world) noRoom(prefix string) string {
 	w.t.Helper()
 	var out []string
@@ -26,7 +26,7 @@ func (w *world) noRoom(prefix string) string {
 	return strings.Join(out, " ")
 }
 
-// minutes lets some pass.
+// minutes advances the clock.
 func (w *world) minutes(n int) { w.clock.Step(time.Duration(n) * time.Minute) }
 
 func TestWhatAQuotaHasNoRoomForIsNotAskedFor(t *testing.T) {
@@ -36,7 +36,7 @@ func TestWhatAQuotaHasNoRoomForIsNotAskedFor(t *testing.T) {
 		cores int
 		want  string
 	}{
-		"room for small ones":  {family, 4, "D16s_v5/on-demand D8s_v5/on-demand"}, // spot machines count elsewhere
+		"room for small ones":  {family, 4, "D16s_v5/on-demand D8s_v5/on-demand"}, // spot machines have another quota
 		"none of the family":   {family, 0, "D16s_v5/on-demand D2s_v5/on-demand D4s_v5/on-demand D8s_v5/on-demand"},
 		"enough of the family": {family, 16, ""},
 		"all cores on demand":  {azuretest.RegionalQuota, 5, "D128ds_v6/on-demand D16s_v5/on-demand D64s_v3/on-demand D8s_v5/on-demand"},
@@ -61,7 +61,7 @@ func TestWhatAQuotaHasNoRoomForIsNotAskedFor(t *testing.T) {
 	}
 }
 
-// What one plan may start follows from what Azure said, and from the claims since then.
+// A plan's room is Azure's last answer minus the claims since then.
 func TestPlansAreToldWhatQuotasHaveLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +70,7 @@ func TestPlansAreToldWhatQuotasHaveLeft(t *testing.T) {
 	w.SetQuota("virtualMachineScaleSets", 8) // no machine counts against it
 	types := w.catalog()
 	asked := w.clock.Now()
-	w.Launching("Standard_D2s_v5", od) // its claim counts, not the flight
+	w.Launching("Standard_D2s_v5", od) // its claim counts, not the running call
 	w.minutes(3)
 	left := map[string]engine.Quota{}
 	for _, q := range w.Quotas() {
@@ -125,7 +125,7 @@ func TestWithoutAnAnswerNothingIsTakenToBeUsedUp(t *testing.T) {
 	if got := w.noRoom("D4"); got != "" {
 		t.Errorf("without an answer sold out: %s", got)
 	}
-	w.Launching("Standard_D8s_v5", od)() // nor is it counted
+	w.Launching("Standard_D8s_v5", od)() // it does not count
 	w.Heal()
 	if w.minutes(5); w.noRoom("D") != "D16s_v5/on-demand D4s_v5/on-demand D8s_v5/on-demand" {
 		t.Errorf("with an answer sold out: %s", w.noRoom("D"))
@@ -142,7 +142,7 @@ func TestWithoutAnAnswerNothingIsTakenToBeUsedUp(t *testing.T) {
 	}
 	over()
 	w.Heal()
-	if w.minutes(5); w.noRoom("D2") != "" { // what was started long ago is in the answer
+	if w.minutes(5); w.noRoom("D2") != "" { // the answer includes machines that were started long ago
 		t.Errorf("with an answer again sold out: %s", w.noRoom("D"))
 	}
 }
@@ -157,7 +157,7 @@ func TestMachinesOnTheirWayCount(t *testing.T) {
 	if got := w.noRoom("D"); !strings.Contains(got, "D16s_v5/on-demand") || strings.Contains(got, "D8s_v5/on-demand") {
 		t.Errorf("with 2 of 12 on their way sold out: %s", got)
 	}
-	if again := w.catalog(); &again[0] != &first[0] { // the same fit as before
+	if again := w.catalog(); &again[0] != &first[0] { // the same offerings fit as before
 		t.Error("that a machine is started makes the catalog anew")
 	}
 	more := w.Launching("Standard_D4s_v5", od)
@@ -170,20 +170,20 @@ func TestMachinesOnTheirWayCount(t *testing.T) {
 		t.Errorf("with all spot cores on their way sold out: %s", got)
 	}
 	over()
-	over() // once more changes nothing
+	over() // a second call changes nothing
 	asSpot()
 	if got := w.noRoom("D8"); got != "D8s_v5/on-demand D8s_v5/spot" {
 		t.Errorf("what no answer can have counted is forgotten: sold out %s", got)
 	}
 	calls := w.count("Usage_List")
-	if w.minutes(1); w.noRoom("D8") != "" || w.count("Usage_List") != calls+1 { // none came up
+	if w.minutes(1); w.noRoom("D8") != "" || w.count("Usage_List") != calls+1 { // none became ready
 		t.Errorf("after the next answer sold out: %s", w.noRoom("D8"))
 	}
 	if got := w.noRoom("D16"); got != "D16s_v5/on-demand D16s_v5/spot" {
 		t.Errorf("sold out %s", got)
 	}
 	w.SetQuota(family, 20)
-	if w.minutes(10); w.noRoom("D16") != "D16s_v5/spot" { // 4 are on their way still
+	if w.minutes(10); w.noRoom("D16") != "D16s_v5/spot" { // 4 are still starting
 		t.Errorf("sold out %s", w.noRoom("D16"))
 	}
 	again := w.Launching("Standard_D2s_v5", od)
@@ -197,7 +197,7 @@ func TestMachinesOnTheirWayCount(t *testing.T) {
 	}
 }
 
-// An answer to a question that was asked before a machine's start was over need not count it.
+// An answer to a request from before the end of a machine's start need not count the machine.
 func TestAnAnswerThatWasUnderWayDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -212,7 +212,7 @@ func TestAnAnswerThatWasUnderWayDoesNotCount(t *testing.T) {
 	if got := w.NoQuota("Standard_D8s_v5", od); !strings.Contains(got, "has 5 of 9 vCPUs left, with 4 for machines that are being started") {
 		t.Errorf("the machine is not counted any more: %q", got)
 	}
-	if got := w.noRoom("D8"); got != "" { // by now Azure was asked again, as soon as could be
+	if got := w.noRoom("D8"); got != "" { // Azure has been asked again in between
 		t.Errorf("the machine is counted for ever: sold out %s", got)
 	}
 }

@@ -22,7 +22,7 @@ func meter(size string, usd float64, change ...func(*price.Meter)) price.Meter {
 
 func spot(m *price.Meter) { m.SKU += " Spot" }
 
-// In each of these the retail prices list Windows as well, once in a way that looks like Linux.
+// In each of these the retail prices list Windows too, once in a form that looks like Linux.
 func TestTheLowestOfSeveralMetersIsThatOfLinux(t *testing.T) {
 	var meters []price.Meter
 	want := map[string]price.Price{}

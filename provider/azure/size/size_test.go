@@ -12,7 +12,7 @@ import (
 
 const gib = 1 << 10 // in MiB
 
-// d4 is an ordinary size.
+// d4 returns the figures of an ordinary size.
 func d4() size.Figures {
 	return size.Figures{
 		Name: "Standard_D4ads_v5", Architecture: "amd64", VCPUs: 4, MemoryMiB: 16 * gib, DataDisks: 8, Generations: []string{"1", "2"},
@@ -164,7 +164,7 @@ func TestWhatANodeHas(t *testing.T) {
 	f := d4()
 	capacity := f.Capacity(&s, 0)
 	want(t, f.Name, capacity, "cpu", "4")
-	want(t, f.Name, capacity, "memory", "15891378995") // 16 GiB less 7.5 %, rounded down
+	want(t, f.Name, capacity, "memory", "15891378995") // 16 GiB minus 7.5 %, rounded down
 	want(t, f.Name, capacity, "ephemeral-storage", "128G")
 	want(t, f.Name, capacity, "pods", "250")
 	want(t, f.Name, f.Capacity(&bare, 0), "memory", "16Gi")
@@ -221,8 +221,8 @@ func TestWhatANodeKeepsBack(t *testing.T) {
 		if q := kept["memory"]; q.Value() != (c.keeps+threshold)<<20 {
 			t.Errorf("%d cores, %d MiB: keeps back %s of memory, want %dMi", c.cores, c.mib, q.String(), c.keeps+threshold)
 		}
-		want(t, f.Name, kept, "ephemeral-storage", "12500000Ki") // the kubelet evicts when less than 10 % of the disk is left
-		told := f.KubeReserved(&s)                               // without what eviction keeps
+		want(t, f.Name, kept, "ephemeral-storage", "12500000Ki") // the kubelet evicts if less than 10 % of the disk is free
+		told := f.KubeReserved(&s)                               // without the reservation for eviction
 		want(t, f.Name, told, "cpu", c.cpu)
 		if q := told["memory"]; q.Value() != c.keeps<<20 {
 			t.Errorf("%d cores, %d MiB: the kubelet is told to keep back %s of memory, want %dMi", c.cores, c.mib, q.String(), c.keeps)
@@ -232,7 +232,7 @@ func TestWhatANodeKeepsBack(t *testing.T) {
 	f := d4()
 	s.Kubelet.Reserves = size.ByPods
 	s.MaxPods = 110
-	want(t, "by pods", f.Overhead(&s), "memory", "2350Mi") // 20 Mi for each of 110, 50 Mi, and 100 Mi for eviction
+	want(t, "by pods", f.Overhead(&s), "memory", "2350Mi") // 20 Mi for each of 110 pods, 50 Mi, and 100 Mi for eviction
 	s.MaxPods = 250
 	want(t, "a quarter at most", f.Overhead(&s), "memory", "4196Mi")
 	want(t, "by pods", f.Overhead(&s), "cpu", "140m")

@@ -17,7 +17,7 @@ import (
 	"tenon.sh/provider/azure/sku"
 )
 
-// figures are read through Azure's SDK from a server that says what Azure does.
+// figures reads the figures through Azure's SDK from a server that answers like Azure.
 func figures(t *testing.T, edit func(*azuretest.Subscription)) map[string]size.Figures {
 	t.Helper()
 	now := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

@@ -26,7 +26,7 @@ const (
 	nic      = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/nodes/providers/Microsoft.Network/networkInterfaces/a"
 )
 
-// world is a subscription, and what is remembered of it.
+// world is a subscription and its marks.
 type world struct {
 	*azuretest.Subscription
 	cloud *cloud.Cloud
@@ -47,10 +47,10 @@ func newWorld(t *testing.T) *world {
 	return &world{s, c, clock, soldout.New(clock)}
 }
 
-// sizes are those that the tests look at, with their families and vCPUs.
+// sizes are the sizes of the tests, with their families and vCPUs.
 var sizes = []size.Figures{
 	{Name: "Standard_D2s_v5", QuotaFamily: "standardDSv5Family", VCPUs: 2}, {Name: "Standard_D4s_v5", QuotaFamily: "standardDSv5Family", VCPUs: 4},
-	{Name: "Standard_D8s_v5", QuotaFamily: "StandardDsv5Family", VCPUs: 8}, // in another case
+	{Name: "Standard_D8s_v5", QuotaFamily: "StandardDsv5Family", VCPUs: 8}, // with other upper and lower case
 	{Name: "Standard_E4s_v5", QuotaFamily: "standardESv5Family", VCPUs: 4}, {Name: "Standard_D64s_v3", QuotaFamily: "standardDSv3Family", VCPUs: 64},
 }
 
@@ -59,7 +59,7 @@ func attempt(name, zone, capacityType string) soldout.Attempt {
 	return soldout.Attempt{Size: sizes[i], Zone: zone, CapacityType: capacityType}
 }
 
-// launch asks for a machine, and says how that ended.
+// launch requests a machine, and returns the result.
 func (w *world) launch(t *testing.T, a soldout.Attempt) error {
 	t.Helper()
 	priority, zones := armcompute.VirtualMachinePriorityTypesRegular, []*string(nil)
@@ -84,7 +84,7 @@ func (w *world) launch(t *testing.T, a soldout.Attempt) error {
 	return err
 }
 
-// marked lists what cannot be had, "D4s_v5/1/spot" for example, and "D4s_v5/*/spot" for a size that is to be had nowhere.
+// marked lists the sold-out offerings, "D4s_v5/1/spot" for example, and "D4s_v5/*/spot" for a size that is sold out everywhere.
 func (w *world) marked() string {
 	var out []string
 	for _, f := range sizes {
@@ -119,7 +119,7 @@ const (
 
 func TestWhatARefusalMarksAndForHowLong(t *testing.T) {
 	t.Parallel()
-	type after map[time.Duration]string // what is marked then; the last one is the end
+	type after map[time.Duration]string // the marks at that time; the last one is the end
 	for _, test := range []struct {
 		code, message, zone, capacityType, reason string
 		want                                      after
@@ -132,7 +132,7 @@ func TestWhatARefusalMarksAndForHowLong(t *testing.T) {
 		{"OperationNotAllowed", quotaText("standardDSv5Family Cores", 10, 10, 4), "0", od, soldout.ReasonQuota,
 			after{z: "D2s_v5/*/on-demand D4s_v5/*/on-demand D8s_v5/*/on-demand", 10 * time.Minute: ""}},
 		{"OperationNotAllowed", "exceeding approved standardDSv5Family Cores quota", zone, od, soldout.ReasonQuota, after{z: "D4s_v5/*/on-demand D8s_v5/*/on-demand", 10 * time.Minute: ""}},
-		{"QuotaExceeded", quotaText("standardDSv5Family Cores", 100, 2, 4), zone, od, soldout.ReasonQuota, // Azure counts otherwise: what was refused is marked all the same
+		{"QuotaExceeded", quotaText("standardDSv5Family Cores", 100, 2, 4), zone, od, soldout.ReasonQuota, // the refused size is marked, because Azure counts differently
 			after{z: "D4s_v5/*/on-demand D8s_v5/*/on-demand", 10 * time.Minute: ""}},
 		{"SkuNotAvailable", "", zone, spot, soldout.ReasonSKU, after{z: "D4s_v5/1/spot", time.Hour: ""}},
 		{"SkuNotAvailable", "", zone, od, soldout.ReasonSKU, after{z: "D4s_v5/1/on-demand", 23 * time.Hour: ""}},
@@ -165,7 +165,7 @@ func TestWhatARefusalMarksAndForHowLong(t *testing.T) {
 		{"PropertyChangeNotAllowed", "Changing property 'zones' is not allowed.", zone, od, "", after{z: ""}},
 		{"InvalidParameter", "", zone, od, "", after{z: ""}},
 	} {
-		// Azure says it at once, or later; in so many words, or deep in another error; or the machine's state does.
+		// Azure may report it immediately or later, directly or nested in another error, or in the machine's state.
 		inner := azuretest.Detail{Code: test.code, Message: test.message}
 		faults := map[string]*azuretest.Fault{
 			"at once": {Code: test.code, Message: test.message}, "later": {Code: test.code, Message: test.message, Async: true},
@@ -251,7 +251,7 @@ func TestAMarkThatIsMadeAgainHoldsOnAndChangesNothing(t *testing.T) {
 	}
 }
 
-// What Azure itself says when quotas are used up, as our server has it.
+// Azure's own texts for exhausted quotas, as in azuretest's server.
 func TestUsedUpQuotasAreUnderstood(t *testing.T) {
 	t.Parallel()
 	for quota, test := range map[string]struct{ capacityType, want string }{
@@ -289,7 +289,7 @@ func TestWhatIsNoRefusalMarksNothing(t *testing.T) {
 func TestASizeOfWhichNothingIsKnownMarksItselfAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	unknown := soldout.Attempt{Size: size.Figures{Name: "Standard_D4s_v5"}, CapacityType: od} // no zone is in no zone in particular
+	unknown := soldout.Attempt{Size: size.Figures{Name: "Standard_D4s_v5"}, CapacityType: od} // without a zone it means machines without a zone
 	for _, test := range []struct{ code, message, want string }{
 		{"AllocationFailed", "", "D4s_v5/0/on-demand D4s_v5/0/spot"},
 		{"OperationNotAllowed", "exceeding approved standardDSv5Family Cores quota", "D4s_v5/*/on-demand D4s_v5/0/spot"},

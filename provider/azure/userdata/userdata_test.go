@@ -38,7 +38,7 @@ func values() userdata.Values {
 	}
 }
 
-// render is the text that a machine gets.
+// render returns the text for a machine.
 func render(t *testing.T, text string, v userdata.Values) string {
 	t.Helper()
 	if err := userdata.Check(text); err != nil {
@@ -181,7 +181,7 @@ func TestTextsThatAzureWouldRefuseAreRefused(t *testing.T) {
 	if large := (userdata.TooLargeError{}); !errors.As(err, &large) || large.Bytes != userdata.Limit+1 {
 		t.Errorf("got %v", err)
 	}
-	// A text that grows without a bound is given up early.
+	// A text that grows without limit is given up early.
 	for _, grows := range []string{
 		"{{ `" + strings.Repeat("x", 1000) + "`" + strings.Repeat(" | base64", 500) + " }}",
 		strings.Repeat("{{ `"+strings.Repeat("x\n", 100)+"` | indent 100 }}", 200),
@@ -204,7 +204,7 @@ func TestATokenIsAskedForWhereItHasAUse(t *testing.T) {
 	}
 }
 
-// The example in the package's comment is what somebody would copy.
+// Users may copy the example in the package's comment.
 func TestTheExampleIsAConfigurationOfKubeadm(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("userdata.go")
@@ -242,7 +242,7 @@ func TestTheExampleIsAConfigurationOfKubeadm(t *testing.T) {
 	}
 }
 
-// authority makes a certificate, and says what kubeadm would know it by.
+// authority makes a certificate, and returns the hash by which kubeadm identifies it.
 func authority(t *testing.T) (inPEM []byte, hash string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -280,7 +280,7 @@ func TestTheClusterIsKnownByItsAuthoritysKey(t *testing.T) {
 	}
 }
 
-// Whatever somebody writes, nothing panics, and what passes the check can be filled in if there is room.
+// No text causes a panic, and a text that passes the check can be filled in if there is room.
 func FuzzCheckedTextsCanBeFilledIn(f *testing.F) {
 	for _, text := range []string{"{{ .Zone }}", "{{ json .Labels | indent 3 }}", "{{ if }}", "{{ (labels) }}", `{{ "{{" }}`, "{{/*"} {
 		f.Add(text)

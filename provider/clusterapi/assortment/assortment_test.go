@@ -20,7 +20,7 @@ import (
 
 const capacity = contract.CapacityPrefix
 
-// source is a MachineDeployment that says what its machines have, edited.
+// source returns a MachineDeployment with annotations for its machines, after edits.
 func source(annotations map[string]string, edits ...func(*assortment.Source)) *assortment.Source {
 	d := &contract.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "workers", Annotations: map[string]string{}}}
 	d.Spec.ClusterName = "prod"
@@ -40,7 +40,7 @@ func source(annotations map[string]string, edits ...func(*assortment.Source)) *a
 
 var sized = map[string]string{"cpu": "4", "memory": "16Gi"}
 
-// with is sized with more annotations.
+// with returns the annotations of sized and further ones.
 func with(more ...string) map[string]string {
 	out := map[string]string{"cpu": "4", "memory": "16Gi"}
 	for i := 0; i < len(more); i += 2 {
@@ -49,7 +49,7 @@ func with(more ...string) map[string]string {
 	return out
 }
 
-// template gives the source an infrastructure template.
+// template adds an infrastructure template to the source.
 func template(kind string, fields map[string]any) func(*assortment.Source) {
 	return func(s *assortment.Source) {
 		object := map[string]any{"kind": kind, "spec": map[string]any{"template": map[string]any{"spec": fields}}}
@@ -61,7 +61,7 @@ func template(kind string, fields map[string]any) func(*assortment.Source) {
 	}
 }
 
-// node gives the source a running node.
+// node adds a running node to the source.
 func node(labels map[string]string) func(*assortment.Source) {
 	return func(s *assortment.Source) {
 		s.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Status: corev1.NodeStatus{
