@@ -68,7 +68,7 @@ func (p *Provider) correctClaim(ctx context.Context, c *v1.NodeClaim, m *machine
 		return nil
 	}
 	if err := p.client.Patch(ctx, changed, client.MergeFrom(c)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write on NodeClaim %s what has become of its machine: %w", c.Name, err)
+		return fmt.Errorf("write the changes of its machine to NodeClaim %s: %w", c.Name, err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (p *Provider) correctNode(ctx context.Context, name string, m *machine.Mach
 		err = p.client.Patch(ctx, changed, client.MergeFrom(node))
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write on node %s what has become of its machine: %w", name, err)
+		return fmt.Errorf("write the changes of its machine to node %s: %w", name, err)
 	}
 	return nil
 }

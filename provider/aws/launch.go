@@ -129,7 +129,7 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *awsv1.EC2Nod
 func (p *Provider) start(ctx context.Context, claim *v1.NodeClaim, o *fleet.Order, note provider.Note) (fleet.Started, error) {
 	return p.fleet.Start(ctx, o, fleet.Claim{Name: claim.Name, UID: string(claim.UID)}, func(ctx context.Context, token string) error {
 		if err := note(ctx, map[string]string{v1.LaunchTokenAnnotationKey: token}); err != nil {
-			return fmt.Errorf("launch %s: leave word of it: %w", claim.Name, err)
+			return fmt.Errorf("launch %s: write the launch token to the claim: %w", claim.Name, err)
 		}
 		p.ledger.noted(claim.UID, token)
 		return nil

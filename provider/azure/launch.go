@@ -132,10 +132,10 @@ func (p *Provider) giveUp(ctx context.Context, claim *v1.NodeClaim, known *launc
 	known.nic = "" // it goes with the machine
 	refusal := p.marks.RefusedCode(m.Code, m.Message, p.attempt(id))
 	p.metrics.failed(image.ID(m.Image), id, claim.Labels[v1.NodePoolLabelKey], "async", m.Code)
-	log.FromContext(ctx).Info("machine did not come to be", "NodeClaim", claim.Name, "machine", m.Name, "offering", id.String(), "code", m.Code, "message", m.Message)
+	log.FromContext(ctx).Info("machine failed to start", "NodeClaim", claim.Name, "machine", m.Name, "offering", id.String(), "code", m.Code, "message", m.Message)
 	p.config.Tell(provider.Event{Object: claim, Warning: true, Reason: "AsyncProvisioningError", Message: fmt.Sprintf("machine %s of %s: %s: %s", m.Name, id, m.Code, m.Message)})
 	if err := p.machines.Delete(ctx, m.Name); err != nil && !errors.Is(err, provider.ErrGone) {
-		return asThrottled(fmt.Errorf("launch %s: take away what did not come to be: %w", claim.Name, err))
+		return asThrottled(fmt.Errorf("launch %s: delete the failed machine: %w", claim.Name, err))
 	}
 	if refusal.Other {
 		known.refuse(id, m.Code)
@@ -233,7 +233,7 @@ func (p *Provider) ask(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	}
 	if word := p.word(claim, c, order.Name); !maps.Equal(known.noted, word) {
 		if err := note(ctx, word); err != nil {
-			return soldout.Refusal{}, fmt.Errorf("launch %s: leave word of it: %w", claim.Name, err)
+			return soldout.Refusal{}, fmt.Errorf("launch %s: write the machine's annotations to the claim: %w", claim.Name, err)
 		}
 		known.noted = word
 	}

@@ -203,11 +203,11 @@ func (p *Provider) tagsOf(claim *v1.NodeClaim, c *azurev1beta1.AKSNodeClass) map
 func newStrangersKey() (string, error) {
 	public, _, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return "", fmt.Errorf("make a key for machines that nobody logs in to: %w", err)
+		return "", fmt.Errorf("make an unused SSH key: %w", err)
 	}
 	key, err := ssh.NewPublicKey(public)
 	if err != nil {
-		return "", fmt.Errorf("make a key for machines that nobody logs in to: %w", err)
+		return "", fmt.Errorf("make an unused SSH key: %w", err)
 	}
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), nil
 }

@@ -271,7 +271,7 @@ func (p *Provider) explained(err error) error {
 	}
 	var call *cloud.Error
 	if cloud.Unknown(err) || !errors.As(err, &call) {
-		return fmt.Errorf("%w: Azure does not know who asks: look at the controller's identity (AZURE_CLIENT_ID, AZURE_TENANT_ID, the federated credential of its service account)", err)
+		return fmt.Errorf("%w: Azure does not know the controller's identity: check AZURE_CLIENT_ID, AZURE_TENANT_ID and the federated credential of the service account", err)
 	}
 	role, scope := cloud.RoleOf(call.Call), "/subscriptions/"+p.cloud.Subscription+"/resourceGroups/"+p.config.ResourceGroup
 	switch {

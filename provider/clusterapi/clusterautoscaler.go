@@ -98,7 +98,7 @@ func examineAutoscalers(running []*appsv1.Deployment, selected []*selectedDeploy
 			}
 			alone = false
 			out = append(out, provider.Finding{Level: provider.Problem, Check: checkClasses, Object: s.object(),
-				Says: fmt.Sprintf("%s scales it too, by its size annotations, and ClusterAPINodeClass %s selects it: each takes away what the other has started", a.name, strings.Join(s.classes, ", ")),
+				Says: fmt.Sprintf("%s scales it too, by its size annotations, and ClusterAPINodeClass %s selects it: each removes machines that the other has started", a.name, strings.Join(s.classes, ", ")),
 				Do:   "remove its annotation " + contract.MinSizeAnnotation + ", or give Cluster Autoscaler --node-group-auto-discovery=clusterapi:<label>=<value> of a label that it does not have"})
 		}
 		if alone {

@@ -118,7 +118,7 @@ func (p *Provider) examine(ctx context.Context, classes []provider.Class, autosc
 func (s *selectedDeployment) shared() (out []provider.Finding) {
 	if len(s.classes) > 1 {
 		out = append(out, provider.Finding{Level: provider.Warning, Check: checkClasses, Object: s.object(),
-			Says: "the ClusterAPINodeClasses " + strings.Join(s.classes, ", ") + " all select it, and each says of itself what its machines cost and keep back",
+			Says: "the ClusterAPINodeClasses " + strings.Join(s.classes, ", ") + " all select it, and each sets prices and reservations for the machines",
 			Do:   "let spec.scalableResourceSelector, spec.namespaces or spec.clusterName keep them apart, if that is not meant"})
 	}
 	if who := applied(s.ManagedFields); len(who) > 0 {

@@ -111,7 +111,7 @@ func (m *Minter) token(ctx context.Context, claim *v1.NodeClaim) (string, error)
 		}
 		return token, nil
 	}
-	return "", fmt.Errorf("each of the %d Secrets from %s/%s on that it could have is somebody else's: delete those that are of no use", attempts, Namespace, secretName(idOf(claim.UID, 0)))
+	return "", fmt.Errorf("no Secret is free for the join token: the %d Secrets from %s/%s on belong to others: delete the unused ones", attempts, Namespace, secretName(idOf(claim.UID, 0)))
 }
 
 // getOrMake gets the Secret of an ID, and makes it for the claim if there is none.

@@ -82,7 +82,7 @@ type Input struct {
 // Script returns the machine's custom data: the script in base64, as Azure expects it. No error contains the token.
 func Script(in Input) (string, error) {
 	if err := in.check(); err != nil {
-		return "", fmt.Errorf("write what the machine is told: %w", err)
+		return "", fmt.Errorf("write the custom data: %w", err)
 	}
 	var out strings.Builder
 	out.WriteString("#!/bin/bash\n# The image's scripts write here, as if Azure's agent had started them.\n")
@@ -92,7 +92,7 @@ func Script(in Input) (string, error) {
 	}
 	out.WriteString("/usr/bin/nohup /bin/bash " + containers + "provision_start.sh >>/var/log/azure/cluster-provision-cse-output.log 2>&1\n")
 	if out.Len() > userdata.Limit {
-		return "", fmt.Errorf("write what the machine is told: it is %d bytes, and Azure takes %d at most: give the node fewer labels and taints", out.Len(), userdata.Limit)
+		return "", fmt.Errorf("write the custom data: it is %d bytes, and Azure takes %d at most: give the node fewer labels and taints", out.Len(), userdata.Limit)
 	}
 	return base64.StdEncoding.EncodeToString([]byte(out.String())), nil
 }
