@@ -241,7 +241,7 @@ func readCatalog(text []byte) (*engine.CatalogDocument, error) {
 		return nil, fmt.Errorf("read the controller's catalog: %w", err)
 	}
 	if document.Kind != engine.CatalogKind {
-		return nil, errors.New("what answers there is no Tenon controller")
+		return nil, errors.New("the server at this address is no Tenon controller")
 	}
 	return document, nil
 }

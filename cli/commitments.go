@@ -59,7 +59,7 @@ type commitmentsFile struct {
 	list []engine.Commitment
 }
 
-var errKeepsLast = errors.New("what it said before counts until it is right")
+var errKeepsLast = errors.New("the earlier content counts until the file is right")
 
 // now returns the commitments of the file. If the file is wrong, it returns the last correct ones.
 func (f *commitmentsFile) now() []engine.Commitment {

@@ -52,7 +52,7 @@ func TestTheControllerFollowsTheFileOfCommitments(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	expect("plan reserved", 6, "what it said before counts until it is right")
+	expect("plan reserved", 6, "the earlier content counts until the file is right")
 	write("commitments:\n- {name: other, amountPerHour: 5}\n")
 	expect("other", 6, "right")
 	write("commitments: []\n")

@@ -166,10 +166,10 @@ func rewriteFiles(before, after []convert.File) error {
 		}
 		info, err := os.Stat(file.Name)
 		if err != nil {
-			return fmt.Errorf("write anew: %w", err)
+			return fmt.Errorf("replace the file: %w", err)
 		}
 		if err := replaceFile(file.Name, file.Text, info.Mode().Perm()); err != nil {
-			return fmt.Errorf("write anew: %w", err)
+			return fmt.Errorf("replace the file: %w", err)
 		}
 	}
 	return nil

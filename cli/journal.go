@@ -146,7 +146,7 @@ func journalOfLeader(ctx context.Context, config *rest.Config, where leaderAddre
 		journal.Document
 	}
 	if err := json.Unmarshal(text, &d); err != nil || d.Kind != journalKind {
-		return nil, errors.New("read the controller's journal: what answers there keeps none; it may be of an older version")
+		return nil, errors.New("read the controller's journal: the server at this address has none; it may be of an older version")
 	}
 	return &d.Document, nil
 }

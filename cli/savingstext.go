@@ -144,7 +144,7 @@ func writeFirstChanges(t *terminal, a *explain.Savings) {
 func writeStaying(t *terminal, a *explain.Savings) {
 	if len(a.Staying) > 0 {
 		t.line("")
-		t.line("%s, for nothing else can run some pod of theirs:", capital(count(len(a.Staying), "node")+" the plan keeps"))
+		t.line("%s, because nothing else can run some of their pods:", capital(count(len(a.Staying), "node")+" the plan keeps"))
 		for i, n := range a.Staying {
 			if i == mostRows {
 				t.line("  and %d more", len(a.Staying)-i)

@@ -45,7 +45,7 @@ func newSimulate() *cobra.Command {
 		Short: "Let days pass over a cluster in seconds, and say what it cost and whom it disturbed",
 		Long: `Runs a cluster on a virtual clock: workloads that scale by the hour, roll out and run jobs, a cloud whose machines take
 time to boot, sell out and are taken away, kube-scheduler, and Tenon's own decisions. Prints machines, what they cost
-beside what the pods cannot be run for less than, pods that waited, and pods that were evicted.
+beside a lower bound, pods that waited, and pods that were evicted.
 
 Without -f it is a cluster of about 500 machines. A scenario (*.txt) says how its workloads change; of manifests or a
 snapshot every workload stays as large as it is. --trace lets the pods of a file come and go beside them, such as yesterday's

@@ -61,7 +61,7 @@ func writeCourse(t *terminal, r *simulator.Result) {
 			bounds[i] = *h.BoundPerHour
 		}
 	}
-	t.line("USD per hour: █ what the pods cannot be run for less than, ░ what was paid beyond")
+	t.line("USD per hour: █ lower bound for the pods, ░ cost above the bound")
 	for _, line := range stack(squeeze(fill(bounds)), cost) {
 		t.line("%s", line)
 	}
