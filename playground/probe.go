@@ -90,7 +90,7 @@ func waitFor(ctx context.Context, ask probe) error {
 }
 
 func (p *process) waitHealthy(ctx context.Context, health probe) error {
-	// The end of the process also cancels a running probe, because another program with its port may accept the connection and never answer.
+	// The end of the process cancels a running probe, too, because another program with its port may accept the connection and never answer.
 	alive, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

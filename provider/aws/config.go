@@ -58,7 +58,7 @@ type Config struct {
 	// UserAgent names the program in calls.
 	UserAgent string
 
-	// QueueWait is the time that a call to the queue waits for a message, in whole seconds; 0 returns at once.
+	// QueueWait is the time that a call to the queue waits for a message, in whole seconds; 0 returns immediately.
 	QueueWait time.Duration
 
 	// Client reads and writes Kubernetes objects.

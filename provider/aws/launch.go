@@ -175,7 +175,7 @@ func (p *Provider) failed(claim *v1.NodeClaim, asked []offer.Offer, soldOut *ref
 	return wrap(fleet.Reason(other.Code, other.Message))
 }
 
-// throttled returns an error with a random time to wait, so that callers do not return all at once.
+// throttled returns an error with a random time to wait, so that callers do not return at the same time.
 func throttled(call string) error {
 	return &provider.ThrottledError{Call: call, RetryAfter: time.Second + rand.N(2*time.Second)}
 }

@@ -34,7 +34,7 @@ import (
 const (
 	// lookAgain is the time until the next look at a machine that is awaited.
 	lookAgain = 5 * time.Second
-	// attempts is the number of machines that one launch asks for if Azure refuses each at once. Refusals are marked, so the next plan avoids
+	// attempts is the number of machines that one launch asks for if Azure refuses each immediately. Refusals are marked, so the next plan avoids
 	// them.
 	attempts = 8
 )
@@ -306,7 +306,7 @@ func asThrottled(err error) error {
 	return err
 }
 
-// throttled returns an error with Azure's time to wait plus a random time, so that callers do not return all at once.
+// throttled returns an error with Azure's time to wait plus a random time, so that callers do not return at the same time.
 func throttled(err error) error {
 	var call *cloud.Error
 	errors.As(err, &call)

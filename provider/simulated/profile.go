@@ -96,7 +96,7 @@ type LagModel struct {
 	List     time.Duration
 }
 
-// Quota limits the machines that run at once; 0 means no limit.
+// Quota limits the machines that run at the same time; 0 means no limit.
 type Quota struct {
 	OnDemandCPU, SpotCPU, GPU int64
 }

@@ -129,7 +129,7 @@ func OfferingOf(m engine.Machine) engine.OfferingID {
 	}
 }
 
-// Adopt adds a machine that was running before the cloud was made. It registers at registers, or at once if that time is past.
+// Adopt adds a machine that was running before the cloud was made. It registers at registers, or immediately if that time is past.
 func (c *Cloud) Adopt(m engine.Machine, offering engine.OfferingID, registers time.Time) {
 	now := c.lock()
 	defer c.mu.Unlock()

@@ -50,7 +50,7 @@ type Account struct {
 	lag          int       // number of calls that do not show new machines
 	startedAt    time.Time // the machines' launch time; zero means moto's
 	buckets      *buckets  // nil: no limits
-	impatient    bool      // queues return messages again at once
+	impatient    bool      // queues return messages again immediately
 	services     string    // the range of the cluster's services, of IPv6; "" for moto's answer
 
 	fleeting sync.Mutex // held while a fleet is made

@@ -132,7 +132,7 @@ func (f *Fleet) call(ctx context.Context, token string, in []request) []batch.Re
 	return out
 }
 
-// some returns the number of machines to request at once: as many as EC2 lets the account start now, but at least ten.
+// some returns the number of machines for one request: as many as EC2 lets the account start now, but at least ten.
 func (f *Fleet) some(want int) int {
 	const few = 10
 	return min(want, max(few, f.Cloud.Pace.Left(pace.Machines)))

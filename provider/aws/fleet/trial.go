@@ -19,7 +19,7 @@ const (
 )
 
 // trials limits the calls for offerings: ten at a time for each, and one for an offering that had no capacity lately, until a call succeeds.
-// Without the limit, a thousand claims for the same scarce type would make a thousand calls for it at once.
+// Without the limit, a thousand claims for the same scarce type would make a thousand parallel calls for it.
 type trials struct {
 	clock clock.PassiveClock
 

@@ -56,7 +56,7 @@ type Counter interface {
 	Deleted()
 }
 
-// NewQueue makes a Queue. It calls no service. wait is the time that SQS may hold a call that finds no message; with 0, SQS answers at once.
+// NewQueue makes a Queue. It calls no service. wait is the time that SQS may hold a call that finds no message; with 0, SQS answers immediately.
 func NewQueue(c *cloud.Cloud, clock clock.PassiveClock, name string, wait time.Duration, count Counter) *Queue {
 	return &Queue{cloud: c, clock: clock, name: name, wait: wait, count: count}
 }

@@ -13,7 +13,7 @@ import (
 // ErrNoServiceCIDR means that the address range of the cluster's Services is not known. Nodes of AL2023 need it.
 var ErrNoServiceCIDR = errors.New("write user data: the cluster's service CIDR is not known yet, and AL2023 cannot join without it")
 
-// renderAL2023 writes an archive for nodeadm. nodeadm merges NodeConfigs in their order, and the last one wins, so ours is last.
+// renderAL2023 writes an archive for nodeadm. nodeadm merges NodeConfigs in their order, and the last one takes precedence, so Tenon's is last.
 func renderAL2023(in Input, k Kubelet) (string, error) {
 	if in.ServiceCIDR == "" {
 		return "", ErrNoServiceCIDR

@@ -14,7 +14,7 @@ import (
 // A table of TOML.
 type table = map[string]any
 
-// renderBottlerocket merges our settings into the user's; ours override. It drops keys that Bottlerocket's settings.kubernetes does not have,
+// renderBottlerocket merges Tenon's settings into the user's; Tenon's override. It drops keys that Bottlerocket's settings.kubernetes does not have,
 // because Bottlerocket would not boot with them.
 func renderBottlerocket(in Input, k Kubelet) (Output, error) {
 	var own table

@@ -66,7 +66,7 @@ func (e *unusableError) Error() string { return e.text }
 // the earlier list stays.
 //
 // A class whose images are not ready gets the newest versions. Other classes get them while the maintenance window is open; until then, a
-// version that the class already has stays. A version that the class names itself is used at once.
+// version that the class already has stays. A version that the class names itself is used immediately.
 func (f *Finder) Find(ctx context.Context, class *azurev1beta1.AKSNodeClass, version string) (images []azurev1beta1.NodeImage, problem Problem, err error) {
 	if class.Spec.ImageFamily == azurev1beta1.FamilyCustom || class.Spec.ImageID != "" {
 		images, err = f.findOwn(ctx, class)

@@ -94,7 +94,7 @@ func (m *Market) Renew(ctx context.Context) error {
 	if !m.prices.none {
 		sources = append(sources, m.retail)
 	}
-	for _, s := range sources { // all at once
+	for _, s := range sources { // in parallel
 		s.begin(ctx)
 	}
 	for _, s := range sources {
