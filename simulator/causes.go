@@ -27,7 +27,7 @@ const (
 	Replacing CauseName = "Replacing"
 	// Draining is the cost of machines from the deletion of their claims to their end, beyond the worth of their pods.
 	Draining CauseName = "Draining"
-	// Lost is this cost of machines that were lost or interrupted, and the cost of the boots of as many other machines.
+	// Lost is the cost of draining machines that were lost or interrupted, and the cost of booting as many other machines.
 	Lost CauseName = "Lost"
 	// LeastBilling is the cost after the end of machines, because the cloud bills each for a minimum time.
 	LeastBilling CauseName = "LeastBilling"

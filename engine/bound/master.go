@@ -74,7 +74,8 @@ const (
 	anew       = 100
 )
 
-// exchange replaces the filling of the basis that runs out first by f.
+// exchange brings f into the basis, in place of the filling whose number of machines reaches zero first. It returns false if no filling of
+// the basis shrinks when f grows.
 func (m *master) exchange(f Filling) bool {
 	out, first := -1, 0.0
 	for j, row := range m.inverse {

@@ -148,7 +148,8 @@ func (s *search) byClass(loads []load) []load {
 	return out
 }
 
-// fill puts as much of the loads as fits on the option, in their order, and returns the worth of these pods. Their numbers are in s.counts.
+// fill puts pods of the loads on the option, load after load, until no more fit, and returns the worth of these pods. s.counts[i] is the number
+// of pods of load i on the option.
 func (s *search) fill(o int, loads []load) (worth float64) {
 	s.room = append(s.room[:0], s.p.Options[o].Allocatable...)
 	s.counts = append(s.counts[:0], make([]int, len(loads))...)

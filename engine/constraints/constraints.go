@@ -81,7 +81,7 @@ func (p *Preference) Name() string {
 	return fmt.Sprintf("preferred nodeAffinity (weight %d)", p.Weight)
 }
 
-// offered removes from terms the values that no machine has.
+// offered knows the values of labels that machines can have. Its methods remove all other values from the terms of a requirement.
 type offered interface {
 	Reduced(terms [][]requirement.Expression) [][]requirement.Expression
 	ReducedTerm(term []requirement.Expression) []requirement.Expression

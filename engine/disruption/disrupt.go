@@ -47,7 +47,7 @@ type planner struct {
 	moved    map[*inventory.Machine]*corev1.Pod   // one of the pods that this pass moves to the machine
 	assigned map[*corev1.Pod]int                  // numbers of the machines that will run pods that need a place anyway
 	verdicts map[*inventory.Machine]engine.Reason // why no method except repair may disrupt a machine
-	taken    map[*inventory.Machine]bool          // machines that go
+	taken    map[*inventory.Machine]bool          // machines chosen for removal
 	why      map[*inventory.Machine]engine.Reason // why a machine stays
 	launched map[string]int                       // launches of each pool
 	stamps   map[string]stamp                     // of static pools

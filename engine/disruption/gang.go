@@ -15,8 +15,8 @@ func (cs *candidates) runsGang(m *inventory.Machine) engine.Reason {
 	return cs.gangOn(m, func(*gang.Gang, int) bool { return true })
 }
 
-// breaksGang returns a reason if a gang would have too few pods without those on this machine and on machines that go, or if it moves only
-// as a whole.
+// breaksGang returns a reason if the removal of this machine, together with the machines chosen already, would leave a gang with too few pods,
+// or would move a part of a gang that moves only as a whole.
 func (cs *candidates) breaksGang(m *inventory.Machine) engine.Reason {
 	return cs.gangOn(m, func(g *gang.Gang, pods int) bool { return g.Breaks(cs.gangs[g] + pods) })
 }

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Draws is how many of so many random inputs a law is tried on: all where TENON_DRAWS says so, as make test-draws does, else one in ten
-// and four at least, so that the tests of a package take seconds while it is edited.
+// Draws returns on how many of all random inputs to test a law. If TENON_DRAWS is "all", as in make test-draws, that is every input. Otherwise it is
+// one in ten, but at least four, so that the tests of a package take seconds.
 func Draws(all int) uint64 {
 	if drawsAll() {
 		return uint64(all)

@@ -71,7 +71,7 @@ func (g *Gang) readPriority() {
 
 // Gangs are all gangs of a snapshot. The nil value is none.
 type Gangs struct {
-	List   []*Gang                        // in their order
+	List   []*Gang                        // in the order of the snapshot's PodGroups
 	groups map[types.NamespacedName]*Gang // nil for those whose pods start one by one
 }
 

@@ -29,7 +29,8 @@ type machineList struct {
 	// several are the numbers of unregistered nodes whose machines have several nodes: they will not be registered.
 	several []int
 	Infos   []*NodeInfo
-	// ordered and replaces hold, by number, the parts of machines in disruptions in progress, once ordersRead; nil if there are none.
+	// ordered[i] is true if a disruption in progress removes machine i, replaces[i] if machine i is a replacement in one. Both are read once
+	// ordersRead is true, and nil if no disruption is in progress.
 	ordered, replaces []bool
 	ordersRead        bool
 	// named holds all numbers, sorted by the machines' names. dearest holds the numbers of machines with a claim, sorted by price. Each is nil until

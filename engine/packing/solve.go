@@ -16,12 +16,12 @@ import (
 // mostRounds bounds the rounds in which a problem is solved.
 const mostRounds = 6
 
-// Solve places as many pods as it can: first on nodes that exist, then, from the heaviest pools to the lightest, on new
-// machines, cheaply. The same problem always has the same solution.
+// Solve places as many pods as it can: first on existing nodes, then on new machines, as cheaply as it can, from the heaviest pool to the
+// lightest. The same problem always has the same solution.
 //
-// Rules between pods depend on the places of other pods, and the number of machines that can be bought is known only after they are bought.
-// So a problem is solved in rounds: each places pod by pod with exact counts, then buys machines. If a machine cannot be bought as planned,
-// the next round learns from it. The best round counts.
+// The places of other pods decide if a rule between pods is met, and the number of machines that can be bought is known only after they are
+// bought. So a problem is solved in rounds: each places pod by pod with exact counts, then buys machines. If a machine cannot be bought as
+// planned, the next round learns from it. The solution is that of the best round.
 func Solve(p *Problem) *Solution {
 	own := *p
 	own.looked = &atomic.Int64{}

@@ -73,8 +73,8 @@ type offering struct {
 	kinds        bitset.Set
 	weight       []float64 // how much each of the supply's resources counts when shapes are compared
 	shapes       []offeringFit
-	// asks holds the requests of the shapes for the supply's resources, shape after shape; shares holds them as weighted shares of the
-	// machine. They are read very often, so they lie close together in memory.
+	// `asks` has, for each shape in turn, its request for each of the supply's resources. `shares` has the same layout, with each request as a
+	// weighted share of the machine. Both are flat lists because they are read very often.
 	asks   []int64
 	shares []float64
 }

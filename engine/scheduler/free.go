@@ -49,9 +49,9 @@ func (r *freeByNode) take(i int, need capacity.Vector, n int64) {
 	}
 }
 
-// each calls look for each block that may have room for the pod, until enough nodes admit the pod or no block is left. look gets the nodes from
-// `from` to before `to`, and returns the number of them that admit the pod; roomy means that all have room. Like kube-scheduler, each begins
-// after the last search's end.
+// each visits the blocks of nodes that may have room for the pod. It calls `look` for each block, and stops if enough nodes admit the pod. `look`
+// gets the nodes from `from` to before `to`, and returns the number of them that admit the pod; roomy means that all have room. As in
+// kube-scheduler, a search starts at the block where the last search stopped.
 func (r *freeByNode) each(p *podInfo, enough int, look func(from, to int, roomy bool) int) {
 	taken := 0
 	for range r.most {

@@ -138,8 +138,8 @@ func (p *Provider) cleanProfiles(ctx context.Context, classes []awsv1.EC2NodeCla
 	return nil
 }
 
-// deleteUnused deletes instance profiles, except those of machines that count, because such a machine would get no new credentials. It asks
-// EC2 for the machines, because only EC2 knows machines without a manager.
+// deleteUnused deletes the instance profiles that no machine uses. It keeps a profile if `counts` returns true for one of its machines, because
+// without the profile the machine would get no new credentials. It asks EC2 for the machines, because only EC2 knows machines without a manager.
 func (p *Provider) deleteUnused(ctx context.Context, list []iamtypes.InstanceProfile, counts func(machine.Machine) bool) error {
 	var arns []string
 	for _, profile := range list {
