@@ -16,75 +16,77 @@ import (
 )
 
 const (
-	// MostTries bounds the work: so many plans are made at most, beside one more where the plan refuses pods.
+	// MostTries is the largest number of plans that are made. One more is made if the plan refuses pods.
 	MostTries = 24
-	// worthSaying is the share of the bill below which a saving is not worth a word.
+	// worthSaying is the smallest share of the bill for which a saving is reported.
 	worthSaying = 0.01
-	// leastSaid is the least, in USD per hour: of a bill of nothing any share is nothing.
+	// leastSaid is the smallest saving that is reported, in USD per hour, because a share of a bill of almost nothing is almost nothing.
 	leastSaid = 0.00005
 )
 
-// Advice is what would make a plan's launches cheaper.
+// Advice holds changes that would make a plan's launches cheaper.
 type Advice struct {
-	// PerHour is what the launches cost that the suggestions are compared with, in USD: those for the pods that the plan has places for.
+	// PerHour is the cost of the launches that the suggestions are compared with, in USD. These are the launches for the pods that the plan does
+	// not refuse.
 	PerHour float64 `json:"perHour"`
-	// Launches says of each launch of the plan why that.
+	// Launches explains each launch of the plan.
 	Launches []LaunchReason `json:"launches"`
-	// Suggestions are ranked by what they save. Each stands by itself: savings do not add up.
+	// Suggestions are sorted by their savings. Each saving is for its suggestion alone, so the savings do not add up.
 	Suggestions []Suggestion `json:"suggestions"`
-	// Tried counts the plans that were made for suggestions, Untried those that would have been one too many.
+	// Tried counts the plans that were made for suggestions. Untried counts the suggestions for which no plan was made.
 	Tried   int `json:"tried"`
 	Untried int `json:"untried"`
 }
 
-// LaunchReason says why a launch names the machine that it names first, and what the next best costs.
+// LaunchReason explains why a launch names its first machine, and gives the price of the runner-up.
 type LaunchReason struct {
 	Launch string `json:"launch"`
 	Why    string `json:"why"`
 }
 
-// Kind is what a suggestion changes.
+// Kind is the subject of a suggestion's change.
 type Kind string
 
 const (
 	CapacityType  Kind = "CapacityType"  // a pool allows another capacity type
 	Architecture  Kind = "Architecture"  // a pool allows another architecture
 	Zones         Kind = "Zones"         // a pool allows all zones of its class
-	InstanceTypes Kind = "InstanceTypes" // a pool does without requirements about sizes and families
+	InstanceTypes Kind = "InstanceTypes" // a pool has no requirements about sizes and families
 	Limits        Kind = "Limits"        // a pool has no limits
 	Weight        Kind = "Weight"        // a pool has no weight
 	Preferences   Kind = "Preferences"   // preferences of pods count less
 	Spread        Kind = "Spread"        // pods of a workload need not be spread
-	Requests      Kind = "Requests"      // pods of a workload ask for less of what they ask most of
+	Requests      Kind = "Requests"      // pods of a workload request less of the resource that they request most of
 )
 
-// Suggestion is one change, with what it saves.
+// Suggestion is one change, with its saving.
 type Suggestion struct {
 	Kind Kind `json:"kind"`
-	// Object is what is to be changed: "NodePool general", "Deployment default/web", "--preference-policy".
+	// Object is the object to be changed: "NodePool general", "Deployment default/web", "--preference-policy".
 	Object string `json:"object"`
-	// Keys are the labels or the resource that it is about, in order; Values what is allowed beside what is, or what is to be said instead.
+	// Keys lists the labels or the resource that the change is about, in order. Values lists the values that are allowed in addition, or the new
+	// value.
 	Keys   []string `json:"keys,omitempty"`
 	Values []string `json:"values,omitempty"`
-	// Change says it to people, Caution what to know before.
+	// Change describes the change in words. Caution describes risks of the change.
 	Change  string `json:"change"`
 	Caution string `json:"caution,omitempty"`
-	// PerHour is what the launches cost then, SavingPerHour how much less that is, in USD, and Saving the share.
+	// PerHour is the cost of the launches after the change, and SavingPerHour is the saving, both in USD. Saving is the saving as a share.
 	PerHour       float64 `json:"perHour"`
 	SavingPerHour float64 `json:"savingPerHour"`
 	Saving        float64 `json:"saving"`
 }
 
-// trial is a suggestion, and how to make the cluster in which it is followed.
+// trial is a suggestion, with a function that returns the snapshot after the change.
 type trial struct {
 	Suggestion
 	snapshot func() *engine.Snapshot
 	options  engine.Options
 }
 
-// New says what would make the snapshot's plan cheaper. The plan has to be the one of provisioning for these options. A suggestion
-// leaves every pod, buffer and request the room that it has in the plan, puts none that may not be disrupted on a spot machine, and
-// saves one per cent at least.
+// New lists the changes that would make the snapshot's plan cheaper. plan must be the plan of provisioning for these options. After each change,
+// every pod, buffer and request has at least the room that it has in the plan. No pod that must not be disrupted comes to a spot machine. Each
+// change saves at least one per cent.
 func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 	out := &Advice{Launches: []LaunchReason{}, Suggestions: []Suggestion{}}
 	for i := range plan.Launches {
@@ -92,14 +94,14 @@ func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 	}
 	cache := &inventory.Cache{}
 	s, plan = placed(s, opt, plan, cache)
-	if len(plan.Unplaced) > 0 || plan.Cost.Unpriced > 0 || plan.Cost.LaunchesPerHour <= 0 { // without each other they are refused, too: nothing to compare with
+	if len(plan.Unplaced) > 0 || plan.Cost.Unpriced > 0 || plan.Cost.LaunchesPerHour <= 0 { // the plan without the refused pods refuses further pods, so no comparison is possible
 		return out
 	}
 	out.PerHour = plan.Cost.LaunchesPerHour
 	trials, types := trialsOf(s, opt, plan), typesOf(s)
 	for _, t := range trials[:min(len(trials), MostTries)] {
 		after := provisioning.Plan(t.snapshot(), t.options, cache)
-		if opt.Stopped() { // what was planned by then is no whole plan
+		if opt.Stopped() { // the search was cut short, so the plan is incomplete
 			break
 		}
 		out.Tried++
@@ -117,7 +119,7 @@ func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 	return out
 }
 
-// placed is the snapshot without the pods that the plan refuses, with its plan: both sides of a comparison are to have the same pods.
+// placed returns the snapshot without the pods that the plan refuses, and its plan, because both plans of a comparison must have the same pods.
 func placed(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, cache *inventory.Cache) (*engine.Snapshot, *engine.Plan) {
 	if len(plan.Unplaced) == 0 {
 		return s, plan
@@ -131,7 +133,7 @@ func placed(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, cache *in
 	return &out, provisioning.Plan(&out, opt, cache)
 }
 
-// asGood reports whether the plan after a change leaves everybody the room that the one before has for them.
+// asGood reports whether the plan after a change leaves all pods, buffers and requests the room that they have in the plan before it.
 func asGood(s *engine.Snapshot, before, after *engine.Plan) bool {
 	if after.Cost.Unpriced > 0 || !maps.Equal(podsOf(before), podsOf(after)) {
 		return false
@@ -160,7 +162,7 @@ func asGood(s *engine.Snapshot, before, after *engine.Plan) bool {
 	})
 }
 
-// cautions are what pods that get other machines by a change may not bear, whatever the change was.
+// cautions lists the risks, whatever the change was, for pods that get other machines by it.
 func cautions(types typesByPool, before, after *engine.Plan) (out []string) {
 	was, is := spotPods(before), spotPods(after)
 	if slices.ContainsFunc(slices.Collect(maps.Keys(is)), func(id engine.PodID) bool { return !was[id] }) {
@@ -175,7 +177,7 @@ func cautions(types typesByPool, before, after *engine.Plan) (out []string) {
 	return out
 }
 
-// typesByPool are the instance types that pools start, by name.
+// typesByPool holds the instance types that pools start, by pool and by name.
 type typesByPool map[string]map[string]*engine.InstanceType
 
 func typesOf(s *engine.Snapshot) typesByPool {
@@ -188,7 +190,7 @@ func typesOf(s *engine.Snapshot) typesByPool {
 	return out
 }
 
-// architectures are those of the machines that the plan may start.
+// architectures returns the architectures of the machines that the plan may start.
 func (t typesByPool) architectures(plan *engine.Plan) map[string]bool {
 	out := map[string]bool{}
 	for i := range plan.Launches {
@@ -203,7 +205,7 @@ func (t typesByPool) architectures(plan *engine.Plan) map[string]bool {
 	return out
 }
 
-// podsOf are the pods that the plan has a place for.
+// podsOf returns the pods that the plan has a place for.
 func podsOf(plan *engine.Plan) map[engine.PodID]bool {
 	out := map[engine.PodID]bool{}
 	for _, l := range plan.Launches {
@@ -217,7 +219,7 @@ func podsOf(plan *engine.Plan) map[engine.PodID]bool {
 	return out
 }
 
-// spotPods are the pods whose new machine may be a spot machine.
+// spotPods returns the pods whose new machine may be a spot machine.
 func spotPods(plan *engine.Plan) map[engine.PodID]bool {
 	out := map[engine.PodID]bool{}
 	for _, l := range plan.Launches {
@@ -230,7 +232,7 @@ func spotPods(plan *engine.Plan) map[engine.PodID]bool {
 	return out
 }
 
-// plain leaves out suggestions that ask for more than another one about the same that saves as much.
+// plain removes suggestions that change more than another one of the same kind and object which saves almost as much.
 func plain(ranked []Suggestion) []Suggestion {
 	return slices.DeleteFunc(slices.Clone(ranked), func(wide Suggestion) bool {
 		return slices.ContainsFunc(ranked, func(x Suggestion) bool {
@@ -239,7 +241,7 @@ func plain(ranked []Suggestion) []Suggestion {
 	})
 }
 
-// breadth says how much a suggestion asks for, beside others of its kind about the same.
+// breadth returns the extent of a suggestion's change, to be compared within its kind and object.
 func (x *Suggestion) breadth() int {
 	if x.Kind == Preferences && x.Values[0] == string(engine.Ignore) {
 		return 1

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// isTypeKey reports whether the label says of what size or family a machine is. What software depends on by itself (devices, hypervisors,
-// operating systems) is none of them, nor is what users label themselves.
+// isTypeKey reports whether the label describes the size or the family of a machine. Labels of properties that software depends on (devices,
+// hypervisors, operating systems) and labels of users do not count.
 func isTypeKey(key string) bool {
 	switch key[strings.IndexByte(key, '/')+1:] {
 	case "instance-type", "instance-category", "instance-family", "instance-generation", "instance-size", "instance-cpu", "instance-memory",
@@ -23,8 +23,8 @@ func isTypeKey(key string) bool {
 	return false
 }
 
-// trialsOf lists what can be tried, the same for the same input: pools first, those that most is spent in before others, then what
-// counts for all pods, then workloads, and at last pools that nothing is bought in.
+// trialsOf lists the trials, in the same order for the same input. Pools come first, the pools with the most expensive launches before the
+// others. Then come preferences, workloads and, at last, pools without launches.
 func trialsOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial {
 	spent := map[string]float64{}
 	for _, l := range plan.Launches {
@@ -41,11 +41,11 @@ func trialsOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial
 			unused = append(unused, trials...)
 		}
 	}
-	first := min(len(used), 2*MostTries/3) // the rest is for what is no pool
+	first := min(len(used), 2*MostTries/3) // a third of the plans is left for preferences and workloads
 	return slices.Concat(used[:first], preferenceTrials(s, opt, plan), workloadTrials(s, opt, plan), used[first:], unused)
 }
 
-// poolTrials are what the pool could allow.
+// poolTrials lists the trials for the pool.
 func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool, soldBy map[soldKey][]string) []trial {
 	var out []trial
 	for _, c := range poolChanges(pool, kube.ClassOf(s, pool), soldBy) {
@@ -60,7 +60,7 @@ func poolTrials(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool, soldB
 	return out
 }
 
-// poolChange is a suggestion about a pool, and how to follow it.
+// poolChange is a suggestion about a pool, with the change of its spec.
 type poolChange struct {
 	Suggestion
 	change func(spec *v1.NodePoolSpec)
@@ -72,15 +72,15 @@ func (c *poolChange) applied(pool *v1.NodePool) *v1.NodePool {
 	return &out
 }
 
-// Changed is a pool that allows more than it does.
+// Changed is a pool after a change that allows more.
 type Changed struct {
-	// Change says what it allows, and names these labels; see Suggestion.
+	// Change describes the change, and Keys holds its labels; see Suggestion.
 	Change string
 	Keys   []string
 	Pool   *v1.NodePool
 }
 
-// PoolChanges are the changes of the pool that New tries, in order, whatever they save.
+// PoolChanges lists the changes of the pool that New tries, in order, whatever their savings.
 func PoolChanges(s *engine.Snapshot, pool *v1.NodePool) (out []Changed) {
 	class := kube.ClassOf(s, pool)
 	if !kube.PoolProblem(pool, class).OK() {
@@ -132,14 +132,14 @@ func poolChanges(pool *v1.NodePool, class *engine.Class, soldBy map[soldKey][]st
 	return out
 }
 
-// soldKey is a label of the machines of a class.
+// soldKey is a label of the machines that a class sells.
 type soldKey struct {
 	class *engine.Class
 	key   string
 }
 
-// missing lists, in order, the values of the label that the class sells machines of and the pool's requirements leave out; none where
-// the pool labels its machines so itself.
+// missing lists, in order, the values of the label that the class sells and that the pool's requirements exclude. It returns none if the pool
+// itself sets the label.
 func missing(soldBy map[soldKey][]string, pool *v1.NodePool, class *engine.Class, key string) []string {
 	if _, labelled := kube.PoolLabels(pool)[key]; labelled {
 		return nil
@@ -157,7 +157,7 @@ func missing(soldBy map[soldKey][]string, pool *v1.NodePool, class *engine.Class
 	return out
 }
 
-// sold lists, in order, the values of the label that machines have which the class sells and which can be had.
+// sold lists, in order, the values of the label in the class's offerings, except sold out ones.
 func sold(class *engine.Class, key string) []string {
 	var out []string
 	for i := range class.InstanceTypes {
@@ -186,7 +186,7 @@ func admits(pool *v1.NodePool, key, value string) bool {
 	})
 }
 
-// allow has the requirements admit what the suggestion allows beside what they admit.
+// allow adds the suggestion's values to the values that the requirements admit.
 func allow(requirements []v1.Requirement, x Suggestion) []v1.Requirement {
 	var out []v1.Requirement
 	for _, r := range requirements {
@@ -203,7 +203,7 @@ func allow(requirements []v1.Requirement, x Suggestion) []v1.Requirement {
 	return out
 }
 
-// typeKeysOf are the labels of sizes and families that the pool's requirements limit, in order.
+// typeKeysOf lists, in order, the labels of sizes and families that the pool's requirements restrict.
 func typeKeysOf(pool *v1.NodePool) []string {
 	var out []string
 	for _, r := range pool.Spec.Template.Spec.Requirements {
@@ -215,7 +215,7 @@ func typeKeysOf(pool *v1.NodePool) []string {
 	return slices.Compact(out)
 }
 
-// open leaves the requirements out that are about one of the labels; how many values of it there are to be at least stays.
+// open removes the requirements about the labels. A requirement with MinValues stays, with the operator Exists.
 func open(requirements []v1.Requirement, keys []string) []v1.Requirement {
 	var out []v1.Requirement
 	for _, r := range requirements {

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// mostWorkloads is how many workloads are looked at, those with most pods on new machines first.
+	// mostWorkloads is the largest number of workloads that are tried. Workloads with more pods on new machines come first.
 	mostWorkloads = 8
-	// outOfProportion is how many times as much of one resource as of the other pods ask for that are told so.
+	// outOfProportion is the ratio between the shares of two requested resources from which a smaller request is suggested.
 	outOfProportion = 1.5
 )
 
-// workload is the pods of one owner that wait, some of which the plan starts machines for.
+// workload holds the pending pods of one owner. The plan starts machines for some of them.
 type workload struct {
 	name     string
 	pods     []*corev1.Pod
-	launched int                  // of these, how many get new machines
-	kind     *engine.InstanceType // of the first such pod's machine
+	launched int                  // the number of pods that get new machines
+	kind     *engine.InstanceType // the type of the first such pod's machine
 }
 
-// workloadsOf lists the workloads that the plan starts machines for, those with most pods there first.
+// workloadsOf lists the workloads for which the plan starts machines, the workloads with most pods on new machines first.
 func workloadsOf(s *engine.Snapshot, plan *engine.Plan) []workload {
 	launch := map[engine.PodID]*engine.Launch{}
 	for i := range plan.Launches {
@@ -70,7 +70,8 @@ func workloadsOf(s *engine.Snapshot, plan *engine.Plan) []workload {
 	return out[:min(len(out), mostWorkloads)]
 }
 
-// ownerName says whose the pod is: "Deployment default/web". Pods of nobody that differ in a number only count as one.
+// ownerName returns the pod's owner: "Deployment default/web". Pods without an owner whose names differ only in a number at the end count as one
+// workload.
 func ownerName(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -85,7 +86,7 @@ func ownerName(pod *corev1.Pod) string {
 	return kube.LastingOwner(pod)
 }
 
-// preferenceTrials are what preferences of pods could count less.
+// preferenceTrials lists the trials of policies under which preferences of pods count less.
 func preferenceTrials(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial {
 	planned := podsOf(plan)
 	if opt.Preferences == engine.Ignore || !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return planned[kube.PodID(p)] && prefers(p) }) {
@@ -103,7 +104,7 @@ func preferenceTrials(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 	return out
 }
 
-// prefers reports whether the pod prefers some places to others.
+// prefers reports whether the pod has preferences about nodes or other pods.
 func prefers(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == corev1.ScheduleAnyway
@@ -116,8 +117,8 @@ func prefers(pod *corev1.Pod) bool {
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0)
 }
 
-// workloadTrials are what workloads could do without. What a pod asks of its node by a selector or by affinity stays: it is taken at
-// its word.
+// workloadTrials lists trials without spread constraints, and trials with smaller requests. Node selectors and affinity of pods stay as they
+// are, because the pods may need them.
 func workloadTrials(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []trial {
 	var spreads, requests []trial
 	for _, w := range workloadsOf(s, plan) {
@@ -138,7 +139,7 @@ func isHard(c corev1.TopologySpreadConstraint, key string) bool {
 	return c.WhenUnsatisfiable == corev1.DoNotSchedule && v1.NormalizeLabel(c.TopologyKey) == key
 }
 
-// spreads are the labels that pods of the workload have to be spread over, in order.
+// spreads lists, in order, the labels over which pods of the workload must be spread.
 func (w *workload) spreads() []string {
 	var out []string
 	for _, pod := range w.pods {
@@ -152,8 +153,8 @@ func (w *workload) spreads() []string {
 	return slices.Compact(out)
 }
 
-// inProportion has the workload's pods ask for as large a share of their machine of cpu and memory each, if they ask for far more of
-// one: the container that requests most of it requests less.
+// inProportion reduces the request of which the pods ask for a far larger share of their machine, cpu or memory, until both shares are equal. It
+// reduces the request of the container with the largest request.
 func (w *workload) inProportion(s *engine.Snapshot, opt engine.Options) (trial, bool) {
 	if w.kind == nil {
 		return trial{}, false
@@ -168,7 +169,7 @@ func (w *workload) inProportion(s *engine.Snapshot, opt engine.Options) (trial, 
 		much, little = little, much
 	}
 	times := share(much) / share(little)
-	if !(times >= outOfProportion) || math.IsInf(times, 0) { // it asks for nothing of one
+	if !(times >= outOfProportion) || math.IsInf(times, 0) { // the pod requests nothing of one of the resources
 		return trial{}, false
 	}
 	i := largestRequest(w.pods[0], much)
@@ -178,7 +179,7 @@ func (w *workload) inProportion(s *engine.Snapshot, opt engine.Options) (trial, 
 	c := &w.pods[0].Spec.Containers[i]
 	was, whole := c.Resources.Requests[much], need[much]
 	is, ok := less(much, was, whole.AsApproximateFloat64()*(1-1/times))
-	if !ok || slices.ContainsFunc(w.pods, func(p *corev1.Pod) bool { // of whom it would have to be said apart
+	if !ok || slices.ContainsFunc(w.pods, func(p *corev1.Pod) bool { // each different pod would need its own suggestion
 		q, j := resource.Quantity{}, largestRequest(p, much)
 		if j == i {
 			q = p.Spec.Containers[j].Resources.Requests[much]
@@ -204,7 +205,7 @@ func (w *workload) inProportion(s *engine.Snapshot, opt engine.Options) (trial, 
 	}), opt}, true
 }
 
-// largestRequest is the container that requests most of the resource, the first of equals; -1 if none requests any.
+// largestRequest returns the index of the first container with the largest request of the resource; -1 if none requests it.
 func largestRequest(pod *corev1.Pod, name corev1.ResourceName) int {
 	at, most := -1, resource.Quantity{}
 	for i := range pod.Spec.Containers {
@@ -215,7 +216,8 @@ func largestRequest(pod *corev1.Pod, name corev1.ResourceName) int {
 	return at
 }
 
-// less is the request less the excess, rounded up to a thousandth of a core or a mebibyte; ok is false if nothing would be left, or as much.
+// less returns the request less the excess, rounded up to a thousandth of a core or a mebibyte. ok is false if nothing would be left, or if the
+// request would not fall.
 func less(name corev1.ResourceName, was resource.Quantity, excess float64) (is resource.Quantity, ok bool) {
 	left := was.AsApproximateFloat64() - excess
 	if name == corev1.ResourceCPU {
@@ -226,7 +228,7 @@ func less(name corev1.ResourceName, was resource.Quantity, excess float64) (is r
 	return is, is.Sign() > 0 && is.Cmp(was) < 0
 }
 
-// with makes the snapshot in which the workload's pods are others.
+// with returns a function that makes the snapshot in which the workload's pods are changed.
 func (w *workload) with(s *engine.Snapshot, change func(pod *corev1.Pod)) func() *engine.Snapshot {
 	return func() *engine.Snapshot {
 		mine := map[*corev1.Pod]bool{}

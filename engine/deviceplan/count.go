@@ -14,15 +14,16 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// group is selections that may match the same devices. For some sets of them there is a resource: of it a machine has the devices that
-// any of the set matches, and every request takes of all sets that it is in. Sets are those that match some device, and those that
-// kube-scheduler may mistake for one another, see countGroup: requests that fit all of them are served, whoever comes first.
+// group holds selections that may match the same devices. Each mask is a set of these selections, with a resource of its own. A machine has one
+// unit of the resource for each device that any selection of the set matches. A request takes units of the resources of all sets that contain
+// its selection. The sets are the single selections, the selections that match one device, and the selections that compete for devices (see
+// countGroup). If requests fit within all these resources, kube-scheduler finds devices for them in any order.
 type group struct {
 	selections []selection
 	masks      []int
 }
 
-// mostSets bounds the resources of a group, mostSelections what one mask holds. What goes beyond is not counted.
+// mostSets is the largest number of resources of a group, mostSelections the largest number of bits of a mask. Larger groups are not counted.
 const (
 	mostSets       = 24
 	mostSelections = 60
@@ -32,7 +33,7 @@ func resourceOf(group, mask int) corev1.ResourceName {
 	return corev1.ResourceName(kube.DevicesPrefix + strconv.Itoa(group) + "-" + strconv.Itoa(mask))
 }
 
-// makeGroups sorts the selections of kinds that count.
+// makeGroups divides the selections of counting kinds into groups.
 func (p *Plan) makeGroups() {
 	for _, k := range p.kinds {
 		if !k.counts || !k.problem.OK() {
@@ -61,8 +62,8 @@ func (p *Plan) makeGroups() {
 	}
 }
 
-// findSets finds the sets of a group, none if they cannot be counted: if some type has devices that one selection matches and another
-// that may match them too does not, counting says too little of it.
+// findSets finds the sets of a group. It finds none if the devices cannot be counted. That is so if a selection matches
+// some devices of a type, and a competing selection matches further ones.
 func (p *Plan) findSets(g *group) {
 	if len(g.selections) > mostSelections {
 		return
@@ -100,7 +101,7 @@ func (p *Plan) findSets(g *group) {
 	}
 }
 
-// join adds a selection to the group that it overlaps with, and makes one of groups that it ties together.
+// join adds a selection to the group that it overlaps with. If it overlaps with several groups, join merges them.
 func (p *Plan) join(s selection) {
 	joined := []selection{s}
 	var rest []group
@@ -126,7 +127,7 @@ func (p *Plan) overlap(a, b selection) bool {
 	return false
 }
 
-// OnType is what a machine of the type that the NodePool starts has of the resources that devices are counted as.
+// OnType returns the resources for devices on a machine of the type that the NodePool starts.
 func (p *Plan) OnType(pool string, t *engine.InstanceType) map[corev1.ResourceName]int64 {
 	key := typeIn{pool, t}
 	room, known := p.roomOfType[key]
@@ -137,8 +138,8 @@ func (p *Plan) OnType(pool string, t *engine.InstanceType) map[corev1.ResourceNa
 	return room
 }
 
-// OnNode is what a node has left. Of a machine that is still starting it is what the type promises (nil if that is not known), as far as
-// its drivers have not published yet.
+// OnNode returns the resources for devices that are free on a node. If the machine is still starting, the devices of its type are added that its
+// drivers have not published yet. expected is nil if the type is not known.
 func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.InstanceType) map[corev1.ResourceName]int64 {
 	if missing := p.missing(node, initialized, expected); len(missing) > 0 {
 		if len(p.nodes[node.Name]) == 0 {
@@ -154,8 +155,8 @@ func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.Inst
 	return room
 }
 
-// missing is what the type promises that a machine which is still starting has not published yet. What pools of a driver will be named is not
-// known: each whole one that is there stands for an expected one with as many devices, or else for the last.
+// missing returns the pools of the type that a starting machine has not published yet. The names of a driver's future pools are not known. So
+// each complete published pool takes the place of an expected pool with as many devices, or else of the last expected pool of its driver.
 func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.InstanceType) []device.Pool {
 	if initialized {
 		return nil
@@ -164,7 +165,7 @@ func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.Ins
 	for _, have := range p.nodes[node.Name] {
 		at := -1
 		for i := range out {
-			elsewhere := len(have.Devices) == 0 && len(have.Others) > 0 // counters are read of all nodes' pools
+			elsewhere := len(have.Devices) == 0 && len(have.Others) > 0 // a node's counters are read from the pools of all nodes
 			if out[i].Driver == have.Driver && !have.Incomplete && !elsewhere {
 				if at = i; len(out[i].Devices) == len(have.Devices) {
 					break
@@ -178,10 +179,10 @@ func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.Ins
 	return out
 }
 
-// mostPods bounds how many pods of one kind are tried on a machine.
+// mostPods is the largest number of pods of one kind that are tried on a machine.
 const mostPods = 128
 
-// room counts what pools have left.
+// room counts the free resources for devices in the pools.
 func (p *Plan) room(pools []device.Pool, usage *device.Usage) map[corev1.ResourceName]int64 {
 	out := map[corev1.ResourceName]int64{}
 	if len(pools) == 0 {
@@ -212,7 +213,7 @@ func (p *Plan) room(pools []device.Pool, usage *device.Usage) map[corev1.Resourc
 	return out
 }
 
-// countGroup counts the devices that are free.
+// countGroup counts the free devices of a group.
 func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []device.Pool, usage *device.Usage) {
 	of := &p.groups[g]
 	all, failed := p.matched(of, pools, device.NewUsage())
@@ -222,8 +223,8 @@ func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []devi
 			out[resourceOf(g, mask)] = n
 		}
 	}
-	// kube-scheduler gives the first device that matches to who comes first, though only another would do for who comes next: all who may
-	// take devices of a selection take no more together than it matches. Where devices are alike that changes nothing.
+	// kube-scheduler gives the first matching device to the first pod, even if the next pod could only use that device. So all pods that may take
+	// devices of a selection together take at most as many devices as it matches. If the devices are alike, that changes nothing.
 	for bit := range of.selections {
 		_, rivals := ownOf(all, failed, bit)
 		own, _ := ownOf(free, failed, bit)
@@ -233,8 +234,8 @@ func (p *Plan) countGroup(out map[corev1.ResourceName]int64, g int, pools []devi
 	}
 }
 
-// matched lists, for each free device, the selections that match it, and those that fail for some device: these count none, since
-// kube-scheduler gives up when it comes to it.
+// matched lists, for each free device, the selections that match it, and the selections that fail for some device. Failing selections count no
+// devices, because kube-scheduler gives up at the failing device.
 func (p *Plan) matched(g *group, pools []device.Pool, usage *device.Usage) (matched []int, failed int) {
 	for i := range pools {
 		pool := &pools[i]
@@ -261,7 +262,7 @@ func (p *Plan) matched(g *group, pools []device.Pool, usage *device.Usage) (matc
 	return matched, failed
 }
 
-// countOf counts the devices that one of the selections of the mask matches.
+// countOf counts the devices that at least one selection of the mask matches.
 func countOf(matched []int, mask int) (n int64) {
 	for _, m := range matched {
 		if m&mask != 0 {
@@ -271,7 +272,7 @@ func countOf(matched []int, mask int) (n int64) {
 	return n
 }
 
-// ownOf counts the devices that a selection matches, and says which selections match some of them.
+// ownOf counts the devices that a selection matches, and returns the selections that match some of these devices.
 func ownOf(matched []int, failed, bit int) (own int64, rivals int) {
 	for _, m := range matched {
 		if (m&^failed)>>bit&1 == 1 {

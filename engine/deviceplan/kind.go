@@ -17,25 +17,25 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// kind is what pods claim together, those that claim the same.
+// kind holds the claims of pods that claim the same devices.
 type kind struct {
 	text    string
 	number  int
-	open    []*resourcev1.ResourceClaim // of one of them
+	open    []*resourcev1.ResourceClaim // of one of the pods
 	claims  []device.Claim
 	problem engine.Reason
-	// drivers are those whose devices it may get.
+	// drivers holds the drivers whose devices a pod of the kind may get.
 	drivers map[string]bool
-	// counts says that nothing but the number of devices matters that each request selects: asks.
+	// counts is true if only the number of devices that each request selects matters. asks holds these numbers.
 	counts bool
 	asks   []ask
-	// failed names a device of a node for which a selector fails, nil for none.
+	// failed names a node's device for which a selector fails, nil for none.
 	failed *failure
-	// requests is what a pod of it takes of a machine.
+	// requests holds the resources that a pod of the kind takes of a machine.
 	requests corev1.ResourceList
 }
 
-// ask is a number of devices that one selection matches.
+// ask is a number of devices that one selection must match.
 type ask struct {
 	selection selection
 	group     int
@@ -43,13 +43,13 @@ type ask struct {
 	n         int
 }
 
-// selection is what a request asks of each device.
+// selection is the condition of a request for each of its devices.
 type selection struct {
 	choice *device.Choice
-	text   string // the shapes that it matches, and what it tolerates
+	text   string // the answer for each shape, and the tolerations
 }
 
-// failure is a selector that fails for a device that is there.
+// failure is a selector that fails for a device of a node.
 type failure struct {
 	nodes      []*corev1.Node
 	expression string
@@ -60,7 +60,7 @@ type failure struct {
 // and a user who may create claims can write any number.
 const mostExpressions = 100
 
-// refuseExpressions refuses the claims of a namespace that have further selectors. Claims have room in the order of p.kinds.
+// refuseExpressions refuses the claims of a namespace that exceed its limit of selectors. It counts the selectors in the order of p.kinds.
 func (p *Plan) refuseExpressions() {
 	room, all := map[string]map[string]bool{}, map[string]map[string]bool{} // by namespace
 	add := func(to map[string]map[string]bool, namespace string, expressions []string) {
@@ -92,7 +92,7 @@ func (p *Plan) refuseExpressions() {
 	}
 }
 
-// expressions lists the selectors of its claims as they are written, each once.
+// expressions lists the selectors of the kind's claims as they are written, each once.
 func (k *kind) expressions() []string {
 	var out []string
 	for _, c := range k.open {
@@ -102,7 +102,7 @@ func (k *kind) expressions() []string {
 	return slices.Compact(out)
 }
 
-// readKind reads its claims.
+// readKind reads the kind's claims.
 func (p *Plan) readKind(k *kind) {
 	for i, c := range k.open {
 		claim, reason := p.model.Claim(c, p.classes)
@@ -115,7 +115,7 @@ func (p *Plan) readKind(k *kind) {
 	}
 }
 
-// problemOf says of a claim why nothing can be planned for it.
+// problemOf returns the reason for which no device can be planned for a claim.
 func problemOf(r *device.Reason, name string) engine.Reason {
 	switch r.Code {
 	case dra.ClassMissing:
@@ -138,7 +138,7 @@ func notModelled(what string) engine.Reason {
 	return engine.Reason{Code: engine.FeatureNotSupported, Key: "dynamic resource allocation: resource claim " + what}
 }
 
-// answer is what the selectors of a choice say of a shape: the first that does not say yes is the last that is asked.
+// answer returns the answer of a choice's selectors for a shape. It is the first answer other than Yes, and later selectors are not evaluated.
 func (p *Plan) answer(c *device.Choice, shape int) device.Answer {
 	for _, s := range c.Selectors {
 		if a := p.facts.Answers[s][shape]; a != device.Yes {
@@ -148,7 +148,7 @@ func (p *Plan) answer(c *device.Choice, shape int) device.Answer {
 	return device.Yes
 }
 
-// sortKinds finds out which kinds only count, and how their devices are counted.
+// sortKinds determines which kinds only count devices, and sets the resources that pods of each kind request.
 func (p *Plan) sortKinds() {
 	odd := p.oddShapes()
 	for _, k := range p.kinds {
@@ -173,12 +173,12 @@ func (p *Plan) sortKinds() {
 	}
 }
 
-// resource counts pods of a kind that does more than count devices.
+// resource returns the resource that counts the pods of a kind which does more than count devices.
 func (k *kind) resource() corev1.ResourceName {
 	return corev1.ResourceName(kube.DevicesPrefix + "of-" + strconv.Itoa(k.number))
 }
 
-// oddShapes are those of devices that are more than one piece, or of which a claim takes by default what there may not be.
+// oddShapes reports, for each shape, whether its devices are shared, have a request policy for a capacity, consume counters or are not modelled.
 func (p *Plan) oddShapes() []bool {
 	out := make([]bool, len(p.facts.Shapes))
 	for i := range p.facts.Shapes {
@@ -200,7 +200,7 @@ func (p *Plan) oddShapes() []bool {
 	return out
 }
 
-// judge reads what a kind may get, and whether it only counts.
+// judge determines the drivers of a kind, and whether the kind only counts devices.
 func (p *Plan) judge(k *kind, odd []bool) {
 	k.drivers, k.counts = map[string]bool{}, true
 	for i := range k.claims {
@@ -233,10 +233,11 @@ func (p *Plan) judge(k *kind, odd []bool) {
 	}
 }
 
-// mostDevices is how many one claim may hold.
+// mostDevices is the largest number of devices of one claim.
 const mostDevices = 32
 
-// reachesSeveral refuses devices that more than one node reaches: one that a plan gives away here is gone there.
+// reachesSeveral refuses devices that several nodes reach, because a device that a plan gives to a pod on one node is taken on the other nodes
+// too.
 func (p *Plan) reachesSeveral(ch *device.Choice, name string) engine.Reason {
 	for i := range p.several {
 		pool := &p.several[i]
@@ -249,7 +250,7 @@ func (p *Plan) reachesSeveral(ch *device.Choice, name string) engine.Reason {
 	return engine.Reason{}
 }
 
-// findFailure looks for devices that are there and for which a selector fails. kube-scheduler gives the whole pod up when it comes to one.
+// findFailure looks for a node's devices for which a selector fails. kube-scheduler cannot schedule the pod if it comes to such a device.
 func (p *Plan) findFailure(k *kind, ch *device.Choice) {
 	for _, node := range p.listed {
 		pools := p.nodes[node.Name]

@@ -15,17 +15,17 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// What a machine that is not there yet will publish is known from the catalog, or else from what nodes of its pool and type have published.
-// That is written on the pool, where it outlives the nodes. If several nodes of the type are there, and each has published another number of
-// a driver's devices than the catalog says, the catalog is wrong for as long as they are there.
+// The devices that a future machine will publish are known from the catalog, or else from the devices that nodes of its pool and type have
+// published. The latter are written on the pool, where they outlive the nodes. If several nodes of the type exist, and each has published
+// another number of a driver's devices than the catalog has, the nodes are right for as long as they exist.
 
-// mostNodes is of how many nodes of a type something is learned, the youngest.
+// mostNodes is the number of nodes of a type, the youngest ones, from which devices are learned.
 const mostNodes = 4
 
-// learnedOf is what is known of each pool's machines: what initialized nodes of its present template show now (others may show more, whatever
-// is whole of it), and what is written on the pool of those
-// that are gone, or that had more devices. Where several nodes agree, what is written of more is of the past. It also counts the nodes that
-// show devices of a driver, by NodePool, type and driver.
+// learnedOf returns the known devices of each pool's machines, by type. They are the complete devices of initialized nodes of the pool's present
+// template, and the devices written on the pool. The written devices count if no node shows devices of the driver, or if they are more than a
+// single node shows. If several nodes show devices, a larger written number is outdated. learnedOf counts the nodes that show devices of a
+// driver, by NodePool, type and driver.
 func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra.Learned, nodesOf map[[3]string]int) {
 	out, nodesOf = map[string]dra.Learned{}, map[[3]string]int{}
 	for _, pool := range s.NodePools {
@@ -43,7 +43,7 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra
 		pool, kind := node.Labels[v1.NodePoolLabelKey], node.Labels[corev1.LabelInstanceTypeStable]
 		known := out[pool]
 		if of := node.Annotations[v1.NodePoolHashAnnotationKey]; of != "" && of != hash[pool] &&
-			node.Annotations[v1.NodePoolHashVersionAnnotationKey] == v1.HashVersion { // a machine of an earlier template
+			node.Annotations[v1.NodePoolHashVersionAnnotationKey] == v1.HashVersion { // the machine was started from an earlier template
 			continue
 		}
 		if known == nil || kind == "" || node.Labels[v1.InitializedLabelKey] != "true" || node.DeletionTimestamp != nil || seen[[2]string{pool, kind}] == mostNodes {
@@ -53,7 +53,7 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra
 			seen[[2]string{pool, kind}]++
 			known.Learn(kind, templates)
 			for i := range templates {
-				if i == 0 || templates[i].Driver != templates[i-1].Driver { // they are in order of drivers
+				if i == 0 || templates[i].Driver != templates[i-1].Driver { // templates are sorted by driver
 					nodesOf[[3]string{pool, kind, templates[i].Driver}]++
 				}
 			}
@@ -65,8 +65,8 @@ func learnedOf(s *engine.Snapshot, published *dra.Published) (out map[string]dra
 	return out, nodesOf
 }
 
-// LearnedChanges says what to write on pools about the devices of their machines, in order of the pools' names, and what there is no room for;
-// nothing where claims are not acted on.
+// LearnedChanges returns the annotations to write on pools about the devices of their machines, sorted by pool. It returns notes about types for
+// which an annotation has no room. If claims are ignored or no ResourceSlices exist, it returns nothing.
 func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.LearnedDevices, notes []engine.Note) {
 	if s.Selectors == nil || len(s.ResourceSlices) == 0 {
 		return nil, nil
@@ -77,10 +77,10 @@ func LearnedChanges(s *engine.Snapshot, cache *inventory.Cache) (out []engine.Le
 		if len(known) == 0 {
 			continue
 		}
-		size, left := 200, []string(nil) // what stands around the types
+		size, left := 200, []string(nil) // the text around the types
 		for _, kind := range slices.Sorted(maps.Keys(known)) {
 			own := len(kind) + 4 + len(inventory.AsJSON(known[kind]))
-			if size += own; size > inventory.MostLearned { // there may be room for one that has fewer
+			if size += own; size > inventory.MostLearned { // the annotation may have room for a type with fewer devices
 				size -= own
 				delete(known, kind)
 				left = append(left, kind)

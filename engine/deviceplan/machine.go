@@ -14,11 +14,11 @@ type Machine struct {
 	plan  *Plan
 	pools []device.Pool
 	usage *device.Usage
-	own   bool         // usage is nobody else's
-	fits  map[int]bool // by kind, as long as nothing is taken
+	own   bool         // usage is shared with no other machine
+	fits  map[int]bool // by kind, valid until devices are taken
 }
 
-// Machine is one as it is now, or as it will be once it has started.
+// Machine returns the machine as it is now. If it is still starting, it has the devices that it will have after the start.
 func (p *Plan) Machine(node *corev1.Node, initialized bool, expected *engine.InstanceType) *Machine {
 	m := &Machine{plan: p, fits: map[int]bool{}}
 	m.pools, m.usage = p.nodes[node.Name], p.usage
@@ -28,7 +28,7 @@ func (p *Plan) Machine(node *corev1.Node, initialized bool, expected *engine.Ins
 	return m
 }
 
-// Has reports whether the node would have devices for the need if nobody else had any of them.
+// Has reports whether the node would have devices for the need if all devices were free.
 func (p *Plan) Has(n *Need, node *corev1.Node) bool {
 	if n.kind == nil {
 		return true
@@ -37,7 +37,7 @@ func (p *Plan) Has(n *Need, node *corev1.Node) bool {
 	return reason == nil
 }
 
-// Drivers lists those whose devices the need gets on a machine of the type that the NodePool starts.
+// Drivers lists the drivers whose devices the need gets on a machine of the type that the NodePool starts.
 func (p *Plan) Drivers(n *Need, pool string, t *engine.InstanceType) []string {
 	var out []string
 	picks, _ := device.Allocate(p.facts, p.expected(pool, t), device.NewUsage(), n.kind.claims, 0)
@@ -51,7 +51,7 @@ func (p *Plan) Drivers(n *Need, pool string, t *engine.InstanceType) []string {
 	return out
 }
 
-// Fits reports whether there are devices for the need.
+// Fits reports whether the machine has free devices for the need.
 func (m *Machine) Fits(n *Need) bool {
 	if n.kind == nil {
 		return n.Problem.OK()
@@ -65,7 +65,7 @@ func (m *Machine) Fits(n *Need) bool {
 	return fits
 }
 
-// Take allocates the devices of the need, as far as there are any.
+// Take allocates devices for the need, if the machine has enough.
 func (m *Machine) Take(n *Need) {
 	if n.kind == nil {
 		return

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// Miss says what the devices of these types, as the NodePool starts them, lack for the need, by the type that comes nearest; nothing if
-// one of them would serve it.
+// Miss returns the devices that the need lacks on the nearest of these types, as the NodePool starts them. It returns an empty reason if one of
+// the types serves the need.
 func (p *Plan) Miss(n *Need, pool string, types []*engine.InstanceType) engine.Reason {
 	if n.kind == nil {
 		return engine.Reason{}
@@ -51,8 +51,8 @@ func nearer(a, b *device.Reason) bool {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Selector, b.Selector), cmp.Compare(a.Have, b.Have)) > 0
 }
 
-// most is the largest capacity that the failing selector names on a device of the type: of types that miss alike, it is the nearest that has
-// most of it.
+// most returns the largest capacity, of those that the failing selector names, of a device of the type. If several types miss the need alike,
+// the type with the largest capacity counts as nearest.
 func (p *Plan) most(k *kind, r *device.Reason, in string, t *engine.InstanceType) (most int64) {
 	ch := choiceOf(k, r)
 	if r.Selector < 0 || ch == nil {
@@ -71,7 +71,7 @@ func (p *Plan) most(k *kind, r *device.Reason, in string, t *engine.InstanceType
 	return most
 }
 
-// words says what was missed, and what the nearest type has instead.
+// words describes the needed devices, and the devices of the nearest type.
 func (p *Plan) words(k *kind, r *device.Reason, in string, t *engine.InstanceType) (need, have string) {
 	of := "the nearest, " + t.Name + ", "
 	ch := choiceOf(k, r)
@@ -96,7 +96,7 @@ func (p *Plan) words(k *kind, r *device.Reason, in string, t *engine.InstanceTyp
 	return need, of + "does not: " + string(r.Code)
 }
 
-// choiceOf finds the choice that the reason is about.
+// choiceOf returns the choice that the reason is about.
 func choiceOf(k *kind, r *device.Reason) *device.Choice {
 	for i := range k.claims {
 		if k.claims[i].Name != r.Claim {
@@ -114,7 +114,7 @@ func choiceOf(k *kind, r *device.Reason) *device.Choice {
 	return nil
 }
 
-// shown lists what the type's devices have of what the expression names.
+// shown lists the capacities and attributes of the type's devices that the expression names.
 func (p *Plan) shown(in string, t *engine.InstanceType, expression string) string {
 	count, order := map[string]int{}, []string{}
 	for _, pool := range p.expected(in, t) {

@@ -15,22 +15,22 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Need is what a pod's claims ask of the place where it runs. The zero value of a pod without claims asks for nothing.
+// Need holds the demands of a pod's claims on its machine. The zero value is the need of a pod without claims.
 type Need struct {
 	// Problem says why nothing can be planned for the pod.
 	Problem engine.Reason
-	// Within lists, for each claim that is allocated, the alternatives of which the node has to meet one.
+	// Within lists, for each allocated claim, its alternatives. The node has to meet one alternative of each claim.
 	Within [][][]requirement.Expression
-	// Requests are the resources that stand for its devices.
+	// Requests holds the resources that the pod's devices are counted as.
 	Requests corev1.ResourceList
-	// Shared is the claim that others wait for too: all of them run on one machine, where the first takes Requests for all.
+	// Shared names a claim that other pods wait for too. All these pods run on one machine, where the first pod takes Requests for all of them.
 	Shared string
 	kind   *kind // nil if nothing is to be allocated
-	// names are those of the claims that are to be allocated.
+	// names holds the names of the claims to be allocated.
 	names []string
 }
 
-// Drivers lists, in order, those whose devices the pod may get.
+// Drivers lists, in order, the drivers whose devices the pod may get.
 func (n *Need) Drivers() []string {
 	if n.kind == nil {
 		return nil
@@ -41,7 +41,7 @@ func (n *Need) Drivers() []string {
 // Asks reports whether the pod claims anything.
 func (n *Need) Asks() bool { return n.kind != nil || len(n.Within) > 0 || !n.Problem.OK() }
 
-// Kind is the number of what the pod claims, -1 if nothing is to be allocated.
+// Kind returns the number of the pod's kind, -1 if nothing is to be allocated.
 func (n *Need) Kind() int {
 	if n.kind == nil {
 		return -1
@@ -49,7 +49,7 @@ func (n *Need) Kind() int {
 	return n.kind.number
 }
 
-// Of is what the pod's claims ask for. A nil plan acts on none.
+// Of returns the need of the pod's claims. With a nil plan, all claims are unsupported.
 func (p *Plan) Of(pod *corev1.Pod) Need {
 	if p == nil {
 		return Need{Problem: kube.UnsupportedOf(&pod.Spec)}
@@ -79,7 +79,7 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 		return out
 	}
 	k := p.byText[p.textOf(has.Open)]
-	if k == nil { // the pod is none of the snapshot's
+	if k == nil { // the pod is not in the snapshot
 		return Need{Problem: notModelled(has.Open[0].Name)}
 	}
 	if out.kind, out.Requests = k, k.requests; !k.problem.OK() {
@@ -101,7 +101,7 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 	return out
 }
 
-// failsOn is a node that the pod may go to and that has a device for which a selector fails; empty if there is none.
+// failsOn returns a node that the pod may run on and that has a device for which a selector fails; empty if there is none.
 func (k *kind) failsOn(spec *corev1.PodSpec) string {
 	if k.failed == nil {
 		return ""
@@ -128,7 +128,7 @@ func meetsOne(terms [][]requirement.Expression, node *corev1.Node) bool {
 	})
 }
 
-// Key tells apart needs that are not the same.
+// Key returns a text that differs for needs that differ.
 func (n *Need) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %q %q", n.Kind(), n.Shared, n.Problem.Key+n.Problem.Have)
@@ -141,7 +141,7 @@ func (n *Need) Key() string {
 	return b.String()
 }
 
-// Kinds is how many there are. A nil plan has none.
+// Kinds returns the number of kinds. A nil plan has none.
 func (p *Plan) Kinds() int {
 	if p == nil {
 		return 0
@@ -149,7 +149,7 @@ func (p *Plan) Kinds() int {
 	return len(p.kinds)
 }
 
-// Rivals lists the kinds whose pods may not come to a machine beside those of kind i before kube-scheduler has chosen devices.
+// Rivals lists the kinds whose pods may not run beside pods of kind i on a machine before kube-scheduler has chosen devices.
 func (p *Plan) Rivals(i int) []int {
 	var out []int
 	k := p.kinds[i]

@@ -21,28 +21,29 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Plan is what a snapshot says of claims and devices. It is to be used from one goroutine.
+// Plan holds the claims and devices of a snapshot. Only one goroutine may use it.
 type Plan struct {
-	cache   *inventory.Cache // of the call that the plan is of
+	cache   *inventory.Cache // the cache of the pass
 	model   *dra.Model
 	facts   *device.Facts
 	claims  *dra.ClaimIndex
-	made    map[*corev1.Pod]*resourcev1.ResourceClaim // those for resources that stand for devices
+	made    map[*corev1.Pod]*resourcev1.ResourceClaim // the claims for extended resources that are backed by devices
 	classes map[string]*resourcev1.DeviceClass
 	texts   map[*resourcev1.ResourceClaim]string
-	users   map[*resourcev1.ResourceClaim]int // pods that wait for it to be allocated
+	users   map[*resourcev1.ResourceClaim]int // the number of pods that wait for the claim's allocation
 	usage   *device.Usage
-	kinds   []*kind // in the order of their texts
+	kinds   []*kind // sorted by their texts
 	byText  map[string]*kind
 	groups  []group
 
 	types  map[*engine.InstanceType][]device.Pool
 	byName map[string]*engine.InstanceType
-	// learned holds the pools that drivers have published on nodes, by NodePool and type; shownBy counts these nodes, by NodePool, type and driver.
+	// learned holds the pools that drivers have published on nodes, by NodePool and type. shownBy counts these nodes, by NodePool, type and
+	// driver.
 	learned map[[2]string][]device.Pool
 	shownBy map[[3]string]int
 	nodes   map[string][]device.Pool
-	// several are pools of devices that more than one node reaches.
+	// several holds the pools of devices that several nodes reach.
 	several []device.Pool
 	listed  []*corev1.Node
 
@@ -56,14 +57,14 @@ type typeIn struct {
 	kind *engine.InstanceType
 }
 
-// kept is the plan of the last snapshot that a cache has seen.
+// kept is the plan of the last snapshot that was read with a cache.
 type kept struct {
 	pass uint64
 	of   *engine.Snapshot
 	plan *Plan
 }
 
-// Of is the snapshot's plan, nil where claims are not acted on or where no pod has any.
+// Of returns the snapshot's plan, nil if claims are ignored or if no pod has claims.
 func Of(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 	if s.Selectors == nil {
 		return nil
@@ -114,7 +115,7 @@ func read(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 
 func byNodeName(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }
 
-// claimsOf finds the pod's claims, with the one that kube-scheduler makes for resources which stand for devices.
+// claimsOf returns the pod's claims, with the claim that kube-scheduler makes for extended resources that are backed by devices.
 func (p *Plan) claimsOf(pod *corev1.Pod) (dra.PodClaims, *device.Reason) {
 	has, reason := dra.ClaimsOf(pod, p.claims)
 	if reason != nil || !p.cache.Devices.Any() {
@@ -132,7 +133,7 @@ func (p *Plan) claimsOf(pod *corev1.Pod) (dra.PodClaims, *device.Reason) {
 	return has, nil
 }
 
-// meet notes what the pod claims.
+// meet records the pod's claims.
 func (p *Plan) meet(pod *corev1.Pod) {
 	has, reason := p.claimsOf(pod)
 	if reason != nil || len(has.Open) == 0 {
@@ -153,14 +154,14 @@ func (p *Plan) meet(pod *corev1.Pod) {
 	}
 }
 
-// textOf is the same for pods that claim the same, whatever the names.
+// textOf returns the same text for pods that claim the same devices, whatever the names of the claims.
 func (p *Plan) textOf(open []*resourcev1.ResourceClaim) string {
 	var b strings.Builder
 	for _, c := range open {
 		text, known := p.texts[c]
 		if !known {
 			written, err := json.Marshal([]any{c.Spec.Devices.Requests, c.Spec.Devices.Constraints})
-			if err != nil { // then nobody claims the same
+			if err != nil { // then no other claim has the same text
 				written = []byte(c.Namespace + "/" + c.Name)
 			}
 			text = string(written)
@@ -171,7 +172,7 @@ func (p *Plan) textOf(open []*resourcev1.ResourceClaim) string {
 	return b.String()
 }
 
-// readDevices reads what nodes have and what types are expected to have.
+// readDevices reads the devices that nodes have, and the devices that types are expected to have.
 func (p *Plan) readDevices(s *engine.Snapshot) {
 	for i := range s.Classes {
 		for j := range s.Classes[i].InstanceTypes {
@@ -207,14 +208,14 @@ func (p *Plan) readDevices(s *engine.Snapshot) {
 	}
 }
 
-// expected is what drivers will publish on a machine of the type that the NodePool starts.
+// expected returns the pools that drivers will publish on a machine of the type that the NodePool starts.
 func (p *Plan) expected(pool string, t *engine.InstanceType) []device.Pool {
 	if t == nil {
 		return nil
 	}
 	at := [2]string{pool, t.Name}
 	said, learned := p.types[p.typeOf(t)], p.learned[at]
-	isLearned := func(driver string) bool { // rather than what the catalog says
+	isLearned := func(driver string) bool { // the nodes' pools replace the catalog's
 		inCatalog, onNodes := devicesOf(said, driver), devicesOf(learned, driver)
 		return onNodes >= 0 && (inCatalog < 0 || p.shownBy[[3]string{pool, t.Name, driver}] > 1 && onNodes != inCatalog)
 	}
@@ -242,11 +243,11 @@ func devicesOf(pools []device.Pool, driver string) int {
 	return n
 }
 
-// asking leaves out of shapes the attributes that no expression names, so that devices which differ in nothing else are asked about once.
+// asking removes from shapes the attributes that no expression names. So devices that differ only in other attributes are evaluated once.
 func asking(ask func([]string, *device.Shape) []device.Answer) func([]string, *device.Shape) []device.Answer {
 	return func(expressions []string, shape *device.Shape) []device.Answer {
 		all := strings.Join(expressions, "\n")
-		for _, whole := range []string{"all(", "exists", "map(", "filter(", "size("} { // these may look at every attribute
+		for _, whole := range []string{"all(", "exists", "map(", "filter(", "size("} { // these functions may read all attributes
 			if strings.Contains(all, whole) {
 				return ask(expressions, shape)
 			}
@@ -262,10 +263,10 @@ func asking(ask func([]string, *device.Shape) []device.Answer) func([]string, *d
 	}
 }
 
-// typeOf finds the type among those of the snapshot.
+// typeOf returns the same type in the snapshot.
 func (p *Plan) typeOf(t *engine.InstanceType) *engine.InstanceType {
 	if _, known := p.types[t]; known || t == nil || len(t.Claimable) == 0 {
 		return t
 	}
-	return p.byName[t.Name] // the same, read at another time
+	return p.byName[t.Name] // a type of the same name, read at another time
 }

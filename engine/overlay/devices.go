@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/accelerator"
 )
 
-// shows is what nodes of a type will show of accelerators, and who says so.
+// shows holds the accelerators that nodes of a type will show, and the source of that list.
 type shows struct {
 	list   corev1.ResourceList
 	source engine.DeviceSource
@@ -24,8 +24,8 @@ func cutsDevices(pool *v1.NodePool) bool {
 	return pool.Spec.Template.Labels[accelerator.MIGConfigLabel] != ""
 }
 
-// devices is what nodes of a type will show, nil if that is what the class says. Overlays are believed first, then the node class,
-// then the MIG layout that the pool asks for. A node that was planned with the same and shows something else knows better.
+// devices returns the accelerators that nodes of a type will show, nil if they are those of the node class. Overlays have precedence, then the
+// node class, then the pool's MIG layout. If a node was planned with the same list and shows another one, the node's list is used.
 func (v *view) devices(i int) *shows {
 	t := &v.sold.types[i]
 	physical := accelerator.Of(t.Capacity)
@@ -68,8 +68,8 @@ func (v *view) said(i int, physical corev1.ResourceList) *shows {
 	return &shows{list, source}
 }
 
-// overlaid is what overlays make of a type's accelerators, and the names of these overlays. Of devices that are shown in parts under
-// another name no whole ones are left, unless an overlay says so.
+// overlaid returns the type's accelerators with the amounts that overlays set, and the names of these overlays. If an overlay sets a resource
+// for parts of devices, the resource for whole devices is removed unless an overlay sets it too.
 func (v *view) overlaid(i int) (list corev1.ResourceList, names []string) {
 	for name, p := range v.added[i] {
 		if accelerator.Maker(name) == "" {
@@ -96,12 +96,13 @@ func (v *view) overlaid(i int) (list corev1.ResourceList, names []string) {
 	return list, names
 }
 
-// contradiction is the newest node that is an example, if it shows something else than is said; else nil. What only fails is none.
+// contradiction returns the newest node planned with the said list, if it shows another one; else nil. A node that only lacks devices of
+// its hardware does not count. If the list has no source, the planned list does not matter.
 func (v *view) contradiction(kind string, said *shows, physical corev1.ResourceList) *Sighting {
 	for i := range v.seen {
 		x := &v.seen[i]
 		if x.Type != kind || said.source.Source != "" && !accelerator.Same(x.Planned, said.list) {
-			continue // it was planned with something else, which may be what it shows
+			continue // the node was planned with another list, which it may show
 		}
 		if accelerator.Same(x.Shown, said.list) {
 			return nil
@@ -113,7 +114,7 @@ func (v *view) contradiction(kind string, said *shows, physical corev1.ResourceL
 	return nil
 }
 
-// write says in a copy of a type what its nodes will show.
+// write sets the accelerators that nodes of a type will show, in a copy of the type.
 func (d *shows) write(t *engine.InstanceType) {
 	capacity := maps.Clone(t.Capacity)
 	for name := range capacity {

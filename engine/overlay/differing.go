@@ -16,29 +16,29 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Difference is an overlay that says another amount of a resource than nodes show.
+// Difference is an overlay that sets an amount of a resource which nodes do not show.
 type Difference struct {
 	Overlay *v1alpha1.NodeOverlay
 	Message string
-	// Key says what differs and not where: as long as it stays, there is nothing new, whichever node the message names.
+	// Key names the difference without its node. While Key stays the same there is nothing new, even if Message names another node.
 	Key string
 }
 
-// PoolDifference is a pool of which nodes show other accelerators than they were planned with.
+// PoolDifference is a pool with nodes that show other accelerators than they were planned with.
 type PoolDifference struct {
 	Pool    *v1.NodePool
 	Message string
 }
 
-// DifferingPools lists, in order of name, the pools of a corrected snapshot of which nodes contradict what was planned, each with the
-// first type. Machines of it are planned with what the node shows from then on.
+// DifferingPools lists, sorted by name, the pools of a corrected snapshot with nodes that contradict their planned accelerators. Each entry
+// names the first instance type. From then on, machines of this type are planned with the accelerators that the node shows.
 func DifferingPools(s *engine.Snapshot) []PoolDifference {
 	var out []PoolDifference
 	for i := range s.Classes {
 		c := &s.Classes[i]
 		j := slices.IndexFunc(c.InstanceTypes, func(t engine.InstanceType) bool { return t.Devices != nil && t.Devices.Node != "" })
 		if j < 0 || len(c.Pools) != 1 {
-			continue // what a node shows is about its pool alone
+			continue // the accelerators that a node shows concern its pool alone
 		}
 		t := &c.InstanceTypes[j]
 		if pool := kube.FindPool(s, c.Pools[0]); pool != nil {
@@ -50,16 +50,16 @@ func DifferingPools(s *engine.Snapshot) []PoolDifference {
 	return out
 }
 
-// mostDifferences bounds what is listed of one overlay.
+// mostDifferences is the largest number of differences that a message lists for one overlay.
 const mostDifferences = 3
 
-// Differing lists, in order of name, the overlays of a corrected snapshot that initialised nodes contradict, each with the first
-// resources, types and amounts and, of each, the first node. Plans go by what the nodes show.
+// Differing lists, sorted by name, the overlays of a corrected snapshot that initialised nodes contradict. Each entry lists the first resources,
+// types and amounts, each with the first node. Plans use the amounts that the nodes show.
 func Differing(s *engine.Snapshot) []Difference {
 	if len(s.NodeOverlays) == 0 {
 		return nil
 	}
-	types, pools, first := kube.NewTypeIndex(s), kube.PoolsByName(s), map[string]map[string]string{} // by overlay and by what differs
+	types, pools, first := kube.NewTypeIndex(s), kube.PoolsByName(s), map[string]map[string]string{} // by overlay and by difference
 	for _, n := range kube.ByName(s.Nodes) {
 		pool := pools[n.Labels[v1.NodePoolLabelKey]]
 		if pool == nil || n.Labels[v1.InitializedLabelKey] != "true" || n.DeletionTimestamp != nil {

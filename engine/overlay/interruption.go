@@ -8,20 +8,20 @@ import (
 	"tenon.sh/api/v1alpha1"
 )
 
-// interruptions is what an overlay says of machines that the cloud takes away: how often that happens to one an hour, and what it costs
-// in USD each time; nil for what it does not say.
+// interruptions holds an overlay's figures about interruptions of machines by the cloud: the number of interruptions of a machine per hour, and
+// the cost of each in USD. A figure is nil if the overlay does not give it.
 type interruptions struct{ perHour, cost *float64 }
 
 const (
-	// monthHours is how long the month is in which percentages of machines are counted.
+	// monthHours is the length, in hours, of the month to which percentages of interrupted machines refer.
 	monthHours = 730
-	// mostInterruptions bounds how often a machine is interrupted an hour.
+	// mostInterruptions is the largest number of interruptions of a machine per hour.
 	mostInterruptions = 60
-	// mostInterruptionCost bounds what that costs, in USD.
+	// mostInterruptionCost is the largest cost of an interruption, in USD.
 	mostInterruptionCost = 1e4
 )
 
-// interruptionsOf reads the overlay's annotations, and what is wrong with them.
+// interruptionsOf reads the overlay's annotations, and lists their faults.
 func interruptionsOf(o *v1alpha1.NodeOverlay) (out interruptions, faults []string) {
 	read := func(key string, of func(text string) (float64, error)) *float64 {
 		text, said := o.Annotations[key]
@@ -57,7 +57,7 @@ func interruptionsOf(o *v1alpha1.NodeOverlay) (out interruptions, faults []strin
 
 func (r interruptions) said() bool { return r.perHour != nil || r.cost != nil }
 
-// words says what is said.
+// words returns the figures as text.
 func (r interruptions) words() string {
 	var parts []string
 	if r.perHour != nil {
@@ -69,10 +69,10 @@ func (r interruptions) words() string {
 	return strings.Join(parts, " and ")
 }
 
-// risk is which overlays say how often machines of an offering are interrupted, and what that costs; nil for none.
+// risk holds the overlays that set the rate and the cost of interruptions of an offering's machines; nil for none.
 type risk struct{ rate, cost *plan }
 
-// loss is what interruptions are expected to cost, in USD per hour: nothing as long as nobody says both.
+// loss returns the expected cost of interruptions, in USD per hour. It is 0 unless both the rate and the cost are set.
 func (r risk) loss() float64 {
 	if r.rate == nil || r.cost == nil {
 		return 0
@@ -80,7 +80,7 @@ func (r risk) loss() float64 {
 	return *r.rate.risk.perHour * *r.cost.risk.cost
 }
 
-// clashOf is another overlay of its weight that says the same of the offering as this one, and what that is; nil for none.
+// clashOf returns an overlay of the same weight that sets the same figure of the offering as p, and describes the figure; nil for none.
 func (r risk) clashOf(p *plan) (other *plan, what string) {
 	switch {
 	case p.risk.perHour != nil && r.rate != nil && r.rate.weight == p.weight:
@@ -91,7 +91,7 @@ func (r risk) clashOf(p *plan) (other *plan, what string) {
 	return nil, ""
 }
 
-// layRisk notes what the overlay says of interruptions of the spot machines that it selects, where no heavier one says it.
+// layRisk sets the overlay's figures for interruptions of the spot machines that it selects, unless a heavier overlay has set them.
 func (v *view) layRisk(p *plan, m match) {
 	kind := &v.sold.types[m.kind]
 	for i := range m.each(len(kind.Offerings)) {
@@ -115,7 +115,7 @@ func (v *view) layRisk(p *plan, m match) {
 	}
 }
 
-// SameInterruptions reports whether two overlays with these annotations say the same of interruptions.
+// SameInterruptions reports whether the two lists of annotations contain the same figures for interruptions.
 func SameInterruptions(a, b map[string]string) bool {
 	for _, key := range []string{v1.InterruptionRateAnnotationKey, v1.InterruptionCostAnnotationKey} {
 		x, there := a[key]

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/accelerator"
 )
 
-// AddTo says of a machine of a corrected type what overlays add to it, and what it will show of accelerators: its node may show it
-// only later. What the machine says already is not added again.
+// AddTo adds to a machine of a corrected type the resources that overlays set, and the accelerators that the machine will show, because its node
+// may show them only later. It sets amounts, so a resource that the machine already has is not counted twice.
 func AddTo(m *engine.Machine, t *engine.InstanceType) {
 	if len(t.Added) == 0 && t.Devices == nil {
 		return

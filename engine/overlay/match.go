@@ -12,11 +12,11 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// catalog is what a class sells, with what overlays were found to select in it: pools whose labels make no difference share that.
+// catalog holds the instance types of a class, and the matches of overlays in it. Pools whose labels make no difference share the matches.
 type catalog struct {
 	types   []engine.InstanceType
-	matches map[string][]match // by overlay and by the labels that its pools have of those it looks at
-	// offered are the labels that offerings say.
+	matches map[string][]match // by overlay and by the keys of the pool's labels that the overlay requires
+	// offered holds the keys of labels that offerings have.
 	offered map[string]bool
 }
 
@@ -32,14 +32,14 @@ func newCatalog(types []engine.InstanceType) *catalog {
 	return c
 }
 
-// match is a type that an overlay selects, with those of its offerings that it does.
+// match is an instance type that an overlay selects, with the selected offerings.
 type match struct {
 	kind      int
 	all       bool
 	offerings []int
 }
 
-// each are the offerings, of so many.
+// each iterates over the indexes of the selected offerings; all is the number of the type's offerings.
 func (m match) each(all int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if m.all {
@@ -58,7 +58,8 @@ func (m match) each(all int) iter.Seq[int] {
 	}
 }
 
-// find lists what the overlay selects. What pools of these labels have is no reason to leave anything out; what they lack may be.
+// find lists the types that the overlay selects. The pool's labels are known to meet the overlay's requirements. If the pool lacks a required
+// label, types and offerings may be left out.
 func (c *catalog) find(p *plan, labels map[string]string) []match {
 	key := strings.Builder{}
 	key.WriteString(p.overlay.Name)
@@ -81,10 +82,10 @@ func (c *catalog) find(p *plan, labels map[string]string) []match {
 	return out
 }
 
-// match says which offerings of a type meet all expressions, a label that neither they nor the type nor the pool has being absent;
-// ok is false if none does.
+// match returns the offerings of a type that meet all expressions. A label is absent if neither the offering nor the type nor the pool has it.
+// ok is false if no offering meets them.
 func (c *catalog) match(asked []requirement.Expression, pool map[string]string, t *engine.InstanceType) (m match, ok bool) {
-	open := asked[:0:0] // what only offerings answer
+	open := asked[:0:0] // expressions about labels that offerings have
 	for _, e := range asked {
 		if e.Key == instanceType {
 			if !e.Admits(t.Name, true) {

@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Memo remembers the last Result: as long as neither overlays nor pools nor catalogs change, catalogs with corrections stay the very
-// same, and nothing is computed anew. The zero value remembers nothing. It is to be used by one goroutine at a time.
+// Memo remembers the last Result. While overlays, pools, catalogs and sightings stay the same, the corrected catalogs are the same slices, and
+// nothing is computed again. The zero value remembers nothing. Only one goroutine at a time may use a Memo.
 type Memo struct {
 	overlays []*v1alpha1.NodeOverlay
 	pools    []*v1.NodePool
@@ -20,7 +20,7 @@ type Memo struct {
 	result   *Result
 }
 
-// Lay is Apply, with what has come of the overlays.
+// Lay is like Apply, but returns the whole Result.
 func (m *Memo) Lay(s *engine.Snapshot) *Result {
 	listed, overlays, pools, seen := s.ListedClasses(), kube.ByName(s.NodeOverlays), kube.ByName(s.NodePools), Seen(s)
 	if m.result == nil || !slices.EqualFunc(m.overlays, overlays, sameOverlay) || !slices.EqualFunc(m.pools, pools, samePool) ||
@@ -36,7 +36,7 @@ func sameOverlay(a, b *v1alpha1.NodeOverlay) bool {
 	return a == b || a.UID == b.UID && a.Name == b.Name && a.ResourceVersion != "" && a.ResourceVersion == b.ResourceVersion
 }
 
-// samePool reports whether overlays cannot tell the pools apart.
+// samePool reports whether the pools are the same for overlays.
 func samePool(a, b *v1.NodePool) bool {
 	x, y := &a.Spec.Template, &b.Spec.Template
 	if (x.Spec.NodeClassRef == nil) != (y.Spec.NodeClassRef == nil) {
@@ -45,7 +45,7 @@ func samePool(a, b *v1.NodePool) bool {
 	return a == b || a.Name == b.Name && maps.Equal(x.Labels, y.Labels) && (x.Spec.NodeClassRef == nil || *x.Spec.NodeClassRef == *y.Spec.NodeClassRef)
 }
 
-// sameClass reports whether the classes sell the very same list.
+// sameClass reports whether the classes have the same slice of instance types.
 func sameClass(a, b engine.Class) bool {
 	return a.Ref == b.Ref && len(a.InstanceTypes) == len(b.InstanceTypes) && (len(a.InstanceTypes) == 0 || &a.InstanceTypes[0] == &b.InstanceTypes[0])
 }

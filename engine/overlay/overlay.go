@@ -13,24 +13,24 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Why an overlay is not in force: the reasons of its condition ValidationSucceeded.
+// The reasons of the condition ValidationSucceeded of an overlay that is not in force.
 const (
 	RuntimeValidation = "RuntimeValidation"
 	Conflict          = "Conflict"
 )
 
-// Verdict is what has become of one overlay.
+// Verdict is the result for one overlay.
 type Verdict struct {
 	Overlay *v1alpha1.NodeOverlay
 	// Reason is RuntimeValidation or Conflict for an overlay that is in force nowhere, empty for one that is in force.
 	Reason string
-	// Message says why it is not in force and what to do, or what it corrects.
+	// Message says why the overlay is not in force and how to correct that, or which prices and resources it corrects.
 	Message string
 }
 
-// Result is catalogs with overlays laid over them.
+// Result holds the catalogs that overlays correct.
 type Result struct {
-	// Verdicts has one for each overlay, in order of name.
+	// Verdicts has one verdict for each overlay, sorted by name.
 	Verdicts []Verdict
 
 	inForce   []*plan
@@ -38,15 +38,15 @@ type Result struct {
 	corrected []corrected
 }
 
-// corrected is what overlays make of a class for some pools.
+// corrected is the corrected list of instance types of a class, for some pools.
 type corrected struct {
-	class int // its place among the classes
+	class int // the index of the class
 	pools []string
 	types []engine.InstanceType
 }
 
-// Apply lays the snapshot's overlays, and what else is known of what nodes will show, over its classes, and returns what has become of each overlay. It may be called again: it
-// begins with the classes as their providers see them.
+// Apply corrects the snapshot's classes by its overlays and by the accelerators that nodes show or will show. It returns a verdict for each
+// overlay. It may be called again, because it starts with the classes as their providers list them.
 func Apply(s *engine.Snapshot) []Verdict {
 	listed := s.ListedClasses()
 	r := Correct(s.NodeOverlays, s.NodePools, listed, Seen(s))
@@ -57,10 +57,9 @@ func Apply(s *engine.Snapshot) []Verdict {
 	return r.Verdicts
 }
 
-// Correct lays overlays over the classes that the pools buy from. An overlay is in force for everything that it selects or, if it
-// is wrong or in conflict with another one of its weight anywhere, for nothing. The heavier ones come first, of equal ones the later
-// name; what has been corrected stays as it is. What nodes show of accelerators comes last. Nothing that is given is changed: what is
-// corrected is copied.
+// Correct applies overlays to the classes of the pools. An overlay that is faulty, or in conflict anywhere with another overlay of the same
+// weight, has no effect at all. Heavier overlays come first, overlays of equal weight in reverse order of name. A corrected value is not
+// corrected again. The accelerators that nodes show come last. Correct copies the values that it corrects, and changes none of its arguments.
 func Correct(overlays []*v1alpha1.NodeOverlay, pools []*v1.NodePool, classes []engine.Class, seen []Sighting) *Result {
 	r := &Result{seen: seen}
 	plans := plansOf(overlays)
@@ -92,8 +91,8 @@ func Correct(overlays []*v1alpha1.NodeOverlay, pools []*v1.NodePool, classes []e
 	return r
 }
 
-// In are the classes, which have to be those that were corrected but may say other things beside what they sell, and behind them
-// one for each way in which overlays correct one of them; see engine.Class.Pools.
+// In returns the classes, and after them one class for each corrected list of instance types; see engine.Class.Pools. classes must be the
+// classes that were corrected, but fields besides the instance types may differ.
 func (r *Result) In(classes []engine.Class) []engine.Class {
 	out := slices.Clone(classes)
 	for _, c := range r.corrected {
@@ -104,8 +103,8 @@ func (r *Result) In(classes []engine.Class) []engine.Class {
 	return out
 }
 
-// For lays the overlays that are in force, and what nodes show, over types that are sold to a pool. The list itself is returned if
-// nothing of that is about the pool.
+// For applies the overlays that are in force, and the accelerators that nodes show, to types that are sold to a pool. It returns the same slice
+// if neither concerns the pool.
 func (r *Result) For(pool *v1.NodePool, types []engine.InstanceType) []engine.InstanceType {
 	ref := pool.Spec.Template.Spec.NodeClassRef
 	if r == nil || len(r.inForce) == 0 && len(r.seen) == 0 && !cutsDevices(pool) || ref == nil {
@@ -114,7 +113,7 @@ func (r *Result) For(pool *v1.NodePool, types []engine.InstanceType) []engine.In
 	views := viewsOf(r.inForce, []*v1.NodePool{pool}, []engine.Class{{Ref: *ref, InstanceTypes: types}}, r.seen)
 	for _, v := range views {
 		for _, p := range r.inForce {
-			alone := *p // what it finds here is not counted with what it has found before
+			alone := *p // the matches found here are not added to the earlier counts
 			v.lay(&alone)
 		}
 		if corrected := v.types(); corrected != nil {
@@ -124,7 +123,7 @@ func (r *Result) For(pool *v1.NodePool, types []engine.InstanceType) []engine.In
 	return types
 }
 
-// plan is an overlay made ready to be laid over catalogs.
+// plan is an overlay with its fields parsed.
 type plan struct {
 	overlay *v1alpha1.NodeOverlay
 	weight  int32
@@ -134,27 +133,27 @@ type plan struct {
 
 	price    *float64
 	adjust   *adjustment
-	unpriced bool // of the form that gives a price to types that have none
-	// risk is what it says of interruptions of spot machines.
+	unpriced bool // the overlay has the form that sets prices of types without a price
+	// risk holds the overlay's figures for interruptions of spot machines.
 	risk interruptions
 
 	found tally
 }
 
-// tally counts what an overlay has corrected, for its message.
+// tally counts the overlay's corrections, for its message.
 type tally struct {
-	selected  bool // anything at all
+	selected  bool // the overlay selects at least one offering
 	offerings int
 	types     int
-	risks     int  // offerings of whose interruptions it says something that no heavier one says
-	priced    bool // for some of them both is said: how often, and what it costs
+	risks     int  // offerings whose interruptions it sets, except where heavier overlays have done so
+	priced    bool // for some of these offerings both the rate and the cost are set
 	pools     []string
-	unpriced  bool // selects offerings without a price, to which it gives none
-	// part is a resource for parts of devices that it sets, whole that for whole ones, of which it says nothing.
+	unpriced  bool // it selects offerings without a price, and sets no price for them
+	// part is a resource for parts of devices that the overlay sets. whole is the resource for whole devices, which it does not set.
 	part, whole corev1.ResourceName
 }
 
-// plansOf reads the overlays, in the order in which they are laid over catalogs.
+// plansOf parses the overlays, and returns them in the order in which they are applied.
 func plansOf(overlays []*v1alpha1.NodeOverlay) []*plan {
 	out := make([]*plan, 0, len(overlays))
 	for _, o := range overlays {
@@ -180,7 +179,7 @@ func planOf(o *v1alpha1.NodeOverlay) *plan {
 		return p
 	}
 	if o.Spec.Price != nil {
-		price, _ := readPrice(*o.Spec.Price) // it has been looked at
+		price, _ := readPrice(*o.Spec.Price) // faultsOf has checked the price
 		p.price = &price
 		p.unpriced = len(p.asked) == 1 && p.asked[0].Key == instanceType && p.asked[0].Op == requirement.In && len(o.Spec.Capacity) == 0
 	}
@@ -194,11 +193,11 @@ func planOf(o *v1alpha1.NodeOverlay) *plan {
 
 func (p *plan) setsPrice() bool { return p.price != nil || p.adjust != nil }
 
-// freePart is what something costs of its list price that an overlay makes free: nothing would ever be cheaper than nothing, and of
-// two free machines the larger one would be as good.
+// freePart is the share of its list price that a machine costs if an overlay makes it free. With a price of 0, no machine could be cheaper, and
+// the larger of two free machines would be as good as the smaller.
 const freePart = 1e-7
 
-// priceOf is the corrected price of an offering.
+// priceOf returns the corrected price of an offering.
 func (p *plan) priceOf(o *engine.Offering) float64 {
 	usd := 0.0
 	if p.price != nil {

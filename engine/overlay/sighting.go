@@ -12,17 +12,18 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Sighting is what a node shows of accelerators, and what its machine was planned with.
+// Sighting holds the accelerators that a node shows, and the accelerators that its machine was planned with.
 type Sighting struct {
 	Pool, Type, Node string
 	Shown, Planned   corev1.ResourceList
 }
 
-// configLabels tell nodes how to show their devices. What a node shows that was told something else says nothing of the next one.
+// configLabels determine how nodes show their devices. A node with other values of these labels than its pool tells nothing about the pool's
+// next node.
 var configLabels = [...]string{accelerator.MIGConfigLabel, accelerator.MIGStrategyLabel, accelerator.PluginConfigLabel}
 
-// Seen lists what running nodes show of accelerators, the newest first, for each pool and type, each thing that they were planned with
-// and each that they show one. Nodes that have drifted are of another kind than the next ones.
+// Seen lists the accelerators that initialised nodes show, sorted by pool and type, the newest nodes first. For each pool and type, it lists one
+// node for each combination of planned and shown accelerators. It leaves out drifted nodes, because they differ from the pool's next nodes.
 func Seen(s *engine.Snapshot) []Sighting {
 	var nodes []*corev1.Node
 	for _, n := range s.Nodes {

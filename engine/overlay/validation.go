@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// mostPrice bounds prices and what is added to them, in USD per hour; the dearest machine costs a ten-thousandth of it. Larger
-	// numbers are slips, and sums of them are not numbers any more.
+	// mostPrice is the largest price, and the largest amount added to a price, in USD per hour. The dearest machine costs a ten-thousandth of it.
+	// Larger numbers are mistakes, and sums of them may overflow.
 	mostPrice = 1e6
-	// mostPercent bounds what prices are raised by.
+	// mostPercent is the largest percentage by which prices are raised.
 	mostPercent = 1e6
-	// mostAmount bounds amounts of a resource: bytes of huge pages on the largest machine are a hundredth of it.
+	// mostAmount is the largest amount of a resource. The bytes of huge pages on the largest machine are a hundredth of it.
 	mostAmount = 1 << 50
 )
 
-// faultsOf lists what is wrong with an overlay, in the order of its fields. The API server refuses most of it, but its rules may be
-// older, and it has none against amounts that make no sense.
+// faultsOf lists the faults of an overlay, in the order of its fields. The API server refuses most of them, but its rules may be older, and it
+// has no rules against absurd amounts.
 func faultsOf(o *v1alpha1.NodeOverlay) []string {
 	var out []string
 	for i, r := range o.Spec.Requirements {
@@ -123,7 +123,7 @@ func isClassLabel(key string) bool {
 	return strings.HasSuffix(name, "nodeclass") && slices.Contains(v1.RestrictedDomains(), domain)
 }
 
-// readPrice reads a price without a sign.
+// readPrice parses a price without a sign.
 func readPrice(text string) (float64, error) {
 	if !isDecimal(text) {
 		return 0, fmt.Errorf("write a price in USD per hour without a sign, such as 0.35")
@@ -131,12 +131,12 @@ func readPrice(text string) (float64, error) {
 	return within(text, mostPrice)
 }
 
-// adjustment is what is done to a price: it is multiplied, then something is added.
+// adjustment is a change of a price: the price is multiplied by factor, then more is added.
 type adjustment struct {
 	factor, more float64
 }
 
-// readAdjustment reads an amount or a percentage with a sign.
+// readAdjustment parses an amount or a percentage with a sign.
 func readAdjustment(text string) (adjustment, error) {
 	form := fmt.Errorf("write an amount or a percentage with a sign, such as -0.05 or +10%%")
 	sign := 1.0
@@ -162,7 +162,7 @@ func readAdjustment(text string) (adjustment, error) {
 	return adjustment{factor: 1 + sign*n/100}, err
 }
 
-// within reads a number that is not too large.
+// within parses a number that is at most most.
 func within(text string, most float64) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(n, 0) || n > most {
@@ -171,7 +171,7 @@ func within(text string, most float64) (float64, error) {
 	return n, nil
 }
 
-// isDecimal reports whether text is digits, perhaps with a point and digits behind.
+// isDecimal reports whether text consists of digits, or of digits, a point and more digits.
 func isDecimal(text string) bool {
 	whole, part, point := strings.Cut(text, ".")
 	digits := func(s string) bool {

@@ -11,16 +11,16 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// clash is the first thing that two overlays of one weight both correct.
+// clash is the first value that two overlays of one weight both correct.
 type clash struct {
 	with     *plan
-	what     string // "the price", a resource, or something of interruptions
+	what     string // "the price", a resource, or a figure about interruptions
 	pool     string
 	kind     string
 	offering *engine.Offering // nil for a resource
 }
 
-// clashIn looks for something that the overlay selects and that another one of its weight has corrected; nil if there is nothing.
+// clashIn returns the first value that the overlay selects and that another overlay of the same weight has corrected; nil if there is none.
 func (p *plan) clashIn(views []*view) *clash {
 	for _, v := range views {
 		for _, m := range v.matches(p) {
@@ -59,7 +59,7 @@ func (v *view) clashAt(p *plan, m match) *clash {
 	return nil
 }
 
-// verdict says what has become of the overlay.
+// verdict returns the result for the overlay.
 func (p *plan) verdict() Verdict {
 	switch {
 	case len(p.faults) > 0:
@@ -79,7 +79,7 @@ func (c *clash) message(p *plan) string {
 		"another weight, or requirements that keep them apart", c.with.overlay.Name, p.weight, c.what, at, c.pool)
 }
 
-// effect says what an overlay corrects that is in force, and what may surprise.
+// effect describes the corrections of an overlay that is in force, and consequences that its owner may not expect.
 func (p *plan) effect() string {
 	f := &p.found
 	var does []string
@@ -121,7 +121,7 @@ func (p *plan) effect() string {
 	return text
 }
 
-// asksOfOfferings reports whether a requirement is about a label that offerings of one type differ in.
+// asksOfOfferings reports whether a requirement is about a label in which offerings of one type differ.
 func (p *plan) asksOfOfferings() bool {
 	for _, e := range p.asked {
 		if kube.SaidElsewhere(e.Key) && e.Key != instanceType || strings.HasPrefix(e.Key, "karpenter.k8s.aws/capacity-reservation") {
@@ -138,7 +138,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// mostListed is how many names a message lists.
+// mostListed is the largest number of names in a message.
 const mostListed = 5
 
 func list[T ~string](names []T) string {

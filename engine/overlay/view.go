@@ -14,24 +14,24 @@ import (
 
 const instanceType = corev1.LabelInstanceTypeStable
 
-// view is a class as pools see it that no overlay can tell apart: their labels have the same values wherever one looks.
+// view is a class for pools that are alike for all overlays: their labels have the same values for all keys that overlays require.
 type view struct {
-	class  int // its place among the classes
+	class  int // the index of the class
 	sold   *catalog
 	pools  []string
-	labels map[string]string // those of the pools that overlays look at
+	labels map[string]string // the pools' labels that overlays require
 
-	price [][]*plan  // by type and offering, whose price it has; nil for types without any
-	free  []int      // by type, of how many offerings nobody has corrected the price; 0 as well for types without any in price
+	price [][]*plan  // by type and offering, the overlay that sets the price; nil for types without any
+	free  []int      // by type, the number of offerings without a corrected price; 0 for types that have none in price
 	added []added    // by type
-	risks [][]risk   // by type and offering; nil for types of which nobody says anything
+	risks [][]risk   // by type and offering; nil for types without any
 	seen  []Sighting // of nodes of these pools
 }
 
-// added says, for each resource of a type that an overlay sets, which does.
+// added holds, for each resource of a type that an overlay sets, this overlay.
 type added map[corev1.ResourceName]*plan
 
-// viewsOf lists the views of all pools, in order of the classes and of the pools' names.
+// viewsOf lists the views of all pools, in the order of the classes and of the pools' names.
 func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class, seen []Sighting) []*view {
 	looked := map[string]bool{accelerator.MIGConfigLabel: true, accelerator.MIGStrategyLabel: true}
 	for _, p := range plans {
@@ -65,7 +65,7 @@ func viewsOf(plans []*plan, pools []*v1.NodePool, classes []engine.Class, seen [
 	return out
 }
 
-// labelsOf are the labels that the pool itself gives its machines, as far as somebody looks at them.
+// labelsOf returns the labels in the pool's template, and the pool's own label, as far as looked contains their keys.
 func labelsOf(pool *v1.NodePool, looked map[string]bool) map[string]string {
 	out := map[string]string{}
 	for key, value := range pool.Spec.Template.Labels {
@@ -79,7 +79,7 @@ func labelsOf(pool *v1.NodePool, looked map[string]bool) map[string]string {
 	return out
 }
 
-// matches lists what the overlay selects in the view; none if it does not select its pools.
+// matches lists the types that the overlay selects in the view; none if the overlay does not select the view's pools.
 func (v *view) matches(p *plan) []match {
 	for _, e := range p.asked {
 		if value, there := v.labels[e.Key]; there && !e.Admits(value, true) {
@@ -89,7 +89,7 @@ func (v *view) matches(p *plan) []match {
 	return v.sold.find(p, v.labels)
 }
 
-// lay corrects what the overlay selects and no heavier one has corrected.
+// lay corrects the values that the overlay selects, unless a heavier overlay has corrected them.
 func (v *view) lay(p *plan) {
 	matches := v.matches(p)
 	if len(matches) == 0 {
@@ -156,7 +156,7 @@ func (v *view) layCapacity(p *plan, kind int) {
 	}
 }
 
-// types is what the class sells, with what has been corrected; nil if that is nothing.
+// types returns the class's instance types with the corrections; nil if there are no corrections.
 func (v *view) types() []engine.InstanceType {
 	var out []engine.InstanceType
 	for i := range v.sold.types {
@@ -175,7 +175,7 @@ func (v *view) types() []engine.InstanceType {
 	return out
 }
 
-// correct writes what overlays say of a type into a copy of it.
+// correct writes the corrections of a type into a copy of it.
 func (v *view) correct(i int, t *engine.InstanceType) {
 	if v.price[i] != nil || v.risks[i] != nil {
 		t.Offerings = slices.Clone(t.Offerings)

@@ -1,4 +1,5 @@
-// Package yield chooses the machines of a pool that make way at the pool's limits for a machine that is needed more. It knows no Kubernetes.
+// Package yield chooses the unused machines of a pool that go to make room under the pool's limits for a machine that is needed more. It knows
+// no Kubernetes.
 package yield
 
 import (
@@ -10,37 +11,37 @@ import (
 
 // Pool is a pool with limits.
 type Pool struct {
-	// Left is what the limits leave, those machines not counted that go anyway.
+	// Left is the rest of the limits. Machines that go anyway are not counted against the limits.
 	Left capacity.Vector
-	// Unused lists the machines that nobody uses; of those that are as good the first go first.
+	// Unused lists the machines without users. Of equally good machines, the first go first.
 	Unused []Machine
-	// Most is how many of them may go.
+	// Most is the largest number of unused machines that may go.
 	Most int
 
-	tried string // for whom machines go to see whether others can be had now
+	tried string // the name for which machines go to find out whether new machines are available
 }
 
-// Machine is a machine that nobody uses.
+// Machine is a machine without users.
 type Machine struct {
 	Number  int
-	Counts  capacity.Vector // against the limits
+	Counts  capacity.Vector // the amounts that count against the limits
 	Created time.Time
 	Yields  bool // it may go
-	ForRoom bool // it was bought for nobody
+	ForRoom bool // it was bought for no pod
 }
 
-// Choice is what the limits have to say of one more machine.
+// Choice is the answer of the limits to one more machine.
 type Choice struct {
-	// Gone lists the numbers of the machines that have to go first.
+	// Gone lists the numbers of the machines that must go first.
 	Gone []int
-	// Made is true if they go, and for a machine that the limits have a place for. It is false if the limits are too small, if more would have to
-	// go than may, and before From.
+	// Made is true if the machines in Gone go, or if the limits have room without that. It is false if the limits are too small, if more machines
+	// than Most would have to go (TooMany), and before From.
 	Made, TooMany bool
 	From          time.Time
 }
 
-// For chooses, for a machine that counts as one of the needs, as few machines as it takes, or none. It is for pods of which the first has waited
-// since a time; those start together that have the same name. Each choice counts on those before.
+// For chooses as few machines as possible, or none, to make room for a machine that counts as one of the needs. The machine is for pods of which
+// the first has waited since the given time. Pods with the same name start together. Each choice takes earlier choices into account.
 func (p *Pool) For(name string, needs []capacity.Vector, since, now time.Time) Choice {
 	var c Choice
 	var need capacity.Vector
@@ -77,7 +78,7 @@ func (p *Pool) For(name string, needs []capacity.Vector, since, now time.Time) C
 	return c
 }
 
-// fewest takes as few machines as the limits need, each time the one that brings them furthest.
+// fewest chooses as few machines as the limits need, each time the machine that frees most of the lacking amounts.
 func (p *Pool) fewest(need capacity.Vector) (gone []int, enough bool) {
 	left := p.Left.Clone()
 	left.Add(need, -1)
@@ -99,8 +100,8 @@ func (p *Pool) fewest(need capacity.Vector) (gone []int, enough bool) {
 	return gone, true
 }
 
-// shareOf is how much the machine gives back of what limits have too little of, from 0 to 1; above 1 it gives all, and the nearer to 2 the less
-// beyond.
+// shareOf returns the part of the lacking amounts that the machine frees, from 0 to 1. If it frees all, the result is above 1, and the smaller
+// the surplus, the nearer it is to 2.
 func (m *Machine) shareOf(left, need capacity.Vector) float64 {
 	gives, lacks, all := 0.0, 0.0, 0.0
 	for i, n := range need {
@@ -115,15 +116,16 @@ func (m *Machine) shareOf(left, need capacity.Vector) float64 {
 	return 1 + lacks/all
 }
 
-// longestPause bounds for how long machines stay that were bought while a pod waited.
+// longestPause is the longest time for which machines stay that were bought while a pod waited.
 const longestPause = time.Hour
 
-// together is how far apart machines are asked for at most that one plan has bought.
+// together is the largest time between the purchases of machines of one plan.
 const together = time.Minute
 
-// pausedUntil is when machines may go for pods that have waited since a time; the zero time if nothing says that it would be in vain. Pods come
-// first: where machines that were bought meanwhile, and at one time, took the place of theirs, it could not be had, being sold out for example.
-// Then these stay for as long as the pods had waited, so that ever fewer are given up in vain.
+// pausedUntil returns the time from which machines may go for pods that have waited since a time. It returns the zero time if there is no sign
+// that their removal would be in vain. Pods have precedence over unused machines. So if machines were bought while the pods waited, all at one
+// time, and fill the room that the pods need, the pods' machine was probably not available, sold out for example. Then these machines stay for
+// as long as the pods had waited, so that removals in vain become rarer.
 func (p *Pool) pausedUntil(need capacity.Vector, since time.Time) time.Time {
 	last := time.Time{}
 	for _, m := range p.Unused {
