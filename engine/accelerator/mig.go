@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// Labels by which NVIDIA's operator is told how to cut the GPUs of a node: a layout, and whether slices count as GPUs (single) or
-// under names of their own (mixed).
+// Labels that configure how NVIDIA's operator divides the GPUs of a node. One names a layout. The other is the strategy: slices count as GPUs
+// (single) or under names of their own (mixed).
 const (
 	MIGConfigLabel   = "nvidia.com/mig.config"
 	MIGStrategyLabel = "nvidia.com/mig.strategy"
@@ -18,13 +18,13 @@ const (
 	PluginConfigLabel = "nvidia.com/device-plugin.config"
 )
 
-// Model is a model of GPU, with the memory of one.
+// Model is a model of GPU, with the memory of one GPU.
 type Model struct {
 	Name      string // such as a100
 	MemoryMiB int    // 0 if it is not known
 }
 
-// ModelOf reads the labels of an instance type that describe its GPUs, whoever's cloud it is.
+// ModelOf reads the labels of an instance type that describe its GPUs, for any cloud.
 func ModelOf(t *engine.InstanceType) Model {
 	var m Model
 	for key, values := range t.Labels {
@@ -41,7 +41,7 @@ func ModelOf(t *engine.InstanceType) Model {
 	return m
 }
 
-// Is reports whether a name such as a100.40gb or A100 means this model.
+// Is reports whether a name such as a100.40gb or A100 denotes this model.
 func (m Model) Is(name string) bool {
 	name, size, sized := strings.Cut(strings.ToLower(name), ".")
 	if name != m.Name {
@@ -51,7 +51,8 @@ func (m Model) Is(name string) bool {
 	return !sized || err != nil || m.MemoryMiB == 0 || gb-gb/8 <= m.MemoryMiB>>10 && m.MemoryMiB>>10 <= gb+gb/8
 }
 
-// cut is how a GPU can be cut: by profile of slices, how many there are room for; and what its balanced layout holds.
+// cut describes how a GPU can be divided. most holds the largest number of slices of each profile. balanced holds the slices of the balanced
+// layout.
 type cut struct {
 	name      string
 	memoryGiB int // at most
@@ -59,7 +60,8 @@ type cut struct {
 	balanced  map[string]int
 }
 
-// cuts are those that NVIDIA's MIG user guide lists, in the layouts of the MIG manager's default configuration, small memories first.
+// cuts lists the GPUs of NVIDIA's MIG user guide, with the layouts of the MIG manager's default configuration. Of each model, small memories
+// come first.
 var cuts = [...]cut{
 	{"a30", 24, map[string]int{"1g.6gb": 4, "2g.12gb": 2, "4g.24gb": 1}, map[string]int{"1g.6gb": 2, "2g.12gb": 1}},
 	{"a100", 40, map[string]int{"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2, "4g.20gb": 1, "7g.40gb": 1},
@@ -79,7 +81,8 @@ func eighty() map[string]int {
 
 func eightyBalanced() map[string]int { return map[string]int{"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1} }
 
-// cutOf is how the model can be cut; known is false if it cannot, or nobody here knows how. Of a model whose memory is not known the larger is meant.
+// cutOf returns how the model can be divided. known is false if that is impossible or unknown. If the model's memory is not known, the larger
+// memory is assumed.
 func (m Model) cutOf() (found cut, known bool) {
 	for _, c := range cuts {
 		if c.name == m.Name && (m.MemoryMiB == 0 || m.MemoryMiB>>10 <= c.memoryGiB) {
@@ -91,8 +94,8 @@ func (m Model) cutOf() (found cut, known bool) {
 	return found, known
 }
 
-// slices is how many slices of a profile a GPU of the model is cut into; 0 for none. The profile may be their number instead, as
-// Bottlerocket takes it.
+// slices returns the number of slices of a profile on a GPU of the model; 0 for none. The profile may be a number of slices instead, as in
+// Bottlerocket's settings.
 func (m Model) slices(profile string) int {
 	c, _ := m.cutOf()
 	if n, err := strconv.Atoi(profile); err == nil {
@@ -106,9 +109,9 @@ func (m Model) slices(profile string) int {
 	return c.most[profile]
 }
 
-// MIG is what a node shows whose GPUs have a layout of the MIG manager: all-1g.5gb, all-balanced. Where strategy, single or mixed,
-// is empty, slices that are all alike count as GPUs, which is the operator's default. It is nil for a layout that leaves GPUs as they
-// are, and where it is not known what the layout makes of the model: known is false then.
+// MIG returns the resources of a node whose GPUs have a layout of the MIG manager, such as all-1g.5gb or all-balanced. strategy is single, mixed
+// or empty. If it is empty and all slices are alike, the slices count as GPUs, as is the operator's default. MIG returns nil if the layout does
+// not divide GPUs, or if the layout is not known for the model. In the latter case known is false.
 func MIG(layout, strategy string, model Model, gpus int) (shows corev1.ResourceList, known bool) {
 	if layout == "all-disabled" || gpus <= 0 {
 		return nil, true
@@ -130,7 +133,7 @@ func MIG(layout, strategy string, model Model, gpus int) (shows corev1.ResourceL
 	shows = corev1.ResourceList{}
 	if strategy == "single" || strategy == "" && len(parts) == 1 {
 		if len(parts) > 1 {
-			return nil, false // the plugin shows nothing of slices that differ
+			return nil, false // the plugin shows no resource for slices that differ
 		}
 		shows[GPU] = count(gpus * parts[profile])
 		return shows, true

@@ -10,20 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// GPU counts those of NVIDIA.
+// GPU is the resource of NVIDIA's GPUs.
 const GPU corev1.ResourceName = "nvidia.com/gpu"
 
 const (
 	migPrefix = "nvidia.com/mig-"
-	// shared is what NVIDIA's plugin appends to the names of what it shares, unless it is told not to rename it.
+	// shared is the suffix that NVIDIA's plugin appends to the names of shared devices, unless its settings turn renaming off.
 	shared = ".shared"
 )
 
-// makers are those whose plugins show more than one resource for the same devices, or more devices than there are.
+// makers are the prefixes of resources of which plugins may show several for the same devices, or more than there are devices.
 var makers = [...]string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "aws.amazon.com/neuron", "habana.ai/"}
 
-// Maker is what the names of all resources begin with that stand for the same devices as this one; "" for a resource that is no
-// accelerator.
+// Maker returns the prefix of all resources that count the same devices as this one; "" for a resource that is no accelerator.
 func Maker(name corev1.ResourceName) string {
 	for _, m := range makers {
 		if strings.HasPrefix(string(name), m) {
@@ -33,7 +32,7 @@ func Maker(name corev1.ResourceName) string {
 	return ""
 }
 
-// Of are the accelerators of a list, nil if it has none of which there are any.
+// Of returns the accelerators in the list with an amount above 0, nil if there are none.
 func Of(list corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
 	for name, q := range list {
@@ -47,14 +46,14 @@ func Of(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// Same reports whether two lists hold the same accelerators; what there is none of need not be listed.
+// Same reports whether two lists hold the same accelerators. A resource with amount 0 counts as absent.
 func Same(a, b corev1.ResourceList) bool {
 	a, b = Of(a), Of(b)
 	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }
 
-// Lacking reports whether a node shows less than its hardware should: less of something than it has, and nothing under another name, or
-// parts of one kind that are not as many of each device. A device has failed, or is still to come.
+// Lacking reports whether a node shows less than its hardware has, because a device has failed or is not ready yet. That is so if the node shows
+// a single resource that is no multiple of the devices, or a smaller amount of a resource of the hardware and no resource under another name.
 func Lacking(shown, physical corev1.ResourceList) bool {
 	shown = Of(shown)
 	for name, parts := range shown {
@@ -79,8 +78,8 @@ func Lacking(shown, physical corev1.ResourceList) bool {
 	return false
 }
 
-// Whole is the resource that counts whole devices where this one counts parts of them, under a name of their own: shared ones, or
-// slices. It is "" for others.
+// Whole returns the resource that counts whole devices, for a resource that counts parts of them under another name: shared devices or slices.
+// It returns "" for other resources.
 func Whole(name corev1.ResourceName) corev1.ResourceName {
 	text, ok := strings.CutSuffix(string(name), shared)
 	switch {
@@ -94,7 +93,7 @@ func Whole(name corev1.ResourceName) corev1.ResourceName {
 	return ""
 }
 
-// Words lists the accelerators of a list for people, in order of name.
+// Words lists the accelerators of a list as text, sorted by name.
 func Words(list corev1.ResourceList) string {
 	list = Of(list)
 	var parts []string

@@ -8,20 +8,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sharing is how NVIDIA's plugin shows the GPUs of a node, where it is told to split them. The zero value leaves them whole.
+// Sharing is the configuration by which NVIDIA's plugin splits the GPUs of a node. The zero value does not split them.
 type Sharing struct {
-	// Strategy is time-slicing or mps, "" for neither; of each device there are then Replicas.
+	// Strategy is time-slicing or mps, "" for neither. With a strategy, each device counts Replicas times.
 	Strategy string
 	Replicas int
-	// Renamed has them counted under another name: nvidia.com/gpu.shared.
+	// Renamed is true if the shared GPUs are counted under another name: nvidia.com/gpu.shared.
 	Renamed bool
-	// Profile is the MIG profile into which GPUs are cut, such as 1g.5gb, by names of models such as a100.40gb; empty for none.
+	// Profile holds the MIG profile by which GPUs are divided, such as 1g.5gb, by names of models such as a100.40gb. It is empty if they are not
+	// divided.
 	Profile map[string]string
-	// Problem says what in the setting cannot be, whatever the GPU; empty for nothing.
+	// Problem describes a setting that is impossible for any GPU; empty if there is none.
 	Problem string
 }
 
-// ProblemOf says why such GPUs are not shared as they are told to be; empty if they are, or are to stay whole.
+// ProblemOf says why these GPUs are not shared as configured. It is empty if they are, or if they are not to be shared.
 func (s Sharing) ProblemOf(model Model, gpus int) string {
 	if gpus <= 0 {
 		return ""
@@ -35,7 +36,7 @@ func (s Sharing) ProblemOf(model Model, gpus int) string {
 	return ""
 }
 
-// Words say how devices are shared.
+// Words describes how devices are shared.
 func (s Sharing) Words() string {
 	var text string
 	switch {
@@ -52,7 +53,8 @@ func (s Sharing) Words() string {
 	return text
 }
 
-// Shows is what a node with such GPUs shows; nil if that is nothing else than the GPUs, as it is where a setting cannot be.
+// Shows returns the resources of a node with these GPUs. It returns nil if the node shows just the GPUs, for example because the setting is
+// impossible.
 func (s Sharing) Shows(model Model, gpus int) corev1.ResourceList {
 	if gpus <= 0 || s.Problem != "" {
 		return nil

@@ -15,25 +15,24 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// ignoredAfter is how long a pod may wait for a node that takes pods and that it is nominated to.
+// ignoredAfter is the time after which a nomination is taken back if kube-scheduler does not bind the pod to the open node.
 const ignoredAfter = 15 * time.Second
 
-// Advisor says which pods to point at the existing nodes that plans put them on, and which advice to take back. The pods
-// that a machine was started for are left to the StartupGate of its node. The zero Advisor has given no advice yet; it is to be
-// used from one goroutine.
+// Advisor nominates pods to the existing nodes on which plans place them, and takes nominations back. It leaves pods for which a machine was
+// started to the StartupGate of the node. The zero value has nominated no pods. Only one goroutine may use an Advisor.
 type Advisor struct {
 	given map[types.UID]string // the nodes that pods were pointed at
 	since map[types.UID]sighting
 }
 
-// sighting is when a pod was first seen to be nominated to a node that takes pods.
+// sighting is the time at which a pod was first seen with a nomination to an open node.
 type sighting struct {
 	node string
 	at   time.Time
 }
 
-// Advise says what to write after a plan for the snapshot, ordered by pod. Where the queue is long only those pods are nominated
-// that need it.
+// Advise returns the nominations to write after a plan for the snapshot, sorted by pod. If the queue is long, it nominates only pods that would
+// otherwise find no node.
 func (a *Advisor) Advise(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) []engine.Nomination {
 	x := newAdvice(s, plan)
 	x.nominateFew(s, opt, plan)
@@ -54,7 +53,7 @@ func (a *Advisor) Advise(s *engine.Snapshot, opt engine.Options, plan *engine.Pl
 	return out
 }
 
-// Written remembers advice that was given, or taken back.
+// Written records a nomination that was written, or taken back if Node is empty.
 func (a *Advisor) Written(n engine.Nomination) {
 	if n.Node == "" {
 		delete(a.given, n.Pod.UID)
@@ -67,8 +66,8 @@ func (a *Advisor) Written(n engine.Nomination) {
 	a.given[n.Pod.UID] = n.Node
 }
 
-// decide says where a pod is to be nominated, "" for nowhere, and whether that is a change. A nomination that is not the
-// Advisor's own is kube-scheduler's, which preempts for it; it is only taken back when its node is gone.
+// decide returns the node to which the pod is to be nominated, "" for none, and reports whether that is a change. kube-scheduler writes the
+// other nominations, when it preempts pods. They are only taken back if their node is gone.
 func (a *Advisor) decide(pod *corev1.Pod, x *advice) (node string, change bool) {
 	wanted, current := x.wanted[pod.UID], pod.Status.NominatedNodeName
 	ours := current != "" && a.given[pod.UID] == current
@@ -83,8 +82,8 @@ func (a *Advisor) decide(pod *corev1.Pod, x *advice) (node string, change bool) 
 	return "", false
 }
 
-// isIgnored reports whether kube-scheduler will not have the pod where it is nominated to. As long as others stop there,
-// the pod waits for their room.
+// isIgnored reports whether kube-scheduler does not bind the pod to its nominated node. While other pods stop on the node, the pod waits for
+// their room.
 func (a *Advisor) isIgnored(pod *corev1.Pod, x *advice) bool {
 	node := x.nodes[pod.Status.NominatedNodeName]
 	if node == nil || !kube.IsPending(pod) || node.Labels[v1.NodePoolLabelKey] != "" && !takesPods(node) || x.stopping[node.Name] {
@@ -101,13 +100,13 @@ func (a *Advisor) isIgnored(pod *corev1.Pod, x *advice) bool {
 	return false
 }
 
-// advice is what a plan wants of the pods that wait.
+// advice holds the wishes of a plan for the pending pods.
 type advice struct {
 	now       time.Time
 	nodes     map[string]*corev1.Node
 	waiting   []*corev1.Pod        // by name
-	wanted    map[types.UID]string // the nodes that take pods and that the plan puts these on
-	elsewhere map[types.UID]bool   // pods that the plan does not leave to an existing node
+	wanted    map[types.UID]string // by pod, the open node on which the plan places it
+	elsewhere map[types.UID]bool   // pods that the plan does not place on an existing node
 	stopping  map[string]bool      // nodes on which pods are being stopped
 	nominated map[nominees]int
 }
@@ -145,7 +144,7 @@ func newAdvice(s *engine.Snapshot, plan *engine.Plan) *advice {
 	return x
 }
 
-// nominateFew wants of the pods that are nominated to no node yet only those nominated that need it, if the queue is long.
+// nominateFew limits new nominations, if the queue is long, to pods that would otherwise find no node.
 func (x *advice) nominateFew(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	queue, fresh := 0, map[engine.PodID]string{}
 	for _, pod := range x.waiting {

@@ -16,22 +16,22 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// mostNominations is how often a pod is nominated while nodes open: each time that it loses its nomination,
-// kube-scheduler tries others again.
+// mostNominations is the largest number of nominations of a pod while nodes open, because each time that it loses its nomination, kube-scheduler
+// tries other pods again.
 const mostNominations = 5
 
-// assignment knows where pods have room that was bought for them.
+// assignment holds the places that were bought for pods.
 type assignment struct {
-	// parties are by the UID of the ReplicaSet, of which one pod is as good as another, or else of the single pod.
+	// parties holds the groups by the UID of their ReplicaSet, whose pods are interchangeable, or else of their single pod.
 	parties map[types.UID]*podGroup
-	tries   map[types.UID]int // how often each pod was nominated
-	// tried says in which order kube-scheduler last found no node for the pods, which is how it will try them again: it
-	// writes that down on each of them.
+	tries   map[types.UID]int // the number of nominations of each pod
+	// tried holds the order in which kube-scheduler last found no node for the pods. It will try them in the same order. Each failure changes the
+	// pod's resource version.
 	tried map[types.UID]uint64
-	open  map[string]bool // the nodes that are open, as far as this opening did it
+	open  map[string]bool // the nodes that this gate has opened
 }
 
-// podGroup is a number of equal pods and as many rooms, in the same order.
+// podGroup holds interchangeable pods and as many rooms, in the same order.
 type podGroup struct {
 	pods   []types.UID
 	rooms  []room
@@ -41,7 +41,7 @@ type podGroup struct {
 // room is room for one pod, on a node in a zone.
 type room struct{ node, zone string }
 
-// newAssignment lists who has room on the nodes.
+// newAssignment lists the pods and their rooms on the nodes.
 func newAssignment(nodes []Opening) *assignment {
 	s := &assignment{map[types.UID]*podGroup{}, map[types.UID]int{}, map[types.UID]uint64{}, map[string]bool{}}
 	for _, o := range nodes {
@@ -58,7 +58,7 @@ func newAssignment(nodes []Opening) *assignment {
 	return s
 }
 
-// groupOf is the same for pods of which one is as good as another.
+// groupOf returns the same UID for interchangeable pods.
 func groupOf(pod *corev1.Pod) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "ReplicaSet" {
 		return owner.UID
@@ -66,7 +66,7 @@ func groupOf(pod *corev1.Pod) types.UID {
 	return pod.UID
 }
 
-// nominees are pods of one controller that are nominated to one node.
+// nominees identifies the pods of one controller that are nominated to one node.
 type nominees struct {
 	controller types.UID
 	node       string
@@ -79,9 +79,8 @@ func nomineesOf(pod *corev1.Pod, node string) nominees {
 	return nominees{pod.UID, node}
 }
 
-// mayJoin counts the pod among those nominated to the node, if it may be one of them. kube-scheduler counts those that are
-// nominated there as if they ran there, but not those that are nominated elsewhere, so that too many of those that must be
-// spread keep each other out.
+// mayJoin reports whether the pod may be nominated to the node, and counts it if so. kube-scheduler counts pods that are nominated to the node
+// as if they ran there, but not pods that are nominated to other nodes. So too many nominated pods with a spread constraint keep each other out.
 func mayJoin(nominated map[nominees]int, pod *corev1.Pod, node string) bool {
 	key := nomineesOf(pod, node)
 	if spread := strictSpread(pod); spread != nil && nominated[key] >= max(1, int(spread.MaxSkew)-1) {
@@ -91,7 +90,7 @@ func mayJoin(nominated map[nominees]int, pod *corev1.Pod, node string) bool {
 	return true
 }
 
-// strictSpread is the pod's constraint that has to hold: that over zones, or else over nodes.
+// strictSpread returns the pod's DoNotSchedule constraint over zones, or else over nodes; nil if there is none.
 func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
 		for i, c := range pod.Spec.TopologySpreadConstraints {
@@ -103,9 +102,8 @@ func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	return nil
 }
 
-// distribute gives the pods that kube-scheduler will try first the first rooms of their group. Pods that have to be spread find
-// their nodes only if it comes to the zones in turn: the second one may not go to a zone before the first ones are in the
-// others.
+// distribute assigns the first rooms of a group to the pods that kube-scheduler will try first. Pods with a spread constraint find their nodes
+// only if kube-scheduler fills the zones in turn. A zone may get its second pod only after the other zones have their first.
 func (s *assignment) distribute(pods map[types.UID]*corev1.Pod) {
 	s.note(pods)
 	for _, p := range s.parties {
@@ -114,7 +112,7 @@ func (s *assignment) distribute(pods map[types.UID]*corev1.Pod) {
 	}
 }
 
-// note remembers when the pods were tried that are nominated to no node: what was last written on them says so.
+// note records when kube-scheduler last tried the pods without a nomination. Their resource versions show the order.
 func (s *assignment) note(pods map[types.UID]*corev1.Pod) {
 	for uid, pod := range pods {
 		if pod.Status.NominatedNodeName == "" {
@@ -127,7 +125,7 @@ func (s *assignment) triedBefore(a, b types.UID) int {
 	return cmp.Or(cmp.Compare(s.tried[a], s.tried[b]), strings.Compare(string(a), string(b)))
 }
 
-// nominate says which pods to nominate now, and how many pods wait.
+// nominate returns the nominations to write now, and the number of waiting pods.
 func (s *assignment) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nomination, waiting int) {
 	s.note(pods)
 	nominated := map[nominees]int{}
@@ -147,15 +145,15 @@ func (s *assignment) nominate(pods map[types.UID]*corev1.Pod) (out []engine.Nomi
 	return out, waiting
 }
 
-// assign gives pods of the group that wait without a nomination a room that is left: their own as long as its node is
-// closed, and if kube-scheduler would not have that afterwards, or another pod took it, one that an equal pod did not take.
+// assign nominates waiting pods of the group to free rooms. A pod gets its own room unless another pod took it, or kube-scheduler refused it
+// after the node had opened. Then the pod gets a room that no equal pod took.
 func (s *assignment) assign(p *podGroup, pods map[types.UID]*corev1.Pod, nominated map[nominees]int) (out []engine.Nomination) {
 	left := slices.Clone(p.rooms)
 	find := func(node string) int {
 		return slices.IndexFunc(left, func(r room) bool { return r.node == node })
 	}
 	for _, uid := range p.pods {
-		if pod := pods[uid]; pod != nil { // nominated to another node where kube-scheduler preempts for it
+		if pod := pods[uid]; pod != nil { // a pod may be nominated to another node, where kube-scheduler preempts for it
 			if i := find(cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName)); i >= 0 {
 				left = slices.Delete(left, i, i+1)
 			}
@@ -191,7 +189,7 @@ func (s *assignment) assign(p *podGroup, pods map[types.UID]*corev1.Pod, nominat
 	return out
 }
 
-// order puts those nodes last whose pods kube-scheduler will try first.
+// order returns the nodes' names. The nodes whose pods kube-scheduler will try first come last.
 func (s *assignment) order(nodes []Opening) []string {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -210,7 +208,7 @@ func (s *assignment) order(nodes []Opening) []string {
 	return names
 }
 
-// inTurn orders the rooms of pods that are spread so that the nodes take turns, and above that the zones.
+// inTurn orders the rooms of pods with a spread constraint so that the zones take turns and, within each zone, the nodes.
 func (p *podGroup) inTurn(rooms []room) []room {
 	if p.spread == nil {
 		return rooms
@@ -222,8 +220,8 @@ func (p *podGroup) inTurn(rooms []room) []room {
 	return rooms
 }
 
-// inTurn orders rooms so that the domains take turns, those with more rooms left first, and of these the one that was dealt
-// fewer: two zones that share what a third one is short of must not overtake it.
+// inTurn orders rooms so that the domains take turns. The domain with most rooms left is next. Among equals it is the domain that has given the
+// fewest rooms, so that two small zones do not get ahead of a large one.
 func inTurn(rooms []room, domain func(room) string) []room {
 	byDomain := map[string][]room{}
 	for _, r := range rooms {

@@ -9,9 +9,9 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// Foresee fills in what the plan is expected to cost once kube-scheduler has placed the planned pods by its own scores: with
-// the nominations that Tenon writes, if the options let it, and without. It replays the scheduler pod by pod, so it is left out where nobody looks
-// at the figures.
+// Foresee sets the expected costs of the plan after kube-scheduler has placed the planned pods by its own scores. One figure is for the
+// nominations that Tenon writes, if the options allow nominations, the other for no nominations. Foresee replays the scheduler pod by pod, so
+// callers omit it if they do not show the figures.
 func Foresee(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	if len(plan.Launches) == 0 {
 		return
@@ -23,20 +23,21 @@ func Foresee(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	}
 }
 
-// Land replays how the plan's pods would land on the cluster's nodes and the plan's machines. With hints, every pod that
-// waits for a planned or starting machine is nominated to it, unless the options say that nobody is; pods that run now cannot be, because their successors do
-// not exist yet.
-// PerHour includes what further plans for stranded pods would launch, so provisioning.Plan must not call it for plans that are
-// made for this purpose: those have an Effort below zero.
+// Land replays how kube-scheduler places the plan's pods on the cluster's nodes and the plan's machines. With hints, each pod that waits for a
+// planned or starting machine is nominated to it, unless the options turn nominations off. Pods that run now cannot be nominated, because their
+// successors do not exist yet.
+//
+// PerHour includes the launches of further plans for stranded pods. So provisioning.Plan must not call Land for plans that are made for this
+// purpose. They have an Effort below zero.
 func Land(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted bool) scheduler.Landing {
 	return landPlan(s, opt, plan, hinted && !opt.NoNominations, mostFurtherPlans)
 }
 
-// mostFurtherPlans bounds the plans that are made for pods that did not land: in a cluster, too, every such pod causes
-// another launch, and its machine is spread over in turn.
+// mostFurtherPlans is the largest number of plans for stranded pods. In a cluster too, a stranded pod causes another launch, and kube-scheduler
+// spreads pods over that machine as well.
 const mostFurtherPlans = 3
 
-// landPlan replays the plan and, as long as pods are stranded and further plans launch machines for them, these plans.
+// landPlan replays the plan. If pods are stranded and a further plan launches machines for them, it replays that plan in the same way.
 func landPlan(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted bool, further int) scheduler.Landing {
 	r := ReplayOf(s, opt, plan, hinted)
 	state, stranded := r.Run()
@@ -44,7 +45,7 @@ func landPlan(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted 
 	if len(stranded) == 0 || further == 0 {
 		return out
 	}
-	opt.Effort = -1 // what is left over is small; a first packing will do
+	opt.Effort = -1 // few pods are left, so the first packing is good enough
 	after := state.After(stranded, mostFurtherPlans-further+1)
 	next := provisioning.Plan(after, opt, nil)
 	if len(next.Launches) > 0 {
@@ -53,7 +54,7 @@ func landPlan(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted 
 	return out
 }
 
-// ReplayOf is the replay of a plan.
+// ReplayOf returns the replay of a plan.
 func ReplayOf(s *engine.Snapshot, opt engine.Options, plan *engine.Plan, hinted bool) *scheduler.Replay {
 	pods := make(map[engine.PodID]*corev1.Pod, len(s.Pods))
 	for _, p := range s.Pods {

@@ -8,19 +8,19 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// mostFiltering bounds what nominations may cost kube-scheduler, as pods that are nominated times other pods that wait. Whenever it
-// tries a pod without a nomination, it runs its filters on every node with the pods added that are nominated there: some 20 µs for
-// each of them, so that this is ten seconds.
+// mostFiltering limits the work that nominations cause in kube-scheduler: the number of nominated pods times the number of other waiting pods.
+// When kube-scheduler tries a pod without a nomination, it filters each node with the pods that are nominated to it. That takes some 20 µs for
+// each of these pods, so the limit is ten seconds.
 const mostFiltering = 500_000
 
-// NominationsAreDear reports whether kube-scheduler would be busy for long with nominations of so many pods, of all that wait.
+// NominationsAreDear reports whether so many nominations, among so many waiting pods, would occupy kube-scheduler for long.
 func NominationsAreDear(nominated, waiting int) bool {
 	return nominated*(waiting-nominated) > mostFiltering
 }
 
-// NominateFew leaves, of the pods of nodes that are to open, those that would find no node without being nominated: kube-scheduler's
-// scores spread pods over all nodes, and so large ones may find every node half full. If these are too many still, nobody is
-// nominated: what waits next takes the room that they leave.
+// NominateFew keeps, of the pods of nodes that are to open, the pods that would find no node without a nomination. Such pods exist because
+// kube-scheduler's scores spread pods over all nodes, so that large pods may find each node half full. If there are too many such pods, no pod
+// is nominated, and later pods take the room that is left.
 func NominateFew(s *engine.Snapshot, opt engine.Options, group []Opening) []Opening {
 	waits, hints := map[string]*corev1.Pod{}, map[engine.PodID]string{}
 	for _, pod := range s.Pods {
@@ -54,11 +54,11 @@ func NominateFew(s *engine.Snapshot, opt engine.Options, group []Opening) []Open
 	return out
 }
 
-// fewRounds is how often those are added that find no node because others are nominated.
+// fewRounds is the largest number of replays. Each adds the pods that find no node because others are nominated.
 const fewRounds = 4
 
-// needHints holds those of the hints without which the replay's pods would find no node; none if they are too many for the pods
-// that wait.
+// needHints returns the hints without which pods of the replay would find no node. It returns none if there are too many for the number of
+// waiting pods.
 func needHints(r scheduler.Replay, hints map[engine.PodID]string, waiting int) map[engine.PodID]string {
 	few := map[engine.PodID]string{}
 	r.Nominations = few

@@ -15,18 +15,17 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
-// Opening is a node that could take pods now, but for its opening taint, and the pods that it was started for and that
-// still wait.
+// Opening is a node that could take pods now if its opening taint were removed. Pods holds the waiting pods for which it was started.
 type Opening struct {
 	Node *corev1.Node
 	Pods []*corev1.Pod
 }
 
-// openingMost is how long a node that could open waits for others that were asked for within the same time.
+// openingMost is the longest time for which a node that could open waits for nodes that were requested within the same time.
 const openingMost = 10 * time.Second
 
-// AwaitSiblings reports whether the nodes of the claims in ready, which could open since a certain time, are to wait: any
-// machine of claims was started for pods at about the same time, and its node is neither open nor could open.
+// AwaitSiblings reports whether the nodes of the claims in ready have to wait. They could open since the given time. They wait if another
+// claim's machine was started for pods at about the same time, and its node can neither take pods nor open yet.
 func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
 	if len(ready) == 0 {
 		return false
@@ -42,7 +41,7 @@ func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
 		return false
 	}
 	if !slices.ContainsFunc(ready, func(c *v1.NodeClaim) bool { return kube.IsPlannedFor(c) }) {
-		return false // nobody waits for them: they replace others, whose pods still run
+		return false // no pods wait for these nodes: they replace others, whose pods still run
 	}
 	return slices.ContainsFunc(claims, func(c *v1.NodeClaim) bool {
 		created := c.CreationTimestamp.Time
@@ -52,11 +51,11 @@ func AwaitSiblings(ready, claims []*v1.NodeClaim, since, now time.Time) bool {
 	})
 }
 
-// gangPatience is how long a node that could open waits for a machine of the same gang, from when that was asked for.
+// gangPatience is the longest time, from the creation of a claim, for which other nodes wait for a machine of the same gang.
 const gangPatience = 15 * time.Minute
 
-// AwaitGang reports whether the node of the claim, which could open, is to stay closed: another machine for pods of the same gang is on
-// its way, and until it is there kube-scheduler would give the room to others. Ready says of a claim that its node could open too.
+// AwaitGang reports whether the node of the claim, which could open, must stay closed because another machine for pods of the same gang is
+// starting. Until that machine is there, kube-scheduler would give the room to other pods. ready reports whether a claim's node could open too.
 func AwaitGang(claim *v1.NodeClaim, claims []*v1.NodeClaim, ready func(*v1.NodeClaim) bool, now time.Time) bool {
 	gangs := kube.GangsOf(claim)
 	if len(gangs) == 0 {
@@ -69,11 +68,11 @@ func AwaitGang(claim *v1.NodeClaim, claims []*v1.NodeClaim, ready func(*v1.NodeC
 	})
 }
 
-// openingWhile is how long after its machine is ready a pod may still find its place, or another one that a pod with the
-// same trouble left. Until then no second machine is started for it. OpeningPatience bounds how long it takes until then.
+// openingWhile is the time after a machine is ready within which a pod may still find its place, or the place of an equal pod. Until then no
+// second machine is started for the pod. OpeningPatience limits the time before the machine is ready.
 const openingWhile = 10 * time.Second
 
-// PodsOfOpening finds the unbound pods that a machine was started for which is opening, or has opened just now.
+// PodsOfOpening returns the unbound pods for which a machine was started that is opening or has just opened, with its claim.
 func PodsOfOpening(s *engine.Snapshot) map[engine.PodID]string {
 	claims, joined := map[string]string{}, joinedAt(s)
 	for _, c := range s.NodeClaims {
@@ -92,8 +91,8 @@ func PodsOfOpening(s *engine.Snapshot) map[engine.PodID]string {
 	return out
 }
 
-// joinedAt is when the nodes of claims that nobody has called registered yet were made, by their provider IDs. A node that is
-// ready at once is registered and opened by one write, together with others, and pods are nominated to it before that.
+// joinedAt returns the creation times of the nodes of claims that are not registered yet, by provider ID. If a node is ready at once, one write
+// registers and opens it together with other nodes, and its pods are nominated before that.
 func joinedAt(s *engine.Snapshot) map[string]time.Time {
 	out := map[string]time.Time{}
 	for _, c := range s.NodeClaims {
@@ -112,8 +111,8 @@ func joinedAt(s *engine.Snapshot) map[string]time.Time {
 	return out
 }
 
-// isOpening reports whether pods that were planned for the claim may still be on their way to their places. Joined is when its
-// node came, if that is not registered yet.
+// isOpening reports whether pods that were planned for the claim may still be on their way to their places. joined is the creation time of its
+// node, used if the claim is not registered yet.
 func isOpening(c *v1.NodeClaim, joined, now time.Time) bool {
 	initialized := v1.GetCondition(c, v1.ConditionInitialized)
 	if registered := v1.GetCondition(c, v1.ConditionRegistered); registered != nil && registered.Status == metav1.ConditionTrue {

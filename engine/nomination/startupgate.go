@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// openingCalm is for how long kube-scheduler has to leave the pods alone before they are nominated, and again before
-	// their nodes open. openingUnrest ends either wait.
+	// openingCalm is the time for which the pods must stay unchanged before they are nominated, and again before their nodes open. openingUnrest
+	// limits each of the two waits.
 	openingCalm, openingUnrest = 300 * time.Millisecond, 8 * time.Second
-	// openingsAtOnce is how many nodes open at a time. Pods that are tried meanwhile fail, or go where room is left over, so
-	// that all should open in one go; but those that fail have to get their nominations back before long.
+	// openingsAtOnce is the number of nodes that open at a time. Pods that kube-scheduler tries meanwhile fail, or take spare room, so all nodes
+	// should open together. But failed pods must soon get their nominations back.
 	openingsAtOnce = 64
-	// openingRest ends the wait for pods to which nothing has happened for so long, openingLongest the wait for all of them.
+	// openingRest is the time without changes of the pods after which the wait for them ends. openingLongest limits the whole wait.
 	openingRest, openingLongest = 3 * time.Second, 30 * time.Second
 )
 
-// StartupGate says step by step how nodes open together, so that every pod finds the room that was bought for it.
+// StartupGate determines step by step how nodes open together, so that each pod finds the room that was bought for it.
 //
-// Whenever a node opens, kube-scheduler tries all waiting pods again. A pod that it finds no node for loses its nomination,
-// and its room is open to all. So pods are nominated when kube-scheduler has stopped trying them, which their versions tell:
-// it writes down each time that it finds no node. When all nominations have come through the watch, and nothing has happened
-// for as long as that took, the nodes open as fast as they can be written; last those whose pods it will try first. While it
-// fails with these, it leaves the others alone. Pods that lose their nomination get it back.
+// If a node opens, kube-scheduler tries all waiting pods again. If it finds no node for a pod, the pod loses its nomination, and all pods may
+// take its room. So pods are nominated after kube-scheduler has stopped trying them. The gate sees that in the pods' resource versions, because
+// kube-scheduler writes each failure on the pod. After all nominations have come through the watch, and nothing has changed for as long as that
+// took, the nodes open as fast as they can be written. The nodes of the pods that kube-scheduler tries first open last. While it fails with
+// these pods, it does not try the others. Pods that lose their nomination get it back.
 type StartupGate struct {
 	nodes      []Opening
 	seats      *assignment
 	phase      gatePhase
 	began      time.Time     // of the phase
-	quietSince time.Time     // since when nothing has happened
-	need       time.Duration // for how long that has to be so
-	written    time.Time     // when the first nominations had been written
+	quietSince time.Time     // the time of the last change
+	need       time.Duration // the time for which nothing must change
+	written    time.Time     // the time at which the first nominations had been written
 	heard      bool          // they all have come through the watch
 	version    map[types.UID]string
 	closed     []string // nodes that are to open
@@ -48,23 +48,22 @@ const (
 	openerOpens
 )
 
-// PodSight is a pod as far as is known.
+// PodSight is a pod as the watch shows it.
 type PodSight struct {
 	Pod *corev1.Pod // nil if it is gone
-	// Unseen says that the watch does not show yet how the pod was nominated.
+	// Unseen is true if the watch does not show the pod's nomination yet.
 	Unseen bool
 }
 
-// GateStep is what to do now, in this order: write the nominations, open the nodes, look again a moment later unless
-// all is done.
+// GateStep is the next step. The caller writes the nominations, then opens the nodes, and calls Next again a moment later unless Done is true.
 type GateStep struct {
 	Nominate []engine.Nomination
 	Open     []string
-	// Opened says that no node is left to open after this step, Done that nothing is left to do.
+	// Opened is true if no node is left to open after this step, Done if nothing is left to do.
 	Opened, Done bool
 }
 
-// NewStartupGate begins to open nodes.
+// NewStartupGate returns a gate that opens the nodes.
 func NewStartupGate(nodes []Opening, now time.Time) *StartupGate {
 	o := &StartupGate{nodes: nodes, seats: newAssignment(nodes), began: now, quietSince: now, version: map[types.UID]string{}}
 	if len(nodes) > 1 {
@@ -73,7 +72,7 @@ func NewStartupGate(nodes []Opening, now time.Time) *StartupGate {
 	return o
 }
 
-// Next says what to do now. It finds pods by their UIDs.
+// Next returns the next step. find returns a pod by its UID.
 func (o *StartupGate) Next(now time.Time, find func(types.UID) PodSight) GateStep {
 	pods, unseen := o.look(now, find)
 	switch {
@@ -110,7 +109,7 @@ func (o *StartupGate) Next(now time.Time, find func(types.UID) PodSight) GateSte
 	return GateStep{nominations, next, opened, done}
 }
 
-// look finds the pods, and notices whether anything has happened to them.
+// look finds the pods, and records the time if one has changed.
 func (o *StartupGate) look(now time.Time, find func(types.UID) PodSight) (pods map[types.UID]*corev1.Pod, unseen bool) {
 	pods = map[types.UID]*corev1.Pod{}
 	for _, n := range o.nodes {

@@ -17,13 +17,15 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Copies remembers the copies of pods from one call to the next: whoever remembers pods does so by their address.
+// Copies holds the marked copies of pods for the next call. Callers identify pods by address, so the copy of a pod must stay the same.
 type Copies struct{ last, next map[*corev1.Pod]*corev1.Pod }
 
-// Marked is the snapshot in which the pods that have to run on demand say so, as kube.MustRunOnDemand reads it, for all of their owners
-// to have the share that they ask for; and what could not be followed of what is asked for. It is s itself if nobody asks.
+// Marked returns the snapshot with marks on the pods that must run on demand, as kube.MustRunOnDemand reads them. With these pods, all owners
+// have the share that they request. Marked returns notes about requests that it cannot follow. If no owner requests a share, it returns s
+// itself.
 //
-// Each owner has as many such pods as its share is, first those that run on demand already, so that none of these is moved elsewhere, then
+// Each owner has as many marked pods as its share requires. Pods that already run on demand are marked first, so that no pod moves. Then come
+// pods that will run on demand, and then pods that wait.
 // those that will, then those that wait.
 func Marked(s *engine.Snapshot, known *Copies) (*engine.Snapshot, []engine.Note) {
 	known.last, known.next = known.next, nil
@@ -60,24 +62,24 @@ type ownerName struct{ namespace, kind, name string }
 
 func (n ownerName) String() string { return n.kind + " " + n.namespace + "/" + n.name }
 
-// owner is the pods of one controller that asks for a share.
+// owner holds the pods of one controller that requests a share.
 type owner struct {
 	name ownerName
-	pods int // that count
-	// members are those of them that may run on demand, in the order in which they have to.
+	pods int // the number of pods that count
+	// members holds the pods that may run on demand, in the order in which they are marked.
 	members []member
 	need    int
 }
 
-// member is a pod of an owner, with what it is now.
+// member is a pod of an owner, with its present place.
 type member struct {
 	pod    *corev1.Pod
 	place  place
-	node   string // if it runs on demand
-	beside int    // pods of the owner there, math.MaxInt on a node that nobody here can remove
+	node   string // set if the pod runs on demand
+	beside int    // the number of the owner's pods on the node, math.MaxInt on a node that Tenon does not manage
 }
 
-// place is where a pod is, or will be, in the order in which pods have to run on demand.
+// place is the state of a pod, in the order in which pods are marked.
 type place int
 
 const (
@@ -85,18 +87,18 @@ const (
 	willBe                 // the machine that was started for it, or that it is nominated to, is on demand
 	waits                  // it needs a machine
 	untried                // kube-scheduler has not come to it
-	gated                  // nobody may
-	willBeOff              // the machine that was started for it is none on demand
+	gated                  // scheduling gates keep kube-scheduler from trying it
+	willBeOff              // the machine that was started for it is not on demand
 	off                    // it runs on another machine
 )
 
-// ownersOf finds the owners that ask for a share and have pods for it, in the order of their first pods.
+// ownersOf lists the owners that request a share and have pods that may run on demand, in the order of their first pods.
 func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	byName, shares := map[ownerName]*owner{}, map[*owner][]Share{}
 	var owners []*owner
 	odd := map[ownerName]oddShare{}
 	note := func(pod *corev1.Pod, name ownerName, need string) {
-		if first, known := odd[name]; !known || comparePods(pod, first.pod) < 0 { // its other pods say the same
+		if first, known := odd[name]; !known || comparePods(pod, first.pod) < 0 { // the owner's other pods have the same annotation
 			odd[name] = oddShare{pod, need}
 		}
 	}
@@ -151,13 +153,13 @@ func ownersOf(s *engine.Snapshot) ([]*owner, []engine.Note) {
 	return owners, notes
 }
 
-// oddShare is the first pod of an owner whose annotation cannot be followed, and what is wanted instead.
+// oddShare is the first pod of an owner whose annotation cannot be followed, and a description of a correct annotation.
 type oddShare struct {
 	pod  *corev1.Pod
 	need string
 }
 
-// notesOf says of each what cannot be followed, in order of the pods' names.
+// notesOf returns a note for each such annotation, sorted by the pods' names.
 func notesOf(odd map[ownerName]oddShare) (notes []engine.Note) {
 	for _, o := range slices.SortedFunc(maps.Values(odd), func(a, b oddShare) int { return comparePods(a.pod, b.pod) }) {
 		notes = append(notes, engine.Note{Object: objectOf(o.pod), Reason: engine.Reason{
@@ -171,8 +173,8 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), kube.CompareNaturally(a.Name, b.Name))
 }
 
-// sort brings the pods into the order in which they have to run on demand. Of those that do already the ones that are on nodes which
-// stay anyway come first, then those that are together, whole machines at a time: what is left then may leave machines.
+// sort sorts the pods in the order in which they are marked. Pods that run on demand come first: pods on nodes without a NodeClaim, then pods on
+// nodes with many pods of the owner. So the marked pods fill whole machines, and the other pods may leave theirs.
 func (o *owner) sort(p places) {
 	beside := map[string]int{}
 	for i := range o.members {
@@ -191,8 +193,8 @@ func (o *owner) sort(p places) {
 	})
 }
 
-// ownerOf names the owner of the pod, and reports whether it shares out pods: nobody does where no controller makes them, which have one
-// name in each namespace, and where the node is settled.
+// ownerOf returns the pod's owner, and reports whether the owner can have a share. A pod without a controller, a pod of a DaemonSet and a mirror
+// pod have no such owner. All pods of a namespace without a controller get the same name.
 func ownerOf(pod *corev1.Pod) (name ownerName, owned bool) {
 	c := metav1.GetControllerOfNoCopy(pod)
 	if c == nil {
@@ -201,11 +203,11 @@ func ownerOf(pod *corev1.Pod) (name ownerName, owned bool) {
 	return ownerName{pod.Namespace, c.Kind, c.Name}, !kube.OwnedByDaemonSet(pod) && !kube.IsMirror(pod)
 }
 
-// counts reports whether the pod runs, or will. Those of StatefulSets that are ending stand for their successors, which are planned for
-// already.
+// counts reports whether the pod runs or will run. A terminating pod of a StatefulSet counts in place of its successor, because plans already
+// contain the successor.
 func counts(pod *corev1.Pod) bool { return kube.IsActive(pod) || kube.IsReschedulable(pod) }
 
-// mayRunOnDemand reports whether what the pod requires of nodes leaves any that are on demand.
+// mayRunOnDemand reports whether the pod's node requirements allow on-demand or reserved nodes.
 func mayRunOnDemand(pod *corev1.Pod) bool {
 	for _, term := range kube.NodeTermsOf(&pod.Spec, v1.NormalizeLabel) {
 		for _, capacity := range []string{v1.CapacityTypeOnDemand, v1.CapacityTypeReserved} {
@@ -221,11 +223,11 @@ func mayRunOnDemand(pod *corev1.Pod) bool {
 	return false
 }
 
-// places knows which machines are on demand.
+// places holds the machines that are on demand.
 type places struct {
-	nodes   map[string]bool // that stay: whether they are on demand
+	nodes   map[string]bool // by node that stays, whether it is on demand
 	foreign map[string]bool // nodes without a NodeClaim
-	planned map[string]bool // the same of the newest machines that were started for pods, by their UIDs
+	planned map[string]bool // by pod UID, whether the newest machine that was started for the pod is on demand
 }
 
 func placesOf(s *engine.Snapshot) places {
@@ -246,7 +248,7 @@ func placesOf(s *engine.Snapshot) places {
 			continue
 		}
 		labels := n.Labels
-		if labels[v1.CapacityTypeLabelKey] == "" && c != nil { // it has not registered yet
+		if labels[v1.CapacityTypeLabelKey] == "" && c != nil { // the node has not registered yet
 			labels = claimLabels(c)
 		}
 		p.nodes[n.Name], p.foreign[n.Name] = inventory.RunsOnDemand(labels), c == nil
@@ -265,7 +267,7 @@ func placesOf(s *engine.Snapshot) places {
 	return p
 }
 
-// goes reports whether the machine is being removed, or is to be once what replaces it is ready.
+// goes reports whether the machine is being removed, or will be removed once its replacement is ready.
 func goes(n *corev1.Node, c *v1.NodeClaim) bool {
 	ordered := false
 	if c != nil {
@@ -274,7 +276,7 @@ func goes(n *corev1.Node, c *v1.NodeClaim) bool {
 	return ordered || inventory.IsLeaving(n, c) || n != nil && kube.IsRemovedElsewhere(n)
 }
 
-// claimLabels says of what capacity type the claim's machine is, or will be.
+// claimLabels returns labels with the capacity type that the claim's machine has or will have.
 func claimLabels(c *v1.NodeClaim) map[string]string {
 	if c.Labels[v1.CapacityTypeLabelKey] != "" {
 		return c.Labels

@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Sentence says what the share that the pod's owner asks for means to the pod, and what of it cannot be followed; it is empty where the
-// pod asks for none.
+// Sentence describes the consequence for the pod of the share that its owner requests, or the fault of the request. It is empty if the pod has
+// no annotation about a share.
 func Sentence(s *engine.Snapshot, pod *corev1.Pod) string {
 	if _, asks := pod.Annotations[v1.OnDemandShareAnnotationKey]; !asks || !counts(pod) {
 		return ""
@@ -21,7 +21,7 @@ func Sentence(s *engine.Snapshot, pod *corev1.Pod) string {
 	name, _ := ownerOf(pod)
 	i := slices.IndexFunc(owners, func(o *owner) bool { return o.name == name })
 	if i < 0 {
-		for _, other := range s.Pods { // the owner's first pod stands for all
+		for _, other := range s.Pods { // the note names the first pod of the owner
 			if n, _ := ownerOf(other); n != name {
 				continue
 			}
@@ -48,5 +48,5 @@ func Sentence(s *engine.Snapshot, pod *corev1.Pod) string {
 	return text + "; this one has to. kube-scheduler does not know that: where it binds the pod to a spot machine, it is made up for with others that wait"
 }
 
-// objectOf is how notes name the pod.
+// objectOf returns the name that notes use for the pod.
 func objectOf(pod *corev1.Pod) string { return "Pod " + kube.PodID(pod).String() }

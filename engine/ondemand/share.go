@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Share is how many of an owner's pods are to run on demand at least: a percentage of them, rounded up, or a number. The zero value is none.
+// Share is the least part of an owner's pods that must run on demand: a percentage, rounded up, or a number. The zero value is no pods.
 type Share struct {
 	number  int
 	percent bool
 }
 
-// ReadShare reads "30%" or "2". The error says what to write.
+// ReadShare parses "30%" or "2". The error describes a correct text.
 func ReadShare(text string) (Share, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	n, err := strconv.ParseUint(number, 10, 31)
@@ -22,7 +22,7 @@ func ReadShare(text string) (Share, error) {
 	return Share{int(n), percent}, nil
 }
 
-// Of is how many of so many pods that is.
+// Of returns the number of pods of the share, for an owner with that many pods.
 func (s Share) Of(pods int) int {
 	if s.percent {
 		return (pods*s.number + 99) / 100
