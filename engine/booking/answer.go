@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// answer is what the request says after the plan, in short.
+// answer returns a summary of the request's state after the plan.
 func (r *Request) answer(room *engine.RequestRoom) engine.RequestAnswer {
 	conditions := r.Object.Status.Conditions
 	if room.Status != nil {
@@ -53,7 +53,7 @@ func (r *Request) answer(room *engine.RequestRoom) engine.RequestAnswer {
 	return a
 }
 
-// advice is what the owner of a request without room can do.
+// advice tells the owner of a request without room what to do.
 func (r *Request) advice() string {
 	if r.Buys() {
 		return "have the NodePools allow what is lacking, or ask for less"

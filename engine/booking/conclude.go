@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// bookedUntil is until when room is held for a request that has got it.
+// bookedUntil returns the time until which room is held for a request that has room; zero if it has none.
 func bookedUntil(o *autoscalingv1.ProvisioningRequest) time.Time {
 	if p := apimeta.FindStatusCondition(o.Status.Conditions, autoscalingv1.ConditionProvisioned); p != nil {
 		return p.LastTransitionTime.Add(heldFor)
@@ -23,13 +23,12 @@ func isFailed(o *autoscalingv1.ProvisioningRequest) bool {
 	return apimeta.IsStatusConditionTrue(o.Status.Conditions, autoscalingv1.ConditionFailed)
 }
 
-// Wants reports whether places are to be found for the request's pods.
+// Wants reports whether plans have to find places for the request's pods.
 func (r *Request) Wants(now time.Time) bool {
 	return r.Phase != Ended && r.Reason == "" && r.Size > 0 && (r.Phase == Seeking || now.Before(r.until))
 }
 
-// Conclude says what the request is to say after a plan that has found room for it as the counts of room say. Status stays nil where
-// nothing changes.
+// Conclude computes the request's status after a plan that has found the room in room. room.Status stays nil if the status does not change.
 func (r *Request) Conclude(room *engine.RequestRoom, now time.Time) {
 	room.Problem = r.Message
 	defer func() { room.Answer = r.answer(room) }()
@@ -50,7 +49,7 @@ func (r *Request) Conclude(room *engine.RequestRoom, now time.Time) {
 	}
 }
 
-// keep says how a booking goes on.
+// keep computes the next status of a request for which room is held.
 func (r *Request) keep(c *conclusion, room *engine.RequestRoom) {
 	reason, message := "", ""
 	switch {
@@ -70,7 +69,7 @@ func (r *Request) keep(c *conclusion, room *engine.RequestRoom) {
 	c.say(autoscalingv1.ConditionBookingExpired, metav1.ConditionTrue, reason, message)
 }
 
-// seek says how the search for room goes on.
+// seek computes the next status of a request for which room is looked for.
 func (r *Request) seek(c *conclusion, room *engine.RequestRoom) {
 	c.say(autoscalingv1.ConditionAccepted, metav1.ConditionTrue, autoscalingv1.Accepted, "Tenon looks for room for it")
 	was := apimeta.FindStatusCondition(c.status.Conditions, autoscalingv1.ConditionProvisioned)
@@ -95,7 +94,7 @@ func (r *Request) seek(c *conclusion, room *engine.RequestRoom) {
 	}
 }
 
-// lacking says how much room there would be, and why not more.
+// lacking describes the room that could be found, and why there is no more.
 func (r *Request) lacking(room *engine.RequestRoom) string {
 	if !r.Buys() {
 		return fmt.Sprintf("nodes have room for %d of %s, and no machine is started for requests of this class", room.Existing, engine.Plural(r.Size, "pod"))
@@ -111,7 +110,7 @@ func (r *Request) lacking(room *engine.RequestRoom) string {
 	return text
 }
 
-// conclusion is a status that is being written.
+// conclusion is a status that is being computed.
 type conclusion struct {
 	status     *autoscalingv1.ProvisioningRequestStatus
 	generation int64

@@ -17,13 +17,13 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// groupPrefix begins the names of the groups that plans have for requests; no group of a cluster can have such a name.
+// groupPrefix begins the names of the PodGroups that plans use for requests. No PodGroup of a cluster can have such a name.
 const groupPrefix = "ProvisioningRequest "
 
-// GroupName is the name, with the namespace, of the group in which the request's pods are planned.
+// GroupName returns the name, with the namespace, of the PodGroup in which the request's pods are planned.
 func (r *Request) GroupName() string { return r.Object.Namespace + "/" + groupPrefix + r.Object.Name }
 
-// Group has the request's pods placed together or not at all.
+// Group returns the PodGroup because of which the request's pods are placed together or not at all.
 func (r *Request) Group() *schedulingv1alpha3.PodGroup {
 	o := r.Object
 	return &schedulingv1alpha3.PodGroup{
@@ -34,24 +34,24 @@ func (r *Request) Group() *schedulingv1alpha3.PodGroup {
 	}
 }
 
-// Pods makes the pods of requests. It remembers them, so that pods that stand for the same are the very same from pass to pass. The zero
-// value remembers nothing. It is to be used from one goroutine.
+// Pods makes the pods of requests and keeps them, so that the same pods are the same objects in each pass. The zero value is empty. Only one
+// goroutine may use it.
 type Pods struct {
 	last, next map[types.UID]*made
 	bound      buffer.Pods
 }
 
-// made is the pods of one request, by set.
+// made holds the pods of one request, by set.
 type made struct {
 	phase     Phase
 	templates []*corev1.PodTemplate
 	pods      [][]*corev1.Pod
 }
 
-// Begin forgets the pods of requests that were not asked for since the last call.
+// Begin starts a pass. It drops the pods of requests for which Of was not called in the last pass.
 func (m *Pods) Begin() { m.last, m.next = m.next, map[types.UID]*made{} }
 
-// Of are the request's pods that have no node yet. Those for which room is held come before all others.
+// Of returns the request's pods that have no node yet. Pods for which room is held have the highest priority.
 func (m *Pods) Of(r *Request) []*corev1.Pod {
 	fresh := &made{phase: r.Phase, pods: make([][]*corev1.Pod, len(r.sets))}
 	for _, set := range r.sets {
@@ -75,7 +75,7 @@ func (m *Pods) Of(r *Request) []*corev1.Pod {
 	return out
 }
 
-// pod stands for the nth pod of a set.
+// pod returns a pod that represents the nth pod of a set.
 func (r *Request) pod(set, n int) *corev1.Pod {
 	o, pod := r.Object, *r.sets[set].sample
 	pod.Namespace, pod.CreationTimestamp = o.Namespace, o.CreationTimestamp
@@ -89,13 +89,13 @@ func (r *Request) pod(set, n int) *corev1.Pod {
 	return &pod
 }
 
-// Bind makes the pod one that runs on the node.
+// Bind returns a copy of the pod that runs on the node.
 func (m *Pods) Bind(pod *corev1.Pod, node string) *corev1.Pod { return m.bound.Bind(pod, node) }
 
-// Forget drops the bound pods that are not among these.
+// Forget drops the bound pods that are not in kept.
 func (m *Pods) Forget(kept []*corev1.Pod) { m.bound.Forget(kept) }
 
-// consumes is the name of the request whose room the pod uses, empty for none.
+// consumes returns the name of the request whose room the pod uses, empty for none.
 func consumes(pod *corev1.Pod) string {
 	if name := pod.Annotations[autoscalingv1.ConsumeAnnotationKey]; name != "" {
 		return name
@@ -103,10 +103,10 @@ func consumes(pod *corev1.Pod) string {
 	return pod.Annotations[autoscalingv1.OlderConsumeAnnotationKey]
 }
 
-// Holds says of requests what their pods have to do with them. The nil value has none.
+// Holds describes, for each request, why no machine is started for its pods. The nil value has no requests.
 type Holds map[types.NamespacedName]string
 
-// HoldsOf are the requests whose pods have no machine started for them.
+// HoldsOf returns the requests for whose pods no machine is started.
 func HoldsOf(s *engine.Snapshot) Holds {
 	var out Holds
 	for _, o := range s.ProvisioningRequests {
@@ -121,7 +121,7 @@ func HoldsOf(s *engine.Snapshot) Holds {
 		case phase == Ended && isFailed(o):
 			text = "has failed: make another one"
 		default:
-			continue // ordinary pods
+			continue // its pods are planned like ordinary pods
 		}
 		if out == nil {
 			out = Holds{}
@@ -131,7 +131,7 @@ func HoldsOf(s *engine.Snapshot) Holds {
 	return out
 }
 
-// Of says why no machine is started for the pod; the zero value if one may be.
+// Of returns the reason for which no machine is started for the pod; the zero value if there is none.
 func (h Holds) Of(pod *corev1.Pod) engine.Reason {
 	if len(h) == 0 {
 		return engine.Reason{}

@@ -20,51 +20,50 @@ import (
 )
 
 const (
-	// heldFor is how long room is held for pods that do not come.
+	// heldFor is the time for which room is held for pods that do not come.
 	heldFor = 10 * time.Minute
-	// soughtFor is how long room is looked for where the request does not say it.
+	// soughtFor is the time for which room is looked for if the request sets none.
 	soughtFor = 7 * 24 * time.Hour
-	// awaitTemplates is how long PodTemplates may come after the request that names them.
+	// awaitTemplates is the time within which PodTemplates may be created after the request that names them.
 	awaitTemplates = time.Minute
 	mostPodSets    = 32
-	// mostPods bounds the pods for which all requests together have room looked for or held: who makes many requests must not keep plans
-	// for others from being made.
+	// mostPods is the largest number of pods of all requests together. So an author of many requests cannot prevent plans for other pods.
 	mostPods = 5 * buffer.MostPods
 )
 
-// Phase is how far a request has come.
+// Phase is the progress of a request.
 type Phase int
 
 // The phases, in their order.
 const (
 	Seeking Phase = iota // room is looked for
 	Booked               // room is held
-	Ended                // nothing is done for it any more
+	Ended                // no room is looked for or held any more
 )
 
-// Request is a ProvisioningRequest with what its references lead to.
+// Request is a ProvisioningRequest with the objects to which it refers.
 type Request struct {
 	Object *autoscalingv1.ProvisioningRequest
 	Phase  Phase
-	// Reason and Message say why the request cannot be followed; both are empty if it can. It may be able to later if Waits.
+	// Reason and Message say why the request cannot be served; both are empty if it can. Waits is true if it may be served later.
 	Reason, Message string
 	Waits           bool
-	// Size is how many of its pods have no node yet, while room is looked for or held.
+	// Size is the number of its pods without a node, while room is looked for or held.
 	Size int
 
 	sets    []podSet
 	noRetry bool
 	validTo time.Time
-	until   time.Time // while room is held: until when
+	until   time.Time // the time until which room is held
 }
 
 type podSet struct {
 	template *corev1.PodTemplate
 	sample   *corev1.Pod
-	left     int // pods that have no node yet
+	left     int // the number of pods without a node
 }
 
-// Name is the request's with its namespace.
+// Name returns the request's namespace and name.
 func (r *Request) Name() string { return r.Object.Namespace + "/" + r.Object.Name }
 
 // Buys reports whether machines may be started for the request.
@@ -72,14 +71,14 @@ func (r *Request) Buys() bool {
 	return r.Object.Spec.ProvisioningClassName == autoscalingv1.BestEffortAtomic
 }
 
-// Followed reports whether the request is of a class that is acted on.
+// Followed reports whether Tenon serves the request: it is of a known class and is not being deleted.
 func Followed(o *autoscalingv1.ProvisioningRequest) bool {
 	c := o.Spec.ProvisioningClassName
 	return (c == autoscalingv1.CheckCapacity || c == autoscalingv1.BestEffortAtomic) && o.DeletionTimestamp == nil
 }
 
-// Resolve reads the requests of a snapshot in the order in which they are served: the oldest first. Those of other classes and those that
-// are being deleted are left out.
+// Resolve reads the requests of a snapshot in the order in which they are served, the oldest first. It leaves out requests of other classes and
+// requests that are being deleted.
 func Resolve(s *engine.Snapshot) []*Request {
 	var out []*Request
 	names := map[types.NamespacedName]*Request{}
@@ -121,7 +120,7 @@ func Resolve(s *engine.Snapshot) []*Request {
 	return out
 }
 
-// PhaseOf is how far the request has come, by its conditions.
+// PhaseOf returns the request's phase, from its conditions.
 func PhaseOf(o *autoscalingv1.ProvisioningRequest) Phase {
 	is := func(kind string) bool { return apimeta.IsStatusConditionTrue(o.Status.Conditions, kind) }
 	switch {
@@ -133,7 +132,7 @@ func PhaseOf(o *autoscalingv1.ProvisioningRequest) Phase {
 	return Seeking
 }
 
-// read understands the spec.
+// read reads the spec.
 func (r *Request) read(s *engine.Snapshot) {
 	spec := &r.Object.Spec
 	r.validTo = r.Object.CreationTimestamp.Add(soughtFor)
@@ -198,7 +197,8 @@ func (r *Request) readParameters() {
 	}
 }
 
-// count takes the pods that have come from those that are awaited: each from the set whose pods ask for the same.
+// count subtracts the pods that have come from the sets: each pod from a set whose pods have the same requests, or else from the first set with
+// pods left.
 func (r *Request) count(come []*corev1.Pod) {
 	for _, pod := range come {
 		requests := kube.PodRequests(pod)

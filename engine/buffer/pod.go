@@ -14,7 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// shape is a pod of the template that yields to every pod, and leaves its machine whenever that is wished.
+// shape returns a pod of the template with the lowest priority, so that all other pods have precedence. It may be removed from its machine at
+// any time.
 func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *corev1.Pod {
 	o := b.Object
 	b.template, b.ranges, b.classes = template, rangesOf(s, o.Namespace), s.RuntimeClasses
@@ -27,7 +28,7 @@ func (b *Buffer) shape(s *engine.Snapshot, template *corev1.PodTemplateSpec) *co
 	return pod
 }
 
-// rangesOf are the LimitRanges of the namespace.
+// rangesOf returns the LimitRanges of the namespace.
 func rangesOf(s *engine.Snapshot, namespace string) (out []*corev1.LimitRange) {
 	for _, r := range s.LimitRanges {
 		if r.Namespace == namespace {
@@ -37,8 +38,8 @@ func rangesOf(s *engine.Snapshot, namespace string) (out []*corev1.LimitRange) {
 	return out
 }
 
-// StandIn is a pod of the template, as the API server would let it into the namespace, that waits and stands for room. Its name is
-// to be set.
+// StandIn returns a pending pod of the template, with the defaults that the API server adds in the namespace. It represents room. The caller
+// sets its name.
 func StandIn(s *engine.Snapshot, namespace string, template *corev1.PodTemplateSpec) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
@@ -55,7 +56,7 @@ func StandIn(s *engine.Snapshot, namespace string, template *corev1.PodTemplateS
 	kube.ApplyRuntimeClass(spec, s.RuntimeClasses)
 	kube.DefaultRequests(pod, rangesOf(s, namespace))
 	for _, selector := range selectors(spec) {
-		// What always holds has the selector see such pods beside those that exist.
+		// The expression is true for all pods. It makes the selector match buffers' pods as well as existing pods.
 		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
 			Key: kube.BufferPodLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"never"},
 		})
@@ -63,7 +64,7 @@ func StandIn(s *engine.Snapshot, namespace string, template *corev1.PodTemplateS
 	return pod
 }
 
-// selectors are those by which the pod looks at others. One that is about no pod, or about every pod, stays what it is.
+// selectors lists the pod's selectors of other pods. It leaves out selectors that match no pod or all pods.
 func selectors(spec *corev1.PodSpec) []*metav1.LabelSelector {
 	var out []*metav1.LabelSelector
 	term := func(t *corev1.PodAffinityTerm) { out = append(out, t.LabelSelector) }
@@ -91,20 +92,20 @@ func selectors(spec *corev1.PodSpec) []*metav1.LabelSelector {
 	return slices.DeleteFunc(out, func(s *metav1.LabelSelector) bool { return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 })
 }
 
-// Pods makes the pods of buffers. It remembers them, so that pods that stand for the same room are the very same from pass to pass.
-// The zero value remembers nothing. It is to be used from one goroutine.
+// Pods makes the pods of buffers and keeps them, so that pods for the same room are the same objects in each pass. The zero value is empty. Only
+// one goroutine may use it.
 type Pods struct {
 	waiting map[types.UID]*made
 	bound   map[boundTo]*corev1.Pod
 }
 
-// made is the pods of one buffer.
+// made holds the pods of one buffer.
 type made struct {
 	of   *Buffer
 	pods []*corev1.Pod
 }
 
-// alike reports whether the pods of both have the same shape: they are made of the very same objects.
+// alike reports whether the pods of both buffers have the same shape, because they are made from the same objects.
 func alike(a, b *Buffer) bool {
 	return a.Object == b.Object && a.template == b.template && slices.Equal(a.ranges, b.ranges) && slices.Equal(a.classes, b.classes)
 }
@@ -114,7 +115,7 @@ type boundTo struct {
 	node string
 }
 
-// Of makes the waiting pods of the buffers.
+// Of returns the pending pods of the buffers.
 func (m *Pods) Of(buffers []*Buffer) []*corev1.Pod {
 	known := m.waiting
 	m.waiting = make(map[types.UID]*made, len(buffers))
@@ -138,7 +139,7 @@ func (m *Pods) Of(buffers []*Buffer) []*corev1.Pod {
 	return out
 }
 
-// Bind makes the pod one that runs on the node.
+// Bind returns a copy of the pod that runs on the node.
 func (m *Pods) Bind(pod *corev1.Pod, node string) *corev1.Pod {
 	if bound := m.bound[boundTo{pod, node}]; bound != nil {
 		return bound
@@ -155,7 +156,7 @@ func (m *Pods) Bind(pod *corev1.Pod, node string) *corev1.Pod {
 	return &bound
 }
 
-// Forget drops the bound pods that are not among these.
+// Forget drops the bound pods that are not in kept.
 func (m *Pods) Forget(kept []*corev1.Pod) {
 	if len(m.bound) <= 2*len(kept) {
 		return

@@ -10,10 +10,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// quotas say how many pods may still be made: room for pods that nobody may create is money for nothing.
+// quotas holds the ResourceQuotas, which limit the number of pods: room for pods that nobody may create is a waste of money.
 type quotas map[string][]*quota // by namespace, by name
 
-// quota is a ResourceQuota with what it leaves.
+// quota is a ResourceQuota with the amounts that it leaves.
 type quota struct {
 	*corev1.ResourceQuota
 	left corev1.ResourceList
@@ -23,7 +23,7 @@ func readQuotas(s *engine.Snapshot) quotas {
 	out := quotas{}
 	for _, q := range s.ResourceQuotas {
 		hard := q.Status.Hard
-		if len(hard) == 0 { // nobody has looked at it yet
+		if len(hard) == 0 { // the quota controller has not read it yet
 			hard = q.Spec.Hard
 		}
 		left := corev1.ResourceList{}
@@ -40,8 +40,8 @@ func readQuotas(s *engine.Snapshot) quotas {
 	return out
 }
 
-// take is how many of n such pods the quotas of their namespace let in, and which of them stands in the way, "" for none. What it
-// lets in the next buffers of the namespace do not have any more.
+// take returns how many of n such pods the quotas of their namespace admit, and the quota that admits fewest, "" if they admit all. The admitted
+// pods count against the quotas for the next buffers of the namespace.
 func (qs quotas) take(sample *corev1.Pod, n int) (int, string) {
 	by := ""
 	about := slices.DeleteFunc(slices.Clone(qs[sample.Namespace]), func(q *quota) bool { return !kube.QuotaCovers(q.ResourceQuota, sample) })

@@ -17,39 +17,39 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// MostPods bounds the pods of one buffer, so that a typing error buys no data centre.
+// MostPods is the largest number of pods of one buffer, so that a typing error does not start thousands of machines.
 const MostPods = 10_000
 
-// Buffer is a CapacityBuffer with what its references lead to.
+// Buffer is a CapacityBuffer with the objects to which it refers.
 type Buffer struct {
 	Object *autoscalingv1beta1.CapacityBuffer
-	// Size is how many pods room is kept for.
+	// Size is the number of pods for which room is kept.
 	Size int
 	// PodTemplate is the template that spec.podTemplateRef names; nil if it names none.
 	PodTemplate *corev1.PodTemplate
-	// Reason and Message say why the buffer keeps no room though it should; both are empty otherwise.
+	// Reason and Message say why the buffer keeps no room although it should; otherwise both are empty.
 	Reason, Message string
-	// Quota says which ResourceQuota keeps the buffer smaller than its spec, empty for none.
+	// Quota names the ResourceQuota that makes the buffer smaller than its spec, empty for none.
 	Quota string
 
-	// Limit is the resource of which all buffers together may have no more, so that this one is smaller; empty for none.
+	// Limit is the resource whose limit for all buffers together makes this buffer smaller; empty for none.
 	Limit corev1.ResourceName
 
-	// sample is the shape of its pods, made of template, ranges and classes; nil if there is a Reason.
+	// sample is the shape of the buffer's pods, made from template, ranges and classes; nil if there is a Reason.
 	sample   *corev1.Pod
 	template *corev1.PodTemplateSpec
 	ranges   []*corev1.LimitRange
 	classes  []*nodev1.RuntimeClass
 }
 
-// Followed reports whether the buffer asks for machines that run: other strategies are other programs' affair.
+// Followed reports whether the buffer's strategy is to keep running machines. Other programs handle other strategies.
 func Followed(b *autoscalingv1beta1.CapacityBuffer) bool {
 	s := b.Spec.ProvisioningStrategy
 	return s == nil || *s == "" || *s == autoscalingv1beta1.ActiveCapacity
 }
 
-// Resolve reads the buffers of a snapshot, by namespace and name. Those of other strategies and those that are being deleted are left
-// out. What limits leave to all of them goes to the oldest first: another buffer takes nothing away from those that were there before.
+// Resolve reads the buffers of a snapshot, sorted by namespace and name. It leaves out buffers of other strategies and buffers that are being
+// deleted. The limits for all buffers are given to the oldest first, so that a new buffer takes nothing from older ones.
 func Resolve(s *engine.Snapshot, limits corev1.ResourceList) []*Buffer {
 	var out []*Buffer
 	for _, o := range s.CapacityBuffers {
@@ -79,7 +79,7 @@ func Resolve(s *engine.Snapshot, limits corev1.ResourceList) []*Buffer {
 	return out
 }
 
-// bound makes the buffer no larger than what is left for all, and takes that.
+// bound reduces the buffer's size to the rest of the limits for all buffers, and subtracts its requests from the rest.
 func (b *Buffer) bound(left corev1.ResourceList) {
 	requests := kube.PodRequests(b.sample)
 	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -91,7 +91,7 @@ func (b *Buffer) bound(left corev1.ResourceList) {
 	spend(left, requests, b.Size)
 }
 
-// spend takes the requests of so many pods.
+// spend subtracts the requests of that many pods.
 func spend(left, requests corev1.ResourceList, pods int) {
 	for name, need := range requests {
 		have, limited := left[name]
@@ -105,7 +105,7 @@ func spend(left, requests corev1.ResourceList, pods int) {
 	}
 }
 
-// resolve finds the shape of the buffer's pods, and how many its spec asks for.
+// resolve determines the shape of the buffer's pods, and the number of pods in its spec.
 func (b *Buffer) resolve(s *engine.Snapshot) {
 	spec := &b.Object.Spec
 	var template *corev1.PodTemplateSpec
@@ -135,7 +135,7 @@ func (b *Buffer) resolve(s *engine.Snapshot) {
 
 func (b *Buffer) refuse(reason, message string) { b.Reason, b.Message = reason, message }
 
-// workload is the template and the replicas of what the reference names; nil if that cannot be found out.
+// workload returns the template and the replicas of the workload that the reference names; nil if they cannot be read.
 func (b *Buffer) workload(s *engine.Snapshot, ref *autoscalingv1beta1.ScalableRef) (*corev1.PodTemplateSpec, int) {
 	if ref.APIGroup != "" && ref.APIGroup != "apps" {
 		b.refuse(autoscalingv1beta1.ResolutionFailed, fmt.Sprintf("spec.scalableRef.apiGroup is %q: workloads of the group apps can be named", ref.APIGroup))
@@ -171,7 +171,7 @@ func (b *Buffer) workload(s *engine.Snapshot, ref *autoscalingv1beta1.ScalableRe
 		return nil, 0
 	}
 	if replicas == nil {
-		return template, 1 // as the API server has it
+		return template, 1 // the API server's default
 	}
 	return template, int(*replicas)
 }
@@ -184,8 +184,8 @@ func named[T metav1.Object](list []T, namespace, name string) (found T) {
 	return list[i]
 }
 
-// size is the larger of replicas and percentage, no more than limits allow; limits alone are the size themselves. A percentage of
-// something is at least 1.
+// size returns the larger of the replicas and the percentage, at most what the limits allow. If only limits are set, they determine the size. A
+// percentage is rounded up.
 func (b *Buffer) size(replicas int) int {
 	spec := &b.Object.Spec
 	n, asked := 0, false
@@ -201,7 +201,7 @@ func (b *Buffer) size(replicas int) int {
 	return min(n, MostPods)
 }
 
-// fits is how many pods with the requests the limits allow; binds is false if they are about nothing that the pods request.
+// fits returns the number of pods with the requests that the limits allow. binds is false if the limits name no resource that the pods request.
 func fits(limits, requests corev1.ResourceList) (most int, binds bool) {
 	for name, limit := range limits {
 		need, asked := requests[name]

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// published is what drivers have published, nil where nobody claims devices.
+// published returns the devices that drivers have published, nil if no pod claims devices.
 func (j *Judge) published() *dra.Published {
 	if j.Constraints.Claims == nil {
 		return nil
@@ -19,8 +19,8 @@ func (j *Judge) published() *dra.Published {
 	return j.Pods.Cache.PublishedIn(j.Snapshot)
 }
 
-// silent is a driver whose devices the pod claims, that the machine was started for, and that has published none for its node although
-// that has been ready for long; empty for none. Whatever else a pod asks for, such a machine has no devices for it.
+// silent returns a driver without published devices for the machine's node, although the node has been ready for long. The pod claims devices of
+// the driver, and the machine was started for them. silent returns "" if there is no such driver. The other demands of the pod do not matter.
 func (j *Judge) silent(m *inventory.Machine, info *inventory.PodInfo, published *dra.Published) string {
 	if published == nil || !m.Misses || !j.Pods.Cache.ClaimsDevices(info) {
 		return ""
@@ -34,7 +34,7 @@ func (j *Judge) silent(m *inventory.Machine, info *inventory.PodInfo, published 
 	return ""
 }
 
-// driverless says of a machine that it has not the devices of the driver.
+// driverless says that the machine has no devices of the driver.
 func driverless(m *inventory.Machine, driver string, published *dra.Published) string {
 	return fmt.Sprintf("machine %s (%s) was started for such devices and has none: %s for its node, which has been ready for %s",
 		m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], published.Lacks(m.Node, []string{driver}), inventory.ResourcePatience)

@@ -28,7 +28,7 @@ type Judge struct {
 	Options     engine.Options
 }
 
-// Read reads the failures that are recorded on the pools, and adds those of machines that are there and do not take their pods.
+// Read reads the failures that are recorded on the pools, and adds the failures of machines that are there and do not take their pods.
 func (j *Judge) Read() *constraints.LaunchBackoffs {
 	s, cache := j.Snapshot, j.Pods.Cache
 	pools := make(map[string]*constraints.LaunchBackoff, len(s.NodePools))
@@ -106,27 +106,27 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 	return out
 }
 
-// neverJoined reports whether the machine goes because it has not joined the cluster in time.
+// neverJoined reports whether the machine is removed because it has not joined the cluster in time.
 func neverJoined(m *inventory.Machine, now time.Time) bool {
 	return m.Goes && m.Node == nil && len(m.Planned) > 0 && v1.IsTrue(m.Claim, v1.ConditionLaunched) && !kube.HasJoined(m.Claim) &&
 		now.Sub(inventory.WaitingSince(m.Claim, v1.ConditionRegistered)) >= inventory.RegistrationTimeout
 }
 
-// shows reports whether the machine shows how much it has: its node is registered, and has been ready for not too long.
+// shows reports whether the machine's amounts of resources are known and recent: its node is registered, and did not become ready too long ago.
 func shows(m *inventory.Machine, now time.Time) bool {
-	if m.Arrived.Known && now.Sub(m.Arrived.At) >= constraints.LaunchJudged { // the claim may say it a moment later than the node
+	if m.Arrived.Known && now.Sub(m.Arrived.At) >= constraints.LaunchJudged { // the claim's condition may be later than the node's
 		return false
 	}
 	return len(m.Planned) > 0 && m.IsRegistered() && !m.Goes
 }
 
-// showsAll reports whether it shows all else too: it is ready, or has been so for long enough to miss what it does not have, and
-// nothing that passes keeps pods off.
+// showsAll reports whether the machine's other properties are known too. It is initialized, or has been ready for so long that the rest is
+// missing. No taint of a passing state is on it.
 func showsAll(m *inventory.Machine) bool {
 	return (m.IsInitialized() || m.Misses) && m.Ready && !slices.ContainsFunc(m.Taints, kube.SaysState)
 }
 
-// unfit says why the machine, which was started for the pod, cannot run it, whatever other pods are there; empty if it could.
+// unfit says why the machine cannot run the pod for which it was started, even without other pods. It is empty if the machine can run it.
 func (j *Judge) unfit(m *inventory.Machine, info *inventory.PodInfo) string {
 	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable])
 	need := j.Pods.Cache.RequestsFor(info).List
@@ -181,7 +181,8 @@ func (j *Judge) unfit(m *inventory.Machine, info *inventory.PodInfo) string {
 	return ""
 }
 
-// stuck says which startup taint is still on the overdue machine's node, empty for none: its agent has not taken it off.
+// stuck names the startup taint that the overdue machine's node still has, because the taint's agent has not removed it. It is empty if there is
+// none.
 func stuck(m *inventory.Machine) string {
 	if !m.Overdue || !m.Ready {
 		return ""
@@ -194,7 +195,7 @@ func stuck(m *inventory.Machine) string {
 	return ""
 }
 
-// mislabelled says which label that matters to pods with the constraints the machine has other than was planned.
+// mislabelled describes a label that matters for pods with the constraints, and whose value on the machine differs from the planned one.
 func mislabelled(m *inventory.Machine, c *constraints.PodConstraints) string {
 	keys := map[string]bool{}
 	for _, term := range c.Told {
@@ -217,7 +218,7 @@ func mislabelled(m *inventory.Machine, c *constraints.PodConstraints) string {
 	return ""
 }
 
-// unattachable says for which driver the machine takes fewer volumes than pods with the constraints have.
+// unattachable names the driver for which the machine takes fewer volumes than pods with the constraints have.
 func (j *Judge) unattachable(m *inventory.Machine, c *constraints.PodConstraints) string {
 	count := map[string]int{}
 	for _, a := range c.Volumes.Attach {

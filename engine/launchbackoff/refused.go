@@ -12,8 +12,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// bindPatience is how long a pod is expected on a node that has room for it. kube-scheduler tries every pod again after five minutes at the
-// latest, so by then it has refused the node twice, for a reason that Tenon does not know.
+// bindPatience is the time for which a pod is expected on a node with room for it. kube-scheduler tries each pod again after at most five
+// minutes. So by then it has refused the node twice, for a reason that Tenon does not know.
 const bindPatience = 12 * time.Minute
 
 // refused lists, in order, the nodes on which plans have expected the pod for bindPatience without kube-scheduler binding it.
@@ -29,7 +29,8 @@ func (j *Judge) refused(pod *corev1.Pod, byName map[string]*inventory.Machine) [
 	return out
 }
 
-// addRefused lists the refused nodes of each pod, and reports a machine that was started for such a pod as one that did not take it.
+// addRefused lists the refused nodes of each pod. If a machine was started for the pod and refused by kube-scheduler, addRefused reports it by
+// calling unfit.
 func (j *Judge) addRefused(unfit func(m *inventory.Machine, pod *corev1.Pod, why string)) map[*corev1.Pod][]string {
 	if len(j.Snapshot.ExpectedPods) == 0 {
 		return nil
@@ -59,8 +60,8 @@ func (j *Judge) addRefused(unfit func(m *inventory.Machine, pod *corev1.Pod, why
 	return out
 }
 
-// Expected writes into the plan which waiting pods it expects on which existing nodes, for Snapshot.ExpectedPods of the next plan, and which
-// nodes have refused a pod. It adds a note for each refused pod.
+// Expected writes the waiting pods that the plan expects on existing nodes, and the nodes that kube-scheduler has refused for each pod, into
+// plan.ExpectedPods, for Snapshot.ExpectedPods of the next plan. It adds a note for each pod with refused nodes.
 func (j *Judge) Expected(plan *engine.Plan, refused map[*corev1.Pod][]string) {
 	on := map[engine.PodID]string{}
 	for _, p := range plan.Placements {

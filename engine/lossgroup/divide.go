@@ -16,46 +16,47 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Problem is what a plan's machines were chosen from.
+// Problem holds the choices from which a plan's machines were made.
 type Problem struct {
 	Pools   []*offering.Pool
 	Classes []packing.Class
 	// InGang reports whether the pods of the class start together or not at all.
 	InGang func(class int) bool
-	// Owners names the owners by the numbers that classes have of them.
+	// Owners holds the names of the owners by the numbers that classes use.
 	Owners *capacity.Names
 	Cache  *inventory.Cache
-	// Machines are all that there are, Targets those that may take pods, as the solution has them.
+	// Machines holds all machines. Targets holds the machines that may take pods, in the order of the solution.
 	Machines, Targets []*inventory.Machine
 }
 
-// divider has the spot machines of one owner bought from several loss groups: those of a type in a zone are taken away together.
+// divider distributes the spot machines of one owner over several loss groups, because the cloud takes the machines of one type in one zone away
+// together.
 //
-// A machine lists what it would alone, so that machines alike list the same, and the cloud may start all of them in one zone. Here lists get
-// shorter, never longer: whatever is listed holds the machine's pods, with all rules between pods. So the plan stays right, and costs more
-// only by what a list's cheapest offering is dearer then.
+// A list of offerings is computed for its machine alone. So equal machines have equal lists, and the cloud may start all of them in one zone.
+// divider makes lists shorter, never longer. Each listed offering holds the machine's pods, within all rules between pods. So the plan stays
+// valid, and its cost rises only if the cheapest offering of a list is removed.
 //
-// What is counted are cells, a zone with a type. Where more types are listed than there are cells for, some share one.
+// The unit of counting is a cell: a zone with a type. If the lists contain more types than there are cells, some types share a cell.
 type divider struct {
 	p        *Problem
 	zones    capacity.Names
-	types    capacity.Names // in the order in which lists name them
-	cellOf   [][]int        // of each pool's options: one more than its cell, 0 until it is asked for
-	owners   []*exposure    // by their numbers, nil for those without pods on new spot machines
+	types    capacity.Names // in the order of the lists
+	cellOf   [][]int        // by pool and option: its cell plus one, 0 if it is not computed yet
+	owners   []*exposure    // by number, nil for owners without pods on new spot machines
 	machines []*dividable
 }
 
-// exposure is how much of an owner can be lost at once.
+// exposure is the number of an owner's pods that can be lost at once.
 type exposure struct {
 	name  string
-	total int   // of its pods that run, or will
-	at    []int // how many of them are on spot machines that may be of the cell
+	total int   // the number of pods that run or will run
+	at    []int // by cell, the number of pods on spot machines that may be of the cell
 	// several is true if it has pods on more than one spot machine.
 	several bool
-	most    int // in any cell, when it was last looked at
+	most    int // the largest number in a cell, as look has computed it
 }
 
-// risky reports whether more than half of the pods can be lost at once, and need not.
+// risky reports whether more than half of the pods can be lost at once, although the owner has several spot machines.
 func (e *exposure) risky() bool { return e.several && e.most > e.total/2 }
 
 // dividable is a new spot machine.
@@ -63,26 +64,26 @@ type dividable struct {
 	*packing.Machine
 	pool       *offering.Pool
 	loads      []ownerLoad
-	all, cells bitset.Set // of what could be listed, and of what is
-	listed     []int      // what could be
-	cheapest   int        // of these
-	unpriced   bool       // some price stands in for one that nobody knows
-	why        *exposure  // nil for nobody
+	all, cells bitset.Set // the cells of the original list, and of the present list
+	listed     []int      // the original list
+	cheapest   int        // the cheapest offering of the original list
+	unpriced   bool       // the price of an offering is unknown
+	why        *exposure  // the owner for whom the list is divided, nil for none
 }
 
-// ownerLoad is how many pods of an owner a machine has.
+// ownerLoad is the number of an owner's pods on a machine.
 type ownerLoad struct {
 	*exposure
 	number, pods int
 }
 
-// cellsPerZone is for how many types of a zone there is a cell each; the types of a plan beyond these share them. It is even, for the sake of
-// every second type.
+// cellsPerZone is the number of cells in a zone, one for each type. If a plan has more types, types share cells. The number is even, so that
+// every second cell stands for every second type.
 const cellsPerZone = 128
 
 func cellOf(zone, kind int) int { return zone*cellsPerZone + kind%cellsPerZone }
 
-// axis is by what lists are cut: by zone, or by every second type.
+// axis is the way in which lists are divided: by zone, or by every second type.
 type axis bool
 
 const (
@@ -90,7 +91,7 @@ const (
 	byType axis = true
 )
 
-// of is where the cell is on the axis.
+// of returns the position of the cell on the axis.
 func (a axis) of(cell int) int {
 	if a == byType {
 		return cell % 2
@@ -98,8 +99,8 @@ func (a axis) of(cell int) int {
 	return cell / cellsPerZone
 }
 
-// Divide shortens the lists of new spot machines where more than half of an owner's pods could be lost at once, as far as other zones, or
-// other types, cost no more than that share more. It returns why, for the machines whose lists are shorter.
+// Divide shortens the lists of new spot machines if more than half of an owner's pods could be lost at once. Other zones or types may raise the
+// price by the share tolerance at most. Divide returns the division of each machine whose list is shorter.
 func (p *Problem) Divide(s *packing.Solution, tolerance float64) map[*packing.Machine]*engine.Division {
 	if tolerance < 0 {
 		return nil
@@ -126,8 +127,8 @@ func (p *Problem) Divide(s *packing.Solution, tolerance float64) map[*packing.Ma
 	return out
 }
 
-// read finds the new spot machines with pods that have owners. Pods that start together are as good as lost once some of them are: they are
-// left out.
+// read finds the new spot machines with pods that have owners. It leaves out pods that start together, because the loss of some of them is as
+// bad as the loss of all.
 func (x *divider) read(s *packing.Solution) {
 	for i := range s.New {
 		m := &s.New[i]
@@ -154,7 +155,7 @@ func (x *divider) read(s *packing.Solution) {
 	}
 }
 
-// load adds up the pods of each owner on the machine.
+// load sums up the pods of each owner on the machine.
 func (x *divider) load(m *dividable) {
 	for _, share := range m.Pods {
 		owners := x.p.Classes[share.Class].Owners
@@ -197,7 +198,7 @@ func (x *divider) load(m *dividable) {
 	}
 }
 
-// count adds up where the owners' pods are, or may come to be.
+// count counts the cells of the owners' pods, present and possible.
 func (x *divider) count(s *packing.Solution) {
 	cells := cellsPerZone * x.zones.Len()
 	for _, e := range x.owners {
@@ -224,7 +225,7 @@ func (x *divider) count(s *packing.Solution) {
 		if at == nil {
 			return
 		}
-		e.several = true // beside a new one
+		e.several = true // an existing spot machine in addition to a new one
 		for c := at.Next(0); c >= 0; c = at.Next(c + 1) {
 			e.at[c]++
 		}
@@ -255,7 +256,7 @@ func (x *divider) count(s *packing.Solution) {
 	}
 }
 
-// each calls do for each of the pods whose owner has others on new spot machines.
+// each calls do for each pod whose owner has pods on new spot machines.
 func (x *divider) each(pods []packing.Share, do func(e *exposure)) {
 	for _, share := range pods {
 		owners := x.p.Classes[share.Class].Owners
@@ -271,7 +272,7 @@ func (p *Problem) isSpot(m *packing.Machine) bool {
 	return p.Pools[m.Pool].Options[m.Chosen].Offering.CapacityType == v1.CapacityTypeSpot
 }
 
-// cellsOf are the cells of which the machine is, or may come to be; nil for one that is not on spot.
+// cellsOf returns the cells of which the machine is, or may be once it starts; nil if it is no spot machine.
 func (x *divider) cellsOf(m *inventory.Machine) bitset.Set {
 	types, zones := m.LossGroups()
 	if len(zones) == 0 {
@@ -288,7 +289,7 @@ func (x *divider) cellsOf(m *inventory.Machine) bitset.Set {
 	return out
 }
 
-// move counts the machine's pods where it may be; with -1 no longer.
+// move adds the machine's pods to the counts of its cells, or removes them if sign is -1.
 func (m *dividable) move(sign int) {
 	for _, l := range m.loads {
 		for c := m.cells.Next(0); c >= 0; c = m.cells.Next(c + 1) {
@@ -297,7 +298,7 @@ func (m *dividable) move(sign int) {
 	}
 }
 
-// riskiest is the owner with pods on the machine of which the largest share can be lost at once, if that need not be.
+// riskiest returns the risky owner on the machine of which the largest share of pods can be lost at once, nil for none.
 func (m *dividable) riskiest() (out *exposure) {
 	for _, l := range m.loads {
 		if l.risky() && (out == nil || l.most*out.total > out.most*l.total) {
@@ -307,16 +308,17 @@ func (m *dividable) riskiest() (out *exposure) {
 	return out
 }
 
-// part is one of the parts that a list may be cut down to.
+// part is one of the parts to which a list may be reduced.
 type part struct {
 	cells bitset.Set
-	price float64 // of its cheapest offering
-	// excess is by how much more than half of each owner could be lost at once, weight how much in all; both in thousandths of owners.
+	price float64 // the price of the part's cheapest offering
+	// excess is the sum, over owners, of the pods beyond half that could be lost at once. weight is the sum of all pods that could be lost. Both
+	// are in thousandths of an owner's pods.
 	excess, weight int
 }
 
-// narrow cuts lists down to a zone, or to every second type, for each owner of which more than half can be lost at once. The cheapest part
-// comes first that is no more than half of any.
+// narrow reduces lists to one zone, or to every second type, for each owner of which more than half can be lost at once. It chooses the part
+// with the least excess, and the cheapest of several.
 func (x *divider) narrow(by axis, tolerance float64) {
 	var cut []*dividable
 	var parts [][]part
@@ -343,8 +345,8 @@ func (x *divider) narrow(by axis, tolerance float64) {
 	}
 }
 
-// partsOf are the parts of what the machine lists that are not much dearer than the whole and keep the variety that the pool asks for;
-// the cheapest comes first.
+// partsOf returns the parts of the machine's list that are not much dearer than the list and that keep the variety that the pool requires, the
+// cheapest first.
 func (x *divider) partsOf(m *dividable, by axis, tolerance float64) []part {
 	var out []part
 	at := map[int]int{}
@@ -401,7 +403,7 @@ func (m *dividable) weigh(c *part) {
 	}
 }
 
-// look finds out how much of each owner can be lost at once.
+// look computes the largest number of pods of each owner that can be lost at once.
 func (x *divider) look() {
 	for _, e := range x.owners {
 		if e != nil {
@@ -410,7 +412,7 @@ func (x *divider) look() {
 	}
 }
 
-// widen gives lists back what nobody's risk comes of: the more is listed, the less is sold out.
+// widen adds the removed offerings that put no owner at risk, because a longer list is less likely to be sold out.
 func (x *divider) widen() {
 	for _, m := range x.machines {
 		for _, by := range []axis{byZone, byType} {
@@ -425,9 +427,9 @@ func (x *divider) widen() {
 	}
 }
 
-// addIfFree adds a zone, or a half of the types, to what the machine may be, unless more of an owner can be lost at once then.
+// addIfFree adds a zone, or a half of the types, to the machine's cells, unless more pods of an owner could then be lost at once.
 func (m *dividable) addIfFree(by axis, where int) {
-	kept := map[int]bool{} // on the other axis
+	kept := map[int]bool{} // positions on the other axis
 	for c := m.cells.Next(0); c >= 0; c = m.cells.Next(c + 1) {
 		kept[(!by).of(c)] = true
 	}
@@ -449,7 +451,7 @@ func (m *dividable) addIfFree(by axis, where int) {
 	m.move(1)
 }
 
-// write shortens the machine's list to what it may be, and says why; nil where nothing is left out.
+// write shortens the machine's list to its cells, and returns the reason; nil if no offering is removed.
 func (x *divider) write(m *dividable) *engine.Division {
 	if m.all.Within(m.cells) {
 		return nil
@@ -480,7 +482,7 @@ func (x *divider) write(m *dividable) *engine.Division {
 	return out
 }
 
-// distinct are the names, each once, in their order, without some of them.
+// distinct returns the names in their order, each once, without the names in without.
 func distinct(names, without []string) []string {
 	var out []string
 	for _, name := range names {
@@ -491,7 +493,7 @@ func distinct(names, without []string) []string {
 	return out
 }
 
-// words name the owner: the kind, then the namespace and the name.
+// words returns the owner's name: the kind, then the namespace and the name.
 func (e *exposure) words() string {
 	parts := strings.SplitN(e.name, "/", 3)
 	return parts[1] + " " + parts[0] + "/" + parts[2]

@@ -35,7 +35,7 @@ type assignment struct {
 type podGroup struct {
 	pods   []types.UID
 	rooms  []room
-	spread *corev1.TopologySpreadConstraint // what kube-scheduler will hold against a pod that comes too early; nil for nothing
+	spread *corev1.TopologySpreadConstraint // the constraint for which kube-scheduler may refuse a pod that comes too early; nil for none
 }
 
 // room is room for one pod, on a node in a zone.

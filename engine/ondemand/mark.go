@@ -26,7 +26,6 @@ type Copies struct{ last, next map[*corev1.Pod]*corev1.Pod }
 //
 // Each owner has as many marked pods as its share requires. Pods that already run on demand are marked first, so that no pod moves. Then come
 // pods that will run on demand, and then pods that wait.
-// those that will, then those that wait.
 func Marked(s *engine.Snapshot, known *Copies) (*engine.Snapshot, []engine.Note) {
 	known.last, known.next = known.next, nil
 	owners, notes := ownersOf(s)
