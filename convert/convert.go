@@ -18,53 +18,53 @@ type File struct {
 	Text string
 }
 
-// Options say what no manifest says.
+// Options are inputs that manifests do not contain.
 type Options struct {
 	// Role is the IAM role of nodes for classes that name neither a role nor an instance profile.
 	Role string
-	// Rules, unless it is nil, says why the API server would refuse an object, and which field is meant. What it says of what
-	// is written becomes something to be filled in.
+	// Rules, unless it is nil, returns the reasons for which the API server would refuse an object, each with its field. Each refusal of a
+	// converted object becomes a ToDo note.
 	Rules func(object map[string]any) []Refusal
-	// Unknown, unless it is nil, lists the fields of an object that its kind does not have, by path. Each becomes something to be
-	// filled in, because the API server drops the field.
+	// Unknown, unless it is nil, lists the paths of an object's fields that its kind does not have. Each becomes a ToDo note, because the API
+	// server drops the field.
 	Unknown func(object map[string]any) []string
 }
 
 // A Refusal is a rule that an object breaks.
 type Refusal struct {
-	Field string // its path, such as spec.role; empty if it is about the whole object
-	Text  string // in one line, the path at its beginning
+	Field string // its path, such as spec.role; empty if the rule concerns the whole object
+	Text  string // one line that begins with the path
 }
 
-// A Result is what became of the files.
+// A Result holds the converted files.
 type Result struct {
-	Files []File // those that were read, in their order
-	Notes []Note // in order of kind; in each kind as found
-	// Converted counts the objects of older APIs, Mended those of today that held something older, Touched the other objects in
-	// which a name was changed.
+	Files []File // the files in their order
+	Notes []Note // sorted by kind; within a kind in the order in which they were found
+	// Converted counts the objects of older APIs. Mended counts the objects of today's API that contained older fields or values. Touched counts
+	// the other objects in which a name was changed.
 	Converted, Mended, Touched int
 }
 
-// A NoteKind says what a note asks of its reader.
+// A NoteKind tells the reader of a note what to do.
 type NoteKind int
 
 // The kinds, the most urgent first.
 const (
-	ToDo    NoteKind = iota // the manifest does not work until somebody fills in what only they know
-	Lost                    // there is nothing that it could become
-	Changed                 // it is mapped, and behaves otherwise than before
-	Renamed                 // it is the same under another name
+	ToDo    NoteKind = iota // the manifest does not work until its author fills in a value
+	Lost                    // the new API has no equivalent
+	Changed                 // it is mapped, and behaves differently
+	Renamed                 // it has another name and the same meaning
 )
 
-// A Note is one thing to know about one object, in one line.
+// A Note is one line about one object.
 type Note struct {
 	Kind   NoteKind
 	Object string // such as "NodePool default"
 	Text   string
 }
 
-// Files converts files that belong together: what a pool says about its kubelets moves to its node class, which may be in
-// another file. Documents in which nothing changes keep every byte.
+// Files converts files that belong together, because the kubelet settings of a pool move to its node class, which may be in another file.
+// Documents in which nothing changes keep each byte.
 func Files(files []File, opt Options) (Result, error) {
 	c := &conversion{options: opt}
 	var documents [][]*document
@@ -93,7 +93,7 @@ func Files(files []File, opt Options) (Result, error) {
 	return result, nil
 }
 
-// conversion is what is known while files are converted.
+// conversion is the state of a conversion of files.
 type conversion struct {
 	options            Options
 	objects            []*object
@@ -101,7 +101,7 @@ type conversion struct {
 	pools              []pool
 	notes              []Note
 	converted, touched int
-	mended             int // objects of today
+	mended             int // the number of mended objects of today's API
 }
 
 func (c *conversion) note(kind NoteKind, o *object, format string, args ...any) {
@@ -111,7 +111,7 @@ func (c *conversion) note(kind NoteKind, o *object, format string, args ...any) 
 	}
 }
 
-// run converts all objects, each by its kind, and then what concerns several of them.
+// run converts all objects, each by its kind. Then it handles changes that concern several objects.
 func (c *conversion) run() error {
 	for _, o := range c.objects {
 		if o.kind() == "ConfigMap" && o.name() == globalSettings {
@@ -135,7 +135,7 @@ func (c *conversion) run() error {
 	return nil
 }
 
-// askForPool names what a pool cannot do without and nobody but its author knows.
+// askForPool notes the values that a pool needs and that only its author knows.
 func (c *conversion) askForPool(p pool) {
 	if scalar(field(p.ref, "name")) == "" {
 		c.note(ToDo, p.object, "spec.template.spec.nodeClassRef.name: name the node class")
@@ -151,7 +151,7 @@ func (c *conversion) askForPool(p pool) {
 	}
 }
 
-// applyRules asks why the API server would refuse what the object has become. What was asked for already is not repeated.
+// applyRules notes the reasons for which the API server would refuse the converted object. It does not repeat earlier notes.
 func (c *conversion) applyRules(o *object) {
 	nodes := o.added
 	if !o.dropped {
@@ -160,7 +160,7 @@ func (c *conversion) applyRules(o *object) {
 	for _, node := range nodes {
 		var content map[string]any
 		if c.options.Rules == nil || node.Decode(&content) != nil {
-			continue // a key of the object itself is no text
+			continue // a key of the object is not a string
 		}
 		c.nameUnknown(o, content)
 		for _, r := range c.options.Rules(content) {
@@ -174,7 +174,7 @@ func (c *conversion) applyRules(o *object) {
 	}
 }
 
-// nameUnknown names the fields that the object has and its kind does not. Nobody applies a status.
+// nameUnknown notes the object's fields that its kind does not have. It skips status, because nobody applies a status.
 func (c *conversion) nameUnknown(o *object, content map[string]any) {
 	if c.options.Unknown == nil {
 		return
@@ -217,13 +217,13 @@ func (c *conversion) convert(o *object) error {
 	return turn(o)
 }
 
-// emptyList is a list without items: it needs no conversion but to be a list of nothing in particular.
+// emptyList converts a list without items to kind List, because its old kind no longer exists.
 func emptyList(o *object) error {
 	o.setKind("v1", "List")
 	return nil
 }
 
-// machine leaves a Machine out: it stood for something running, which no manifest creates.
+// machine drops a Machine, because it represented a running machine, which no manifest creates.
 func (c *conversion) machine(o *object) error {
 	c.note(Lost, o, "left out: machines that run are taken over from the cluster, no manifest starts them")
 	o.dropped = true
@@ -244,7 +244,7 @@ func (o *object) apiVersion() string { return scalar(field(o.node, "apiVersion")
 func (o *object) kind() string       { return scalar(field(o.node, "kind")) }
 func (o *object) name() string       { return scalar(field(field(o.node, "metadata"), "name")) }
 
-// String names the object as it was written.
+// String returns the object's original name.
 func (o *object) String() string {
 	if o.called != "" {
 		return o.called
@@ -255,7 +255,7 @@ func (o *object) String() string {
 	return o.kind() + " " + cmp.Or(o.name(), "without a name")
 }
 
-// setKind makes it an object of another kind. Notes go on calling it what its author called it.
+// setKind changes the object's kind. Notes still use its original name.
 func (o *object) setKind(apiVersion, kind string) {
 	o.called = o.String()
 	set(o.node, "apiVersion", word(apiVersion))

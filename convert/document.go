@@ -19,23 +19,23 @@ import (
 // A document is one YAML document of a file.
 type document struct {
 	file      string
-	separator string // the line before it, with its end; empty for the first
+	separator string // the line before the document, with its line break; empty for the first
 	text      string
-	from      int // line of the file on which text begins, the first being 0
+	from      int // the line of the file on which text begins, counted from 0
 	root      *yaml.Node
-	list      *yaml.Node // the items, if it is a List
+	list      *yaml.Node // the items, if the document is a List
 	objects   []*object
-	changed   bool   // root is to be written instead of text
-	edits     []edit // of text, if it is not
+	changed   bool   // root is written instead of text
+	edits     []edit // of text, unless changed is true
 }
 
 // An edit replaces one word on one line.
 type edit struct {
-	line, column int // of the file and of the line, the first being 1
+	line, column int // of the file and of the line, counted from 1
 	from, to     string
 }
 
-// readDocuments takes a file apart.
+// readDocuments divides a file into documents.
 func readDocuments(file File) ([]*document, error) {
 	var out []*document
 	d := &document{file: file.Name}
@@ -58,7 +58,7 @@ func readDocuments(file File) ([]*document, error) {
 	return out, nil
 }
 
-// isSeparator says whether a line begins a document, or ends one. What follows on the same line is a comment at most.
+// isSeparator reports whether a line begins or ends a document. Only a comment may follow on the same line.
 func isSeparator(line string) bool {
 	line = strings.TrimRight(line, " \t\r\n")
 	rest, found := strings.CutPrefix(line, "---")
@@ -72,7 +72,7 @@ func isSeparator(line string) bool {
 // read finds the objects of the document.
 func (d *document) read() error {
 	var root yaml.Node
-	// Empty lines before it let the library count lines from the file's beginning.
+	// Empty lines before the text make the library count lines from the beginning of the file.
 	if err := readOnly([]byte(strings.Repeat("\n", d.from)+d.text), &root); err != nil {
 		problem := strings.Join(strings.Fields(err.Error()), " ")
 		if unready := unrendered.Problem(d.file, d.text); unready != "" {
@@ -87,7 +87,7 @@ func (d *document) read() error {
 		return fmt.Errorf("line %d: the value of anchor &%s contains itself", d.from+1, name)
 	}
 	if root.Kind != yaml.DocumentNode || len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
-		return nil // a comment, or nothing that Kubernetes would take
+		return nil // a comment, or a text that is no Kubernetes object
 	}
 	d.root = &root
 	top := &object{document: d, node: root.Content[0]}
@@ -99,7 +99,7 @@ func (d *document) read() error {
 		}
 		d.list = items
 		if len(d.objects) > 0 && top.kind() != "List" {
-			// It may come to hold objects of several kinds.
+			// The list may later contain objects of several kinds.
 			top.setKind("v1", "List")
 		}
 		if len(d.objects) > 0 {
@@ -110,8 +110,8 @@ func (d *document) read() error {
 	return nil
 }
 
-// readOnly reads the only document of a text. A second one, such as a key that is indented less than the first begins, is an
-// error: nothing of it would be written again.
+// readOnly reads the only document of a text. A second document is an error, because it would be lost on writing. A key with less indentation
+// than the first key begins a second document, for example.
 func readOnly(text []byte, root *yaml.Node) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(root); err != nil {
@@ -130,7 +130,7 @@ func readOnly(text []byte, root *yaml.Node) error {
 	return fmt.Errorf("line %d: a second document begins here: write --- on a line of its own before it", next.Line)
 }
 
-// keyThatIsNoText is the line of a key that is a mapping or a list, 0 if there is none.
+// keyThatIsNoText returns the line of a key that is a mapping or a list, 0 if there is none.
 func keyThatIsNoText(n *yaml.Node) int {
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && (child.Kind == yaml.MappingNode || child.Kind == yaml.SequenceNode) {
@@ -143,7 +143,8 @@ func keyThatIsNoText(n *yaml.Node) int {
 	return 0
 }
 
-// containsItself names an anchor whose value holds an alias for it, on the way from the root that is given as within.
+// containsItself returns the name of an anchor whose value contains an alias of the anchor, empty if there is none. within holds the nodes on
+// the path from the root.
 func containsItself(n *yaml.Node, within map[*yaml.Node]bool) string {
 	if n.Kind == yaml.AliasNode {
 		if within[n.Alias] {
@@ -161,7 +162,7 @@ func containsItself(n *yaml.Node, within map[*yaml.Node]bool) string {
 	return ""
 }
 
-// writeDocuments is the text of a file.
+// writeDocuments returns the text of a file.
 func writeDocuments(documents []*document) (string, error) {
 	var out strings.Builder
 	for _, d := range documents {
@@ -170,7 +171,7 @@ func writeDocuments(documents []*document) (string, error) {
 			return "", err
 		}
 		if strings.TrimSpace(text) == "" && d.changed {
-			continue // all of it was left out
+			continue // all objects of the document were dropped
 		}
 		separator := d.separator
 		if separator == "" && out.Len() > 0 {
@@ -215,7 +216,7 @@ func (d *document) write() (string, error) {
 // compactList matches a list that is not indented under its key.
 var compactList = regexp.MustCompile(`(?m)^( *)[^\s#-][^\n]*:[ \t]*\n(?:[ \t]*#[^\n]*\n)*( *)- `)
 
-// encode writes in the style of the document: lists are indented or not, as its author did.
+// encode returns YAML in the style of the document: lists are indented, or not, as in the original.
 func (d *document) encode(node *yaml.Node) (string, error) {
 	if strings.HasPrefix(strings.TrimSpace(d.text), "{") {
 		return encodeJSON(node)
@@ -241,13 +242,13 @@ func encodeJSON(node *yaml.Node) (string, error) {
 	return string(text) + "\n", err
 }
 
-// edited is the text with words replaced and everything else as it was.
+// edited returns the text with the edited words; the rest stays as it was.
 func (d *document) edited() string {
 	if len(d.edits) == 0 {
 		return d.text
 	}
 	lines := slices.Collect(strings.Lines(d.text))
-	// From the right, so that columns stay what they were.
+	// Edits are applied from right to left, so that columns stay valid.
 	slices.SortFunc(d.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(b.column, a.column))
 	})

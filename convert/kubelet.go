@@ -8,15 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A pool is one whose class has to know what the pool said about kubelets.
+// A pool is a NodePool whose node class has to get its kubelet settings.
 type pool struct {
 	object  *object
 	ref     *yaml.Node // its nodeClassRef
-	kubelet *yaml.Node // nil if it said nothing
+	kubelet *yaml.Node // nil if the pool has no kubelet settings
 }
 
-// moveKubelets writes what pools said about kubelets into their classes. Pools of one class that said different things get
-// copies of it.
+// moveKubelets writes the kubelet settings of pools into their classes. If pools of one class have different settings, copies of the class are
+// made.
 func (c *conversion) moveKubelets() error {
 	var names []string
 	byClass := map[string][]pool{}
@@ -56,14 +56,14 @@ func (c *conversion) moveInto(name string, pools []pool) error {
 		}
 		return nil
 	}
-	// Pools that said nothing, and what the class says itself, keep the class as it is.
+	// If the class has settings of its own, or a pool has none, the class stays as it is.
 	first := field(field(class, "spec"), "kubelet")
 	settled := first != nil || slices.ContainsFunc(pools, func(p pool) bool { return p.kubelet == nil })
 	kept, err := canonical(first)
 	if err != nil {
 		return err
 	}
-	copies := map[string]string{} // of the class, by what their kubelets are told
+	copies := map[string]string{} // names of copies of the class, by kubelet settings
 	for _, p := range pools {
 		said, err := canonical(p.kubelet)
 		switch {
@@ -87,7 +87,7 @@ func (c *conversion) moveInto(name string, pools []pool) error {
 	return nil
 }
 
-// class is the class of that name, and the object that it is or was written in.
+// class returns the class of that name, and the object from which it comes.
 func (c *conversion) class(name string) (*object, *yaml.Node) {
 	for _, o := range c.objects {
 		if o.kind() == awsKind && o.name() == name {
@@ -112,7 +112,7 @@ func (c *conversion) addCopy(owner *object, class *yaml.Node, name string, kubel
 	owner.document.changed = true
 }
 
-// canonical is the same text for settings that mean the same.
+// canonical returns the same text for equal settings.
 func canonical(n *yaml.Node) (string, error) {
 	if n == nil {
 		return "", nil

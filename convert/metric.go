@@ -8,10 +8,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Metric is one that Karpenter served before, and what is served in its place; empty if nothing is.
+// A Metric is a metric that Karpenter served earlier. New is the metric that is served instead; empty if there is none.
 type Metric struct{ Old, New string }
 
-// OldMetrics are the names that are not served any more, in order.
+// OldMetrics returns the metrics that are not served any more, sorted by name.
 func OldMetrics() []Metric {
 	return []Metric{
 		{"karpenter_allocation_controller_scheduling_duration_seconds", "karpenter_scheduler_scheduling_duration_seconds"},
@@ -74,11 +74,11 @@ func OldMetrics() []Metric {
 	}
 }
 
-// metricName is a name in a rule, a query or a dashboard.
+// metricName matches a metric in a rule, a query or a dashboard.
 var metricName = regexp.MustCompile(`\bkarpenter_\w+`)
 
-// nameMetrics names the metrics in an object of any kind that are not served any more. What to ask for in their place depends on
-// their labels, so that nothing is changed.
+// nameMetrics notes the metrics in an object of any kind that are not served any more. It changes nothing, because the right replacement depends
+// on the labels of the metric.
 func (c *conversion) nameMetrics(o *object, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		for _, name := range metricName.FindAllString(n.Value, -1) {
@@ -91,7 +91,7 @@ func (c *conversion) nameMetrics(o *object, n *yaml.Node) {
 }
 
 func (c *conversion) nameMetric(o *object, name string) {
-	for _, series := range []string{"", "_count", "_sum", "_bucket"} { // of a histogram or a summary
+	for _, series := range []string{"", "_count", "_sum", "_bucket"} { // the series of a histogram or a summary
 		base, found := strings.CutSuffix(name, series)
 		i := slices.IndexFunc(OldMetrics(), func(m Metric) bool { return m.Old == base })
 		if !found || i < 0 {

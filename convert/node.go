@@ -9,7 +9,7 @@ import (
 // A pair is a key with its value. Both carry comments, so fields are moved as pairs.
 type pair struct{ key, value *yaml.Node }
 
-// resolved is what an alias stands for.
+// resolved returns the target of an alias, or the node itself.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -17,7 +17,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// pairs are the fields of a mapping, in their order; none if it is something else.
+// pairs returns the fields of a mapping, in their order; none for other nodes.
 func pairs(n *yaml.Node) []pair {
 	n = resolved(n)
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -30,7 +30,7 @@ func pairs(n *yaml.Node) []pair {
 	return out
 }
 
-// items are those of a list; none if it is something else.
+// items returns the items of a list; none for other nodes.
 func items(n *yaml.Node) []*yaml.Node {
 	n = resolved(n)
 	if n == nil || n.Kind != yaml.SequenceNode {
@@ -39,7 +39,7 @@ func items(n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// field is the value of a mapping's field, nil if there is none.
+// field returns the value of a mapping's field, nil if there is none.
 func field(n *yaml.Node, name string) *yaml.Node {
 	for _, p := range pairs(n) {
 		if p.key.Value == name {
@@ -49,7 +49,7 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// scalar is the text of a value, empty if it is none.
+// scalar returns the text of a scalar, empty for other nodes.
 func scalar(n *yaml.Node) string {
 	n = resolved(n)
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -70,7 +70,7 @@ func take(n *yaml.Node, name string) pair {
 	return pair{}
 }
 
-// set gives a field a value, in its place if it exists, else last.
+// set sets a field. A new field comes last.
 func set(n *yaml.Node, name string, value *yaml.Node) {
 	n = resolved(n)
 	for i, p := range pairs(n) {
@@ -92,7 +92,7 @@ func put(n *yaml.Node, name string, p pair) {
 	n.Content = append(n.Content, p.key, p.value)
 }
 
-// with is the pair with a word for a value, comments kept.
+// with returns the pair with a text as its value. Comments stay.
 func (p pair) with(text string) pair {
 	value := word(text)
 	if p.value != nil {
@@ -104,7 +104,7 @@ func (p pair) with(text string) pair {
 	return pair{p.key, value}
 }
 
-// mapping is a new mapping with these fields.
+// mapping returns a mapping with these fields.
 func mapping(fields ...pair) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for _, p := range fields {
@@ -113,33 +113,33 @@ func mapping(fields ...pair) *yaml.Node {
 	return out
 }
 
-// list is a new list.
+// list returns a list.
 func list(of ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: of}
 }
 
-// word is a text as a value; the library quotes it if it must.
+// word returns a scalar with the text. The library quotes it if necessary.
 func word(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)
 	return n
 }
 
-// number is a whole number as a value.
+// number returns a scalar with a whole number.
 func number(digits string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: digits}
 }
 
-// is makes a pair.
+// is returns a pair.
 func is(name string, value *yaml.Node) pair { return pair{word(name), value} }
 
-// flow writes a list or mapping on one line.
+// flow makes a list or mapping fit on one line.
 func flow(n *yaml.Node) *yaml.Node {
 	n.Style |= yaml.FlowStyle
 	return n
 }
 
-// below is a field that is a mapping, made if there is none.
+// below returns a field that is a mapping. It creates the mapping if there is none.
 func below(n *yaml.Node, name string) *yaml.Node {
 	if at := field(n, name); at != nil && at.Kind == yaml.MappingNode {
 		return at
@@ -150,7 +150,7 @@ func below(n *yaml.Node, name string) *yaml.Node {
 	return at
 }
 
-// copied is a deep copy.
+// copied returns a deep copy.
 func copied(n *yaml.Node) *yaml.Node {
 	if n == nil {
 		return nil

@@ -10,14 +10,14 @@ import (
 
 const aliasVersionAnnotation = "compatibility.karpenter.k8s.aws/v1-alias-version"
 
-// nodeTemplate turns an AWSNodeTemplate into an EC2NodeClass.
+// nodeTemplate converts an AWSNodeTemplate to an EC2NodeClass.
 func (c *conversion) nodeTemplate(o *object) error {
 	spec := c.templateSpec(o, below(o.node, "spec"))
 	c.finish(o, awsAPIVersion, awsKind, spec)
 	return nil
 }
 
-// addInline makes an EC2NodeClass of a Provisioner's inline provider.
+// addInline makes an EC2NodeClass from a Provisioner's inline provider.
 func (c *conversion) addInline(o *object, provider *yaml.Node) {
 	take(provider, "apiVersion")
 	take(provider, "kind")
@@ -30,7 +30,7 @@ func (c *conversion) addInline(o *object, provider *yaml.Node) {
 	c.note(Changed, o, "spec.provider became EC2NodeClass %s", o.name())
 }
 
-// templateSpec is the spec of an EC2NodeClass, from that of an AWSNodeTemplate.
+// templateSpec returns the spec of an EC2NodeClass, made from the spec of an AWSNodeTemplate.
 func (c *conversion) templateSpec(o *object, old *yaml.Node) *yaml.Node {
 	spec := mapping()
 	family := take(old, "amiFamily")
@@ -61,7 +61,7 @@ func (c *conversion) templateSpec(o *object, old *yaml.Node) *yaml.Node {
 	return spec
 }
 
-// nodeClass turns a v1beta1 EC2NodeClass into one of today.
+// nodeClass converts a v1beta1 EC2NodeClass to v1.
 func (c *conversion) nodeClass(o *object) error {
 	spec := below(o.node, "spec")
 	annotations := field(field(o.node, "metadata"), "annotations")
@@ -70,7 +70,7 @@ func (c *conversion) nodeClass(o *object) error {
 	return nil
 }
 
-// completeClass does what both older classes need: images, identity, metadata options and tags.
+// completeClass converts images, identity, metadata options and tags, which both older kinds of class need.
 func (c *conversion) completeClass(o *object, spec *yaml.Node, version string) {
 	c.chooseImages(o, spec, version)
 	if field(spec, "role") == nil && field(spec, "instanceProfile") == nil {
@@ -105,7 +105,7 @@ func isRestrictedTag(key string) bool {
 		slices.Contains([]string{"eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", awsGroup + "/ec2nodeclass"}, key)
 }
 
-// giveIdentity names the role of nodes, if anybody said what it is.
+// giveIdentity sets the role of nodes, or their instance profile, if one of them is known.
 func (c *conversion) giveIdentity(o *object, spec *yaml.Node) {
 	switch {
 	case c.options.Role != "":
@@ -118,7 +118,7 @@ func (c *conversion) giveIdentity(o *object, spec *yaml.Node) {
 	}
 }
 
-// chooseImages names the images that were used because nothing else was said.
+// chooseImages writes the default images of older APIs into the spec, if the spec names none.
 func (c *conversion) chooseImages(o *object, spec *yaml.Node, version string) {
 	family := scalar(field(spec, "amiFamily"))
 	given := len(items(field(spec, "amiSelectorTerms"))) > 0
@@ -150,7 +150,7 @@ func (c *conversion) chooseImages(o *object, spec *yaml.Node, version string) {
 	}
 }
 
-// ubuntu is a family that is no more. Its images boot as those of AL2 do.
+// ubuntu replaces the family Ubuntu, which no longer exists, by AL2, because images of both families boot in the same way.
 func (c *conversion) ubuntu(o *object, spec *yaml.Node, given bool) {
 	set(spec, "amiFamily", word("AL2"))
 	if !given {
@@ -167,7 +167,7 @@ func (c *conversion) ubuntu(o *object, spec *yaml.Node, given bool) {
 	}
 }
 
-// checkUserData warns of scripts that set the node up themselves, as images did before nodeadm.
+// checkUserData notes scripts that configure the node themselves, as images before nodeadm required.
 func (c *conversion) checkUserData(o *object, spec *yaml.Node) {
 	const script = "/etc/eks/bootstrap.sh"
 	if !strings.Contains(scalar(field(spec, "userData")), script) {

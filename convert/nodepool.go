@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodePool turns a v1beta1 NodePool into one of today.
+// nodePool converts a v1beta1 NodePool to v1.
 func (c *conversion) nodePool(o *object) error {
 	spec := below(o.node, "spec")
 	inner := below(below(spec, "template"), "spec")
@@ -16,7 +16,7 @@ func (c *conversion) nodePool(o *object) error {
 	if field(inner, "requirements") == nil {
 		put(inner, "requirements", is("", list()))
 	}
-	take(inner, "resources") // had to be empty
+	take(inner, "resources") // older APIs required it to be empty
 	ref := c.updateClassRef(o, inner)
 	kubelet := take(inner, "kubelet")
 	if runtime := take(kubelet.value, "containerRuntime"); runtime.key != nil {
@@ -31,14 +31,14 @@ func (c *conversion) nodePool(o *object) error {
 		}
 		put(inner, "expireAfter", expire)
 	} else {
-		c.noteExpiry(o) // the default is 720h, then as now
+		c.noteExpiry(o) // the default is 720h in both APIs
 	}
 	c.betaConsolidation(o, disruption)
 	c.finish(o, apiVersion, "NodePool", spec)
 	return nil
 }
 
-// betaConsolidation spells out what v1beta1 left to its defaults.
+// betaConsolidation writes the defaults of v1beta1 into the spec.
 func (c *conversion) betaConsolidation(o *object, disruption *yaml.Node) {
 	switch policy := scalar(field(disruption, "consolidationPolicy")); policy {
 	case "WhenEmpty":
@@ -54,7 +54,7 @@ func (c *conversion) betaConsolidation(o *object, disruption *yaml.Node) {
 	}
 }
 
-// updateClassRef turns apiVersion into group, and gives kind and group the values that they had if they were left out.
+// updateClassRef converts apiVersion to group, and sets kind and group to their old defaults if they are missing.
 func (c *conversion) updateClassRef(o *object, inner *yaml.Node) *yaml.Node {
 	old := below(inner, "nodeClassRef")
 	version, kind, name := take(old, "apiVersion"), take(old, "kind"), take(old, "name")
@@ -69,7 +69,7 @@ func (c *conversion) updateClassRef(o *object, inner *yaml.Node) *yaml.Node {
 	return ref
 }
 
-// nodeClaim turns a v1beta1 NodeClaim into one of today. Its status stays: it says which machine the claim is.
+// nodeClaim converts a v1beta1 NodeClaim to v1. It keeps the status, which names the machine.
 func (c *conversion) nodeClaim(o *object) error {
 	spec := below(o.node, "spec")
 	if kubelet := take(spec, "kubelet"); kubelet.key != nil {
@@ -89,7 +89,7 @@ func (c *conversion) nodeClaim(o *object) error {
 	return nil
 }
 
-// expiryOf is the age at which nodes of a pool end; the default if the pool is not in the files.
+// expiryOf returns the age at which nodes of a pool expire; the default if the pool is not in the files.
 func (c *conversion) expiryOf(poolName string) string {
 	for _, o := range c.objects {
 		if o.kind() != "NodePool" || o.name() != poolName {

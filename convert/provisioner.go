@@ -11,7 +11,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Groups and kinds of today.
+// Groups and kinds of today's API.
 const (
 	apiVersion    = v1.Group + "/v1"
 	awsGroup      = "karpenter.k8s.aws"
@@ -19,7 +19,7 @@ const (
 	awsKind       = "EC2NodeClass"
 )
 
-// provisioner turns a Provisioner into a NodePool.
+// provisioner converts a Provisioner to a NodePool.
 func (c *conversion) provisioner(o *object) error {
 	old := below(o.node, "spec")
 	spec := mapping()
@@ -56,7 +56,7 @@ func (c *conversion) provisioner(o *object) error {
 	return nil
 }
 
-// finish gives an object its new kind and spec, and drops what its controller wrote.
+// finish sets the object's new kind and spec, and removes the fields that its controller wrote.
 func (c *conversion) finish(o *object, apiVersion, kind string, spec *yaml.Node) {
 	cleanMetadata(o.node)
 	o.setKind(apiVersion, kind)
@@ -64,14 +64,14 @@ func (c *conversion) finish(o *object, apiVersion, kind string, spec *yaml.Node)
 	take(o.node, "status")
 }
 
-// lose notes the fields that are left of an old object after all known ones have been taken.
+// lose notes the fields that are left in an old object after all known fields have been taken.
 func (c *conversion) lose(o *object, path string, old *yaml.Node) {
 	for _, p := range pairs(old) {
 		c.note(Lost, o, "%s%s: there is no such field any more", path, p.key.Value)
 	}
 }
 
-// provisionerTemplate is the spec of the pool's template.
+// provisionerTemplate returns the spec of the pool's template.
 func (c *conversion) provisionerTemplate(o *object, old *yaml.Node) (*yaml.Node, error) {
 	inner := mapping()
 	ref, aws := c.providerRef(o, old)
@@ -109,7 +109,7 @@ func (c *conversion) noteExpiry(o *object) {
 	c.note(Changed, o, "expireAfter is not held back by budgets any more: at that age a node is drained, whatever else goes on")
 }
 
-// wholeSeconds reads a field that counts seconds, and writes them as a duration; empty if there is no such field.
+// wholeSeconds converts a field with a number of seconds to a duration; empty if there is no such field.
 func wholeSeconds(p pair) (string, error) {
 	if p.key == nil || scalar(p.value) == "" {
 		return "", nil
@@ -120,7 +120,8 @@ func wholeSeconds(p pair) (string, error) {
 	return scalar(p.value) + "s", nil
 }
 
-// providerRef is the pool's node class, and whether it is one of AWS. An inline provider becomes a class of its own.
+// providerRef returns the reference to the pool's node class, and reports whether the class belongs to AWS. It makes a class from an inline
+// provider.
 func (c *conversion) providerRef(o *object, old *yaml.Node) (*yaml.Node, bool) {
 	inline := take(old, "provider")
 	ref := take(old, "providerRef").value
@@ -140,7 +141,7 @@ func classRef(group, kind, name string) *yaml.Node {
 	return mapping(is("group", word(group)), is("kind", word(kind)), is("name", word(name)))
 }
 
-// addDefaults writes down what every Provisioner required on AWS without saying so.
+// addDefaults adds the requirements that all Provisioners had on AWS by default.
 func addDefaults(requirements, labels *yaml.Node) {
 	asks := func(keys ...string) bool {
 		named := func(key string) bool { return slices.Contains(keys, v1.NormalizeLabel(key)) }
@@ -175,7 +176,7 @@ func addDefaults(requirements, labels *yaml.Node) {
 	}
 }
 
-// checkRequirements renames keys, and notes those that the API server will refuse.
+// checkRequirements renames keys, and notes requirements that the API server will refuse.
 func (c *conversion) checkRequirements(o *object, requirements *yaml.Node) {
 	for _, r := range items(requirements) {
 		key := field(r, "key")
@@ -191,7 +192,7 @@ func (c *conversion) checkRequirements(o *object, requirements *yaml.Node) {
 	}
 }
 
-// provisionerDisruption says when nodes are removed. It is always spelled out: the defaults of today would remove more.
+// provisionerDisruption returns the disruption settings. It always writes them out, because today's defaults would remove more nodes.
 func (c *conversion) provisionerDisruption(o *object, old *yaml.Node) (*yaml.Node, error) {
 	consolidation := take(old, "consolidation")
 	empty := take(old, "ttlSecondsAfterEmpty")

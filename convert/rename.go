@@ -13,7 +13,7 @@ const (
 	oldDisruptionTaint = "karpenter.sh/disruption"
 )
 
-// newNames are the labels and annotations that are the same under another name.
+// newNames maps the old names of labels and annotations to their new names.
 func newNames() map[string]string {
 	return map[string]string{
 		oldPoolLabel:                     v1.NodePoolLabelKey,
@@ -22,8 +22,8 @@ func newNames() map[string]string {
 	}
 }
 
-// renameIn changes names in an object of any kind: those of labels and annotations wherever they are keys or stand in a
-// selector, and the taint in tolerations. The text around them stays as it is.
+// renameIn changes names in an object of any kind: labels and annotations that are keys or values in a selector, and the taint in tolerations.
+// The rest of the text stays as it is.
 func (c *conversion) renameIn(o *object) {
 	before := len(o.document.edits)
 	c.renameBelow(o, o.node)
@@ -35,7 +35,7 @@ func (c *conversion) renameIn(o *object) {
 
 func (c *conversion) renameBelow(o *object, n *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
-		return // what it stands for is looked at where it is written
+		return // its target is handled at the anchor
 	}
 	for _, p := range pairs(n) {
 		switch name := newNames()[p.key.Value]; {
@@ -63,7 +63,7 @@ func (c *conversion) rename(o *object, n *yaml.Node, to string) {
 	n.Value = to
 }
 
-// emptyValue removes the value that the taint used to have from a toleration.
+// emptyValue removes the taint's old value from a toleration.
 func (c *conversion) emptyValue(o *object, n *yaml.Node) {
 	const old = "disrupting"
 	if scalar(n) != old {
@@ -77,7 +77,7 @@ func (c *conversion) emptyValue(o *object, n *yaml.Node) {
 	n.Value, n.Style = "", yaml.DoubleQuotedStyle
 }
 
-// renameKeys changes the names of labels or annotations of an object that is written anew.
+// renameKeys changes the names of labels or annotations in an object that is written anew.
 func renameKeys(n *yaml.Node) {
 	for _, p := range pairs(n) {
 		if name := newNames()[p.key.Value]; name != "" {
@@ -90,7 +90,7 @@ func renameKeys(n *yaml.Node) {
 	}
 }
 
-// cleanMetadata removes what an older controller, or kubectl, wrote about the object as it was.
+// cleanMetadata removes the annotations that an older controller or kubectl wrote about the old object.
 func cleanMetadata(o *yaml.Node) {
 	metadata := field(o, "metadata")
 	take(metadata, "managedFields")

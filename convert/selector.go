@@ -8,11 +8,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A selector is what a map of v1alpha1 became.
+// A selector holds the terms that replace a map of v1alpha1.
 type selector struct {
-	key      *yaml.Node // of the map, with its comments
+	key      *yaml.Node // the key of the map, with its comments
 	terms    []*yaml.Node
-	narrowed []string // conditions that stood beside ids and names, and cannot any more
+	narrowed []string // conditions that are dropped, because ids exclude them now
 }
 
 func (s selector) keyOrNew() *yaml.Node {
@@ -22,7 +22,7 @@ func (s selector) keyOrNew() *yaml.Node {
 	return s.key
 }
 
-// selectorTerms turns a map, in which all must hold and commas mean "or", into terms, of which one must hold.
+// selectorTerms converts a map to terms. In the map all entries must match, and commas separate alternatives. Of the terms one must match.
 func selectorTerms(p pair) selector {
 	out := selector{key: p.key}
 	special := map[string][]string{}
@@ -43,7 +43,7 @@ func selectorTerms(p pair) selector {
 	tagged := len(tags[0].Content) > 0
 	switch {
 	case special["id"] != nil:
-		// An id says it all; what else was asked cannot be said beside it.
+		// A term with an id can contain no other condition.
 		for _, id := range special["id"] {
 			out.terms = append(out.terms, mapping(is("id", word(id))))
 		}
@@ -62,7 +62,7 @@ func selectorTerms(p pair) selector {
 	return out
 }
 
-// named are the terms for all owners × names, each with the tags.
+// named returns the terms for all combinations of owners and names, each with the tags.
 func named(special map[string][]string, tags []*yaml.Node, tagged bool) []*yaml.Node {
 	orNone := func(values []string) []string {
 		if values == nil {
@@ -91,7 +91,7 @@ func named(special map[string][]string, tags []*yaml.Node, tagged bool) []*yaml.
 	return out
 }
 
-// alternatives are the values between commas.
+// alternatives returns the values between commas.
 func alternatives(n *yaml.Node) []string {
 	var out []string
 	for value := range strings.SplitSeq(scalar(n), ",") {
@@ -100,7 +100,7 @@ func alternatives(n *yaml.Node) []string {
 	return out
 }
 
-// eachWith gives every set of tags one more tag, in all its alternatives. A tag without a value has any.
+// eachWith adds a tag, in all its alternatives, to each set of tags. A tag without a value matches any value.
 func eachWith(sets []*yaml.Node, tag pair, values []string) []*yaml.Node {
 	var out []*yaml.Node
 	for _, s := range sets {

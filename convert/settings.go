@@ -7,16 +7,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// globalSettings is the ConfigMap that held settings before flags and the chart did.
+// globalSettings is the ConfigMap with the settings that flags and the Helm chart hold now.
 const globalSettings = "karpenter-global-settings"
 
-// settings are those of the ConfigMap that classes have to know.
+// settings holds the settings of the ConfigMap that node classes need.
 type settings struct {
 	instanceProfile string
 	tags            *yaml.Node
 }
 
-// chartValues are the settings that the chart takes under another name.
+// chartValues maps settings to their names in the Helm chart.
 func chartValues() map[string]string {
 	return map[string]string{
 		"batchMaxDuration":            "batchMaxDuration",
@@ -31,7 +31,7 @@ func chartValues() map[string]string {
 	}
 }
 
-// readSettings takes the ConfigMap apart and leaves it out: nothing reads it any more.
+// readSettings reads the ConfigMap and drops it, because no program reads it any more.
 func (c *conversion) readSettings(o *object) {
 	o.dropped, o.document.changed = true, true
 	c.converted++

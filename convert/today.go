@@ -11,10 +11,9 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// Objects that say they are of today, and hold fields or values of older APIs, are mended: the API server would refuse them, or
-// drop what it does not know.
+// Objects of today's API with fields or values of older APIs are mended, because the API server would refuse them or drop unknown fields.
 
-// mend notes what is mended in an object of today, which is written anew then.
+// mend notes a change in an object of today's API, and marks the object to be written anew.
 func (c *conversion) mend(kind NoteKind, o *object, format string, args ...any) {
 	c.note(kind, o, format, args...)
 	if !o.mended {
@@ -23,7 +22,7 @@ func (c *conversion) mend(kind NoteKind, o *object, format string, args ...any) 
 	}
 }
 
-// poolOfToday looks through a pool of today. It may share its class with older pools, or move its own kubelet's fields there.
+// poolOfToday mends a v1 NodePool. The pool may share its class with older pools, or contain kubelet settings that move to the class.
 func (c *conversion) poolOfToday(o *object) error {
 	c.renameIn(o)
 	spec := field(o.node, "spec")
@@ -54,8 +53,8 @@ func (c *conversion) poolOfToday(o *object) error {
 	return nil
 }
 
-// keptKubelet takes what Karpenter 1.0 kept of a pool of v1beta1 in annotations that nobody reads any more: what it said about
-// kubelets, nil if nothing.
+// keptKubelet returns the kubelet settings that Karpenter 1.0 kept in annotations when it converted a v1beta1 pool, nil if there are none. It
+// removes these annotations, because no program reads them any more.
 func (c *conversion) keptKubelet(o *object) (*yaml.Node, error) {
 	const kept, ref = "compatibility.karpenter.sh/v1beta1-kubelet-conversion", "compatibility.karpenter.sh/v1beta1-nodeclass-reference"
 	metadata := field(o.node, "metadata")
@@ -80,7 +79,7 @@ func (c *conversion) keptKubelet(o *object) (*yaml.Node, error) {
 	return plain(text.Content[0]), nil
 }
 
-// plain is a value without the style and the lines of its text.
+// plain removes the style and the line numbers from a value.
 func plain(n *yaml.Node) *yaml.Node {
 	n.Style, n.Line, n.Column = 0, 0, 0
 	for _, child := range n.Content {
@@ -89,7 +88,7 @@ func plain(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// mendProvisioner moves what a Provisioner had directly below its spec to where a NodePool has it.
+// mendProvisioner moves fields that a Provisioner has directly below its spec to their places in a NodePool.
 func (c *conversion) mendProvisioner(o *object, spec *yaml.Node) error {
 	move := func(name, to string, path ...string) {
 		if p := take(spec, name); p.key != nil {
@@ -141,7 +140,7 @@ func (c *conversion) mendProvisioner(o *object, spec *yaml.Node) error {
 	return nil
 }
 
-// mendDisruption gives policies and reasons the names of today, and moves the age at which nodes end.
+// mendDisruption renames policies and reasons, and moves expireAfter.
 func (c *conversion) mendDisruption(o *object, spec *yaml.Node) {
 	disruption := field(spec, "disruption")
 	policy := field(disruption, "consolidationPolicy")
@@ -172,7 +171,7 @@ func (c *conversion) mendDisruption(o *object, spec *yaml.Node) {
 	c.mend(Renamed, o, "spec.disruption.expireAfter became spec.template.spec.expireAfter")
 }
 
-// mendClassRef spells out the group and the kind, which older APIs took for granted or wrote as apiVersion.
+// mendClassRef writes the group and the kind, which older APIs implied or wrote as apiVersion.
 func (c *conversion) mendClassRef(o *object, inner *yaml.Node) {
 	ref := field(inner, "nodeClassRef")
 	if ref == nil || field(ref, "apiVersion") == nil && field(ref, "group") != nil && field(ref, "kind") != nil {
@@ -185,7 +184,7 @@ func (c *conversion) mendClassRef(o *object, inner *yaml.Node) {
 	c.mend(Renamed, o, "nodeClassRef names group %s and kind %s", scalar(field(ref, "group")), scalar(field(ref, "kind")))
 }
 
-// groupOf is the API group of a kind of node class, "" for one that nobody knows.
+// groupOf returns the API group of a kind of node class, "" for an unknown kind.
 func groupOf(kind string) string {
 	switch kind {
 	case "NodeClass":
@@ -198,7 +197,7 @@ func groupOf(kind string) string {
 	return ""
 }
 
-// claimOfToday looks through a claim of today.
+// claimOfToday mends a v1 NodeClaim.
 func (c *conversion) claimOfToday(o *object) error {
 	c.renameIn(o)
 	spec := field(o.node, "spec")
@@ -209,7 +208,7 @@ func (c *conversion) claimOfToday(o *object) error {
 	return nil
 }
 
-// classOfToday looks through a class of today.
+// classOfToday mends a v1 EC2NodeClass.
 func (c *conversion) classOfToday(o *object) error {
 	c.renameIn(o)
 	spec := field(o.node, "spec")

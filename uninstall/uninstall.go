@@ -19,64 +19,63 @@ import (
 	"tenon.sh/provider"
 )
 
-// Inventory is what there is of an installation.
+// Inventory holds the objects and machines of an installation.
 type Inventory struct {
-	// Kinds are the node class kinds of the provider. What belongs to others is a stranger's.
+	// Kinds are the node class kinds of the provider. Objects of other kinds of class belong to other providers.
 	Kinds   []schema.GroupVersionKind
 	Pools   []*v1.NodePool
 	Claims  []*v1.NodeClaim
 	Nodes   []*corev1.Node
 	Classes []provider.Class
-	// Machines are those that the cloud lists; nobody needs to ask before all claims are gone. Asked says that somebody did.
+	// Machines are the machines that the cloud lists. They are not needed before all claims are gone. Asked is true if the cloud has been asked.
 	Machines []engine.Machine
 	Asked    bool
 }
 
-// Verb is what to do with an object.
+// Verb says what to do with an object.
 type Verb int
 
 const (
-	// Delete deletes an object. Finalizers hold it until what it stands for is gone.
+	// Delete deletes an object. Finalizers keep the object until its machine or other resources are gone.
 	Delete Verb = iota
-	// Confirm takes our finalizer off a node if the cloud says that its machine is gone.
+	// Confirm removes our finalizer from a node if the cloud says that its machine is gone.
 	Confirm
-	// LetGo makes a claim's nodes and its machine nobody's, and removes the claim.
+	// LetGo removes the ownership marks of a claim's nodes and machine, and removes the claim.
 	LetGo
-	// Free makes a node nobody's.
+	// Free removes the ownership marks of a node.
 	Free
-	// Release makes a machine nobody's.
+	// Release removes the ownership marks of a machine.
 	Release
-	// LetGoClass removes a class, and what was made for it but for what machines need that run on.
+	// LetGoClass removes a class and the objects that were made for it, except objects that running machines need.
 	LetGoClass
 	// AskMachines lists the cloud's machines.
 	AskMachines
 )
 
-// Action is one thing to do.
+// Action is one step.
 type Action struct {
 	Verb    Verb
 	Object  provider.Object // nil for Release and AskMachines
-	Nodes   []*corev1.Node  // of a claim that is let go
+	Nodes   []*corev1.Node  // the nodes of a claim for LetGo
 	Machine engine.MachineID
 	Class   provider.Class
 }
 
-// Held is an object that others hold.
+// Held is an object with finalizers of other programs, or of another provider.
 type Held struct {
 	Kind, Name string
-	// By are their finalizers; none for a claim that belongs to another provider.
+	// By lists the finalizers; none for a claim that belongs to another provider.
 	By []string
 }
 
-// Serves reports whether claims and pools that refer to such a class belong to the installation.
+// Serves reports whether claims and pools with this class reference belong to the installation.
 func (inv *Inventory) Serves(ref *v1.NodeClassReference) bool {
 	return ref != nil && slices.ContainsFunc(inv.Kinds, func(k schema.GroupVersionKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
 }
 
-// Next says what comes next: pools go first, so that no controller starts machines any more, then claims with their
-// machines, then nodes that have no claim, and classes last, which hold what their machines were started from. If keep, the
-// machines stay, and pools go after claims: their deletion would be that of their claims. Nothing to do does not mean that
-// nothing is left: see Left.
+// Next returns the next actions. Pools go first, so that no controller starts machines. Then claims go with their machines, then nodes without a
+// claim. Classes go last, because machines depend on them. If keep is true, the machines stay. Then pools go after claims, because the deletion
+// of a pool deletes its claims. If Next returns nothing, objects may still be left: see Left.
 func Next(inv *Inventory, keep bool) []Action {
 	if keep {
 		return keepAll(inv)
@@ -119,7 +118,7 @@ func Next(inv *Inventory, keep bool) []Action {
 	return out
 }
 
-// keepAll is Next for machines that stay. Nobody else may act on claims meanwhile.
+// keepAll returns the next actions if machines stay. No other program may act on claims meanwhile.
 func keepAll(inv *Inventory) (out []Action) {
 	for _, c := range inv.claims() {
 		out = append(out, Action{Verb: LetGo, Object: c, Nodes: inv.nodesOf(c), Machine: engine.MachineID(c.Status.ProviderID)})
@@ -152,8 +151,8 @@ func keepAll(inv *Inventory) (out []Action) {
 	return out
 }
 
-// claims are those that hold something of ours, in order of name: a claim that is being deleted and that only strangers
-// hold is none.
+// claims returns the claims of the installation, sorted by name. It leaves out claims that are being deleted and that only finalizers of other
+// programs hold.
 func (inv *Inventory) claims() (out []*v1.NodeClaim) {
 	for _, c := range inv.Claims {
 		if inv.Serves(c.Spec.NodeClassRef) && (c.DeletionTimestamp == nil || ours(c)) {
@@ -164,7 +163,7 @@ func (inv *Inventory) claims() (out []*v1.NodeClaim) {
 	return out
 }
 
-// nodes are those that our finalizer holds and that no claim has, in order of name.
+// nodes returns the nodes with our finalizer and without a claim, sorted by name.
 func (inv *Inventory) nodes() (out []*corev1.Node) {
 	owned, foreign := map[string]bool{}, map[types.UID]bool{}
 	for _, c := range inv.Claims {
@@ -207,8 +206,8 @@ func (inv *Inventory) managed(n *corev1.Node) bool {
 	})
 }
 
-// Joining are claims whose machine runs and has no registered node yet, in order of name. If a controller lives to see that
-// node, its labels and taints become complete; without one it stays closed for pods.
+// Joining returns the claims whose machine runs and has no registered node yet, sorted by name. A controller that is still running completes the
+// labels and taints of such a node. Without a controller, the node stays closed for pods.
 func Joining(inv *Inventory) (out []*v1.NodeClaim) {
 	for _, c := range inv.claims() {
 		if c.DeletionTimestamp == nil && c.Status.ProviderID != "" && !v1.IsTrue(c, v1.ConditionRegistered) {
@@ -235,7 +234,7 @@ func (inv *Inventory) nodesOf(c *v1.NodeClaim) (out []*corev1.Node) {
 
 func ours(o metav1.Object) bool { return slices.Contains(o.GetFinalizers(), v1.TerminationFinalizer) }
 
-// Left reports whether anything is left that is not held by others alone.
+// Left reports whether objects or machines are left, apart from objects that only other programs hold.
 func Left(inv *Inventory) bool {
 	pools := slices.ContainsFunc(inv.Pools, func(p *v1.NodePool) bool {
 		return inv.Serves(p.Spec.Template.Spec.NodeClassRef) && !heldByOthers(p)
@@ -244,13 +243,13 @@ func Left(inv *Inventory) bool {
 		slices.ContainsFunc(inv.Classes, isOpen)
 }
 
-// isOpen reports whether there is something to do about a class.
+// isOpen reports whether a class is still to be removed.
 func isOpen(c provider.Class) bool { return !heldByOthers(c.Object) }
 
-// classFinalizer ends the name of the finalizer of node classes, behind their group.
+// classFinalizer is the end of the finalizer of node classes, after their group.
 const classFinalizer = "/termination"
 
-// heldByOthers reports whether an object is being deleted, and only finalizers of others hold it.
+// heldByOthers reports whether an object is being deleted, and only finalizers of other programs hold it.
 func heldByOthers(o metav1.Object) bool {
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) > 0 && !slices.ContainsFunc(o.GetFinalizers(), isOurs)
 }
@@ -259,13 +258,13 @@ func isOurs(finalizer string) bool {
 	return finalizer == v1.TerminationFinalizer || strings.HasPrefix(finalizer, "karpenter.") && strings.HasSuffix(finalizer, classFinalizer)
 }
 
-// Shared reports whether another provider has pools or claims: they would go with the CRDs.
+// Shared reports whether another provider has pools or claims. They would be deleted with the CRDs.
 func Shared(inv *Inventory) bool {
 	return slices.ContainsFunc(inv.Claims, func(c *v1.NodeClaim) bool { return !inv.Serves(c.Spec.NodeClassRef) }) ||
 		slices.ContainsFunc(inv.Pools, func(p *v1.NodePool) bool { return !inv.Serves(p.Spec.Template.Spec.NodeClassRef) })
 }
 
-// Strangers lists what is not touched: objects that others hold, and claims of another provider.
+// Strangers lists the objects that stay untouched: objects that other programs hold, and claims of another provider.
 func Strangers(inv *Inventory) (out []Held) {
 	add := func(kind string, o metav1.Object) {
 		if heldByOthers(o) {
@@ -293,7 +292,7 @@ func Strangers(inv *Inventory) (out []Held) {
 	return out
 }
 
-// Others counts the machines of other providers that show in the cluster, by a claim or by a node: they are not touched.
+// Others counts the machines of other providers that have a claim or a node in the cluster. They stay untouched.
 func Others(inv *Inventory) (n int) {
 	claimed, owners := map[string]bool{}, map[types.UID]bool{}
 	for _, c := range inv.Claims {
@@ -312,8 +311,8 @@ func Others(inv *Inventory) (n int) {
 	return n
 }
 
-// Freed is a node as it should be to stay when everything else of the autoscaler goes: without our finalizer, without an
-// owner whose end would be its own, and open for pods.
+// Freed returns the node as it should be to stay without the autoscaler: without our finalizer, without a NodeClaim as its owner, because its
+// deletion would delete the node, and open for pods.
 func Freed(n *corev1.Node) *corev1.Node {
 	n = n.DeepCopy()
 	n.Finalizers = slices.DeleteFunc(n.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })

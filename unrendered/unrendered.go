@@ -13,7 +13,7 @@ var (
 	variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*(?::?[-=?+][^}]*)?\}`)
 )
 
-// Problem says in one line what a text is and what to do with it first, "" if it is neither; name is the file's.
+// Problem describes in one line why the text is not ready for a cluster, and what to do first; "" if it is ready. name is the file's name.
 func Problem(name string, text string) string {
 	if found := braces.FindString(text); found != "" {
 		return fmt.Sprintf("it is a template, which holds %s: render it first, with helm template CHART > %s", short(found), rendered)
@@ -24,10 +24,10 @@ func Problem(name string, text string) string {
 	return ""
 }
 
-// rendered is what examples call the file that comes out.
+// rendered is the name of the rendered file in examples.
 const rendered = "rendered.yaml"
 
-// short leaves out most of a long text, and keeps it on one line.
+// short shortens a long text, and puts it on one line.
 func short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if letters := []rune(text); len(letters) > 40 {

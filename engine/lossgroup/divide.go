@@ -372,7 +372,7 @@ func (x *divider) partsOf(m *dividable, by axis, tolerance float64) []part {
 	})
 }
 
-// isVaried reports whether the part of the list keeps what the pool's minValues ask for, as far as the list does.
+// isVaried reports whether the part keeps as many values as the pool's minValues require, as far as the whole list has them.
 func (x *divider) isVaried(m *dividable, cells bitset.Set) bool {
 	for _, v := range m.pool.Model.Variety {
 		all, kept := map[int]bool{}, map[int]bool{}
@@ -389,7 +389,7 @@ func (x *divider) isVaried(m *dividable, cells bitset.Set) bool {
 	return true
 }
 
-// weigh works out what it means to the owners if the machine is of the part.
+// weigh computes the excess and the weight of a part, if the machine's list is reduced to it.
 func (m *dividable) weigh(c *part) {
 	for _, l := range m.loads {
 		most := 0

@@ -21,7 +21,7 @@ const ignoredAfter = 15 * time.Second
 // Advisor nominates pods to the existing nodes on which plans place them, and takes nominations back. It leaves pods for which a machine was
 // started to the StartupGate of the node. The zero value has nominated no pods. Only one goroutine may use an Advisor.
 type Advisor struct {
-	given map[types.UID]string // the nodes that pods were pointed at
+	given map[types.UID]string // by pod, the node to which the Advisor has nominated it
 	since map[types.UID]sighting
 }
 

@@ -1,8 +1,8 @@
-// Command mutate asks whether the tests notice when the code is wrong: it draws places of the product's sources by chance, changes
-// one operator, constant, statement or condition at each, and runs tests until one fails. A change that no test notices is printed:
-// either a rule without a test, or code that makes no difference.
+// Command mutate checks whether the tests notice faults in the code. It chooses random places in the product's sources, changes one operator,
+// constant, statement or condition at each, and runs tests until one fails. It prints each change that no test notices. In that case a rule has
+// no test, or the code makes no difference.
 //
-// The sources stay as they are; the go command is handed the changed file beside them (its flag -overlay).
+// The source files stay unchanged, because the go command gets the changed file by its flag -overlay.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("trying %s: %w", place, err)
 		}
-		if ctx.Err() != nil { // what was told to end has failed for that reason
+		if ctx.Err() != nil { // the interrupted tests failed for that reason
 			break
 		}
 		if result == notCompiled {
@@ -80,7 +80,7 @@ func run(ctx context.Context) error {
 }
 
 const (
-	// What the compiler refuses is no fault that could be made, and is not counted.
+	// A change that does not compile is no realistic fault, and is not counted.
 	notCompiled = "does not compile"
 	unnoticed   = "UNNOTICED"
 )
@@ -92,7 +92,7 @@ type tester struct {
 	timeout time.Duration
 }
 
-// try returns which package's tests notice the change. With compileOnly it only says whether it compiles.
+// try returns the package whose tests notice the change. With compileOnly it only checks whether the change compiles.
 func (t tester) try(ctx context.Context, place place, compileOnly bool) (string, error) {
 	folder, err := os.MkdirTemp("", "mutate")
 	if err != nil {

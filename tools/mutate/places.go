@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A place is a piece of a source file, and what stands there instead.
+// A place is a piece of a source file, with its replacement.
 type place struct {
 	file         string
 	line         int
@@ -40,7 +40,7 @@ func (p place) changed() ([]byte, error) {
 	return fmt.Appendf(nil, "%s%s%s", source[:p.begin], p.instead, source[p.end:]), nil
 }
 
-// placesBelow lists what can be changed in the packages at and below the folder. Tests and generated files are not changed.
+// placesBelow lists the possible changes in the packages in and below the folder. It leaves out tests and generated files.
 func placesBelow(folder string) ([]place, error) {
 	var places []place
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
