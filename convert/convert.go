@@ -234,7 +234,7 @@ func (c *conversion) machine(o *object) error {
 type object struct {
 	document *document
 	node     *yaml.Node // a mapping
-	called   string     // what notes call it, once converted
+	called   string     // its name in notes, once it is converted
 	added    []*yaml.Node
 	dropped  bool
 	mended   bool

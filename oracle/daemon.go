@@ -13,11 +13,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// notThere are the plugins that decide whether a DaemonSet has a pod for a node at all; the others only make it wait.
+// notThere lists the plugins because of which a DaemonSet creates no pod for a node. If other plugins refuse, the pod exists and waits.
 var notThere = []string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeDeclaredFeatures"}
 
-// house binds to each machine that is there or will be the pods that DaemonSets will run there and do not run there yet: they come
-// first, and the plan has to leave room for them. Of those that are equally important every second world has the last ones first.
+// house binds pods of DaemonSets to all existing and future machines that do not run them yet, because plans have to leave room for these pods.
+// Of pods with equal priority, every second world binds the last first.
 func (r *replay) house(world int) error {
 	for _, node := range r.names {
 		if r.leaving[node] {
@@ -30,7 +30,7 @@ func (r *replay) house(world int) error {
 	return nil
 }
 
-// houseOn binds to the node the pods of DaemonSets that it lacks and takes.
+// houseOn binds to the node the pods of DaemonSets that it lacks and that kube-scheduler accepts there. It returns these pods.
 func (r *replay) houseOn(node string, backwards bool) ([]*corev1.Pod, error) {
 	scheduler := r.judge.Scheduler
 	pods, err := r.daemons(node)
@@ -59,7 +59,7 @@ func (r *replay) houseOn(node string, backwards bool) ([]*corev1.Pod, error) {
 	return housed, nil
 }
 
-// evacuate takes pods of DaemonSets off a node again.
+// evacuate removes pods of DaemonSets from their node.
 func (r *replay) evacuate(pods []*corev1.Pod) error {
 	for _, pod := range pods {
 		if err := r.judge.Scheduler.Unbind(pod); err != nil {
@@ -72,7 +72,7 @@ func (r *replay) evacuate(pods []*corev1.Pod) error {
 
 func priority(pod *corev1.Pod) int32 { return ptr.Deref(pod.Spec.Priority, 0) }
 
-// daemons lists the pods that DaemonSets will run on the node and do not run there yet.
+// daemons lists the pods that DaemonSets will create for the node and that do not run there yet.
 func (r *replay) daemons(node string) ([]*corev1.Pod, error) {
 	var out []*corev1.Pod
 	for _, set := range r.snapshot.DaemonSets {
@@ -101,7 +101,7 @@ func (r *replay) runs(set *appsv1.DaemonSet, node string) bool {
 	})
 }
 
-// daemonPod is the pod that the DaemonSet's controller would make for the node.
+// daemonPod returns the pod that the DaemonSet controller would create for the node.
 func daemonPod(set *appsv1.DaemonSet, ranges []*corev1.LimitRange, node string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = set.Namespace, set.Name+"-on-"+node

@@ -15,9 +15,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// Draw is a small cluster that follows from the seed, full of conflicts: 5 to 40 pods that wait, of workloads that use all that
-// a pod can ask of its node, 3 to 12 nodes in all stages of their life, 10 to 20 instance types. An API server could hold all
-// of its objects; what admission adds to them is there.
+// Draw returns a random small cluster that depends only on the seed and is full of conflicts. It has 5 to 40 waiting pods, of workloads with all
+// kinds of demands on nodes, 3 to 12 nodes in all stages of their life, and 10 to 20 instance types. All objects are valid for an API server,
+// and have the fields that admission adds.
 func Draw(seed uint64) *engine.Snapshot {
 	d := newDrawing(seed, 0)
 	d.zones = []string{"zone-a", "zone-b", "zone-c", "zone-d"}[:2+d.IntN(3)]
@@ -35,7 +35,7 @@ func Draw(seed uint64) *engine.Snapshot {
 	return d.s
 }
 
-// Constraints are the default spread constraints of the scheduler in that cluster; most have none.
+// Constraints returns the scheduler's default spread constraints in that cluster. Most clusters have none.
 func Constraints(seed uint64) []corev1.TopologySpreadConstraint {
 	d := newDrawing(seed, 1)
 	zone := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}
@@ -51,17 +51,17 @@ func Constraints(seed uint64) []corev1.TopologySpreadConstraint {
 	return nil
 }
 
-// A drawing is a cluster that is being drawn. Its parts are drawn in a fixed order, each from the dice.
+// A drawing is a cluster that is being made. Its parts are made in a fixed order, each with random numbers.
 type drawing struct {
 	*rand.Rand
 	s     *engine.Snapshot
 	zones []string
-	theme int          // what many workloads of this cluster use, so that they get into each other's way
+	theme int          // a feature that many workloads of this cluster use, so that they conflict
 	hosts []*drawnNode // nodes that can hold running pods
 	apps  []*app
-	// devices says that a node has some that it does not report yet.
+	// devices is true if a node has devices that it does not report yet.
 	devices bool
-	made    int // counts what needs a name
+	made    int // the number of generated names
 }
 
 func newDrawing(seed, stream uint64) *drawing {
@@ -71,12 +71,12 @@ func newDrawing(seed, stream uint64) *drawing {
 	}
 }
 
-// chance is true in one of n cases.
+// chance returns true in one of n cases.
 func (d *drawing) chance(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d *drawing, from ...T) T { return from[d.IntN(len(from))] }
 
-// some picks between least and most of the values, in their order.
+// some returns between least and most of the values, in their order.
 func some(d *drawing, least, most int, from []string) []string {
 	left := min(least+d.IntN(most-least+1), len(from))
 	var out []string
@@ -89,7 +89,7 @@ func some(d *drawing, least, most int, from []string) []string {
 	return out
 }
 
-// meta is the metadata of an object; its UID follows from its name.
+// meta returns the metadata of an object. Its UID follows from its name.
 func (d *drawing) meta(namespace, name string) metav1.ObjectMeta {
 	uid := name
 	if namespace != "" {
@@ -108,7 +108,7 @@ func (d *drawing) name(stem string) string {
 
 const teamLabel = "team"
 
-// namespaces have labels that affinity terms select them by.
+// namespaces makes namespaces with labels for the selectors of affinity terms.
 func (d *drawing) namespaces() {
 	for _, name := range []string{"default", "shop", "data"} {
 		n := &corev1.Namespace{ObjectMeta: d.meta("", name)}
@@ -125,7 +125,7 @@ func (d *drawing) namespaces() {
 	}
 }
 
-// deviceClass says, in some clusters, that an extended resource stands for devices that drivers hand out.
+// deviceClass makes, in some clusters, an extended resource that counts the devices of drivers.
 func (d *drawing) deviceClass() {
 	if !d.chance(2) {
 		return

@@ -10,7 +10,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// topology draws what pods are spread over or kept together in.
+// topology returns a random topology key for spread constraints and affinity terms.
 func (d *drawing) topology() string {
 	switch d.IntN(12) {
 	case 0:
@@ -23,7 +23,7 @@ func (d *drawing) topology() string {
 	return pick(d, corev1.LabelTopologyZone, corev1.LabelHostname)
 }
 
-// selector selects the workload itself, mostly, or pods of others too.
+// selector returns a selector of the workload itself, mostly, or of pods of other workloads.
 func (d *drawing) selector(a *app) *metav1.LabelSelector {
 	switch d.IntN(9) {
 	case 0:
@@ -44,7 +44,7 @@ func (d *drawing) anyDaemon() string { return pick(d, "daemon0", "daemon1") }
 
 func (d *drawing) anyApp() string { return pick(d, "app0", "app1", "app2", "app3") }
 
-// spread adds a constraint, unless there is one that the API server would not let stand beside it.
+// spread adds a constraint, unless the API server would refuse it beside another constraint.
 func (d *drawing) spread(a *app) {
 	c := corev1.TopologySpreadConstraint{
 		MaxSkew: pick(d, int32(1), 1, 1, 2), TopologyKey: d.topology(), LabelSelector: d.selector(a),
@@ -52,7 +52,7 @@ func (d *drawing) spread(a *app) {
 	}
 	if d.chance(3) {
 		c.NodeAffinityPolicy = ptr.To(pick(d, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyIgnore))
-		if a.affinity().NodeAffinity == nil { // that it be about something
+		if a.affinity().NodeAffinity == nil { // so that the policy matters
 			requireNodes(a.affinity(), matching(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, some(d, 1, 2, d.zones)...))
 			c.TopologyKey = corev1.LabelTopologyZone
 		}
@@ -113,7 +113,7 @@ func (d *drawing) antiAffinity(a *app) {
 		return
 	}
 	term := d.term(a)
-	if d.chance(2) { // others than itself
+	if d.chance(2) { // pods of other workloads
 		term.TopologyKey = pick(d, corev1.LabelHostname, corev1.LabelHostname, corev1.LabelTopologyZone)
 		term.LabelSelector = &metav1.LabelSelector{MatchLabels: pick(d, map[string]string{"part-of": pick(d, "front", "back")}, map[string]string{appLabel: d.anyApp()}, map[string]string{appLabel: d.anyDaemon()})}
 	}
@@ -134,7 +134,7 @@ func (d *drawing) affinity(a *app) {
 	with.RequiredDuringSchedulingIgnoredDuringExecution = append(with.RequiredDuringSchedulingIgnoredDuringExecution, d.term(a))
 }
 
-// nodeAffinity asks for nodes by label, by number, by name, or prefers some.
+// nodeAffinity adds requirements about a label, a number or a name of nodes, or a preference.
 func (d *drawing) nodeAffinity(spec *corev1.PodSpec) {
 	if d.chance(4) {
 		spec.NodeSelector = pick(d, map[string]string{tierLabel: "gold"}, map[string]string{corev1.LabelTopologyZone: pick(d, d.zones...)},
@@ -192,8 +192,8 @@ func (d *drawing) nodeTerm() corev1.NodeSelectorTerm {
 	}}
 }
 
-// mergeLabelKeys does what the API server does when a pod is created: what matchLabelKeys and mismatchLabelKeys stand for
-// becomes part of the selectors.
+// mergeLabelKeys does the work of the API server when a pod is created. It adds the labels that matchLabelKeys and mismatchLabelKeys name to the
+// selectors.
 func mergeLabelKeys(p *corev1.Pod) {
 	merge := func(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator) {
 		for _, key := range keys {
@@ -212,7 +212,7 @@ func mergeLabelKeys(p *corev1.Pod) {
 	}
 }
 
-// affinityTerms lists all terms of a pod about other pods, required or not.
+// affinityTerms lists all of the pod's terms about other pods, required and preferred.
 func affinityTerms(p *corev1.Pod) []*corev1.PodAffinityTerm {
 	if p.Spec.Affinity == nil {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"tenon.sh/engine"
 )
 
-// Labels of the user's own, and resources and drivers of nobody in particular.
+// Labels of users, and resources and drivers without a real vendor.
 const (
 	familyLabel     = "example.com/family"
 	generationLabel = "example.com/generation" // a number
 	tierLabel       = "example.com/tier"       // set by pools
-	rackLabel       = "example.com/rack"       // a topology that no instance type knows
+	rackLabel       = "example.com/rack"       // a topology that no instance type has as a label
 	gpu             = corev1.ResourceName("example.com/gpu")
 	accelerator     = corev1.ResourceName("example.com/accelerator") // of a DeviceClass, in some clusters
 	diskDriver      = "disk.example.com"                             // with attach limits
@@ -28,7 +28,7 @@ func classReference() v1.NodeClassReference {
 	return v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
 }
 
-// catalog draws 10 to 20 types in the shapes of real ones: 2, 4 or 8 GiB a core, prices near proportional to size.
+// catalog makes 10 to 20 types in realistic shapes: 2, 4 or 8 GiB per core, and prices that are nearly proportional to the size.
 func (d *drawing) catalog() {
 	class := engine.Class{Ref: classReference()}
 	for i := range 10 + d.IntN(11) {
@@ -84,7 +84,7 @@ func (d *drawing) offerings(price float64) []engine.Offering {
 	return out
 }
 
-// pools: the first takes anybody; the others have weights, limits, taints, labels and requirements.
+// pools makes NodePools. The first accepts all pods. The others have weights, limits, taints, labels and requirements.
 func (d *drawing) pools() {
 	for i := range 2 + d.IntN(3) {
 		ref := classReference()
@@ -107,7 +107,7 @@ func (d *drawing) pools() {
 	if !d.chance(4) {
 		return
 	}
-	// In some clusters no machine can be bought: what is wrongly refused on a node shows there only.
+	// In some clusters no machine can be bought, because only there a wrong refusal of an existing node has an effect.
 	for _, p := range d.s.NodePools {
 		p.Spec.Limits = v1.Limits{v1.ResourceNodes: count(0)}
 	}
@@ -125,7 +125,7 @@ func (d *drawing) dressPool(p *v1.NodePool, i int) {
 	case 2:
 		spec.Taints = []v1.Taint{{Key: "example.com/dear", Effect: corev1.TaintEffectPreferNoSchedule}}
 	}
-	in := func(key string, values ...string) { // an operator and its values
+	in := func(key string, values ...string) { // adds a requirement with operator In
 		spec.Requirements = append(spec.Requirements, v1.Requirement{Key: key, Operator: v1.In, Values: values})
 	}
 	switch d.IntN(7) {
@@ -151,7 +151,7 @@ func (d *drawing) dressPool(p *v1.NodePool, i int) {
 	}
 }
 
-// machineLabels are the labels that a machine of this offering in this pool carries.
+// machineLabels returns the labels of a machine of this offering in this pool.
 func machineLabels(p *v1.NodePool, t *engine.InstanceType, o engine.Offering) map[string]string {
 	ref := p.Spec.Template.Spec.NodeClassRef
 	labels := map[string]string{
@@ -166,7 +166,7 @@ func machineLabels(p *v1.NodePool, t *engine.InstanceType, o engine.Offering) ma
 	return labels
 }
 
-// machine draws a pool and one of the offerings that its requirements leave.
+// machine returns a random pool, and a random offering that its requirements admit.
 func (d *drawing) machine() (*v1.NodePool, *engine.InstanceType, engine.Offering) {
 	for {
 		p := pick(d, d.s.NodePools...)

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// daemonSets draws up to three, with a pod on most of the nodes that they run on.
+// daemonSets makes up to three DaemonSets, with pods on most of their nodes.
 func (d *drawing) daemonSets() {
 	for i := range d.IntN(4) {
 		set := d.daemonSet(fmt.Sprintf("daemon%d", i))
@@ -54,7 +54,7 @@ func (d *drawing) daemonSet(name string) *appsv1.DaemonSet {
 	set.Spec.Template.Labels = labels
 	c := corev1.Container{Name: "main", Image: "example.com/daemon"}
 	if d.chance(3) && set.Namespace == "shop" {
-		c.Resources = corev1.ResourceRequirements{} // the LimitRange says it
+		c.Resources = corev1.ResourceRequirements{} // the LimitRange sets the requests
 	} else {
 		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: milli(20 * (1 + d.IntN(8))), corev1.ResourceMemory: mebi(32 * (1 + d.IntN(8)))}
 	}
@@ -74,7 +74,7 @@ func (d *drawing) daemonSet(name string) *appsv1.DaemonSet {
 	return set
 }
 
-// daemonAffinity lets the DaemonSet's pods keep others off their nodes, or draw them, as workloads do.
+// daemonAffinity gives the DaemonSet's pods affinity or anti-affinity to other pods, as workloads have.
 func (d *drawing) daemonAffinity(name string, spec *corev1.PodSpec) {
 	a := &app{name: name}
 	if d.chance(6) {
@@ -85,8 +85,8 @@ func (d *drawing) daemonAffinity(name string, spec *corev1.PodSpec) {
 	spec.Affinity = a.template.Affinity
 }
 
-// nominations points some pods that wait at nodes where pods end for them, as a preemption does, and others at the machine
-// that was started for them.
+// nominations nominates some waiting pods to a node where pods are ending, as a preemption does. For other waiting pods it records that a
+// machine was started for them.
 func (d *drawing) nominations() {
 	for _, p := range d.s.Pods {
 		if p.Spec.NodeName != "" || !isPlain(p) || !kube.IsPending(p) || !d.chance(8) {
@@ -103,13 +103,13 @@ func (d *drawing) nominations() {
 	}
 }
 
-// isPlain reports whether the pod asks for nothing but room.
+// isPlain reports whether the pod has no demands except room.
 func isPlain(p *corev1.Pod) bool {
 	return p.Spec.Affinity == nil && len(p.Spec.NodeSelector) == 0 && len(p.Spec.TopologySpreadConstraints) == 0 && len(p.Spec.Volumes) == 0 &&
 		len(p.Spec.Containers[0].Ports) == 0 && len(p.Spec.InitContainers) == 0 && len(p.Spec.Containers[0].RestartPolicyRules) == 0 && len(p.Spec.ResourceClaims) == 0
 }
 
-// plan notes on a claim without a ready machine that it was made for the pod, if the pod can run there beside the DaemonSets.
+// plan records on a claim without a ready machine that it was made for the pod, if the pod can run there beside the DaemonSets' pods.
 func (d *drawing) plan(p *corev1.Pod) {
 	need := kube.PodRequests(p)
 	if !need.Name(gpu, "").IsZero() || !need.Name(accelerator, "").IsZero() {

@@ -16,10 +16,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Features that kubelets of this version declare and that a pod can need.
+// A feature that a kubelet of this version declares and that a pod can require.
 const restartFeature = "RestartAllContainersOnContainerExits"
 
-// A drawnNode is a node that can hold running pods, with what is left on it.
+// A drawnNode is a node that can run pods, with its free resources.
 type drawnNode struct {
 	*corev1.Node
 	cpu, memory, pods int64
@@ -27,7 +27,7 @@ type drawnNode struct {
 	leaving           bool
 }
 
-// Stages of a machine's life.
+// The stages of a machine's life.
 const (
 	stageReady = iota
 	stageCordoned
@@ -52,7 +52,7 @@ func (d *drawing) nodes() {
 	}
 }
 
-// unmanaged is a node that no pool owns.
+// unmanaged makes a node without a pool.
 func (d *drawing) unmanaged(name string) {
 	n := d.node(name)
 	if !d.chance(4) {
@@ -85,7 +85,7 @@ func (d *drawing) node(name string) *corev1.Node {
 func (d *drawing) managed(name string, stage int) {
 	pool, t, o := d.machine()
 	for tries := 0; stage == stageUninitialized && t.Capacity[gpu] == (resource.Quantity{}) && tries < 20; tries++ {
-		pool, t, o = d.machine() // what is not reported yet matters most
+		pool, t, o = d.machine() // resources that are not reported yet matter most
 	}
 	claim := d.claim(name, pool, t, o, stage)
 	d.s.NodeClaims = append(d.s.NodeClaims, claim)
@@ -124,7 +124,7 @@ func notReady(effect corev1.TaintEffect) corev1.Taint {
 	return corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: effect}
 }
 
-// settle finishes a node that has been ready once.
+// settle completes a node that has been ready before.
 func (d *drawing) settle(n *corev1.Node, stage int) {
 	ready := corev1.ConditionTrue
 	switch stage {
@@ -150,7 +150,7 @@ func (d *drawing) settle(n *corev1.Node, stage int) {
 	})
 }
 
-// claim is the NodeClaim of a machine in that stage.
+// claim returns the NodeClaim of a machine in that stage.
 func (d *drawing) claim(name string, p *v1.NodePool, t *engine.InstanceType, o engine.Offering, stage int) *v1.NodeClaim {
 	template := &p.Spec.Template
 	c := &v1.NodeClaim{ObjectMeta: d.meta("", name)}
@@ -201,19 +201,19 @@ func (d *drawing) claim(name string, p *v1.NodePool, t *engine.InstanceType, o e
 	return c
 }
 
-// csiNode says which drivers the node runs and how many volumes they attach. Some of the volumes are attached to a node
-// before, or after, any pod uses them.
+// csiNode makes the CSINode with the node's drivers and their attach limits. It attaches some volumes to the node that no pod uses, as before
+// the first or after the last pod of a volume.
 func (d *drawing) csiNode(n *corev1.Node, limits map[string]int) {
 	c := &storagev1.CSINode{ObjectMeta: d.meta("", n.Name)}
 	disk := storagev1.CSINodeDriver{Name: diskDriver, NodeID: n.Name, TopologyKeys: []string{corev1.LabelTopologyZone}}
 	if limit, ok := limits[diskDriver]; ok {
 		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(limit))}
-	} else if d.chance(4) { // more than the catalog knows
+	} else if d.chance(4) { // a limit that the catalog does not have
 		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(pick[int32](d, 1, 2, 4))}
 	}
-	// The judge makes all volumes in the zone of their first pod, those of this driver too.
+	// The judge creates all volumes in the zone of their first pod, including volumes of this driver.
 	file := storagev1.CSINodeDriver{Name: fileDriver, NodeID: n.Name, TopologyKeys: []string{corev1.LabelTopologyZone}}
-	if n.Labels[corev1.LabelTopologyZone] == "" { // nobody could say where a volume is that is made here
+	if n.Labels[corev1.LabelTopologyZone] == "" { // the zone of a volume that is created here would be unknown
 		disk.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To[int32](0)}
 		file.Allocatable = disk.Allocatable
 	}
@@ -229,7 +229,7 @@ func (d *drawing) csiNode(n *corev1.Node, limits map[string]int) {
 	}
 }
 
-// place takes room on the node for a running pod, if there is enough and its ports are free.
+// place reserves room on the node for a running pod, if there is enough and its ports are free.
 func (n *drawnNode) place(pod *corev1.Pod) bool {
 	need := kube.PodRequests(pod)
 	cpu, memory := need.Cpu().MilliValue(), (need.Memory().Value()+1<<20-1)>>20
@@ -252,7 +252,7 @@ func (n *drawnNode) place(pod *corev1.Pod) bool {
 	return true
 }
 
-// meetIP reports whether two ports of these addresses get in each other's way.
+// meetIP reports whether equal ports on these two addresses conflict.
 func meetIP(a, b string) bool {
 	return a == b || a == "" || b == "" || a == "0.0.0.0" || b == "0.0.0.0"
 }

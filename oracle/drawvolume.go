@@ -10,17 +10,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Storage classes of every drawn cluster.
+// The storage classes of each cluster.
 const (
-	diskClass  = "disk"       // made where its first consumer runs
+	diskClass  = "disk"       // created in the zone of the first consumer
 	zonalClass = "disk-zonal" // the same, in some zones only
-	nowClass   = "disk-now"   // made at once, anywhere
+	nowClass   = "disk-now"   // created at once, anywhere
 	fileClass  = "file"       // without attach limits
-	localClass = "local"      // made by an administrator, on the disk of a host
-	spareClass = "spare"      // made by an administrator, in a zone
+	localClass = "local"      // created by an administrator, on the disk of a host
+	spareClass = "spare"      // created by an administrator, in a zone
 )
 
-// bindCompleted is the annotation by which the volume controller says that a claim has its volume.
+// bindCompleted is the annotation with which the volume controller marks a bound claim.
 const bindCompleted = "pv.kubernetes.io/bind-completed"
 
 func (d *drawing) storageClasses() {
@@ -40,14 +40,14 @@ func (d *drawing) storageClasses() {
 	class(spareClass, "kubernetes.io/no-provisioner", storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
-// A volumePlan is how the pods of a workload come to one of their volumes.
+// A volumePlan describes how the pods of a workload get one of their volumes.
 type volumePlan struct {
 	name      string
 	class     string
 	mode      corev1.PersistentVolumeAccessMode
 	shared    bool // one claim for all pods
 	ephemeral bool // a claim that lives as long as its pod
-	unused    bool // the shared claim has not been made yet
+	unused    bool // the shared claim does not exist yet
 }
 
 func (d *drawing) volumePlan() *volumePlan {
@@ -67,7 +67,7 @@ func (d *drawing) volumePlan() *volumePlan {
 	return v
 }
 
-// mount gives the pod its volume. home is the node that it runs on, nil if it waits.
+// mount adds the volume to the pod. home is the pod's node, nil if the pod waits.
 func (d *drawing) mount(pod *corev1.Pod, v *volumePlan, home *drawnNode) {
 	name := v.name
 	volume := corev1.Volume{Name: v.name}
@@ -89,7 +89,7 @@ func (d *drawing) mount(pod *corev1.Pod, v *volumePlan, home *drawnNode) {
 	}
 	v.unused = false
 	if home == nil && d.chance(40) && !v.ephemeral {
-		return // nobody has made the claim
+		return // the claim does not exist
 	}
 	d.persistentVolumeClaim(pod, v, name, home)
 }
@@ -134,7 +134,7 @@ func (d *drawing) persistentVolumeClaim(pod *corev1.Pod, v *volumePlan, name str
 	d.s.PersistentVolumes = append(d.s.PersistentVolumes, pv)
 }
 
-// unclaimed makes, for some claims without a volume, one that would do. More than one claim may want it.
+// unclaimed creates, for some claims without a volume, a matching volume. Several claims may match it.
 func (d *drawing) unclaimed(c *corev1.PersistentVolumeClaim, class string) {
 	if len(d.s.Nodes) == 0 || d.chance(5) {
 		return
@@ -161,7 +161,7 @@ func driverOf(class string) string {
 	return diskDriver
 }
 
-// volume is a volume that can be reached from everywhere.
+// volume returns a volume that all nodes reach.
 func (d *drawing) volume(name, driver, class string, modes []corev1.PersistentVolumeAccessMode) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{ObjectMeta: d.meta("", name)}
 	pv.Spec = corev1.PersistentVolumeSpec{
@@ -176,16 +176,16 @@ func (d *drawing) volume(name, driver, class string, modes []corev1.PersistentVo
 	return pv
 }
 
-// reach says where the volume is: on one node, in the home's zone or any, in two zones, or everywhere. Old volumes say it by
-// labels, which only the plugin VolumeZone reads.
+// reach limits the nodes that reach the volume: one node, the home's zone, a random zone, two zones, or no limit. Old volumes have labels for
+// that, which only the plugin VolumeZone reads.
 func (d *drawing) reach(pv *corev1.PersistentVolume, v *volumePlan, home *drawnNode) {
 	zone := pick(d, d.zones...)
 	if home != nil {
 		zone = home.Labels[corev1.LabelTopologyZone]
 	}
 	if v.class == localClass {
-		// No disk is on a host that is gone: there the engine departs from kube-scheduler on purpose and plans as if the volume
-		// were made anew.
+		// No volume is on the disk of a deleted host. In that case the engine deliberately differs from kube-scheduler, and plans as if the volume
+		// were created anew.
 		switch {
 		case home != nil:
 			affine(pv, corev1.LabelHostname, home.Labels[corev1.LabelHostname])

@@ -17,10 +17,10 @@ const (
 	versionLabel = "version" // differs within a workload that is being rolled out
 )
 
-// mostWaiting bounds the pods that wait in a drawn cluster.
+// mostWaiting is the largest number of waiting pods in a cluster.
 const mostWaiting = 40
 
-// An app is a workload: pods of one kind, of which some run and some wait.
+// An app is a workload: pods of one kind. Some of them run and some wait.
 type app struct {
 	name, namespace string
 	labels          map[string]string
@@ -30,7 +30,7 @@ type app struct {
 	waiting         int
 }
 
-// workloads draws all of them before the first pod, because they refer to each other.
+// workloads makes all workloads before the first pod, because they refer to each other.
 func (d *drawing) workloads() {
 	for left := 5 + d.IntN(mostWaiting-4); left > 0; {
 		a := d.app(fmt.Sprintf("app%d", len(d.apps)))
@@ -55,7 +55,7 @@ func (d *drawing) app(name string) *app {
 	a.template = corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyAlways,
 		Containers:    []corev1.Container{{Name: "main", Image: "example.com/main", Resources: d.requests()}},
-		// The API server adds these to every pod.
+		// The API server adds these to each pod.
 		Tolerations: []corev1.Toleration{
 			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)},
 			{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)},
@@ -75,7 +75,7 @@ func (d *drawing) app(name string) *app {
 		return a
 	}
 	if d.chance(4) {
-		return a // asks for room and nothing else
+		return a // it has no demands except room
 	}
 	for range 1 + d.IntN(3) {
 		d.feature(a)
@@ -90,7 +90,7 @@ func (d *drawing) requests() corev1.ResourceRequirements {
 	}}
 }
 
-// Themes are the families of features. A cluster without a theme of its own has a bit of everything.
+// The themes are families of features. A cluster without a theme has features of all families.
 const (
 	themeSpread = iota
 	themeAntiAffinity
@@ -104,7 +104,7 @@ const (
 	themes
 )
 
-// feature makes the workload use one more of the things that decide where a pod can run.
+// feature adds one feature to the workload that limits the nodes of its pods.
 func (d *drawing) feature(a *app) {
 	theme := d.theme
 	if theme == themeNone || d.chance(2) {
@@ -144,7 +144,7 @@ func (d *drawing) feature(a *app) {
 	}
 }
 
-// shape gives the pod more than one container, or asks for more than cpu and memory.
+// shape adds a container, or requests of other resources than cpu and memory.
 func (d *drawing) shape(spec *corev1.PodSpec) {
 	switch d.IntN(10) {
 	case 0:
@@ -163,7 +163,7 @@ func (d *drawing) shape(spec *corev1.PodSpec) {
 	case 3:
 		spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: milli(400), corev1.ResourceMemory: mebi(512)}
 	case 4:
-		// The sum of the containers may not be more than this.
+		// The sum of the containers' requests must not exceed these amounts.
 		spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(pick(d, 3000, 3500)), corev1.ResourceMemory: mebi(6200)}}
 	case 5, 9:
 		device := gpu
@@ -183,7 +183,7 @@ func (d *drawing) sidecar() corev1.Container {
 	return corev1.Container{Name: "sidecar", Image: "example.com/sidecar", Resources: d.requests(), RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}
 }
 
-// hostPort claims a port of the node, on all addresses or one, for a container or a sidecar.
+// hostPort adds a host port, on all addresses or on one, to a container or a sidecar.
 func (d *drawing) hostPort(spec *corev1.PodSpec) {
 	port := corev1.ContainerPort{
 		ContainerPort: 80, HostPort: pick(d, int32(8080), 8080, 8080, 9090), Protocol: pick(d, corev1.ProtocolTCP, corev1.ProtocolUDP),
@@ -192,7 +192,7 @@ func (d *drawing) hostPort(spec *corev1.PodSpec) {
 	if len(spec.Containers[0].Ports) > 0 {
 		return
 	}
-	if d.chance(2) && len(spec.NodeSelector) == 0 { // where others that want the port go too
+	if d.chance(2) && len(spec.NodeSelector) == 0 { // so that the pods meet other pods with the same port
 		spec.NodeSelector = map[string]string{corev1.LabelHostname: pick(d, "node0", "node1", "node2")}
 	}
 	if d.chance(3) && len(spec.InitContainers) == 0 {
@@ -203,7 +203,7 @@ func (d *drawing) hostPort(spec *corev1.PodSpec) {
 	spec.Containers[0].Ports = []corev1.ContainerPort{port}
 }
 
-// owner makes the objects that select the workload's pods: default spread constraints count what these select.
+// owner makes objects that select the workload's pods, because default spread constraints count the selected pods.
 func (d *drawing) owner(a *app) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: a.name}}
 	switch a.owner {
@@ -223,7 +223,7 @@ func (d *drawing) owner(a *app) {
 	}
 }
 
-// pod is the next pod of the workload, as the API server holds it, but for its volumes.
+// pod returns the next pod of the workload as the API server stores it, without its volumes.
 func (d *drawing) pod(a *app, name string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: d.meta(a.namespace, name), Spec: *a.template.DeepCopy()}
 	p.Labels = map[string]string{versionLabel: pick(d, "1", "2")}
@@ -237,8 +237,8 @@ func (d *drawing) pod(a *app, name string) *corev1.Pod {
 	return p
 }
 
-// running binds a pod of the workload to some node with room. Whether it would be bound there today does not matter: labels,
-// taints and constraints change under running pods.
+// running binds a pod of the workload to a node with room. Constraints are ignored, because labels, taints and constraints may change while pods
+// run.
 func (d *drawing) running(a *app) {
 	if len(d.hosts) == 0 {
 		return
@@ -267,7 +267,7 @@ func (d *drawing) running(a *app) {
 	d.s.Pods = append(d.s.Pods, p)
 }
 
-// resize makes some pods larger than they wish to be: their kubelet has yet to make them smaller.
+// resize makes some pods larger than their spec, because their kubelet has not completed a resize.
 func (d *drawing) resize(p *corev1.Pod) {
 	if !d.chance(10) {
 		return
@@ -282,7 +282,7 @@ func (d *drawing) resize(p *corev1.Pod) {
 	}}
 }
 
-// waiting adds a pod that kube-scheduler has found no node for.
+// waiting adds a pod for which kube-scheduler has found no node.
 func (d *drawing) waiting(a *app, i int) {
 	p := d.pod(a, fmt.Sprintf("%s-wait-%d", a.name, i))
 	for _, v := range a.volumes {
@@ -297,9 +297,9 @@ func (d *drawing) waiting(a *app, i int) {
 	d.s.Pods = append(d.s.Pods, p)
 }
 
-// replicas adds, in some clusters, small workloads whose pods ask for room and nothing else: all replicas of one may be planned for
-// the same machine, and change places with those of another. Others are refused by some machines. Some pods have not been tried by
-// kube-scheduler yet, and come with a replica that has.
+// replicas adds, in some clusters, small workloads without demands except room. All replicas of one workload may be planned for the same
+// machine, and change places with replicas of another. Some machines refuse some of the workloads. kube-scheduler has not tried some pods yet,
+// but has tried another replica.
 func (d *drawing) replicas(seed uint64) {
 	dice := newDrawing(seed, 2)
 	if dice.IntN(3) > 0 {

@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// unplaced asks about every existing node for every pod that the plan leaves out. All pods that it places run by now. What
-// kube-scheduler accepts is asked again later.
+// unplaced asks kube-scheduler about all existing nodes for each pod that the plan does not place, after all placed pods run. It keeps the
+// accepted nodes, which doubt asks about again later.
 func (r *replay) unplaced() error {
 	known := len(r.report.Disagreements)
 	if err := r.askUnplaced(); err != nil {
@@ -23,8 +23,8 @@ func (r *replay) unplaced() error {
 	return nil
 }
 
-// doubt asks again in another world, or while other pods are still ending. The engine knows neither how machines turn out
-// nor when pods are gone, so it may refuse a node that would do at one time and not at another.
+// doubt asks about the accepted nodes again, in another world or while other pods are still ending. The engine knows neither which machines the
+// cloud will start nor when pods end. So it may refuse a node that kube-scheduler accepts only in some cases.
 func (r *replay) doubt() error {
 	var still []Disagreement
 	for _, d := range r.accepted {
@@ -68,7 +68,7 @@ func (r *replay) askUnplaced() error {
 	return nil
 }
 
-// refused asks about every existing node for a pod that the plan leaves out.
+// refused asks about all existing nodes for a pod that the plan does not place.
 func (r *replay) refused(pod *corev1.Pod, reason engine.Reason) error {
 	verdicts, err := r.askAlone(pod, r.existing)
 	if err != nil {
@@ -88,10 +88,10 @@ func (r *replay) refused(pod *corev1.Pod, reason engine.Reason) error {
 	return nil
 }
 
-// devicesPlugin refuses pods that use devices: of these the engine has to say that it does not plan for them.
+// devicesPlugin refuses pods that use devices. For these pods, the engine must report that it does not plan for them.
 const devicesPlugin = "DynamicResources"
 
-// next is the pod that asks for a node: the pod itself, or its successor if it runs.
+// next returns the pod to be scheduled: the pod itself, or its successor if it runs.
 func next(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.NodeName != "" {
 		return successor(pod)
@@ -99,8 +99,7 @@ func next(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// askAlone asks about nodes for a pod that the plan leaves out. One that still runs on a node that leaves is taken off it for
-// that.
+// askAlone asks about nodes for a pod that the plan does not place. If the pod still runs on a node that leaves, it is unbound meanwhile.
 func (r *replay) askAlone(pod *corev1.Pod, nodes []string) ([]Verdict, error) {
 	home := pod.Spec.NodeName
 	if r.gone[pod] {
@@ -121,7 +120,7 @@ func (r *replay) askAlone(pod *corev1.Pod, nodes []string) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// compare holds a verdict against the engine's own opinion, if it gives one.
+// compare compares a verdict with the engine's opinion, if there is one.
 func (r *replay) compare(step int, pod *corev1.Pod, v Verdict) error {
 	if r.judge.Opinion == nil {
 		return nil
@@ -137,7 +136,7 @@ func (r *replay) compare(step int, pod *corev1.Pod, v Verdict) error {
 	return nil
 }
 
-// tolerate notes a node that the engine refuses and kube-scheduler accepts, as excused if there is a cause.
+// tolerate records a node that the engine refuses and kube-scheduler accepts: as excused if there is a cause, else as a disagreement.
 func (r *replay) tolerate(pod *corev1.Pod, v Verdict, reason engine.Reason) error {
 	if !v.OK {
 		return nil
@@ -156,7 +155,7 @@ func (r *replay) tolerate(pod *corev1.Pod, v Verdict, reason engine.Reason) erro
 	return nil
 }
 
-// cause finds out why the engine may refuse what kube-scheduler accepts, empty if nothing excuses it.
+// cause returns the reason for which the engine may refuse a node that kube-scheduler accepts, empty if there is none.
 func (r *replay) cause(pod *corev1.Pod, node string, reason engine.Reason) (string, error) {
 	if reason.Code == engine.FeatureNotSupported {
 		return string(reason.Code), nil
@@ -183,15 +182,15 @@ func (r *replay) cause(pod *corev1.Pod, node string, reason engine.Reason) (stri
 	return "", nil
 }
 
-// wavers reports whether pods on other nodes decide on which nodes the DaemonSet has pods. The engine counts those that may come
-// where it looks for a place, and not elsewhere.
+// wavers reports whether pods on other nodes decide on which nodes the DaemonSet has pods. The engine counts the DaemonSet's possible pods on
+// the node that it considers, but not on other nodes.
 func wavers(set *appsv1.DaemonSet) bool {
 	a := set.Spec.Template.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil && slices.ContainsFunc(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
 		func(t corev1.PodAffinityTerm) bool { return t.TopologyKey != corev1.LabelHostname }))
 }
 
-// onceGone reports whether kube-scheduler will refuse the pod as soon as the nodes that leave are no domains any more.
+// onceGone reports whether kube-scheduler will refuse the pod as soon as the leaving nodes have no topology domains.
 func (r *replay) onceGone(pod *corev1.Pod, node string) (bool, error) {
 	scheduler := r.judge.Scheduler
 	found := false
@@ -222,7 +221,7 @@ func (r *replay) onceGone(pod *corev1.Pod, node string) (bool, error) {
 	return !verdicts[0].OK, nil
 }
 
-// without reports whether kube-scheduler refuses the pod as soon as these others run on the node as well.
+// without reports whether kube-scheduler refuses the pod if the other pods run on the node too.
 func (r *replay) without(pod *corev1.Pod, node string, others []*corev1.Pod) (bool, error) {
 	if len(others) == 0 {
 		return false, nil
@@ -245,7 +244,7 @@ func (r *replay) without(pod *corev1.Pod, node string, others []*corev1.Pod) (bo
 	return !verdicts[0].OK, nil
 }
 
-// nominated lists the pods that are nominated to the node and that the plan says nothing of.
+// nominated lists the pods that are nominated to the node and that the plan neither places nor refuses.
 func (r *replay) nominated(node string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range r.snapshot.Pods {

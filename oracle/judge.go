@@ -11,35 +11,34 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// A Judge compares plans with what kube-scheduler says.
+// A Judge compares plans with the verdicts of kube-scheduler.
 type Judge struct {
 	Scheduler *Scheduler
-	// DefaultConstraints are those that the plan was made with.
+	// DefaultConstraints are the default spread constraints of the plan.
 	DefaultConstraints []corev1.TopologySpreadConstraint
-	// Seed names the cluster in the report and chooses what is asked beside the placements.
+	// Seed identifies the cluster in the report. The questions besides the placements depend on it.
 	Seed uint64
-	// Preferences is the policy that the plan was made with.
+	// Preferences is the policy of the plan.
 	Preferences engine.PreferencePolicy
-	// Others is how many further nodes each placed pod is asked about; 0 means 2, below 0 none.
+	// Others is the number of further nodes to ask about for each placed pod; 0 means 2, below 0 none.
 	Others int
-	// Predict says what a launch will be; nil means scheduler.Predict.
+	// Predict returns the node of a launch; nil means scheduler.Predict.
 	Predict func(*engine.Snapshot, *engine.Launch, engine.OfferingID) (*corev1.Node, *storagev1.CSINode)
-	// Opinion, if there is one, is compared with every verdict on a node that the pod is not placed on.
+	// Opinion, if it is not nil, is compared with each verdict on a node on which the plan does not place the pod.
 	Opinion Opinion
 }
 
-// An Opinion is what the engine says of a node, existing or planned, that it did not choose, when the first pods of the plan's
-// sequence run where the plan wants them. The zero Reason means that it would have done. A node of a launch is named by the
-// launch, any other as in placements.
+// An Opinion returns the engine's reason against a node, existing or planned, that it did not choose for the pod, after the first pods of the
+// plan's sequence run on their planned nodes. The zero Reason means that the node is possible. node is the launch's name for a launch, and else
+// a name as in placements.
 type Opinion func(s *engine.Snapshot, plan *engine.Plan, first int, pod engine.PodID, node string) engine.Reason
 
-// Judge replays the plan: kube-scheduler gets the snapshot's cluster and all machines of the plan, and has to bind one pod
-// after another where the plan wants it. A machine that may turn out in several zones does so in as many replays, and in one
-// more as any of its offerings. In the end, pods that the plan does not place must find no existing node that takes them, and
-// no machine on sale; and no machine may be bought of which all pods have room on existing nodes. What is bought has to be on
-// sale, within the pools' limits.
+// Judge replays the plan. kube-scheduler gets the snapshot's cluster and all machines of the plan, and has to bind each pod to its planned node,
+// one after another. If a machine may start in several zones, there is a replay for each zone, and one more with random offerings. At the end,
+// kube-scheduler must accept no existing node, and no machine on sale, for a pod that the plan does not place. If all pods of a launch have room
+// on existing nodes, the launch is a disagreement. Launches must be on sale and within the pools' limits.
 //
-// The error tells of a scheduler that could not be asked; what the plan does wrong is in the report.
+// An error means that kube-scheduler could not be asked. Faults of the plan are in the report.
 func (j *Judge) Judge(s *engine.Snapshot, plan *engine.Plan) (Report, error) {
 	r := newReplay(j, s, plan)
 	r.purchases()
@@ -67,7 +66,7 @@ func (j *Judge) predict(s *engine.Snapshot, l *engine.Launch, id engine.Offering
 	return j.Predict(s, l, id)
 }
 
-// sequence is the plan's; a plan that has none says nothing of order.
+// sequence returns the plan's sequence. If the plan has none, it returns all placed pods in any order.
 func sequence(plan *engine.Plan) []engine.PodID {
 	if len(plan.Sequence) > 0 {
 		return plan.Sequence
@@ -82,7 +81,7 @@ func sequence(plan *engine.Plan) []engine.PodID {
 	return all
 }
 
-// targets says, for every pod that the plan places, the node that it is to run on.
+// targets returns the planned node of each pod that the plan places.
 func targets(plan *engine.Plan) map[engine.PodID]string {
 	out := map[engine.PodID]string{}
 	for _, p := range plan.Placements {
@@ -96,12 +95,12 @@ func targets(plan *engine.Plan) map[engine.PodID]string {
 	return out
 }
 
-// launchPrefix keeps the nodes of launches apart from those that exist.
+// launchPrefix distinguishes the nodes of launches from existing nodes.
 const launchPrefix = "planned-"
 
 func nodeNameOf(l *engine.Launch) string { return launchPrefix + l.Name }
 
-// unsequenced lists what the plan places without saying when, and what it names without saying where.
+// unsequenced lists the placed pods that are missing in the sequence, and the pods of the sequence that are not placed.
 func unsequenced(plan *engine.Plan) (missing, idle []engine.PodID) {
 	where, when := targets(plan), sequence(plan)
 	for _, pod := range when {

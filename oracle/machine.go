@@ -13,10 +13,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A machine is a node that kube-scheduler cannot know yet: one of the plan's launches, or a claim without a ready node.
+// A machine is a node that kube-scheduler cannot know yet: a launch of the plan, or a claim without a ready node.
 type machine struct {
 	name  string
-	looks []look // what it may turn out to be, by zone, the smallest first
+	looks []look // its possible nodes, by zone, the smallest first
 }
 
 type look struct {
@@ -36,7 +36,7 @@ func (m *machine) zones() []string {
 	return zones
 }
 
-// smallest is the smallest look in the zone that this world gives the machine.
+// smallest returns the smallest look in the machine's zone in this world.
 func (m *machine) smallest(world int) look {
 	zones := m.zones()
 	zone := zones[world%len(zones)]
@@ -58,7 +58,7 @@ func (m *machine) sort() {
 	})
 }
 
-// launched is the machine of a launch; unknown lists its offerings that no node is predicted for.
+// launched returns the machine of a launch. unknown lists its offerings without a predicted node.
 func (j *Judge) launched(s *engine.Snapshot, l *engine.Launch) (m *machine, unknown []engine.OfferingID) {
 	m = &machine{name: nodeNameOf(l)}
 	for _, o := range l.Offerings {
@@ -87,7 +87,7 @@ func lookOf(name string, node *corev1.Node, csi *storagev1.CSINode) look {
 	return look{zone: node.Labels[corev1.LabelTopologyZone], node: node, csi: csi}
 }
 
-// claimed is what a claim without a node may become: every offering that it leaves open, or the one that its labels name.
+// claimed returns the machine of a claim without a node. Its looks are the offerings that the claim's requirements and labels admit.
 func (j *Judge) claimed(s *engine.Snapshot, claim *v1.NodeClaim) *machine {
 	m := &machine{name: claim.Name}
 	l := &engine.Launch{
@@ -107,7 +107,7 @@ func (j *Judge) claimed(s *engine.Snapshot, claim *v1.NodeClaim) *machine {
 		}
 		m.looks = append(m.looks, look)
 	}
-	if len(m.looks) == 0 { // its type has left the catalog
+	if len(m.looks) == 0 { // its type is no longer in the catalog
 		node := &corev1.Node{}
 		node.Labels = maps.Clone(claim.Labels)
 		node.Spec.Taints = v1.CoreTaints(claim.Spec.Taints)
@@ -118,7 +118,7 @@ func (j *Judge) claimed(s *engine.Snapshot, claim *v1.NodeClaim) *machine {
 	return m
 }
 
-// ready is a node that is still starting, as it will be once it is initialized.
+// ready returns the machine of a node that is still starting, as it will be after its initialization.
 func (j *Judge) ready(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim) *machine {
 	m := j.claimed(s, claim)
 	end := node.DeepCopy()
@@ -158,7 +158,7 @@ func (j *Judge) ready(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim
 	return &machine{name: node.Name, looks: []look{l}}
 }
 
-// openOfferings lists the offerings that a claim may still be met with.
+// openOfferings lists the offerings with which the cloud may still meet the claim.
 func openOfferings(s *engine.Snapshot, claim *v1.NodeClaim) []engine.LaunchOffering {
 	var open, soldOut []engine.LaunchOffering
 	for i := range s.Classes {
@@ -179,14 +179,14 @@ func openOfferings(s *engine.Snapshot, claim *v1.NodeClaim) []engine.LaunchOffer
 			}
 		}
 	}
-	if len(open) == 0 { // bought before it was sold out
+	if len(open) == 0 { // the machine was bought before the offering was sold out
 		return soldOut
 	}
 	return open
 }
 
-// meets reports whether the offering is one that the claim's labels and its In requirements leave. What else a pool requires
-// has been settled when these were written.
+// meets reports whether the claim's labels and its In requirements admit the offering. Other requirements of the pool need no check, because
+// they were met when the claim was written.
 func meets(claim *v1.NodeClaim, t *engine.InstanceType, o engine.Offering) bool {
 	have := map[string]string{
 		corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: o.Zone, v1.CapacityTypeLabelKey: o.CapacityType,

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// objects is the part of a snapshot that filter plugins read, in the form of the protocol.
+// objects holds the objects of a snapshot that filter plugins read, in the form of the protocol.
 type objects struct {
 	Nodes                  []*corev1.Node                  `json:"nodes,omitempty"`
 	Pods                   []*corev1.Pod                   `json:"pods,omitempty"`

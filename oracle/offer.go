@@ -11,19 +11,18 @@ import (
 	"tenon.sh/engine"
 )
 
-// mostOffers bounds the new machines that a refused pod is asked about.
+// mostOffers is the largest number of new machines to ask about for a refused pod.
 const mostOffers = 6
 
-// An offer is a machine that could be bought for a pod that the plan leaves out, and that kube-scheduler has accepted in
-// every world so far.
+// An offer is a machine that could be bought for a pod that the plan does not place, and that kube-scheduler has accepted in all worlds so far.
 type offer struct {
 	pod    *corev1.Pod
 	launch *engine.Launch
 	reason engine.Reason
 }
 
-// unbought asks about the machines on offer that have been accepted so far: the engine does not know how the plan's machines
-// turn out, nor when pods are gone.
+// unbought asks again about the offers that kube-scheduler has accepted so far, because the engine knows neither which machines the cloud will
+// start nor when pods end.
 func (r *replay) unbought() error {
 	var good []offer
 	for _, o := range r.offers {
@@ -35,7 +34,7 @@ func (r *replay) unbought() error {
 			good = append(good, o)
 		}
 	}
-	if len(r.offers) > 0 { // from now on it is no domain for anybody
+	if len(r.offers) > 0 { // the offered node must not count as a topology domain any more
 		if err := r.judge.Scheduler.AddNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: offered}}, nil); err != nil {
 			return err
 		}
@@ -44,8 +43,8 @@ func (r *replay) unbought() error {
 	return nil
 }
 
-// draw draws offers for each of the pods that the plan leaves out. Pools that buy by numbers, by limits or minValues, are passed over: these may be the
-// reason, and kube-scheduler does not know of them.
+// draw chooses random offers for each pod that the plan does not place. It skips pools with limits or minValues, because these may be the reason
+// for the refusal, and kube-scheduler does not know them.
 func (r *replay) draw() (drawn []offer) {
 	launches := r.launches()
 	if len(launches) == 0 {
@@ -69,7 +68,7 @@ func (r *replay) draw() (drawn []offer) {
 	return drawn
 }
 
-// launches lists launches of one offering each, of every pool that lets anything be bought. Reservations may be used up.
+// launches lists launches with one offering each, from each pool without limits and minValues. It skips reservations, which may be used up.
 func (r *replay) launches() []*engine.Launch {
 	var out []*engine.Launch
 	for _, p := range r.snapshot.NodePools {
@@ -86,10 +85,10 @@ func (r *replay) launches() []*engine.Launch {
 	return out
 }
 
-// offered is the name of the node that stands for the machines on offer, one after another.
+// offered is the name of the node that represents the offered machines, one after another.
 const offered = "offered"
 
-// try reports whether kube-scheduler would run the pod on the machine, beside the DaemonSets.
+// try reports whether kube-scheduler accepts the offered machine for the pod, beside the DaemonSets' pods.
 func (r *replay) try(o offer) (bool, error) {
 	scheduler := r.judge.Scheduler
 	node, csi := r.judge.predict(r.snapshot, o.launch, o.launch.Offerings[0].OfferingID)
@@ -108,7 +107,7 @@ func (r *replay) try(o offer) (bool, error) {
 	return true, nil
 }
 
-// tryBeside is try with the DaemonSets' pods coming in this order.
+// tryBeside is try with the DaemonSets' pods in one of two orders.
 func (r *replay) tryBeside(o offer, backwards bool) (bool, error) {
 	housed, err := r.houseOn(offered, backwards)
 	if err != nil {
@@ -130,7 +129,7 @@ func (r *replay) tryBeside(o offer, backwards bool) (bool, error) {
 	return verdicts[0].OK && cause == "", r.evacuate(housed)
 }
 
-// declined notes the best of what is left of the offers: one for each pod.
+// declined records the remaining offers as disagreements, one for each pod.
 func (r *replay) declined() {
 	for i, o := range r.offers {
 		if i > 0 && r.offers[i-1].pod == o.pod {

@@ -13,9 +13,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// This file says what clouds and pools say of launches, which kube-scheduler knows nothing of.
+// This file checks the rules of clouds and pools for launches, which kube-scheduler does not know.
 
-// purchases notes launches that cannot be bought as they are planned.
+// purchases records launches that cannot be bought as planned.
 func (r *replay) purchases() {
 	used := map[string]int{}
 	for i := range r.plan.Launches {
@@ -53,7 +53,7 @@ func (r *replay) pool(name string) *v1.NodePool {
 	return nil
 }
 
-// onSale lists what the pool may buy now, with prices.
+// onSale lists the offerings that the pool may buy now, with their prices.
 func (r *replay) onSale(pool *v1.NodePool) iter.Seq2[engine.OfferingID, float64] {
 	return func(yield func(engine.OfferingID, float64) bool) {
 		for _, t := range r.types(pool.Spec.Template.Spec.NodeClassRef) {
@@ -84,7 +84,7 @@ func (r *replay) types(ref *v1.NodeClassReference) []*engine.InstanceType {
 	return out
 }
 
-// permits reports whether the pool's requirements let a machine have these labels. A label that nothing settles can be any.
+// permits reports whether the pool's requirements admit a machine with these labels. A missing label can have any value.
 func permits(pool *v1.NodePool, labels map[string]string) bool {
 	return !slices.ContainsFunc(pool.Spec.Template.Spec.Requirements, func(q v1.Requirement) bool {
 		value, there := labels[q.Key]
@@ -104,7 +104,7 @@ func permits(pool *v1.NodePool, labels map[string]string) bool {
 	})
 }
 
-// variety holds the launch against the pool's minValues.
+// variety checks the launch against the pool's minValues.
 func (r *replay) variety(l *engine.Launch, pool *v1.NodePool) {
 	for _, q := range pool.Spec.Template.Spec.Requirements {
 		if q.MinValues == nil || l.MinValuesRelaxed {
@@ -122,7 +122,7 @@ func (r *replay) variety(l *engine.Launch, pool *v1.NodePool) {
 	}
 }
 
-// reservations holds the numbers of launches against the slots that the catalog says are free.
+// reservations checks the number of launches against the free slots in the catalog.
 func (r *replay) reservations(used map[string]int) {
 	slots := map[string]int{}
 	for i := range r.snapshot.Classes {
@@ -141,7 +141,7 @@ func (r *replay) reservations(used map[string]int) {
 	}
 }
 
-// limits holds what the pool has and buys against its limits: of a machine that may turn out as several types, the most of
+// limits checks the pool's machines and launches against its limits. For a machine with several possible types, it counts the largest amount of
 // each resource.
 func (r *replay) limits(pool *v1.NodePool) {
 	total := corev1.ResourceList{}
@@ -171,7 +171,7 @@ func (r *replay) limits(pool *v1.NodePool) {
 		plus(total, most)
 	}
 	if launched == "" {
-		return // what there is may be too much already
+		return // the existing machines alone may exceed the limits
 	}
 	for _, name := range slices.Sorted(maps.Keys(pool.Spec.Limits)) {
 		limit, have := pool.Spec.Limits[name], total[name]
@@ -181,7 +181,7 @@ func (r *replay) limits(pool *v1.NodePool) {
 	}
 }
 
-// capacity is what a machine of the type counts against limits.
+// capacity returns the amounts that a machine of the type counts against limits.
 func (r *replay) capacity(pool *v1.NodePool, name string) corev1.ResourceList {
 	for _, t := range r.types(pool.Spec.Template.Spec.NodeClassRef) {
 		if t.Name == name {
@@ -193,7 +193,7 @@ func (r *replay) capacity(pool *v1.NodePool, name string) corev1.ResourceList {
 	return nil
 }
 
-// atLeast is the larger of both for every resource.
+// atLeast returns the larger amount of each resource.
 func atLeast(a, b corev1.ResourceList) corev1.ResourceList {
 	out := a.DeepCopy()
 	if out == nil {

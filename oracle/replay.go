@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A replay leads kube-scheduler through one plan.
+// A replay asks kube-scheduler about all steps of one plan.
 type replay struct {
 	judge    *Judge
 	plan     *engine.Plan
@@ -22,22 +22,22 @@ type replay struct {
 	pods     map[engine.PodID]*corev1.Pod
 	where    map[engine.PodID]string
 	machines []*machine
-	// cluster is the snapshot with the machines as world 0 sees them.
+	// cluster is the snapshot with the machines as they are in world 0.
 	cluster *engine.Snapshot
-	// names lists all nodes, existing those that are no launch's and of which it is known what they will be.
+	// names lists all nodes. existing lists the nodes that belong to no launch and have a single possible look.
 	names, existing []string
 	leaving         map[string]bool
-	// gone holds, in one world, the running pods that have left their node; preempted are those that made way for a pod
-	// that is nominated to it.
+	// gone holds, in one world, the running pods that have left their node. preempted holds the ending pods that were removed for a pod that is
+	// nominated to their node.
 	gone      map[*corev1.Pod]bool
 	preempted []*corev1.Pod
-	// housed names, in one world, the pods of DaemonSets that have come to new machines.
+	// housed holds, in one world, the pods of DaemonSets that were bound to machines.
 	housed map[types.UID]bool
-	// passed lists, for pods that machines are bought for, the existing nodes that would have taken them at their turn.
+	// passed lists, for pods of launches, the existing nodes that kube-scheduler would have accepted at the pod's turn.
 	passed map[types.UID][]string
-	// offers lists new machines that kube-scheduler has accepted, whenever it was asked, for pods that the plan leaves out.
+	// offers lists new machines that kube-scheduler has always accepted, for pods that the plan does not place.
 	offers []offer
-	// accepted lists nodes that the engine refuses and that kube-scheduler has accepted whenever it was asked.
+	// accepted lists nodes that the engine refuses and that kube-scheduler has always accepted.
 	accepted []Disagreement
 }
 
@@ -86,7 +86,7 @@ func newReplay(j *Judge, s *engine.Snapshot, plan *engine.Plan) *replay {
 	return r
 }
 
-// run replays the plan in one world. Only the first world asks about more than the placements.
+// run replays the plan in one world. Only world 0 asks about more nodes than the planned ones.
 func (r *replay) run(world int) error {
 	if err := r.start(world); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (r *replay) run(world int) error {
 	for step, id := range sequence(r.plan) {
 		pod, node := r.pods[id], r.where[id]
 		if pod == nil || !slices.Contains(r.names, node) {
-			continue // complete reports it
+			continue // complete records it
 		}
 		ask := []string{node}
 		if world == 0 {
@@ -160,7 +160,7 @@ func (r *replay) start(world int) error {
 	return nil
 }
 
-// others draws nodes that the pod is not placed on.
+// others chooses random nodes other than the pod's planned node.
 func (r *replay) others(dice *rand.Rand, target string) []string {
 	var out []string
 	for range r.judge.others() {
@@ -172,8 +172,8 @@ func (r *replay) others(dice *rand.Rand, target string) []string {
 	return out
 }
 
-// evict takes the pods that the plan moves off their nodes: their successors are planned for, in no order that an eviction
-// would keep to.
+// evict unbinds the pods that the plan moves, all before the first step, because the plan is about their successors, and evictions follow no
+// order.
 func (r *replay) evict() error {
 	ids := slices.Clone(r.plan.Sequence)
 	for _, u := range r.plan.Unplaced {
@@ -196,7 +196,7 @@ func (r *replay) evict() error {
 	return nil
 }
 
-// step binds the pod to the first of the nodes, as the plan wants it, after asking about all of them.
+// step asks about all the nodes, and binds the pod to the first, which is its planned node.
 func (r *replay) step(world, step int, pod *corev1.Pod, nodes []string) error {
 	scheduler := r.judge.Scheduler
 	if pod.Spec.NodeName != "" { // its node is leaving
@@ -231,15 +231,15 @@ func (r *replay) step(world, step int, pod *corev1.Pod, nodes []string) error {
 	return scheduler.Bind(pod, nodes[0])
 }
 
-// successor is the pod that its owner makes once this one is gone.
+// successor returns the pod that the owner creates after this pod has ended.
 func successor(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName, pod.DeletionTimestamp, pod.Status = "", nil, corev1.PodStatus{}
 	return pod
 }
 
-// diverted notes a pod that the plan wants elsewhere than on the node that it is nominated to: kube-scheduler looks at that
-// one first, and at no other if it will do.
+// diverted records a pod that the plan places on another node than its nominated node, because kube-scheduler tries the nominated node first,
+// and no other node if it fits.
 func (r *replay) diverted(world int, pod *corev1.Pod, node string) error {
 	home := pod.Status.NominatedNodeName
 	if home == "" || home == node || r.leaving[home] || !slices.Contains(r.names, home) {
@@ -261,7 +261,7 @@ func (r *replay) diverted(world int, pod *corev1.Pod, node string) error {
 	return nil
 }
 
-// preempt takes away the pods that are ending on a node: what is nominated to it waits for just that.
+// preempt unbinds the ending pods of a node, because a pod that is nominated to the node waits for their end.
 func (r *replay) preempt(node string) error {
 	for _, pod := range r.snapshot.Pods {
 		if pod.Spec.NodeName != node || pod.DeletionTimestamp == nil || kube.IsTerminal(pod) || r.gone[pod] {
@@ -276,7 +276,7 @@ func (r *replay) preempt(node string) error {
 	return nil
 }
 
-// restore brings back the pods that were preempted: as long as they are ending they keep others out.
+// restore binds the preempted pods again, because until they end they keep other pods away.
 func (r *replay) restore() error {
 	for _, pod := range r.preempted {
 		delete(r.gone, pod)
@@ -302,14 +302,14 @@ func (r *replay) ask(pod *corev1.Pod, nodes []string) ([]Verdict, error) {
 	return verdicts, nil
 }
 
-// object notes a placement that kube-scheduler refuses.
+// object records a placement that kube-scheduler refuses.
 func (r *replay) object(world int, pod engine.PodID, node, plugin, message string) {
 	r.report.Disagreements = append(r.report.Disagreements, Disagreement{
 		Seed: r.judge.Seed, World: world, Pod: pod, Node: node, Placed: true, Plugin: plugin, Message: message,
 	})
 }
 
-// complete notes placements that the plan gives no order, or no node.
+// complete records placed pods without a position in the sequence, and pods of the sequence without a node.
 func (r *replay) complete() {
 	missing, idle := unsequenced(r.plan)
 	for _, id := range missing {

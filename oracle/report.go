@@ -9,39 +9,39 @@ import (
 	"tenon.sh/engine"
 )
 
-// A Report says how far a plan, or many, and kube-scheduler agree.
+// A Report says how far one or more plans agree with kube-scheduler.
 type Report struct {
-	// Placements counts the pods that the plans place, Asked the verdicts of kube-scheduler.
+	// Placements counts the placed pods, Asked the verdicts of kube-scheduler.
 	Placements, Asked int
 	Disagreements     []Disagreement
-	// Refusals counts, by plugin, how often kube-scheduler refused a node, rightly or not.
+	// Refusals counts kube-scheduler's refusals by plugin, justified or not.
 	Refusals map[string]int
-	// Excused counts, by cause, the nodes that the engine refuses and kube-scheduler would take, for a reason that the
-	// scheduler cannot see.
+	// Excused counts, by cause, the nodes that the engine refuses and kube-scheduler accepts, if the scheduler does not know the cause.
 	Excused map[string]int
 }
 
-// Causes of a refusal that kube-scheduler knows nothing of.
+// Causes of refusals that kube-scheduler does not know.
 const (
 	CauseLeaving   = "Leaving"   // the node is being removed
 	CauseNominated = "Nominated" // the room is kept for a pod that is nominated to the node
-	CauseDaemonSet = "DaemonSet" // a pod that a DaemonSet will run, or may run, is in the way
-	CauseWish      = "Wish"      // a machine is bought because the pod, or another, would rather not have it there
-	CauseCompany   = "Company"   // a machine is bought that has room for others who have to run with the pod
+	CauseDaemonSet = "DaemonSet" // an existing or possible pod of a DaemonSet is in the way
+	CauseWish      = "Wish"      // a machine is bought because of a preference of the pod or of another pod
+	CauseCompany   = "Company"   // a machine is bought that has room for other pods, which must run with the pod
 )
 
-// A Disagreement is one pod on one node of which the engine and kube-scheduler think differently.
+// A Disagreement is a pod and a node on which the engine and kube-scheduler disagree.
 type Disagreement struct {
-	// Seed is that of the judge: with it the cluster can be drawn again.
+	// Seed is the judge's seed, from which the cluster can be made again.
 	Seed uint64
-	// World tells apart the ways in which the plan's machines may turn out.
+	// World is the number of the replay. In each world, the plan's machines start as other offerings.
 	World int
 	Pod   engine.PodID
 	Node  string
-	// Placed says that the engine wants the pod there and kube-scheduler does not; else it is the other way round.
+	// Placed is true if the plan places the pod on the node and kube-scheduler refuses. Otherwise the engine refuses the node and kube-scheduler
+	// accepts it.
 	Placed bool
-	// Plugin and Message are kube-scheduler's objection to a placed pod, Reason is the engine's to another. If there are both,
-	// the two refuse for reasons that do not go together.
+	// Plugin and Message are kube-scheduler's objection to a placed pod. Reason is the engine's objection to another pod. If all are set, both
+	// refuse, but their reasons contradict each other.
 	Plugin, Message string
 	Reason          engine.Reason
 }
@@ -84,7 +84,7 @@ func (r *Report) excused(cause string, n int) {
 	r.Excused[cause] += n
 }
 
-// String is the report for people, one line each, the disagreements last.
+// String returns the report as text, one line for each item, the disagreements last.
 func (r Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d placements, %d verdicts, %d disagreements\n", r.Placements, r.Asked, len(r.Disagreements))

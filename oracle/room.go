@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// note remembers which existing nodes would take a pod, at its turn, that the plan wants on a new machine.
+// note records the existing nodes that kube-scheduler accepts, at the pod's turn, for a pod that the plan places on a new machine.
 func (r *replay) note(pod *corev1.Pod) error {
 	verdicts, err := r.ask(pod, r.existing)
 	if err != nil {
@@ -25,8 +25,8 @@ func (r *replay) note(pod *corev1.Pod) error {
 	return nil
 }
 
-// needless looks for machines that nobody needs: in the end, existing nodes that would have taken their pods have room for
-// all of them. That some of them have a place elsewhere does not matter, the machine is bought for the others.
+// needless records unnecessary launches. A launch is unnecessary if each of its pods had an accepted existing node at its turn, and if at the
+// end these nodes have room for all of them. If only some of its pods have room there, the launch is justified by the other pods.
 func (r *replay) needless() error {
 	for i := range r.plan.Launches {
 		l := &r.plan.Launches[i]
@@ -62,8 +62,8 @@ func (r *replay) needless() error {
 	return nil
 }
 
-// vacate moves the pods of a machine to existing nodes as long as there is room; the first one that has none runs nowhere
-// then. The cause says why the plan may have done otherwise all the same.
+// vacate moves the pods of a machine to existing nodes until one finds no room. That pod is unbound then. cause is a possible reason for which
+// the plan did not use these nodes.
 func (r *replay) vacate(pods []*corev1.Pod) (moved int, cause string, err error) {
 	scheduler := r.judge.Scheduler
 	for _, pod := range pods {
@@ -99,7 +99,7 @@ func (r *replay) vacate(pods []*corev1.Pod) (moved int, cause string, err error)
 	return moved, cause, nil
 }
 
-// excuse is why the plan may want a machine rather than the node for the pod, empty if there is nothing.
+// excuse returns a reason for which the plan may prefer a new machine to the node for the pod, empty if there is none.
 func (r *replay) excuse(pod *corev1.Pod, node string) (string, error) {
 	switch {
 	case r.wishes(pod, node):
@@ -110,7 +110,7 @@ func (r *replay) excuse(pod *corev1.Pod, node string) (string, error) {
 	return r.cause(pod, node, engine.Reason{})
 }
 
-// wishes reports whether the pod, the node or another pod may have a preference that the plan bought a machine for.
+// wishes reports whether the plan may have bought a machine because of a preference of the pod, of another pod or of the node.
 func (r *replay) wishes(pod *corev1.Pod, node string) bool {
 	if r.judge.Preferences == engine.Ignore {
 		return false
@@ -119,7 +119,7 @@ func (r *replay) wishes(pod *corev1.Pod, node string) bool {
 		slices.ContainsFunc(r.snapshot.Pods, func(other *corev1.Pod) bool { return keepsAway(other, pod) })
 }
 
-// hasWish reports whether the pod prefers anything.
+// hasWish reports whether the pod has preferences.
 func hasWish(pod *corev1.Pod, defaults []corev1.TopologySpreadConstraint) bool {
 	constraints := pod.Spec.TopologySpreadConstraints
 	if len(constraints) == 0 {
@@ -134,7 +134,7 @@ func hasWish(pod *corev1.Pod, defaults []corev1.TopologySpreadConstraint) bool {
 		a.PodAntiAffinity != nil && len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0)
 }
 
-// isUnwelcome reports whether the node has a taint that the pod should rather avoid.
+// isUnwelcome reports whether the node has a taint PreferNoSchedule.
 func (r *replay) isUnwelcome(pod *corev1.Pod, node string) bool {
 	i := slices.IndexFunc(r.cluster.Nodes, func(n *corev1.Node) bool { return n.Name == node })
 	return i >= 0 && slices.ContainsFunc(r.cluster.Nodes[i].Spec.Taints, func(t corev1.Taint) bool {
@@ -142,7 +142,7 @@ func (r *replay) isUnwelcome(pod *corev1.Pod, node string) bool {
 	})
 }
 
-// keepsAway reports whether one pod would rather have the other elsewhere; namespaces are not looked at.
+// keepsAway reports whether one pod prefers not to run near the other. Namespaces are ignored.
 func keepsAway(pod, other *corev1.Pod) bool {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 		return false
@@ -153,7 +153,7 @@ func keepsAway(pod, other *corev1.Pod) bool {
 	})
 }
 
-// hasCompany reports whether the pod decides for others where they have to run: the plan looks for room for all of them.
+// hasCompany reports whether the pod has required affinity, because the plan then looks for room for all related pods.
 func hasCompany(pod *corev1.Pod) bool {
 	return pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAffinity != nil &&
 		len(pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0

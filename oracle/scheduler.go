@@ -1,10 +1,9 @@
 // Package oracle compares plans of the engine with kube-scheduler itself.
 //
-// A Scheduler is a process that runs kube-scheduler's own filter plugins, without a cluster, on the objects it is given. A
-// Judge leads it through a plan, one placement after another, and reports where the two disagree. Draw makes random clusters
-// in which everything happens that the engine knows of.
+// A Scheduler is a process that runs the filter plugins of kube-scheduler, without a cluster, on given objects. A Judge replays a plan in it,
+// one placement after another, and reports disagreements. Draw makes random clusters with everything that the engine knows.
 //
-// What a plan costs, and whether there is a better one, is not looked at here.
+// The package does not check the cost of a plan, nor whether there is a better one.
 package oracle
 
 import (
@@ -24,17 +23,17 @@ import (
 	"tenon.sh/playground"
 )
 
-// A Scheduler answers which nodes may run a pod. It serves one goroutine at a time.
+// A Scheduler returns which nodes may run a pod. Only one goroutine at a time may use it.
 type Scheduler struct {
 	process   *exec.Cmd
 	stdin     io.WriteCloser
 	questions *json.Encoder
 	buffer    *bufio.Writer
 	answers   *bufio.Reader
-	complaint *strings.Builder // what the process wrote to stderr, complete once it has ended
+	complaint *strings.Builder // the stderr of the process, complete once it has ended
 }
 
-// A Verdict is what kube-scheduler says of one pod on one node.
+// A Verdict is kube-scheduler's answer for one pod and one node.
 type Verdict struct {
 	Node string `json:"node"`
 	OK   bool   `json:"ok"`
@@ -59,7 +58,7 @@ type config struct {
 	Scheduler          string                            `json:"scheduler,omitempty"`
 }
 
-// A Score is what kube-scheduler's score plugins give one node for a pod: each one's figure times its weight, and the sum.
+// A Score holds the results of kube-scheduler's score plugins for a node and a pod: each plugin's score times its weight, and the sum.
 type Score struct {
 	Node    string           `json:"node"`
 	Total   int64            `json:"total"`
@@ -72,7 +71,7 @@ type answer struct {
 	Error    string    `json:"error"`
 }
 
-// Open starts the process, which ends with the context at the latest. The binary is the control plane's.
+// Open starts the process, which ends with the context at the latest. The binary is the one of package controlplane.
 func Open(ctx context.Context) (*Scheduler, error) {
 	binary, err := playground.FindBinary()
 	if err != nil {
@@ -96,7 +95,7 @@ func Open(ctx context.Context) (*Scheduler, error) {
 	return s, nil
 }
 
-// Close ends the process: it leaves when there are no more questions.
+// Close ends the process, because its input ends.
 func (s *Scheduler) Close() error {
 	if err := s.stdin.Close(); err != nil {
 		return fmt.Errorf("stop the oracle: %w", err)
@@ -107,7 +106,7 @@ func (s *Scheduler) Close() error {
 	return nil
 }
 
-// said is what the process complained of, in brackets. It must have ended.
+// said returns the stderr of the process, in brackets. The process must have ended.
 func (s *Scheduler) said() string {
 	if text := strings.TrimSpace(s.complaint.String()); text != "" {
 		return " (" + text + ")"
@@ -115,32 +114,32 @@ func (s *Scheduler) said() string {
 	return ""
 }
 
-// Reset makes the snapshot the scheduler's cluster, with these default spread constraints, which may be none. Pods that run
-// nowhere are no part of it.
+// Reset replaces the scheduler's cluster by the snapshot, with these default spread constraints, which may be empty. It leaves out pods without
+// a node.
 func (s *Scheduler) Reset(snapshot *engine.Snapshot, defaults []corev1.TopologySpreadConstraint) error {
 	_, err := s.tell(question{Op: "reset", Objects: objectsOf(snapshot), Config: &config{DefaultConstraints: defaults}})
 	return err
 }
 
-// Configure is Reset for a scheduler with this KubeSchedulerConfiguration. Each pod has the profile of the scheduler that it names.
+// Configure is Reset for a scheduler with this KubeSchedulerConfiguration. Each pod has the profile of the scheduler that its spec names.
 func (s *Scheduler) Configure(snapshot *engine.Snapshot, document string) error {
 	_, err := s.tell(question{Op: "reset", Objects: objectsOf(snapshot), Config: &config{Scheduler: document}})
 	return err
 }
 
-// Score says how those of the nodes score that may run the pod. It changes nothing.
+// Score returns the scores of the nodes that may run the pod. It changes nothing.
 func (s *Scheduler) Score(pod *corev1.Pod, nodes ...string) ([]Score, error) {
 	a, err := s.tell(question{Op: "score", Pod: pod, Nodes: nodes})
 	return a.Scores, err
 }
 
-// Again is the last Reset once more, for the price of a few bytes.
+// Again repeats the last Reset without sending the objects again.
 func (s *Scheduler) Again(defaults []corev1.TopologySpreadConstraint) error {
 	_, err := s.tell(question{Op: "reset", Config: &config{DefaultConstraints: defaults}})
 	return err
 }
 
-// Ask says for each of the nodes, in that order, whether it may run the pod now. It changes nothing.
+// Ask returns for each of the nodes, in their order, whether it may run the pod now. It changes nothing.
 func (s *Scheduler) Ask(pod *corev1.Pod, nodes ...string) ([]Verdict, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -152,20 +151,20 @@ func (s *Scheduler) Ask(pod *corev1.Pod, nodes ...string) ([]Verdict, error) {
 	return a.Verdicts, err
 }
 
-// Bind runs the pod on the node, whatever the plugins say of it. Claims of the pod that wait for a first consumer are bound,
-// to new volumes in the node's zone if there are none that suit.
+// Bind binds the pod to the node, even if plugins refuse. It binds claims of the pod that wait for a first consumer. If no volume matches, it
+// creates one in the node's zone.
 func (s *Scheduler) Bind(pod *corev1.Pod, node string) error {
 	_, err := s.tell(question{Op: "bind", Pod: pod, Node: node})
 	return err
 }
 
-// Unbind takes the pod off its node. Its claims stay bound.
+// Unbind removes the pod from its node. Its claims stay bound.
 func (s *Scheduler) Unbind(pod *corev1.Pod) error {
 	_, err := s.tell(question{Op: "unbind", Pod: pod})
 	return err
 }
 
-// AddNode adds a node, or gives one that is there another look; its pods stay. csi may be nil.
+// AddNode adds a node, or replaces an existing one, whose pods stay. csi may be nil.
 func (s *Scheduler) AddNode(node *corev1.Node, csi *storagev1.CSINode) error {
 	_, err := s.tell(question{Op: "add", Node: node, CSINode: csi})
 	return err

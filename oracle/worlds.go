@@ -8,9 +8,9 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// This file says which machines a replay has, and in how many ways they may turn out.
+// This file determines the machines of a replay, and the number of worlds.
 
-// readMachines returns the nodes that are what they will be, and notes the machines that are still starting.
+// readMachines returns the nodes that are completely known, and records the machines that are still starting.
 func (r *replay) readMachines() []*corev1.Node {
 	s := r.snapshot
 	claims := map[string]*v1.NodeClaim{}
@@ -46,7 +46,7 @@ func isLeaving(c *v1.NodeClaim) bool {
 	return c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInstanceTerminating)
 }
 
-// worlds counts the replays: one for each zone that some machine may be in, and one of any offerings if there is a choice.
+// worlds returns the number of replays: one for each zone of the machine with most zones, and one with random offerings if there is a choice.
 func (r *replay) worlds() int {
 	if r.isMixed(r.zones()) {
 		return r.zones() + 1
@@ -62,7 +62,7 @@ func (r *replay) zones() int {
 	return zones
 }
 
-// isMixed reports whether machines turn out as any of their offerings in that world.
+// isMixed reports whether, in that world, machines start as random offerings.
 func (r *replay) isMixed(world int) bool {
 	return world == r.zones() && slices.ContainsFunc(r.machines, func(m *machine) bool { return len(m.looks) > 1 })
 }

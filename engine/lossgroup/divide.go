@@ -312,8 +312,8 @@ func (m *dividable) riskiest() (out *exposure) {
 type part struct {
 	cells bitset.Set
 	price float64 // the price of the part's cheapest offering
-	// excess is the sum, over owners, of the pods beyond half that could be lost at once. weight is the sum of all pods that could be lost. Both
-	// are in thousandths of an owner's pods.
+	// excess is the sum, over owners, of the pods beyond half that could be lost at once. weight is the sum, over owners, of the machine's share
+	// of the pods times the share that could already be lost in the part. Both are in thousandths.
 	excess, weight int
 }
 
