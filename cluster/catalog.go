@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	catalogRetry    = 30 * time.Second // the same after a failure
-	catalogAge      = time.Minute      // a catalog is asked for again after this; providers cache expensive answers
+	catalogRetry    = 30 * time.Second // the age after a failure
+	catalogAge      = time.Minute      // the age after which a catalog is requested again; providers cache expensive answers
 	catalogPatience = 20 * time.Second // a provider that takes longer has failed
 )
 
 // catalogs keeps the catalogs of the providers, by node class.
 type catalogs struct {
-	mu      sync.Mutex // guards what follows; no provider is called with it held
+	mu      sync.Mutex // guards the fields below; not held while a provider is called
 	byClass map[v1.NodeClassReference]*catalog
 	changed []func()
 	traited []func(v1.NodeClassReference)
@@ -37,7 +37,7 @@ type catalogs struct {
 type catalog struct {
 	generation int64
 	fetched    time.Time
-	types      []engine.InstanceType // never changed, only replaced
+	types      []engine.InstanceType // replaced, but never changed
 	traits     []engine.Trait        // the same
 	tended     []string              // the same
 	quotas     []engine.Quota        // the same
@@ -45,7 +45,7 @@ type catalog struct {
 	asked      string                // the version of the class when the provider was last asked
 
 	soldOut map[engine.OfferingID]inventory.SoldOut
-	// marked is types with the sold-out offerings marked as such; it holds until one of them is over.
+	// marked is types with the sold-out offerings marked. It is valid until one of the marks ends.
 	marked      []engine.InstanceType
 	markedUntil time.Time
 }
@@ -66,7 +66,7 @@ func (c *Cluster) OnTraitsChange(f func(v1.NodeClassReference)) {
 	c.catalogs.traited = append(c.catalogs.traited, f)
 }
 
-// Class reads a node class from the API server's mirror. The object is empty if there is none.
+// Class reads a node class from the cache. The object is empty if there is none.
 func (c *Cluster) Class(ctx context.Context, ref v1.NodeClassReference) (provider.Class, error) {
 	for _, kind := range c.Provider.Kinds() {
 		if kind.GroupKind() != ref.GroupKind() {
@@ -104,7 +104,7 @@ func Problem(class provider.Class) string {
 	return ""
 }
 
-// classes returns the node classes that the pools refer to, ordered by reference.
+// classes returns the node classes to which the pools refer, sorted by reference.
 func (c *Cluster) classes(ctx context.Context, pools []*v1.NodePool, now time.Time) []engine.Class {
 	var refs []v1.NodeClassReference
 	for _, p := range pools {
@@ -226,7 +226,7 @@ func (c *catalogs) missing(class provider.Class) bool {
 	return k == nil || k.generation != class.Object.GetGeneration()
 }
 
-// put stores the answer to a question for a catalog, and returns the functions to call if the catalog has changed.
+// put stores the provider's answer to a request for a catalog, and returns the functions to call if the catalog has changed.
 func (c *catalogs) put(class provider.Class, types []engine.InstanceType, err error, now time.Time) []func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,24 +46,25 @@ type Config struct {
 	Rationer provider.Rationer
 	// Repairer says which nodes are broken; nil means that no node is repaired.
 	Repairer provider.Repairer
-	// Overlays has NodeOverlays act; without it they are not read.
+	// Overlays says that NodeOverlays have an effect; otherwise they are not read.
 	Overlays bool
-	// Buffers has CapacityBuffers act; without it they are not read.
+	// Buffers says that CapacityBuffers have an effect; otherwise they are not read.
 	Buffers bool
-	// Requests has ProvisioningRequests act; without it they are not read.
+	// Requests says that ProvisioningRequests have an effect; otherwise they are not read.
 	Requests bool
-	// Selectors has claims for devices act, see engine.Snapshot; without it they are not read.
+	// Selectors evaluates the selectors of claims for devices, see engine.Snapshot. If it is nil, claims for devices have no effect and are not
+	// read.
 	Selectors func(expressions []string, shape *device.Shape) []device.Answer
 	// NodeOverheadPrice is the fixed cost of every node beside its machine, see engine.Snapshot.
 	NodeOverheadPrice float64
 	// Commitments returns the commitments; nil means that there are none.
 	Commitments func() []engine.Commitment
-	// ScaleUps tells for which pods Cluster Autoscaler starts nodes; nil if that is not asked.
+	// ScaleUps returns the pods for which Cluster Autoscaler starts nodes; nil if its events are not read.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
 	// Launches is locked from the reading of the cluster to the creation of the missing claims; nil means a lock of its own.
 	Launches sync.Locker
-	// Leader is noted on the claims that this process creates; empty without leader election.
+	// Leader is written on the claims that this process creates; empty without leader election.
 	Leader string
 	// Leads checks, before claims are created, that this process is still the leader; nil if it always is.
 	Leads func(context.Context) error
@@ -77,12 +78,12 @@ type Cluster struct {
 	zones    zones
 	// noDeviceClasses is set by Watch, before the first Snapshot, if the API server does not serve that kind.
 	noDeviceClasses bool
-	noDeviceClaims  bool            // the same for ResourceClaims, their templates or ResourceSlices
+	noDeviceClaims  bool            // the same for ResourceClaims, their templates and ResourceSlices
 	noBuffers       bool            // the same for CapacityBuffers
-	podGroups       podGroupVersion // set by Watch as well
-	requests        requestVersion  // set by Watch as well
+	podGroups       podGroupVersion // set by Watch too
+	requests        requestVersion  // set by Watch too
 
-	mu     sync.Mutex         // guards what follows, and orders the lists that it is merged into
+	mu     sync.Mutex         // guards the fields below, and the lists while they are merged into them
 	began  bool               // the claims were read from the API server, and no creation since then has an unclear result
 	found  map[types.UID]bool // the claims at the first answer
 	claims *written[*v1.NodeClaim]
@@ -107,9 +108,9 @@ func New(config Config) *Cluster {
 	}
 }
 
-// Snapshot returns the cluster now: the state of the watches, with the later writes of this process. It leaves out pools and
-// claims of node classes that this provider does not serve, because they belong to another program. The objects are shared:
-// nobody may change them. An error means that a kind could not be listed at all.
+// Snapshot returns the present cluster: the state of the watches, with the later writes of this process. It leaves out pools and claims of node
+// classes that this provider does not serve, because they belong to another program. The objects are shared, so callers must not change them. An
+// error means that a kind could not be listed at all.
 func (c *Cluster) Snapshot(ctx context.Context) (*engine.Snapshot, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
@@ -271,7 +272,7 @@ func (c *Cluster) listDevices(ctx context.Context, s *engine.Snapshot) error {
 	return errors.Join(errs[:]...)
 }
 
-// Serves reports whether the node class is of a kind that this process looks after.
+// Serves reports whether this process serves the kind of the node class.
 func (c *Cluster) Serves(ref *v1.NodeClassReference) bool {
 	if ref == nil {
 		return false
@@ -295,7 +296,7 @@ func (c *Cluster) confirmUnseen(ctx context.Context) {
 		found, gone, err := confirm(ask, c.API, claim)
 		cancel()
 		if err != nil {
-			continue // it stays in the snapshot until the API server has answered
+			continue // the claim stays in the snapshot until the API server has answered
 		}
 		c.mu.Lock()
 		c.claims.settle(claim, found, gone, c.Clock.Now())
@@ -309,7 +310,7 @@ type object[T any] interface {
 	client.Object
 }
 
-// list returns all objects of one kind, as they are in the cache where there is one.
+// list returns all objects of one kind, from the cache if there is one.
 func list[T any, P object[T]](ctx context.Context, c *Cluster, into client.ObjectList) ([]P, error) {
 	if c.Informers != nil {
 		return shared[T, P](ctx, c.Informers)

@@ -12,26 +12,26 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// The fields by which cached objects can be listed, for use with client.MatchingFields. Their names are those of the
-// API where the API can select by them, so that the same list works uncached.
+// The fields by which cached objects can be listed, for use with client.MatchingFields. If the API can select by a field, it has the API's name,
+// so that the same list works without a cache.
 const (
-	PodsByNode              = "spec.nodeName"            // Pods; "" lists those that no node runs
+	PodsByNode              = "spec.nodeName"            // Pods; "" lists pods without a node
 	PodsByUID               = "metadata.uid"             // Pods
 	PodsByWorkload          = "metadata.controller"      // Pods, by the UID of their controller; pods of DaemonSets, and pods without a controller, have none
 	NodesByProviderID       = "spec.providerID"          // Nodes
-	ClaimsByProviderID      = "status.providerID"        // NodeClaims; "" lists those that are not launched
-	ClaimsByNodePool        = "metadata.labels.nodepool" // NodeClaims; "" lists those without a pool
+	ClaimsByProviderID      = "status.providerID"        // NodeClaims; "" lists claims that are not launched
+	ClaimsByNodePool        = "metadata.labels.nodepool" // NodeClaims; "" lists claims without a pool
 	VolumeAttachmentsByNode = "spec.nodeName"            // VolumeAttachments
 )
 
-// Index says how one kind of object is indexed by one field.
+// Index is an index of one kind of object by one field.
 type Index struct {
 	Object client.Object
 	Field  string
 	Values client.IndexerFunc
 }
 
-// Indexes lists every index that the controllers rely on; fake clients in tests take the same list.
+// Indexes returns all indexes that the controllers need. Fake clients in tests use the same list.
 func Indexes() []Index {
 	return []Index{
 		{&corev1.Pod{}, PodsByNode, func(o client.Object) []string {
@@ -61,7 +61,7 @@ func Indexes() []Index {
 	}
 }
 
-// AddIndexes declares the indexes to a cache, before it starts.
+// AddIndexes registers the indexes with a cache, before it starts.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, index := range Indexes() {
 		if err := indexer.IndexField(ctx, index.Object, index.Field, index.Values); err != nil {

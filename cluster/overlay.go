@@ -16,9 +16,9 @@ import (
 
 // overlays keeps the catalogs that NodeOverlays have corrected.
 type overlays struct {
-	missing bool // the API server does not serve that kind; set by Watch, before the first Snapshot
+	missing bool // the API server does not serve NodeOverlays; set by Watch, before the first Snapshot
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	memo   overlay.Memo
 	result *overlay.Result // of the last Snapshot
 	pools  []*v1.NodePool
@@ -26,14 +26,14 @@ type overlays struct {
 	sold map[soldTo][]engine.InstanceType
 }
 
-// soldTo is a catalog that a provider hands out, and the pool that buys from it.
+// soldTo identifies a provider's catalog, and the pool that buys from it.
 type soldTo struct {
 	pool  string
 	first *engine.InstanceType
 	types int
 }
 
-// mostSold bounds the kept catalogs, because a provider that makes a new one for each question would fill the memory.
+// mostSold is the largest number of kept catalogs, because a provider that makes a new catalog for each request would fill the memory.
 const mostSold = 256
 
 // correct applies NodeOverlays, if they have an effect, and the accelerators that nodes show to the snapshot's classes.
@@ -71,7 +71,7 @@ func (c *Cluster) Correction(ctx context.Context, claim *v1.NodeClaim) (func([]e
 	c.overlays.mu.Lock()
 	known := c.overlays.result != nil
 	c.overlays.mu.Unlock()
-	if !known { // a new leader launches what the last one has planned
+	if !known { // a new leader launches the claims that the last leader planned
 		if _, err := c.Snapshot(ctx); err != nil {
 			return nil, fmt.Errorf("read the NodeOverlays: %w", err)
 		}
@@ -100,8 +100,7 @@ func (o *overlays) sell(name string, types []engine.InstanceType) []engine.Insta
 	return sold
 }
 
-// Complete adds to a claim's machine the resources that NodeOverlays give it. A provider that knows corrected catalogs has added them
-// already.
+// Complete adds to a claim's machine the resources that NodeOverlays add. A provider that gets corrected catalogs has added them already.
 func (c *Cluster) Complete(ref v1.NodeClassReference, correct func([]engine.InstanceType) []engine.InstanceType, m engine.Machine) engine.Machine {
 	if correct == nil {
 		return m

@@ -51,7 +51,7 @@ func (c *Cluster) listPodGroups(ctx context.Context, s *engine.Snapshot) (err er
 		}
 	}
 	if apimeta.IsNoMatchError(err) {
-		return nil // nobody has called Watch
+		return nil // Watch was not called
 	}
 	return err
 }

@@ -36,7 +36,7 @@ type ScaleUps struct {
 	grace  time.Duration
 }
 
-// NewScaleUps returns a ScaleUps that believes Cluster Autoscaler for the time grace after its first event about a pod.
+// NewScaleUps returns a ScaleUps that waits for Cluster Autoscaler for the time grace after its first event about a pod.
 func NewScaleUps(config *rest.Config, grace time.Duration) (*ScaleUps, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -46,19 +46,19 @@ func NewScaleUps(config *rest.Config, grace time.Duration) (*ScaleUps, error) {
 		fields.OneTermEqualSelector("reason", scaleUpReason)), grace), nil
 }
 
-// ScaleUpsFrom is NewScaleUps with events from somewhere else.
+// ScaleUpsFrom is NewScaleUps with events from another source.
 func ScaleUpsFrom(events toolscache.ListerWatcher, grace time.Duration) *ScaleUps {
 	s := &ScaleUps{toolscache.NewSharedIndexInformer(events, &corev1.Event{}, 0, toolscache.Indexers{}), grace}
-	_ = s.events.SetTransform(slim(slimScaleUp)) // it has not begun, which is all that could be wrong
+	_ = s.events.SetTransform(slim(slimScaleUp)) // it fails only after the informer has started
 	return s
 }
 
-// Listen listens until ctx ends. It returns once it has the earlier events, or if it cannot get them: then no event counts, and pods
-// are planned as if there were no Cluster Autoscaler.
+// Listen reads events until ctx ends. It returns once it has the earlier events, or if it cannot get them. In the latter case no event counts,
+// and pods are planned as if there were no Cluster Autoscaler.
 func (s *ScaleUps) Listen(ctx context.Context, now clock.PassiveClock) {
 	patience, heard := context.WithTimeout(ctx, scaleUpPatience)
 	defer heard()
-	var said time.Time // is read and written by the one goroutine that lists and watches
+	var said time.Time // used only by the goroutine that lists and watches
 	_ = s.events.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *toolscache.Reflector, err error) {
 		defer heard()
 		if now.Since(said) < scaleUpSilence {
@@ -93,8 +93,8 @@ func (s *ScaleUps) of(pods []*corev1.Pod) []engine.ScaleUp {
 		if !ok || !waiting[e.InvolvedObject.UID] || e.Source.Component != scaleUpSource {
 			continue
 		}
-		// The creation time is by the API server's clock; repeats do not count. Scale-ups that are over are returned too, because
-		// Cluster Autoscaler is not believed again for a pod that it has failed.
+		// The creation time is by the API server's clock; repeats do not count. Scale-ups that are over are returned too, because Tenon does not
+		// wait again for a pod for which Cluster Autoscaler has failed.
 		out = append(out, engine.ScaleUp{Pod: string(e.InvolvedObject.UID), Group: e.Message, Until: e.CreationTimestamp.Add(s.grace).UTC()})
 	}
 	slices.SortFunc(out, func(a, b engine.ScaleUp) int {
@@ -103,7 +103,7 @@ func (s *ScaleUps) of(pods []*corev1.Pod) []engine.ScaleUp {
 	return out
 }
 
-// slimScaleUp keeps of an event its object, its sender, its time, and the growing groups as its message.
+// slimScaleUp keeps the object, the sender and the time of an event, and the growing groups as its message.
 func slimScaleUp(e *corev1.Event) {
 	component := e.Source.Component
 	if component == "" {
@@ -122,7 +122,7 @@ func slimScaleUp(e *corev1.Event) {
 // growing finds a group's name in "pod triggered scale-up: [{blue 1->3 (max: 10)}]".
 var growing = regexp.MustCompile(`\{(\S+) \d+->\d+`)
 
-// mostGroups bounds how many groups are named.
+// mostGroups is the largest number of groups that are named.
 const mostGroups = 3
 
 // groupsIn returns the names of the growing groups in a message.

@@ -26,7 +26,7 @@ import (
 	"tenon.sh/api/v1alpha1"
 )
 
-// Scheme knows the kinds that the controllers read and write, and no others: a whole client-go scheme costs memory.
+// Scheme returns a scheme with the kinds that the controllers read and write, and no others, because a whole client-go scheme costs memory.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -50,7 +50,7 @@ func Scheme() *runtime.Scheme {
 		azurev1beta1.AddToScheme,
 		clusterapiv1alpha1.AddToScheme,
 	} {
-		// Only two Go types for one kind could make this fail, and this does not depend on input.
+		// This fails only if two Go types are registered for one kind, which does not depend on input.
 		if err := add(scheme); err != nil {
 			panic(fmt.Sprintf("register kinds: %v", err))
 		}

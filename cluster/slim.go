@@ -18,7 +18,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// CacheOptions returns which fields the caches keep. There are many pods, and an autoscaler needs only a small part of each.
+// CacheOptions returns the options that determine which fields the caches keep. There are many pods, and an autoscaler needs only a small part
+// of each.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: func(o any) (any, error) {
@@ -142,7 +143,7 @@ func slimPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// keptVolume reports whether a volume can keep a pod off a node: it has a place, a node takes only so many, or only one pod may use it.
+// keptVolume reports whether a volume can exclude nodes for a pod: it has a place, a node takes a limited number, or only one pod may use it.
 func keptVolume(v corev1.VolumeSource) bool {
 	return v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil || v.AWSElasticBlockStore != nil ||
 		v.GCEPersistentDisk != nil || v.AzureDisk != nil || v.ISCSI != nil || v.RBD != nil

@@ -67,7 +67,7 @@ func (k *catalog) markOfferings(t engine.InstanceType, now time.Time) []engine.O
 	for i, o := range offerings {
 		id := engine.OfferingID{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}
 		whole := id
-		whole.Reservation = "" // a cloud that names no reservation means all of them
+		whole.Reservation = "" // a cloud that names no reservation means all reservations
 		for _, id := range []engine.OfferingID{id, whole} {
 			if k.soldOut[id].Holds(now) {
 				offerings[i].SoldOut, offerings[i].Unpriced = true, false

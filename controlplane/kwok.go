@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/kwok/pkg/utils/lifecycle"
 )
 
-// runKWOK runs KWOK's own controller. KWOK's command line is not used, because it would also read a configuration from the user's
-// home folder and cannot set how much is done in parallel without a file.
+// runKWOK runs KWOK's own controller. It does not use KWOK's command line, which would read a configuration from the user's home folder, and
+// cannot set the parallelism without a file.
 func runKWOK(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -35,7 +35,7 @@ func runKWOK(args []string) int {
 	return 0
 }
 
-// kwokFlags are the flags of KWOK's own command that matter here, with the same names.
+// kwokFlags holds the flags of KWOK's own command that are needed here, with the same names.
 type kwokFlags struct {
 	kubeconfig, address, selector, cidr string
 	parallelism                         uint
@@ -96,8 +96,8 @@ func kwok(ctx context.Context, args []string) error {
 		NodeLeaseParallelism:              f.parallelism,
 		NodeLeaseDurationSeconds:          f.leaseSeconds,
 		EnablePodsOnNodeSyncListPager:     true,
-		// The holder of the node leases. It is fixed, so that a restarted KWOK holds them at once and need not wait until
-		// those of the previous one expire.
+		// The ID is the holder of the node leases. It is constant, so that a restarted KWOK holds them at once and need not wait until the leases
+		// of the previous process expire.
 		ID: "kwok",
 	})
 	if err != nil {
@@ -120,8 +120,8 @@ func kwok(ctx context.Context, args []string) error {
 	return nil
 }
 
-// readAhead has KWOK read its stages once, one after the other. What it learns of types on the way is kept by a library in maps that
-// nothing guards, and the workers for nodes and for pods would write them at the same time, which ends the process.
+// readAhead makes KWOK read its stages once, one after the other. A library then stores its knowledge of Go types in maps without locks.
+// Otherwise the workers for nodes and for pods would write these maps at the same time, which ends the process.
 func readAhead(ctx context.Context, stages map[internalversion.StageResourceRef][]*internalversion.Stage) error {
 	for ref, list := range stages {
 		var object any = &corev1.Pod{}
@@ -139,7 +139,8 @@ func readAhead(ctx context.Context, stages map[internalversion.StageResourceRef]
 	return nil
 }
 
-// kwokClient has no rate limit: KWOK stands for as many kubelets as there are nodes, each of which would have its own.
+// kwokClient returns a client without a rate limit, because KWOK acts for the kubelets of all nodes, each of which would have a limit of its
+// own.
 func kwokClient(kubeconfig string) (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -154,7 +155,7 @@ func kwokClient(kubeconfig string) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// serveHealth answers /healthz from the moment KWOK works.
+// serveHealth answers /healthz as soon as KWOK works.
 func serveHealth(address string) error {
 	if address == "" {
 		return nil

@@ -1,9 +1,9 @@
-// Command controlplane is a Kubernetes control plane in one binary: by its first argument it is etcd, kube-apiserver,
-// kube-scheduler, kube-controller-manager or kwok (which plays the kubelets of nodes that do not exist). As oracle it answers
-// what kube-scheduler's filter plugins say of a pod and a node, without any cluster.
+// Command controlplane is a Kubernetes control plane in one binary. Its first argument selects etcd, kube-apiserver, kube-scheduler,
+// kube-controller-manager or kwok, which simulates the kubelets of nodes that do not exist. With the argument oracle, it returns the verdicts of
+// kube-scheduler's filter plugins on pods and nodes, without a cluster.
 //
-// It exists so that a playground and the tests need one local file and no cluster, container or download. Which processes run,
-// with which flags, certificates and ports, is decided by the package tenon.sh/playground; nothing of that is known here.
+// It exists so that a playground and the tests need one local file and no cluster, container or download. Package tenon.sh/playground decides
+// which processes run, and with which flags, certificates and ports.
 package main
 
 import (
@@ -25,8 +25,8 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// commands holds what each name runs; the result is the exit status. Building one of the Kubernetes commands registers
-// process-wide signal handlers and feature gates, and a second one would panic: so only the one that was asked for is built.
+// commands holds the function of each name; its result is the exit status. Each of the Kubernetes commands registers process-wide signal
+// handlers and feature gates, and a second one would panic. So only the requested command is built.
 var commands = map[string]func(args []string) int{
 	"etcd":                    runEtcd,
 	"kube-apiserver":          cobraCommand(apiserver.NewAPIServerCommand),
@@ -36,7 +36,7 @@ var commands = map[string]func(args []string) int{
 	"oracle":                  runOracle,
 }
 
-// order is how the names are listed to the user: as they start; oracle is no part of a cluster.
+// order lists the names for users, in the order in which the programs start. oracle is no part of a cluster.
 var order = []string{"etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kwok", "oracle"}
 
 func main() {
@@ -48,7 +48,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "controlplane %s: %v\n", os.Args[1], err)
 		os.Exit(2)
 	}
-	// The commands read os.Args themselves; each shall believe it is a program of its own.
+	// The commands read os.Args themselves. Each expects its own name as the first argument.
 	os.Args = os.Args[1:]
 	os.Exit(commands[os.Args[0]](os.Args))
 }
@@ -57,7 +57,7 @@ func cobraCommand(build func() *cobra.Command) func([]string) int {
 	return func([]string) int { return cli.Run(build()) }
 }
 
-// runEtcd returns only when etcd was stopped; on an error etcd ends the process itself.
+// runEtcd returns only after etcd was stopped. After an error, etcd ends the process itself.
 func runEtcd(args []string) int {
 	etcdmain.Main(args)
 	return 0

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// oracleUsage describes the protocol for people; `controlplane oracle` with any argument prints it.
+// oracleUsage describes the protocol; `controlplane oracle` with any argument prints it.
 const oracleUsage = `usage: controlplane oracle < questions > answers
 
 Answers, with kube-scheduler's own plugins, which nodes may run a pod and how it scores them. Every line of input is one question, every line
@@ -51,10 +51,10 @@ type oracleQuestion struct {
 	CSINode *storagev1.CSINode `json:"csiNode"`
 }
 
-// An oracleConfig is what an administrator can set in kube-scheduler's configuration and changes the answers.
+// An oracleConfig holds the settings of kube-scheduler's configuration that change the answers.
 type oracleConfig struct {
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints"`
-	// Scheduler is the text of a whole configuration; DefaultConstraints are not looked at then.
+	// Scheduler is the text of a whole configuration. If it is set, DefaultConstraints are ignored.
 	Scheduler string `json:"scheduler"`
 }
 
@@ -65,7 +65,7 @@ type oracleAnswer struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// An oracleVerdict says whether a node may run the pod, or which plugin refused and why.
+// An oracleVerdict says whether a node may run the pod, or which plugin refused it and why.
 type oracleVerdict struct {
 	Node    string `json:"node"`
 	OK      bool   `json:"ok,omitempty"`
@@ -73,14 +73,14 @@ type oracleVerdict struct {
 	Message string `json:"message,omitempty"`
 }
 
-// An oracleScore is what the score plugins give a node, weighed, and what that adds up to.
+// An oracleScore holds the weighted scores of the score plugins for a node, and their sum.
 type oracleScore struct {
 	Node    string           `json:"node"`
 	Total   int64            `json:"total"`
 	Plugins map[string]int64 `json:"plugins"`
 }
 
-// runOracle answers until its input ends.
+// runOracle answers questions until its input ends.
 func runOracle(args []string) int {
 	if len(args) > 1 {
 		fmt.Fprint(os.Stderr, oracleUsage)
@@ -88,7 +88,7 @@ func runOracle(args []string) int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	// The plugins log what they cannot look up, which is their answer as well.
+	// The plugins log objects that they do not find, but the answers contain that too.
 	klog.SetLogger(klog.Logger{})
 	if err := answerQuestions(ctx, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane oracle: %v\n", err)
@@ -98,7 +98,7 @@ func runOracle(args []string) int {
 }
 
 func answerQuestions(ctx context.Context, in io.Reader, out io.Writer) error {
-	metrics.Register() // before the first cache, whose goroutine writes to them
+	metrics.Register() // before the first cache is made, because its goroutine writes metrics
 	world := &oracleWorld{}
 	defer world.end()
 	lines, answers := bufio.NewReaderSize(in, 1<<20), json.NewEncoder(out)
@@ -122,7 +122,7 @@ func answerQuestions(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// answer never ends the process: objects that no API server would have let through may make a plugin panic.
+// answer answers one question. It never ends the process, although a plugin may panic for objects that an API server would have refused.
 func (w *oracleWorld) answer(ctx context.Context, line []byte) (answer oracleAnswer, err error) {
 	var q oracleQuestion
 	if err := json.Unmarshal(line, &q); err != nil {

@@ -25,8 +25,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// newFrameworks builds the framework of each of kube-scheduler's profiles, by the name of the scheduler, as the scheduler itself
-// builds it but for what comes after scoring: no event recorder, no queue, and a client that reaches nothing.
+// newFrameworks builds the framework of each of kube-scheduler's profiles, by the name of the scheduler. It does so as the scheduler itself
+// does, without the parts after scoring: it has no event recorder, no queue, and a client that reaches no server.
 func newFrameworks(ctx context.Context, factory *oracleFactory, snapshot *backend.Snapshot, c oracleConfig) (map[string]framework.Framework, error) {
 	profiles, err := profilesOf(c)
 	if err != nil {
@@ -64,7 +64,7 @@ func newFrameworks(ctx context.Context, factory *oracleFactory, snapshot *backen
 	return out, nil
 }
 
-// profilesOf are the profiles of the configuration, that of a scheduler without a configuration file if it has none.
+// profilesOf returns the profiles of the configuration, or the default profile if there is no configuration.
 func profilesOf(c oracleConfig) ([]config.KubeSchedulerProfile, error) {
 	if c.Scheduler == "" {
 		profile, err := defaultProfile(c.DefaultConstraints)
@@ -81,15 +81,14 @@ func profilesOf(c oracleConfig) ([]config.KubeSchedulerProfile, error) {
 	if !ok {
 		return nil, fmt.Errorf("scheduler: %s is no KubeSchedulerConfiguration", kind)
 	}
-	read.APIVersion = kind.GroupVersion().String() // what is allowed depends on it
+	read.APIVersion = kind.GroupVersion().String() // the validation depends on it
 	if err := validation.ValidateKubeSchedulerConfiguration(read); err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
 	return read.Profiles, nil
 }
 
-// defaultProfile is the profile of a scheduler without a configuration file, with other default spread constraints if there
-// are some.
+// defaultProfile returns the profile of a scheduler without a configuration file, with the given default spread constraints if there are any.
 func defaultProfile(constraints []corev1.TopologySpreadConstraint) (*config.KubeSchedulerProfile, error) {
 	var versioned configv1.KubeSchedulerConfiguration
 	scheme.Scheme.Default(&versioned)

@@ -16,9 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// An oracleFactory gives the plugins informers that nobody feeds but us. An object that is put into one is there, and every
-// handler has seen it, when the call returns: so each answer depends on the questions before it and on nothing else, and no
-// client, watch or goroutine stands in between.
+// An oracleFactory returns informers for the plugins that get objects only from this process. When put returns, the object is stored and all
+// handlers have seen it. So each answer depends only on the earlier questions. No client, watch or goroutine takes part.
 type oracleFactory struct {
 	informers.SharedInformerFactory // the groups that no filter plugin reads
 	byKind                          map[reflect.Type]*oracleInformer
@@ -37,7 +36,7 @@ func (f *oracleFactory) Resource() resource.Interface     { return resource.New(
 func (f *oracleFactory) Scheduling() scheduling.Interface { return scheduling.New(f, "", nil) }
 func (f *oracleFactory) Storage() storage.Interface       { return storage.New(f, "", nil) }
 
-// InformerFor returns the one informer for objects of that kind.
+// InformerFor returns the only informer for objects of that kind.
 func (f *oracleFactory) InformerFor(kind runtime.Object, _ internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return f.of(kind)
 }
@@ -51,12 +50,12 @@ func (f *oracleFactory) of(kind runtime.Object) *oracleInformer {
 	return f.byKind[key]
 }
 
-// put adds an object, or replaces the one of its name.
+// put adds an object, or replaces the object with its name.
 func (f *oracleFactory) put(object runtime.Object) error { return f.of(object).put(object) }
 
 // An oracleInformer holds the objects of one kind.
 type oracleInformer struct {
-	cache.SharedIndexInformer // nil: what is not defined below, no plugin calls
+	cache.SharedIndexInformer // nil, because plugins call only the methods below
 	objects                   cache.Indexer
 	handlers                  []cache.ResourceEventHandler
 }
@@ -79,7 +78,7 @@ func (i *oracleInformer) put(object runtime.Object) error {
 	return nil
 }
 
-// AddEventHandler is called while the plugins are built, before there are objects.
+// AddEventHandler stores a handler. It is called while the plugins are built, before there are objects.
 func (i *oracleInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handlers = append(i.handlers, h)
 	return i, nil

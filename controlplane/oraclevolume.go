@@ -12,11 +12,11 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// noProvisioner is the provisioner of classes whose volumes an administrator makes.
+// noProvisioner is the provisioner of classes whose volumes an administrator creates.
 const noProvisioner = "kubernetes.io/no-provisioner"
 
-// bindClaims does what the volume controller and a CSI driver do once kube-scheduler has chosen a node: each claim that waited
-// for its first consumer gets the volume that the scheduler would have taken, or a new one in the node's zone.
+// bindClaims does the work of the volume controller and of a CSI driver after kube-scheduler has chosen a node. Each claim that waited for its
+// first consumer gets the volume that the scheduler would have chosen, or a new volume in the node's zone.
 func (w *oracleWorld) bindClaims(pod *corev1.Pod, node *corev1.Node) error {
 	claims, err := w.undecided(pod)
 	if err != nil {
@@ -39,7 +39,7 @@ func (w *oracleWorld) bindClaims(pod *corev1.Pod, node *corev1.Node) error {
 	return nil
 }
 
-// undecided lists the pod's claims that have no volume yet, the smallest first: in that order kube-scheduler looks for volumes.
+// undecided lists the pod's claims without a volume, the smallest first, because kube-scheduler looks for volumes in that order.
 func (w *oracleWorld) undecided(pod *corev1.Pod) ([]*corev1.PersistentVolumeClaim, error) {
 	var claims []*corev1.PersistentVolumeClaim
 	for i := range pod.Spec.Volumes {
@@ -71,7 +71,7 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) string {
 	return ""
 }
 
-// volumeFor prefers a volume that exists, as kube-scheduler does.
+// volumeFor returns a volume for the claim. It prefers an existing volume, as kube-scheduler does.
 func (w *oracleWorld) volumeFor(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node, taken map[string]*corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	var volumes []*corev1.PersistentVolume
 	for _, object := range w.factory.of(&corev1.PersistentVolume{}).objects.List() {
@@ -93,7 +93,7 @@ func (w *oracleWorld) volumeFor(claim *corev1.PersistentVolumeClaim, class *stor
 	return provisioned(claim, class, node), nil
 }
 
-// provisioned is a volume such as a CSI driver of a cloud makes: reachable from the zone of the node, if it has one.
+// provisioned returns a volume as a cloud's CSI driver creates it: all nodes in the node's zone reach it, if the node has a zone.
 func provisioned(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, node *corev1.Node) *corev1.PersistentVolume {
 	name := "oracle-" + claim.Namespace + "-" + claim.Name
 	pv := &corev1.PersistentVolume{
@@ -118,7 +118,7 @@ func provisioned(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageCl
 	return pv
 }
 
-// join makes copies of both objects that refer to each other. The version tells the plugins' caches that they are new.
+// join stores copies of both objects that refer to each other. Their resource versions change, so that the plugins' caches notice the change.
 func (w *oracleWorld) join(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	claim, pv = claim.DeepCopy(), pv.DeepCopy()
 	pv.ResourceVersion += "1"

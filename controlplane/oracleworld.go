@@ -20,7 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// oracleObjects are the objects that a filter plugin may look at.
+// oracleObjects holds the objects that a filter plugin may read.
 type oracleObjects struct {
 	Nodes                  []*corev1.Node                  `json:"nodes"`
 	Pods                   []*corev1.Pod                   `json:"pods"`
@@ -41,8 +41,8 @@ type oracleObjects struct {
 	DeviceClasses          []*resourcev1.DeviceClass       `json:"deviceClasses"`
 }
 
-// An oracleWorld is a cluster as kube-scheduler sees it: its own cache of nodes and bound pods, its own framework with its own
-// plugins, and the other objects in informers.
+// An oracleWorld is a cluster as kube-scheduler sees it: kube-scheduler's cache of nodes and bound pods, its frameworks with their plugins, and
+// informers with the other objects.
 type oracleWorld struct {
 	frameworks map[string]framework.Framework // by the name of the scheduler
 	factory    *oracleFactory
@@ -61,7 +61,7 @@ func (w *oracleWorld) end() {
 	}
 }
 
-// reset starts anew. Nothing of the cluster before is left but the objects of its own reset, which are never changed.
+// reset builds a new cluster. Of the earlier cluster it can only use the objects of the last reset, which never change.
 func (w *oracleWorld) reset(ctx context.Context, objects *oracleObjects, config oracleConfig) error {
 	if objects == nil {
 		objects = w.last
@@ -120,7 +120,7 @@ func putAll[T runtime.Object](f *oracleFactory, objects []T) error {
 	return nil
 }
 
-// add makes the node exist as it is given; the pods that run on a node of that name stay.
+// add adds or replaces the node. Pods on a node of that name stay.
 func (w *oracleWorld) add(node *corev1.Node, csi *storagev1.CSINode) error {
 	if old := w.nodes[node.Name]; old != nil {
 		w.cache.UpdateNode(w.logger, old, node)
@@ -134,7 +134,7 @@ func (w *oracleWorld) add(node *corev1.Node, csi *storagev1.CSINode) error {
 	return w.factory.put(csi)
 }
 
-// run puts a pod on the node that it names. Pods that have ended take no room: kube-scheduler does not even watch them.
+// run adds a pod to the node in its spec. It ignores pods that have ended, which kube-scheduler does not watch.
 func (w *oracleWorld) run(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
@@ -179,7 +179,7 @@ func (w *oracleWorld) unbind(pod *corev1.Pod) error {
 	return nil
 }
 
-// ask runs what kube-scheduler runs: the plugins that may keep a pod out of the queue, PreFilter, and for every node Filter.
+// ask runs the steps of kube-scheduler: the PreEnqueue plugins, PreFilter, and Filter for each node.
 func (w *oracleWorld) ask(ctx context.Context, pod *corev1.Pod, nodes []string) ([]oracleVerdict, error) {
 	f, err := w.frameworkOf(pod)
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *oracleWorld) ask(ctx context.Context, pod *corev1.Pod, nodes []string) 
 	return verdicts, nil
 }
 
-// frameworkOf is that of the scheduler that the pod names, the default one if it names none.
+// frameworkOf returns the framework of the scheduler that the pod names, the default one if it names none.
 func (w *oracleWorld) frameworkOf(pod *corev1.Pod) (framework.Framework, error) {
 	name := cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	f := w.frameworks[name]
@@ -228,7 +228,7 @@ func (w *oracleWorld) filter(ctx context.Context, f framework.Framework, state f
 	return verdicts, nil
 }
 
-// score runs what kube-scheduler runs once it has filtered: PreScore, and for every node that is left Score.
+// score runs the steps of kube-scheduler after filtering: PreScore, and Score for each node that is left.
 func (w *oracleWorld) score(ctx context.Context, pod *corev1.Pod, nodes []string) ([]oracleScore, error) {
 	wrong := func(err error) ([]oracleScore, error) {
 		return nil, fmt.Errorf("score %s/%s: %w", pod.Namespace, pod.Name, err)

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// parentVariable names the environment variable that holds the number of an inherited file descriptor: the reading end of a
-// pipe whose writing end only the parent has.
+// parentVariable is the environment variable with the number of an inherited file descriptor: the reading end of a pipe. Only the parent has the
+// writing end.
 const parentVariable = "TENON_PARENT_FD"
 
-// followParent ends this process when its parent is gone. The kernel closes the pipe however the parent ends, kill -9
-// included, which no signal handler of the parent could do. Without the variable the process runs on its own.
+// followParent ends this process when its parent has ended. The kernel closes the pipe even after kill -9, which no signal handler of the parent
+// can notice. Without the variable, the process does not depend on its parent.
 func followParent() error {
 	value, set := os.LookupEnv(parentVariable)
 	if !set {

@@ -22,21 +22,21 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// A resizer plays what kubelets answer to resizes in place, of which KWOK knows nothing: it gives what fits beside what other pods of
-// the node have been given, and defers what does not, until it does; what the node could never hold the API server refuses. What it
-// gives is there at once. That of whole pods, and of init containers, it leaves alone.
+// A resizer simulates the answers of kubelets to resizes in place, which KWOK does not support. It grants a resize that fits beside the sizes of
+// the node's other pods, and defers other resizes until they fit. The API server refuses resizes that the node could never hold. A granted
+// resize takes effect at once. The resizer ignores resizes of whole pods and of init containers.
 type resizer struct {
 	client kubernetes.Interface
 	nodes  corelisters.NodeLister
 	pods   cache.Indexer
 	played labels.Selector // by annotations of the node
 	queue  workqueue.TypedRateLimitingInterface[string]
-	needed atomic.Bool // whether any pod was ever resized: most clusters never see one
+	needed atomic.Bool // whether any pod was ever resized, because most clusters have no resizes
 }
 
 const podsByNode = "node"
 
-// playResizes plays until the context ends.
+// playResizes answers resizes until the context ends.
 func playResizes(ctx context.Context, client kubernetes.Interface, played labels.Selector) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	onNodes := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -66,7 +66,7 @@ func playResizes(ctx context.Context, client kubernetes.Interface, played labels
 	return nil
 }
 
-// onlySizes keeps of a pod what a resize needs.
+// onlySizes keeps the fields of a pod that a resize needs.
 func onlySizes(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -89,7 +89,7 @@ func onlySizes(o any) (any, error) {
 	return small, nil
 }
 
-// changed takes up what was resized, and what waits where it may have made room.
+// changed queues the node of a changed pod, because the pod may be resized, or may have made room for other resizes.
 func (r *resizer) changed(old, now any) {
 	before, _ := old.(*corev1.Pod)
 	pod := now.(*corev1.Pod)
@@ -101,7 +101,7 @@ func (r *resizer) changed(old, now any) {
 	}
 }
 
-// wishes reports whether the pod is to have something else than it has.
+// wishes reports whether the pod's spec differs from the sizes of its containers.
 func wishes(pod *corev1.Pod) bool { return !sameSizes(asGiven(pod), pod) }
 
 func sameSizes(a, b *corev1.Pod) bool {
@@ -132,7 +132,7 @@ func (r *resizer) work(ctx context.Context) {
 	}
 }
 
-// answer gives the resizes of the node that fit, by priority, and says of the others why they wait.
+// answer grants the resizes of the node that fit, by priority, and writes into the other pods why they wait.
 func (r *resizer) answer(ctx context.Context, name string) error {
 	node, err := r.nodes.Get(name)
 	if err != nil || !r.played.Matches(labels.Set(node.Annotations)) {
@@ -166,7 +166,7 @@ func (r *resizer) answer(ctx context.Context, name string) error {
 	return nil
 }
 
-// asGiven is the pod with what its containers have been given.
+// asGiven returns the pod with the sizes that its containers have.
 func asGiven(pod *corev1.Pod) *corev1.Pod {
 	out := *pod
 	out.Spec.Containers = slices.Clone(pod.Spec.Containers)
@@ -180,8 +180,8 @@ func asGiven(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// judge says whether the pod's resize fits: nil, or the condition that says why not. given is what all pods of the node have; what
-// the resize takes or gives back is added to it.
+// judge returns nil if the pod's resize fits, else the condition with the reason. given is the sum of the sizes of all pods of the node. judge
+// changes it by the resize.
 func judge(has, pod *corev1.Pod, given, allocatable corev1.ResourceList) *corev1.PodCondition {
 	had := resourcehelper.PodRequests(has, resourcehelper.PodResourcesOptions{})
 	wants := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -203,11 +203,11 @@ func judge(has, pod *corev1.Pod, given, allocatable corev1.ResourceList) *corev1
 	return nil
 }
 
-// write says in the pod's status what it has now, and what it waits for.
+// write writes the present sizes, and the reason to wait, into the pod's status.
 func (r *resizer) write(ctx context.Context, seen *corev1.Pod, why *corev1.PodCondition) error {
 	pod, err := r.client.CoreV1().Pods(seen.Namespace).Get(ctx, seen.Name, metav1.GetOptions{})
 	if err != nil || pod.UID != seen.UID || pod.Generation != seen.Generation || pod.DeletionTimestamp != nil {
-		return err // another event comes for it
+		return err // another event will come for the pod
 	}
 	before, has := pod.Status.DeepCopy(), seen
 	if why != nil {
@@ -252,7 +252,7 @@ func priority(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// add adds a list times a number to another.
+// add adds a multiple of a list to another list.
 func add(into, list corev1.ResourceList, times int64) {
 	for name, q := range list {
 		q = q.DeepCopy()

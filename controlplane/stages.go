@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kwok/pkg/config"
 )
 
-// Two stages for tests of what a real kubelet does slowly or badly; see the files for what they do.
+// Two stages for tests of slow or faulty kubelets; see the files.
 var (
 	//go:embed stages/pod-delete.yaml
 	podDelete string
@@ -21,8 +21,8 @@ var (
 	podUnhealthy string
 )
 
-// nodeInit is KWOK's stage of that name for kubelets of the control plane's version. KWOK's own kubelets name KWOK's, which is no
-// version to whoever compares the two.
+// nodeInit returns KWOK's stage node-initialize for kubelets of the control plane's version. KWOK's own stage names KWOK's version, which
+// programs cannot compare with the control plane's.
 func nodeInit(kubernetes string) (string, error) {
 	text := fast.DefaultNodeInit
 	for _, program := range []string{"kubelet", "kubeProxy"} {
@@ -35,7 +35,7 @@ func nodeInit(kubernetes string) (string, error) {
 	return text, nil
 }
 
-// podReady is KWOK's stage of that name for kubelets that say what they have given each container, as all do that resize in place.
+// podReady returns KWOK's stage pod-ready with the sizes of containers in the pod's status, because kubelets that resize in place report them.
 func podReady() (string, error) {
 	const before = "restartCount: 0\n"
 	head, tail, found := strings.Cut(podfast.DefaultPodReady, before)
@@ -51,9 +51,9 @@ func podReady() (string, error) {
 ` + tail, nil
 }
 
-// loadStages returns KWOK's own stages, by the kind they apply to, with its pod-delete replaced by ours and its
-// node-initialize and pod-ready changed as nodeInit and podReady say. They touch nothing but
-// the status: labels, taints and capacity of a node stay as whoever created the node wrote them.
+// loadStages returns KWOK's own stages, by the kind to which they apply, but with our pod-delete, and with node-initialize and pod-ready as
+// nodeInit and podReady return them. It adds our stage pod-unhealthy. The stages change only the status. The labels, taints and capacity of a
+// node stay as the node's creator wrote them.
 func loadStages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	stages := map[internalversion.StageResourceRef][]*internalversion.Stage{}
 	node, err := nodeInit(version.Get().GitVersion)

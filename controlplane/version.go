@@ -7,8 +7,8 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// checkVersion refuses to run a binary that was linked without Kubernetes' version, or with that of another module than it is
-// made of: its API server would call itself v0.0.0-master, which clients refuse.
+// checkVersion returns an error if the binary was linked without Kubernetes' version, or with another version than its module has. The API
+// server would then call itself v0.0.0-master, which clients refuse.
 func checkVersion() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -48,7 +48,7 @@ func (r *replay) houseOn(node string, backwards bool) ([]*corev1.Pod, error) {
 			return nil, err
 		}
 		if !verdicts[0].OK {
-			continue // another DaemonSet has its port or keeps it off, or it is too large for the machine
+			continue // another DaemonSet has its port or excludes it, or it is too large for the machine
 		}
 		if err := scheduler.Bind(pod, node); err != nil {
 			return nil, err

@@ -198,7 +198,7 @@ func (inv *Inventory) strange(n *corev1.Node) bool {
 	return false
 }
 
-// managed reports whether a controller of the provider looks after a node that has no claim.
+// managed reports whether a controller of the provider handles the node although it has no claim.
 func (inv *Inventory) managed(n *corev1.Node) bool {
 	return slices.ContainsFunc(inv.Kinds, func(k schema.GroupVersionKind) bool {
 		ref := v1.NodeClassReference{Group: k.Group, Kind: k.Kind}

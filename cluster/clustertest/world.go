@@ -56,7 +56,7 @@ func New(t testing.TB, calls interceptor.Funcs, objects ...client.Object) *World
 	return newWorld(t, builder.Build())
 }
 
-// start is what the clock of a world shows at first.
+// start returns the first time of a world's clock.
 func start() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 func readyClass() *kwokv1alpha1.KWOKNodeClass {
@@ -65,8 +65,8 @@ func readyClass() *kwokv1alpha1.KWOKNodeClass {
 	return class
 }
 
-// NewOn returns a world on a real API server that has the kinds installed. Calls go through the interceptor. Everything but
-// the objects' fate is as in New; objects are created with their status.
+// NewOn returns a world on a real API server that has the kinds installed. Calls go through the interceptor. Objects are created with their
+// status. The rest is as in New.
 func NewOn(t testing.TB, rest *rest.Config, calls interceptor.Funcs, objects ...client.Object) *World {
 	t.Helper()
 	direct, err := client.NewWithWatch(rest, client.Options{Scheme: cluster.Scheme()})
@@ -135,7 +135,7 @@ func (w *World) Claims() []v1.NodeClaim {
 	return list.Items
 }
 
-// Events writes what is queued and counts the events by "Kind Reason".
+// Events writes the queued events, and counts the events by "Kind Reason".
 func (w *World) Events() map[string]int {
 	w.Helper()
 	w.Recorder.Flush(w)
@@ -148,7 +148,7 @@ func (w *World) Events() map[string]int {
 	return counts
 }
 
-// Pool is a ready pool of Linux machines with the class "default".
+// Pool returns a ready pool of Linux machines with the class "default".
 func Pool(name string) *v1.NodePool {
 	pool := &v1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("pool-" + name), Generation: 1}}
 	pool.Spec.Template.Spec.NodeClassRef = &v1.NodeClassReference{
@@ -165,7 +165,7 @@ func Pool(name string) *v1.NodePool {
 	return pool
 }
 
-// Pending is a pod that kube-scheduler has found no node for.
+// Pending returns a pod for which kube-scheduler has found no node.
 func Pending(name, cpu string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("pod-" + name)}}
 	pod.Spec.Containers = []corev1.Container{{
@@ -178,7 +178,7 @@ func Pending(name, cpu string) *corev1.Pod {
 	return pod
 }
 
-// Bound is a pod that runs on a node.
+// Bound returns a pod that runs on a node.
 func Bound(name, cpu, node string) *corev1.Pod {
 	pod := Pending(name, cpu)
 	pod.Spec.NodeName = node
@@ -187,7 +187,7 @@ func Bound(name, cpu, node string) *corev1.Pod {
 	return pod
 }
 
-// Machine is an initialized node of a pool with 4 cores, and its claim; both have the same name.
+// Machine returns an initialized node of a pool with 4 cores, and its claim. Both have the same name.
 func Machine(pool *v1.NodePool, name string, created time.Time) (*v1.NodeClaim, *corev1.Node) {
 	id := "simulated://" + name
 	labels := map[string]string{

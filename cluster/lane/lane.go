@@ -38,23 +38,23 @@ const patience = 8
 type Gate struct {
 	limit int
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	underWay  int
 	waiting   [lanes][]place
-	places    int // given so far
-	overtaken int // how many went before others since it was the turn of the one that had waited longest
+	places    int // the number of places given so far
+	overtaken int // the number of writes that went before others since the longest waiting one had its turn
 }
 
-// place is a request's place among those that wait.
+// place is the place of a waiting request.
 type place struct {
 	number int
 	turn   chan struct{} // closed when it is the request's turn
 }
 
-// NewGate returns a gate for so many writes at a time.
+// NewGate returns a gate that lets limit writes through at a time.
 func NewGate(limit int) *Gate { return &Gate{limit: limit} }
 
-// Wrap puts the gate before a transport. The signature is that of rest.Config.Wrap.
+// Wrap adds the gate to a transport. The signature is that of rest.Config.Wrap.
 func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return transport{g, next} }
 
 type transport struct {
@@ -73,7 +73,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(request)
 }
 
-// enter waits for the request's turn. After an error there is nothing to leave.
+// enter waits for the request's turn. After an error, leave must not be called.
 func (g *Gate) enter(ctx context.Context) error {
 	lane, _ := ctx.Value(key{}).(Lane)
 	g.mu.Lock()
@@ -96,7 +96,7 @@ func (g *Gate) enter(ctx context.Context) error {
 	if i := slices.Index(g.waiting[lane], mine); i >= 0 {
 		g.waiting[lane] = slices.Delete(g.waiting[lane], i, i+1)
 	} else {
-		g.next() // its turn came in the same moment
+		g.next() // the request got its turn at the same moment
 	}
 	return ctx.Err()
 }
@@ -107,7 +107,7 @@ func (g *Gate) leave() {
 	g.next()
 }
 
-// next hands the place of a request that is done to one that waits. The caller holds the lock.
+// next gives the place of a finished request to a waiting one. The caller holds the lock.
 func (g *Gate) next() {
 	first, longest := -1, -1 // the lanes of the most urgent request, and of the one that has waited longest
 	for lane, waiting := range g.waiting {

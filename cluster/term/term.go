@@ -1,5 +1,5 @@
-// Package term keeps a process from writing when its term as leader is over, or may be. Leader election alone does not: a
-// process that was paused for longer than its Lease lasts goes on where it stopped, beside its successor, until it notices.
+// Package term keeps a process from writing when its term as leader is over, or may be. Leader election alone does not. A process that was
+// paused for longer than its Lease lasts continues its work, beside its successor, until it notices.
 package term
 
 import (
@@ -54,12 +54,12 @@ type Config struct {
 type Term struct {
 	Config
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	began   bool
 	renewed Reading // when the last renewal was sent
 	holder  string  // the holder of the Lease when it was last read or written
 	over    string  // why the term is over, "" before
-	told    bool    // that something was not written
+	told    bool    // whether a skipped write was logged
 }
 
 var _ resourcelock.Interface = &Term{}
@@ -72,7 +72,7 @@ type Error struct{ What, Why string }
 
 func (e *Error) Error() string { return fmt.Sprintf("did not %s: %s", e.What, e.Why) }
 
-// Is makes it count as context.Canceled.
+// Is makes the error count as context.Canceled.
 func (e *Error) Is(target error) bool { return target == context.Canceled }
 
 // Check returns an Error unless it is certain that this process leads.
@@ -97,8 +97,8 @@ func (t *Term) Check(what string) error {
 	return err
 }
 
-// Ask makes the check with the Lease from the API server, for actions that two leaders must not both take. Only Ask notices that all clocks
-// of this machine stood still.
+// Ask makes the check with the Lease from the API server, for actions that only one leader may take. Only Ask notices that all clocks of this
+// machine have stopped.
 func (t *Term) Ask(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -115,7 +115,7 @@ func (t *Term) leases() coordinationv1.LeaseInterface {
 	return t.Lock.Client.Leases(t.Lock.LeaseMeta.Namespace)
 }
 
-// Wrap adds the check to requests that change something. The signature is that of rest.Config.Wrap.
+// Wrap adds the check to requests that change objects. The signature is that of rest.Config.Wrap.
 func (t *Term) Wrap(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -132,7 +132,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		if err := t.term.Check("write " + request.Method + " " + request.URL.Path); err != nil {
 			if request.Body != nil {
-				_ = request.Body.Close() // the caller leaves that to a transport
+				_ = request.Body.Close() // a transport must close it
 			}
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (t *Term) late(now Reading) {
 	}
 }
 
-// read notes the holder of the Lease.
+// read records the holder of the Lease.
 func (t *Term) read(holder string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,7 +167,7 @@ func (t *Term) end(why string) {
 	t.End(fmt.Errorf("a term as leader is over: %s", why))
 }
 
-// The methods below are the Lease, as the election sees it.
+// The methods below implement the Lease for the election.
 
 // Identity returns the holder that the Lease names in this term.
 func (t *Term) Identity() string { return t.Lock.Identity() }
@@ -187,7 +187,7 @@ func (t *Term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return record, raw, err
 }
 
-// Create acquires a Lease that was not there.
+// Create acquires a Lease that did not exist.
 func (t *Term) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return t.renew(func() error { return t.Lock.Create(ctx, record) })
 }
@@ -202,7 +202,7 @@ func (t *Term) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	t.end("the Lease was given back")
 	t.mu.Unlock()
 	if !ours {
-		return nil // the election would take the Lease from a successor that it has not heard of
+		return nil // the election would take the Lease from a successor that it does not know
 	}
 	return t.Lock.Update(ctx, record)
 }
