@@ -140,7 +140,7 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 		return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types}
 	}
 	if c.catalogs.missing(class) {
-		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below; the controller of node classes asks again
+		_ = c.RefreshCatalog(ctx, class) // the failure is kept with the catalog, and shown below; the controller of node classes retries
 	}
 	types, failure := c.catalogs.show(ref, now)
 	traits := c.catalogs.traits(ref)
@@ -218,7 +218,7 @@ func (c *Cluster) CatalogAged(class provider.Class) bool {
 	return c.Clock.Since(k.fetched) >= age
 }
 
-// missing reports whether the class's catalog was never asked for, or only for an older version of the class.
+// missing reports whether the provider was not asked for the class's catalog yet, or only for an older version of the class.
 func (c *catalogs) missing(class provider.Class) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

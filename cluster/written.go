@@ -15,7 +15,7 @@ import (
 
 const (
 	confirmAfter = 5 * time.Second  // how long the watch may take before the API server is asked
-	forgetAfter  = 10 * time.Second // how long an unseen write may hide what the watch shows
+	forgetAfter  = 10 * time.Second // how long an unseen write may hide a version that the watch shows
 )
 
 // written remembers the objects of one kind that this process wrote, until the watch shows them. A caller must hold
@@ -117,7 +117,7 @@ func (w *written[T]) merge(watched []T, now time.Time) []T {
 	return watched
 }
 
-// shownBy reports whether the object is at least as new as what was written.
+// shownBy reports whether the object is at least as new as the written one.
 func (w *writing[T]) shownBy(object T) bool {
 	if w.deleted {
 		return object.GetDeletionTimestamp() != nil

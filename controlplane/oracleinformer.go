@@ -19,7 +19,7 @@ import (
 // An oracleFactory returns informers for the plugins that get objects only from this process. When put returns, the object is stored and all
 // handlers have seen it. So each answer depends only on the earlier questions. No client, watch or goroutine takes part.
 type oracleFactory struct {
-	informers.SharedInformerFactory // the groups that no filter plugin reads
+	informers.SharedInformerFactory // for the groups that no filter plugin reads
 	byKind                          map[reflect.Type]*oracleInformer
 }
 

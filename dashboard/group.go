@@ -11,7 +11,7 @@ func groupKeys() []string { return []string{"pool", "zone", "type", "capacity", 
 
 // A group is nodes with a common property, and their sums.
 type group struct {
-	Key, Value    string // what they have in common
+	Key, Value    string // the common property
 	Depth         int
 	Nodes         []*node
 	Price         float64

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// contentSecurity lets a page load nothing but what this server sends, and run nothing that is written in it.
+// contentSecurity makes the browser load only content from this server, and run no script that is written in a page.
 const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // guard refuses requests that a page of another site makes a browser send: requests for a host name not in hosts, and POSTs from another

@@ -119,7 +119,7 @@ type Part struct {
 	Rows     [][]string
 }
 
-// A Fact is a text and what it is about.
+// A Fact is a text about an object.
 type Fact struct{ Name, Text string }
 
 // A Reason is a property of a NodePool that does not fit a pod, with the nearest value that there is.

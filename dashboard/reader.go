@@ -38,7 +38,7 @@ func NewReader(ctx context.Context, source Source, every time.Duration, clock cl
 	return r, nil
 }
 
-// read asks the source and keeps what it answers.
+// read asks the source for a picture, and keeps the answer.
 func (r *Reader) read() error {
 	began := r.clock.Now()
 	picture, err := r.source(r.ctx)

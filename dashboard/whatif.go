@@ -64,7 +64,7 @@ type Mistake struct {
 
 // Figures sum up a plan. Money is in USD an hour.
 type Figures struct {
-	Now             float64 // what the nodes cost
+	Now             float64 // the price of the nodes
 	Launches        int
 	LaunchesPerHour float64
 	Bound           float64 // the least price of machines for the pods that wait; 0 without one

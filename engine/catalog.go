@@ -33,6 +33,6 @@ type CatalogDocument struct {
 	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
 	// IgnoresRequests says that the controller runs without the feature gate ProvisioningRequest.
 	IgnoresRequests bool `json:"ignoresRequests,omitempty"`
-	// IgnoresClaims says that the controller ignores claims for devices, and resources that stand for devices.
+	// IgnoresClaims says that the controller ignores claims for devices, and extended resources that are backed by devices.
 	IgnoresClaims bool `json:"ignoresClaims,omitempty"`
 }

@@ -131,7 +131,7 @@ type Choice struct {
 	// RunnerUp is the cheapest offering of another instance type, or the zero value if there is none. It costs PriceDifference USD per hour more.
 	RunnerUp        OfferingID
 	PriceDifference float64
-	// FilledBy is the resource of the chosen type of which the pods and DaemonSets request the largest share. Filled is that share.
+	// FilledBy is the resource of which the pods and DaemonSets request the largest share on the chosen type. Filled is that share.
 	Filled   float64
 	FilledBy corev1.ResourceName
 	// Division says why a launch of spot machines lists fewer offerings than it could; it is nil if the launch lists all.
@@ -143,7 +143,7 @@ type Choice struct {
 type Division struct {
 	// Owner is the owner of the pods, "ReplicaSet default/web".
 	Owner string `json:"owner"`
-	// Zones and Types are listed. OtherZones and OtherTypes could be listed as well. All are in order of price, cheapest first.
+	// Zones and Types are listed. OtherZones and OtherTypes could be listed too. All are in order of price, cheapest first.
 	Zones      []string `json:"zones"`
 	OtherZones []string `json:"otherZones,omitempty"`
 	Types      []string `json:"types"`
@@ -384,7 +384,7 @@ type GangProgress string
 // The states of gangs.
 const (
 	GangTooFew  GangProgress = "TooSmall" // fewer of its pods exist than start together
-	GangUntried GangProgress = "Untried"  // kube-scheduler has not said yet that it finds no places
+	GangUntried GangProgress = "Untried"  // kube-scheduler has not reported yet that it finds no places
 	GangWaits   GangProgress = "Waiting"  // too few of its pods have a place, so no machine is started for the gang
 	GangStarts  GangProgress = "Starting" // enough of its pods have a node, or a place on one or on a machine that starts
 	GangStarted GangProgress = "Running"  // enough of its pods have a node

@@ -9,57 +9,56 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// SchedulerProfile is what a profile of kube-scheduler's configuration says of how it ranks nodes. What is left out is as
-// kube-scheduler has it without a configuration. Filters are not part of it.
+// SchedulerProfile holds the settings of a profile in kube-scheduler's configuration that affect the ranking of nodes. An empty field has the
+// meaning of kube-scheduler's default. Filters are not included.
 type SchedulerProfile struct {
-	// SchedulerName is the scheduler whose pods the profile is for; without a name it is for all that no other profile is for.
+	// SchedulerName is the scheduler of the profile's pods. If it is empty, the profile is for all pods without a profile of their own.
 	SchedulerName string `json:"schedulerName,omitempty"`
-	// Strategy and Resources are NodeResourcesFit's: how it scores what is requested of a node, and of which resources, with
-	// their weights; none means cpu and memory alike. Shape is for RequestedToCapacityRatio alone.
+	// Strategy and Resources are the settings of NodeResourcesFit: the way to score the requested resources, and the resources with their
+	// weights. Without Resources, cpu and memory have equal weights. Shape is for RequestedToCapacityRatio only.
 	Strategy  ScoringStrategy  `json:"strategy,omitempty"`
 	Resources []ResourceWeight `json:"resources,omitempty"`
 	Shape     []ShapePoint     `json:"shape,omitempty"`
-	// Balanced are the resources that NodeResourcesBalancedAllocation compares; none means cpu and memory.
+	// Balanced lists the resources that NodeResourcesBalancedAllocation compares; none means cpu and memory.
 	Balanced []corev1.ResourceName `json:"balanced,omitempty"`
-	// Weights are those of score plugins, by name, where they are not kube-scheduler's own; 0 switches a plugin off.
+	// Weights holds the weights of score plugins, by name, that differ from kube-scheduler's defaults; 0 disables a plugin.
 	Weights map[string]int64 `json:"weights,omitempty"`
-	// HardPodAffinityWeight is what a running pod's required affinity to the new pod counts; nil means 1.
+	// HardPodAffinityWeight is the weight of a running pod's required affinity to the new pod; nil means 1.
 	HardPodAffinityWeight *int64 `json:"hardPodAffinityWeight,omitempty"`
-	// IgnoreTermsOfOthers leaves InterPodAffinity out for pods that prefer nothing of others themselves
-	// (ignorePreferredTermsOfExistingPods).
+	// IgnoreTermsOfOthers disables InterPodAffinity for pods without preferences about other pods (ignorePreferredTermsOfExistingPods).
 	IgnoreTermsOfOthers bool `json:"ignoreTermsOfOthers,omitempty"`
-	// PercentageOfNodesToScore ends the search for nodes that can take a pod; 0 lets kube-scheduler choose.
+	// PercentageOfNodesToScore ends the search for nodes that can take a pod; 0 means kube-scheduler's default.
 	PercentageOfNodesToScore int64 `json:"percentageOfNodesToScore,omitempty"`
-	// DefaultConstraints take the place of Options.DefaultConstraints for the profile's pods, if there are some. NoSystemDefaults
-	// keeps kube-scheduler from using its own where there are none.
+	// DefaultConstraints, if there are any, replace Options.DefaultConstraints for the profile's pods. NoSystemDefaults disables kube-scheduler's
+	// own constraints if there are none.
 	DefaultConstraints []corev1.TopologySpreadConstraint `json:"defaultConstraints,omitempty"`
 	NoSystemDefaults   bool                              `json:"noSystemDefaults,omitempty"`
-	// Unread is what the configuration says besides that changes where pods go, and that no replay knows.
+	// Unread lists the settings that affect the nodes of pods and that a replay ignores.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// ScoringStrategy says which nodes NodeResourcesFit likes best.
+// ScoringStrategy says which nodes NodeResourcesFit prefers.
 type ScoringStrategy string
 
 const (
-	LeastAllocated           ScoringStrategy = ""                         // those with the most left over
-	MostAllocated            ScoringStrategy = "MostAllocated"            // those with the least left over
+	LeastAllocated           ScoringStrategy = ""                         // nodes with most free resources
+	MostAllocated            ScoringStrategy = "MostAllocated"            // nodes with least free resources
 	RequestedToCapacityRatio ScoringStrategy = "RequestedToCapacityRatio" // by the shape
 )
 
-// ResourceWeight is a resource that is scored.
+// ResourceWeight is a resource that is scored, with its weight.
 type ResourceWeight struct {
 	Name   corev1.ResourceName `json:"name"`
 	Weight int64               `json:"weight"` // 1 to 100
 }
 
-// ShapePoint gives a node of which so many percent are requested a score of 0 to 10. Between points the score is linear.
+// ShapePoint maps a utilization in per cent to a score of 0 to 10. Between points the score is linear.
 type ShapePoint struct {
 	Utilization int64 `json:"utilization"`
 	Score       int64 `json:"score"`
 }
 
-// The score plugins that a replay knows, by their names in kube-scheduler's configuration.
+// The score plugins that a replay supports, by their names in kube-scheduler's configuration.
 const (
 	NodeResourcesFit                = "NodeResourcesFit"
 	NodeResourcesBalancedAllocation = "NodeResourcesBalancedAllocation"
@@ -69,14 +68,14 @@ const (
 	PodTopologySpread               = "PodTopologySpread"
 )
 
-// ScorePlugins are the plugins whose scores a replay adds up, with the weights that kube-scheduler gives them.
+// ScorePlugins returns the plugins whose scores a replay adds up, with kube-scheduler's default weights.
 func ScorePlugins() map[string]int64 {
 	return map[string]int64{
 		NodeResourcesFit: 1, NodeResourcesBalancedAllocation: 1, TaintToleration: 3, NodeAffinity: 2, InterPodAffinity: 2, PodTopologySpread: 2,
 	}
 }
 
-// Problem says what kube-scheduler would refuse of the profile; empty for nothing. Default constraints are not looked at.
+// Problem returns the reason for which kube-scheduler would refuse the profile; empty if there is none. It does not check default constraints.
 func (p *SchedulerProfile) Problem() string {
 	if !slices.Contains([]ScoringStrategy{LeastAllocated, MostAllocated, RequestedToCapacityRatio}, p.Strategy) {
 		return fmt.Sprintf("scoring strategy %q is none of LeastAllocated, MostAllocated, RequestedToCapacityRatio", p.Strategy)
@@ -110,7 +109,7 @@ func (p *SchedulerProfile) Problem() string {
 }
 
 const (
-	mostPluginWeight int64 = math.MaxInt32 // as the configuration has it: no sum of scores overflows
+	mostPluginWeight int64 = math.MaxInt32 // the limit of the configuration, with which no sum of scores overflows
 	MostShapeScore   int64 = 10
 )
 
@@ -134,7 +133,7 @@ func (p *SchedulerProfile) shapeProblem() string {
 	return ""
 }
 
-// ProfileOf is the index of the profile that pods of the scheduler have, -1 for kube-scheduler's default.
+// ProfileOf returns the index of the profile of the scheduler's pods, -1 for kube-scheduler's default.
 func (o *Options) ProfileOf(scheduler string) int {
 	if scheduler == "" {
 		scheduler = corev1.DefaultSchedulerName
@@ -148,14 +147,14 @@ func (o *Options) ProfileOf(scheduler string) int {
 	return named("")
 }
 
-// IsKubeScheduler reports whether pods of the scheduler are kube-scheduler's, by its default or one of the profiles.
+// IsKubeScheduler reports whether kube-scheduler serves the pods of the scheduler, by its default or by one of the profiles.
 func (o *Options) IsKubeScheduler(scheduler string) bool {
 	return scheduler == "" || scheduler == corev1.DefaultSchedulerName ||
 		slices.ContainsFunc(o.Profiles, func(p SchedulerProfile) bool { return p.SchedulerName == scheduler })
 }
 
-// ConstraintsOf are the spread constraints of the profile's pods that name none; system says that kube-scheduler has its own
-// for them. The profile may be nil.
+// ConstraintsOf returns the default spread constraints of the profile's pods. system is true if kube-scheduler's own constraints hold instead.
+// The profile may be nil.
 func (o *Options) ConstraintsOf(p *SchedulerProfile) (constraints []corev1.TopologySpreadConstraint, system bool) {
 	if p != nil && (len(p.DefaultConstraints) > 0 || p.NoSystemDefaults) {
 		return p.DefaultConstraints, false

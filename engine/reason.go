@@ -10,136 +10,135 @@ import (
 // Code is the kind of a Reason. Codes are part of the JSON output and of metrics, so their meaning never changes.
 type Code string
 
-// Why a pod cannot be placed.
+// Reasons for which a pod cannot be placed.
 const (
-	NoNodePools           Code = "NoNodePools"           // there is no pool at all that could be used
-	NodePoolNotReady      Code = "NodePoolNotReady"      // Have: what is wrong with the pool or its class
-	NoInstanceTypes       Code = "NoInstanceTypes"       // nothing in the catalog meets the pool's own requirements
+	NoNodePools           Code = "NoNodePools"           // there is no usable pool
+	NodePoolNotReady      Code = "NodePoolNotReady"      // Have: the problem of the pool or of its class
+	NoInstanceTypes       Code = "NoInstanceTypes"       // no type in the catalog meets the pool's own requirements
 	TaintNotTolerated     Code = "TaintNotTolerated"     // Have: the pool's taint
-	LabelNotDefined       Code = "LabelNotDefined"       // Key: a label that the pool does not define; Need: what the pod asks of it
-	LabelMismatch         Code = "LabelMismatch"         // Key, Need: what the pod asks for; Have: what the pool offers
-	RequirementsConflict  Code = "RequirementsConflict"  // each label is on offer, but no instance type has them together
-	NotEnoughResources    Code = "NotEnoughResources"    // Key: the resource; Need: what the pod asks for; Have: the most that any type has, and which
-	SoldOut               Code = "SoldOut"               // every offering that would do is sold out; Have: which
-	QuotaExceeded         Code = "QuotaExceeded"         // Key: the cloud's quota; Need: what a machine takes of it; Have: what is left, and how to have more
+	LabelNotDefined       Code = "LabelNotDefined"       // Key: a label that the pool does not define; Need: the pod's requirement
+	LabelMismatch         Code = "LabelMismatch"         // Key, Need: the pod's requirement; Have: the pool's values
+	RequirementsConflict  Code = "RequirementsConflict"  // each label is on offer, but no instance type has all of them
+	NotEnoughResources    Code = "NotEnoughResources"    // Key: the resource; Need: the pod's request; Have: the largest amount of any type, and that type
+	SoldOut               Code = "SoldOut"               // all suitable offerings are sold out; Have: these offerings
+	QuotaExceeded         Code = "QuotaExceeded"         // Key: the cloud's quota; Need: the units of a machine; Have: the units left, and how to raise the quota
 	LimitReached          Code = "LimitReached"          // Key: the resource of spec.limits; Need, Have
-	MinValuesNotMet       Code = "MinValuesNotMet"       // Key; Need: how many values; Have: how many there are
+	MinValuesNotMet       Code = "MinValuesNotMet"       // Key; Need: the least number of values; Have: the number of values
 	ConstraintsConflict   Code = "ConstraintsConflict"   // each of Have can be met, but not all together
-	FeatureNotSupported   Code = "NotSupported"          // Key: what the pod uses that Tenon does not act on yet
-	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: what is wrong
-	ReplacementDear       Code = "ReplacementDear"       // Have: what could be had in a machine's place, at how many times the usual price
-	CheaperSoldOut        Code = "CheaperSoldOut"        // Have: what could be had, at how many times the usual price; Need: from when on that is paid
-	NotBound              Code = "NotBound"              // Key: the nodes where the pod was expected; Have: kube-scheduler's words
-	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: until when none is started
-	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod asks to stay off managed nodes
-	TooComplex            Code = "TooComplex"            // Need: how much the pod asks; Have: how much its namespace does
+	FeatureNotSupported   Code = "NotSupported"          // Key: a feature of the pod that Tenon does not support yet
+	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: the problem
+	ReplacementDear       Code = "ReplacementDear"       // Have: the offering that could replace a machine, and its price as a multiple of the usual price
+	CheaperSoldOut        Code = "CheaperSoldOut"        // Have: the available offering, and its price as a multiple of the usual one; Need: when that price is paid
+	NotBound              Code = "NotBound"              // Key: the nodes on which the pod was expected; Have: kube-scheduler's message
+	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: the end of the wait
+	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod excludes managed nodes
+	TooComplex            Code = "TooComplex"            // Need: the number of the pod's rules; Have: the number of its namespace's rules
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
-	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits for pods to have their places
+	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits until pods have their places
 	LeftToFargate         Code = "LeftToFargate"         // Have: the Fargate profile that selected the pod
-	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: until when that is waited for
-	GangTooSmall          Code = "GangTooSmall"          // Key: the pod group; Need: how many pods start together; Have: how many exist
-	GangIncomplete        Code = "GangIncomplete"        // Key: the pod group; Need: how many pods start together; Have: how many found a place
-	ProvisioningRequested Code = "ProvisioningRequested" // Key: the ProvisioningRequest whose room the pod is to use; Have: what has become of it
-	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: until when another autoscaler may come first
-	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname and that node cannot take it; Need
-	OnDemandShare         Code = "OnDemandShare"         // Key: the annotation by which the pod has to run on demand; stands after what is in the way of that
+	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: the end of the wait for it
+	GangTooSmall          Code = "GangTooSmall"          // Key: the pod group; Need: the number of pods that start together; Have: the number of its pods
+	GangIncomplete        Code = "GangIncomplete"        // Key: the pod group; Need: the number of pods that start together; Have: how many have a place
+	ProvisioningRequested Code = "ProvisioningRequested" // Key: the ProvisioningRequest whose room the pod is to use; Have: the state of the request
+	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: the time until which another autoscaler may act first
+	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname, and that node cannot take the pod; Need
+	OnDemandShare         Code = "OnDemandShare"         // Key: the annotation because of which the pod must run on demand; follows the obstacle
 )
 
-// Why a pod cannot be placed because of other pods, volumes or ports.
+// Reasons for which other pods, volumes or ports keep a pod from being placed.
 const (
 	SpreadNotMet       Code = "SpreadNotMet"       // Key: the topology key; Need: the constraint; Have: the counts
-	AffinityNotMet     Code = "AffinityNotMet"     // Key: the topology key; Need: what pods it wants to be with; Have: where they are
+	AffinityNotMet     Code = "AffinityNotMet"     // Key: the topology key; Need: the pods that the pod must run with; Have: where they are
 	AffinityCycle      Code = "AffinityCycle"      // Need: the pods that wait for each other
-	AntiAffinityNotMet Code = "AntiAffinityNotMet" // Key: the topology key; Need: the pods that it may not be with; Have: where they are
-	VolumeNotReady     Code = "VolumeNotReady"     // Key: the claim; Have: what is wrong with it
-	AttachLimit        Code = "AttachLimit"        // Key: the CSI driver; Need: how many volumes; Have: what the largest type takes
-	PortTaken          Code = "PortTaken"          // Key: the port; Have: what holds it
-	ClaimNotReady      Code = "ClaimNotReady"      // Key: the resource claim; Have: what is wrong with it
+	AntiAffinityNotMet Code = "AntiAffinityNotMet" // Key: the topology key; Need: the pods that the pod must not run with; Have: where they are
+	VolumeNotReady     Code = "VolumeNotReady"     // Key: the claim; Have: the problem
+	AttachLimit        Code = "AttachLimit"        // Key: the CSI driver; Need: the number of volumes; Have: the largest number that a type takes
+	PortTaken          Code = "PortTaken"          // Key: the port; Have: the pod that holds the port
+	ClaimNotReady      Code = "ClaimNotReady"      // Key: the resource claim; Have: the problem
 	SelectorFails      Code = "SelectorFails"      // Key: the resource claim; Need: the selector; Have: the device
-	NoDevices          Code = "NoDevices"          // Key: the resource claims; Need: what they ask for; Have: what the nearest type has
+	NoDevices          Code = "NoDevices"          // Key: the resource claims; Need: the requested devices; Have: the devices of the nearest type
 )
 
-// Why a node is not disrupted.
+// Reasons for which a node is not disrupted.
 const (
-	NotManaged            Code = "NotManaged"            // the node has no NodeClaim; Have: whose it may be
+	NotManaged            Code = "NotManaged"            // the node has no NodeClaim; Have: its possible owner
 	NotInitialized        Code = "NotInitialized"        // the node is still starting
-	MachineLate           Code = "MachineLate"           // Need: how long the machine was counted on
+	MachineLate           Code = "MachineLate"           // Need: the time within which the machine should have been ready
 	AlreadyLeaving        Code = "AlreadyLeaving"        // the node or its claim is being deleted
 	PodsExpected          Code = "PodsExpected"          // Need: a pod that is to run there
-	DoNotDisrupt          Code = "DoNotDisrupt"          // Key: the annotation's owner
+	DoNotDisrupt          Code = "DoNotDisrupt"          // Key: the owner of the annotation
 	NodePoolNotFound      Code = "NodePoolNotFound"      // Need: the pool that the node names
-	NotEmpty              Code = "NotEmpty"              // Have: how many pods; Need: from when on room makes way, if that is known
+	NotEmpty              Code = "NotEmpty"              // Have: the number of pods; Need: the time from which room makes way, if it is known
 	ConsolidationDisabled Code = "ConsolidationDisabled" // consolidateAfter is Never
-	ConsolidateAfter      Code = "ConsolidateAfter"      // Need: when the quiet time ends
-	Unsettled             Code = "Unsettled"             // Have: how many nodes pods leave; Need: until when that is waited for
-	BudgetExhausted       Code = "BudgetExhausted"       // Have: what the pool's budgets allow now
+	ConsolidateAfter      Code = "ConsolidateAfter"      // Need: the end of the quiet time
+	Unsettled             Code = "Unsettled"             // Have: the number of nodes that pods leave; Need: the time until which Tenon waits for that
+	BudgetExhausted       Code = "BudgetExhausted"       // Have: the disruptions that the pool's budgets allow now
 	StaticPool            Code = "StaticPool"            // pools with replicas are not consolidated
-	SeveralNodes          Code = "SeveralNodes"          // Have: the nodes that carry the machine's provider ID
-	EvictionBlocked       Code = "EvictionBlocked"       // Key: a pod that PodDisruptionBudgets keep from being evicted now; Have: which
+	SeveralNodes          Code = "SeveralNodes"          // Have: the nodes with the machine's provider ID
+	EvictionBlocked       Code = "EvictionBlocked"       // Key: a pod that cannot be evicted now; Have: the PodDisruptionBudgets that prevent it
 	Rebooting             Code = "Rebooting"             // the machine is being rebooted
-	NoPoolLabel           Code = "NoPoolLabel"           // Key: the label that the node should carry
-	Paused                Code = "Paused"                // Key: what is paused; Need: until when; Have: why
-	OutsideMoveWindow     Code = "OutsideMoveWindow"     // Key: a pod that may not be moved now; Need: when it may be
-	RollingOut            Code = "RollingOut"            // Key: the workload; Need: the pod that it is about to replace, or its next ones
-	GangRuns              Code = "GangRuns"              // Key: the pod group; Need: how many of its pods have to run
-	OnlyWhenEmpty         Code = "OnlyWhenEmpty"         // Have: how many pods; the pool's policy is WhenEmpty
+	NoPoolLabel           Code = "NoPoolLabel"           // Key: the missing label
+	Paused                Code = "Paused"                // Key: the paused object; Need: the end of the pause; Have: the reason
+	OutsideMoveWindow     Code = "OutsideMoveWindow"     // Key: a pod that must not be moved now; Need: the time when it may be moved
+	RollingOut            Code = "RollingOut"            // Key: the workload; Need: the pod that it will replace soon, or its next pods
+	GangRuns              Code = "GangRuns"              // Key: the pod group; Need: the number of its pods that must run
+	OnlyWhenEmpty         Code = "OnlyWhenEmpty"         // Have: the number of pods; the pool's policy is WhenEmpty
 	MissingLabel          Code = "MissingLabel"          // Key: a label without which the price of the node is not known
 	UnknownInstanceType   Code = "UnknownInstanceType"   // Have: a type that the catalog does not list
 	UnknownPrice          Code = "UnknownPrice"          // Have: the offering
 	NotBalanced           Code = "NotBalanced"           // Need, Have: the score of the policy Balanced
-	CannotMove            Code = "CannotMove"            // Key: a pod that nothing else can run; Have: why
-	DriftObserved         Code = "DriftObserved"         // Have: the reason of the condition Drifted; Key: who observes it, the pool or the node class
-	ReplacingHalted       Code = "ReplacingHalted"       // Have: what is wrong with replacements
-	StaticSurplus         Code = "StaticSurplus"         // Have, Need: how many nodes the pool has and should have
+	CannotMove            Code = "CannotMove"            // Key: a pod that no other node can run; Have: the reason
+	DriftObserved         Code = "DriftObserved"         // Have: the reason of the condition Drifted; Key: the pool or node class that only observes drift
+	ReplacingHalted       Code = "ReplacingHalted"       // Have: the problem of replacements
+	StaticSurplus         Code = "StaticSurplus"         // Have, Need: the present and the desired number of the pool's nodes
 	DoNotRepair           Code = "DoNotRepair"           // the node carries the annotation
-	RepairedElsewhere     Code = "RepairedElsewhere"     // the cloud's own health checks see to the machine
-	TooManyUnhealthy      Code = "TooManyUnhealthy"      // Have: how many of the pool's nodes; Need: how many may be
-	SavesTooLittle        Code = "SavesTooLittle"        // Have: what moving the pods saves; Need: what it has to; Key: what they would move to
-	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: what at most could be saved; Key: the room that counts beside the pods
-	WouldStrand           Code = "WouldStrand"           // Key: a pod that kube-scheduler would find no room for
+	RepairedElsewhere     Code = "RepairedElsewhere"     // the cloud's own health checks repair the machine
+	TooManyUnhealthy      Code = "TooManyUnhealthy"      // Have: the number of the pool's unhealthy nodes; Need: the largest allowed number
+	SavesTooLittle        Code = "SavesTooLittle"        // Have: the saving of moving the pods; Need: the least saving; Key: the new place of the pods
+	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: the largest possible saving; Key: the room that counts beside the pods
+	WouldStrand           Code = "WouldStrand"           // Key: a pod for which kube-scheduler would find no room
 	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
-	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may within an hour
-	OnDemandShareLost     Code = "OnDemandShareLost"     // Key: a pod that has to run on demand, and that kube-scheduler would put on a spot machine
+	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: the number of pods that would move; Have: the allowed number within an hour
+	OnDemandShareLost     Code = "OnDemandShareLost"     // Key: a pod that must run on demand and that kube-scheduler would bind to a spot machine
 )
 
-// What cannot be read. Unreadable text has the effect that does no harm.
+// Reasons for which a value cannot be read. An unreadable value has the effect that does least harm.
 const (
 	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
-	UnknownLimit         Code = "UnknownLimit"         // Key: the resource of spec.limits that no machine has; Need: which may be meant; Have: those that machines have
-	LittleMemory         Code = "LittleMemory"         // Key: the instance type; Need: pods that request no memory; Have: the memory that it leaves to them
-	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: what is expected
-	UnreadableSelector   Code = "UnreadableSelector"   // Have: what is wrong
-	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: what is wrong
+	UnknownLimit         Code = "UnknownLimit"         // Key: the resource of spec.limits that no machine has; Need: the resource that is meant; Have: resources of machines
+	LittleMemory         Code = "LittleMemory"         // Key: the instance type; Need: pods that request no memory; Have: the memory that is left for them
+	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: a description of valid values
+	UnreadableSelector   Code = "UnreadableSelector"   // Have: the problem
+	UnreadablePolicy     Code = "UnreadablePolicy"     // Key: the condition; Have: the problem
 )
 
-// Why part of an older plan is not right any more, beside the codes above.
+// Reasons for which a part of an older plan is outdated, in addition to the codes above.
 const (
 	PodGone        Code = "PodGone"        // Need: the pod that no longer waits
-	PoolChanged    Code = "PoolChanged"    // the pool is gone, or not the one that the plan knew
+	PoolChanged    Code = "PoolChanged"    // the pool is gone, or is not the pool of the plan
 	NodeGone       Code = "NodeGone"       // Need: the node
-	MachineOpening Code = "MachineOpening" // Need: a pod that may still find its place on the machine that was started for it; Have: which
+	MachineOpening Code = "MachineOpening" // Need: a pod that may still find its place on the machine that was started for it; Have: that machine
 )
 
-// How a disruption with replacements that is in progress goes on, beside the codes above.
+// States of a disruption with replacements that is in progress, in addition to the codes above.
 const (
 	AwaitingReplacements Code = "AwaitingReplacements" // Key: the replacements that are not ready
 	ReplacementGone      Code = "ReplacementGone"      // Need: the replacement that was deleted, or could not be launched
-	ReplacementLate      Code = "ReplacementLate"      // Key: the replacements that are not ready; Need: the time that they had
-	OrderBroken          Code = "OrderBroken"          // Key: the claim; Have: what is wrong
+	ReplacementLate      Code = "ReplacementLate"      // Key: the replacements that are not ready; Need: the time limit
+	OrderBroken          Code = "OrderBroken"          // Key: the claim; Have: the problem
 	PodStranded          Code = "PodStranded"          // Key: a pod that would have no place
 	BeingReplaced        Code = "BeingReplaced"        // the node goes once its replacements are ready
-	TakenBack            Code = "TakenBack"            // Need: until when; Have: why
-	BackedOff            Code = "BackedOff"            // Need: until when; Have: why replacements failed
-	Replacing            Code = "Replacing"            // the node replaces others, whose pods will come
+	TakenBack            Code = "TakenBack"            // Need: the time until which it counts; Have: the reason
+	BackedOff            Code = "BackedOff"            // Need: the end of the wait; Have: why replacements failed
+	Replacing            Code = "Replacing"            // the node replaces other nodes, whose pods will come
 )
 
-// Reason is a typed refusal: it says what was needed and what there is instead. The zero value means that there is no refusal.
+// Reason is a typed refusal: the value that was needed, and the value that was there instead. The zero value means that there is no refusal.
 type Reason struct {
 	Code Code
 	// NodePool is the pool of the reason, empty if the reason concerns no pool.
 	NodePool string
-	// Key is the label, resource, field or annotation that decides. Need is the value that was asked for, and Have is the value that is there, or the
-	// nearest one.
+	// Key is the decisive label, resource, field or annotation. Need is the requested value, and Have is the present value, or the nearest one.
 	Key, Need, Have string
 }
 

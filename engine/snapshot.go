@@ -49,13 +49,13 @@ type Snapshot struct {
 
 	// Namespaces are read for their labels, because affinity terms select namespaces by labels.
 	Namespaces []*corev1.Namespace
-	// The owners and Services of pods, of which only the selectors matter: default spread constraints count the pods that these select.
+	// The owners and Services of pods. Only their selectors matter, because default spread constraints count the pods that they select.
 	Services               []*corev1.Service
 	ReplicaSets            []*appsv1.ReplicaSet
 	StatefulSets           []*appsv1.StatefulSet
 	ReplicationControllers []*corev1.ReplicationController
 
-	// DeviceClasses name the extended resources that stand for devices.
+	// DeviceClasses name the extended resources that are backed by devices.
 	DeviceClasses []*resourcev1.DeviceClass
 	// ResourceClaims request devices, ResourceClaimTemplates hold the requests of claims that will be made for pods, and ResourceSlices list the
 	// devices of nodes. All are empty if the engine is to ignore claims.

@@ -123,7 +123,7 @@ func (x *exposition) send(name string, value float64, labels ...string) {
 	x.out <- prometheus.MustNewConstMetric(x.families[name], prometheus.GaugeValue, value, clean(labels)...)
 }
 
-// clean replaces bytes that are no text, because one such label would spoil the whole answer.
+// clean replaces bytes that are not valid UTF-8, because one such label would make the whole answer invalid.
 func clean(labels []string) []string {
 	for i, l := range labels {
 		labels[i] = strings.ToValidUTF8(l, "?")

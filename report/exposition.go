@@ -37,7 +37,7 @@ type Exposition struct {
 // A format is how an exposition is written. There are four, so that no header makes the controller write more of them.
 type format struct{ protobuf, gzip bool }
 
-// NewExposition returns a handler that serves what gatherer gathers.
+// NewExposition returns a handler that serves the metrics of gatherer.
 func NewExposition(gatherer prometheus.Gatherer, clock clock.PassiveClock) *Exposition {
 	return &Exposition{gatherer: gatherer, clock: clock}
 }

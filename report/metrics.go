@@ -317,7 +317,7 @@ func (m *Metrics) DeletionCostsWait(nodes map[string]int) {
 // DeletionCostWritten counts a pod whose deletion cost was to be written.
 func (m *Metrics) DeletionCostWritten(result string) { m.deletionCosts.WithLabelValues(result).Inc() }
 
-// Judged counts the moves that consolidation looked at.
+// Judged counts the moves that consolidation considered.
 func (m *Metrics) Judged(judgements []engine.Judgement) {
 	for _, j := range judgements {
 		decision := "rejected"

@@ -34,7 +34,7 @@ type PodObserver struct {
 
 // journey is the path of one pod from kube-scheduler's refusal until it is ready.
 type journey struct {
-	seen, decided time.Time // first seen waiting; first looked at by a plan
+	seen, decided time.Time // first seen waiting; first considered by a plan
 	planned       time.Time // since when plans have a place for it
 }
 

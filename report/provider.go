@@ -18,7 +18,7 @@ type Measured struct {
 	Clock   clock.PassiveClock
 }
 
-// Catalog lists what the class can use.
+// Catalog lists the instance types that the class can use.
 func (m Measured) Catalog(ctx context.Context, class provider.Class) (types []engine.InstanceType, err error) {
 	defer m.measure("nodeclass", "GetInstanceTypes", "")(&err)
 	return m.Provider.Catalog(ctx, class)

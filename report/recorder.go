@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	component      = "karpenter" // what dashboards and kubectl filters know
+	component      = "karpenter" // the name that dashboards and filters of kubectl use
 	quietByDefault = 2 * time.Minute
 	queuedEvents   = 1000
 	longestMessage = 1024 // the API server refuses longer ones
@@ -45,7 +45,7 @@ type Recorder struct {
 	writer client.Client
 	clock  clock.PassiveClock
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	told    map[string]*telling
 	limits  map[string]*rate.Limiter
 	all     *rate.Limiter
@@ -255,7 +255,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	}
 }
 
-// Flush writes what is queued now.
+// Flush writes the queued events.
 func (r *Recorder) Flush(ctx context.Context) {
 	r.mu.Lock()
 	queue, dropped := r.queue, r.dropped

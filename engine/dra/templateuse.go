@@ -16,7 +16,7 @@ type TemplateUse struct {
 	Has           string // the requests of the pod's present claim, empty for none
 }
 
-// TemplatesOf lists the pod's claims by template, without those that the pod does not need.
+// TemplatesOf lists the pod's claims by template, without the claims that the pod does not need.
 func TemplatesOf(pod *corev1.Pod, index *ClaimIndex) (out []TemplateUse) {
 	for i := range pod.Spec.ResourceClaims {
 		ref := &pod.Spec.ResourceClaims[i]
