@@ -22,7 +22,7 @@ import (
 	"tenon.sh/provider"
 )
 
-// lagging is a cluster whose watch shows no claim until it is told to.
+// lagging returns a cluster whose watch shows no claim until the test lets it.
 type lagging struct {
 	*clustertest.World
 	show bool
@@ -186,7 +186,7 @@ func TestSoldOutOfferingsAreLeftAloneForLongerEachTime(t *testing.T) {
 	}
 	for _, lasts := range []time.Duration{3, 6, 12, 24, 30, 30} {
 		w.Cluster.MarkSoldOut(class.Ref, []engine.OfferingID{id, id})
-		w.Cluster.MarkSoldOut(class.Ref, []engine.OfferingID{id}) // launches fail together: one case
+		w.Cluster.MarkSoldOut(class.Ref, []engine.OfferingID{id}) // launches fail together, and count as one failure
 		if got := soldOut(); got != 1 {
 			t.Fatalf("%d offerings are sold out, want 1", got)
 		}
@@ -244,7 +244,7 @@ func TestSlimPodsKeepWhatDecisionsNeed(t *testing.T) {
 	}
 }
 
-// late is a mirror whose watch shows no claims, beside the one of the world: a process that has just begun.
+// late returns a second mirror of the world's cluster, whose watch shows no claims, as in a process that has just started.
 func late(w *clustertest.World) *cluster.Cluster {
 	config := w.Cluster.Config
 	config.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
@@ -321,7 +321,7 @@ func TestAClaimWhoseCreationGotNoAnswerIsNotCreatedAgain(t *testing.T) {
 	}
 }
 
-// repairer knows one way in which a node is broken.
+// repairer is a provider with one repair policy.
 type repairer struct{ provider.Repairer }
 
 func (repairer) Repairs() []engine.RepairPolicy {
@@ -339,7 +339,7 @@ func TestClassesSayWhichNodesAreBrokenIfAnybodyKnows(t *testing.T) {
 	}
 }
 
-// healthChecker is a repairer in whose cloud others replace machines.
+// healthChecker is a repairer in whose cloud other programs replace machines.
 type healthChecker struct {
 	repairer
 	err error
@@ -371,7 +371,7 @@ func TestClassesSayWhichMachinesOthersRepair(t *testing.T) {
 	}
 }
 
-// rationer has a quota with so much left, or none that is known.
+// rationer returns a quota with so much left, or no known quota.
 type rationer struct{ left *int64 }
 
 func (r rationer) Quotas(context.Context, provider.Class) ([]engine.Quota, error) {
@@ -405,7 +405,7 @@ func TestClassesSayWhatQuotasHaveLeftAndMoreOfItIsToldOf(t *testing.T) {
 	}
 }
 
-// inspector wants machines to have one image.
+// inspector requires machines to have one image.
 type inspector struct {
 	provider.Inspector
 	err error
@@ -453,7 +453,7 @@ func TestClassesSayWhatTheirMachinesHaveToLookLike(t *testing.T) {
 	}
 }
 
-// bare sells nothing until it is told to.
+// bare is a provider with an empty catalog until the test changes that.
 type bare struct {
 	provider.Provider
 	sells *bool
@@ -468,8 +468,8 @@ func (b bare) Catalog(ctx context.Context, class provider.Class) ([]engine.Insta
 	return b.Provider.Catalog(ctx, class)
 }
 
-// Snapshots are taken whenever anything happens, and a class whose provider is in trouble is written again and again: only
-// whoever looks after classes, and waits longer each time, asks again.
+// Snapshots are made after each event, and a class whose provider fails is written again and again. Only the controller of node classes, which
+// waits longer each time, asks the provider again.
 func TestAClassWithoutACatalogIsAskedAgainByItsOwnLoopAlone(t *testing.T) {
 	w := newLagging(t, clustertest.Pool("general"))
 	config, sells, asked := w.Cluster.Config, false, 0
@@ -485,7 +485,7 @@ func TestAClassWithoutACatalogIsAskedAgainByItsOwnLoopAlone(t *testing.T) {
 		t.Error("the provider is to be asked about the same class again at once")
 	}
 	object := class.Object.(client.Object)
-	object.SetLabels(map[string]string{"a": "b"}) // its generation stays
+	object.SetLabels(map[string]string{"a": "b"}) // its generation stays the same
 	w.Must(w.Client.Update(w, object))
 	for range 3 {
 		s, err := c.Snapshot(w)
@@ -506,7 +506,7 @@ func TestAClassWithoutACatalogIsAskedAgainByItsOwnLoopAlone(t *testing.T) {
 		t.Errorf("the class says %q after %d questions", class.Problem, asked)
 	}
 	sells = false
-	object.SetGeneration(object.GetGeneration() + 1) // somebody edited it: nobody knows yet what is wrong
+	object.SetGeneration(object.GetGeneration() + 1) // a user edited it, so its fault is not known yet
 	w.Must(w.Client.Update(w, object))
 	if c.ClassOf(w, ref); asked != 3 {
 		t.Errorf("%d questions after an edit, want 3", asked)

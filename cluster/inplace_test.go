@@ -22,7 +22,7 @@ func shuffled(list []*corev1.Pod, r *rand.Rand) []*corev1.Pod {
 	return list
 }
 
-// However a cache lists them, objects that have not changed come in the same order as the last time.
+// In whatever order a cache lists the objects, unchanged objects keep their order.
 func TestWhatHasNotChangedStandsWhereItStood(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	all := pods(2000)

@@ -15,7 +15,7 @@ import (
 
 const oneID = "azure:///subscriptions/0a-b/resourceGroups/nodes/providers/Microsoft.Compute/virtualMachines/aks-x"
 
-// What a Node and its claim say differs in case; whichever way they are read, it is one machine.
+// The provider IDs of a Node and its claim differ in case. Whichever way they are read, they name one machine.
 func TestANodeAndItsClaimHaveOneMachineWhateverItsCase(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.NodeSpec{ProviderID: strings.ToUpper(oneID[:40]) + oneID[40:]}}

@@ -22,7 +22,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// eventSource lists events and shows no later ones; without events it refuses.
+// eventSource lists events and shows no later ones. Without events it returns an error.
 type eventSource struct{ events []corev1.Event }
 
 func (s eventSource) List(metav1.ListOptions) (runtime.Object, error) {
@@ -34,7 +34,7 @@ func (s eventSource) List(metav1.ListOptions) (runtime.Object, error) {
 
 func (eventSource) Watch(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
 
-// IsWatchListSemanticsUnSupported has the list asked for, and not streamed.
+// IsWatchListSemanticsUnSupported makes the informer list instead of stream.
 func (eventSource) IsWatchListSemanticsUnSupported() bool { return true }
 
 func scaleUpEvent(name, pod, source, message string, at time.Time) corev1.Event {

@@ -30,7 +30,7 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// named is metadata with much that no decision depends on.
+// named returns metadata with many parts that affect no decision.
 func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: "default", UID: "uid-keep", ResourceVersion: "7",
@@ -60,7 +60,7 @@ func slimmed(t *testing.T, object client.Object) string {
 	return string(text)
 }
 
-// What is to stay says keep, what is to go says drop.
+// Texts that must stay contain keep, texts that must be removed contain drop.
 func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 	t.Parallel()
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "keep-selector"}}
@@ -145,7 +145,7 @@ func TestSlimObjectsKeepWhatDecisionsNeed(t *testing.T) {
 	}
 }
 
-// Numbers that the API server takes, and that arithmetic would write out for minutes, do not reach the engine.
+// Numbers that the API server accepts, but whose arithmetic would take minutes, do not reach the engine.
 func TestNobodysNumbersKeepTheEngineBusy(t *testing.T) {
 	t.Parallel()
 	list := func() corev1.ResourceList {
@@ -162,7 +162,7 @@ func TestNobodysNumbersKeepTheEngineBusy(t *testing.T) {
 	}
 }
 
-// A kind that a Snapshot has a list for and that Snapshot does not list would be missing from every decision.
+// If a Snapshot has a list of a kind and Snapshot does not fill it, the kind would be missing in all decisions.
 func TestSnapshotHoldsEveryKind(t *testing.T) {
 	t.Parallel()
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "default"} }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A reset with one small node, and a pod that fills it.
+// The questions are a reset with one small node, and a pod that fills the node.
 const (
 	oneNode = `{"op":"reset","objects":{"nodes":[{"metadata":{"name":"a"},"status":{"allocatable":{"cpu":"2","memory":"4Gi","pods":"9"}}}]}}`
 	bigPod  = `{"metadata":{"namespace":"d","name":"p","uid":"1"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}`

@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out into the archives of testdata")
 
-// Each archive of testdata holds files as they were written (in/) and what becomes of them (out/, notes).
+// Each archive of testdata holds original files (in/) and the results (out/, notes).
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -67,7 +67,7 @@ func inputs(archive *txtar.Archive) []convert.File {
 	return out
 }
 
-// withResult is the archive as it should be.
+// withResult returns the archive with the correct result.
 func withResult(archive *txtar.Archive, result convert.Result) *txtar.Archive {
 	out := &txtar.Archive{Comment: archive.Comment}
 	for _, file := range archive.Files {
@@ -88,7 +88,7 @@ func withResult(archive *txtar.Archive, result convert.Result) *txtar.Archive {
 	return out
 }
 
-// checkObjects reads pools and claims as the API server would: without unknown fields, and by the rules.
+// checkObjects reads pools and claims as the API server would: without unknown fields, and with its rules.
 func checkObjects(t *testing.T, files []convert.File) {
 	t.Helper()
 	for _, file := range files {
@@ -110,7 +110,7 @@ func checkObjects(t *testing.T, files []convert.File) {
 	}
 }
 
-// yamlObject is an object as JSON.
+// yamlObject returns an object as JSON.
 type yamlObject []byte
 
 func (o *yamlObject) UnmarshalJSON(text []byte) error {
@@ -137,7 +137,7 @@ func checkObject(t *testing.T, name string, text []byte) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 		if strings.Contains(string(text), "instance-pods") {
-			return // is noted as something to be taken out
+			return // a note tells the user to remove it
 		}
 		if err := pool.RuntimeValidate(); err != nil {
 			t.Errorf("%s: NodePool %s: %v", name, pool.Name, err)

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/convert"
 )
 
-// The guide lists what convert names, and what it sends people to is served.
+// The guide lists the metrics that convert names, and the metrics that convert recommends are served.
 func TestTheGuideListsTheOldMetrics(t *testing.T) {
 	t.Parallel()
 	guide, err := os.ReadFile("../docs/guide/migrate.md")

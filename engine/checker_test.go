@@ -14,10 +14,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// This file checks plans with the rules of Kubernetes written down a second time, as plainly as possible and without any
-// of the engine's own code.
+// This file checks plans with a second, simpler implementation of Kubernetes' rules, which uses no code of the engine.
 
-// faults lists what is wrong with a plan.
+// faults lists the faults of a plan.
 func faults(s *engine.Snapshot, plan *engine.Plan) []string {
 	c := &checker{s: s}
 	usage := map[string]corev1.ResourceList{}
@@ -65,7 +64,7 @@ func (c *checker) poolOf(name string) *v1.NodePool {
 	return nil
 }
 
-// launch checks every offering that a launch lists with every pod.
+// launch checks each offering of a launch with each pod.
 func (c *checker) launch(l engine.Launch, usage map[string]corev1.ResourceList) {
 	pool := c.poolOf(l.NodePool)
 	if pool == nil || len(l.Offerings) == 0 || len(l.Pods) == 0 {
@@ -114,7 +113,7 @@ func (c *checker) offering(pool *v1.NodePool, id engine.OfferingID) (*engine.Ins
 	return nil, engine.Offering{}
 }
 
-// variety checks that the launch's offerings have as many values as the pool asks for.
+// variety checks that the launch's offerings have as many values as the pool requires.
 func (c *checker) variety(l engine.Launch) {
 	pool := c.poolOf(l.NodePool)
 	if pool == nil || l.MinValuesRelaxed {
@@ -122,7 +121,7 @@ func (c *checker) variety(l engine.Launch) {
 	}
 	for _, r := range pool.Spec.Template.Spec.Requirements {
 		if r.MinValues == nil || r.Key == v1.CapacityTypeLabelKey {
-			continue // every launch is of one capacity type
+			continue // each launch has a single capacity type
 		}
 		values := map[string]bool{}
 		for _, id := range l.Offerings {
@@ -137,8 +136,7 @@ func (c *checker) variety(l engine.Launch) {
 	}
 }
 
-// reservations checks that no reservation is used more often than it has slots. Machines that have been asked for and are
-// not launched yet hold theirs.
+// reservations checks that no reservation has more launches than slots. Machines that are requested and not launched yet hold slots.
 func (c *checker) reservations(plan *engine.Plan) {
 	slots, used := map[string]int{}, map[string]int{}
 	for _, class := range c.s.Classes {
@@ -165,7 +163,7 @@ func (c *checker) reservations(plan *engine.Plan) {
 	}
 }
 
-// machineLabels are the labels of the machine that the launch is if it becomes this offering.
+// machineLabels returns the labels of the launch's machine if the cloud chooses this offering.
 func machineLabels(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o engine.Offering) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: t.Name, corev1.LabelTopologyZone: o.Zone, v1.CapacityTypeLabelKey: o.CapacityType,
@@ -182,13 +180,13 @@ func machineLabels(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o
 	return labels
 }
 
-// machine checks the launch's pods on one machine that it may turn into.
+// machine checks the launch's pods on one of its possible machines.
 func (c *checker) machine(l engine.Launch, pool *v1.NodePool, t *engine.InstanceType, o engine.Offering) {
 	labels := machineLabels(l, pool, t, o)
 	where := fmt.Sprintf("launch %s as %s/%s/%s", l.Name, t.Name, o.Zone, o.CapacityType)
 	for _, r := range pool.Spec.Template.Spec.Requirements {
 		if _, there := labels[r.Key]; !there && r.Operator == v1.Exists {
-			continue // a label of the user's own that no pod cares for
+			continue // a label of the user that no pod requires
 		}
 		if !meets(labels, r.Key, string(r.Operator), r.Values) {
 			c.fault("%s: the pool requires %s %s %v", where, r.Key, r.Operator, r.Values)
@@ -216,7 +214,7 @@ func (c *checker) machine(l engine.Launch, pool *v1.NodePool, t *engine.Instance
 
 func daemonPod(d *appsv1.DaemonSet) *corev1.Pod { return &corev1.Pod{Spec: d.Spec.Template.Spec} }
 
-// node checks pods that are placed on a machine that exists or was asked for.
+// node checks pods that are placed on an existing or a requested machine.
 func (c *checker) node(name string, pods []*corev1.Pod) {
 	var node *corev1.Node
 	var claim *v1.NodeClaim
@@ -254,7 +252,7 @@ func (c *checker) node(name string, pods []*corev1.Pod) {
 	}
 }
 
-// facts are the labels, the taints that will stay, and the room of a machine.
+// facts returns the labels, the lasting taints and the room of a machine.
 func (c *checker) facts(node *corev1.Node, claim *v1.NodeClaim) (map[string]string, []corev1.Taint, corev1.ResourceList) {
 	if node == nil {
 		return claim.Labels, v1.CoreTaints(claim.Spec.Taints), claim.Status.Allocatable.DeepCopy()
@@ -274,7 +272,7 @@ func (c *checker) facts(node *corev1.Node, claim *v1.NodeClaim) (map[string]stri
 	return labels, staying, free
 }
 
-// limits checks that no pool can exceed its limits, whichever of the listed types its launches turn into.
+// limits checks that no pool can exceed its limits, whichever listed types the cloud chooses.
 func (c *checker) limits(usage map[string]corev1.ResourceList) {
 	for _, name := range slices.Sorted(maps.Keys(usage)) {
 		used := usage[name].DeepCopy()
@@ -292,7 +290,7 @@ func (c *checker) limits(usage map[string]corev1.ResourceList) {
 	}
 }
 
-// admits reports whether kube-scheduler would let the pod onto a node with these labels and taints.
+// admits reports whether kube-scheduler would bind the pod to a node with these labels and taints.
 func admits(spec *corev1.PodSpec, labels map[string]string, taints []corev1.Taint) bool {
 	for _, taint := range taints {
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
@@ -334,7 +332,7 @@ func meets(labels map[string]string, key, operator string, values []string) bool
 	return err == nil && (operator == "Gt" && have > want || operator == "Lt" && have < want || operator == "Gte" && have >= want || operator == "Lte" && have <= want)
 }
 
-// requests is what a pod needs: the most that runs at one time.
+// requests returns the pod's largest requests at any time.
 func requests(p *corev1.Pod) corev1.ResourceList {
 	most, sidecars := corev1.ResourceList{}, corev1.ResourceList{}
 	atLeast := func(list corev1.ResourceList) {

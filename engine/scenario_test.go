@@ -12,7 +12,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the engine answers into the scenarios of testdata")
 
-// TestScenarios runs every scenario, of plans and of claims' lives. A file's name is the rule that it protects.
+// TestScenarios runs all scenarios, of plans and of claims' lives. The name of a file is the rule that it protects.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	for _, path := range scenariotest.Files(t, ".") {

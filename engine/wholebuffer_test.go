@@ -17,20 +17,20 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// withBuffer is the snapshot with a buffer of pods that ask for very little.
+// withBuffer returns the snapshot with a buffer of pods that request very little.
 func withBuffer(s *engine.Snapshot, replicas int32, cpu string) *engine.Snapshot {
 	out := *s
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "law", UID: "law"}
 	b := &autoscalingv1beta1.CapacityBuffer{ObjectMeta: meta}
 	b.Spec.PodTemplateRef, b.Spec.Replicas = &autoscalingv1beta1.LocalObjectRef{Name: "law"}, &replicas
 	template := &corev1.PodTemplate{ObjectMeta: meta}
-	template.Template.Labels = map[string]string{"app": "web"} // which selectors of many scenarios name
+	template.Template.Labels = map[string]string{"app": "web"} // selectors of many scenarios match it
 	template.Template.Spec.Containers = []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
 	out.CapacityBuffers, out.PodTemplates = append(slices.Clone(s.CapacityBuffers), b), append(slices.Clone(s.PodTemplates), template)
 	return &out
 }
 
-// TestBuffersOfNothingChangeNoPlan adds, to every scenario, a buffer of size 0, and one whose strategy is another program's.
+// TestBuffersOfNothingChangeNoPlan adds to each scenario a buffer of size 0, and a buffer with the strategy of another program.
 func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 	t.Parallel()
 	for _, path := range scenariotest.Drawn(t, ".") {
@@ -50,8 +50,8 @@ func TestBuffersOfNothingChangeNoPlan(t *testing.T) {
 	}
 }
 
-// TestRoomIsNobodysPod adds a buffer to every scenario: its pods are named nowhere, as many pods as before have a place, and all of the
-// room is accounted for.
+// TestRoomIsNobodysPod adds a buffer to each scenario. No list names its pods, as many pods as before have a place, and the sums of the room are
+// complete.
 func TestRoomIsNobodysPod(t *testing.T) {
 	t.Parallel()
 	for _, path := range scenariotest.Drawn(t, ".") {

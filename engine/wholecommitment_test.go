@@ -22,7 +22,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// withoutWords is the plan without what says of commitments that they are there.
+// withoutWords returns the plan without the parts that report commitments.
 func withoutWords(plan *engine.Plan) *engine.Plan {
 	plan.Commitments = nil
 	for i := range plan.Launches {
@@ -36,7 +36,7 @@ func withoutWords(plan *engine.Plan) *engine.Plan {
 	return plan
 }
 
-// What has ended, is used elsewhere or covers nothing that is sold changes no plan.
+// A commitment that has ended, is used elsewhere or covers no offered machine changes no plan.
 func TestLawCommitmentsWithNothingLeftChangeNothing(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -56,7 +56,7 @@ func TestLawCommitmentsWithNothingLeftChangeNothing(t *testing.T) {
 	})
 }
 
-// A commitment that cannot run out decides as if every machine on demand cost next to nothing.
+// A commitment of unlimited size has the same effect as on-demand machines that cost next to nothing.
 func TestLawACommitmentWithoutAnEndIsAsGoodAsCheapMachines(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -68,7 +68,7 @@ func TestLawACommitmentWithoutAnEndIsAsGoodAsCheapMachines(t *testing.T) {
 			t.Errorf("seed %d: %s", seed, scenariotest.FirstDifference(got, want))
 		}
 		got, want := explain.NewSavings(with, engine.Options{}), explain.NewSavings(&cheap, engine.Options{})
-		for _, x := range []*explain.Savings{got, want} { // what it costs to move pods follows from full prices
+		for _, x := range []*explain.Savings{got, want} { // the cost of moving pods follows from full prices
 			*x = explain.Savings{NowPerHour: x.NowPerHour, PlannedPerHour: x.PlannedPerHour, Planned: x.Planned, Staying: x.Staying}
 		}
 		if a, b := strings.ReplaceAll(jsonOf(t, got), " beside commitment all, which is paid anyway", ""), jsonOf(t, want); a != b {
@@ -77,7 +77,7 @@ func TestLawACommitmentWithoutAnEndIsAsGoodAsCheapMachines(t *testing.T) {
 	})
 }
 
-// Commitments make no plan dearer beside what is paid anyway, none gives more than there is, and what becomes of them adds up.
+// Commitments raise no plan's cost beside their own price. None is overdrawn, and the parts of each add up.
 func TestLawCommitmentsMakeNoPlanDearer(t *testing.T) {
 	t.Parallel()
 	covered, saved := 0, 0
@@ -122,7 +122,7 @@ func TestLawCommitmentsMakeNoPlanDearer(t *testing.T) {
 	}
 }
 
-// Consolidation claims no saving that the bill does not show: machines of one type, so many of which are paid for.
+// Consolidation claims no saving that the bill does not show, for machines of one type of which commitments pay some.
 func TestLawSavingsOfDisruptionsAreOnTheBill(t *testing.T) {
 	t.Parallel()
 	claimed, covering := 0, 0
@@ -172,7 +172,7 @@ func TestLawSavingsOfDisruptionsAreOnTheBill(t *testing.T) {
 	}
 }
 
-// A cache that has seen other commitments gives no other plan.
+// A cache that has seen other commitments gives the same plan.
 func TestLawCachesKnowCommitments(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -197,7 +197,7 @@ func provisionOf(s *engine.Snapshot) *engine.Plan { return provisioning.Plan(s, 
 
 func disruptOf(s *engine.Snapshot) *engine.Plan { return disruption.Plan(s, engine.Options{}, nil) }
 
-// someCommitments are of both kinds, for some types and for all, with something left.
+// someCommitments returns commitments of both kinds, for some types and for all, partly unused.
 func someCommitments(seed uint64, s *engine.Snapshot) []engine.Commitment {
 	name := s.Classes[0].InstanceTypes[seed%uint64(len(s.Classes[0].InstanceTypes))].Name
 	return []engine.Commitment{
@@ -206,7 +206,7 @@ func someCommitments(seed uint64, s *engine.Snapshot) []engine.Commitment {
 	}
 }
 
-// mostTaken is what the launch takes of the commitment whatever of its list is started.
+// mostTaken returns the largest part of the commitment that the launch may take, for any listed offering.
 func mostTaken(t *testing.T, s *engine.Snapshot, l engine.Launch, c *engine.Commitment) float64 {
 	t.Helper()
 	most := 0.0
@@ -240,7 +240,7 @@ func offeringOf(t *testing.T, s *engine.Snapshot, l engine.Launch, id engine.Off
 	return nil
 }
 
-// machinePrice is what a machine costs, and whether a commitment for all machines on demand pays for it.
+// machinePrice returns the price of a machine, and reports whether a commitment for all on-demand machines pays for it.
 type machinePrice struct {
 	usd     float64
 	covered bool
@@ -261,7 +261,7 @@ func listPriceOf(t *testing.T, s *engine.Snapshot, l engine.Launch) machinePrice
 	return machinePrice{offeringOf(t, s, l, id).Price, id.CapacityType == v1.CapacityTypeOnDemand && id.Reservation == ""}
 }
 
-// billOf is what the machines cost beside n that are paid for anyway: the dearest.
+// billOf returns the cost of the machines if commitments pay for n of them: the dearest.
 func billOf(machines map[string]machinePrice, n int) float64 {
 	sum, covered := 0.0, []float64{}
 	for _, p := range machines {
@@ -277,7 +277,7 @@ func billOf(machines map[string]machinePrice, n int) float64 {
 	return sum
 }
 
-// onDemandOnly is the snapshot without spot machines and reservations in its catalogs: all prices keep their order.
+// onDemandOnly returns the snapshot without spot machines and reservations in its catalogs. The prices keep their order.
 func onDemandOnly(s *engine.Snapshot) *engine.Snapshot {
 	out := *s
 	out.Classes = slices.Clone(s.Classes)

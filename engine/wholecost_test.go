@@ -15,9 +15,9 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// This file holds what plans of whole workloads may cost.
+// This file limits the costs of plans for whole workloads.
 
-// Machines for many shapes of pods with GPUs, of which each holds few, cost hardly more than they have to, and the bound says so.
+// Machines for many shapes of pods with GPUs, with few pods each, cost little more than the bound.
 func TestPlansForFleetsWithGPUsAreNearTheirBound(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Few(4) {
@@ -29,10 +29,10 @@ func TestPlansForFleetsWithGPUsAreNearTheirBound(t *testing.T) {
 	}
 }
 
-// Azure's offerings carry labels, and its sizes can turn out in several ways: its catalog is held to what holds for others.
+// Azure's offerings have labels, and a launch may become machines of several sizes. The limits for other catalogs hold for its catalog too.
 func TestPlansOnAzureAreValidAndNearTheirBound(t *testing.T) {
 	t.Parallel()
-	for kind, gap := range map[string]float64{workload.Mix: 0.1, workload.Spread: 0.25, workload.GPU: 0.1} { // few pods, some alone on their machine
+	for kind, gap := range map[string]float64{workload.Mix: 0.1, workload.Spread: 0.25, workload.GPU: 0.1} { // there are few pods, some alone on their machine
 		s := workload.OnAzure(workload.Cost(kind, 200, 1, v1.CapacityTypeOnDemand, v1.CapacityTypeSpot), kind)
 		s.Classes[0].InstanceTypes = catalog.Azure(catalog.AzureRegion, kind == workload.Spread)
 		plan := provisioning.Plan(s, engine.Options{}, nil)
@@ -45,7 +45,7 @@ func TestPlansOnAzureAreValidAndNearTheirBound(t *testing.T) {
 	}
 }
 
-// Replicas are kept apart by exchanging pods between machines. However many exchanges that takes, every pod has one place.
+// Replicas are separated by exchanges of pods between machines. After any number of exchanges, each pod has one place.
 func TestReplicasAreKeptApartWithoutLosingAny(t *testing.T) {
 	t.Parallel()
 	for seed := range enginetest.Draws(8) {
@@ -68,8 +68,8 @@ func TestReplicasAreKeptApartWithoutLosingAny(t *testing.T) {
 	}
 }
 
-// Machines of which each takes one pod of every owner are left with room that no pod may have: the bound pays for that, also where many
-// kinds of pods beside them share no machine with them.
+// If each machine takes one pod of each owner, machines keep room that no pod can use. The bound includes that room, even if many kinds of other
+// pods share no machine with these pods.
 func TestTheBoundKnowsPodsThatKeepApart(t *testing.T) {
 	t.Parallel()
 	text := `

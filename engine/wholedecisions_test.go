@@ -19,11 +19,11 @@ import (
 	"tenon.sh/scenario"
 )
 
-// tableFile is what the engine decides for many random clusters, a line each. No rule says that it has to be just that: where a
-// line changes, somebody wanted to decide otherwise, or has broken something. It is written with -rewrite, as scenarios are.
+// tableFile holds the engine's decisions for many random clusters, one line each. No rule requires these decisions. If a line changes, the
+// change is intended or a mistake. The flag -rewrite writes the file, as it writes scenarios.
 const tableFile = "testdata/table/decisions"
 
-// tableKinds are the kinds of clusters in the table, with how many there are of each.
+// tableKinds holds the kinds of clusters in the table, with their numbers.
 var tableKinds = []struct {
 	name  string
 	count int
@@ -86,7 +86,7 @@ func TestDecisionsChangeOnPurposeOnly(t *testing.T) {
 	}
 	others := 0
 	for i, line := range lines {
-		if line == "" || line == want[i] { // empty for what was not drawn this time
+		if line == "" || line == want[i] { // empty for a cluster that this run leaves out
 			continue
 		}
 		if others++; others <= 5 {
@@ -98,8 +98,8 @@ func TestDecisionsChangeOnPurposeOnly(t *testing.T) {
 	}
 }
 
-// decisions are what is bought for the pods that wait, what is refused them and why, and which nodes go. The number at the end
-// stands for everything that the rest of the line leaves out: which pods go where in which order, and what else a launch lists.
+// decisions returns the launches for waiting pods, the refused pods with their reasons, and the nodes that go. The number at the end is a hash
+// of the rest of the plan: the places of the pods in their order, and the other offerings of launches.
 func decisions(s *engine.Snapshot, opt engine.Options) string {
 	digest := fnv.New32a()
 	plan := provisioning.Plan(s, opt, nil)
@@ -149,7 +149,7 @@ func decisions(s *engine.Snapshot, opt engine.Options) string {
 	return fmt.Sprintf("%s #%08x", out, digest.Sum32())
 }
 
-// machineList counts machines by the type, zone and capacity type that they are cheapest as.
+// machineList counts machines by the type, zone and capacity type of their cheapest offering.
 func machineList(launches []engine.Launch) string {
 	count := map[string]int{}
 	for _, l := range launches {
@@ -168,7 +168,7 @@ func codes(reasons []engine.Reason) string {
 	return strings.Join(slices.Compact(out), "+")
 }
 
-// count is "2 a, 1 b", the names in order.
+// count returns "2 a, 1 b", sorted by name.
 func tally(count map[string]int) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {

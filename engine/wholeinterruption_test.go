@@ -14,8 +14,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// risky is the snapshot in which spot machines of zone a, or of every other type, are expected to lose so much by interruptions: as such,
-// or as a part of their prices.
+// risky returns the snapshot in which spot machines of zone a, or of every second type, have an expected loss by interruptions. The loss is a
+// field of its own, or a part of the price.
 func risky(s *engine.Snapshot, usd float64, priced bool) *engine.Snapshot {
 	out := *s
 	out.Classes = slices.Clone(s.Classes)
@@ -39,8 +39,7 @@ func risky(s *engine.Snapshot, usd float64, priced bool) *engine.Snapshot {
 	return &out
 }
 
-// What interruptions are expected to cost decides as if the machines were dearer by that, and a cache that has seen another figure gives
-// no other plan.
+// An expected loss by interruptions has the same effect on decisions as a higher price. A cache that has seen another loss gives the same plan.
 func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 	t.Parallel()
 	different := 0
@@ -75,7 +74,8 @@ func TestLawWhatInterruptionsCostIsAsGoodAsDearerMachines(t *testing.T) {
 	}
 }
 
-// The cloud is told an order only where it could not find that by its own prices: what all that is listed loses alike changes none.
+// The cloud gets an order of offerings only if it could not find that order by its own prices. If all listed offerings lose the same amount,
+// there is no such order.
 func TestOnlyLossesThatDifferMakeAnOrderOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for other, want := range map[float64]bool{0.01: false, 0.011: true} {
@@ -93,7 +93,7 @@ func TestOnlyLossesThatDifferMakeAnOrderOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What is shown of a node is what is billed for it; comparisons with plans are of what decides, on both sides.
+// Nodes show their billed cost. Comparisons with plans use the cost for decisions, on both sides.
 func TestBillsAreWithoutWhatInterruptionsCost(t *testing.T) {
 	t.Parallel()
 	s := risky(scenariotest.Cluster(t, "pool p capacity in (spot)", "node-overhead-price 0.01", "type one cpu=2 mem=4Gi zones=a price=0.20 spot=0.06",

@@ -72,10 +72,10 @@ func TestPlanningAgainWhileMachinesStartLaunchesNothing(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
 		plan := provisioning.Plan(s, engine.Options{}, nil)
-		// kube-scheduler binds what fits existing nodes at once; the machines take a while.
+		// kube-scheduler binds pods that fit existing nodes at once. The machines start later.
 		bound := scenario.CarryOut(s, &engine.Plan{Placements: plan.Placements})
 		again := provisioning.Plan(scenario.WriteDown(bound, plan), engine.Options{}, nil)
-		// Pods that kube-scheduler has not tried are planned for once others have taken the room that there was for them.
+		// Pods that kube-scheduler has not tried are planned for after other pods have taken the room that was left for them.
 		untried := map[engine.PodID]bool{}
 		for _, p := range s.Pods {
 			untried[scenariotest.ID(p)] = kube.IsUntried(p)
@@ -140,7 +140,7 @@ func TestASnapshotFileGivesTheSamePlan(t *testing.T) {
 	}
 }
 
-// Powers of two change no digit of a price, so the plan must be the same to the last bit.
+// A power of two changes no digit of a price, so the plan must be exactly the same.
 func TestScalingAllPricesChangesOnlyPrices(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -208,7 +208,7 @@ func scalePlan(p *engine.Plan, factor float64) {
 	}
 }
 
-// Where no pod waits there is nothing to solve; what is said of the pools is the same.
+// If no pod waits, there is nothing to solve. The reports about the pools are the same.
 func TestAtRestPoolsAreToldOfAsEver(t *testing.T) {
 	t.Parallel()
 	notes := 0

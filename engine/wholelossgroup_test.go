@@ -13,9 +13,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Whatever the cluster, machines are those of the plan without regard to what is lost together, and list no more than there: so no more of any
-// owner can be lost at once, each machine is dearer by the share that is allowed at most, and nothing breaks a rule. Nothing is left out of lists
-// in vain.
+// In any cluster, machines are the machines of the plan without division, with the same or shorter lists. So no owner can lose more pods at
+// once. Each machine is dearer by at most the allowed share, and no rule is broken. No list is shortened without an effect.
 func TestLawWhatIsLostTogetherIsNeverMore(t *testing.T) {
 	t.Parallel()
 	divided, better := 0, 0
@@ -70,7 +69,7 @@ func TestLawWhatIsLostTogetherIsNeverMore(t *testing.T) {
 	}
 }
 
-// What can be lost at once, and what that costs, in a catalog like EC2's: forty owners, five seeds.
+// The test reports the pods that can be lost at once, and the cost of the division, in a catalog like EC2's: forty owners, five seeds.
 func TestWhatFewerLossesCost(t *testing.T) {
 	t.Parallel()
 	var clusters []*engine.Snapshot

@@ -23,9 +23,9 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// This file holds laws about two clusters that differ in one thing.
+// This file holds laws about two clusters that differ in one property.
 
-// offers are changes after which everything that could be bought still can, for no more.
+// offers are changes after which each offering can still be bought, at the same price or less.
 func offers() map[string]func(s *engine.Snapshot, r *rand.Rand) *engine.Snapshot {
 	return map[string]func(s *engine.Snapshot, r *rand.Rand) *engine.Snapshot{
 		"a type more": func(s *engine.Snapshot, r *rand.Rand) *engine.Snapshot {
@@ -73,7 +73,7 @@ func offers() map[string]func(s *engine.Snapshot, r *rand.Rand) *engine.Snapshot
 	}
 }
 
-// withTypes is the cluster with other instance types, which change may alter as it likes.
+// withTypes returns the cluster with other instance types, which change may modify.
 func withTypes(s *engine.Snapshot, change func([]engine.InstanceType) []engine.InstanceType) *engine.Snapshot {
 	out := *s
 	out.Classes = slices.Clone(s.Classes)
@@ -87,7 +87,7 @@ func withTypes(s *engine.Snapshot, change func([]engine.InstanceType) []engine.I
 	return &out
 }
 
-// launched are the names of the pods that machines are bought for.
+// launched returns the names of the pods for which machines are bought.
 func launched(plan *engine.Plan) []string {
 	var out []string
 	for _, l := range plan.Launches {
@@ -99,9 +99,9 @@ func launched(plan *engine.Plan) []string {
 	return out
 }
 
-// The bound is one of all plans, so that it can only fall if there is more to choose from. Plans are compared that buy
-// for the same pods, without limits and weights: these send pods elsewhere. Where pods spread over zones, one zone more
-// is one in which some of them have to be paid for, and no mere choice.
+// The bound is for all plans, so it can only fall if there are more offerings. The test compares plans that buy for the same pods, without
+// limits and weights, which move pods to other pools. If pods spread over zones, a new zone is no mere choice, because some of the pods have to
+// run in it.
 func TestMoreToChooseFromNeverRaisesTheBound(t *testing.T) {
 	t.Parallel()
 	compared := 0
@@ -135,7 +135,7 @@ func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// unlimited is the cluster with pools of no limit and the same weight, and no reservations.
+// unlimited returns the cluster with pools without limits and with the same weight, and without reservations.
 func unlimited(s *engine.Snapshot) *engine.Snapshot {
 	out := withTypes(s, func(types []engine.InstanceType) []engine.InstanceType {
 		for i := range types {
@@ -152,7 +152,7 @@ func unlimited(s *engine.Snapshot) *engine.Snapshot {
 	return out
 }
 
-// goal is how far above its bound the plan of a cost workload may be.
+// goal returns how far above its bound the plan of a cost workload may be.
 func goal(kind string) float64 {
 	if kind == workload.GPU || kind == workload.Spread {
 		return 1.03
@@ -160,10 +160,11 @@ func goal(kind string) float64 {
 	return 1.01
 }
 
-// boundSlack is what the bound gives away at most for being computed in floating point, with a little room in each row.
+// boundSlack is the largest error of the bound by floating point arithmetic, with a little room in each row.
 const boundSlack = 1e-3
 
-// Small workloads, of which the last machine is a large part, are held to the plan before the change instead of its bound.
+// In small workloads the last machine is a large part of the cost, so their plans are compared with the plan before the change instead of the
+// bound.
 func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 	t.Parallel()
 	for i, c := range []workload.CostCase{
@@ -181,7 +182,7 @@ func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 			}
 			for j, name := range slices.Sorted(mapKeys(offers())) {
 				if c.Pods >= 1000 && i%4 != j {
-					continue // they take longer: one change each
+					continue // they take longer, so there is one change for each
 				}
 				after := provisioning.Plan(offers()[name](s, rand.New(rand.NewPCG(1, 5))), engine.Options{}, nil)
 				t.Logf("%s: %.4f, the old bound %.4f: %.4f", name, after.Cost.LaunchesPerHour, before.Cost.Bound, after.Cost.LaunchesPerHour/before.Cost.Bound)
@@ -196,7 +197,7 @@ func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 	}
 }
 
-// Nothing selects the label that tells the two halves apart, so that they are as much alike as before.
+// No selector uses the label that distinguishes the two halves, so the halves stay equal.
 func TestSplittingADeploymentChangesNothing(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -271,7 +272,7 @@ func TestACacheNeverShows(t *testing.T) {
 	})
 }
 
-// changed is the cluster a while later. Objects that have not changed are the same ones.
+// changed returns the cluster some time later. Unchanged objects stay the same objects.
 func changed(s *engine.Snapshot, r *rand.Rand, step int) *engine.Snapshot {
 	out := *s
 	chance := func(n int) bool { return r.IntN(n) == 0 }
@@ -334,7 +335,7 @@ func changed(s *engine.Snapshot, r *rand.Rand, step int) *engine.Snapshot {
 			out.NodeClaims = append(out.NodeClaims, c)
 		}
 	}
-	out.Now = s.Now.Add(time.Duration(r.IntN(40)-10) * time.Minute) // back too: clocks are put right
+	out.Now = s.Now.Add(time.Duration(r.IntN(40)-10) * time.Minute) // backwards too, because clocks are corrected
 	out.NodePools = slices.Clone(s.NodePools)
 	if i := r.IntN(len(s.NodePools)); chance(2) {
 		out.NodePools[i] = s.NodePools[i].DeepCopy()

@@ -38,7 +38,7 @@ pod old cpu=1 node=a
 pods web x3 cpu=2
 `
 
-// Two nodes of one machine: the claim that would be deleted for the idle one is that of the busy one too.
+// Two nodes of one machine have the same claim. If the claim were deleted for the idle node, the busy node would go too.
 func TestANodeIsKeptWhoseMachineHasAnotherNode(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(t, `
@@ -58,7 +58,7 @@ pod web cpu=1 node=a
 	}
 }
 
-// Of several nodes of a machine none is registered, or none but the one that is: no pod is going to run on the others.
+// Several nodes belong to a machine. None of them is registered, or only one. No pod will run on the others.
 func TestNoPodIsExpectedOnAnotherNodeOfAMachine(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(t, `
@@ -77,7 +77,7 @@ pod api cpu=1500m
 	}
 }
 
-// No pod runs on either: nothing is gained by waiting until somebody has removed one of them.
+// No pod runs on either node, so there is no gain in waiting until one of them is removed.
 func TestAMachineGoesOfWhichAllNodesAreEmpty(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(t, `
@@ -112,7 +112,7 @@ func TestClaimsWithOneProviderIDGiveOnePlan(t *testing.T) {
 	}
 }
 
-// A claim's requests are what its node must offer before it counts as initialized.
+// A claim's requests are the resources that its node must have before it counts as initialized.
 func TestAClaimDoesNotAskForWhatItsMachineCannotHave(t *testing.T) {
 	t.Parallel()
 	s := snapshotOf(t, `
@@ -134,7 +134,7 @@ pod web cpu=1
 	}
 }
 
-// What the API server would not have let in, or not like this, must not stop the engine.
+// Objects that the API server would refuse or change must not stop the engine.
 func TestOddObjectsDoNotStopTheEngine(t *testing.T) {
 	t.Parallel()
 	for name, odd := range map[string]func(s *engine.Snapshot){
@@ -190,7 +190,7 @@ pod odd cpu=1
 pods plain x5 cpu=1500m
 `
 
-// What is wrong with one object has a reason, and is never the fault of another: the plain pods always run.
+// A fault of one object has a reason, and affects no other object: the plain pods always run.
 func TestBadInputIsNobodyElsesFault(t *testing.T) {
 	t.Parallel()
 	two := func(s *engine.Snapshot) *engine.InstanceType { return &s.Classes[0].InstanceTypes[0] }
@@ -279,7 +279,7 @@ func TestBadInputIsNobodyElsesFault(t *testing.T) {
 	}
 }
 
-// answers holds every pod that the plan places or refuses, if it does so once.
+// answers holds each pod that the plan places or refuses exactly once.
 func answers(plan *engine.Plan) map[engine.PodID]bool {
 	out := map[engine.PodID]bool{}
 	add := func(id engine.PodID) {

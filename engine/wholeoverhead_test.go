@@ -18,8 +18,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// What every node costs beside its machine decides and shows as if each machine were dearer by that: in launches with their bound, in
-// disruption, in savings, in what is said of pools, pods and nodes.
+// The cost of each node beside its machine has the same effect, and the same reports, as a higher price of each machine: in launches with their
+// bound, in disruption, in savings, and in reports about pools, pods and nodes.
 func TestLawWhatEveryNodeCostsIsAsGoodAsDearerMachines(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -53,7 +53,7 @@ func TestLawWhatEveryNodeCostsIsAsGoodAsDearerMachines(t *testing.T) {
 	})
 }
 
-// A cache that has seen other prices gives no other plan.
+// A cache that has seen other prices gives the same plan.
 func TestLawCachesKnowWhatNodesCost(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -71,8 +71,8 @@ func TestLawCachesKnowWhatNodesCost(t *testing.T) {
 	})
 }
 
-// paysAnyPrice is the snapshot without pools whose pods wait for usual prices: how many times the usual price a machine costs goes by
-// the machine alone.
+// paysAnyPrice returns the snapshot without pools whose pods wait for usual prices, because the multiple of the usual price depends on the
+// machine alone.
 func paysAnyPrice(s *engine.Snapshot) *engine.Snapshot {
 	out := *s
 	out.NodePools = nil
@@ -88,7 +88,7 @@ func paysAnyPrice(s *engine.Snapshot) *engine.Snapshot {
 	return &out
 }
 
-// dearer is the snapshot with that on each price instead of on each node.
+// dearer returns the snapshot with the amount added to each price instead of each node.
 func dearer(s *engine.Snapshot, usd float64) *engine.Snapshot {
 	out := *s
 	out.NodeOverheadPrice = 0
@@ -106,7 +106,7 @@ func dearer(s *engine.Snapshot, usd float64) *engine.Snapshot {
 	return &out
 }
 
-// Each machine costs what its overlay says, and what every node costs on top; what overlays leave alone costs the list price and that.
+// Each machine costs its overlay's price plus the cost of each node. Without an overlay, it costs the list price plus the cost of each node.
 func TestOverlaysAndWhatNodesCostAddUp(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestOverlaysAndWhatNodesCostAddUp(t *testing.T) {
 	}
 }
 
-// DaemonSets' requests are room that each machine lacks: they count without any price.
+// DaemonSets' requests reduce the room of each machine. They count without any price.
 func TestDaemonSetsMakeFewLargeMachinesWorthTheirPrice(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p", "type small cpu=2 mem=8Gi price=0.10", "type large cpu=8 mem=32Gi price=0.405", "pods web x4 cpu=1500m"}
@@ -162,7 +162,7 @@ func jsonOf(t *testing.T, x any) string {
 	return string(out)
 }
 
-// An offering whose price nobody knows has none, also while it is sold out, which takes the mark away that says so.
+// An offering with an unknown price has no price, even while it is sold out, which removes the mark of the unknown price.
 func TestAnUnknownPriceIsNotWhatNodesCostBeside(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "node-overhead-price 0.02", "pool p", "type one cpu=2 mem=8Gi price=0.10", "node n pool=p type=one zone=a")

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Whatever the cloud picks, the pods can run there.
+// The pods can run on each machine that the cloud may choose.
 func TestEveryListedOfferingIsPredictedAsANodeThatAdmitsThePods(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// What pods would like never keeps them from being placed, whatever the pools ask for: minValues of zones, families and types,
-// limits, taints, weights.
+// Preferences of pods never keep pods from being placed, for any requirements of the pools: minValues of zones, families and types, limits,
+// taints, weights.
 func TestPreferencesLeaveNoPodWithoutAPlace(t *testing.T) {
 	t.Parallel()
 	law := func(t *testing.T, seed uint64, s *engine.Snapshot) {

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// renamed turns the order of the names of types, pools, nodes, groups of pods, disks and DaemonSets around.
+// renamed reverses the order of the names of types, pools, nodes, groups of pods, disks and DaemonSets.
 func renamed(text string) string {
 	return regexp.MustCompile(`\b([tpngd])(\d+)\b`).ReplaceAllStringFunc(text, renamedOne)
 }
@@ -25,7 +25,7 @@ func renamedOne(name string) string {
 	return fmt.Sprintf("%sx%03d", name[:1], 999-n)
 }
 
-// shapes is what is bought, names aside.
+// shapes returns the launches without names.
 func shapes(plan *engine.Plan, rename func(string) string) []string {
 	var out []string
 	for _, l := range plan.Launches {

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// withRequest is the snapshot with a ProvisioningRequest of the class for so many small pods.
+// withRequest returns the snapshot with a ProvisioningRequest of the class for so many small pods.
 func withRequest(s *engine.Snapshot, class string, count int32) *engine.Snapshot {
 	out := *s
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "law", UID: "law request", CreationTimestamp: metav1.NewTime(s.Now)}
@@ -29,8 +29,8 @@ func withRequest(s *engine.Snapshot, class string, count int32) *engine.Snapshot
 	return &out
 }
 
-// TestRoomIsForAllPodsOfARequestOrForNone adds a request to every scenario: an atomic one has places for all of its pods or for none, one
-// that only checks has nothing started, and the pods that stand for it are named nowhere.
+// TestRoomIsForAllPodsOfARequestOrForNone adds a request to each scenario. An atomic request has places for all of its pods or for none. For a
+// request that only checks, nothing is started. No list names the pods that represent the request.
 func TestRoomIsForAllPodsOfARequestOrForNone(t *testing.T) {
 	t.Parallel()
 	for _, path := range scenariotest.Drawn(t, ".") {

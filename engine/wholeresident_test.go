@@ -15,10 +15,10 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// crewLabel tells pods of DaemonSets from others, and from those of each other.
+// crewLabel distinguishes pods of DaemonSets from other pods, and from pods of other DaemonSets.
 const crewLabel = "crew"
 
-// withCrews ties the pods of a random cluster's DaemonSets to the pods that wait, in all the ways there are.
+// withCrews relates the pods of a random cluster's DaemonSets to the waiting pods, in all possible ways.
 func withCrews(seed uint64, s *engine.Snapshot) {
 	r := rand.New(rand.NewPCG(seed, 53))
 	apps := map[string][]*corev1.Pod{}

@@ -18,16 +18,15 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// This file binds the pods of a plan one after the other, in the plan's sequence, in a cluster in which all planned machines
-// are there, and checks each of them with kube-scheduler's rules about other pods, ports and volumes, written down as
-// plainly as possible. What a node has to be like by itself is checked elsewhere.
+// This file binds the pods of a plan one after the other, in the plan's sequence, in a cluster with all planned machines. It checks each pod
+// with a simple implementation of kube-scheduler's rules about other pods, ports and volumes. Other files check the properties of single nodes.
 
 // bench is a cluster at one step of a plan.
 type bench struct {
 	s     *engine.Snapshot
 	nodes []*benchNode
 	found []string
-	// tried counts what was checked, so that a law that never applies is noticed.
+	// tried counts the checks, to detect a law that never applies.
 	tried map[string]int
 }
 
@@ -36,17 +35,17 @@ type benchNode struct {
 	labels map[string]string
 	taints []corev1.Taint
 	pods   []*corev1.Pod
-	room   corev1.ResourceList // without what pods take of it
-	// attach is how many volumes of each driver the node takes; a driver that is not named has no limit.
+	room   corev1.ResourceList // without the pods' requests
+	// attach holds the number of volumes of each driver that the node takes. A driver that is not named has no limit.
 	attach map[string]int
 }
 
-// sequenceFaults lists what is wrong with a plan if every launch becomes the offering that pick chooses.
+// sequenceFaults lists the faults of a plan if each launch becomes the offering that pick chooses.
 func sequenceFaults(s *engine.Snapshot, plan *engine.Plan, pick func(n int) int, tried map[string]int) []string {
 	return sequenceFaultsBehind(s, s.DaemonSets, plan, pick, tried)
 }
 
-// sequenceFaultsBehind is sequenceFaults where the pods of DaemonSets come in this order, before all others.
+// sequenceFaultsBehind is sequenceFaults with the pods of DaemonSets in this order, before all others.
 func sequenceFaultsBehind(s *engine.Snapshot, sets []*appsv1.DaemonSet, plan *engine.Plan, pick func(n int) int, tried map[string]int) []string {
 	b := &bench{s: s, tried: tried}
 	c := &checker{s: s}
@@ -76,7 +75,7 @@ func sequenceFaultsBehind(s *engine.Snapshot, sets []*appsv1.DaemonSet, plan *en
 			b.fault("pod %s goes to %q, which is no node", id, where[id])
 			continue
 		}
-		if pod.Spec.NodeName != "" { // its node goes: this is its successor
+		if pod.Spec.NodeName != "" { // its node goes, so this is its successor
 			pod = pod.DeepCopy()
 			pod.Spec.NodeName, pod.DeletionTimestamp = "", nil
 		}
@@ -90,7 +89,7 @@ func (b *bench) fault(format string, args ...any) {
 	b.found = append(b.found, fmt.Sprintf(format, args...))
 }
 
-// existing are the nodes, and the machines that have been asked for and have none yet.
+// existing lists the nodes, and the requested machines without a node.
 func (b *bench) existing(c *checker) {
 	for _, n := range b.s.Nodes {
 		var claim *v1.NodeClaim
@@ -146,7 +145,7 @@ func (b *bench) planned(c *checker, plan *engine.Plan, pick func(n int) int) {
 		pool := c.poolOf(l.NodePool)
 		t, o := c.offering(pool, l.Offerings[pick(len(l.Offerings))].OfferingID)
 		if t == nil {
-			continue // reported elsewhere
+			continue // another check reports it
 		}
 		set := machineLabels(l, pool, t, o)
 		set[corev1.LabelHostname] = "launch " + l.Name
@@ -154,7 +153,7 @@ func (b *bench) planned(c *checker, plan *engine.Plan, pick func(n int) int) {
 	}
 }
 
-// house runs the DaemonSet's pod on the node, if it is for it, has none yet, and takes it.
+// house runs the DaemonSet's pod on the node, if it belongs there, does not run there yet and fits.
 func (b *bench) house(set *appsv1.DaemonSet, n *benchNode) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name + " on " + n.name, Labels: set.Spec.Template.Labels}, Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists},
@@ -192,7 +191,7 @@ func (b *bench) node(name string) *benchNode {
 	return nil
 }
 
-// evict takes away the pods that the plan moves, and those that have no place to move to.
+// evict removes the pods that the plan moves, and the pods without a new place.
 func (b *bench) evict(plan *engine.Plan) {
 	moving := map[string]bool{}
 	for _, id := range plan.Sequence {
@@ -236,7 +235,7 @@ func (b *bench) check(pod *corev1.Pod, node *benchNode) {
 	}
 }
 
-// spread is PodTopologySpread: on nodes that have all the keys and pass the policies.
+// spread is PodTopologySpread, on nodes that have all the keys and meet the policies.
 func (b *bench) spread(pod *corev1.Pod, node *benchNode, c *corev1.TopologySpreadConstraint, all []corev1.TopologySpreadConstraint) string {
 	value, there := node.labels[c.TopologyKey]
 	if !there {
@@ -274,7 +273,7 @@ func (b *bench) spread(pod *corev1.Pod, node *benchNode, c *corev1.TopologySprea
 	return ""
 }
 
-// included are the node inclusion policies.
+// included implements the node inclusion policies.
 func included(pod *corev1.Pod, n *benchNode, c *corev1.TopologySpreadConstraint) bool {
 	if c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor {
 		if !admits(&pod.Spec, n.labels, nil) {
@@ -287,7 +286,7 @@ func included(pod *corev1.Pod, n *benchNode, c *corev1.TopologySpreadConstraint)
 	return true
 }
 
-// selectorOf is the selector with the pod's own values of some keys added.
+// selectorOf returns the selector with the pod's own values of some keys added.
 func selectorOf(s *metav1.LabelSelector, pod *corev1.Pod, match, mismatch []string) labels.Selector {
 	if s == nil {
 		return labels.Nothing()
@@ -309,7 +308,7 @@ func selectorOf(s *metav1.LabelSelector, pod *corev1.Pod, match, mismatch []stri
 	return out
 }
 
-// means reports whether the term of the owner is about the other pod.
+// means reports whether the owner's term selects the other pod.
 func (b *bench) means(owner *corev1.Pod, term corev1.PodAffinityTerm, other *corev1.Pod) bool {
 	namespace := slices.Contains(term.Namespaces, other.Namespace)
 	if len(term.Namespaces) == 0 && term.NamespaceSelector == nil {
@@ -328,7 +327,7 @@ func (b *bench) means(owner *corev1.Pod, term corev1.PodAffinityTerm, other *cor
 	return namespace && selectorOf(term.LabelSelector, owner, term.MatchLabelKeys, term.MismatchLabelKeys).Matches(labels.Set(other.Labels))
 }
 
-// near is InterPodAffinity's first half: a pod counts that meets all terms.
+// near is the first half of InterPodAffinity: a pod counts if it meets all terms.
 func (b *bench) near(pod *corev1.Pod, node *benchNode, terms []corev1.PodAffinityTerm) string {
 	all := func(other *corev1.Pod) bool {
 		return !slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool { return !b.means(pod, t, other) })
@@ -376,7 +375,7 @@ func (b *bench) apart(pod *corev1.Pod, node *benchNode, term corev1.PodAffinityT
 	return ""
 }
 
-// welcome checks the anti-affinity of the pods that are there.
+// welcome checks the anti-affinity of existing pods.
 func (b *bench) welcome(pod *corev1.Pod, node *benchNode) string {
 	for _, n := range b.nodes {
 		for _, p := range n.pods {
@@ -436,7 +435,7 @@ func clashing(pod *corev1.Pod, node *benchNode) string {
 	return ""
 }
 
-// plainClaim is a claim that a pod uses; nil is one that will be made for it.
+// plainClaim is a claim that a pod uses; nil is a claim that will be created for the pod.
 type plainClaim struct {
 	name  string
 	claim *corev1.PersistentVolumeClaim
@@ -507,7 +506,7 @@ func (b *bench) reachable(pod *corev1.Pod, node *benchNode, c plainClaim) string
 	if class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 		return c.name + " has no volume, and nobody makes one for the node"
 	}
-	for _, v := range b.s.PersistentVolumes { // one that waits may be taken
+	for _, v := range b.s.PersistentVolumes { // a free volume may be bound
 		free := v.Spec.ClaimRef == nil || v.Spec.ClaimRef.Namespace == pod.Namespace && v.Spec.ClaimRef.Name == c.name
 		if v.Spec.StorageClassName == c.class && free && v.Status.Phase == corev1.VolumeAvailable && volumeThere(v, node) == "" {
 			return ""
@@ -535,7 +534,7 @@ func volumeThere(v *corev1.PersistentVolume, node *benchNode) string {
 	return ""
 }
 
-// attachable is NodeVolumeLimits: the volumes of the node's pods and of this one, each once.
+// attachable is NodeVolumeLimits: it counts the volumes of the node's pods and of this pod, each once.
 func (b *bench) attachable(pod *corev1.Pod, node *benchNode) string {
 	handles, mine := map[string]map[string]bool{}, map[string]bool{}
 	add := func(p *corev1.Pod, own bool) {

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/report"
 )
 
-// scrape asks for metrics with some headers, written "name: value".
+// scrape requests metrics with some headers, written "name: value".
 func scrape(t *testing.T, handler http.Handler, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
@@ -31,7 +31,7 @@ func scrape(t *testing.T, handler http.Handler, headers ...string) *httptest.Res
 	return w
 }
 
-// counted gathers a counter that counts how often it was gathered, each of which takes so long.
+// counted returns a gatherer that counts its calls. Each call takes the given time.
 func counted(clock *clocktesting.FakeClock, takes time.Duration) (prometheus.Gatherer, *atomic.Int64) {
 	var times atomic.Int64
 	registry := prometheus.NewRegistry()

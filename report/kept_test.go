@@ -21,7 +21,7 @@ import (
 func TestANodeThatStaysSaysWhy(t *testing.T) {
 	for _, c := range []struct {
 		code engine.Code
-		want string // the events' reason
+		want string // the reason of the events
 	}{
 		{engine.SavesTooLittle, "Unconsolidatable"},
 		{engine.NoCheaperPlace, "Unconsolidatable"},
@@ -41,7 +41,7 @@ func TestANodeThatStaysSaysWhy(t *testing.T) {
 		claim := &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c1", UID: "c"}}
 		reason := engine.Reason{Code: c.code, NodePool: "general"}
 		w.Recorder.Publish(report.Blocked(node, claim, reason)...)
-		w.Recorder.Publish(report.Blocked(node, claim, reason)...) // nobody is told twice
+		w.Recorder.Publish(report.Blocked(node, claim, reason)...) // an event is not repeated
 		got := w.Events()
 		if c.want == "" {
 			if len(got) > 0 {

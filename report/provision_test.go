@@ -7,7 +7,7 @@ import (
 	"tenon.sh/report"
 )
 
-// The log line about pods without a machine names the namespaces that ask for too much, those with most pods first.
+// The log line about pods without a machine names the namespaces whose pods have too many rules, the namespaces with most pods first.
 func TestTheLineOfPodsWithoutAMachineNamesNamespacesThatAskTooMuch(t *testing.T) {
 	t.Parallel()
 	refused := func(namespace string, r engine.Reason) engine.Unplaced {

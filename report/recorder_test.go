@@ -97,7 +97,7 @@ func TestEventsAboutClusterScopedObjectsAreInTheDefaultNamespace(t *testing.T) {
 	}
 }
 
-// An event names the version of its object that the server serves, which may be an older one than the program works with.
+// An event names the version of its object that the server serves, which may be older than the version in the program.
 func TestEventsNameTheVersionThatTheObjectWasReadFrom(t *testing.T) {
 	w := clustertest.New(t, interceptor.Funcs{})
 	older := &schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "older", UID: "1"}}

@@ -29,7 +29,7 @@ var rewrite = flag.Bool("rewrite", false, "write docs/reference/metrics.md anew"
 // metricsPage is the reference page of metrics, from the root of the module.
 const metricsPage = "docs/reference/metrics.md"
 
-// The page is made from what is declared, so that dashboards and alerts can be held against it.
+// The page is generated from the declared metrics, so that dashboards and alerts can be compared with it.
 func TestTheReferenceOfMetricsIsUpToDate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join("..", filepath.FromSlash(metricsPage))
@@ -52,7 +52,7 @@ func TestTheReferenceOfMetricsIsUpToDate(t *testing.T) {
 // A declaration is one metric as the code declares it.
 type declaration struct{ name, kind, help, labels string }
 
-// declarations collects what is registered.
+// declarations collects the registered metrics.
 type declarations struct {
 	t    *testing.T
 	list map[string]declaration
@@ -101,7 +101,7 @@ func (d *declarations) add(desc *prometheus.Desc, kind string) {
 	d.list[match[1]] = declaration{name: match[1], kind: kind, help: match[2], labels: match[3]}
 }
 
-// ofAWS is all that the AWS provider declares.
+// ofAWS lists the metrics of the AWS provider.
 func ofAWS(t *testing.T) []declaration {
 	d := &declarations{t: t, list: map[string]declaration{}}
 	NewStatusObserver(d, nil, clock.RealClock{}, "ec2nodeclass")
@@ -114,12 +114,12 @@ func ofAWS(t *testing.T) []declaration {
 	return d.sorted()
 }
 
-// version is an API server's.
+// version is the version of an API server.
 type version struct{}
 
 func (version) ServerVersion() (*apiversion.Info, error) { return &apiversion.Info{}, nil }
 
-// ofAzure is all that the Azure provider declares.
+// ofAzure lists the metrics of the Azure provider.
 func ofAzure(t *testing.T) []declaration {
 	d := &declarations{t: t, list: map[string]declaration{}}
 	NewStatusObserver(d, nil, clock.RealClock{}, "aksnodeclass")
@@ -144,7 +144,7 @@ func (d *declarations) sorted() (out []declaration) {
 	return out
 }
 
-// declared is all that this package declares, with the labels of nodes left open: they are those of the cloud.
+// declared lists the metrics of this package, without the labels of nodes, which depend on the cloud.
 func declared(t *testing.T) []declaration {
 	d := &declarations{t: t, list: map[string]declaration{}}
 	NewMetrics(d, "")

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/report"
 )
 
-// refused makes n pods that no pool can run; each run of so many belongs to one ReplicaSet, 0 means to none.
+// refused makes n pods that no pool can run. Each run of so many pods belongs to one ReplicaSet; 0 means that no pod has an owner.
 func refused(n, perOwner int) (map[types.UID]*corev1.Pod, []engine.Unplaced) {
 	pods := make(map[types.UID]*corev1.Pod, n)
 	unplaced := make([]engine.Unplaced, 0, n)
@@ -38,7 +38,7 @@ func refused(n, perOwner int) (map[types.UID]*corev1.Pod, []engine.Unplaced) {
 	return pods, unplaced
 }
 
-// messages lists what was told of one kind of object, by its name.
+// messages lists the messages about objects of one kind, by name.
 func messages(w *clustertest.World, kind string) map[string]string {
 	w.Helper()
 	var list corev1.EventList
@@ -135,7 +135,7 @@ func TestEveryOwnerAndEveryLonePodHasItsTurn(t *testing.T) {
 	events := &ledger{}
 	w := clustertest.New(t, events.calls())
 	refusals := report.NewRefusals(w.Recorder)
-	pods, unplaced := refused(3_000, 3) // a thousand owners, which take 50 seconds of events
+	pods, unplaced := refused(3_000, 3) // a thousand owners, whose events take 50 seconds
 	lone, unplacedLone := refused(200, 0)
 	for _, u := range unplacedLone {
 		p := lone[u.Pod.UID]
@@ -189,7 +189,7 @@ func TestPoolsThatRefuseForTheSameReasonShareTheirWords(t *testing.T) {
 	}
 }
 
-// A pass over ten thousand pods that nothing can run: what telling of them costs, the writing of events aside.
+// The benchmark measures the cost of events about ten thousand pods that nothing can run, without writing the events.
 func BenchmarkTellTenThousandRefusedPods(b *testing.B) {
 	told := &ledger{}
 	w := clustertest.New(b, told.calls())

@@ -57,7 +57,7 @@ func inventory() *uninstall.Inventory {
 	return &uninstall.Inventory{Kinds: []schema.GroupVersionKind{{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClass"}}}
 }
 
-// said is what comes next, as text.
+// said returns the next actions as text.
 func said(inv *uninstall.Inventory, keep bool) string {
 	var out []string
 	for _, a := range uninstall.Next(inv, keep) {
@@ -171,7 +171,7 @@ func TestWhatOthersHoldIsNamedAndNotTouched(t *testing.T) {
 	}
 }
 
-// A class that others hold keeps neither mode from coming to its end; the machines are asked for all the same.
+// A class with finalizers of other programs does not keep either mode from its end. The machines are listed nevertheless.
 func TestAClassThatOthersHoldIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	inv, held := inventory(), class()
@@ -215,7 +215,7 @@ func TestANodeOfNobodyIsLetGoOnlyIfItsMachineIsGone(t *testing.T) {
 	}
 }
 
-// If machines start while they are to be kept, a controller that is stopped too early leaves their nodes closed for pods.
+// If machines start while machines are to be kept, a controller that is stopped too early leaves their nodes closed for pods.
 func TestMachinesThatAreStillJoiningAreSeen(t *testing.T) {
 	t.Parallel()
 	inv := inventory()
@@ -230,7 +230,7 @@ func TestMachinesThatAreStillJoiningAreSeen(t *testing.T) {
 	}
 }
 
-// No claim has it, and nobody can ask the cloud for it: nothing but its finalizer can go.
+// The node has no claim, and the cloud cannot be asked about it, so only its finalizer can be removed.
 func TestANodeWithoutAProviderIDLosesItsFinalizer(t *testing.T) {
 	t.Parallel()
 	inv, n, theirs := inventory(), node("a"), node("b")

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/cluster/lane"
 )
 
-// server answers a request when it is told to, and notes in which order they came.
+// server answers a request when the test lets it, and records the order of the requests.
 type server struct {
 	mu      sync.Mutex // guards seen
 	seen    []string
@@ -27,7 +27,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
-// paths is where the requests went that have come so far.
+// paths returns the paths of the requests that have arrived so far.
 func (s *server) paths() []string {
 	synctest.Wait()
 	s.mu.Lock()
@@ -35,7 +35,7 @@ func (s *server) paths() []string {
 	return slices.Clone(s.seen)
 }
 
-// send makes a request and returns once it waits for somebody.
+// send makes a request, and returns once the request waits.
 func send(t *testing.T, ctx context.Context, through http.RoundTripper, method, path string) (failed func() error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, method, "https://api"+path, nil)

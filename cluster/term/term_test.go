@@ -16,14 +16,14 @@ import (
 	"tenon.sh/cluster/term"
 )
 
-// candidates elect a leader by one Lease, with clocks that the test moves.
+// candidates elect a leader by one Lease, with clocks that the test sets.
 type candidates struct {
 	*testing.T
 	api   *fake.Clientset
 	clock term.Reading
 }
 
-// candidate is one process, the writes that it made, and why its term was over.
+// candidate is one process, with its writes and the reason for the end of its term.
 type candidate struct {
 	*candidates
 	*term.Term
@@ -47,12 +47,12 @@ func (cs *candidates) candidate(name string) *candidate {
 	return c
 }
 
-// pass lets both clocks go on.
+// pass advances both clocks.
 func (cs *candidates) pass(d time.Duration) {
 	cs.clock.Wall, cs.clock.Running = cs.clock.Wall.Add(d), cs.clock.Running+d
 }
 
-// acquire takes the Lease as an election does.
+// acquire acquires the Lease as an election does.
 func (c *candidate) acquire() error {
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: c.Identity()}
 	if _, _, err := c.Get(c.Context()); err != nil {
@@ -65,7 +65,7 @@ func (c *candidate) renew() error {
 	return c.Update(c.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: c.Identity()})
 }
 
-// RoundTrip is where the writes go that are let through.
+// RoundTrip receives the writes that pass the check.
 func (c *candidate) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.wrote = append(c.wrote, r.Method)
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
@@ -87,7 +87,7 @@ func (c *candidate) mustDo(err error) {
 	}
 }
 
-// refused expects that a write is refused with a reason that says so.
+// refused expects that a write is refused with this reason.
 func (c *candidate) refused(parts ...string) {
 	c.Helper()
 	var err error
@@ -123,7 +123,7 @@ func TestOnlyALeaderWrites(t *testing.T) {
 	}
 }
 
-// A pause shows on the clock of the machine, or on the time of day once that is put right, or on both.
+// A pause shows on the machine's clock, or on the time of day after its correction, or on both.
 func TestAPauseThatOneClockShowsEndsTheTermForGood(t *testing.T) {
 	for name, pause := range map[string]func(*term.Reading){
 		"both":           func(r *term.Reading) { r.Wall, r.Running = r.Wall.Add(31*time.Second), r.Running+31*time.Second },
@@ -148,7 +148,7 @@ func TestAPauseThatOneClockShowsEndsTheTermForGood(t *testing.T) {
 	}
 }
 
-// The election may be the first to run after a pause, before anybody writes.
+// The election may be the first to run after a pause, before the process writes.
 func TestARenewalAfterAPauseIsNone(t *testing.T) {
 	a := newCandidates(t).candidate("a")
 	a.mustDo(a.acquire())
@@ -178,7 +178,7 @@ func TestALeaseThatNamesSomebodyElseEndsTheTermAtOnce(t *testing.T) {
 			a.mustDo(look(a))
 			a.refused(`the Lease kube-system/lease names another leader, "b"`)
 
-			a.mustDo(a.Update(t.Context(), resourcelock.LeaderElectionRecord{})) // giving back what is not its own
+			a.mustDo(a.Update(t.Context(), resourcelock.LeaderElectionRecord{})) // it gives back a Lease that it does not hold
 			b.mustDo(b.Ask(t.Context()))
 			b.mustDo(b.send(http.MethodPost))
 		})

@@ -33,7 +33,7 @@ func advise(s *engine.Snapshot, opt engine.Options) *advice.Advice {
 	return advice.New(s, opt, provisioning.Plan(s, opt, nil))
 }
 
-// said lists suggestions as short texts.
+// said returns suggestions as short texts.
 func said(a *advice.Advice) string {
 	var out []string
 	for _, x := range a.Suggestions {
@@ -96,7 +96,7 @@ func TestWhatWouldMakeItCheaper(t *testing.T) {
 	}
 }
 
-// Whatever a change is about: what it makes of pods is said.
+// Each suggestion states its consequence for pods, whatever it changes.
 func TestWhatPodsMayNotBearIsSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestWhatPodsMayNotBearIsSaid(t *testing.T) {
 	}
 }
 
-// Waiting pods of a workload that have a place on a node are changed as well: whoever changes it, changes them.
+// A change of a workload changes all of its waiting pods, including pods with a place on a node.
 func TestASuggestionIsAboutAllWaitingPodsOfAWorkload(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, "pool p", "type small cpu=2 mem=8Gi price=0.10", "node n pool=p type=small zone=a", "pods web x5 cpu=500m mem=7Gi")
@@ -134,7 +134,7 @@ func TestASuggestionIsAboutAllWaitingPodsOfAWorkload(t *testing.T) {
 	}
 }
 
-// Whose pods a suggestion is about is said by what a person would change: the Deployment, not the ReplicaSet that it has made.
+// A suggestion names the object that a person would change: the Deployment, not its ReplicaSet.
 func TestSuggestionsNameWhatAPersonChanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ owner, hash, want string }{
@@ -154,7 +154,7 @@ func TestSuggestionsNameWhatAPersonChanges(t *testing.T) {
 	}
 }
 
-// A plan that was told to stop says nothing of what it did not try to its end.
+// If the search is stopped, the advice does not contain trials that were not completed.
 func TestWhatWasStoppedWasNotTried(t *testing.T) {
 	t.Parallel()
 	s := cluster(t, "pool p arch in (amd64) capacity in (on-demand)", "type small cpu=2 mem=8Gi price=0.10 spot=0.03", "type arm cpu=2 mem=8Gi price=0.08 arch=arm64", "pod web cpu=1 mem=4Gi")
@@ -164,7 +164,7 @@ func TestWhatWasStoppedWasNotTried(t *testing.T) {
 	}
 }
 
-// What pods that nothing can run would cost is no part of a comparison.
+// The possible cost of pods that nothing can run is no part of a comparison.
 func TestRefusedPodsAreOnNeitherSide(t *testing.T) {
 	t.Parallel()
 	a := advise(cluster(t, "pool p arch in (amd64)", "type small cpu=2 mem=8Gi price=0.10", "type arm cpu=16 mem=64Gi price=0.08 arch=arm64", "pod web cpu=1", "pod large cpu=8"), engine.Options{})
@@ -190,7 +190,7 @@ func TestTheWorkIsBounded(t *testing.T) {
 	}
 }
 
-// However many pools there are, workloads have their turn.
+// Workloads have their trials, however many pools there are.
 func TestPoolsLeaveTriesForWorkloads(t *testing.T) {
 	t.Parallel()
 	lines := []string{"type small cpu=2 mem=8Gi price=0.10 spot=0.099", "type arm cpu=2 mem=8Gi price=0.10 arch=arm64 spot=0.099"}
@@ -202,7 +202,7 @@ func TestPoolsLeaveTriesForWorkloads(t *testing.T) {
 	}
 }
 
-// Whoever does what a suggestion says gets the bill that it names, for the same pods, and nothing that was handed in has changed.
+// If a suggestion is followed, the bill is as the suggestion states, for the same pods. The input objects do not change.
 func TestLawASuggestionThatIsFollowedGivesItsBill(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -245,7 +245,7 @@ func TestLawASuggestionThatIsFollowedGivesItsBill(t *testing.T) {
 	}
 }
 
-// followed does what the suggestion says, as its reader would.
+// followed applies the suggestion, as its reader would.
 func followed(t *testing.T, s *engine.Snapshot, opt engine.Options, x advice.Suggestion) (*engine.Snapshot, engine.Options) {
 	t.Helper()
 	out := *s

@@ -19,7 +19,7 @@ func conditions(o *autoscalingv1.ProvisioningRequest, at time.Time, kinds ...str
 	}
 }
 
-// What is over is over whatever else the conditions say; room is held once it was found.
+// A request that has ended stays ended, whatever its other conditions are. Once room was found, it is held.
 func TestARequestsPhaseFollowsFromItsConditions(t *testing.T) {
 	t.Parallel()
 	for kinds, want := range map[string]booking.Phase{
@@ -34,12 +34,12 @@ func TestARequestsPhaseFollowsFromItsConditions(t *testing.T) {
 	}
 }
 
-// A request that cannot be followed says why. What may still come is waited for.
+// A request that cannot be served has a reason. It waits for objects that may still be created.
 func TestARequestThatCannotBeFollowedSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(s *engine.Snapshot, o *autoscalingv1.ProvisioningRequest)
-		want   string // reason and a part of the message
+		want   string // the reason and a part of the message
 		waits  bool
 	}{
 		"as it is":    {func(*engine.Snapshot, *autoscalingv1.ProvisioningRequest) {}, "", false},
@@ -48,7 +48,7 @@ func TestARequestThatCannotBeFollowedSaysWhy(t *testing.T) {
 		"many pods":   {func(_ *engine.Snapshot, o *autoscalingv1.ProvisioningRequest) { o.Spec.PodSets[0].Count = 1 << 30 }, "InvalidRequest the request is for more than", false},
 		"a parameter": {with("colour", "red"), `InvalidRequest class best-effort-atomic-scale-up.autoscaling.x-k8s.io has no parameter "colour"`, false},
 		"never":       {with(autoscalingv1.ValidUntilSeconds, "soon"), `InvalidRequest parameter ValidUntilSeconds is "soon"`, false},
-		"no retries":  {with(autoscalingv1.NoRetry, "true"), "InvalidRequest", false}, // of the other class
+		"no retries":  {with(autoscalingv1.NoRetry, "true"), "InvalidRequest", false}, // a parameter of the other class
 		"no template": {func(s *engine.Snapshot, _ *autoscalingv1.ProvisioningRequest) { s.PodTemplates = nil }, "FailedToCreatePods there is no PodTemplate", true},
 		"none for a minute": {func(s *engine.Snapshot, _ *autoscalingv1.ProvisioningRequest) {
 			s.PodTemplates, s.Now = nil, s.Now.Add(time.Minute)
@@ -69,15 +69,15 @@ func with(key, value string) func(*engine.Snapshot, *autoscalingv1.ProvisioningR
 	}
 }
 
-// Room for all pods is held for ten minutes, room for fewer is not; it is given up once it was used, was not used in time, or is not there.
+// Room for all pods is held for ten minutes, room for fewer pods is not. It is released once it was used, was not used in time, or is gone.
 func TestWhatARequestSaysAfterAPlan(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		booked           time.Duration // so long ago; 0 for not yet
+		booked           time.Duration // the time since then; 0 for not yet
 		age              time.Duration
 		noRetry          bool
 		existing, coming int
-		come             int // pods
+		come             int // the number of pods that have come
 		want             string
 	}{
 		"nothing":                {age: time.Minute, want: "Waiting CapacityIsNotFound"},

@@ -13,7 +13,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Who makes many large requests keeps plans for others neither from being made nor in memory: the newest wait.
+// An author of many large requests cannot prevent plans for other pods, nor fill the memory: the newest requests wait.
 func TestRequestsOfTooManyPodsWaitForOlderOnes(t *testing.T) {
 	t.Parallel()
 	text := "pool general\n"
@@ -32,7 +32,7 @@ func TestRequestsOfTooManyPodsWaitForOlderOnes(t *testing.T) {
 	}
 }
 
-// The answer to a request is that of its conditions: once they are written, the same one is given without another write.
+// The answer to a request follows from its conditions. Once they are written, the next answer is the same, without another write.
 func TestAnswersToRequestsLast(t *testing.T) {
 	t.Parallel()
 	met := map[engine.RequestProgress]int{}

@@ -44,7 +44,7 @@ func TestSizesAreThoseOfTheSpec(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		spec     string
-		replicas int // of the workload
+		replicas int // the replicas of the workload
 		want     int
 	}{
 		{"{podTemplateRef: {name: web}, replicas: 5}", 0, 5},
@@ -58,7 +58,7 @@ func TestSizesAreThoseOfTheSpec(t *testing.T) {
 		{"{scalableRef: {kind: Deployment, name: web}, percentage: 30}", 0, 0},
 		{"{scalableRef: {kind: Deployment, name: web}, replicas: 2, percentage: 30}", 0, 2},
 		{"{podTemplateRef: {name: web}, replicas: 4, limits: {nvidia.com/gpu: '1'}}", 0, 4}, // the pods request none
-		{"{podTemplateRef: {name: web}, replicas: 4, percentage: 500}", 0, 4},               // of nothing
+		{"{podTemplateRef: {name: web}, replicas: 4, percentage: 500}", 0, 4},               // a percentage of no replicas
 		{"{podTemplateRef: {name: web}, replicas: 2000000000}", 0, buffer.MostPods},
 	} {
 		all := buffer.Resolve(objects(t, buffered(test.spec), deployment(test.replicas), template(oneCore)), nil)
@@ -94,7 +94,7 @@ func TestWhatCannotBeResolvedSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// podsOf are the pods that stand for the buffers' room.
+// podsOf returns the pods that represent the buffers' room.
 func podsOf(s *engine.Snapshot) *engine.Snapshot {
 	made := &buffer.Pods{}
 	return &engine.Snapshot{Pods: made.Of(buffer.Resolve(s, nil))}
@@ -166,14 +166,15 @@ func TestQuotasBoundWhatRoomIsKeptFor(t *testing.T) {
 	if all[0].Size != 5 || all[1].Size != 2 {
 		t.Errorf("two buffers have room for %d and %d pods, and 7 can be made", all[0].Size, all[1].Size)
 	}
-	// Below the limit for all buffers the quota keeps nothing smaller.
+	// If the size is below the limit for all buffers, the quota does not reduce it.
 	all = buffer.Resolve(objects(t, buffered("{podTemplateRef: {name: web}, replicas: 5}"), template(oneCore), quota("{hard: {pods: '3'}}", "{}")), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")})
 	if all[0].Size != 2 || all[0].Limit != corev1.ResourceCPU || all[0].Quota != "" {
 		t.Errorf("room for %d pods, by limit %q and quota %q; the limit allows 2", all[0].Size, all[0].Limit, all[0].Quota)
 	}
 }
 
-// What all buffers may take together goes to the oldest first; of equal age, by name. A buffer that cannot be followed takes nothing.
+// The oldest buffers first get their part of the limit for all buffers, buffers of equal age by name. A buffer without a valid spec gets
+// nothing.
 func TestAllBuffersTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	named := func(name, created, spec string) string {
@@ -200,7 +201,7 @@ func TestAllBuffersTogetherAreBounded(t *testing.T) {
 			name, amount, _ := strings.Cut(part, "=")
 			limits[corev1.ResourceName(name)] = resource.MustParse(amount)
 		}
-		for range 2 { // nothing is spent for good
+		for range 2 { // no call reduces the limits of the next one
 			for i, b := range buffer.Resolve(s, limits) {
 				if b.Size != test.sizes[i] || string(b.Limit) != test.by[i] {
 					t.Errorf("%q: %s has room for %d, by %q; want %d, by %q", test.limits, b.Object.Name, b.Size, b.Limit, test.sizes[i], test.by[i])

@@ -6,7 +6,7 @@ import (
 	"tenon.sh/engine/device"
 )
 
-// A machine with 8 GPUs is asked for all of them, and for one more than there are.
+// The claims request all of a machine's 8 GPUs, and one more than there are.
 func BenchmarkAllocate(b *testing.B) {
 	pools := []device.Pool{pool("gpu", h100, h100, h100, h100, h100, h100, h100, h100), pool("nic", nic, nic, nic, nic)}
 	f, usage := facts(), device.NewUsage()

@@ -15,12 +15,12 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// planOf is what the snapshot says of claims.
+// planOf returns the plan of the snapshot's claims.
 func planOf(s *engine.Snapshot) *deviceplan.Plan {
 	return deviceplan.Of(s, (*inventory.Cache)(nil).Take(s, 1).Cache)
 }
 
-// holds is how many pods with the need alone the room serves.
+// holds returns the number of pods with the need that the room serves if there are no other pods.
 func holds(room map[corev1.ResourceName]int64, need deviceplan.Need) int64 {
 	most := int64(1000)
 	for name, each := range need.Requests {
@@ -29,7 +29,7 @@ func holds(room map[corev1.ResourceName]int64, need deviceplan.Need) int64 {
 	return most
 }
 
-// A machine of a type serves as many pods of a kind as its devices do, whether they are counted or the allocator was asked.
+// A machine of a type serves as many pods of a kind as its devices do, whether the devices are counted or the allocator is used.
 func TestATypeServesAsManyPodsAsItsDevicesDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ devices, claim, want string }{
@@ -51,7 +51,7 @@ func TestATypeServesAsManyPodsAsItsDevicesDo(t *testing.T) {
 	}
 }
 
-// A node has what its driver has published and nobody has; as long as it starts, also what is still to come.
+// A node has the published devices that no pod has. While it starts, it has the expected devices too.
 func TestANodeHasWhatNobodyTook(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestANodeHasWhatNobodyTook(t *testing.T) {
 		s := scenariotest.Cluster(t, append(c.pods, "pool general", "type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com count=2)", "deviceclass gpu driver=gpu.example.com",
 			"node n pool=general type=one zone=a "+c.node, "pod p cpu=1 devices=(class=gpu)")...)
 		for i, claim := range s.ResourceClaims {
-			if i < len(s.ResourceClaims)-1 { // those of pods that run
+			if i < len(s.ResourceClaims)-1 { // the claims of running pods
 				slice := s.ResourceSlices[0].Spec
 				claim.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{
 					{Driver: slice.Driver, Pool: slice.Pool.Name, Device: slice.Devices[i].Name}}}}
@@ -83,8 +83,8 @@ func TestANodeHasWhatNobodyTook(t *testing.T) {
 	}
 }
 
-// Pods that claim the same are of one kind. Kinds that only count share a machine; beside one for which the allocator is asked there is no
-// other of the same driver's devices.
+// Pods that claim the same devices are of one kind. Kinds that only count devices share a machine. A pod of a kind that needs the allocator
+// shares no driver's devices with pods of other kinds.
 func TestKindsThatTheAllocatorIsAskedForShareNoDevices(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com count=4)", "deviceclass gpu driver=gpu.example.com", "deviceclass nic driver=nic.example.com",
@@ -106,7 +106,7 @@ func TestKindsThatTheAllocatorIsAskedForShareNoDevices(t *testing.T) {
 	}
 }
 
-// What nothing can be planned for says why.
+// A claim for which nothing can be planned has a reason.
 func TestAClaimThatCannotBeServedSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

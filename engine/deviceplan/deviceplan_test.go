@@ -23,7 +23,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// silentNode is a cluster with a machine that was started for claimed devices, and whose driver has published nothing for so long.
+// silentNode returns a cluster with a machine that was started for claimed devices. Its node has been ready for the given time, and its driver
+// has published nothing.
 func silentNode(t *testing.T, ready string, more ...string) *engine.Snapshot {
 	return scenariotest.Cluster(t, append([]string{
 		"pool general",
@@ -34,8 +35,8 @@ func silentNode(t *testing.T, ready string, more ...string) *engine.Snapshot {
 	}, more...)...)
 }
 
-// A namespace whose claims have hundreds of selectors has a hundred of them compiled. Its other claims are refused, and pods of other
-// namespaces get their devices.
+// If the claims of a namespace have hundreds of selectors, one hundred of them are compiled. The namespace's other claims are refused, and pods
+// of other namespaces get their devices.
 func TestSelectorsOfOneNamespaceDoNotKeepOthersWaiting(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general", "type one cpu=8 mem=16Gi price=1 devices=(driver=gpu.example.com)", "deviceclass gpu driver=gpu.example.com", "pod a cpu=1 devices=(class=gpu)")
@@ -71,7 +72,7 @@ func TestSelectorsOfOneNamespaceDoNotKeepOthersWaiting(t *testing.T) {
 			t.Errorf("pod %s has no place: %s", u.Pod, engine.Sentence(u.Reasons))
 		}
 	}
-	if len(plan.Unplaced) != 24 { // 6 claims of 16 selectors have room
+	if len(plan.Unplaced) != 24 { // there is room for 6 claims with 16 selectors each
 		t.Errorf("%d pods have no place", len(plan.Unplaced))
 	}
 }
@@ -93,8 +94,8 @@ func TestAMachineForClaimsSaysWhoseDevicesItWaitsFor(t *testing.T) {
 	}
 }
 
-// However late a driver is, the same machine is not bought again: first its devices are to come, then its pool remembers that they do
-// not, also once the machine is gone.
+// The same machine is not bought again, however late a driver publishes. At first its devices are expected, and later the pool's record of
+// failures prevents it, even after the machine is gone.
 func TestALateDriverNeverHasTheSameMachineBoughtAgain(t *testing.T) {
 	t.Parallel()
 	for ready, late := range map[string]bool{"0s": false, "1m": false, "14m59s": false, "15m": true, "20m": true, "29m": true} {
@@ -123,7 +124,7 @@ func TestWhereADriverPublishesNothingIsRememberedForAllWhoClaimItsDevices(t *tes
 			t.Errorf("%s says: %v", u.Pod.Name, r)
 		}
 	}
-	s.Now = s.Now.Add(31 * time.Minute) // the first wait is over
+	s.Now = s.Now.Add(31 * time.Minute) // the first back-off has ended
 	if plan = provisioning.Plan(s, engine.Options{}, nil); len(plan.Unplaced) > 0 {
 		t.Errorf("once the wait is over: unplaced %v", plan.Unplaced)
 	}
@@ -142,7 +143,8 @@ func TestADriverThatPublishesAfterAllIsBelievedAgain(t *testing.T) {
 	}
 }
 
-// Of two classes of one name the later one counts. What the node will publish is no resource of it, so nobody waits for that.
+// If two classes have the same name, the later one counts. The devices that a node will publish are no resource of the node, so plans do not
+// wait for that resource.
 func TestAResourceThatStandsForDevicesIsPlannedAsAClaim(t *testing.T) {
 	t.Parallel()
 	lines := []string{
@@ -174,7 +176,7 @@ func TestAResourceThatStandsForDevicesIsPlannedAsAClaim(t *testing.T) {
 	}
 }
 
-// Whoever plans pass after pass hears of classes that come and go, and of nodes that have the resource by themselves.
+// Later passes notice new and deleted classes, and nodes that have the resource themselves.
 func TestWhatStandsForDevicesMayChangeFromPassToPass(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t,
@@ -193,7 +195,7 @@ func TestWhatStandsForDevicesMayChangeFromPassToPass(t *testing.T) {
 		}
 	}
 	kind := &s.Classes[0].InstanceTypes[0]
-	kind.Capacity["example.com/gpu"] = resource.MustParse("1") // with a device plugin; here there is a driver
+	kind.Capacity["example.com/gpu"] = resource.MustParse("1") // as with a device plugin; in this cluster there is a driver
 	if plan := provisioning.Plan(s, engine.Options{}, cache); len(plan.Launches) != 1 || len(plan.Launches[0].DeviceDrivers) != 1 {
 		t.Errorf("of a type with known devices: launches %+v, unplaced %v", plan.Launches, plan.Unplaced)
 	}
@@ -203,8 +205,8 @@ func TestWhatStandsForDevicesMayChangeFromPassToPass(t *testing.T) {
 	}
 }
 
-// Where nobody says what machines of a type will publish, nodes of the pool do, also once they are gone; not for other pools, nor once the
-// pool starts other machines.
+// If the catalog has no devices of a type, the devices that nodes of the pool have published are expected, even after the nodes are gone. They
+// are not expected in other pools, nor after the pool's template has changed.
 func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing.T) {
 	t.Parallel()
 	world := func(more ...string) *engine.Snapshot {
@@ -265,15 +267,15 @@ func TestWhatNodesHavePublishedIsExpectedOfMachinesOfTheirPoolAndType(t *testing
 	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.LearnedDevices) > 0 {
 		t.Errorf("a machine of an earlier template teaches: %v", plan.LearnedDevices)
 	}
-	s = world("pod unlucky cpu=1 devices=(class=gpu uuid=0)") // which device has it, nobody knows before
+	s = world("pod unlucky cpu=1 devices=(class=gpu uuid=0)") // it is unknown before the start which device has it
 	s.NodePools[0].Annotations = annotation
 	if plan := provisioning.Plan(s, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("a machine is started for a single device: %v", plan.Launches)
 	}
 }
 
-// What there is no room for on a pool is told, in each pass: of which types, what that means and what to do. Other types, and other pools, are
-// remembered.
+// If a pool has no room to record devices, each pass reports the types, the consequence and the remedy. Devices of other types and of other
+// pools are recorded.
 func TestWhatIsTooMuchToRememberIsTold(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool general", "pool other", "type few cpu=8 mem=16Gi price=1", "type many cpu=8 mem=16Gi price=2", "deviceclass gpu driver=gpu.example.com",
@@ -305,8 +307,8 @@ func TestWhatIsTooMuchToRememberIsTold(t *testing.T) {
 	}
 }
 
-// All pools of a driver are expected of the next machine, with what their devices share; while it starts, those that have not come are still
-// to come. A node that is not initialized teaches nothing: more may come.
+// The next machine is expected to have all pools of a driver, with their shared counters. While it starts, the missing pools are still expected.
+// Nothing is learned from a node that is not initialized, because it may publish more.
 func TestSeveralPoolsAndSharedCountersAreLearned(t *testing.T) {
 	t.Parallel()
 	world := func(more ...string) *engine.Snapshot {
@@ -326,7 +328,7 @@ func TestSeveralPoolsAndSharedCountersAreLearned(t *testing.T) {
 		return map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(gib)}}
 	}
 	parts := s.ResourceSlices[0]
-	for i, memory := range []string{"80Gi", "40Gi", "40Gi"} { // a whole one, and its halves
+	for i, memory := range []string{"80Gi", "40Gi", "40Gi"} { // a whole device, and its halves
 		parts.Spec.Devices[i].ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "gpu", Counters: of(memory)}}
 	}
 	parts.Spec.Pool.ResourceSliceCount = 2
@@ -359,7 +361,7 @@ func TestSeveralPoolsAndSharedCountersAreLearned(t *testing.T) {
 	if c := v1.GetCondition(step.Claim, v1.ConditionInitialized); c == nil || c.Reason != "DevicesIncomplete" || c.Message != "driver gpu.example.com has published 1 of 2 pools of devices so far" {
 		t.Errorf("with one pool of two Initialized is %+v", c)
 	}
-	other := world("pod late cpu=1 devices=(class=gpu)", "node n pool=general type=one zone=a cordoned", starting) // its pool, which has counters, is none of m's
+	other := world("pod late cpu=1 devices=(class=gpu)", "node n pool=general type=one zone=a cordoned", starting) // its pool with counters is not one of m's
 	other.ResourceSlices, other.NodePools[0].Annotations = s.ResourceSlices, shared
 	if plan := provisioning.Plan(other, engine.Options{}, nil); len(plan.Launches) > 0 {
 		t.Errorf("beside a node with counters: launches %v", plan.Launches)
@@ -369,7 +371,7 @@ func TestSeveralPoolsAndSharedCountersAreLearned(t *testing.T) {
 	}
 }
 
-// A claim that is allocated binds its pod to where its devices are; a pod that may not run there is refused, and says why.
+// An allocated claim limits its pod to the nodes that reach its devices. A pod that may not run there is refused with a reason.
 func TestPodsWhoseDevicesAreElsewhereAreRefused(t *testing.T) {
 	t.Parallel()
 	for zone, code := range map[string]engine.Code{"a": "", "b": engine.ClaimNotReady} {

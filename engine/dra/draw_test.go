@@ -98,7 +98,7 @@ func (d *drawing) pool(driver, name string) []*resourcev1.ResourceSlice {
 	for _, s := range out {
 		s.Spec.Pool.ResourceSliceCount = int64(count)
 	}
-	if d.oneIn(10) { // what is left of an older generation, or has come of a newer one
+	if d.oneIn(10) { // a slice of an older or a newer generation
 		s := slice(8)
 		d.reach(&s.Spec)
 		s.Spec.Pool.Generation += pick[int64](d, -1, 1, 1)

@@ -26,7 +26,7 @@ import (
 var kubeScheduler = structured.Features{AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
 	DeviceBindingAndStatus: true, ConsumableCapacity: true}
 
-// A classList hands DeviceClasses out as an informer does.
+// A classList returns DeviceClasses as an informer does.
 type classList []*resourcev1.DeviceClass
 
 func (l classList) List() ([]*resourcev1.DeviceClass, error) { return l, nil }
@@ -45,7 +45,7 @@ type setting struct {
 	node    *corev1.Node
 	slices  []*resourcev1.ResourceSlice
 	classes classList
-	claims  []*resourcev1.ResourceClaim // those that are allocated
+	claims  []*resourcev1.ResourceClaim // the allocated claims
 }
 
 // A verdict is the result of an allocator for one pod's claims.

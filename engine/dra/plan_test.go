@@ -47,7 +47,7 @@ func drawCluster(t *testing.T, seed uint64) *claimedCluster {
 	}
 	c := &claimedCluster{Snapshot: file.Snapshot, classes: d.classes(), ofType: map[string][]*resourcev1.ResourceSlice{}, claims: map[string]*resourcev1.ResourceClaim{}}
 	c.slices, c.fails = d.slices(), d.errors
-	d.taints = false // nobody expects these of a machine
+	d.taints = false // taints are not expected on a future machine
 	list := c.Classes[0].InstanceTypes
 	for i := range list {
 		if drawn := d.slices(); i > 0 {
@@ -58,7 +58,7 @@ func drawCluster(t *testing.T, seed uint64) *claimedCluster {
 	for _, t := range dra.Publish(c.slices).Templates(c.Nodes[0]) {
 		learned[t.Driver] = true
 	}
-	for _, s := range c.slices { // another machine like the node is expected to have what is learned from it
+	for _, s := range c.slices { // the devices that are learned from the node are expected on another machine like it
 		if learned[s.Spec.Driver] {
 			c.ofType["t0"] = append(c.ofType["t0"], s)
 		}
@@ -132,9 +132,9 @@ func (c *claimedCluster) serves(t *testing.T, compiled *cel.Cache, published []*
 	return "", true
 }
 
-// TestPlansAreServedByKubeSchedulersAllocator plans for clusters whose pods claim devices, and asks kube-scheduler's own allocator about
-// every machine: it has devices for all pods that the plan puts there, whichever listed type it turns out to be and whoever comes first. A
-// pod that a type would serve is not left out.
+// TestPlansAreServedByKubeSchedulersAllocator plans for clusters whose pods claim devices, and compares with kube-scheduler's own allocator for
+// each machine. The machine has devices for all pods that the plan places there, for each listed type and for any order of the pods. If a type
+// would serve a pod, the plan does not refuse the pod.
 func TestPlansAreServedByKubeSchedulersAllocator(t *testing.T) {
 	t.Parallel()
 	compiled := cel.NewCache(1000, cel.Features{EnableConsumableCapacity: true})
@@ -176,7 +176,7 @@ func TestPlansAreServedByKubeSchedulersAllocator(t *testing.T) {
 			}
 			for kind, published := range c.ofType {
 				if kind == "t0" {
-					continue // of which it is not known what differs between its devices
+					continue // the differences between its devices are unknown
 				}
 				if _, ok := c.serves(t, compiled, published, []string{u.Pod.Name}); ok {
 					t.Errorf("seed %d: %s is refused (%s), and %s would serve it", seed, u.Pod, u.Reasons[0], kind)

@@ -16,8 +16,8 @@ import (
 	"tenon.sh/scenario"
 )
 
-// crowded is a cluster of n pods that wait, and 60 types with devices. Every tenth pod asks for one in one of ten ways: it claims it, or for a resource of
-// a device plugin, of which all have some that have such devices, or not at all.
+// crowded returns a cluster of n waiting pods and 60 types with devices. Each tenth pod requests a device in one of ten ways: by a claim, or by
+// a resource of a device plugin. Either all types with such devices have the resource, or none has it.
 func crowded(b *testing.B, n int, asks string) *claimedCluster {
 	b.Helper()
 	text := "pool general\n"
@@ -76,8 +76,8 @@ func crowded(b *testing.B, n int, asks string) *claimedCluster {
 	return c
 }
 
-// BenchmarkPlan plans for 10,000 pods of 7 kinds; and where 1,000 of them ask for devices, so that there are 77, by claims and by resources of
-// device plugins.
+// BenchmarkPlan plans for 10,000 pods of 7 kinds. In a second case, 1,000 of them request devices, by claims and by resources of device plugins,
+// so that there are 77 kinds.
 func BenchmarkPlan(b *testing.B) {
 	for _, asks := range []string{"nothing", "resources", "claims"} {
 		b.Run("asks-for="+asks, func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// How much dearer a zone is nobody knows where nobody knows the price: the list stays whole.
+// If prices are unknown, the cost of another zone is unknown too, so the list stays whole.
 func TestListsOfUnknownPriceAreNotCut(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general capacity in (spot)", "type odd cpu=2 mem=8Gi zones=a,b spot=0.1", "pods web x2 cpu=1500m owner=Deployment")
@@ -30,8 +30,8 @@ func TestListsOfUnknownPriceAreNotCut(t *testing.T) {
 	}
 }
 
-// Lists of spot machines are cut by zones, then by types, so that half of an owner's pods can be lost at once: for owners with pods on several
-// machines, and only as far as that costs little.
+// Lists of spot machines are divided by zones, then by types, so that at most half of an owner's pods can be lost at once. That holds for owners
+// with pods on several machines, and only if it costs little.
 func TestWhoseMachinesListLess(t *testing.T) {
 	t.Parallel()
 	const zones, types = "type small cpu=2 mem=4Gi zones=a,b spot=0.03", "type other cpu=2 mem=4Gi zones=a spot=0.03"

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// A cache that has seen the cluster without regard to that gives no other plan.
+// A cache that has seen the cluster without this division gives the same plan.
 func TestLawCachesKnowWhatIsLostTogether(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -29,8 +29,8 @@ func TestLawCachesKnowWhatIsLostTogether(t *testing.T) {
 	})
 }
 
-// Of an owner that has a machine for each of its pods no more than half are lost at once, or no more than their number makes necessary, where
-// two zones or two types cost about the same; and what runs already is counted.
+// If an owner has a machine for each of its pods, no more than half of its pods are lost at once, or as few as their number permits, if two
+// zones or two types cost about the same. Running pods count too.
 func TestLawNoMoreThanHalfOfAnOwnerIsLostAtOnce(t *testing.T) {
 	t.Parallel()
 	const within, beyond = 1.015, 1.05
@@ -83,12 +83,12 @@ func TestLawNoMoreThanHalfOfAnOwnerIsLostAtOnce(t *testing.T) {
 	}
 }
 
-// Machines that cost nothing are divided for nothing.
+// Machines without a cost are divided without a cost.
 func TestWhatCostsNothingIsNoDearer(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool general capacity in (spot)", "type small cpu=2 mem=4Gi zones=a,b spot=0", "pods web x2 cpu=1500m owner=Deployment")
 	plan := provisioning.Plan(s, engine.Options{}, nil)
-	scenariotest.Text(t, plan) // which no number that is none survives
+	scenariotest.Text(t, plan) // fails for a number that JSON cannot represent
 	if n := len(plan.Launches); n != 2 || plan.Launches[0].Offerings[0].Zone == plan.Launches[1].Offerings[0].Zone || plan.Launches[1].Why.Division.Dearer != 0 {
 		t.Errorf("%s", scenario.Print(plan))
 	}

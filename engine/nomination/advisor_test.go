@@ -16,7 +16,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// advised is where the advisor points pod web-1 of a cluster with one node, "-" for no change.
+// advised returns the node to which the advisor nominates pod web-1 in a cluster with one node, "-" for no change.
 func advised(a *nomination.Advisor, s *engine.Snapshot) string {
 	advice := a.Advise(s, engine.Options{}, provisioning.Plan(s, engine.Options{}, nil))
 	for _, n := range advice {
@@ -37,10 +37,10 @@ func TestAdviceIsGivenAndTakenBack(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		first func(*engine.Snapshot) // before the first pass
-		want  string                 // of it
-		then  func(*engine.Snapshot) // before the second
-		after string                 // the answer of that
+		first func(*engine.Snapshot) // changes the snapshot before the first pass
+		want  string                 // the result of the first pass
+		then  func(*engine.Snapshot) // changes the snapshot before the second pass
+		after string                 // the result of the second pass
 	}{
 		{name: "a pod that fits is pointed there once", want: "n1", after: "-"},
 		{name: "not to a node that is still starting", first: func(s *engine.Snapshot) { delete(s.Nodes[0].Labels, v1.InitializedLabelKey) }, want: "-", after: "n1",
@@ -98,7 +98,7 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*v1.NodeClaim)
-		after  time.Duration // since the machine was ready
+		after  time.Duration // the time since the machine was ready
 		want   engine.Code
 	}{
 		{name: "it is ready since a moment", after: time.Second, want: engine.MachineOpening},
@@ -135,7 +135,7 @@ func TestNoMachineIsStartedForPodsWhoseMachineIsOpening(t *testing.T) {
 	}
 }
 
-// A node that is ready when it joins is registered and opened by one write, together with others.
+// If a node is ready when it joins, one write registers and opens it, together with other nodes.
 func notRegistered(c *v1.NodeClaim) {
 	notInitialized(c)
 	v1.GetCondition(c, v1.ConditionRegistered).Status = metav1.ConditionUnknown

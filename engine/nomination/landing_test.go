@@ -14,7 +14,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// Two machines of 4 cores, each planned full: 3+1 and 2+2. By score the small pods spread out first.
+// There are two machines of 4 cores, each planned full: 3+1 and 2+2. By kube-scheduler's scores, the small pods spread out first.
 func TestHintsBringAPlanDownAsPlanned(t *testing.T) {
 	t.Parallel()
 	s, plan := tightPlan(t)
@@ -56,7 +56,7 @@ func tightPlan(t *testing.T) (*engine.Snapshot, *engine.Plan) {
 	return s, &engine.Plan{Launches: []engine.Launch{launch("m-1", "big-1", "small-1"), launch("m-2", "mid-1", "mid-2")}}
 }
 
-// A pod planned for an existing node may come first; kube-scheduler keeps the room of nominated pods from it.
+// kube-scheduler may bind a pod that is planned for an existing node first, but it reserves the room of nominated pods.
 func TestRoomOfNominatedPodsIsKept(t *testing.T) {
 	t.Parallel()
 	s, plan := tightPlan(t)
@@ -76,7 +76,7 @@ func TestPodsOfAStartingMachineAreHintedToIt(t *testing.T) {
 	if got := scenariotest.Landed(nomination.Land(s, engine.Options{}, plan, true)); got != "c1: p-1 p-2" {
 		t.Errorf("hinted, landed as %q", got)
 	}
-	// Of 8 cores more is left over than of 4; then both would be left with half.
+	// Of the 8 cores more is left than of the 4. With both pods on one machine, half of each would be left.
 	if got := scenariotest.Landed(nomination.Land(s, engine.Options{}, plan, false)); !strings.Contains(got, "n1: p-1") {
 		t.Errorf("unhinted, landed as %q", got)
 	}
@@ -95,7 +95,7 @@ func TestWhereNobodyIsNominatedAPlanIsExpectedToLandWithoutHints(t *testing.T) {
 	}
 }
 
-// Nothing in a pod's constraints depends on the order in which pods are bound, save room, which hints keep.
+// The constraints of a pod do not depend on the order in which pods are bound, except for room, which hints reserve.
 func orderFree(s *engine.Snapshot) bool {
 	return !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool {
 		a := p.Spec.Affinity

@@ -12,8 +12,8 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// queueOf is a cluster with nodes of eight cores that are to open: so many were started for a pod of eight cores each, others for 80
-// small ones each, that are older. More pods wait for nothing but room.
+// queueOf returns a cluster with nodes of eight cores that are to open. So many of them were started for a pod of eight cores each, others for
+// 80 small pods each, which are older. The other waiting pods have no demands except room.
 func queueOf(t *testing.T, large, small, more int) *engine.Snapshot {
 	t.Helper()
 	lines := []string{"pool general", "type eight cpu=8 mem=32Gi zones=a price=0.2"}
@@ -34,7 +34,7 @@ func queueOf(t *testing.T, large, small, more int) *engine.Snapshot {
 	return scenariotest.Cluster(t, lines...)
 }
 
-// openingsOf are the snapshot's nodes with the pods that they were started for.
+// openingsOf returns the snapshot's nodes with the pods for which they were started.
 func openingsOf(s *engine.Snapshot) (out []nomination.Opening) {
 	for i, n := range s.Nodes {
 		o := nomination.Opening{Node: n}

@@ -16,19 +16,20 @@ import (
 	"tenon.sh/engine/enginetest"
 )
 
-// foyer is a number of nodes that open, and the pods that wait for them, on a clock that stands still between steps.
+// foyer holds nodes that open, and the pods that wait for them. Its clock stands still between steps.
 type foyer struct {
 	now    time.Time
 	opener *StartupGate
 	pods   map[types.UID]*corev1.Pod
-	unseen bool // the watch shows no nomination yet
+	unseen bool // the watch does not show the nomination yet
 	opened []string
 	done   bool
 }
 
 const foyerStep = 25 * time.Millisecond
 
-// newFoyer has nodes "name/zone: pods"; a pod's name is its ReplicaSet's and when kube-scheduler tried it, web-3.
+// newFoyer makes nodes from "name/zone: pods". A pod's name, such as web-3, consists of its ReplicaSet and the position in which kube-scheduler
+// tried it.
 func newFoyer(spread bool, nodes ...string) *foyer {
 	f := &foyer{now: enginetest.LifeStart, pods: map[types.UID]*corev1.Pod{}}
 	var openings []Opening
@@ -59,7 +60,7 @@ func (f *foyer) add(name string, spread bool) *corev1.Pod {
 	return pod
 }
 
-// step does what the opener says; everything that is written gets a higher version.
+// step carries out a step of the gate. Each write raises the version of its object.
 func (f *foyer) step() GateStep {
 	f.now = f.now.Add(foyerStep)
 	step := f.opener.Next(f.now, func(uid types.UID) PodSight {
@@ -84,7 +85,7 @@ func (f *foyer) write(uid types.UID, change func(*corev1.Pod)) {
 	f.pods[uid] = pod
 }
 
-// until steps until something holds, for a minute at most, and returns how long it took.
+// until makes steps until a condition holds, for at most a minute, and returns the elapsed time.
 func (f *foyer) until(t *testing.T, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := f.now
@@ -162,12 +163,12 @@ func TestNodesOpenWhenAllNominationsAreSeenAndNothingHasHappenedForAsLong(t *tes
 	}
 }
 
-// How long it takes to write many nominations says nothing of how late the watch is.
+// The duration of many writes of nominations does not show how late the watch is.
 func TestNodesDoNotWaitAsLongAsTheNominationsTookToBeWritten(t *testing.T) {
 	t.Parallel()
 	f := newFoyer(false, "n1/a: web-1", "n2/a: job-2")
 	f.until(t, "nominated", f.isNominated("web-1"))
-	f.now = f.now.Add(3 * time.Second) // that is when the last of them was written
+	f.now = f.now.Add(3 * time.Second) // the time at which the last nomination was written
 	if took := f.until(t, "open", func() bool { return len(f.opened) == 2 }); took > time.Second {
 		t.Errorf("opened %v after the nominations had been written", took)
 	}
@@ -200,7 +201,7 @@ func TestEqualPodsAreDealtTheirRooms(t *testing.T) {
 		name        string
 		spread      bool
 		nodes       []string
-		want, later string // later is when the first three run
+		want, later string // later is for the state after the first three pods run
 	}{
 		{
 			"not spread: one node after the other", false, []string{"n1/a: web-6 web-5", "n2/b: web-4 web-3", "n3/c: web-2 web-1"},
@@ -279,7 +280,7 @@ func TestAPodThatLosesItsNominationGetsOneBack(t *testing.T) {
 	}
 }
 
-// While nodes are closed, kube-scheduler refuses every pod, which says nothing about the rooms.
+// While nodes are closed, kube-scheduler refuses all pods, so a refusal does not depend on the rooms.
 func TestPodsThatLoseTheirNominationsBeforeNodesOpenKeepTheirRooms(t *testing.T) {
 	t.Parallel()
 	f := newFoyer(true, "n1/a: web-1", "n2/b: web-2", "n3/c: web-3")
@@ -362,7 +363,7 @@ func TestNodesOfAGangWaitForEachOther(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		own    string // gangs of the node that could open
+		own    string // the gangs of the node that could open
 		other  *v1.NodeClaim
 		ready  bool
 		waited time.Duration

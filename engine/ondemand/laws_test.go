@@ -20,7 +20,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// shareCount is what an owner has: pods, those on machines on demand that stay, those on spot machines, and without any.
+// shareCount counts an owner's pods: all, on on-demand machines that stay, on spot machines, and without a machine.
 type shareCount struct{ pods, demand, spot, waits, selectSpot int }
 
 func sharesHeld(s *engine.Snapshot) map[string]*shareCount {
@@ -60,7 +60,7 @@ func sharesHeld(s *engine.Snapshot) map[string]*shareCount {
 	return out
 }
 
-// selectsSpot reports whether the pod asks for spot machines, as random ones do.
+// selectsSpot reports whether the pod requires spot machines, as some random pods do.
 func selectsSpot(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(kube.RequiredTerms(&pod.Spec), func(term corev1.NodeSelectorTerm) bool {
 		return slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
@@ -69,8 +69,8 @@ func selectsSpot(pod *corev1.Pod) bool {
 	})
 }
 
-// After a plan each owner has its share on demand, or one of its pods waits for a machine on demand with the reason; unless what lacks
-// runs on spot machines already, and then the plan puts no other of its pods on one.
+// After a plan each owner has its share on demand, or one of its pods waits for an on-demand machine with the reason. The exception is an owner
+// whose missing pods already run on spot machines. Then the plan places no other of its pods on a spot machine.
 func TestLawOwnersHaveTheirShareOnDemand(t *testing.T) {
 	t.Parallel()
 	held, short := 0, 0
@@ -114,8 +114,8 @@ func TestLawOwnersHaveTheirShareOnDemand(t *testing.T) {
 	}
 }
 
-// sharedCluster is nodes on demand and of spot, each with a few pods of two ReplicaSets and a StatefulSet that ask for a share, some of them
-// drifted and some going, with pods that are being evicted, and pods that wait.
+// sharedCluster returns on-demand and spot nodes, each with a few pods of two ReplicaSets and a StatefulSet that request a share. Some of the
+// nodes have drifted and some are leaving. Some pods are being evicted, and some wait.
 func sharedCluster(t *testing.T, seed uint64) (s *engine.Snapshot, shares map[string]func(pods int) int) {
 	t.Helper()
 	d := rand.New(rand.NewPCG(seed, 0x54a4e))
@@ -142,7 +142,7 @@ func sharedCluster(t *testing.T, seed uint64) (s *engine.Snapshot, shares map[st
 	return scenariotest.Cluster(t, lines...), shares
 }
 
-// movedOver is the snapshot in which the pods that the plan moves run where it puts them: on nodes that are there, or on one for each
+// movedOver returns the snapshot in which the pods that the plan moves run in their new places: on existing nodes, or on one node for each
 // replacement.
 func movedOver(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	out := *s
@@ -170,7 +170,8 @@ func movedOver(s *engine.Snapshot, plan *engine.Plan) *engine.Snapshot {
 	return &out
 }
 
-// No disruption leaves an owner with less than its share that had it, or with less than it had; and it takes what is more.
+// If an owner has its share, no disruption takes it away. If an owner has less, no disruption reduces that. Disruptions may remove pods beyond
+// the share.
 func TestLawNoDisruptionTakesFromAShare(t *testing.T) {
 	t.Parallel()
 	moved, spots, kept := 0, 0, 0
@@ -212,8 +213,8 @@ func TestLawNoDisruptionTakesFromAShare(t *testing.T) {
 	}
 }
 
-// A pod that has to run on demand after all, because another one did and is gone, is planned anew though a spot machine was started for it;
-// whoever checks that plan before acting agrees.
+// If another pod that ran on demand is gone, a pod has to run on demand after all. It is planned anew, although a spot machine was started for
+// it. The check before the action agrees with that plan.
 func TestAPodThatHasToRunOnDemandAfterAllIsPlannedAnew(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Cluster(t, "pool mixed capacity in (spot,on-demand)", "type four cpu=4 mem=8Gi zones=a price=0.20 spot=0.06",
@@ -227,8 +228,8 @@ func TestAPodThatHasToRunOnDemandAfterAllIsPlannedAnew(t *testing.T) {
 	}
 }
 
-// Machines in reservations that their owner takes back are no place for pods that have to run on demand, however cheap: neither for those that wait nor
-// for those that consolidation moves.
+// Machines in reservations that their owner may take back are no place for pods that have to run on demand, however cheap they are. That holds
+// for waiting pods and for pods that consolidation moves.
 func TestInterruptibleReservationsHoldNoShare(t *testing.T) {
 	t.Parallel()
 	types := func(back bool) []string {
@@ -247,12 +248,12 @@ func TestInterruptibleReservationsHoldNoShare(t *testing.T) {
 		if want := map[bool][]string{true: {"on-demand", "reserved"}, false: {"reserved", "reserved"}}[back]; !slices.Equal(kinds, want) {
 			t.Errorf("taken back %v: %v, want %v; %+v", back, kinds, want, plan.Unplaced)
 		}
-		// kube-scheduler would put web on what replaces other, the emptier node.
+		// kube-scheduler would bind web to the machine that replaces other, the emptier node.
 		s = scenariotest.Cluster(t, append(types(back), "node n1 pool=p type=eight zone=a quiet=1h", "pod web cpu=500m node=n1 owner=Deployment/web on-demand-share=1 age=5h",
 			"node n2 pool=p type=eight zone=a quiet=1h", "pod big cpu=6 node=n2 owner=Deployment/big do-not-disrupt age=5h",
 			"node n3 pool=p type=sixteen zone=a capacity=on-demand quiet=1h", "pod other cpu=3 mem=2Gi node=n3 owner=Deployment/other age=5h")...)
 		for _, machine := range []string{"new", "there"} {
-			if machine == "there" { // what takes the pod away is there already
+			if machine == "there" { // the machine to which kube-scheduler would bind the pod exists already
 				s = scenariotest.Cluster(t, append(types(back)[:3], "node n1 pool=p type=eight zone=a quiet=1h", "pod web cpu=500m node=n1 owner=Deployment/web on-demand-share=1 age=5h",
 					"node n2 pool=p type=eight zone=a quiet=1h", "pod big cpu=6 node=n2 owner=Deployment/big do-not-disrupt age=5h",
 					"node n3 pool=p type=eight zone=a quiet=1h", "pod other cpu=3 node=n3 owner=Deployment/other age=5h do-not-disrupt",
@@ -266,7 +267,7 @@ func TestInterruptibleReservationsHoldNoShare(t *testing.T) {
 	}
 }
 
-// A share of nothing changes nothing.
+// A share of 0 changes nothing.
 func TestLawAShareOfNothingChangesNothing(t *testing.T) {
 	t.Parallel()
 	scenariotest.EachRandom(t, func(t *testing.T, seed uint64, s *engine.Snapshot) {
@@ -290,7 +291,7 @@ func TestLawAShareOfNothingChangesNothing(t *testing.T) {
 	})
 }
 
-// However many pods kube-scheduler would put on spot machines, their nodes say that, and not that nobody would take them.
+// The nodes of any number of pods that kube-scheduler would bind to spot machines have this reason, and not that there is no room for the pods.
 func TestNodesOfManyLostSharesSayWhatKeepsThem(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p budget=100% capacity in (spot,on-demand)", "type two cpu=2 mem=8Gi price=0.10 spot=0.03", "type big cpu=400 mem=1600Gi price=20 spot=6",

@@ -117,7 +117,8 @@ func TestWhoHasToRunOnDemand(t *testing.T) {
 	}
 }
 
-// Of machines that hold as many pods of an owner the same one stays for all owners, whatever the ages of their pods: the other may go.
+// If several machines hold the same number of an owner's pods, the same machine stays for all owners, whatever the ages of their pods. The other
+// machine may go.
 func TestPodsThatHoldSharesAreTogether(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p capacity in (spot,on-demand)", "type t cpu=8 mem=16Gi price=0.4 spot=0.1", "node od pool=p type=t zone=a capacity=on-demand", "node od2 pool=p type=t zone=a capacity=on-demand"}
@@ -130,7 +131,7 @@ func TestPodsThatHoldSharesAreTogether(t *testing.T) {
 	}
 }
 
-// The annotation of some pods of an owner may be of an older template: the largest share counts.
+// The annotations of an owner's pods may differ, because some pods are of an older template. The largest share counts.
 func TestTheLargestShareOfAnOwnerCounts(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool p", "pod a owner=StatefulSet/db on-demand-share=1", "pod b owner=StatefulSet/db on-demand-share=oops", "pod c owner=StatefulSet/db on-demand-share=100%", "pod d owner=StatefulSet/other")
@@ -140,7 +141,7 @@ func TestTheLargestShareOfAnOwnerCounts(t *testing.T) {
 	}
 }
 
-// Whoever remembers pods does so by their address: as long as nothing changes a copy stays the same.
+// Callers identify pods by their addresses, so a copy stays the same object while nothing changes.
 func TestCopiesStayTheSame(t *testing.T) {
 	t.Parallel()
 	s, known := clusterOf(t, "pool p", "pods web x3 owner=Deployment on-demand-share=1"), &ondemand.Copies{}
@@ -186,7 +187,7 @@ func podNamed(s *engine.Snapshot, name string) *corev1.Pod {
 	return nil
 }
 
-// However many pods of a DaemonSet, or of nobody, ask for a share that has no effect, one of each stands for all.
+// If many pods of a DaemonSet, or many pods without an owner, request a share without an effect, there is a single note for all of them.
 func TestNotesOfSharesAreOnceForEachOwner(t *testing.T) {
 	t.Parallel()
 	s := clusterOf(t, "pool p", "pods agent x5 owner=DaemonSet/agent on-demand-share=1", "pods alone x5 on-demand-share=1")

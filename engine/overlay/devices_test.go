@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/overlay"
 )
 
-// gpus is what a pool's machines of type gpu are planned with, and why.
+// gpus returns the accelerators that a pool's machines of type gpu are planned with, and their source.
 func gpus(s *engine.Snapshot) (shows string, source *engine.DeviceSource) {
 	t := kube.NewTypeIndex(s).Find(s.NodePools[0].Spec.Template.Spec.NodeClassRef, "p", "gpu")
 	return accelerator.Words(t.Capacity), t.Devices
@@ -60,7 +60,7 @@ func TestSourcesOfDevicesAreBelievedInOrder(t *testing.T) {
 	}
 }
 
-// User data that asks for what cannot be says nothing of what nodes show: the pool's label counts. A label that nobody knows is a problem too.
+// Impossible user data does not determine the devices that nodes show, so the pool's label counts. An unknown label is a problem too.
 func TestSharingThatCannotBeIsNoSource(t *testing.T) {
 	t.Parallel()
 	const kind = "type gpu cpu=8 mem=16Gi price=1 nvidia.com/gpu=1 labels=karpenter.k8s.aws/instance-gpu-name:a100,karpenter.k8s.aws/instance-gpu-memory:40960\n"

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/overlay"
 )
 
-// losses writes what interruptions of a pool's offerings are expected to cost, as far as they cost anything.
+// losses returns the expected losses by interruptions of a pool's offerings, except losses of 0.
 func losses(s *engine.Snapshot, pool string) string {
 	var out []string
 	for _, t := range kube.ClassOf(s, kube.FindPool(s, pool)).InstanceTypes {

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// TestOverlaysThatChangeNothingChangeNoPlan lays an overlay over every scenario that leaves all prices as they are.
+// TestOverlaysThatChangeNothingChangeNoPlan applies to each scenario an overlay that leaves all prices as they are.
 func TestOverlaysThatChangeNothingChangeNoPlan(t *testing.T) {
 	t.Parallel()
 	for _, path := range scenariotest.Drawn(t, "..") {

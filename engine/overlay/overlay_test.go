@@ -21,7 +21,7 @@ import (
 	"tenon.sh/scenario/workload"
 )
 
-// cluster is a cluster whose overlays have not been laid over anything.
+// cluster returns a cluster whose overlays have not been applied yet.
 func cluster(t testing.TB, text string) *engine.Snapshot {
 	t.Helper()
 	f, err := scenario.Parse(text)
@@ -40,7 +40,7 @@ type one cpu=2 mem=4Gi zones=a,b price=5 spot=2 labels=family:x,gen:3
 type gpu cpu=8 mem=32Gi nvidia.com/gpu=1 zones=a price=10 labels=family:y
 `
 
-// prices writes the prices of a pool's offerings.
+// prices returns the prices of a pool's offerings as text.
 func prices(s *engine.Snapshot, pool string) string {
 	var out []string
 	for _, t := range kube.ClassOf(s, kube.FindPool(s, pool)).InstanceTypes {
@@ -317,7 +317,7 @@ func TestLaunchesBuyFromCorrectedCatalogs(t *testing.T) {
 	r := overlay.Correct(s.NodeOverlays, s.NodePools, s.Classes, nil)
 	blue, green := r.For(kube.FindPool(s, "blue"), types[:1]), r.For(kube.FindPool(s, "green"), types)
 	if len(blue) != 1 || blue[0].Offerings[0].Price != 9 || blue[0].Added["x.io/y"] != "" {
-		t.Errorf("blue buys %+v", blue) // the later name is in force, the other one nowhere
+		t.Errorf("blue buys %+v", blue) // the overlay with the later name is in force, the other one nowhere
 	}
 	if &green[0] != &types[0] {
 		t.Error("a pool that no overlay is about buys from another catalog")
@@ -330,7 +330,7 @@ func TestMachinesGetWhatOverlaysAdd(t *testing.T) {
 	overlay.Apply(s)
 	kind := &kube.ClassOf(s, s.NodePools[0]).InstanceTypes[1]
 	m := engine.Machine{Capacity: s.Classes[0].InstanceTypes[1].Capacity, Allocatable: s.Classes[0].InstanceTypes[1].Allocatable()}
-	for range 2 { // what a provider has said already is not added again
+	for range 2 { // a resource that a provider has added is not added again
 		overlay.AddTo(&m, kind)
 	}
 	y, memory := m.Allocatable["x.io/y"], m.Allocatable[corev1.ResourceMemory]
@@ -342,7 +342,7 @@ func TestMachinesGetWhatOverlaysAdd(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter lays the same overlays over the same classes in another order.
+// TestOrderDoesNotMatter applies the same overlays to the same classes in another order.
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	text := market + "overlay a price=1\noverlay b price=2 zone in (a)\noverlay c x.io/y=1\noverlay d x.io/y=2 type in (gpu)\noverlay e adjust=+3 weight=4 pool in (blue)\n"
@@ -362,7 +362,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// many is every type of EC2, in so many pools, with so many overlays that each correct the price of half of it.
+// many returns all types of EC2, in so many pools, with so many overlays. Each overlay corrects the price of half of the types.
 func many(pools, overlays int) *engine.Snapshot {
 	ref := v1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"}
 	s := &engine.Snapshot{Classes: []engine.Class{{Ref: ref, InstanceTypes: workload.Catalog()}}}
@@ -425,7 +425,7 @@ func FuzzOverlaysNeverBreakCatalogs(f *testing.F) {
 	})
 }
 
-// A price that an overlay sets is known; one that it raises by a share of what nobody knows is not.
+// A price that an overlay sets is known. A price that an overlay raises by a share is unknown if the price before is.
 func TestOverlaysSetPricesThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	for text, unknown := range map[string]bool{"overlay o price=3 type in (gpu)": false, "overlay o adjust=+10% type in (gpu)": true} {

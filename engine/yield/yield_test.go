@@ -11,7 +11,7 @@ import (
 
 var now = time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// machine is one that nobody uses and that counts so much of two resources against the limits. It may go.
+// machine returns an unused machine that counts against the limits with these amounts of two resources. It may go.
 func machine(number int, a, b int64) yield.Machine {
 	return yield.Machine{Number: number, Counts: capacity.Vector{a, b}, Yields: true, Created: now.Add(-time.Hour)}
 }
@@ -21,13 +21,13 @@ func stays(m yield.Machine) yield.Machine {
 	return m
 }
 
-// forRoom is a machine that was bought for nobody, so long ago.
+// forRoom returns a machine that was bought for no pod, the given time ago.
 func forRoom(m yield.Machine, ago time.Duration) yield.Machine {
 	m.ForRoom, m.Created = true, now.Add(-ago)
 	return m
 }
 
-// Limits with room take nothing away; else as few machines go as the limits need, and none if that is not enough.
+// If the limits have room, no machine goes. Otherwise as few machines go as the limits need, and none if that is not enough.
 func TestAsFewMachinesGoAsTheLimitsNeed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestAsFewMachinesGoAsTheLimitsNeed(t *testing.T) {
 	}
 }
 
-// A choice counts on those before: what they took is gone, what their machines gave back beyond is there.
+// A choice takes earlier choices into account: their amounts are used, and the surplus of their removed machines is free.
 func TestEachChoiceCountsOnThoseBefore(t *testing.T) {
 	t.Parallel()
 	p := yield.Pool{Left: capacity.Vector{0, 0}, Unused: []yield.Machine{machine(1, 8, 16), machine(2, 4, 8)}, Most: 2}
@@ -74,15 +74,15 @@ func TestEachChoiceCountsOnThoseBefore(t *testing.T) {
 	}
 }
 
-// Where machines that were bought for nobody while the pod waited took the place that its own could have had, that one was not to be had:
-// they stay for as long as the pod had waited then, an hour at most.
+// If machines without a pod were bought while the pod waited, and took the room of the pod's machine, the pod's machine was not available. So
+// the bought machines stay for as long as the pod had waited then, at most an hour.
 func TestMachinesThatWereBoughtWhileAPodWaitedStayForAsLong(t *testing.T) {
 	t.Parallel()
 	minutes := func(n int) time.Duration { return time.Duration(n) * time.Minute }
 	for name, c := range map[string]struct {
 		waited time.Duration
 		unused []yield.Machine
-		want   string // when they go, in minutes from now; "now" for at once
+		want   string // the time at which they go, in minutes from now, or "now"
 	}{
 		"bought before the pod came":       {minutes(5), []yield.Machine{forRoom(machine(1, 4, 8), minutes(6))}, "now"},
 		"bought for somebody":              {minutes(5), []yield.Machine{machine(1, 4, 8)}, "now"},
@@ -106,7 +106,7 @@ func TestMachinesThatWereBoughtWhileAPodWaitedStayForAsLong(t *testing.T) {
 	}
 }
 
-// Machines that go in spite of that go for one at a time: whether others can be had now shows by the first.
+// If it is doubtful whether new machines are available, machines go for one machine at a time, because the first one shows it.
 func TestOneTriesWhetherMachinesCanBeHadNow(t *testing.T) {
 	t.Parallel()
 	p := yield.Pool{Left: capacity.Vector{0, 0}, Most: 9}
