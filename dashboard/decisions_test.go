@@ -11,7 +11,7 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// withJournal is a picture with so many decisions in three pools, a minute apart.
+// withJournal returns a picture with so many decisions in three pools, a minute apart.
 func withJournal(decisions int) *dashboard.Picture {
 	p := picture(3)
 	var records []any
@@ -83,7 +83,7 @@ func TestTheTimelineHasALaneForEachPoolAndFewMarks(t *testing.T) {
 	}
 }
 
-// What decisions say of ProvisioningRequests and PodGroups leads to their stories; other words that look so do not.
+// The names of ProvisioningRequests and PodGroups in decisions link to their stories. Similar words do not.
 func TestDecisionsLeadToWhatStartsTogether(t *testing.T) {
 	t.Parallel()
 	p := withJournal(2)

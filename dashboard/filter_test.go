@@ -12,7 +12,7 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// few is a picture of five nodes that differ in everything.
+// few returns a picture of five nodes that differ in all properties.
 func few() *dashboard.Picture {
 	p := picture(0)
 	at := func(age time.Duration) time.Time { return p.At.Add(-age) }

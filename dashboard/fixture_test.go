@@ -17,14 +17,14 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// A row is a node of a picture, as the document of tenon nodes has it.
+// A row is a node of a picture, as in the document of tenon nodes.
 type row map[string]any
 
 func share(requested, allocatable float64) map[string]float64 {
 	return map[string]float64{"requested": requested, "allocatable": allocatable}
 }
 
-// picture is one of so many nodes in three pools, zones and types; every tenth would be removed, and every hundredth has no price.
+// picture returns a picture of so many nodes in three pools, zones and types. Each tenth node would be removed, and each hundredth has no price.
 func picture(nodes int) *dashboard.Picture {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	p := &dashboard.Picture{Cluster: "shop", At: now, NodePools: []string{"batch", "general", "gpu"}}
@@ -76,7 +76,7 @@ func document(content any) []byte {
 	return text
 }
 
-// serve is the page of a picture that stays.
+// serve returns the handler of a picture that never changes.
 func serve(t testing.TB, p *dashboard.Picture) http.Handler {
 	t.Helper()
 	source := func(context.Context) (*dashboard.Picture, error) { return p, nil }
@@ -91,7 +91,7 @@ func serve(t testing.TB, p *dashboard.Picture) http.Handler {
 	return handler
 }
 
-// ask asks as a browser on this machine would.
+// ask sends a request like a browser on this machine.
 func ask(handler http.Handler, method, address string, headers ...string) *httptest.ResponseRecorder {
 	return askWith(handler, method, address, nil, headers...)
 }
@@ -110,7 +110,7 @@ func askWith(handler http.Handler, method, address string, body io.Reader, heade
 	return w
 }
 
-// get is the text at an address, which has to be there.
+// get returns the text at an address, which must exist.
 func get(t *testing.T, handler http.Handler, address string) string {
 	t.Helper()
 	w := ask(handler, http.MethodGet, address)
@@ -120,7 +120,7 @@ func get(t *testing.T, handler http.Handler, address string) string {
 	return w.Body.String()
 }
 
-// between are the texts between two marks.
+// between returns the texts between two marks.
 func between(text, from, to string) []string {
 	var out []string
 	for {

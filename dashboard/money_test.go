@@ -8,7 +8,7 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// Machines that were started after the last decision are drawn from their start on, and the charts say which times they show.
+// Machines that were started after the last decision are drawn from their start on. The charts state the times that they show.
 func TestTheChartStepsWhenMachinesStart(t *testing.T) {
 	t.Parallel()
 	p := withJournal(4)
@@ -28,7 +28,7 @@ func TestTheChartStepsWhenMachinesStart(t *testing.T) {
 	}
 }
 
-// A plan that costs more saves nothing, and is not shown as a saving below zero.
+// A plan that costs more saves no money, and is not shown as a negative saving.
 func TestThereMayBeNothingToSave(t *testing.T) {
 	t.Parallel()
 	for planned, want := range map[float64]string{0.5: "$1.5000<small>/h, $1095.00 a month, 75 % of the bill", 2: "Nothing<small>", 3: "Nothing<small>"} {

@@ -20,7 +20,7 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// groupSums adds up what the table of groups says: all outer groups, all inner ones, and its last line.
+// groupSums adds up the rows of the table of groups: all outer groups, all inner groups, and the last row.
 func groupSums(t *testing.T, page string) (outer, inner, all [2]float64) {
 	t.Helper()
 	_, groups, _ := strings.Cut(page, `<table class="cards groups">`)
@@ -67,7 +67,7 @@ func TestSumsOfGroupsAreThoseOfTheClusterForEachPairOfKeys(t *testing.T) {
 				sums = append(sums, inner)
 			}
 			for _, sum := range sums {
-				if sum[0] != 400 || math.Abs(sum[1]-want.PricePerHour) > 0.01 { // each line is rounded to a hundredth of a cent
+				if sum[0] != 400 || math.Abs(sum[1]-want.PricePerHour) > 0.01 { // each row is rounded to a hundredth of a cent
 					t.Errorf("by %s, then %s: %v nodes for %.4f, want 400 for %.4f", by, then, sum[0], sum[1], want.PricePerHour)
 				}
 			}
@@ -133,7 +133,7 @@ func TestColumnsSortAsTheCommandDoes(t *testing.T) {
 	}
 }
 
-// hostile is what somebody may write who wants a browser to run it.
+// hostile is a text by which a user tries to make a browser run it.
 const hostile = `<img src=x onerror=alert(1)>"'</script><script>alert(2)</script>{{.}}`
 
 func TestNamesAreTextNeverMarkup(t *testing.T) {
@@ -173,7 +173,7 @@ func TestNamesAreTextNeverMarkup(t *testing.T) {
 	}
 }
 
-// A page that a browser has to guess at may look different in each: all elements end.
+// Browsers may show incomplete markup differently, so all elements have an end.
 func TestPagesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	handler := serve(t, few())
@@ -194,7 +194,7 @@ func TestPagesAreWellFormed(t *testing.T) {
 		if strings.Contains(page, "style=") || strings.Contains(page, "onclick") {
 			t.Errorf("%s says inline how it looks or what it does", address)
 		}
-		if strings.Contains(page, "Part(") { // in the middle of text templ takes it as text
+		if strings.Contains(page, "Part(") { // in the middle of text, templ treats it as text
 			t.Errorf("%s shows the call of a part", address)
 		}
 	}
@@ -288,7 +288,7 @@ func TestATileShowsWhetherItsNodeStaysAndHowFullItIs(t *testing.T) {
 	}
 }
 
-// The budgets of the page of a cluster of 5,000 nodes, and of the page with the most tiles. BenchmarkPage measures the time.
+// The test limits the size of the page of a cluster of 5,000 nodes, and of the page with the most tiles. BenchmarkPage measures the time.
 func TestPageOfManyNodesIsSmall(t *testing.T) {
 	for _, nodes := range []int{1000, 5000} {
 		checkSizeOfPage(t, nodes)

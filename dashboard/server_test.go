@@ -141,7 +141,7 @@ func TestAPageThatIsAsItWasIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// The reader reads only when somebody looks, not more often than it may, and says since when it has failed.
+// The reader reads only while pages are requested, and not more often than allowed. It reports since when it has failed.
 func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -170,11 +170,11 @@ func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	get(t, handler, "/")
-	clock.SetTime(now.Add(time.Hour)) // nobody looks
+	clock.SetTime(now.Add(time.Hour)) // without requests
 	if n := reads.Load(); n != 1 {
 		t.Fatalf("%d readings while nobody looked", n)
 	}
-	if page := get(t, handler, "/"); !strings.Contains(page, "reading-2") { // what is there is old, so that the page waits for the new one
+	if page := get(t, handler, "/"); !strings.Contains(page, "reading-2") { // the present picture is old, so the page waits for the new one
 		t.Error("whoever comes back after an hour sees what was then")
 	}
 	<-done
@@ -199,7 +199,8 @@ func TestAClusterIsReadOnlyWhileSomebodyLooks(t *testing.T) {
 	waitFor(t, handler, "reading-4")
 }
 
-// A page that is opened again late shows that its picture is old, and the age, until the new picture is there. A time of another day has its date.
+// A page that is opened again late shows that its picture is old, with the age, until the new picture is there. A time of another day has its
+// date.
 func TestAnOldPictureIsMarkedUntilTheNewOneIsThere(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 23, 59, 0, 0, time.UTC)
@@ -240,7 +241,7 @@ func TestAnOldPictureIsMarkedUntilTheNewOneIsThere(t *testing.T) {
 	}
 }
 
-// A cluster that takes long to read is read in a tenth of the time at most, however often somebody looks.
+// If reading a cluster takes long, reading takes at most a tenth of the time, however often pages are requested.
 func TestALargeClusterIsReadInATenthOfTheTime(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -248,7 +249,7 @@ func TestALargeClusterIsReadInATenthOfTheTime(t *testing.T) {
 	reads := 0
 	source := func(context.Context) (*dashboard.Picture, error) {
 		reads++
-		clock.SetTime(now.Add(5 * time.Second)) // it takes 5 s
+		clock.SetTime(now.Add(5 * time.Second)) // reading takes 5 s
 		p := few()
 		p.At, p.Cluster = now, fmt.Sprintf("reading-%d", reads)
 		p.Notes = []string{p.Cluster}
@@ -262,7 +263,7 @@ func TestALargeClusterIsReadInATenthOfTheTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(49 * time.Second) // the picture is so old that a look waits for a new one if there is to be one
+	now = now.Add(49 * time.Second) // the picture is so old that a request waits for a new one if a reading is due
 	clock.SetTime(now)
 	if page := get(t, handler, "/"); !strings.Contains(page, "reading-1") {
 		t.Error("it is read again 44 s after a reading that took 5 s")
@@ -274,7 +275,7 @@ func TestALargeClusterIsReadInATenthOfTheTime(t *testing.T) {
 	}
 }
 
-// waitFor asks for the page until it says something: a reading has ended a moment before its picture is there.
+// waitFor requests the page until it contains a text, because a reading ends shortly before its picture is available.
 func waitFor(t *testing.T, handler http.Handler, want string) string {
 	t.Helper()
 	for range 1000 {
@@ -300,7 +301,7 @@ func TestAReadingThatFailsAtFirstIsAnError(t *testing.T) {
 	}
 }
 
-// Pages are made a few at a time; whoever waits in vain is told to come again.
+// Few pages are made at a time. A request that waits too long is told to try again.
 func TestPagesAreMadeAFewAtATime(t *testing.T) {
 	t.Parallel()
 	p := few()
@@ -326,7 +327,7 @@ func TestPagesAreMadeAFewAtATime(t *testing.T) {
 		<-entered
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	stop() // a third does not wait for as long as a browser would
+	stop() // the third request does not wait as long as a browser would
 	r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
 	r.Host = "localhost"
 	w := httptest.NewRecorder()
@@ -345,7 +346,7 @@ func TestPagesAreMadeAFewAtATime(t *testing.T) {
 	}
 }
 
-// Clients that ask and do not read, or do not even ask, leave the others their page; and the server ends at once.
+// Clients that do not read answers, or do not complete their requests, do not block others. The server ends at once.
 func TestSlowClientsHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -365,7 +366,7 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 		defer connection.Close()
 		request := "GET / HTTP/1.1\r\nHost: localhost\r\n"
 		if i%2 == 0 {
-			request += "\r\n" // the whole question, and nobody reads the answer
+			request += "\r\n" // the request is complete, and its answer is not read
 		}
 		fmt.Fprint(connection, request)
 	}
@@ -383,7 +384,7 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 	}
 }
 
-// shown asks for an address with some headers, written "name: value".
+// shown requests an address with some headers, written "name: value".
 func shown(handler http.Handler, address string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, address, nil)
 	r.Host = "localhost:8230"
@@ -396,7 +397,7 @@ func shown(handler http.Handler, address string, headers ...string) *httptest.Re
 	return w
 }
 
-// All users of a machine reach its loopback. Those who were told the token see the page.
+// All users of a machine reach its loopback, but only users with the token see the page.
 func TestOnlyThoseWithTheTokenSeeThePage(t *testing.T) {
 	t.Parallel()
 	reader, err := dashboard.NewReader(t.Context(), func(context.Context) (*dashboard.Picture, error) { return picture(3), nil }, 0, clock.RealClock{})
@@ -438,7 +439,7 @@ func TestOnlyThoseWithTheTokenSeeThePage(t *testing.T) {
 	}
 }
 
-// A user who may make a pod must not turn a line of the page round, or hide a part of it: characters that cannot be seen are spelled, as commands do.
+// A user who may create a pod must not reverse or hide a part of the page, so invisible characters are spelled, as commands do.
 func TestWhatCannotBeSeenIsSpelledOnEveryPage(t *testing.T) {
 	t.Parallel()
 	const hidden, spelled = "A\u202eb\x1b[2Jc\u200bd", `A\u202eb\x1b[2Jc\u200bd`

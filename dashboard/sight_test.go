@@ -14,7 +14,7 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// seen is the page of a picture for those who may see what sight says.
+// seen returns the handler of a picture for readers with this sight.
 func seen(t *testing.T, p *dashboard.Picture, sight func(*http.Request, []string) (dashboard.Sight, error)) http.Handler {
 	t.Helper()
 	reader, err := dashboard.NewReader(t.Context(), func(context.Context) (*dashboard.Picture, error) { return p, nil }, 0, clock.RealClock{})
@@ -28,7 +28,7 @@ func seen(t *testing.T, p *dashboard.Picture, sight func(*http.Request, []string
 	return handler
 }
 
-// Who sees the pods of a namespace sees what asks for several of them there, and nothing of the others.
+// A reader who sees the pods of a namespace sees the objects there that ask for several pods, and no others.
 func TestGroupsAndRequestsAreSeenAsThePodsOfTheirNamespace(t *testing.T) {
 	t.Parallel()
 	p := picture(3)
@@ -49,7 +49,7 @@ func TestGroupsAndRequestsAreSeenAsThePodsOfTheirNamespace(t *testing.T) {
 	}
 }
 
-// What cannot be explained is refused without a word of what there is elsewhere, and a name alone is one in the namespace default.
+// If an object cannot be explained, the refusal reveals no other object. A name without a namespace is in the namespace default.
 func TestWhatIsNotFoundNamesNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	p := picture(3)
@@ -70,7 +70,7 @@ func TestWhatIsNotFoundNamesNothingElsewhere(t *testing.T) {
 	}
 }
 
-// Sentences may name pods of any namespace: whoever does not see all of them is told codes and counts.
+// Sentences may name pods of any namespace, so a reader who does not see all pods gets codes and counts.
 func TestSentencesThatMayNamePodsAreForThoseWhoSeeAll(t *testing.T) {
 	t.Parallel()
 	p := picture(20)

@@ -19,7 +19,7 @@ import (
 	"tenon.sh/dashboard"
 )
 
-// trying is the page of a picture on which changes are answered by a function.
+// trying returns the handler of a picture in which a function answers changes.
 func trying(t *testing.T, opt dashboard.Options, try func(text []byte, stop func() bool) (*dashboard.Outcome, error)) http.Handler {
 	t.Helper()
 	p := few()
@@ -39,7 +39,7 @@ func trying(t *testing.T, opt dashboard.Options, try func(text []byte, stop func
 	return handler
 }
 
-// send posts the form of the screen, with headers beside those of a browser on this machine.
+// send posts the form of the screen, with further headers beside the headers of a browser on this machine.
 func send(handler http.Handler, text string, headers ...string) *httptest.ResponseRecorder {
 	return post(handler, "/whatif", url.Values{"text": {text}}.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost:8230"}, headers...)...)
 }
@@ -100,7 +100,7 @@ func TestWhatIfTakesTextsUpToABound(t *testing.T) {
 	t.Parallel()
 	handler := trying(t, dashboard.Options{}, planned)
 	for length, want := range map[int]int{256 << 10: 200, 256<<10 + 1: 413, 4 << 20: 413} {
-		for _, letter := range []string{"x", "\n"} { // which a form writes as three
+		for _, letter := range []string{"x", "\n"} { // a form encodes the second as three letters
 			text := strings.Repeat(letter, length)
 			if w := send(handler, text); w.Code != want || want == 413 && !strings.Contains(w.Body.String(), "at most 256 KiB") {
 				t.Errorf("a form with %d times %q: %d", length, letter, w.Code)
@@ -131,7 +131,7 @@ func TestWhatIfShowsWhatPeopleWriteAsText(t *testing.T) {
 	for _, text := range []string{markup, "mistake" + markup, "failure" + markup} {
 		w := send(handler, text)
 		if w.Header().Get("Content-Type") == "text/plain; charset=utf-8" {
-			continue // which is no markup
+			continue // it contains no markup
 		}
 		if page := w.Body.String(); strings.Contains(page, "<img") || !strings.Contains(page, "&lt;img") || strings.Count(page, "</textarea>") != 1 {
 			t.Errorf("%.10s: markup is in the page: %d", text, w.Code)
@@ -162,7 +162,7 @@ func TestWhatIfSaysWhereAMistakeIs(t *testing.T) {
 	}
 }
 
-// What takes too long is said to, and is told to stop.
+// If an answer takes too long, the page says so, and the computation is stopped.
 func TestWhatIfGivesUpWhatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	ended := make(chan bool, 10)
@@ -195,8 +195,8 @@ func TestWhatIfGivesUpWhatTakesTooLong(t *testing.T) {
 	}
 }
 
-// The bill of the next pass and that of the complete change are two figures, each with its name. That nothing is different is said once it is
-// known.
+// The bill of the next pass and the bill of the complete change are two figures with names. The page states that there is no difference once
+// that is known.
 func TestWhatIfSaysWhichBillItMeans(t *testing.T) {
 	t.Parallel()
 	parts := map[string]func(*dashboard.Outcome){
@@ -228,7 +228,7 @@ func TestWhatIfSaysWhichBillItMeans(t *testing.T) {
 	}
 }
 
-// A bill that rises is said to cost more, and not to save less than nothing.
+// A higher bill is shown as a cost, and not as a negative saving.
 func TestWhatIfSaysWhatCostsMore(t *testing.T) {
 	t.Parallel()
 	handler := trying(t, dashboard.Options{}, func(text []byte, stop func() bool) (*dashboard.Outcome, error) {
@@ -248,7 +248,7 @@ func TestWhatIfSaysWhatCostsMore(t *testing.T) {
 	}
 }
 
-// Ten at once are answered two at a time; one whose browser has gone makes way.
+// Ten requests at the same time are answered two at a time. If a browser is gone, its request makes way.
 func TestWhatIfPlansTwoAtATime(t *testing.T) {
 	t.Parallel()
 	var now, most atomic.Int32
@@ -272,7 +272,7 @@ func TestWhatIfPlansTwoAtATime(t *testing.T) {
 		})
 	}
 	<-entered
-	<-entered // two are inside before anybody is let go
+	<-entered // both requests have begun before either may end
 	close(release)
 	group.Wait()
 	if most.Load() != 2 || answered.Load() != 10 {
@@ -280,7 +280,7 @@ func TestWhatIfPlansTwoAtATime(t *testing.T) {
 	}
 }
 
-// Whoever goes away while a plan is made is not planned for any more, and makes way.
+// If a client goes away while its plan is made, the computation stops and makes way.
 func TestWhatIfStopsForThoseWhoHaveGone(t *testing.T) {
 	t.Parallel()
 	entered, stopped := make(chan bool), make(chan bool, 1)
@@ -330,7 +330,7 @@ func TestAFailureOfAPlanIsOneAnswerAlone(t *testing.T) {
 	}
 }
 
-// Who may see pods of some namespaces reads names of those alone, and tries nothing elsewhere.
+// A reader who may see the pods of some namespaces reads only names there, and can try changes only there.
 func TestWhatIfNamesOnlyWhatMayBeSeen(t *testing.T) {
 	t.Parallel()
 	sight := func(*http.Request, []string) (dashboard.Sight, error) {

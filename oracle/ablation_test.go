@@ -13,11 +13,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// An ablation takes one rule out of a cluster: what the scheduler answers then is what an engine without the rule believes.
+// An ablation removes one rule from a cluster. kube-scheduler's answers are then the answers of an engine without the rule.
 type ablation struct {
 	rule    string
 	cluster func(s *engine.Snapshot)
-	pod     func(p *corev1.Pod) // applied to every pod
+	pod     func(p *corev1.Pod) // applied to each pod
 	options func(o *engine.Options)
 }
 
@@ -47,7 +47,7 @@ func ports(change func(c *corev1.ContainerPort)) func(*corev1.Pod) {
 	}
 }
 
-// unmerged undoes what the API server makes of matchLabelKeys.
+// unmerged removes the parts of selectors that the API server adds for matchLabelKeys.
 func unmerged(p *corev1.Pod) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		if c := &p.Spec.TopologySpreadConstraints[i]; len(c.MatchLabelKeys) > 0 {
@@ -57,7 +57,7 @@ func unmerged(p *corev1.Pod) {
 	}
 }
 
-// anyVersion takes out of the selector what label keys have added.
+// anyVersion removes from the selector the part that label keys have added.
 func anyVersion(s *metav1.LabelSelector) {
 	if s != nil {
 		s.MatchExpressions = slices.DeleteFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == versionLabel })
@@ -215,9 +215,8 @@ func cloned[T interface{ DeepCopy() T }](list []T) []T {
 	return out
 }
 
-// A rule that a random cluster never hangs on is a rule that the judge cannot see broken. Every rule changes an answer of
-// kube-scheduler now and then: in the first 300 clusters at least three times. make test tries one rule in ten, make
-// test-draws all.
+// If no random cluster depends on a rule, the judge cannot notice that the engine breaks the rule. Each rule changes some answers of
+// kube-scheduler: at least three times in the first 300 clusters. make test tries one rule in ten, make test-draws tries all.
 func TestEveryRuleDecidesSomethingSoon(t *testing.T) {
 	t.Parallel()
 	const clusters, enough = 300, 3
@@ -239,7 +238,7 @@ func TestEveryRuleDecidesSomethingSoon(t *testing.T) {
 	}
 }
 
-// apply takes the rule out of the cluster.
+// apply removes the rule from the cluster.
 func (a ablation) apply(s *engine.Snapshot) {
 	if a.cluster != nil {
 		a.cluster(s)
@@ -251,7 +250,7 @@ func (a ablation) apply(s *engine.Snapshot) {
 	}
 }
 
-// decides counts the verdicts of a cluster that are others without the rule. Both schedulers bind the same pods.
+// decides counts the verdicts of a cluster that change without the rule. Both schedulers bind the same pods.
 func (a ablation) decides(t *testing.T, whole, part *Scheduler, seed uint64) (differ int) {
 	s := Draw(seed)
 	addEmptyNodes(s)
@@ -291,7 +290,7 @@ func (a ablation) decides(t *testing.T, whole, part *Scheduler, seed uint64) (di
 	return differ
 }
 
-// addEmptyNodes adds what launches would.
+// addEmptyNodes adds the nodes that launches would add.
 func addEmptyNodes(s *engine.Snapshot) {
 	for i := range 3 {
 		kind := &s.Classes[0].InstanceTypes[i]

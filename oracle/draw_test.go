@@ -52,7 +52,7 @@ func TestDrawnClustersAreSmall(t *testing.T) {
 	}
 }
 
-// An API server would refuse what does not fit together.
+// An API server would refuse objects that contradict each other.
 func TestObjectsOfADrawnClusterFitTogether(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -99,7 +99,7 @@ func checkClaims(t *testing.T, seed uint64, s *engine.Snapshot, volumes map[stri
 	}
 }
 
-// Everything that the engine has rules for turns up soon.
+// All features for which the engine has rules appear within a few clusters.
 func TestDrawnClustersHaveAllFeatures(t *testing.T) {
 	t.Parallel()
 	found := map[string]int{}
@@ -131,7 +131,7 @@ func TestDrawnClustersHaveAllFeatures(t *testing.T) {
 	}
 }
 
-// featuresOf names what the pod uses.
+// featuresOf names the features of the pod.
 func featuresOf(p *corev1.Pod) []string {
 	uses := map[string]bool{
 		"tolerations": len(p.Spec.Tolerations) > 2, "overhead": p.Spec.Overhead != nil, "pod-level resources": p.Spec.Resources != nil,

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// An extended cluster is one of which some resources stand for devices.
+// An extended cluster has extended resources that are backed by devices.
 type extended struct {
 	*rand.Rand
 	s *engine.Snapshot
@@ -34,7 +34,7 @@ func (x *extended) class(name, driver, resource string) {
 	x.s.DeviceClasses = append(x.s.DeviceClasses, c)
 }
 
-// node adds one with devices of both drivers, some of which another pod has, and perhaps the resource itself.
+// node adds a node with devices of both drivers. Another pod has some of them. The node may have the extended resource itself.
 func (x *extended) node(name string) {
 	n := nodeIn(name, "zone-a")
 	if x.oneIn(3) {
@@ -59,7 +59,7 @@ func (x *extended) node(name string) {
 	}
 }
 
-// pod asks for devices under names of resources, in containers of all sorts.
+// pod requests devices as extended resources, in containers of all kinds.
 func (x *extended) pod(name string) *corev1.Pod {
 	p := podOf(name)
 	const ofClass = corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix)
@@ -87,14 +87,15 @@ func (x *extended) pod(name string) *corev1.Pod {
 	return p
 }
 
-// unsure reports whether the pod asks for devices by the name of a class that has lost its other name: kube-scheduler knows it only if it
-// heard of that class first.
+// unsure reports whether the pod requests devices by the name of a class that has lost its other name. kube-scheduler knows that resource only
+// if it has seen that class first.
 func (x *extended) unsure(pod *corev1.Pod) bool {
 	return kube.NewDeviceResources(x.s).ProblemOf(kube.PodRequests(pod), true).Code != ""
 }
 
-// Of two classes that give devices the name of one resource kube-scheduler takes the later one, of containers that follow one another it
-// counts the one that needs most, and a node that has the resource by itself it asks for that: on every node a replay says the same.
+// If two classes have the same extended resource, kube-scheduler takes the later one. Of containers that run one after another, it counts the
+// one with the largest request. If a node has the resource itself, the request counts against that. A replay gives the same answers on all
+// nodes.
 func TestResourcesThatStandForDevicesAreReplayedAsKubeSchedulerAllocatesThem(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -9,11 +9,10 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// An engine that does not know a rule plans what kube-scheduler does not accept, or refuses what it would. The judge finds
-// that within 5,000 placements, whichever rule it is: the engine plans for a cluster from which the rule has been taken out,
-// and the judge looks at the plan in the cluster as it is. ORACLE_FORGOTTEN says how many placements to look at, ORACLE_SEED
-// where to begin; with fewer than 5,000 most rules, not all, have to be found. make test tries one rule in ten, make test-draws and make
-// oracle try all.
+// An engine without a rule makes plans that kube-scheduler does not accept, or refuses pods that it would accept. The judge notices that within
+// 5,000 placements, for each rule. The engine plans for a cluster from which the rule was removed, and the judge checks the plan in the original
+// cluster. ORACLE_FORGOTTEN is the number of placements, ORACLE_SEED the first seed. With fewer than 5,000 placements, most rules must be
+// noticed, but not all. make test tries one rule in ten. make test-draws and make oracle try all.
 func TestAnyRuleThatTheEngineForgetsIsFound(t *testing.T) {
 	t.Parallel()
 	most, first := number(t, "ORACLE_FORGOTTEN", 500), number(t, "ORACLE_SEED", 1)
@@ -42,8 +41,7 @@ func TestAnyRuleThatTheEngineForgetsIsFound(t *testing.T) {
 	}
 }
 
-// isMissed looks for a plan that is wrong because the engine knows nothing of the rule, and says what is wrong with it, nothing
-// if it finds none.
+// isMissed looks for a plan that is wrong because the engine does not know the rule. It returns the fault, or "" if it finds none.
 func (a ablation) isMissed(t *testing.T, seed uint64, most int) (found string, placements int) {
 	scheduler := open(t)
 	for ; placements < most; seed++ {
@@ -61,7 +59,7 @@ func (a ablation) isMissed(t *testing.T, seed uint64, most int) (found string, p
 		j := &Judge{Scheduler: scheduler, Seed: seed, DefaultConstraints: opt.DefaultConstraints, Preferences: opt.Preferences, Others: -1}
 		report, err := j.Judge(whole, plan)
 		placements += report.Placements
-		if len(report.Disagreements) > 0 { // the scheduler may not be able to carry on with a wrong plan
+		if len(report.Disagreements) > 0 { // the scheduler may not be able to continue with a wrong plan
 			return report.Disagreements[0].String(), placements
 		}
 		do(t, err)

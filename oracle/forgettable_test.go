@@ -13,8 +13,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// forgettable are the rules that an engine might forget: those that decide something for kube-scheduler by themselves, those
-// about machines that it does not know yet, and those about what can be bought.
+// forgettable returns the rules that an engine might lack: rules that change answers of kube-scheduler by themselves, rules about future
+// machines, and rules about offerings.
 func forgettable() []ablation {
 	return slices.Concat(ablations(), rulesOfPods(), rulesOfPreferences(), rulesOfVolumes(), rulesOfNodes(), rulesOfStartingNodes(),
 		rulesOfMachines(), rulesOfPurchases())
@@ -46,7 +46,7 @@ func rulesOfPods() []ablation {
 	}
 }
 
-// nodeTerms changes what pods require of their node.
+// nodeTerms changes the pods' requirements for their node.
 func nodeTerms(change func([]corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -56,7 +56,7 @@ func nodeTerms(change func([]corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm)
 	}
 }
 
-// without makes every term with one of the operators admit any node.
+// without makes each expression with one of the operators admit all nodes.
 func without(operators ...corev1.NodeSelectorOperator) func([]corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 	return func(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
 		for i := range terms {
@@ -70,7 +70,7 @@ func without(operators ...corev1.NodeSelectorOperator) func([]corev1.NodeSelecto
 	}
 }
 
-// rulesOfPreferences: what is preferred is not required.
+// rulesOfPreferences returns rules in which a preference would become a requirement.
 func rulesOfPreferences() []ablation {
 	all := func(weighted []corev1.WeightedPodAffinityTerm) (out []corev1.PodAffinityTerm) {
 		for _, w := range weighted {
@@ -154,7 +154,7 @@ func rulesOfVolumes() []ablation {
 	}
 }
 
-// apartClaims gives each waiting pod a copy of the claims that it shares.
+// apartClaims gives each waiting pod its own copies of the shared claims.
 func apartClaims(s *engine.Snapshot) {
 	for _, p := range s.Pods {
 		for i := range p.Spec.Volumes {
@@ -309,7 +309,7 @@ func rulesOfMachines() []ablation {
 		}},
 		{rule: "LimitRanges", cluster: func(s *engine.Snapshot) {
 			s.LimitRanges = nil
-			for _, p := range s.Pods { // one that runs tells what the next one will hold
+			for _, p := range s.Pods { // a running pod shows the requests of the next one
 				p.OwnerReferences = slices.DeleteFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
 			}
 		}},
@@ -322,7 +322,7 @@ func rulesOfMachines() []ablation {
 	}
 }
 
-// rulesOfPurchases: those that clouds and pools go by, not kube-scheduler.
+// rulesOfPurchases returns the rules of clouds and pools, which kube-scheduler does not know.
 func rulesOfPurchases() []ablation {
 	return []ablation{
 		{rule: "requirements of pools", cluster: func(s *engine.Snapshot) {

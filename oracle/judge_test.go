@@ -15,13 +15,13 @@ import (
 	"tenon.sh/engine"
 )
 
-// A trial is a cluster and a plan for it, made by hand.
+// A trial is a handmade cluster with a plan for it.
 type trial struct {
 	*engine.Snapshot
 	plan engine.Plan
 }
 
-// newTrial has two nodes, a pool and a class with the types small and large, in two zones each.
+// newTrial returns a trial with two nodes, a pool and a class with the types small and large, in two zones each.
 func newTrial() *trial {
 	x := &trial{Snapshot: &engine.Snapshot{Nodes: []*corev1.Node{nodeIn("a", "zone-a"), nodeIn("b", "zone-b")}}}
 	ref := classReference()
@@ -40,19 +40,19 @@ func newTrial() *trial {
 	return x
 }
 
-// waits adds a pod that waits.
+// waits adds a waiting pod.
 func (x *trial) waits(pod *corev1.Pod) *corev1.Pod {
 	x.Pods = append(x.Pods, pod)
 	return pod
 }
 
-// place plans the pod for an existing node.
+// place plans the pod on an existing node.
 func (x *trial) place(pod *corev1.Pod, node string) {
 	x.plan.Placements = append(x.plan.Placements, engine.Placement{Pod: idOf(pod), Node: node})
 	x.plan.Sequence = append(x.plan.Sequence, idOf(pod))
 }
 
-// launch plans a machine for the pods: each offering is "type/zone".
+// launch plans a machine for the pods. Each offering is "type/zone".
 func (x *trial) launch(name string, offerings []string, pods ...*corev1.Pod) {
 	l := engine.Launch{Name: name, NodePool: "general"}
 	for _, text := range offerings {
@@ -66,20 +66,20 @@ func (x *trial) launch(name string, offerings []string, pods ...*corev1.Pod) {
 	x.plan.Launches = append(x.plan.Launches, l)
 }
 
-// refuse plans nothing for the pod.
+// refuse makes the plan refuse the pod.
 func (x *trial) refuse(pod *corev1.Pod) {
-	x.NodePools[0].Spec.Limits = v1.Limits{v1.ResourceNodes: count(9)} // which may be why nothing is bought
+	x.NodePools[0].Spec.Limits = v1.Limits{v1.ResourceNodes: count(9)} // the limits may be the reason not to buy a machine
 	x.plan.Unplaced = append(x.plan.Unplaced, engine.Unplaced{Pod: idOf(pod), Reasons: []engine.Reason{{Code: engine.NotEnoughResources}}})
 }
 
-// fill leaves so much cpu of both nodes.
+// fill leaves so much cpu free on both nodes.
 func (x *trial) fill(milliCPU int) {
 	for _, node := range []string{"a", "b"} {
 		x.Pods = append(x.Pods, running(cores(podOf("full-"+node), 4000-milliCPU), node))
 	}
 }
 
-// claim adds a NodeClaim of the pool for an offering "type/zone", launched, or, without a zone, only asked for.
+// claim adds a NodeClaim of the pool for an offering "type/zone". It is launched, or only requested if there is no zone.
 func (x *trial) claim(name, offering string) *v1.NodeClaim {
 	kind, zone, launched := strings.Cut(offering, "/")
 	ref := classReference()
@@ -105,7 +105,7 @@ func cores(pod *corev1.Pod, milliCPU int) *corev1.Pod {
 	return pod
 }
 
-// near makes the pod want to run on a node with a pod of the app.
+// near adds a required affinity to a pod of the app.
 func near(pod *corev1.Pod, app string) *corev1.Pod {
 	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 		{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{appLabel: app}}},
@@ -113,7 +113,7 @@ func near(pod *corev1.Pod, app string) *corev1.Pod {
 	return pod
 }
 
-// A judgement is a trial and what the judge has to say of it: disagreements as "world pod node plugin", causes as "cause".
+// A judgement is a trial with the expected report: disagreements as "world pod node plugin", causes as "cause".
 type judgement struct {
 	rule  string
 	build func(x *trial)
@@ -135,7 +135,7 @@ func TestJudge(t *testing.T) {
 			var got []string
 			for _, d := range report.Disagreements {
 				if newReplay(j, x.Snapshot, &x.plan).isMixed(d.World) {
-					continue // by chance
+					continue // this check is random
 				}
 				got = append(got, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", d.World, d.Pod.Name, d.Node, d.Plugin)))
 			}
@@ -263,7 +263,7 @@ func judgementsOfPlacements() []judgement {
 	}
 }
 
-// The engine's opinion of nodes that it did not choose has to be kube-scheduler's.
+// The engine's opinion of nodes that it did not choose must agree with kube-scheduler.
 func TestAnOpinionIsHeldAgainstTheScheduler(t *testing.T) {
 	t.Parallel()
 	x := newTrial()

@@ -12,18 +12,18 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// filterPlugins are those of kube-scheduler's default profile that a pod can meet. Left out are NodeName, which only looks at
-// pods that name their node, and DynamicResources, for claims that the engine refuses.
+// filterPlugins lists the filter plugins of kube-scheduler's default profile that can refuse a pod here. It leaves out NodeName, which only
+// concerns pods that name their node, and DynamicResources, for claims that the engine refuses.
 var filterPlugins = []string{
 	"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits",
 	"VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures",
 }
 
-// Both processors work, each with a scheduler of its own.
+// Two schedulers run in parallel, one for each processor.
 const judges = 2
 
-// kube-scheduler has to accept every placement of the plans for drawn clusters, and to refuse what they refuse.
-// ORACLE_PLACEMENTS says how many placements to look at, ORACLE_SEED where to begin.
+// kube-scheduler must accept each placement of the plans for random clusters, and refuse each pod that they refuse. ORACLE_PLACEMENTS is the
+// number of placements, ORACLE_SEED the first seed.
 func TestPlansOfDrawnClustersPassKubeScheduler(t *testing.T) {
 	t.Parallel()
 	placements, first := number(t, "ORACLE_PLACEMENTS", 5000), number(t, "ORACLE_SEED", 1)
@@ -52,7 +52,7 @@ func TestPlansOfDrawnClustersPassKubeScheduler(t *testing.T) {
 		t.Errorf("%s\nalone: ORACLE_SEED=%d ORACLE_PLACEMENTS=1", d, d.Seed)
 	}
 	if placements < 5000 {
-		return // a look at single seeds
+		return // this run checks single seeds
 	}
 	for _, plugin := range filterPlugins {
 		if n := total.Refusals[plugin]; n < placements/100 {
@@ -61,7 +61,7 @@ func TestPlansOfDrawnClustersPassKubeScheduler(t *testing.T) {
 	}
 }
 
-// judgePlans draws every second cluster from the seed on until there were enough placements.
+// judgePlans checks each second cluster from the seed on until there were enough placements.
 func judgePlans(t *testing.T, seed uint64, placements int) (total Report, last uint64) {
 	scheduler := open(t)
 	for ; total.Placements < placements && len(total.Disagreements) < 1000; seed += judges {
@@ -86,7 +86,7 @@ func judgePlan(scheduler *Scheduler, seed uint64) (Report, error) {
 	return report, nil
 }
 
-// options are those of the scheduler in that cluster; what the plan does about preferences is another matter.
+// options returns the options for the scheduler in that cluster. The plan's policy for preferences is separate.
 func options(seed uint64) engine.Options {
 	policies := []engine.PreferencePolicy{engine.Respect, engine.Respect, engine.Respect, engine.Ignore, engine.Weighted}
 	return engine.Options{DefaultConstraints: Constraints(seed), Preferences: policies[seed%uint64(len(policies))]}

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// standIn is what a launch will be, in drawn clusters, without asking the engine.
+// standIn returns the node of a launch, in random clusters, without the engine.
 func standIn(p *v1.NodePool, l *engine.Launch, t *engine.InstanceType, o engine.Offering) (*corev1.Node, *storagev1.CSINode) {
 	n := &corev1.Node{}
 	n.Name = l.Name

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Of two nodes that are equal but for their zones, the rule keeps the pod off the first and not off the second.
+// Two nodes differ only in their zones. The rule excludes the first node for the pod, and not the second.
 func TestEachPluginRefusesWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	byApp := func(name string) *metav1.LabelSelector {
@@ -109,7 +109,7 @@ func TestEachPluginRefusesWhatItIsFor(t *testing.T) {
 	}
 }
 
-// check resets the scheduler and asks about the nodes a and b: which plugin refuses them, if any.
+// check resets the scheduler and asks about the nodes a and b. It returns the plugin that refuses each, if any.
 func check(t *testing.T, scheduler *Scheduler, s *engine.Snapshot, pod *corev1.Pod, a, b string) {
 	t.Helper()
 	if err := scheduler.Reset(s, nil); err != nil {

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// rankings are configurations of kube-scheduler, as documents and as the engine has them.
+// rankings are configurations of kube-scheduler, as documents and as values of the engine.
 var rankings = map[string]struct {
 	document string // the profile, without its name
 	profile  engine.SchedulerProfile
@@ -91,7 +91,7 @@ var rankings = map[string]struct {
 	}},
 }
 
-// Pods name one of two schedulers, of which the other has the default profile: each gets its own.
+// Pods name one of two schedulers. One has the default profile. Each pod is scored by the profile of its scheduler.
 func TestAReplayChoosesANodeThatKubeSchedulerScoresBestByItsConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, ranking := range rankings {
@@ -114,7 +114,7 @@ func TestAReplayChoosesANodeThatKubeSchedulerScoresBestByItsConfiguration(t *tes
 	}
 }
 
-// rankAll lets all pods of a drawn cluster land one after another, and counts those, and those of them whose node mattered.
+// rankAll lets all pods of a random cluster land one after another. It counts the pods, and the pods for which the nodes had different scores.
 func rankAll(t *testing.T, live *Scheduler, document string, opt engine.Options, seed uint64) (chosen, decided int) {
 	s := Draw(seed)
 	if err := live.Configure(s, document); err != nil {
@@ -137,7 +137,7 @@ func rankAll(t *testing.T, live *Scheduler, document string, opt engine.Options,
 		if len(scores) == 0 {
 			continue
 		}
-		// All nodes are there, so that domains are counted alike.
+		// All nodes exist, so that both count the same domains.
 		replay := scheduler.Replay{Snapshot: s, Options: opt, Pods: []*corev1.Pod{pod}, On: func(*corev1.Node) bool { return true }}
 		landing := replay.Land()
 		if len(landing.Placements) == 0 {
@@ -149,7 +149,7 @@ func rankAll(t *testing.T, live *Scheduler, document string, opt engine.Options,
 		worst := slices.MinFunc(scores, func(a, b Score) int { return int(a.Total - b.Total) })
 		at := slices.IndexFunc(scores, func(x Score) bool { return x.Node == node })
 		if at < 0 {
-			if v, err := live.Ask(pod.DeepCopy(), node); err != nil || v[0].Plugin != "NodeDeclaredFeatures" { // of which a replay knows nothing
+			if v, err := live.Ask(pod.DeepCopy(), node); err != nil || v[0].Plugin != "NodeDeclaredFeatures" { // a replay does not know this plugin
 				t.Errorf("seed %d, pod %s: the replay chooses %s, which kube-scheduler refuses: %v %v", seed, pod.Name, node, v, err)
 			}
 			continue

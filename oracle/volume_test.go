@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// Pods of which nothing is left but their volumes: a replay lets them onto the nodes that kube-scheduler lets them onto.
+// The pods have no demands except their volumes. A replay accepts the same nodes as kube-scheduler.
 func TestAReplayAdmitsVolumesWhereKubeSchedulerDoes(t *testing.T) {
 	t.Parallel()
 	live := open(t)
@@ -62,7 +62,7 @@ func TestAReplayAdmitsVolumesWhereKubeSchedulerDoes(t *testing.T) {
 	}
 }
 
-// beginToMake has a volume made for every second claim that has none, on one of the nodes.
+// beginToMake starts the creation of a volume for each second claim without one, on one of the nodes.
 func beginToMake(s *engine.Snapshot) {
 	for i, c := range s.PersistentVolumeClaims {
 		if c.Spec.VolumeName == "" && i%2 == 0 && len(s.Nodes) > 0 {
@@ -71,7 +71,7 @@ func beginToMake(s *engine.Snapshot) {
 	}
 }
 
-// waitsForClaims reports whether a claim of an ephemeral volume is still to be made: a replay takes it for made.
+// waitsForClaims reports whether a claim of an ephemeral volume does not exist yet. A replay treats the claim as created.
 func waitsForClaims(s *engine.Snapshot, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Ephemeral != nil && !slices.ContainsFunc(s.PersistentVolumeClaims, func(c *corev1.PersistentVolumeClaim) bool {

@@ -29,7 +29,7 @@ func open(t *testing.T) *Scheduler {
 	return s
 }
 
-// nodeIn is a node of 4 cores in a zone.
+// nodeIn returns a node of 4 cores in a zone.
 func nodeIn(name, zone string) *corev1.Node {
 	n := &corev1.Node{}
 	n.Name = name
@@ -39,7 +39,7 @@ func nodeIn(name, zone string) *corev1.Node {
 	return n
 }
 
-// podOf is a pod of one core that waits.
+// podOf returns a waiting pod of one core.
 func podOf(name string) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name, p.UID = "default", name, types.UID("default/"+name)
@@ -49,7 +49,7 @@ func podOf(name string) *corev1.Pod {
 	return p
 }
 
-// running is the pod on a node.
+// running returns the pod on a node.
 func running(p *corev1.Pod, node string) *corev1.Pod {
 	p.Spec.NodeName, p.Status.Conditions, p.Status.Phase = node, nil, corev1.PodRunning
 	return p
@@ -59,7 +59,7 @@ func idOf(p *corev1.Pod) engine.PodID {
 	return engine.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
-// with gives the pod a volume with a claim.
+// with adds a volume with a claim to the pod.
 func with(p *corev1.Pod, claim string) *corev1.Pod {
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
@@ -83,7 +83,7 @@ func claimOf(s *engine.Snapshot, name string, mode corev1.PersistentVolumeAccess
 	return c
 }
 
-// boundTo adds a volume that the claim is bound to.
+// boundTo adds a volume, and binds the claim to it.
 func boundTo(s *engine.Snapshot, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	d := newDrawing(0, 0)
 	pv := d.volume("pv-"+c.Name, diskDriver, diskClass, c.Spec.AccessModes)

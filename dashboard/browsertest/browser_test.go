@@ -23,16 +23,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A tab is a browser's tab. Whatever goes wrong in it is kept.
+// A tab is a browser's tab. It keeps all errors that occur in it.
 type tab struct {
 	ctx  context.Context
-	site string // where the dashboard is
+	site string // the address of the dashboard
 
-	mu       sync.Mutex // guards the next
+	mu       sync.Mutex // guards the next field
 	problems []string
 }
 
-// browserPath finds Chromium. Without one, these tests have nothing to say; in CI that is a failure.
+// browserPath finds Chromium. Without Chromium these tests are skipped; in CI that is a failure.
 func browserPath(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("TENON_BROWSER"), "chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -48,8 +48,8 @@ func browserPath(t testing.TB) string {
 	return ""
 }
 
-// startDashboard serves a file's page with the command, with more flags if there are, and returns its address. Unless they name a journal it
-// is the usual one.
+// startDashboard serves a file's page with the command, with further flags if there are any, and returns its address. Unless the flags name a
+// journal, it is the usual one.
 func startDashboard(t testing.TB, file string, flags ...string) string {
 	t.Helper()
 	binary := os.Getenv("TENON_BINARY")
@@ -64,7 +64,7 @@ func startDashboard(t testing.TB, file string, flags ...string) string {
 	if !slices.Contains(flags, "--journal") {
 		flags = append(flags, "--journal", "../testdata/journal.jsonl")
 	}
-	// The usual limit of What if is little time on a computer that others use too.
+	// The default time limit of What if is too short on a computer with other work.
 	command := exec.CommandContext(t.Context(), binary, append([]string{"dashboard", "-f", file, "--address", "127.0.0.1:0", "--what-if-limit", "50s"}, flags...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.Stderr = os.Stderr
@@ -85,14 +85,14 @@ func startDashboard(t testing.TB, file string, flags ...string) string {
 	return address
 }
 
-// openTab starts a browser with one tab that shows pages of a site, which it has opened once, as people do, if its address has a token.
+// openTab starts a browser with one tab for the pages of a site. If the site's address has a token, the tab opens it once, as users do.
 func openTab(t testing.TB, site string) *tab {
 	t.Helper()
 	home, _, hasToken := strings.Cut(site, "/?")
 	b := &tab{site: home}
 	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(browserPath(t)), chromedp.Flag("headless", "new")}
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it does not start otherwise
+		options = append(options, chromedp.NoSandbox) // Chromium does not start as root otherwise
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, stop := chromedp.NewContext(allocator, chromedp.WithListener(b.listen))
@@ -106,7 +106,7 @@ func openTab(t testing.TB, site string) *tab {
 	return b
 }
 
-// listen keeps what no page may do: log an error, break a rule of its security policy, ask another host for anything.
+// listen keeps events that no page may cause: a logged error, a violation of the security policy, a request to another host.
 func (b *tab) listen(event any) {
 	problem := ""
 	switch e := event.(type) {
@@ -132,7 +132,7 @@ func (b *tab) listen(event any) {
 	}
 }
 
-// checkQuiet fails for whatever went wrong so far.
+// checkQuiet fails if there were errors.
 func (b *tab) checkQuiet(t testing.TB, where string) {
 	t.Helper()
 	b.mu.Lock()
@@ -155,7 +155,7 @@ func (b *tab) open(t testing.TB, address string) {
 	b.do(t, chromedp.Navigate(b.site+address))
 }
 
-// evaluate asks the page. An expression that is a promise is waited for.
+// evaluate evaluates an expression in the page. If its value is a promise, evaluate waits for it.
 func evaluate[T any](t testing.TB, b *tab, expression string) T {
 	t.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, time.Minute)
@@ -174,13 +174,13 @@ func isTrue(t testing.TB, b *tab, what, expression string) {
 	}
 }
 
-// look sets whether the system is light or dark.
+// look sets the system's colour scheme to light or dark.
 func (b *tab) look(t *testing.T, scheme string) {
 	t.Helper()
 	b.media(t, "prefers-color-scheme", scheme)
 }
 
-// media sets what people have told their system.
+// media sets the user's system preferences.
 func (b *tab) media(t *testing.T, feature, value string) {
 	t.Helper()
 	if _, err := chromedp.Run(b.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {
@@ -190,7 +190,7 @@ func (b *tab) media(t *testing.T, feature, value string) {
 	}
 }
 
-// scripts switches them off and on.
+// scripts disables and enables scripts.
 func (b *tab) scripts(t *testing.T, on bool) {
 	t.Helper()
 	if _, err := chromedp.Run(b.ctx, func(ctx context.Context, target *chromedp.Target) (cdp.Empty, error) {

@@ -1,3 +1,3 @@
-// Package browsertest looks at the dashboard with a real browser: Chromium, driven over its own protocol. It is a module of its own, so
-// that nobody who builds Tenon fetches what drives a browser.
+// Package browsertest tests the dashboard with a real browser: Chromium, controlled by its own protocol. It is a separate module, so that builds
+// of Tenon do not fetch the library that controls a browser.
 package browsertest

@@ -14,13 +14,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// BenchmarkLargeCluster shows the page of 5,000 nodes and 100,000 pods in a browser, and reports what of it people feel: how long
-// the first page takes from the click to its last script and picture, and how much comes over the wire for it; the longest frame, in
-// milliseconds, while it is scrolled from end to end; and of 1,000 updates the scripts' and the page's whole work for each, and
-// how much the tab's heap has grown after them.
+// BenchmarkLargeCluster shows the page of 5,000 nodes and 100,000 pods in a browser, and reports the effects that users notice. For the first
+// page, these are the time from the click to its last script and picture, and the transferred bytes. While the page is scrolled from end to end,
+// it is the longest frame in milliseconds. For 1,000 updates, these are the time of the scripts and of the whole page for each, and the growth
+// of the tab's heap.
 func BenchmarkLargeCluster(b *testing.B) {
 	tab := openTab(b, startDashboard(b, largeCluster(b)))
-	tab.open(b, "/") // the first one waits until the file has been read, and the browser for its own start
+	tab.open(b, "/") // the first request waits until the file is read and the browser has started
 	for b.Loop() {
 		tab.open(b, "/?sort=price")
 		tab.open(b, "/")
@@ -46,7 +46,7 @@ func BenchmarkLargeCluster(b *testing.B) {
 	tab.checkQuiet(b, "a large cluster")
 }
 
-// largeCluster is a scenario of 5,000 nodes with twenty pods each, nine of ten nearly full.
+// largeCluster returns a scenario of 5,000 nodes with twenty pods each. Nine of ten nodes are nearly full.
 func largeCluster(b *testing.B) string {
 	b.Helper()
 	var text strings.Builder
@@ -54,7 +54,7 @@ func largeCluster(b *testing.B) string {
 	pools, zones := []string{"general", "batch", "web"}, []string{"us-east-1a", "us-east-1b", "us-east-1c"}
 	types := []struct {
 		name string
-		cpu  int // millicores of one of twenty pods on it
+		cpu  int // millicores of each of its twenty pods
 	}{{"m7i.xlarge", 180}, {"m7i.2xlarge", 380}, {"c7i.2xlarge", 380}, {"r7i.4xlarge", 780}, {"m7i.4xlarge", 780}}
 	for i := range 5_000 {
 		kind := types[i%len(types)]
@@ -72,7 +72,7 @@ func largeCluster(b *testing.B) string {
 }
 
 const (
-	// scrolled scrolls by 60 pixels a frame, and is the longest time between two of them.
+	// scrolled scrolls by 60 pixels a frame, and returns the longest time between two frames.
 	scrolled = `new Promise((done) => {
   let longest = 0, last = 0;
   const step = (now) => {
@@ -84,7 +84,7 @@ const (
   };
   requestAnimationFrame(step);
 })`
-	// updates lets the page look at its server all the time, whose page has changed each time in all that is live.
+	// updates makes the page request its content all the time. Each time, all live parts of the content have changed.
 	updates = `(async () => {
   const page = await (await fetch(location.href)).text();
   window.looks = 0;
@@ -95,14 +95,14 @@ const (
 })()`
 )
 
-// figures are the browser's own of the tab, after its garbage has been collected; times are in seconds.
+// figures returns the browser's figures about the tab, after a garbage collection. Times are in seconds.
 func figures(b *testing.B, t *tab) map[string]float64 {
 	b.Helper()
 	out, err := chromedp.Run(t.ctx, func(ctx context.Context, target *chromedp.Target) (map[string]float64, error) {
 		if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{}); err != nil {
 			return nil, err
 		}
-		for range 3 { // what a page has let go of is found over several rounds
+		for range 3 { // objects that a page has released are found over several rounds
 			if _, err := cdp.Call(ctx, target, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 				return nil, err
 			}

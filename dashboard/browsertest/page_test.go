@@ -14,14 +14,14 @@ import (
 
 const (
 	cluster = "../testdata/cluster.txt"
-	// changed is a pool that is changed already.
+	// changed is the address of a pool that is changed already.
 	changed = "/whatif?from=NodePool%2C+changed%2Fgeneral%3A+on-demand+alone"
 )
 
-// answered waits for the plan of what is in the editor.
+// answered waits for the plan of the editor's text.
 var answered = waitUntil(`document.querySelector("#answer [data-says]") && !document.querySelector("[aria-busy]")`)
 
-// screens are an address of each screen, and of each kind of story.
+// screens holds an address of each screen, and of each kind of story.
 func screens() map[string]string {
 	return map[string]string{
 		"nodes": "/", "nodes-by-zone": "/?by=zone&then=capacity&filter=pool%21%3Dgpu", "waiting": "/waiting", "why": "/why?q=web",
@@ -30,7 +30,7 @@ func screens() map[string]string {
 	}
 }
 
-// Nothing on any screen is an error, breaks the security policy or asks another host; and axe finds nothing, light and dark, wide and narrow.
+// No screen causes an error, violates the security policy or requests another host. axe finds no fault, light and dark, wide and narrow.
 func TestScreensAreQuietAndForEverybody(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	for name, address := range screens() {
@@ -55,8 +55,8 @@ func TestScreensAreQuietAndForEverybody(t *testing.T) {
 	}
 }
 
-// On a phone every column of every table is in the picture: price, state and reason of nodes, outcome and saving of decisions, what is nearest to
-// fit a pod.
+// On a phone all columns of all tables are visible: price, state and reason of nodes, outcome and saving of decisions, the nearest values for a
+// pod.
 func TestOnAPhoneNoColumnIsOutOfThePicture(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.do(t, chromedp.EmulateViewport(390, 900))
@@ -74,7 +74,7 @@ func TestOnAPhoneNoColumnIsOutOfThePicture(t *testing.T) {
 	b.checkQuiet(t, "a phone")
 }
 
-// runAxe fails for what axe objects to.
+// runAxe fails if axe finds a fault.
 func (b *tab) runAxe(t *testing.T, where string) {
 	t.Helper()
 	axe, err := os.ReadFile("axe/axe.min.js")
@@ -105,7 +105,7 @@ func TestKeysReachEverything(t *testing.T) {
 	b.checkQuiet(t, "keys")
 }
 
-// A tile leads to its node, and is large enough to be hit.
+// A tile links to its node, and is large enough to be hit.
 func TestATileOpensItsNode(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	for _, width := range []int64{1280, 390} {
@@ -119,12 +119,12 @@ func TestATileOpensItsNode(t *testing.T) {
 	b.checkQuiet(t, "a tile")
 }
 
-// By Tab alone one comes to every control of every screen, and sees where one is.
+// The key Tab reaches all controls of all screens, and the focus is visible.
 func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.look(t, "light")
 	all := screens()
-	all["nodes"] = "/?filter=pool%3Dgpu" // a page of the table has hundreds of links, all alike
+	all["nodes"] = "/?filter=pool%3Dgpu" // a page of the table has hundreds of equal links
 	delete(all, "nodes-by-zone")
 	for name, address := range all {
 		b.open(t, address)
@@ -143,7 +143,7 @@ func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
 	b.checkQuiet(t, "Tab")
 }
 
-// waitUntil is a promise of something that comes about in the page.
+// waitUntil returns a promise of a condition in the page.
 func waitUntil(condition string) string {
 	return `new Promise((done, fail) => { const end = Date.now() + 50000; const look = () => (` + condition + `) ? done(true) : Date.now() > end ? fail("in vain") : setTimeout(look, 20); look(); })`
 }
@@ -162,12 +162,12 @@ func (b *tab) waitForTitle(t *testing.T, begins string) {
 	}
 }
 
-// The page of a file never changes and is not looked at again, so this one is told that it does.
+// The page of a file never changes and is not requested again, so the test makes the page believe that it does.
 func TestAPageWhoseServerHasGoneSaysSo(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.open(t, "/")
 	b.lookOften(t, `if (window.says === 0) throw new Error("down"); return new Response(window.says === 304 ? null : "who are you?", { status: window.says });`)
-	for _, refusal := range []int{0, 401, 403, 503} { // no answer; a token that has ended; a right that was taken away; nobody who leads
+	for _, refusal := range []int{0, 401, 403, 503} { // no answer; an expired token; a revoked right; no leader
 		evaluate[bool](t, b, fmt.Sprintf(`window.says = %d; true`, refusal))
 		evaluate[bool](t, b, waitUntil(`document.getElementById("gone").checkVisibility() && document.documentElement.hasAttribute("data-stale")`))
 		evaluate[bool](t, b, `window.says = 304; true`)
@@ -176,14 +176,14 @@ func TestAPageWhoseServerHasGoneSaysSo(t *testing.T) {
 	b.checkQuiet(t, "a server that has gone")
 }
 
-// lookOften lets the page of a file look for a newer one all the time, and says what is answered then.
+// lookOften makes the page of a file request newer content all the time, and sets the answer.
 func (b *tab) lookOften(t *testing.T, answer string) {
 	t.Helper()
 	evaluate[bool](t, b, `window.says = 304; fetch = async () => { `+answer+` }; document.documentElement.dataset.every = "20"; `+
 		`import([...document.scripts].find((s) => s.src.includes("/page.")).src + "?again").then(() => true)`)
 }
 
-// A tab of before an upgrade does not mix its own files with pages of the new ones: it says so, and stays as it is.
+// A tab from before an upgrade does not mix its old files with new pages. It shows a message, and stays as it is.
 func TestATabOfBeforeAnUpgradeSaysSo(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.open(t, "/")
@@ -209,13 +209,13 @@ func TestNothingMovesForThoseWhoWantNoMotion(t *testing.T) {
 	}
 }
 
-// What people write into a cluster makes no element of a page: nothing is fetched, nothing runs.
+// Texts of users in a cluster create no element of a page: no file is fetched, and no script runs.
 func TestMarkupInAClusterDoesNothing(t *testing.T) {
 	b := openTab(t, startDashboard(t, "../testdata/hostile.yaml", "--journal", "../testdata/hostile.jsonl"))
 	b.open(t, "/")
 	evaluate[bool](t, b, waitUntil(`document.querySelector(".tile[title]")`))
 	next, seen := []string{"/", "/waiting", "/why?q=img", "/decisions", "/money", "/whatif"}, map[string]bool{}
-	for ; len(next) > 0 && len(seen) < 40; next = next[1:] { // a pool of that name is not there
+	for ; len(next) > 0 && len(seen) < 40; next = next[1:] { // there is no pool of that name
 		if seen[next[0]] {
 			continue
 		}
@@ -234,7 +234,7 @@ func TestMarkupInAClusterDoesNothing(t *testing.T) {
 	b.checkQuiet(t, "the editor's answer")
 }
 
-// tryText puts a text into the empty editor, and waits for the answer.
+// tryText writes a text into the empty editor, and waits for the answer.
 func (b *tab) tryText(t *testing.T, text string) {
 	t.Helper()
 	evaluate[bool](t, b, fmt.Sprintf(`(() => { const x = document.getElementById("text"); x.value = %q; x.dispatchEvent(new Event("input")); return true; })()`, text))
@@ -276,11 +276,11 @@ func TestWhatIfPlansAChosenChangeAtOnce(t *testing.T) {
 	b.checkQuiet(t, "a chosen change")
 }
 
-// The editor plans after a pause in typing, shows mistakes beside their lines, and all of it goes by keyboard.
+// The editor plans after a pause in typing, and shows mistakes beside their lines. All of it works by keyboard.
 func TestWhatIfPlansWhileOneTypes(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
 	b.open(t, "/whatif")
-	b.tryText(t, bigPool) // the first answer takes longer: the rules of the definitions are compiled for it
+	b.tryText(t, bigPool) // the first answer takes longer, because the rules of the CRDs are compiled for it
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1440, 390, 320} {
 			b.look(t, scheme)
@@ -307,7 +307,7 @@ func TestWhatIfPlansWhileOneTypes(t *testing.T) {
 	evaluate[bool](t, b, `document.getElementById("text").focus(); true`)
 	b.do(t, chromedp.KeyEvent("kind: 1"))
 	evaluate[bool](t, b, waitUntil(`document.querySelector(".mistakes button")`))
-	for range 10 { // to the line that the mistake names
+	for range 10 { // to the line of the mistake
 		b.do(t, chromedp.KeyEvent("\t"))
 		if evaluate[bool](t, b, `document.activeElement.matches(".mistakes button")`) {
 			break
@@ -317,7 +317,7 @@ func TestWhatIfPlansWhileOneTypes(t *testing.T) {
 	isTrue(t, b, "Enter on a mistake", `document.activeElement.id === "text" && document.activeElement.selectionEnd > document.activeElement.selectionStart`)
 	b.do(t, chromedp.KeyEvent("\u001b"), chromedp.KeyEvent("g"), chromedp.KeyEvent("n"))
 	b.waitForTitle(t, "Nodes")
-	evaluate[bool](t, b, waitUntil(`document.readyState === "complete"`)) // a title is there before the page listens to keys
+	evaluate[bool](t, b, waitUntil(`document.readyState === "complete"`)) // the title appears before the page listens to keys
 	b.do(t, chromedp.KeyEvent("g"), chromedp.KeyEvent("i"))
 	b.waitForTitle(t, "What if")
 	b.checkQuiet(t, "keys of What if")
@@ -330,7 +330,7 @@ func TestWhatIfWorksWithoutScripts(t *testing.T) {
 	evaluate[bool](t, b, `document.getElementById("text").value = "kind: 1"; document.querySelector("#whatif button").click(); true`)
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`)) // between two pages there is no body, or nobody to ask
+		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.body?.innerText ?? ""`)) // between two pages there is no body, or no document
 		if err == nil && strings.Contains(text, "Nothing was planned") {
 			break
 		}
@@ -398,8 +398,8 @@ func TestTheExportedFileOpensFromDisk(t *testing.T) {
 	b.checkQuiet(t, "export")
 }
 
-// TestScreenshots writes pictures of every screen into the folder that TENON_SCREENSHOTS names; without it, into one that goes with the
-// test, so that it is known whether that still works.
+// TestScreenshots writes pictures of all screens into the folder TENON_SCREENSHOTS. If it is not set, it writes them into a temporary folder, to
+// test that this works.
 func TestScreenshots(t *testing.T) {
 	folder := os.Getenv("TENON_SCREENSHOTS")
 	if folder == "" {

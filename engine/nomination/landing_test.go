@@ -76,7 +76,8 @@ func TestPodsOfAStartingMachineAreHintedToIt(t *testing.T) {
 	if got := scenariotest.Landed(nomination.Land(s, engine.Options{}, plan, true)); got != "c1: p-1 p-2" {
 		t.Errorf("hinted, landed as %q", got)
 	}
-	// Of the 8 cores more is left than of the 4. With both pods on one machine, half of each would be left.
+	// With the first pod, the machine of 8 cores keeps a larger share free than the machine of 4. With the second pod too, either would keep
+	// half.
 	if got := scenariotest.Landed(nomination.Land(s, engine.Options{}, plan, false)); !strings.Contains(got, "n1: p-1") {
 		t.Errorf("unhinted, landed as %q", got)
 	}

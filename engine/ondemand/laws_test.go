@@ -248,7 +248,7 @@ func TestInterruptibleReservationsHoldNoShare(t *testing.T) {
 		if want := map[bool][]string{true: {"on-demand", "reserved"}, false: {"reserved", "reserved"}}[back]; !slices.Equal(kinds, want) {
 			t.Errorf("taken back %v: %v, want %v; %+v", back, kinds, want, plan.Unplaced)
 		}
-		// kube-scheduler would bind web to the machine that replaces other, the emptier node.
+		// kube-scheduler would bind web to the replacement of other's node, which is emptier.
 		s = scenariotest.Cluster(t, append(types(back), "node n1 pool=p type=eight zone=a quiet=1h", "pod web cpu=500m node=n1 owner=Deployment/web on-demand-share=1 age=5h",
 			"node n2 pool=p type=eight zone=a quiet=1h", "pod big cpu=6 node=n2 owner=Deployment/big do-not-disrupt age=5h",
 			"node n3 pool=p type=sixteen zone=a capacity=on-demand quiet=1h", "pod other cpu=3 mem=2Gi node=n3 owner=Deployment/other age=5h")...)
@@ -291,7 +291,7 @@ func TestLawAShareOfNothingChangesNothing(t *testing.T) {
 	})
 }
 
-// The nodes of any number of pods that kube-scheduler would bind to spot machines have this reason, and not that there is no room for the pods.
+// If kube-scheduler would bind many pods to spot machines, their nodes stay for the reason OnDemandShareLost, and not for WouldStrand.
 func TestNodesOfManyLostSharesSayWhatKeepsThem(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p budget=100% capacity in (spot,on-demand)", "type two cpu=2 mem=8Gi price=0.10 spot=0.03", "type big cpu=400 mem=1600Gi price=20 spot=6",
