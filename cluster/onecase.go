@@ -46,7 +46,7 @@ func (r oneCaseReader) List(ctx context.Context, list client.ObjectList, options
 	return r.Reader.List(ctx, list, options...)
 }
 
-// OneCase returns a client of nodes and claims with machine IDs in one form, also in answers to writes.
+// OneCase returns a client of nodes and claims with machine IDs in one form, including the answers to writes.
 func OneCase(c client.Client) client.Client { return oneCaseClient{c} }
 
 type oneCaseClient struct{ client.Client }

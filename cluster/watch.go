@@ -20,7 +20,7 @@ import (
 	"tenon.sh/api/v1alpha1"
 )
 
-// Watch starts the watches that Snapshot reads, and completes them before the first Snapshot. It also listens for deleted claims,
+// Watch starts the watches that Snapshot reads, and completes them before the first Snapshot. It listens for deleted claims too,
 // because Snapshot must not show them any longer as created by this process. A kind that the cluster does not serve has no objects:
 // device classes before Kubernetes 1.34, NodeOverlays or CapacityBuffers whose definition is not installed.
 func (c *Cluster) Watch(ctx context.Context) error {

@@ -174,7 +174,7 @@ func (c *conversion) applyRules(o *object) {
 	}
 }
 
-// nameUnknown notes the object's fields that its kind does not have. It skips status, because nobody applies a status.
+// nameUnknown notes the object's fields that its kind does not have. It skips status, because users do not apply it.
 func (c *conversion) nameUnknown(o *object, content map[string]any) {
 	if c.options.Unknown == nil {
 		return

@@ -75,7 +75,7 @@ type nodesData struct {
 	FilterError *FilterError
 	Choices     []choice
 	Groups      []*group
-	Flat        []*group // the groups with those below them, in order
+	Flat        []*group // the groups with their subgroups, in order
 	Shown       group    // everything that the filter leaves
 	All         int      // nodes without the filter
 	Rows        []nodeRow

@@ -54,7 +54,7 @@ func hasCookie(r *http.Request, name, token string) bool {
 	return false
 }
 
-// isToken compares in constant time, so that nobody can guess the token byte by byte.
+// isToken compares in constant time, so that an attacker cannot guess the token byte by byte.
 func isToken(given, token string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
 }

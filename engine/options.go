@@ -52,7 +52,7 @@ type Options struct {
 	LookAgain time.Duration `json:"lookAgain,omitempty"`
 	// Threads is the number of goroutines that may work at a time. The plan does not depend on it. 0 means 1.
 	Threads int `json:"threads,omitempty"`
-	// Stop, if it is not nil, is called now and then and reports whether nobody waits for the plan any more. If it returns true, the search ends soon
+	// Stop, if it is not nil, is called now and then and reports whether the plan is no longer needed. If it returns true, the search ends soon
 	// and the plan is of no use.
 	Stop func() bool `json:"-"`
 }
@@ -72,7 +72,7 @@ const (
 	BestEffort MinValuesPolicy = "BestEffort" // lowered to the number that can be reached
 )
 
-// Stopped reports whether nobody waits for the plan any more.
+// Stopped reports whether the plan is no longer needed.
 func (o Options) Stopped() bool { return o.Stop != nil && o.Stop() }
 
 func (o Options) EffectiveEffort() int {

@@ -42,7 +42,7 @@ const (
 	ProvisioningRequested Code = "ProvisioningRequested" // Key: the ProvisioningRequest whose room the pod is to use; Have: the state of the request
 	LaunchDelayed         Code = "LaunchDelayed"         // Key: the annotation; Need: the time until which another autoscaler may act first
 	NoExistingNodeMatches Code = "NoExistingNodeMatches" // the pod names a node by its hostname, and that node cannot take the pod; Need
-	OnDemandShare         Code = "OnDemandShare"         // Key: the annotation because of which the pod must run on demand; follows the obstacle
+	OnDemandShare         Code = "OnDemandShare"         // Key: the annotation because of which the pod must run on demand; comes after the real reason
 )
 
 // Reasons for which other pods, volumes or ports keep a pod from being placed.

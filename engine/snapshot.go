@@ -127,14 +127,14 @@ type Class struct {
 	Repairs []RepairPolicy `json:"repairs,omitempty"`
 	// Quotas limit the resources of all machines together, including machines of other classes. Several classes may list the same quota.
 	Quotas []Quota `json:"quotas,omitempty"`
-	// Tended names, in order, the NodeClaims whose broken machines the cloud's own health checks repair. Tenon does not repair them as well.
+	// Tended names, in order, the NodeClaims whose broken machines the cloud's own health checks repair. Tenon does not repair these machines.
 	Tended []string `json:"tended,omitempty"`
 }
 
 // Trait is a property that a node class wants its machines to have: an image, a subnet, or the fingerprint of the class itself.
 type Trait struct {
-	// Key is the annotation or label of the NodeClaim that holds the machine's value; ImageTrait stands for status.imageID. A claim without a value has
-	// not drifted.
+	// Key is the annotation or label of the NodeClaim that holds the machine's value. ImageTrait means status.imageID. A claim without a value
+	// has not drifted.
 	Key string `json:"key"`
 	// Accepts lists the values that the class would choose from now.
 	Accepts []string `json:"accepts"`

@@ -19,7 +19,7 @@ const (
 	// An exposition is kept for at least expositionRest times as long as it took to make. So the metrics of a large cluster take at most a
 	// tenth of one core, however often Prometheus asks.
 	expositionRest = 10
-	// protobufType is the only format beside text that is served, because Prometheus asks for it if native histograms are on.
+	// protobufType is the only format beside text that is served, because Prometheus requests it if native histograms are on.
 	protobufType = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 )
 

@@ -105,7 +105,7 @@ func (r *Refusals) due(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplace
 	return due, refused
 }
 
-// leftAlone reports whether the pod's spec excludes the nodes of all pools, because nobody needs an event about such a pod.
+// leftAlone reports whether the pod's spec excludes the nodes of all pools. Then an event about the pod would be of no use.
 func leftAlone(reasons []engine.Reason) bool {
 	return slices.ContainsFunc(reasons, func(r engine.Reason) bool { return r.Code == engine.NotOnManagedNodes })
 }

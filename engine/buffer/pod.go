@@ -56,7 +56,7 @@ func StandIn(s *engine.Snapshot, namespace string, template *corev1.PodTemplateS
 	kube.ApplyRuntimeClass(spec, s.RuntimeClasses)
 	kube.DefaultRequests(pod, rangesOf(s, namespace))
 	for _, selector := range selectors(spec) {
-		// The expression is true for all pods. It makes the selector match buffers' pods as well as existing pods.
+		// The expression is true for all pods. It makes the selector match existing pods and the pods of buffers.
 		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
 			Key: kube.BufferPodLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"never"},
 		})

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// quotas holds the ResourceQuotas, which limit the number of pods: room for pods that nobody may create is a waste of money.
+// quotas holds the ResourceQuotas, by which room is limited: room for pods that a quota forbids is a waste of money.
 type quotas map[string][]*quota // by namespace, by name
 
 // quota is a ResourceQuota with the amounts that it leaves.

@@ -51,8 +51,8 @@ func nearer(a, b *device.Reason) bool {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Selector, b.Selector), cmp.Compare(a.Have, b.Have)) > 0
 }
 
-// most returns the largest capacity, of those that the failing selector names, of a device of the type. If several types miss the need alike,
-// the type with the largest capacity counts as nearest.
+// most returns the largest capacity of a device of the type, among the capacities that the failing selector names. If several types miss the
+// need alike, the type with the largest capacity counts as nearest.
 func (p *Plan) most(k *kind, r *device.Reason, in string, t *engine.InstanceType) (most int64) {
 	ch := choiceOf(k, r)
 	if r.Selector < 0 || ch == nil {

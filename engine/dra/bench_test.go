@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// BenchmarkPublish reads what drivers of 5,000 nodes have published, two slices of eight devices each.
+// BenchmarkPublish reads the slices of 5,000 nodes, two slices of eight devices each.
 func BenchmarkPublish(b *testing.B) {
 	type attributes = map[resourcev1.QualifiedName]string
 	var list []*resourcev1.ResourceSlice

@@ -27,7 +27,7 @@ type claimedCluster struct {
 	*engine.Snapshot
 	classes classList
 	slices  []*resourcev1.ResourceSlice            // of its node
-	ofType  map[string][]*resourcev1.ResourceSlice // what machines of the type publish
+	ofType  map[string][]*resourcev1.ResourceSlice // the slices of machines of the type
 	claims  map[string]*resourcev1.ResourceClaim   // by pod
 	// fails means that selectors may fail: then a type serves no pod, though kube-scheduler may find devices before such a failure.
 	fails bool

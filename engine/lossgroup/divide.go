@@ -78,7 +78,7 @@ type ownerLoad struct {
 }
 
 // cellsPerZone is the number of cells in a zone, one for each type. If a plan has more types, types share cells. The number is even, so that
-// every second cell stands for every second type.
+// types with the same cell are in the same half of the types.
 const cellsPerZone = 128
 
 func cellOf(zone, kind int) int { return zone*cellsPerZone + kind%cellsPerZone }

@@ -15,7 +15,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// ignoredAfter is the time after which a nomination is taken back if kube-scheduler does not bind the pod to the open node.
+// ignoredAfter is the time after which a nomination counts as ignored, if kube-scheduler does not bind the pod to the node and the node takes
+// pods.
 const ignoredAfter = 15 * time.Second
 
 // Advisor nominates pods to the existing nodes on which plans place them, and takes nominations back. It leaves pods for which a machine was

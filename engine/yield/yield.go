@@ -35,7 +35,8 @@ type Choice struct {
 	// Gone lists the numbers of the machines that must go first.
 	Gone []int
 	// Made is true if the machines in Gone go, or if the limits have room without that. It is false if the limits are too small, if more machines
-	// than Most would have to go (TooMany), and before From.
+	// than Most would have to go (TooMany), and before From. If new machines may be unavailable, it is false, too, while machines go for another
+	// name.
 	Made, TooMany bool
 	From          time.Time
 }
