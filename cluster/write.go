@@ -48,8 +48,8 @@ func (c *Cluster) WriteClaim(ctx context.Context, claim *v1.NodeClaim) (*v1.Node
 	return claim, nil
 }
 
-// doubt handles an error of a creation. If the error does not show whether the claim was created, the next Snapshot asks the API server, because
-// a launch that is stored twice is one machine too many.
+// doubt handles an error of a creation. If the error does not show whether the claim was created, the next Snapshot asks the API server.
+// Otherwise a launch might be stored twice, which is one machine too many.
 func (c *Cluster) doubt(err error) {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonInternalError:

@@ -21,14 +21,14 @@ const (
 	RequirementsConflict  Code = "RequirementsConflict"  // each label is on offer, but no instance type has all of them
 	NotEnoughResources    Code = "NotEnoughResources"    // Key: the resource; Need: the pod's request; Have: the largest amount of any type, and that type
 	SoldOut               Code = "SoldOut"               // all suitable offerings are sold out; Have: these offerings
-	QuotaExceeded         Code = "QuotaExceeded"         // Key: the cloud's quota; Need: the units of a machine; Have: the units left, and how to raise the quota
+	QuotaExceeded         Code = "QuotaExceeded"         // Key: the cloud's quota; Need: a machine's units; Have: the units left, and how to raise it
 	LimitReached          Code = "LimitReached"          // Key: the resource of spec.limits; Need, Have
 	MinValuesNotMet       Code = "MinValuesNotMet"       // Key; Need: the least number of values; Have: the number of values
 	ConstraintsConflict   Code = "ConstraintsConflict"   // each of Have can be met, but not all together
 	FeatureNotSupported   Code = "NotSupported"          // Key: a feature of the pod that Tenon does not support yet
 	InvalidPod            Code = "InvalidPod"            // Key: the field; Have: the problem
 	ReplacementDear       Code = "ReplacementDear"       // Have: the offering that could replace a machine, and its price as a multiple of the usual price
-	CheaperSoldOut        Code = "CheaperSoldOut"        // Have: the available offering, and its price as a multiple of the usual one; Need: when that price is paid
+	CheaperSoldOut        Code = "CheaperSoldOut"        // Have: the available offering, and its multiple of the usual price; Need: when it is paid
 	NotBound              Code = "NotBound"              // Key: the nodes on which the pod was expected; Have: kube-scheduler's message
 	LaunchesBackedOff     Code = "LaunchesBackedOff"     // Have: why machines that were started for such pods did not take them; Need: the end of the wait
 	NotOnManagedNodes     Code = "NotOnManagedNodes"     // the pod excludes managed nodes
@@ -36,7 +36,7 @@ const (
 	VolumeElsewhere       Code = "VolumeElsewhere"       // Key: the claim; Need: where its volume is or can be; Have: where machines are
 	PodsFirst             Code = "PodsFirst"             // room of a CapacityBuffer that waits until pods have their places
 	LeftToFargate         Code = "LeftToFargate"         // Have: the Fargate profile that selected the pod
-	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up for the pod; Need: the end of the wait for it
+	ServedElsewhere       Code = "ServedElsewhere"       // Have: the node group that another autoscaler scales up; Need: the end of the wait for it
 	GangTooSmall          Code = "GangTooSmall"          // Key: the pod group; Need: the number of pods that start together; Have: the number of its pods
 	GangIncomplete        Code = "GangIncomplete"        // Key: the pod group; Need: the number of pods that start together; Have: how many have a place
 	ProvisioningRequested Code = "ProvisioningRequested" // Key: the ProvisioningRequest whose room the pod is to use; Have: the state of the request
@@ -98,14 +98,14 @@ const (
 	NoCheaperPlace        Code = "NoCheaperPlace"        // Have: the largest possible saving; Key: the room that counts beside the pods
 	WouldStrand           Code = "WouldStrand"           // Key: a pod for which kube-scheduler would find no room
 	SpotToSpot            Code = "SpotToSpot"            // Have: why a spot machine is not replaced by another
-	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: the number of pods that would move; Have: the allowed number within an hour
+	OwnerMoved            Code = "OwnerMoved"            // Key: the owner; Need: how many pods would move; Have: how many may within an hour
 	OnDemandShareLost     Code = "OnDemandShareLost"     // Key: a pod that must run on demand and that kube-scheduler would bind to a spot machine
 )
 
 // Reasons for which a value cannot be read. An unreadable value has the effect that does least harm.
 const (
 	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
-	UnknownLimit         Code = "UnknownLimit"         // Key: the resource of spec.limits that no machine has; Need: the resource that is meant; Have: resources of machines
+	UnknownLimit         Code = "UnknownLimit"         // Key: the resource that no machine has; Need: the resource that is meant; Have: machines' resources
 	LittleMemory         Code = "LittleMemory"         // Key: the instance type; Need: pods that request no memory; Have: the memory that is left for them
 	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: a description of valid values
 	UnreadableSelector   Code = "UnreadableSelector"   // Have: the problem

@@ -32,7 +32,7 @@ func TestPlansForFleetsWithGPUsAreNearTheirBound(t *testing.T) {
 // Azure's offerings have labels, and a launch may become machines of several sizes. The limits for other catalogs hold for its catalog too.
 func TestPlansOnAzureAreValidAndNearTheirBound(t *testing.T) {
 	t.Parallel()
-	for kind, gap := range map[string]float64{workload.Mix: 0.1, workload.Spread: 0.25, workload.GPU: 0.1} { // there are few pods, some alone on their machine
+	for kind, gap := range map[string]float64{workload.Mix: 0.1, workload.Spread: 0.25, workload.GPU: 0.1} { // few pods, some alone on their machine
 		s := workload.OnAzure(workload.Cost(kind, 200, 1, v1.CapacityTypeOnDemand, v1.CapacityTypeSpot), kind)
 		s.Classes[0].InstanceTypes = catalog.Azure(catalog.AzureRegion, kind == workload.Spread)
 		plan := provisioning.Plan(s, engine.Options{}, nil)

@@ -16,8 +16,8 @@ import (
 )
 
 // Draw returns a random small cluster that depends only on the seed and is full of conflicts. It has 5 to 40 waiting pods, of workloads with all
-// kinds of demands on nodes, 3 to 12 nodes in all stages of their life, and 10 to 20 instance types. All objects are valid for an API server,
-// and have the fields that admission adds.
+// kinds of demands on nodes. It has 3 to 12 nodes in all stages of their life, and 10 to 20 instance types. All objects are valid for an API
+// server, and have the fields that admission adds.
 func Draw(seed uint64) *engine.Snapshot {
 	d := newDrawing(seed, 0)
 	d.zones = []string{"zone-a", "zone-b", "zone-c", "zone-d"}[:2+d.IntN(3)]

@@ -238,8 +238,8 @@ func successor(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// diverted records a pod that the plan places on another node than its nominated node, because kube-scheduler tries the nominated node first,
-// and no other node if it fits.
+// diverted records a pod that the plan places on another node than its nominated node. kube-scheduler tries the nominated node first, and no
+// other node if that fits.
 func (r *replay) diverted(world int, pod *corev1.Pod, node string) error {
 	home := pod.Status.NominatedNodeName
 	if home == "" || home == node || r.leaving[home] || !slices.Contains(r.names, home) {

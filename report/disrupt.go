@@ -162,8 +162,8 @@ func BackedOff(pool *v1.NodePool, b replacement.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }
 
-// Blocked tells the owners of a node and of its claim why the node stays, if an owner has to act, if its machine is late, or if its pods have no
-// cheaper place. No event is made for a node that is no candidate, for example a node with pods for the reason Empty.
+// Blocked tells the owners of a node and of its claim why the node stays. It does so if an owner has to act, if the machine is late, or if the
+// pods have no cheaper place. No event is made for a node that is no candidate, for example a node with pods for the reason Empty.
 func Blocked(node *corev1.Node, claim *v1.NodeClaim, reason engine.Reason) []Event {
 	switch reason.Code {
 	case engine.DoNotDisrupt, engine.NodePoolNotFound, engine.NoPoolLabel, engine.SeveralNodes, engine.EvictionBlocked,

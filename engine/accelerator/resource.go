@@ -53,7 +53,8 @@ func Same(a, b corev1.ResourceList) bool {
 }
 
 // Lacking reports whether a node shows less than its hardware has, because a device has failed or is not ready yet. That is so if the node shows
-// a single resource that is no multiple of the devices, or a smaller amount of a resource of the hardware and no resource under another name.
+// a single resource, and its amount is no multiple of the number of devices. It is so, too, if the amount of a hardware resource is too small,
+// and the node shows no resource under another name.
 func Lacking(shown, physical corev1.ResourceList) bool {
 	shown = Of(shown)
 	for name, parts := range shown {

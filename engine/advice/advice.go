@@ -94,7 +94,7 @@ func New(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) *Advice {
 	}
 	cache := &inventory.Cache{}
 	s, plan = placed(s, opt, plan, cache)
-	if len(plan.Unplaced) > 0 || plan.Cost.Unpriced > 0 || plan.Cost.LaunchesPerHour <= 0 { // the plan without the refused pods refuses further pods, so no comparison is possible
+	if len(plan.Unplaced) > 0 || plan.Cost.Unpriced > 0 || plan.Cost.LaunchesPerHour <= 0 { // without the refused pods, further pods are refused
 		return out
 	}
 	out.PerHour = plan.Cost.LaunchesPerHour

@@ -16,8 +16,8 @@ import (
 )
 
 // The devices that a future machine will publish are known from the catalog, or else from the devices that nodes of its pool and type have
-// published. The latter are written on the pool, where they outlive the nodes. If several nodes of the type exist, and each has published
-// another number of a driver's devices than the catalog has, the nodes are right for as long as they exist.
+// published. The latter are written on the pool, where they outlive the nodes. If several nodes of the type exist, they may have published
+// another number of a driver's devices than the catalog has. Then their number counts for as long as they exist.
 
 // mostNodes is the number of nodes of a type, the youngest ones, from which devices are learned.
 const mostNodes = 4

@@ -60,8 +60,8 @@ func (j *Judge) addRefused(unfit func(m *inventory.Machine, pod *corev1.Pod, why
 	return out
 }
 
-// Expected writes the waiting pods that the plan expects on existing nodes, and the nodes that kube-scheduler has refused for each pod, into
-// plan.ExpectedPods, for Snapshot.ExpectedPods of the next plan. It adds a note for each pod with refused nodes.
+// Expected sets plan.ExpectedPods, which becomes Snapshot.ExpectedPods of the next plan. It contains the waiting pods that the plan expects on
+// existing nodes, and the nodes that kube-scheduler has refused for each pod. Expected adds a note for each pod with refused nodes.
 func (j *Judge) Expected(plan *engine.Plan, refused map[*corev1.Pod][]string) {
 	on := map[engine.PodID]string{}
 	for _, p := range plan.Placements {

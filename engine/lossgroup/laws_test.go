@@ -29,8 +29,8 @@ func TestLawCachesKnowWhatIsLostTogether(t *testing.T) {
 	})
 }
 
-// If an owner has a machine for each of its pods, no more than half of its pods are lost at once, or as few as their number permits, if two
-// zones or two types cost about the same. Running pods count too.
+// If an owner has a machine for each of its pods, at most half of the pods are lost at once, or as few as their number permits. That holds if
+// two zones or two types cost about the same. Running pods count too.
 func TestLawNoMoreThanHalfOfAnOwnerIsLostAtOnce(t *testing.T) {
 	t.Parallel()
 	const within, beyond = 1.015, 1.05

@@ -24,9 +24,9 @@ const (
 //
 // If a node opens, kube-scheduler tries all waiting pods again. If it finds no node for a pod, the pod loses its nomination, and all pods may
 // take its room. So pods are nominated after kube-scheduler has stopped trying them. The gate sees that in the pods' resource versions, because
-// kube-scheduler writes each failure on the pod. After all nominations have come through the watch, and nothing has changed for as long as that
-// took, the nodes open as fast as they can be written. The nodes of the pods that kube-scheduler tries first open last. While it fails with
-// these pods, it does not try the others. Pods that lose their nomination get it back.
+// kube-scheduler writes each failure on the pod. Then the gate waits until all nominations have come through the watch, and until nothing has
+// changed for as long as that took. After that, the nodes open as fast as they can be written. The nodes of the pods that kube-scheduler tries
+// first open last. While it fails with these pods, it does not try the others. Pods that lose their nomination get it back.
 type StartupGate struct {
 	nodes      []Opening
 	seats      *assignment

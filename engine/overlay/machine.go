@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine/accelerator"
 )
 
-// AddTo adds to a machine of a corrected type the resources that overlays set, and the accelerators that the machine will show, because its node
-// may show them only later. It sets amounts, so a resource that the machine already has is not counted twice.
+// AddTo adds to a machine of a corrected type the resources that overlays set, and the accelerators that the machine will show. It does so
+// because the node may show them only later. It sets amounts, so a resource that the machine already has is not counted twice.
 func AddTo(m *engine.Machine, t *engine.InstanceType) {
 	if len(t.Added) == 0 && t.Devices == nil {
 		return

@@ -57,10 +57,10 @@ func Apply(s *engine.Snapshot) []Verdict {
 	return r.Verdicts
 }
 
-// Correct applies overlays to the classes of the pools. An overlay that is faulty, or that anywhere corrects the same value as an overlay of the
-// same weight that is in force, has no effect at all. Heavier overlays come first, overlays of equal weight in reverse order of name. A
-// corrected value is not corrected again. The accelerators that nodes show come last. Correct copies the values that it corrects, and changes
-// none of its arguments.
+// Correct applies overlays to the classes of the pools. An overlay that is faulty has no effect at all. The same holds if it anywhere corrects
+// the same value as an overlay of the same weight that is in force. Heavier overlays come first, overlays of equal weight in reverse order of
+// name. A corrected value is not corrected again. The accelerators that nodes show come last. Correct copies the values that it corrects, and
+// changes none of its arguments.
 func Correct(overlays []*v1alpha1.NodeOverlay, pools []*v1.NodePool, classes []engine.Class, seen []Sighting) *Result {
 	r := &Result{seen: seen}
 	plans := plansOf(overlays)

@@ -124,9 +124,9 @@ const longestPause = time.Hour
 const together = time.Minute
 
 // pausedUntil returns the time from which machines may go for pods that have waited since a time. It returns the zero time if there is no sign
-// that their removal would be in vain. Pods have precedence over unused machines. So if machines were bought while the pods waited, all at one
-// time, and fill the room that the pods need, the pods' machine was probably not available, sold out for example. Then these machines stay for
-// as long as the pods had waited, so that removals in vain become rarer.
+// that their removal would be in vain. Pods have precedence over unused machines. If machines were bought at one time while the pods waited, and
+// fill the room that the pods need, the pods' machine was probably not available. It may have been sold out, for example. Then the bought
+// machines stay for as long as the pods had waited, so that removals in vain become rarer.
 func (p *Pool) pausedUntil(need capacity.Vector, since time.Time) time.Time {
 	last := time.Time{}
 	for _, m := range p.Unused {
