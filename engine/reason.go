@@ -105,7 +105,7 @@ const (
 // Reasons for which a value cannot be read. An unreadable value has the effect that does least harm.
 const (
 	DevicesForgotten     Code = "DevicesForgotten"     // Need: instance types; Key: the annotation that has no room for their devices
-	UnknownLimit         Code = "UnknownLimit"         // Key: the resource that no machine has; Need: the resource that is meant; Have: machines' resources
+	UnknownLimit         Code = "UnknownLimit"         // Key: a resource that no machine has; Need: the one that is meant; Have: machines' resources
 	LittleMemory         Code = "LittleMemory"         // Key: the instance type; Need: pods that request no memory; Have: the memory that is left for them
 	UnreadableAnnotation Code = "UnreadableAnnotation" // Key; Have: the value; Need: a description of valid values
 	UnreadableSelector   Code = "UnreadableSelector"   // Have: the problem

@@ -163,7 +163,7 @@ func goal(kind string) float64 {
 // boundSlack is the largest error of the bound by floating point arithmetic, with a little room in each row.
 const boundSlack = 1e-3
 
-// In small workloads the last machine is a large part of the cost, so their plans are compared with the plan before the change instead of the
+// In small workloads the last machine is a large part of the cost. So their plans are compared with the plan before the change instead of the
 // bound.
 func TestMoreToChooseFromLeavesCostWorkloadsNearTheOldBound(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 // mostOffers is the largest number of new machines to ask about for a refused pod.
 const mostOffers = 6
 
-// An offer is a machine that could be bought for a pod that the plan does not place, and that kube-scheduler has accepted in all worlds so far.
+// An offer is a machine that could be bought for a pod that the plan does not place. kube-scheduler has accepted it in all worlds so far.
 type offer struct {
 	pod    *corev1.Pod
 	launch *engine.Launch

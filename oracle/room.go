@@ -25,8 +25,9 @@ func (r *replay) note(pod *corev1.Pod) error {
 	return nil
 }
 
-// needless records unnecessary launches. For a launch to be unnecessary, each of its pods had an accepted existing node at its turn, and at the
-// end these nodes have room for all of its pods. If only some of its pods have room there, the launch is justified by the other pods.
+// needless records unnecessary launches. A launch is unnecessary if two conditions hold: each of its pods had an accepted existing node at its
+// turn, and at the end these nodes have room for all of its pods. If only some of its pods have room there, the launch is justified by the other
+// pods.
 func (r *replay) needless() error {
 	for i := range r.plan.Launches {
 		l := &r.plan.Launches[i]

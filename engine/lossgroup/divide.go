@@ -345,8 +345,8 @@ func (x *divider) narrow(by axis, tolerance float64) {
 	}
 }
 
-// partsOf returns the parts of the machine's list that are not much dearer than the list and that keep the variety that the pool requires, the
-// cheapest first.
+// partsOf returns the parts of the machine's list that are not much dearer than the list and keep the variety that the pool requires. The
+// cheapest part comes first.
 func (x *divider) partsOf(m *dividable, by axis, tolerance float64) []part {
 	var out []part
 	at := map[int]int{}
