@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// mostPrices is the number of larger machines that are tried for pods that have to share one. absorb may spend 1/absorbPart of the effort, even if
-// the search for the other pods has spent all of its own.
+// mostPrices bounds the price ceilings with which absorb tries to replace one machine by a larger one. absorb may spend 1/absorbPart of the problem's
+// Effort, even if the search for the other pods has spent all of its own effort.
 const (
 	mostPrices = 24
 	absorbPart = 8
 )
 
-// absorb replaces machines of company, on which pods have to share one machine, by larger ones, if a larger one also holds all pods of some
-// of the others and costs less than all these machines together. company was bought for its own pods alone. absorb returns the rest of the
-// others.
+// absorb replaces machines of company, which were bought only for pods that have to share one machine. It replaces a machine by a larger one if the
+// larger one also holds all pods of some machines of others, and costs less than all these machines together. absorb returns the machines of others
+// that it has not replaced.
 func (s *search) absorb(sup *supply, company, others []*openBin) []*openBin {
 	order := slices.Clone(others)
 	slices.SortStableFunc(order, func(a, b *openBin) int { return cmp.Compare(b.price, a.price) })
@@ -38,7 +38,7 @@ func (s *search) absorb(sup *supply, company, others []*openBin) []*openBin {
 				return others
 			}
 			grown, rest := s.takeIn(sup, bin, order, prices[k*len(prices)/min(len(prices), mostPrices)])
-			before := bin.price + priceOf(others) - priceOf(rest) // of the machines that become one
+			before := bin.price + priceOf(others) - priceOf(rest) // the price of bin and of the machines that grown makes unnecessary
 			// If the price is about the same, two machines are better than one, because they are not lost together.
 			if before > grown.price*equallyCheap && before-grown.price > saved {
 				best, kept, saved = grown, rest, before-grown.price
@@ -55,9 +55,9 @@ func (s *search) absorb(sup *supply, company, others []*openBin) []*openBin {
 	return others
 }
 
-// takeIn grows b into a machine that costs no more than "most" and holds all pods of as many of the others as possible. It returns this machine, and
-// the others that it does not replace. First it looks for a machine as if none of the others counted against limits, because it may need all their
-// room there. If this machine is not within limits beside the rest, takeIn looks again as if all of the others stayed.
+// takeIn replaces b by a machine that costs no more than `most` and holds all pods of as many of the others as possible. It returns this machine, and
+// the others that it does not replace. In a first try, none of the others is charged to the limits, because the machine may need all their room
+// there. If the machine and the remaining others exceed the limits, takeIn tries again with all of the others charged.
 func (s *search) takeIn(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
 	s.market.chargeAll(others, -1)
 	grown, rest = s.takeInNow(sup, b, others, most)

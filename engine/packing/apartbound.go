@@ -1,8 +1,8 @@
 package packing
 
-// apart returns a lower bound for the price of machines for the given number of pods of each demand. It uses the rules between pods: if a
-// machine may have only n pods of a group, each of these pods pays for 1/n of the cheapest machine that holds it. The sums of several
-// groups must not be added, because pods of other groups may use the rest of a machine. So the dearest group counts.
+// apart returns a lower bound for the price of machines for the given number of pods of each demand. It uses the rules between pods: if a machine may
+// have only n pods of a group, each of these pods pays for 1/n of the cheapest machine that holds it. The sums of several groups must not be added,
+// because pods of other groups may use the rest of a machine. So the bound is the sum of the dearest group.
 func (s *search) apart(sup *supply, counts []int) float64 {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	for i, d := range sup.demands {
@@ -48,8 +48,8 @@ func (s *search) leastFor(pools []int, d *demand) float64 {
 	return least
 }
 
-// each calls f for each mark that only one pod on a machine may own, and for each group of which a machine takes a limited number of pods, with that
-// number.
+// each calls f for each mark that only one pod on a machine may own, and for each group that limits its pods on a machine. The argument `most` is
+// that limit.
 func (r *hostRules) each(f func(byMark bool, at, most int)) {
 	if r.owns != nil && r.rejects != nil {
 		for b := r.owns.Next(0); b >= 0; b = r.owns.Next(b + 1) {

@@ -6,8 +6,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// placeAssigned puts pods on the nodes that they are expected on. Only then it puts pods on their proposed nodes, into the room that is
-// left.
+// placeAssigned puts pods on the nodes that they are expected on. Afterwards it puts pods on their proposed nodes, if the nodes have room left.
 func (pl *placement) placeAssigned() {
 	pl.placeAllAssigned(false)
 	pl.placeAllAssigned(true)
@@ -42,7 +41,7 @@ func (pl *placement) placeAllAssigned(proposed bool) {
 	}
 }
 
-// countEnding counts the victims of preemption on these nodes, where they do not end after all.
+// countEnding adds the victims of preemption on these nodes to the counts of their sets, because these victims are not evicted after all.
 func (pl *placement) countEnding(nodes []int) {
 	for _, n := range nodes {
 		node := &pl.nodes.list[n]
@@ -55,8 +54,8 @@ func (pl *placement) countEnding(nodes []int) {
 	}
 }
 
-// cameLate notes the nodes in stay that got their assigned pods after all, although the round had assumed that these pods do not come. It reports
-// whether there are any.
+// cameLate adds to lessons.awaited the nodes in pl.stay on which an assigned pod was placed after all. The round had assumed that these nodes get no
+// assigned pod. cameLate reports whether it found any.
 func (pl *placement) cameLate() bool {
 	found := false
 	for _, n := range pl.stay {

@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/bound"
 )
 
-// search finds machines for the demands that placement has left: as many pods as limits allow, and cheaply.
+// search is the part of a round that buys machines. It finds cheap machines for as many pods of the demands as limits allow.
 type search struct {
 	p       *Problem
 	market  *market
@@ -16,8 +16,8 @@ type search struct {
 	bins    []*openBin
 	bound   float64
 	worth   []float64
-	low     []float64 // the prices of the supply that machines are bought from
-	// boundDemands is placement's.
+	low     []float64 // supply.low of the supply that machines are bought from; nil if it does not apply
+	// boundDemands is placement.boundDemands.
 	boundDemands func(sup *supply, counts []int) ([]*Ways, []bound.Demand)
 }
 
@@ -60,8 +60,8 @@ func (s *search) buy(pools []int, turns [][]*demand) {
 	}
 }
 
-// buyMore buys machines for the pods that are left, within the present room of limits, because cheaper machines may have left some room. It
-// leaves few pods to split, which tries every way to divide them.
+// buyMore buys machines for the pods that are left, because cheaper machines may have left some room within limits. If the supply had at most fewPods
+// pods, it does nothing, because split tries every way to divide so few pods.
 func (s *search) buyMore(sup *supply, left []int) {
 	pods := 0
 	for _, n := range sup.before {
@@ -205,7 +205,7 @@ func (s *search) boundOf(sup *supply) float64 {
 }
 
 // hand gives each open bin the pods that its loads count. It deals out the pods of a lot in turn: neighbours in the lot, often replicas of one owner,
-// come to different machines at no cost.
+// are put on different machines at no cost.
 func (s *search) hand(sup *supply, bins []*openBin) {
 	type part struct{ bin, n int }
 	parts := make([][]part, len(sup.lots))

@@ -58,7 +58,7 @@ const mostHosts = 24
 // mostGuests is the number of pods above which giving up a machine is not tried, because it hardly ever saves money.
 const mostGuests = 12
 
-// closeBins gives up machines: each whose pods cost less on the other machines. It begins with the machine whose pods are worth least.
+// closeBins removes each machine whose pods cost less on the other machines. It begins with the machine whose pods are worth least.
 func (s *search) closeBins(sup *supply, bins []*openBin) []*openBin {
 	order := make([]int, 0, len(bins))
 	value := make([]float64, len(bins))
@@ -141,7 +141,7 @@ type earlier struct {
 	guests *guests
 }
 
-// give gives up machine i if that is cheaper, and reports whether it did.
+// give removes machine i if its pods cost less on the other machines, and reports whether it did.
 func (v *visit) give(i int) bool {
 	gone := v.bins[i]
 	v.bins[i] = nil

@@ -108,7 +108,7 @@ func (s *search) isColocated(b *openBin, it *demand) bool {
 	return b.sets != nil && !slices.ContainsFunc(it.company, func(set int) bool { return b.sets[s.host.sets[set]] == 0 })
 }
 
-// allIn reports whether the list has all of the numbers.
+// allIn reports whether list contains every element of numbers.
 func allIn(numbers, list []int) bool {
 	return !slices.ContainsFunc(numbers, func(n int) bool { return !slices.Contains(list, n) })
 }

@@ -19,15 +19,15 @@ type cover struct {
 	m        *supply
 	lots     []int // the lots with pods to place, the dearest pods first
 	counts   []int
-	most     []int     // of each lot, how many pods one machine should have at most
-	worth    []float64 // of one pod
+	most     []int     // of each lot, the greatest number of pods that one machine should have
+	worth    []float64 // of one pod of each lot
 	dear     []float64 // of each lot, the price of the cheapest machine that holds a pod
 	radix    []uint64
 	fillings []filling
 	first    [][]int // of each lot, the fillings with pods of it, the best first
 	each     float64 // added to the price of each machine
 	ceiling  float64 // the cost of the best machines so far
-	room     float64 // how much more than the floor a path may cost in the next try
+	room     float64 // the amount by which a path may cost more than the floor in the next try
 	effort   int     // steps so far
 	limit    int     // the most steps
 	// floor is the least possible cost of the machines.
@@ -145,7 +145,7 @@ func (c *cover) begin(bins []*openBin) bool {
 // boundSteps is the effort that goes into bound.Fillings.
 const boundSteps = 30_000
 
-// lotsBound returns the bound for the given numbers of pods of the lots, if each machine costs "each" more than its price.
+// lotsBound returns the bound for count[lot] pods of each of the lots, if each machine costs `each` more than its price.
 func (s *search) lotsBound(sup *supply, lots, count []int, each float64) *bound.Bound {
 	p := bound.Problem{Devices: make([]bool, len(s.p.Classes[0].Request)), Stop: s.p.Stop}
 	copy(p.Devices, s.p.Devices)
@@ -187,9 +187,8 @@ func (s *search) binOf(sup *supply, pool int, loads []load) *openBin {
 	return b
 }
 
-// prove raises the bound to floor, the least possible cost of the machines for the bins' pods. It does so only if the bins hold all pods of the
-// supply, with all their ways, and only if no pods have to share a machine with certain others, because their machines may have room for the bins'
-// pods.
+// prove raises the supply's bound to floor, the least possible cost of machines for the bins' pods. It does so only if the bins hold all pods of the
+// supply, with all their ways, and no pods have to share a machine with certain others. The machines of such pods may have room for the bins' pods.
 func (sup *supply) prove(s *search, bins []*openBin, floor float64) {
 	if sup.apart || floor <= sup.bound.Value || slices.ContainsFunc(s.demands, func(it *demand) bool { return len(it.company) > 0 }) {
 		return

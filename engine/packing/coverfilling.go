@@ -12,7 +12,7 @@ import (
 // filling is a set of pods that one offering holds, with no room for another of the pods to place.
 type filling struct {
 	offering int
-	pods     []int // of each lot
+	pods     []int // the number of pods of each lot
 	price    float64
 	loss     float64    // price less the worth of the pods
 	lead     bitset.Set // the offering is bought only for a pod of one of these lots; nil for any lot

@@ -9,7 +9,7 @@ import (
 type remainders struct {
 	list  []remainder
 	known map[uint64]int32
-	table []int32 // used instead of known for few keys: one more than the index
+	table []int32 // used instead of known if there are few keys; an entry is the index in list plus one, 0 for none
 }
 
 type remainder struct {
@@ -23,7 +23,7 @@ type remainder struct {
 // mostTable bounds the keys for which a table is used.
 const mostTable = 1 << 16
 
-// newRemainders returns remainders with one state: no pod has a machine.
+// newRemainders returns remainders with one state, in which no pod has a machine.
 func (c *cover) newRemainders() *remainders {
 	key := uint64(0)
 	for i, n := range c.counts {
@@ -71,7 +71,7 @@ func (w waiting) before(o waiting) bool {
 		return w.least < o.least
 	}
 	if w.cost != o.cost {
-		return w.cost > o.cost // the one nearer to the end comes first
+		return w.cost > o.cost // the remainder nearer to the end of the path comes first
 	}
 	return w.at < o.at
 }
@@ -163,16 +163,16 @@ func (c *cover) hasty() []step {
 	}
 }
 
-// firstRoom is the share of the floor by which a path may cost more in the first try, nearlyExact the same for a path that need not be the
-// cheapest. Each try for the latter may take 1/hastyPart of the steps.
+// firstRoom is the share of the floor by which a path may cost more in the first try. nearlyExact is this share for a path that need not be the
+// cheapest. Each try for such a path may take 1/hastyPart of the steps.
 const (
 	hastyPart   = 12
 	firstRoom   = 1.0 / 512
 	nearlyExact = 1.0 / 256
 )
 
-// below looks for a path that costs no more than ceiling. weight multiplies the estimate of the cost from a remainder to the end: with 1,
-// the path is the cheapest; with more, it is found sooner and costs at most so many times as much (I. Pohl, 1970). If effort exceeds limit,
+// below looks for a path that costs no more than ceiling. weight multiplies the estimate of the cost from a remainder to the end. If weight is 1, the
+// path is the cheapest. If weight is more, the path is found sooner and costs at most weight times as much (I. Pohl, 1970). If effort exceeds limit,
 // below stops and ok is false.
 func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool) {
 	t := c.newRemainders()
@@ -222,7 +222,7 @@ func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool)
 	return nil, true
 }
 
-// after returns the remainder once the filling is bought, and a lower bound for the cost of machines for its pods.
+// after returns the remainder that is left after the filling is bought, and a lower bound for the cost of machines for its pods.
 func (c *cover) after(f *filling, left []int) (key uint64, rest float64) {
 	dear := 0.0
 	for i, n := range f.pods {

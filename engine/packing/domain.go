@@ -83,8 +83,8 @@ type saleKey struct {
 // sale lists in which domains of a view a machine for a request can be bought, before the solver has bought any machine.
 type sale struct {
 	domains []sold // of each domain of the view
-	// rates holds, for each domain, the least price of an option there times the share of the option that the request takes up. It is nil
-	// until it is needed.
+	// rates holds, for each domain, the least product, over the options there, of the option's price and the share of the option that the request
+	// takes up. It is nil until it is needed.
 	rates []float64
 }
 

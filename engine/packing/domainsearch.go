@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// mostSteered is the number of rounds that the search may take, steerEffort the effort that one of them counts for.
+// mostSteered bounds the rounds that the search may play. steerEffort is the effort that is charged for each of them.
 const (
 	mostSteered = 400
 	steerEffort = 50
@@ -30,7 +30,7 @@ type domainSearch struct {
 type searched struct {
 	class, level int
 	domains      []int
-	n            int // its pods that are not on existing nodes
+	n            int // the number of its pods that are not on existing nodes
 }
 
 func searchDomains(p *Problem, l *learnedLimits, best *solver) *solver {
@@ -155,7 +155,7 @@ func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]in
 	}
 }
 
-// try solves the problem with no more pods in each domain than the quota says.
+// try solves the problem with at most the quota's number of pods in each domain.
 func (st *domainSearch) try(quota map[domainKey]int) {
 	if st.p.stopped() {
 		st.left = 0
@@ -202,7 +202,7 @@ func (st *domainSearch) toBeat() toBeat {
 // anything is a result that every round improves.
 var anything = toBeat{math.MaxInt, math.MaxInt, math.Inf(1)}
 
-// inVain reports, for a round whose pods are placed, whether it cannot be better, because its pods miss more levels or their machines cost too much.
+// inVain reports whether a round, after its pods are placed, is certain not to beat t: its pods miss more levels, or their machines cost too much.
 func (t toBeat) inVain(s *solver) bool {
 	if math.IsInf(t.price, 1) {
 		return false
@@ -300,7 +300,7 @@ func (st *domainSearch) take(quota map[domainKey]int, rounds []searchRound) {
 		if rounds[i].unsettled > st.most() || rounds[i].inVain {
 			return
 		}
-		if rounds[i].solver == nil { // the best round has changed, and leaves more pods
+		if rounds[i].solver == nil { // the present best round leaves more pods than the one that this round had to beat
 			rounds = st.play(quota, anything, i+1+st.left)
 		}
 		if s := rounds[i].solver; s.differs(st.best) && s.better(st.best) || !s.differs(st.best) && s.price() < st.best.price()*(1-1e-9) {

@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// nodeLoad is a number of pods of one class that go to one node.
+// nodeLoad is a number of pods of one class to put on one node.
 type nodeLoad struct{ node, class, n int }
 
 // fillNodes finds out which pods without rules should get the room on existing nodes, if the machines for the other pods are to cost least.

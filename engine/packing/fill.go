@@ -27,8 +27,8 @@ type scratch struct {
 	trial, kept openBin
 }
 
-// fill puts pods on the offering into the open bin trial until nothing more fits. Each time it takes the shape that best matches the
-// remaining room and is worth most. Then it chooses the cheapest option that holds them. fill reports false if there is none.
+// fill puts pods on the offering into the open bin g.trial until nothing more fits. Each time it chooses the shape that best matches the remaining
+// room and is worth most. Then it chooses the cheapest option that holds all these pods. fill reports false if no option does.
 func (g *greedy) fill(o *offering, exponent int) bool {
 	option := &g.s.market.pools[o.pool].Options[o.option]
 	b := &g.trial
@@ -50,7 +50,7 @@ func (b *openBin) begin(pool, dims int, free []bitset.Set) {
 	*b = openBin{pool: pool, sum: sum, loads: b.loads[:0], free: free}
 }
 
-// lasting returns a copy that stays when the open bin begins again. It uses the memory of spare, unless that is nil.
+// lasting returns a copy that remains valid when the open bin begins again. The copy uses the memory of `spare`, unless that is nil.
 func (b *openBin) lasting(spare *openBin) *openBin {
 	if spare == nil {
 		spare = &openBin{}
@@ -105,8 +105,8 @@ func (g *greedy) lead(o *offering, b *openBin) {
 	g.scatter(o, b)
 }
 
-// scatter puts on the machine pods of kinds of which a machine takes only a few, if so many of these pods are left that every further machine of this
-// size has to take its part. Else many of these pods would need machines of their own in the end.
+// scatter puts on the machine some pods of kinds of which a machine takes only a few. It does so if so many of these pods are left that every further
+// machine of this size has to take its part. Without scatter, many of these pods would need machines of their own in the end.
 func (g *greedy) scatter(o *offering, b *openBin) {
 	machines := g.value / o.price
 	for _, k := range g.m.capped {
@@ -123,7 +123,7 @@ func (g *greedy) scatter(o *offering, b *openBin) {
 	}
 }
 
-// first puts on the open bin one pod of a lot for which the function will returns true.
+// first puts one pod on the open bin: a pod of a lot for which `will` returns true. It reports whether it did.
 func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
 	for _, gs := range o.shapes {
 		h := gs.shape
@@ -215,7 +215,7 @@ func (g *greedy) readmit(o *offering) bool {
 	return found
 }
 
-// put puts on pods of the first kind of the shape that the machine may take: an eighth of the number that fits, and at least one.
+// put adds to the machine pods of the first kind of the shape that the machine may take: an eighth of the number that fits, and at least one.
 func (g *greedy) put(o *offering, b *openBin, h, fits int) {
 	for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
 		if g.putKind(o, b, h, k, fits) {
@@ -287,7 +287,7 @@ func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector
 	return other.Times(g.room, math.MaxInt32)
 }
 
-// spare returns how many more pods of the lot the machine should get.
+// spare returns the number of further pods of the lot that the machine should have at most.
 func (g *greedy) spare(b *openBin, lot int) int {
 	most := g.m.lots[lot].most
 	if most == 0 || !g.apart {

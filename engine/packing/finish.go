@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// listing chooses the options that each machine may be started with.
+// listing is the part of a round that chooses the options that each machine may be started with.
 type listing struct {
 	p        *Problem
 	market   *market
@@ -252,7 +252,7 @@ func (m *market) overdrawn(p int, machines []Machine) bool {
 	return false
 }
 
-// largest returns the amount that the machine counts against the limits: of each resource, the most of any listed option.
+// largest returns the amount that is charged to the limits for the machine: of each resource, the most that any listed option uses.
 func (m *market) largest(bought *Machine) capacity.Vector {
 	p := &m.pools[bought.Pool]
 	most := p.Options[bought.Chosen].Charge.Clone()

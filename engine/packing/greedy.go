@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// exponents are the powers of a pod's worth in the scores of shapes when a machine is filled; each gives other patterns.
+// exponents are the powers to which the score of a shape raises a pod's worth. Each exponent fills machines with other pods.
 var exponents = [4]float64{0.3, 0.6, 1, 1.5}
 
 // openBin is a new machine whose option may still change: the cheapest that holds its pods.
@@ -26,12 +26,12 @@ type openBin struct {
 	relaxed bool
 	// selection describes the options that can be listed for the open bin, as of the last call of selectionOf.
 	selection *selection
-	bill      capacity.Vector // the amount that it counts against the pool's limits; nil means its option's Charge
+	bill      capacity.Vector // the amount that is charged to the pool's limits for it; nil means its option's Charge
 	draws     []Draw          // the same for quotas
 
 	// The following fields are for open bins that grow pod by pod.
 	host   []*hostRules // the rules of its pods
-	sets   []int        // number of pods of each host set
+	sets   []int        // the number of pods of each host set
 	pinned []Pod        // the pods themselves, once they are known
 }
 
@@ -52,14 +52,14 @@ const roominess = 30
 type greedy struct {
 	s         *search
 	m         *supply
-	left      []int        // of each lot
-	avail     []bitset.Set // of each shape, the kinds of which pods are left
-	ofKind    []int        // pods left of each kind
+	left      []int        // the pods of each lot without a machine
+	avail     []bitset.Set // of each shape, the kinds of its pods without a machine
+	ofKind    []int        // the pods of each kind without a machine
 	value     float64      // the worth of all pods that have no machine yet
 	exponents []int
 	apart     bool                    // keep replicas apart
 	forced    bool                    // first buy offerings with devices, which are needed in any case, then the rest
-	skip      func(offering int) bool // offerings to leave out; nil for none
+	skip      func(offering int) bool // reports the offerings to leave out; nil for none
 	roominess float64                 // the factor of perNode in the choice of a pattern
 	bins      []*openBin
 	cost      float64 // planning price of the open bins

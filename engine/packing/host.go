@@ -10,9 +10,9 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// hostIndex numbers the groups and sets that are counted for each machine.
+// hostIndex maps the groups and sets that are counted for each machine to consecutive indexes.
 type hostIndex struct {
-	groups, sets []int // of each group and set, its number; -1 for those of other keys
+	groups, sets []int // of each group and set, its host index; -1 for those of other keys
 	nGroups      int
 	nSets        int
 	owned        []bool // groups that some pending pod's spread bounds
@@ -53,7 +53,7 @@ type nodeState struct {
 	has          bitset.Set
 	bears, shuns bitset.Set
 	groups, sets []int
-	doubtful     []int // of each group, the pods that may not come; nil for none
+	doubtful     []int // of each group, the number of pods that may not be placed here after all; nil for none
 	// others lists the places that a new machine may turn out to be in; nil for a node.
 	others []int
 }
@@ -109,7 +109,7 @@ func (ns *nodeStates) bring(c, n int) {
 // hostRules is the part of a level's rules that concerns single machines. Equal hostRules are the same pointer.
 type hostRules struct {
 	owns, rejects bitset.Set
-	groups        []int // numbers of the host groups that count the pod
+	groups        []int // host indexes of the groups that count the pod
 	bounds        []int // of each of these groups, the bound by the pod's own spreads
 	spread        []hostSpread
 	others        []hostSpread // the spreads over groups that do not count the pod
@@ -220,7 +220,7 @@ func (r *hostRules) bound() {
 	}
 }
 
-// intern makes equal rules the same pointer.
+// intern returns the same pointer for all equal rules.
 func (hr *hostReader) intern(r *hostRules) *hostRules {
 	key := fmt.Sprint(r.owns, r.rejects, r.groups, r.spread, r.spreads, r.shared)
 	if have, ok := hr.hostIDs[key]; ok {

@@ -88,7 +88,7 @@ func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	return b
 }
 
-// opens reports whether a machine of the option brings residents that count for pods with a place, or an empty domain while another domain
+// opens reports whether a machine of the option brings residents that affect the rules of pods with a place, or an empty domain while another domain
 // of the same group has more than one pod.
 func (r *replay) opens(p, o int) bool {
 	place := r.p.Places[r.market.pools[p].Options[o].Place]

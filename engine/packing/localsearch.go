@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// improve stops after patience tries without a gain of worthwhile, as a share of the price. If some pods need devices and the price is more
-// than far times the bound, it stops only after at least stubborn tries for each machine.
+// improve stops after `patience` tries without a gain of `worthwhile`, as a share of the price. If some pods need devices and the price is more than
+// `far` times the bound, it stops only after at least `stubborn` tries for each machine.
 const (
 	patience   = 150
 	stubborn   = 10

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// market is the pools of a problem with what a round has left of their limits and quotas, and of the effort that finding machines may take.
+// market holds the pools of a problem, the remainder of their limits and quotas in a round, and the remaining effort for finding machines.
 type market struct {
 	p       *Problem
 	pools   []supplyPool
@@ -30,7 +30,7 @@ type supplyPool struct {
 	left    capacity.Vector
 	limited bool
 	devices []bool // of each option: it has devices
-	// The following fields are for pools with a variety: the number of values of each, and the options by type.
+	// The following fields are for pools with a variety: the number of values that each variety requires, and the options by type.
 	asked  []int
 	lines  []line
 	lineOf []int
@@ -81,7 +81,7 @@ func (m *market) spend(b *openBin) bool {
 	return true
 }
 
-// charge counts the open bin n times against limits and quotas; -1 gives it back.
+// charge charges n copies of the open bin to limits and quotas. If n is -1, it takes back one charge.
 func (m *market) charge(b *openBin, n int) {
 	p := &m.pools[b.pool]
 	if p.limited {
@@ -115,7 +115,7 @@ func (m *market) quotasHold(draws []Draw) bool {
 	return true
 }
 
-// deduct takes the draws off the quotas n times; -1 gives them back.
+// deduct subtracts n times the draws from the quotas. If n is -1, it gives the draws back.
 func (m *market) deduct(draws []Draw, n int) {
 	for _, d := range draws {
 		m.quotas[d.Quota] -= n * d.Units

@@ -2,8 +2,8 @@ package packing
 
 import "slices"
 
-// renumber gives the places of each class to the first pods of the class, because no pod should lack a place while an equal pod with a higher number
-// has one. The order of places does not change, only the pods in them.
+// renumber gives the places of each class to the pods with the lowest Number, because no pod should lack a place while an equal pod with a higher
+// Number has one. The order of places does not change, only the pods in them.
 func renumber(p *Problem, s *Solution) {
 	number := make([][]int, len(p.Classes)) // nil for classes whose pods without a place are the last ones already
 	next := make([]int, len(p.Classes))

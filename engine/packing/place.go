@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// placement decides for each pod on which node it goes, or in which domain it needs a new machine.
+// placement is the part of a round that decides on which existing node each pod is placed, or in which domain it needs a new machine.
 type placement struct {
 	p        *Problem
 	market   *market
@@ -20,24 +20,24 @@ type placement struct {
 	demands  []*demand
 	byKey    map[domainKey]*demand
 	narrow   map[narrowKey]*Ways
-	shapeOf  []int             // of each class: classes with equal requests have the same
+	shapeOf  []int             // an index for each class; classes with equal requests have the same index
 	unserved map[int]*unserved // of each set, the result of unservedOf
 	nodes    nodeStates
 	reader   hostReader
 	// followers lists, for each set, the classes and levels with affinity to its pods.
 	followers [][]dependant
-	// members counts, for each group, the classes that it counts.
+	// members holds, for each group, the number of classes whose pods it counts.
 	members []int
 	setLeft []int // pods of each set that are in demands
 	// closed holds, for each group over which an assigned pod is spread, the counts when noteClosed was called, -1 for a domain without
 	// machines.
 	closed [][]int
-	stay   []int // nodes whose victims of preemption do not end, because the preemptor did not come
+	stay   []int // nodes whose victims of preemption are not evicted, because the preemptor did not get its place there
 	relied bool  // some pod is on a node because every other node has pods of its group
 
 	placed   [][]Share
 	order    []Pod
-	levels   []int // of each pod in order, the level at which it is placed
+	levels   []int // the level at which each pod in order is placed
 	complete bool  // every machine is among the nodes
 }
 
@@ -52,7 +52,7 @@ type demand struct {
 	request              capacity.Vector
 	own                  capacity.Vector // the request without the shared things that other pods may have brought to the machine
 	queue                []int           // the pods, in the order in which they are placed
-	left                 int             // how many of them have no machine yet
+	left                 int             // the number of pods in queue without a machine
 	company              []int           // sets of which the machine must have a pod
 }
 
@@ -379,7 +379,7 @@ func (pl *placement) placeOne(c int) (ok bool) {
 	return true
 }
 
-// batch returns how many pods of the class are placed in the same way at once: all of them if the rules do not depend on domains.
+// batch returns the number of pods of the class that are placed together in the same way: all of them if the rules do not depend on domains.
 func (pl *placement) batch(c, l int) int {
 	ls := &pl.classes[c].levels[l]
 	if len(ls.view.keys) > 0 || pl.p.Weighted {
@@ -407,5 +407,5 @@ type candidate struct {
 	level  int
 	node   int // -1 for a new machine
 	choice *domainChoice
-	cost   float64 // price beyond the cheapest domain's, as a share of it, and Miss; for a node, -1 instead of the price
+	cost   float64 // the price above the cheapest domain's, as a share of that price, plus Miss; for a node, -1 plus Miss
 }

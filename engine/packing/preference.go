@@ -6,10 +6,10 @@ import (
 	"tenon.sh/engine/bound"
 )
 
-// solvePreferences finds out which preferences about single machines are worth their price. Only bought machines show this: a machine for each pod
-// costs nothing extra for a few pods among many others, and much for many equal pods. So the problem is solved without these preferences for new
-// machines, then with all of them. If that does not lower the total, it is solved with the preferences for which there may be enough machines in any
-// case. The solution with the least total wins: the price of machines and the Miss of pods.
+// solvePreferences finds out which preferences about single machines are worth their price. The price is known only after machines are bought: a
+// machine for each pod costs nothing extra for a few pods among many others, and much for many equal pods. So the problem is solved without these
+// preferences for new machines, then with all of them. If all of them do not lower the total, it is solved with the preferences for which there may
+// be enough machines in any case. The solution with the least total wins. The total is the price of machines and the Miss of pods.
 func (p *Problem) solvePreferences() *solver {
 	none := p.granting(func(int) bool { return false })
 	best := none.solve()
@@ -59,7 +59,7 @@ func (p *Problem) hasPreferences() bool {
 	return p.Weighted && slices.ContainsFunc(p.Classes, func(c Class) bool { return c.prefers() })
 }
 
-// granting returns the problem with the preferences of the classes for which grant returns true. The preferences of other classes count only on
+// granting returns the problem with the preferences of the classes for which grant returns true. The preferences of other classes apply only on
 // existing nodes.
 func (p *Problem) granting(grant func(class int) bool) *Problem {
 	out := *p
@@ -108,8 +108,8 @@ func (p *Problem) machinesAsked() []int {
 	return out
 }
 
-// total returns the price of the round's machines and the Miss of its pods, at these prices of resources. Each pod counts at the first of
-// its levels that its place meets.
+// total returns the price of the round's machines and the Miss of its pods, at these prices of resources. A pod has the Miss of the first of its
+// levels that its place meets.
 func (s *solver) total(p *Problem, worths []float64) float64 {
 	whole := *s
 	whole.p = p

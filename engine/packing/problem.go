@@ -62,8 +62,8 @@ func (p *Problem) spent() bool { return p.MostLooks > 0 && p.looked.Load() > p.M
 type Class struct {
 	Request capacity.Vector
 	Count   int
-	// Owners holds, for each pod, a number that the replicas of one workload share, or -1 for a pod without an owner; nil means that no pod
-	// has one.
+	// Owners holds, for each pod, an ID that the replicas of one workload have in common, or -1 for a pod without an owner; nil means that no pod has
+	// one.
 	Owners []int
 	// Shared lists the parts of the request that a pod does not take of a node if another pod there has taken them already.
 	Shared []Shared
@@ -80,11 +80,11 @@ type Class struct {
 	Batch int
 }
 
-// Level is one relaxation of a class: where its pods may go, and by which rules.
+// Level is one relaxation of a class: the nodes and machines that its pods may use, and the rules between pods.
 type Level struct {
 	// Nodes holds the existing nodes that admit the class, whether they have room or not.
 	Nodes bitset.Set
-	// Ways says how the class may use the pools' new machines. Levels may share it.
+	// Ways holds the ways in which the class may use the pools' new machines. Several levels may share one Ways.
 	Ways *Ways
 	// Rules are the rules between pods; nil means none. Levels may share them.
 	Rules *topology.Rules
@@ -103,7 +103,7 @@ type Ways struct {
 // Way is one way to use a pool's machines: any of its options, with each free key of the pool narrowed to a set of values.
 type Way struct {
 	Options bitset.Set
-	// Free narrows the pool's free keys, in their order; nil does not narrow a key.
+	// Free holds a set of values for each of the pool's free keys, in the order of Pool.Free; nil does not narrow a key.
 	Free []bitset.Set
 }
 
@@ -117,16 +117,16 @@ type Node struct {
 	Has bitset.Set
 	// Owns holds the host marks of the pods on the node, Rejects the host marks that these pods keep out; nil means none.
 	Owns, Rejects bitset.Set
-	// Groups and Sets count the pods on the node, for the groups and sets that are counted for each machine; a missing entry means 0.
-	// Doubtful counts the pods in Groups that may not come.
+	// Groups and Sets count the pods on the node, for the groups and sets that are counted for each machine; a missing entry means 0. Doubtful counts
+	// those pods of Groups that may not be placed here after all.
 	Groups, Sets, Doubtful []Tally
-	// Ending counts, for sets of all keys, the victims of preemption on the node; they count for affinity only if the preemptor does not
-	// come.
+	// Ending counts, for sets of all keys, the victims of preemption on the node. Affinity considers these victims only if the preemptor does not get
+	// its place here.
 	Ending []Tally
 }
 
-// Shared is the amount of a resource that a thing takes once for all pods that share it: the first of them on a node takes it. Things are
-// numbered. A thing may take several resources.
+// Shared is the amount of a resource that a thing takes once for all pods that share it: the first of them on a node takes it. A thing is identified
+// by an index, and may take several resources.
 type Shared struct {
 	Thing, Resource int
 	Amount          int64
@@ -146,7 +146,7 @@ type Pool struct {
 	Free []bitset.Set
 	// Left is the room that the pool's limits leave; capacity.Most for a resource without a limit.
 	Left capacity.Vector
-	// Variety lists the numbers of different values that a machine's list of options must have.
+	// Variety lists how many different values of several kinds the options of one machine must have.
 	Variety []Variety
 }
 
@@ -190,7 +190,7 @@ func (o *Option) full() float64 { return cmp.Or(o.Full, o.Price) }
 // Draw is the number of units that one machine takes of a quota.
 type Draw struct{ Quota, Units int }
 
-// Solution says where the pods go.
+// Solution is the result: the place of each pod, and the machines to buy.
 type Solution struct {
 	// OnNodes holds, for each node, the pods that it gets.
 	OnNodes [][]Share

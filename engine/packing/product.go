@@ -272,7 +272,8 @@ func (t *tally) most(sum capacity.Vector) int {
 	return most
 }
 
-// add goes through the types in order, and adds each that then has at least "least" missing values.
+// add visits the types in order of price, the dearest first if dearest is true. It adds each type that has at least `least` of the values that are
+// still missing.
 func (t *tally) add(sum capacity.Vector, dearest bool, least int) {
 	members := t.p.members()
 	for i := range members {

@@ -29,8 +29,8 @@ func (p *supplyPool) mostDraws(list []int) []Draw {
 	return out
 }
 
-// cutToQuotas shortens lists until the quotas have enough units for any listed options, because the cloud may choose any of them. The
-// chosen options alone are within the quotas. Afterwards, quotas counts the lists.
+// cutToQuotas shortens lists until the quotas have enough units for any listed options, because the cloud may choose any of them. The chosen options
+// alone are within the quotas. Afterwards, market.quotas is reduced by the most that each list may take.
 func (l *listing) cutToQuotas() {
 	if len(l.market.quotas) == 0 {
 		return
@@ -57,8 +57,8 @@ func (l *listing) cutToQuotas() {
 	}
 }
 
-// withoutOverdrawn returns the machine's list without each type that has an option which takes more than the chosen option of a quota that is too
-// small. The caller has given back the machine's own units.
+// withoutOverdrawn returns the machine's list without the types that overdraw a quota: some option of the type takes more units than the chosen
+// option, and the quota is too small for that. The caller has given back the machine's own units.
 func (m *market) withoutOverdrawn(p *supplyPool, bought *Machine) []int {
 	chosen := &p.Options[bought.Chosen]
 	out := map[int]bool{} // types

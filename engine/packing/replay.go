@@ -12,11 +12,11 @@ import (
 type replay struct {
 	*placement           // its nodes include all machines
 	round      *solver   // the round that is replayed
-	at         [][]int   // of each class and pod, the node that it should go to; -1 for none
-	level      [][]int   // of each class and pod, the level at which it goes there
-	ok         [][]bool  // whether the pod is there
+	at         [][]int   // of each class and pod, the node on which it should be placed; -1 for none
+	level      [][]int   // of each class and pod, the level at which it is placed there
+	ok         [][]bool  // of each class and pod, whether the replay has placed it there
 	late       []Pod     // pods that found a node only now; at has their nodes
-	changes    int       // counts what was placed
+	changes    int       // the number of placements so far
 	failed     []attempt // of each class
 	bought     int       // machines bought for pods without a place
 }

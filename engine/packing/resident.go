@@ -9,7 +9,7 @@ import (
 
 // This file is about residents: DaemonSets' pods that a new machine gets before any other pod.
 
-// doubt notes pods of a host group that may not come; number is the number of the group.
+// doubt adds to the pods of a host group that may not be placed here after all. `number` is the host index of the group.
 func (n *nodeState) doubt(number, count int, h *hostIndex) {
 	if n.doubtful == nil {
 		n.doubtful = make([]int, h.nGroups)
@@ -62,7 +62,7 @@ func (pl *placement) besideResidents(ls *levelState, place topology.Place) *host
 	return pl.reader.intern(&host)
 }
 
-// fresh returns, for each group, how many of its pods every new machine that it counts has.
+// fresh returns, for each group, the number of its pods that are residents of every new machine which the group counts.
 func (p *Problem) fresh() []int {
 	out := make([]int, len(p.Layout.Groups))
 	for i := range p.Layout.Residents {
@@ -176,8 +176,8 @@ func (pl *placement) placeIn(node *nodeState, m *Machine) {
 	}
 }
 
-// disturbs reports whether a machine of the place has residents that count for pods with a place. For example, a pod was the first of a set
-// because the set had no pod anywhere; then the set must not have a resident elsewhere.
+// disturbs reports whether a machine of the place has residents that may break the rules of pods with a place. For example, a pod may have its place
+// because its set had no pod anywhere; then the set must not have a resident elsewhere.
 func (pl *placement) disturbs(place topology.Place) bool {
 	return slices.ContainsFunc(pl.p.Layout.Residents, func(r topology.Resident) bool {
 		return place[r.Key] > topology.Absent && (len(r.Owns) > 0 || slices.ContainsFunc(r.Sets, pl.wasStarted) || slices.ContainsFunc(r.Groups, func(g int) bool { return pl.host.groups[g] < 0 }))

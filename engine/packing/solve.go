@@ -240,7 +240,7 @@ type frame struct {
 	followers [][]dependant
 	members   []int
 	shapeOf   []int
-	fresh     []int // of each group, how many of its pods every new machine that it counts has
+	fresh     []int // of each group, the number of its pods that are residents of every new machine which the group counts
 }
 
 func newFrame(p *Problem, own []capacity.Vector) *frame {
@@ -430,7 +430,7 @@ func (s *solver) short() bool {
 	return left && least < most
 }
 
-// opened notes the domains and empty machines that new machines bring and the round did not count on. It reports whether there are any.
+// opened records, for the next round, domains and empty machines that this round's new machines add unexpectedly. It reports whether there are any.
 func (s *solver) opened() bool {
 	found := false
 	for g := range s.p.Layout.Groups {

@@ -71,7 +71,7 @@ type offering struct {
 	price        float64
 	promise      float64 // worth of all its resources per unit of price: no filling has more
 	kinds        bitset.Set
-	weight       []float64 // how much each of the supply's resources counts when shapes are compared
+	weight       []float64 // the weight of each of the supply's resources in the comparison of shapes
 	shapes       []offeringFit
 	// `asks` has, for each shape in turn, its request for each of the supply's resources. `shares` has the same layout, with each request as a
 	// weighted share of the machine. Both are flat lists because they are read very often.
@@ -224,9 +224,9 @@ func (sup *supply) lotOf(h, k int) int {
 	return sup.shapes[h].lots[at]
 }
 
-// machines returns the least number of machines that rules between pods need. If a rule lets a machine have only n pods of a group, each of
-// these pods takes up 1/n of a machine, whatever the other rules allow; the group that needs the most machines counts. If that is more than
-// one machine, machines marks as drivers the kinds with rules that need at least 9/10 of this number.
+// machines returns the least number of machines that rules between pods need. If a rule lets a machine have only n pods of a group, each of these
+// pods takes up 1/n of a machine, whatever the other rules allow. The result is the number for the group that needs the most machines. If the result
+// is more than one, machines marks as drivers the kinds with rules that need at least 9/10 of it.
 func (sup *supply) machines(counts []int) int {
 	marks, groups := map[int]float64{}, map[int]float64{}
 	each := func(r *hostRules, f func(parts map[int]float64, at, most int)) {
@@ -392,8 +392,8 @@ func (sup *supply) price(s *search) {
 	slices.SortStableFunc(sup.offerings, func(a, b offering) int { return cmp.Compare(b.promise, a.promise) })
 }
 
-// nodeShare is a share of the price of one core. While planning, every machine costs so much beside its own price. This amount stands for costs that
-// no price list has (kubelet, images, addresses), and keeps the search away from plans with hundreds of tiny machines, which all cost about the same.
+// nodeShare is a share of the price of one core. While planning, this amount is added to the price of every machine, for costs that no price list has
+// (kubelet, images, addresses). It keeps the search away from plans with hundreds of tiny machines, which all cost about the same.
 const nodeShare = 0.05
 
 // unitPrice returns the price of one unit of the problem's main resource (one core): its dual price or, if that is 0, its least price on
