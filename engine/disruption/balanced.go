@@ -38,8 +38,8 @@ func (d *planner) balances() map[string]balance {
 	return out
 }
 
-// score divides the share of the price that a move saves by the share of the disruption that it causes. It is 0 if the move saves nothing,
-// and infinite if the move disturbs nothing.
+// score divides the share of the price that a move saves by the share of the disruption that it causes. It is 0 if the move saves nothing, and
+// infinite if the move causes no disruption.
 func (b balance) score(saving, disruption float64) float64 {
 	if !(b.price > 0) || !(b.disruption > 0) || !(saving > 0) {
 		return 0
@@ -52,7 +52,7 @@ func (b balance) score(saving, disruption float64) float64 {
 
 func balanced(score float64) bool { return score >= BalanceThreshold }
 
-// note adds to the plan, for each pool of a group, whether the move is approved, with its score under the policy Balanced.
+// note adds to the plan, for each pool of a group, whether the move is approved, and its score if the pool has the policy Balanced.
 func (c *consolidator) note(p provisioning.Group, r engine.Reason) {
 	var nodes, claims []string
 	for _, m := range p.Machines {
@@ -85,8 +85,8 @@ func (d *planner) unbalanced(gone []*inventory.Machine, replacements []engine.La
 	return engine.Reason{}
 }
 
-// scores returns the move's score for each of its pools with the policy Balanced. The pools share the saving in proportion to the prices
-// that they lose.
+// scores returns the move's score for each of its pools with the policy Balanced. The pools share the saving in proportion to the prices of the
+// machines that they lose.
 func (d *planner) scores(gone []*inventory.Machine, replacements []engine.Launch) map[string]engine.Balance {
 	var pools []*v1.NodePool
 	for _, pool := range d.s.NodePools {

@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// occupants describes the pods and the room (of CapacityBuffers and ProvisioningRequests) that would have to move if the machine went.
+// occupants describes the pods and the room (of CapacityBuffers and ProvisioningRequests) that would have to move if the machine were removed.
 func (cs *candidates) occupants(m *inventory.Machine) string {
 	pods, room := cs.roomOn(m)
 	switch {
@@ -24,7 +24,7 @@ func (cs *candidates) occupants(m *inventory.Machine) string {
 	return engine.Plural(pods, "pod") + " and " + room
 }
 
-// roomOn describes the room that the machine keeps, "" if there is none, and counts the pods that would move beside it.
+// roomOn describes the room that the machine keeps ("" if there is none), and returns the number of its other pods that would move.
 func (cs *candidates) roomOn(m *inventory.Machine) (pods int, room string) {
 	kept, first := 0, ""
 	for _, pod := range cs.moving(m) {
@@ -54,7 +54,7 @@ func (cs *candidates) besideRoom(m *inventory.Machine) string {
 	return " beside the room that is kept elsewhere"
 }
 
-// keepsOnlyRoom reports whether buffer pods, and no others, would have to move if the machine went.
+// keepsOnlyRoom reports whether buffer pods, and no others, would have to move if the machine were removed.
 func (cs *candidates) keepsOnlyRoom(m *inventory.Machine) bool {
 	moving := cs.moving(m)
 	return len(moving) > 0 && !slices.ContainsFunc(moving, isPod)
@@ -63,7 +63,7 @@ func (cs *candidates) keepsOnlyRoom(m *inventory.Machine) bool {
 // isPod reports whether the pod is not a buffer pod.
 func isPod(pod *corev1.Pod) bool { return !kube.IsBufferPod(pod) }
 
-// roomOnly returns the reason for a machine that stays only because of the room on it.
+// roomOnly returns the reason for a machine that is kept only because of the room on it.
 func (cs *candidates) roomOnly(m *inventory.Machine) engine.Reason {
 	if !cs.keepsOnlyRoom(m) {
 		return engine.Reason{}
@@ -71,7 +71,7 @@ func (cs *candidates) roomOnly(m *inventory.Machine) engine.Reason {
 	return engine.Reason{Code: engine.NotEmpty, NodePool: m.Pool(), Have: cs.occupants(m)}
 }
 
-// takeOutRoom removes buffer pods from the plan: nothing has to move them, and no reason may name them.
+// takeOutRoom removes buffer pods from the plan, because nothing has to move them and no reason may name them.
 func (d *planner) takeOutRoom() {
 	if len(d.room) == 0 {
 		return
@@ -92,7 +92,7 @@ func (d *planner) takeOutRoom() {
 		r := &d.plan.Kept[i].Reason
 		name := names[strings.TrimPrefix(r.Key, "pod ")]
 		switch {
-		case name != "" && r.Code == engine.DoNotDisrupt: // booked room stays on its node
+		case name != "" && r.Code == engine.DoNotDisrupt: // booked room is never moved from its node
 			*r = engine.Reason{Code: engine.NotEmpty, NodePool: r.NodePool, Have: strings.TrimPrefix(name, "of ")}
 		case name != "":
 			r.Key = name

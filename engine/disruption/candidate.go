@@ -17,22 +17,22 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// candidates is the machines of a snapshot, with the rules that decide whether each may be disrupted: budgets, protected pods, gangs, rollouts
-// and earlier passes.
+// candidates holds the machines of a snapshot, with the rules that decide whether each may be disrupted: budgets, protected pods, gangs, rollouts and
+// earlier passes.
 type candidates struct {
 	s        *engine.Snapshot
 	cache    *inventory.Cache
 	passes   *engine.EarlierPasses
-	room     provisioning.Room // the pods in s that stand for room of CapacityBuffers and ProvisioningRequests
+	room     provisioning.Room // the buffer pods in s: room of CapacityBuffers and ProvisioningRequests
 	p        *provisioning.Problem
 	budgets  map[string]*budget.Pass // by pool
 	guards   *budget.Guards
 	rollouts *inventory.Rollouts
 	nodes    map[*v1.NodeClaim][]*inventory.Machine
-	gangs    map[*gang.Gang]int       // of each, its pods on machines that go
-	halts    map[string]engine.Reason // pools whose nodes are not replaced for now; nil until it is asked
-	order    []*inventory.Machine     // ranked
-	stays    []*engine.Reason         // why machines are not consolidatable, by number; nil until it is asked
+	gangs    map[*gang.Gang]int       // for each gang, the number of its pods on machines chosen for removal
+	halts    map[string]engine.Reason // by pool, why its nodes are not replaced for now; nil until the first call of halted
+	order    []*inventory.Machine     // the result of ranked
+	stays    []*engine.Reason         // why machines are not consolidatable, by Machine.Number; nil until it is needed
 	ownerOf  map[string]string        // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
 }
 
@@ -92,8 +92,8 @@ func (cs *candidates) ineligibleByPool(m *inventory.Machine) engine.Reason {
 	return b.Rules.Pause()
 }
 
-// ineligibleByNodes keeps a machine that has several nodes, because the removal of the claim would drain all of these nodes. If a drain would evict
-// no pod from any of them, the first initialized node may go, and the machine with it.
+// ineligibleByNodes returns a reason if the machine has several nodes, because the removal of the claim would drain all of them. If a drain would
+// evict no pod from any of them, the first initialized node may be removed, and the machine with it.
 func (cs *candidates) ineligibleByNodes(m *inventory.Machine) engine.Reason {
 	all := cs.nodes[m.Claim]
 	if len(all) < 2 {
@@ -118,7 +118,7 @@ func because(class *engine.Class) string {
 	return ": " + class.Problem
 }
 
-// held returns why pods keep the machine: a gang, a protected pod, or a pod that may not move at this time. Of several protected pods it
+// held returns why pods keep the machine: a gang, a protected pod, or a pod that may not move at this time. If several pods are protected, the reason
 // names the one with the longest protection.
 func (cs *candidates) held(m *inventory.Machine) engine.Reason {
 	if r := cs.breaksGang(m); !r.OK() {
@@ -146,8 +146,8 @@ func (cs *candidates) held(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// protector returns the pod whose annotation protects the machine longest, nil if there is none, and the end of the protection. The time is
-// zero if the protection does not end by itself.
+// protector returns the pod whose annotation protects the machine longest (nil if there is none) and the time when this protection expires. The time
+// is zero if the protection never expires.
 func (cs *candidates) protector(m *inventory.Machine) (longest *corev1.Pod, until time.Time) {
 	for _, pod := range m.Bound {
 		switch p := kube.ProtectionOf(pod, cs.s.Now); {
@@ -183,20 +183,20 @@ func (cs *candidates) blocked(m *inventory.Machine) engine.Reason {
 // hasDeadline reports whether the claim ends a drain after some time even if pods cannot be evicted.
 func hasDeadline(m *inventory.Machine) bool { return m.Claim.Spec.TerminationGracePeriod != nil }
 
-// moving returns the machine's pods that need another machine if it goes, oldest first.
+// moving returns the machine's pods that need another machine if it is removed, oldest first.
 func (cs *candidates) moving(m *inventory.Machine) []*corev1.Pod {
 	m.Pods.ReadMovable()
 	return m.Pods.Movable
 }
 
-// movers returns the infos of the pods that moving returns.
+// movers is moving, but returns the pods' infos.
 func (cs *candidates) movers(m *inventory.Machine) []*inventory.PodInfo {
 	m.Pods.ReadMovable()
 	return m.Pods.Movers
 }
 
-// consolidatable returns why the machine may not be removed to save money, budgets aside: the first reason that users would ask for. If
-// empty is false, the machine also has to meet the conditions of underutilizable.
+// consolidatable returns why the machine may not be removed to save money, budgets aside: the reason that users would ask for first. If empty is
+// false, the machine also has to meet the conditions of underutilizable.
 func (cs *candidates) consolidatable(m *inventory.Machine, empty bool) engine.Reason {
 	if empty {
 		return cs.readConsolidatable(m, true)
@@ -205,7 +205,7 @@ func (cs *candidates) consolidatable(m *inventory.Machine, empty bool) engine.Re
 		cs.stays = make([]*engine.Reason, len(cs.p.Machines))
 	}
 	r := cs.stays[m.Number]
-	if r == nil { // removeEmpty and consolidate both ask
+	if r == nil { // removeEmpty and consolidate both call consolidatable
 		read := cs.readConsolidatable(m, false)
 		r = &read
 		cs.stays[m.Number] = r
@@ -271,8 +271,8 @@ func (cs *candidates) underutilizable(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// replacedByCloud keeps a machine that its cloud's own controllers will replace or have made as a replacement, because they would make it
-// again.
+// replacedByCloud returns a reason if the cloud's own controllers will replace the machine, or have created it as a replacement, because they would
+// create it again.
 func (cs *candidates) replacedByCloud(m *inventory.Machine) engine.Reason {
 	class := kube.FindClass(cs.s, m.Claim.Spec.NodeClassRef)
 	if class == nil {

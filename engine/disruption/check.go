@@ -21,8 +21,8 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Check returns why a part of an older plan is no longer right in the newest snapshot; the zero Reason if it still is. Callers check when they act,
-// so they need not wait to see whether a plan lasts.
+// Check returns why a part of an older plan is no longer right in the newest snapshot; the zero Reason if it still is. Callers check a part when they
+// carry it out, so they need not wait to see whether a plan remains right.
 func Check(a engine.Action, s *engine.Snapshot) engine.Reason { return NewChecker(s).Check(a) }
 
 // Checker checks many actions against one snapshot. Only one goroutine may use it.
@@ -32,8 +32,8 @@ type Checker struct {
 	reading  *provisioning.Reading   // machines, and where pods are expected
 	waiting  map[engine.PodID]bool   // pods that need a machine
 	assigned map[engine.PodID]string // the machines on which pods are expected
-	opening  map[engine.PodID]string // the claims, by pod, whose machines only now begin to take their pods
-	usage    *limits.Usage           // with the launches found right so far
+	opening  map[engine.PodID]string // by pod, the claim whose machine has only now become ready for its planned pods
+	usage    *limits.Usage           // the pools' usage, including the launches that Check has found right
 	disrupt  *engine.Plan            // the result of Plan now; nil until a check needs it
 	options  engine.Options          // for Plan
 }
@@ -68,8 +68,8 @@ func NewChecker(s *engine.Snapshot) *Checker {
 	return c
 }
 
-// Check returns why the action is no longer right; the zero Reason if it still is. A launch that is right counts against the limits of the
-// launches checked after it.
+// Check returns why the action is no longer right; the zero Reason if it still is. A launch that is right uses up limits for the launches that are
+// checked after it.
 func (c *Checker) Check(a engine.Action) engine.Reason {
 	switch a := a.(type) {
 	case engine.Launch:
@@ -122,7 +122,7 @@ func (c *Checker) checkLaunch(l engine.Launch) engine.Reason {
 	return c.usage.Take(l, pool)
 }
 
-// opens returns a reason if all pods of the launch have a machine that is about to take them.
+// opens returns a reason if all pods of the launch have a machine that has only now become ready for them.
 func (c *Checker) opens(l engine.Launch) engine.Reason {
 	for _, id := range l.Pods {
 		if c.opening[id] == "" {
@@ -181,7 +181,7 @@ func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
 }
 
 // Room returns why the launch's pool cannot be used any more, or why the pool's limits have no room for the launch; else the zero Reason. It does not
-// look at the launch's pods. Like Check, it counts a launch that is right against the limits.
+// look at the launch's pods. Like Check, it lets a launch that is right use up limits.
 func (c *Checker) Room(l engine.Launch) engine.Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {

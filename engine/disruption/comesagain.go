@@ -90,8 +90,8 @@ func (cs *candidates) noteComings() {
 	cs.passes.Comings, cs.ownerOf = now, ownerOf
 }
 
-// startedFor returns the machine's pool and the one owner of the pods that it was started for, if they still exist; "" if there are several
-// owners or none. Only CronJobs count, because they follow the clock: the steps of a workflow come again and again too, but then stop.
+// startedFor returns the key of the machine's pool and of the one owner of the pods that it was started for, if they still exist; "" if there are
+// several owners or none. Only CronJobs are considered, because they follow the clock: the steps of a workflow recur too, but then stop.
 func startedFor(m *inventory.Machine) string {
 	planned, owner := kube.PlannedPods(m.Claim), ""
 	for _, pod := range slices.Concat(m.Expected, m.Bound) {
@@ -110,8 +110,8 @@ func startedFor(m *inventory.Machine) string {
 	return m.Pool() + " " + owner
 }
 
-// comesAgain keeps an empty machine if its owner's pods will soon come again, as before, and if that costs less than a new machine for them.
-// A new machine costs its boot or the least time billed, and also the pods' wait, which counts as much as the machine.
+// comesAgain returns a reason to keep an empty machine: its owner's pods will soon be created again, and waiting costs less than a new machine. The
+// cost of a new machine is its boot or the least time billed, plus the pods' wait at the price of the machine.
 func (cs *candidates) comesAgain(m *inventory.Machine) engine.Reason {
 	if !kube.HasTaints(v1.CoreTaints(m.Claim.Spec.Taints), m.Taints) { // its owner's pods may not tolerate the taints that its claim lacks
 		return engine.Reason{}

@@ -21,17 +21,17 @@ import (
 const (
 	// usualPayback is the time within which a move must pay for itself if the pool sets none.
 	usualPayback = 4 * time.Hour
-	// leastShare and leastCore are the least saving of a move: a share of the price that goes, and a share of the price of a core.
+	// leastShare and leastCore are the least saving of a move: a share of the price of the removed machines, and a share of the price of a core.
 	leastShare = 0.01
 	leastCore  = 0.03
 	// strictness multiplies the cost of moving pods if a move starts machines.
 	strictness = 10
 	// mostAims bounds the trials of one search's result. Each trial leaves out the machines that failed in the one before.
 	mostAims = 6
-	// fewAims is the same for a pass that looks at a few machines only.
+	// fewAims is this bound for a pass that looks only at a few machines.
 	fewAims = 2
-	// mostRetries bounds the repeated searches of a small cluster, each without the machines that the one before found in vain. As many more searches
-	// also leave out the pools of these machines. Then the next pass goes on.
+	// mostRetries bounds the repeated searches of a small cluster. Each leaves out the machines that the one before found in vain. As many more
+	// searches also leave out the pools of these machines. Then the next pass continues.
 	mostRetries = 4
 	// manySources is the number of machines above which a trial spends no effort on its launches, because the next pass looks at them again.
 	manySources = 1000
@@ -41,9 +41,9 @@ const (
 	narrowBand = 1.05
 )
 
-// consolidate removes and replaces machines whose pods can run for less. First it searches with numbers only (package consolidation). Then
-// it plans the result with all rules, and leaves out moves that break one or save too little. Of the rest, it begins as much as budgets
-// allow. After an earlier pass it may skip machines that this pass has looked at.
+// consolidate removes and replaces machines whose pods can run for less. First it searches with numbers only (package consolidation). Then it plans
+// the result with all rules, and leaves out moves that break a rule or save too little. It begins as many of the other moves as budgets allow. After
+// an earlier pass it may skip machines that this earlier pass has looked at.
 func (d *planner) consolidate() {
 	c := d.newConsolidation()
 	c.incremental = d.s.EarlierPasses != nil && c.changed()
@@ -56,7 +56,7 @@ func (d *planner) consolidate() {
 			aims = fewAims
 		}
 		found := c.aim(c.found, aims)
-		if len(found) == 0 && c.problem.Packing.Relief > 0 { // commitments had too little left for the moves that this made look cheap
+		if len(found) == 0 && c.problem.Packing.Relief > 0 { // too little of commitments was left for the moves that seemed cheap because of them
 			c.startAnew()
 			c.search(false)
 			found = c.aim(c.found, aims)
@@ -93,7 +93,7 @@ func (d *planner) consolidate() {
 	}
 }
 
-// setReason sets why the machine stays. A drifted machine keeps its earlier reason: why it cannot be replaced because of its drift.
+// setReason sets why the machine is kept. A drifted machine keeps its earlier reason, which says why it cannot be replaced because of its drift.
 func (c *consolidator) setReason(m *inventory.Machine, r engine.Reason) {
 	if _, known := c.why[m]; !known || !isDrifted(m) {
 		c.planner.setReason(m, r)
@@ -113,7 +113,7 @@ func (c *consolidator) giveUp(machine *inventory.Machine) {
 	}
 }
 
-// leaveOut starts again without the machines for which out is true, because other machines must not wait for ever behind machines that cannot go.
+// leaveOut starts again without the machines for which out is true: others must not wait for ever behind machines that cannot be removed.
 func (c *consolidator) leaveOut(out func(m *inventory.Machine) bool) {
 	c.drop(out)
 	*c = consolidator{planner: c.planner, sources: c.sources, index: c.index, nominations: map[*corev1.Pod]int{}, passed: c.passed}
@@ -124,30 +124,30 @@ func (c *consolidator) startAnew() {
 	c.found, c.classes, c.nominations, c.tried = nil, nil, map[*corev1.Pod]int{}, attempted{}
 }
 
-// consolidator is the state of one consolidate.
+// consolidator holds the state of one call of consolidate.
 type consolidator struct {
 	*planner
 	sources     []*inventory.Machine
-	index       []int                               // of each source, by its number
-	cost        []float64                           // of moving the pods of each source, in USD
-	settled     []float64                           // the same once no pod is young
-	worth       []float64                           // of a unit of each resource for the pods of the problem, in USD per hour
-	market      []float64                           // of a unit of each resource where whole machines are used up, in USD per hour
-	values      map[*inventory.RequestClass]float64 // of pods, by their requests, at the market's prices, in USD per hour
+	index       []int                               // the index of each source in sources, by Machine.Number
+	cost        []float64                           // the cost of moving the pods of each source, in USD
+	settled     []float64                           // this cost once no pod is young
+	worth       []float64                           // the worth of a unit of each resource for the pods of the problem, in USD per hour
+	market      []float64                           // the price of a unit of each resource where whole machines are used up, in USD per hour
+	values      map[*inventory.RequestClass]float64 // the worth of pods, by their requests, at the market's prices, in USD per hour
 	core        float64                             // the worth of a core, in USD per hour
-	problem     *provisioning.Problem               // in which the pods of the sources are to be planned
+	problem     *provisioning.Problem               // the packing problem for the pods of the sources
 	classes     []searchClass
-	domains     map[ruledPlace]string // of the places of the problem
+	domains     map[ruledPlace]string // the result of domainsOf for each place
 	found       []*inventory.Machine
-	nominations map[*corev1.Pod]int // the numbers of the machines where the search puts pods
-	batches     map[string]int      // of the nodes that are replaced
+	nominations map[*corev1.Pod]int // by pod, the Machine.Number of the machine where the search puts it
+	batches     map[string]int      // the batch of each node that is replaced
 	tried       attempted
-	later       map[*inventory.Machine]engine.Reason // why some of the found machines go after the others
-	nextTurn    []*inventory.Machine                 // machines that go once budgets allow one more
+	later       map[*inventory.Machine]engine.Reason // why some of the found machines are removed after the others
+	nextTurn    []*inventory.Machine                 // machines to remove once budgets allow one more
 	passed      []*inventory.Machine                 // machines that are left out because they were tried in vain lately
-	incremental bool                                 // only machines that changed since the last look are looked at
+	incremental bool                                 // the pass considers only machines that changed since the last look
 	yielding    bool                                 // pods give up all preferences
-	misses      []float64                            // the worth of the preferences of each machine's pods, by its number, in USD per hour
+	misses      []float64                            // the worth of the preferences of each machine's pods, by Machine.Number, in USD per hour
 }
 
 // attempted is the last trial. It is kept because a wave often has all machines of the trial.
@@ -202,7 +202,7 @@ func (c *consolidator) horizon(m *inventory.Machine) float64 {
 	return usualPayback.Hours()
 }
 
-// moveCosts returns the cost of moving a machine's pods in USD, scaled to the usual payback, and the same cost once no pod is young.
+// moveCosts returns the cost of moving a machine's pods in USD, scaled to the usual payback, and this cost once no pod is young.
 func (c *consolidator) moveCosts(m *inventory.Machine) (cost, settled float64) {
 	for _, info := range c.movers(m) {
 		once := info.SettledCost(c.podValue(info), info.OwnersStart())
@@ -234,7 +234,7 @@ func (c *consolidator) worthOf(need *inventory.RequestClass, worth []float64) (s
 	return sum
 }
 
-// search looks for machines whose pods can run for less. If covered is true, it counts the rest of commitments as if that had no end.
+// search looks for machines whose pods can run for less. If covered is true, it treats the rest of commitments as unlimited.
 func (c *consolidator) search(covered bool) {
 	t := c.newTrial(nil, trialOptions{closed: c.goesSoon})
 	t.Also = inventory.MachineSetOf(len(c.p.Machines), c.sources)
@@ -280,7 +280,7 @@ func (c *consolidator) numbers(covered bool) (p *consolidation.Problem, machineO
 	worth := c.worth
 	if covered && c.problem.Packing.Relief > 0 {
 		options, listed = optionsOf(c.problem, true)
-		worth, _ = c.price(options) // at most the prices of these options; the cost of moves stays the same
+		worth, _ = c.price(options) // at most the prices of these options; the cost of moves does not change
 	}
 	c.values = map[*inventory.RequestClass]float64{}
 	c.core = 1000 * c.market[c.problem.Names.Find(string(corev1.ResourceCPU))]
@@ -312,8 +312,8 @@ func (c *consolidator) batch() {
 	}
 }
 
-// machines adds to the problem the machines that take pods or whose pods are to move. It returns the place of each in the problem, by the
-// machine's number, -1 for the others.
+// machines adds to the problem the machines that take pods or whose pods are to move. It returns the index of each in the problem's list, by
+// Machine.Number; -1 for machines that are not in the list.
 func (c *consolidator) machines(p *consolidation.Problem) []int {
 	machineOf := slices.Repeat([]int{-1}, len(c.problem.Machines))
 	for i, machine := range c.problem.Targets {
@@ -358,8 +358,8 @@ func (c *consolidator) price(options []consolidation.Option) (worth, market []fl
 	return bound.DualPrices(total, sizes, prices), bound.MarketPrices(total, sizes, prices)
 }
 
-// aim plans the cluster without the machines, with all rules, and leaves out machines that do not pay. It returns the groups of a plan in
-// which all groups hold and save more than they cost.
+// aim plans the cluster without the machines, with all rules, and leaves out machines that do not pay. It returns the groups of a plan in which every
+// group can be removed and saves more than it costs.
 func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.Group {
 	for left := aims - 1; left >= 0 && !c.opt.Stopped(); left-- {
 		if len(gone) == 0 {
@@ -383,7 +383,7 @@ func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.G
 			for _, m := range part.Machines {
 				c.setReason(m, r)
 			}
-			if len(part.Machines) > 1 { // without those that gain least the others may pay
+			if len(part.Machines) > 1 { // without the machines that gain least, the others may pay
 				keep = append(keep, c.better(part, stranded)...)
 			}
 		}
@@ -398,7 +398,7 @@ func (c *consolidator) aim(gone []*inventory.Machine, aims int) []provisioning.G
 	return nil
 }
 
-// attempt makes a trial with the hints of the search, unless the last trial covers the machines.
+// attempt makes a trial with the hints of the search, unless the last trial already covers the machines.
 func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	if c.tried.covers(gone, len(c.sources) > manySources) {
 		return c.tried.part(gone)
@@ -414,8 +414,8 @@ func (c *consolidator) attempt(gone []*inventory.Machine) tried {
 	return c.tried.tried
 }
 
-// covers reports whether the last trial shows how to remove the machines: the trial had the same machines or, if parts is true, further ones that do
-// not affect these.
+// covers reports whether the last trial answers how to remove the machines. It does if it had exactly these machines or, if parts is true, also other
+// machines that do not affect their result.
 func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 	if len(gone) > len(a.gone) || len(gone) < len(a.gone) && !(parts && a.apart) {
 		return false
@@ -427,7 +427,7 @@ func (a *attempted) covers(gone []*inventory.Machine, parts bool) bool {
 	return !slices.ContainsFunc(gone, func(m *inventory.Machine) bool { return !in[m] })
 }
 
-// part returns the outcome of the last trial for these of its machines.
+// part returns the outcome of the last trial for some of its machines.
 func (a *attempted) part(gone []*inventory.Machine) tried {
 	if len(gone) == len(a.gone) {
 		return a.tried
@@ -435,7 +435,7 @@ func (a *attempted) part(gone []*inventory.Machine) tried {
 	return a.only(gone)
 }
 
-// explain adds, for the machines that stay, the most that a move of their pods could save.
+// explain adds, to the reasons of the machines that are kept, the most that a move of their pods could save.
 func (c *consolidator) explain(found []provisioning.Group) {
 	going := map[*inventory.Machine]bool{}
 	for _, p := range found {

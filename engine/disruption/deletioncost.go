@@ -19,22 +19,22 @@ import (
 // mostCostedNodes bounds the nodes, leaving ones aside, for which one pass may write deletion costs.
 const mostCostedNodes = 50
 
-// DeletionCosts lists the deletion costs to write on pods. With them, a ReplicaSet that shrinks first ends the pods that have to move soon anyway.
+// DeletionCosts lists the deletion costs to write on pods. With them, a ReplicaSet that scales down first deletes pods that have to move soon anyway.
 type DeletionCosts struct {
 	Writes []DeletionCostWrite
-	// Waiting counts the nodes, by pool, that have to wait for a later pass. Every pool is listed.
+	// Waiting holds, by pool, the number of nodes whose deletion costs have to wait for a later pass. Every pool is listed.
 	Waiting map[string]int
 }
 
-// DeletionCostWrite is a new deletion cost of a pod; an empty value removes the one that is there.
+// DeletionCostWrite is a new deletion cost of a pod; an empty value removes the present one.
 type DeletionCostWrite struct {
 	Pod   *corev1.Pod
 	Value string
 }
 
-// RankDeletionCosts decides the deletion costs of pods by the future of their nodes. Pods on leaving nodes get the lowest cost. Next are
-// pods on nodes that budgets would let go now: first on drifted nodes, then on others, each by the node's price divided by the cost of
-// disturbing its pods, highest first. Other pods get none. Only pods whose cost changes are listed; costs that others wrote stay.
+// RankDeletionCosts decides the deletion costs of pods by the future of their nodes. Pods on leaving nodes get the lowest cost. Next are pods on
+// nodes that budgets would allow to be removed now: first drifted nodes, then others, each by the node's price divided by the cost of disturbing its
+// pods, highest first. Other pods get none. Only pods whose cost changes are listed; costs that others wrote remain.
 func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) DeletionCosts {
 	d := newPlanner(s, opt, cache)
 	d.judge()
@@ -80,8 +80,8 @@ func RankDeletionCosts(s *engine.Snapshot, opt engine.Options, cache *inventory.
 	return out
 }
 
-// takesDeletionCost reports whether it would help if the machine's pods ended: it may be disrupted, and its pods belong to ReplicaSets, Jobs or
-// DaemonSets (kube-system and buffer pods aside). Pods that must run on demand are no help, because other pods would take up that share.
+// takesDeletionCost reports whether a deletion of the machine's pods would help: it may be disrupted, and its pods belong to ReplicaSets, Jobs or
+// DaemonSets (kube-system and buffer pods aside). Pods that must run on demand do not help, because other pods would take up that share.
 func (d *planner) takesDeletionCost(m *inventory.Machine) bool {
 	if !d.verdicts[m].OK() || !d.held(m).OK() || !d.blocked(m).OK() || m.Sold == nil {
 		return false

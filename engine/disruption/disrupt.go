@@ -18,14 +18,13 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Plan decides which nodes go: nodes that are broken, empty, drifted, old, or not worth their price. It reads only s and opt, and gives the same Plan
-// for the same input.
+// Plan decides which nodes to remove: nodes that are broken, empty, drifted, old, or not worth their price. It reads only s and opt, and returns the
+// same Plan for the same input.
 //
-// With s.EarlierPasses it is the next pass of a caller that keeps Plan.Passes of each pass. After consolidation has looked at all machines,
-// its next passes within a minute (or Options.LookAgain) look only at machines whose pods changed or that a budget put off, and at those
-// that could use the room most; small clusters (fewSources) are looked at wholly each time. The pass also moves no pods of pools that are
-// scaled down just now. It may leave to a later pass a move that Plan would find otherwise. All other methods look at all machines each
-// time.
+// With s.EarlierPasses it is the next pass of a caller that keeps Plan.Passes of each pass. After consolidation has looked at all machines, its next
+// passes within a minute (or Options.LookAgain) look only at machines whose pods changed or that a budget put off, and at those with most to gain;
+// small clusters (fewSources) are looked at wholly each time. The pass also moves no pods of pools that are scaled down just now. It may leave to a
+// later pass a move that Plan would find otherwise. All other methods look at all machines each time.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	d := newPlanner(s, opt, cache)
 	d.judge()
@@ -45,16 +44,16 @@ type planner struct {
 	moves    *budget.OwnerMoves
 	expected map[*inventory.Machine]*corev1.Pod   // a pod that will run on the machine
 	moved    map[*inventory.Machine]*corev1.Pod   // one of the pods that this pass moves to the machine
-	assigned map[*corev1.Pod]int                  // numbers of the machines that will run pods that need a place anyway
+	assigned map[*corev1.Pod]int                  // for pods that need a place anyway, the Machine.Number of the machine that will run each
 	verdicts map[*inventory.Machine]engine.Reason // why no method except repair may disrupt a machine
 	taken    map[*inventory.Machine]bool          // machines chosen for removal
-	why      map[*inventory.Machine]engine.Reason // why a machine stays
-	launched map[string]int                       // launches of each pool
+	why      map[*inventory.Machine]engine.Reason // why a machine is kept
+	launched map[string]int                       // the number of launches of each pool
 	stamps   map[string]stamp                     // of static pools
-	usage    *limits.Usage                        // nil until it is asked
-	replaced map[string]int                       // nodes of static pools that this pass replaces
-	totals   map[string]balance                   // of pools; nil until it is asked
-	awaited  map[string]engine.PodID              // by reservation that was asked for, a pod that waits for its next slot
+	usage    *limits.Usage                        // nil until it is needed
+	replaced map[string]int                       // by static pool, the number of nodes that this pass replaces
+	totals   map[string]balance                   // the balance of each pool; nil until it is needed
+	awaited  map[string]engine.PodID              // the result of awaits for each reservation
 	plan     *engine.Plan
 }
 
@@ -140,7 +139,7 @@ func (d *planner) judge() {
 	}
 }
 
-// free lists the managed machines that have no verdict and are not chosen to go yet, dearest first.
+// free lists the managed machines that have no verdict and are not yet chosen for removal, dearest first.
 func (d *planner) free() []*inventory.Machine {
 	var out []*inventory.Machine
 	for _, m := range d.ranked() {
@@ -151,14 +150,14 @@ func (d *planner) free() []*inventory.Machine {
 	return out
 }
 
-// refuse records why a machine stays. The first reason counts, unless it says only that the machine is not empty.
+// refuse records why a machine is kept. It does not replace an earlier reason, unless that is only that the machine is not empty.
 func (d *planner) refuse(m *inventory.Machine, r engine.Reason) {
 	if old, known := d.why[m]; !known || old.Code == engine.NotEmpty && old.Need == "" {
 		d.why[m] = r
 	}
 }
 
-// setReason replaces the reason why the machine stays. A verdict stays, unless the new reason is one of repair's.
+// setReason replaces the reason why the machine is kept. A verdict is not replaced, unless the new reason is one of repair's.
 func (d *planner) setReason(m *inventory.Machine, r engine.Reason) {
 	if d.verdicts[m].OK() || slices.Contains([]engine.Code{engine.TooManyUnhealthy, engine.DoNotRepair, engine.RepairedElsewhere}, r.Code) {
 		d.why[m] = r
@@ -223,7 +222,7 @@ func (d *planner) spend(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// finish lists in the plan why machines stay, and settings that could not be read.
+// finish lists in the plan why machines are kept, and settings that could not be read.
 func (d *planner) finish() *engine.Plan {
 	for _, number := range d.cache.MachineListOf(d.s).InNames() {
 		m := d.p.Machines[number]

@@ -5,7 +5,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// legacyCost returns upstream's cost of disrupting a machine: the eviction costs of its pods, times the share of its life that is left.
+// legacyCost returns upstream's cost of disrupting a machine: the eviction costs of its pods, times the remaining share of its life.
 func (cs *candidates) legacyCost(m *inventory.Machine) float64 {
 	sum := 0.0
 	for _, pod := range m.Bound {

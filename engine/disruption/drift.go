@@ -82,8 +82,8 @@ func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
 	return d.held(m)
 }
 
-// halted stops the replacing of a pool's nodes while replacements do not become ready, because the pool would lose nodes that still work. A machine
-// whose own replacement was taken back waits too.
+// halted returns a reason not to replace a pool's nodes while replacements do not become ready, because the pool would lose nodes that still work. A
+// machine whose own disruption was taken back waits too.
 func (cs *candidates) halted(m *inventory.Machine) engine.Reason {
 	if r := replacement.TakenBack(m, cs.s.Now); !r.OK() {
 		return r

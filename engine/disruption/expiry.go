@@ -8,11 +8,11 @@ import (
 )
 
 func (cs *candidates) softlyExpired(m *inventory.Machine) bool {
-	// At ExpiresAt the life of the claim ends without a disruption (package lifecycle).
+	// At ExpiresAt the claim is deleted without a disruption (package lifecycle).
 	return !m.SoftEnd.IsZero() && !cs.s.Now.Before(m.SoftEnd) && cs.s.Now.Before(kube.ExpiresAt(m.Claim))
 }
 
-// expire replaces machines that are near the end of their lives, because at the end they go without a replacement.
+// expire replaces machines that are near the end of their lives, because at that time they are deleted without a replacement.
 func (d *planner) expire() {
 	var candidates []*inventory.Machine
 	for _, m := range d.free() {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// runsGang returns a reason if the machine runs pods of a gang: a move of one pod stops the work of all, and no saving is worth that.
+// runsGang returns a reason if the machine runs pods of a gang: moving one pod interrupts the work of all, and no saving is worth that.
 func (cs *candidates) runsGang(m *inventory.Machine) engine.Reason {
 	return cs.gangOn(m, func(*gang.Gang, int) bool { return true })
 }
@@ -21,7 +21,7 @@ func (cs *candidates) breaksGang(m *inventory.Machine) engine.Reason {
 	return cs.gangOn(m, func(g *gang.Gang, pods int) bool { return g.Breaks(cs.gangs[g] + pods) })
 }
 
-// gangOn returns a reason that names the first gang for which is returns true, given the number of the gang's pods on the machine.
+// gangOn returns a reason that names the first gang for which `is` returns true, given the number of the gang's pods on the machine.
 func (cs *candidates) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods int) bool) engine.Reason {
 	count := cs.gangsOn(m)
 	if len(count) == 0 {
@@ -35,7 +35,7 @@ func (cs *candidates) gangOn(m *inventory.Machine, is func(g *gang.Gang, pods in
 	return engine.Reason{}
 }
 
-// gangsOn counts the pods of gangs on the machine.
+// gangsOn returns, for each gang, the number of its pods on the machine.
 func (cs *candidates) gangsOn(m *inventory.Machine) map[*gang.Gang]int {
 	if cs.p.Gangs == nil {
 		return nil

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// lookAgain is the greatest age of a look at all machines from which a pass may go on, unless the options set one. Within that time the
-	// cost of moving a pod, which falls with its age, changes little.
+	// lookAgain is the greatest age of a look at all machines that a later pass may build on, unless the options set one. Within that time the cost
+	// of moving a pod, which falls with its age, changes little.
 	lookAgain = time.Minute
-	// fewSources is the number of machines up to which a pass looks at all, because that takes almost no time, unless the options set
+	// fewSources is the number of machines up to which a pass looks at all of them, because that takes almost no time, unless the options set
 	// lookAgain.
 	fewSources = 300
-	// mostWasteful bounds the unchanged machines that a pass looks at. It looks at those that had most to gain.
+	// mostWasteful bounds the unchanged machines that a pass looks at. It looks at the machines that had most to gain.
 	mostWasteful = 40
-	// behind is how long, in a small cluster, machines that could not go wait behind others, if one pass cannot try all of these machines.
+	// behind is how long, in a small cluster, machines that could not be removed wait behind others, if one pass cannot try all of these machines.
 	behind = 10 * time.Minute
 )
 
@@ -96,8 +96,8 @@ func (c *consolidator) changed() bool {
 	return true
 }
 
-// passOver leaves out machines that an earlier pass has found in vain, less than within ago, and that have not changed since, because with
-// small budgets others would wait for ever behind them.
+// passOver leaves out machines that an earlier pass, at most `within` ago, found in vain and that have not changed since. Otherwise, with small
+// budgets, other machines would wait for ever behind them.
 func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
 	c.drop(func(machine *inventory.Machine) bool {
 		m := l.Machines[machine.Key()]
@@ -118,7 +118,7 @@ func (c *consolidator) drop(gone func(m *inventory.Machine) bool) {
 	}
 }
 
-// noteLook records the machines that need no other look while they stay the same: all except those that go or that only a budget keeps.
+// noteLook records the machines that need no other look as long as they do not change: all except those chosen for removal or kept only by a budget.
 func (c *consolidator) noteLook() {
 	if !c.incremental {
 		before, offers := c.passes.Look, c.offers()
@@ -158,7 +158,7 @@ func (c *consolidator) looked(machine *inventory.Machine) engine.LookedMachine {
 	return m
 }
 
-// hasNoPlace reports whether a machine stays because of where kube-scheduler would put its pods.
+// hasNoPlace reports whether the code says that a machine is kept because of where kube-scheduler would put its pods.
 func hasNoPlace(code engine.Code) bool {
 	return code == engine.WouldStrand || code == engine.OnDemandShareLost
 }
@@ -212,9 +212,9 @@ func (c *consolidator) offers() []engine.ClassOffers {
 	return offers
 }
 
-// offersHold reports whether the last look at all machines is still right about the offerings: all that are available were so then, at the
-// same price. An offering that has sold out since is no reason to look at a machine again. Once it is back, the machines that were looked at
-// in the meantime are looked at again.
+// offersHold reports whether the last look at all machines is still right about the offerings: all that are available were available then, at the
+// same price. An offering that has sold out since is no reason to look at a machine again. Once it is back, the machines that were looked at in the
+// meantime are looked at again.
 func (c *consolidator) offersHold(l *engine.ConsolidationLook) bool {
 	now := c.offers()
 	if !inventory.SellNoMore(l.Offers, now) {

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// caps adds to the search's problem the limits on the machines that go together: the nodes that each pool's budgets allow, the pods that
-// each PodDisruptionBudget lets go, and half of each owner's pods an hour. It returns, for each cap, the reason for a machine that the cap keeps.
+// caps adds to the search's problem the limits on machines that are removed together: the nodes that each pool's budgets allow, the pods that each
+// PodDisruptionBudget lets be evicted, and half of each owner's pods an hour. For each cap, it returns the reason for a machine that the cap keeps.
 func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m *inventory.Machine) engine.Reason {
 	var say []func(m *inventory.Machine) engine.Reason
 	index := map[any]int{}
@@ -52,8 +52,8 @@ func (c *consolidator) caps(p *consolidation.Problem, machineOf []int) []func(m 
 	return say
 }
 
-// guardedBy returns the reason for a machine that stays because of the PodDisruptionBudget of x. It names the first of the machine's own pods, or
-// x.First if only machines that would go with this one have pods of the budget.
+// guardedBy returns the reason for a machine that is kept because of the PodDisruptionBudget of x. It names the first of the machine's own pods, or
+// x.First if only machines that would be removed with this one have pods of the budget.
 func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engine.Reason {
 	needs, _ := c.guards.Needs(c.evictees(m))
 	if i := slices.IndexFunc(needs, func(own budget.GuardNeed) bool { return own.Guard == x.Guard }); i >= 0 {
@@ -62,7 +62,7 @@ func (c *consolidator) guardedBy(x budget.GuardNeed, m *inventory.Machine) engin
 	return engine.Reason{Code: engine.EvictionBlocked, NodePool: m.Pool(), Key: kube.PodID(x.First).String(), Have: fmt.Sprintf("%s allows %d now", x.Name(), x.Left)}
 }
 
-// ownerMoved returns the reason for a machine that stays because too many of the owner's pods would move, on this machine alone or together with
+// ownerMoved returns the reason for a machine that is kept because too many of the owner's pods would move, on this machine alone or together with
 // others.
 func (c *consolidator) ownerMoved(owner string, m *inventory.Machine) engine.Reason {
 	n := c.ownersOf([]*inventory.Machine{m})[owner]

@@ -12,8 +12,8 @@ import (
 // mostNext bounds the nodes that next names.
 const mostNext = 10
 
-// next names nodes that would go now if budgets allowed it. Nodes with the fewest pods come first, because they may empty by themselves if
-// they get no more pods.
+// next names nodes that would be removed now if budgets allowed it. Nodes with the fewest pods come first, because they may become empty by
+// themselves if they get no more pods.
 func (d *planner) next() []string {
 	var waiting []*inventory.Machine
 	for m, r := range d.why {

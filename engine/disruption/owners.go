@@ -2,7 +2,7 @@ package disruption
 
 import "tenon.sh/engine/inventory"
 
-// ownersOf counts, for each owner, the pods that would leave the machines.
+// ownersOf returns, for each owner, the number of its pods that would leave the machines.
 func (cs *candidates) ownersOf(machines []*inventory.Machine) map[string]int {
 	out := map[string]int{}
 	for _, m := range machines {

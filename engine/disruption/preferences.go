@@ -20,7 +20,7 @@ func (c *consolidator) arePriced() bool {
 func prefers(class packing.Class) bool { return class.Levels[len(class.Levels)-1].Miss > 0 }
 
 // missed adds up the prices of all preferences of the machines' pods, in USD per hour: the same prices as in a plan for pending pods. The sum is 0
-// unless the search lets pods give up their preferences. Preferences that are not met today count too.
+// unless the search lets pods give up their preferences. It includes preferences that are not met today.
 func (c *consolidator) missed(machines []*inventory.Machine) float64 {
 	sum := 0.0
 	for _, m := range machines {

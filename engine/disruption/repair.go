@@ -40,7 +40,7 @@ type fault struct {
 	grace  time.Duration // how long the drain may take
 }
 
-// repair replaces machines whose nodes say that they are broken.
+// repair replaces machines whose nodes report that they are broken.
 func (d *planner) repair() {
 	if !slices.ContainsFunc(d.s.Classes, func(c engine.Class) bool { return len(c.Repairs) > 0 }) {
 		return
@@ -171,8 +171,8 @@ func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPol
 	return fallback[:1]
 }
 
-// counted returns the time at which the condition's toleration began: the condition's own time or, if it has none, the time of the node. The
-// condition may be older than the node, because the node may have registered again. After a reboot the toleration begins again.
+// counted returns the time at which the condition's toleration began: the condition's own time or, if it has none, the node's time. The condition may
+// be older than the node, because the node may have registered again. After a reboot the toleration begins again.
 func (r *repairer) counted(m *inventory.Machine, c *corev1.NodeCondition) time.Time {
 	at := c.LastTransitionTime.Time
 	if at.IsZero() {
@@ -198,8 +198,8 @@ func priorityRanks(policies []engine.RepairPolicy) map[int]int {
 	return ranks
 }
 
-// removeBroken removes the broken machines in their order. These machines go at once, even if pods are protected or have no other place, because a
-// broken machine is of no use to them. Only if a policy gives the drain some time, the replacement is started first.
+// removeBroken removes the broken machines in their order. It removes them at once, even if pods are protected or have no other place, because a
+// broken machine is of no use to pods. Only if a policy gives the drain some time, the replacement is started first.
 func (r *repairer) removeBroken(candidates []*inventory.Machine) {
 	m := method{
 		reason: v1.Unhealthy, refusal: r.refusal,
@@ -276,7 +276,7 @@ func (r *repairer) spend(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// refusal returns why the broken machine is not repaired now. Protection of a node or its pods from disruption does not count if the node is
+// refusal returns why the broken machine is not repaired now. It ignores protection of the node or its pods from disruption, because the node is
 // broken.
 func (r *repairer) refusal(m *inventory.Machine) engine.Reason {
 	pool := m.Pool()

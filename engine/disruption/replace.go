@@ -22,11 +22,11 @@ type method struct {
 	// refusal returns why a machine that the method wants stays for now, budgets aside.
 	refusal func(m *inventory.Machine) engine.Reason
 	trial   trialOptions
-	// unbound reports whether budgets do not count for the machine; nil if they always do.
+	// unbound reports whether budgets do not apply to the machine; nil if they always apply.
 	unbound func(m *inventory.Machine) bool
 	// heeds reports whether PodDisruptionBudgets may keep the machine.
 	heeds func(m *inventory.Machine) bool
-	// terminatesFirst is true if a machine may go before its replacement is there in case the replacement has no room until then.
+	// terminatesFirst is true if a machine may be removed before its replacement is ready in case the replacement has no room until then.
 	terminatesFirst bool
 	// drainWithin returns how long the drain may take; nil to leave it to the claim.
 	drainWithin func(m *inventory.Machine) *time.Duration
@@ -35,8 +35,8 @@ type method struct {
 // mostTrials bounds the trials of one method, because nodes that cannot be replaced could make a pass endless.
 const mostTrials = 40
 
-// removeNow removes as many of the candidates as can go now, in their order. It tries as many together as budgets allow. If no other machine can run
-// a pod, the pod's machine stays, and another candidate takes its turn.
+// removeNow removes as many of the candidates as can be removed now, in their order. It tries as many together as budgets allow. If no other machine
+// can run a pod, the pod's machine is kept, and another candidate is tried instead.
 func (d *planner) removeNow(candidates []*inventory.Machine, m method) {
 	trials := 0
 	for len(candidates) > 0 && trials < mostTrials && !d.opt.Stopped() {
@@ -84,7 +84,7 @@ func (d *planner) reserve(machine *inventory.Machine, m method) engine.Reason {
 	return engine.Reason{}
 }
 
-// release gives back the places that reserve took for a machine, and sets the reason why it stays.
+// release gives back the places that reserve took for a machine, and sets the reason why it is kept.
 func (d *planner) release(machine *inventory.Machine, m method, r engine.Reason) {
 	d.setReason(machine, r)
 	if !m.isUnbound(machine) {
@@ -100,7 +100,7 @@ func (m *method) isUnbound(machine *inventory.Machine) bool {
 	return m.unbound != nil && m.unbound(machine)
 }
 
-// settle plans the removal of the chosen machines in trials, and begins the groups for which this succeeds. It returns how many machines stay.
+// settle plans the removal of the chosen machines in trials, and begins the groups that can be removed. It returns how many machines are kept.
 func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (stayed int) {
 	for len(chosen) > 0 {
 		*trials++
@@ -151,8 +151,8 @@ func (d *planner) settle(chosen []*inventory.Machine, m method, trials *int) (st
 	return stayed
 }
 
-// begin adds to the plan the groups of a trial that found a place for every pod. It returns the groups for which the budgets for replaced
-// nodes, or for nodes that go without a replacement, have too little left.
+// begin adds to the plan the groups of a trial that found a place for every pod. It returns the groups for which the budgets for replaced nodes, or
+// for nodes without a replacement, have too little left.
 func (d *planner) begin(t tried, parts []provisioning.Group, m method) (refused []provisioning.Group) {
 	t.fill(parts)
 	for _, part := range parts {
@@ -180,7 +180,7 @@ func (t *tried) moved() map[*corev1.Pod]string {
 	return out
 }
 
-// takeVerb takes the machines' places in the budgets for one way to go: for nodes that are replaced, or for nodes that go without a replacement.
+// takeVerb takes the machines' places in the budget for nodes that are replaced or, if the group has no launch, for nodes that are only removed.
 func (d *planner) takeVerb(p provisioning.Group, m method) engine.Reason {
 	replacing := len(p.Launches) > 0
 	count := map[string]int{}
@@ -216,7 +216,7 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 		x.NodesLater = append(x.NodesLater, machine.Node.Name)
 	}
 	d.holdBack(&x, p, m)
-	names := map[string]string{} // each trial has numbered its launches from one
+	names := map[string]string{} // the names of launches begin at one in each trial
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		x.SavingPerHour -= l.Price
@@ -231,8 +231,8 @@ func (d *planner) add(p provisioning.Group, m method) *engine.Disruption {
 	return &d.plan.Disruptions[len(d.plan.Disruptions)-1]
 }
 
-// holdBack lists the group's protected pods, which stay until the nodes' deadline ends them. The saving includes the price of their new
-// places, which are started shortly before the deadline.
+// holdBack lists the group's protected pods, which run until the nodes' deadline. The saving includes the price of their new places, which are
+// started shortly before the deadline.
 func (d *planner) holdBack(x *engine.Disruption, p provisioning.Group, m method) {
 	moves, within := map[engine.PodID]bool{}, x.DrainWithin
 	for _, id := range p.Pods {
@@ -269,7 +269,7 @@ func shorter(a, b *time.Duration) *time.Duration {
 	return a
 }
 
-// remember records where the pods of machines that go will run, for the later methods.
+// remember records where the pods of removed machines will run, for the later methods.
 func (d *planner) remember(gone []*inventory.Machine, on map[*corev1.Pod]string) {
 	byName := map[string]*inventory.Machine{}
 	for _, m := range d.p.Machines {

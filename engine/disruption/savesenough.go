@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// judgePart returns why the machines of a group do not go.
+// judgePart returns why the machines of a group are not removed.
 func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.Machine]engine.Reason) engine.Reason {
 	for _, m := range p.Machines {
 		if r := stranded[m]; !r.OK() {
@@ -55,9 +55,8 @@ func (c *consolidator) judgePart(p provisioning.Group, stranded map[*inventory.M
 	return c.unbalanced(p.Machines, p.Launches)
 }
 
-// kept returns the price, in USD per hour, of the empty machines that only wait for the time when they may go, and that would stay because
-// pods of the group come to them. Without the move these empty machines would go and the group's machines would stay, so the move saves less by that
-// price.
+// kept returns the price, in USD per hour, of the empty machines that only wait for the time of their removal, and that would be kept because pods of
+// the group move to them. Without the move they would be removed and the group's machines kept, so the move saves less by this price.
 func (c *consolidator) kept(p provisioning.Group) float64 {
 	if c.tried.onto == nil {
 		c.tried.onto = c.ontoIdle()
@@ -74,7 +73,7 @@ func (c *consolidator) kept(p provisioning.Group) float64 {
 	return sum
 }
 
-// ontoIdle lists, for each machine of the last trial, the empty machines that wait for the time when they may go and to which its pods move.
+// ontoIdle lists, for each machine of the last trial, the empty machines that wait for the time of their removal and to which its pods move.
 func (c *consolidator) ontoIdle() map[*inventory.Machine][]*inventory.Machine {
 	idle := map[string]*inventory.Machine{}
 	for _, m := range c.free() {

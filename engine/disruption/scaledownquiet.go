@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// A pool is unsettled while pods leave more than one in busyShare of its nodes, and at least fewBusy nodes, within its consolidateAfter,
-	// which counts as shortestQuiet at least and longestQuiet at most.
+	// A pool is unsettled if pods have left more than one in busyShare of its nodes, and at least fewBusy nodes, within its consolidateAfter. For
+	// this, consolidateAfter is raised to at least shortestQuiet and cut to at most longestQuiet.
 	busyShare     = 10
 	fewBusy       = 2
 	shortestQuiet = 10 * time.Second
@@ -22,9 +22,9 @@ const (
 	patience = 10
 )
 
-// scaledDownLately returns, for each unsettled pool, why pods on its nodes do not move yet. If many pods leave within a minute or two, a move before
-// the end of that is planned for a cluster that will change. Early moves would use up the moves that the pods' owners have in an hour, and the bill
-// would stay high for that time. Moved pods do not count, because the nodes that they leave go too.
+// scaledDownLately returns, for each unsettled pool, why pods on its nodes do not move yet. If many pods leave within a minute or two, a move during
+// that time is planned for a cluster that will change. Early moves would use up the moves that the pods' owners have in an hour, and the bill would
+// stay high for that time. Moved pods are ignored, because the nodes that they leave are removed too.
 func (cs *candidates) scaledDownLately() map[string]engine.Reason {
 	nodes, busy := map[string]int{}, map[string]int{}
 	for _, m := range cs.p.Machines {
@@ -33,7 +33,7 @@ func (cs *candidates) scaledDownLately() map[string]engine.Reason {
 		}
 		nodes[m.Pool()]++
 		a := cs.p.Pods.ActivityOn(m.Node.Name)
-		if last := m.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // the pod that came then has left, because no pod here came so late
+		if last := m.Claim.Status.LastPodEventTime.Time; last.After(a.Came) { // the pod that came at that time has left, because no pod here came so late
 			a.Left = kube.Latest(a.Left, last)
 		}
 		if cs.s.Now.Sub(a.Left) < scaleDownQuiet(cs.budgets[m.Pool()].Rules.Pool) {
@@ -62,7 +62,7 @@ func (cs *candidates) scaledDownLately() map[string]engine.Reason {
 	return out
 }
 
-// scaleDownQuiet returns the time after which a node of the pool counts as quiet, if no pod has left the node since.
+// scaleDownQuiet returns the time after which a node of the pool is quiet, if no pod has left the node since.
 func scaleDownQuiet(pool *v1.NodePool) time.Duration {
 	after := longestQuiet
 	if d := pool.Spec.Disruption.ConsolidateAfter.Duration; d != nil {

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// searchClass is the pods of one class that run in the same domains of their rules. Within these they may move without changing any count.
+// searchClass is the pods of one class that run in the same domains of their rules. Within these domains they may move without changing any count.
 type searchClass struct {
 	class, level int
 	at           string
@@ -51,8 +51,8 @@ func (s *searchClass) on(machine int) []*corev1.Pod {
 // listedOption is an option of the packing problem.
 type listedOption struct{ pool, option int }
 
-// optionsOf returns the options to buy, covered ones only if covered is true. It leaves out a dearer option that has no more of any resource
-// than another one for the same classes in the same place.
+// optionsOf returns the options to buy; it includes covered ones only if covered is true. It leaves out a dearer option that has no more of any
+// resource than another one for the same classes in the same place.
 func optionsOf(p *provisioning.Problem, covered bool) ([]consolidation.Option, []listedOption) {
 	var all []listedOption
 	for i, pool := range p.Pools {
@@ -110,7 +110,7 @@ func waysOf(classes []packing.Class) []*packing.Ways {
 	return out
 }
 
-// readClasses tells the search which pods run where, and where they may go.
+// readClasses adds to the search's problem which pods run where, and where they may run.
 func (c *consolidator) readClasses(p *consolidation.Problem, machineOf []int, listed []listedOption) {
 	kinds := map[string]int{}
 	c.domains, c.misses = map[ruledPlace]string{}, make([]float64, len(c.problem.Machines))
@@ -177,13 +177,13 @@ func domains(r *topology.Rules, l *topology.Layout, place topology.Place) string
 	return text
 }
 
-// ruledPlace is a place as some rules see it.
+// ruledPlace is a place together with rules: the key of consolidator.domains.
 type ruledPlace struct {
 	rules *topology.Rules
 	place int
 }
 
-// domainsOf returns the domains of the problem's place with this number; "" for a number below zero.
+// domainsOf returns the domains of the problem's place with this index; "" for an index below zero.
 func (c *consolidator) domainsOf(r *topology.Rules, place int) string {
 	if r == nil || place < 0 {
 		return ""
@@ -237,8 +237,8 @@ func hasDevices(p *packing.Problem, amounts capacity.Vector) bool {
 	return false
 }
 
-// kindOf returns the number of the kind of pods that the rules bound on each machine, and the bound. The kind is pods of a spread over
-// machines, or pods that keep each other out.
+// kindOf returns the index of the kind of pods that the rules bound on each machine, and the bound. The kind is pods of a spread over machines, or
+// pods that keep each other out.
 func kindOf(layout *topology.Layout, r *topology.Rules, kinds map[string]int) (kind, most int) {
 	if r == nil {
 		return -1, 0

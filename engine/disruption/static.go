@@ -20,14 +20,14 @@ import (
 // Resizing is the change that brings a static pool to its size.
 type Resizing struct {
 	NodePool string
-	// Create lists the missing machines. All are alike, and none is for certain pods.
+	// Create lists the missing machines. All are equal, and none is for certain pods.
 	Create []engine.Launch
-	// Names are the names of the claims to create, in the same order. The names follow from the existing claims. So two processes that see the same
+	// Names are the names of the claims to create, in the order of Create. The names follow from the existing claims. So two processes that see the same
 	// claims use the same names, and create nothing twice.
 	Names []string
-	// Remove lists the surplus claims, in the order in which they should go.
+	// Remove lists the surplus claims, in the order in which they should be removed.
 	Remove []string
-	// Why says why missing machines are not created, the zero Reason if nothing prevents that.
+	// Why is the reason why missing machines are not created; the zero Reason if nothing prevents that.
 	Why engine.Reason
 }
 
@@ -50,11 +50,11 @@ func Resize(s *engine.Snapshot, opt engine.Options) []Resizing {
 	return out
 }
 
-// resizer is the state of one Resize.
+// resizer holds the state of one call of Resize.
 type resizer struct {
 	s        *engine.Snapshot
 	opt      engine.Options
-	machines map[string][]*inventory.Machine // those that have a claim, by pool and in order of name
+	machines map[string][]*inventory.Machine // machines with a claim, by pool and in order of name
 	usage    *limits.Usage
 }
 
@@ -95,8 +95,7 @@ func (x *resizer) resize(pool *v1.NodePool) Resizing {
 	return r
 }
 
-// fill adds the missing machines, as far as the pool's limits allow. Leaving machines count against the limit on nodes, because they still
-// exist.
+// fill adds the missing machines, as far as the pool's limits allow. Leaving machines use up the limit on nodes, because they still exist.
 func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	n := missing
 	if limit, ok := pool.Spec.Limits[v1.ResourceNodes]; ok {
@@ -131,9 +130,9 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 	}
 }
 
-// surplus chooses the machines to remove: first those that have not started, then those without pods, then those whose pods are cheapest to
-// move, then protected ones, and last those that have a part in a replacement. Of each kind drifted machines go first, because they would
-// have to be replaced: else, if waiting pods took a drifted machine's replacement, further replacements would come and go for ever.
+// surplus chooses the machines to remove: first those that have not started, then those without pods, then those whose pods are cheapest to move,
+// then protected ones, and last those that have a part in a replacement. Of each kind it prefers drifted machines, because they would have to be
+// replaced: else, if waiting pods took a drifted machine's replacement, replacements would be started and removed for ever.
 func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 	type ranked struct {
 		h    *inventory.Machine
@@ -189,7 +188,7 @@ func stampLaunch(s *engine.Snapshot, opt engine.Options, pool *v1.NodePool) (eng
 	open.Spec.Replicas, open.Spec.Limits, open.Spec.Weight = nil, nil, nil
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = "default", "any", "any"
-	// The pod requests little but not nothing, because a pod without requests would fit on a machine that DaemonSets fill.
+	// The pod requests a little, because a pod without requests would fit on a machine that DaemonSets fill.
 	next := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Ki")}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: next}}}
 	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}

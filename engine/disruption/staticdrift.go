@@ -66,7 +66,7 @@ func (d *planner) staticReplacement(machine *inventory.Machine, m method) (engin
 		if d.usage == nil {
 			d.usage = limits.NewUsage(d.s, d.p.Pods, d.p.Machines)
 		}
-		r = d.usage.Take(stamp.launch, pool) // it is counted again when it is carried out
+		r = d.usage.Take(stamp.launch, pool) // Take charges it again when it is carried out
 	}
 	if r.OK() {
 		r = d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{machine}, Launches: []engine.Launch{stamp.launch}}, m)
@@ -92,8 +92,8 @@ type stamp struct {
 	why    engine.Reason
 }
 
-// staticRoom returns why the pool may not have one more machine during a replacement: it has too many, or its limit on nodes is reached.
-// Leaving machines count against the limit.
+// staticRoom returns why the pool may not have one more machine during a replacement: it has too many, or its limit on nodes is reached. Leaving
+// machines use up the limit.
 func (d *planner) staticRoom(pool *v1.NodePool) engine.Reason {
 	all, stay := 0, 0
 	for _, m := range d.p.Machines {

@@ -21,7 +21,7 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 			continue
 		}
 		trials++
-		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // only others kept it from being replaced
+		if alone := d.try([]*inventory.Machine{machine}, m.trial); len(alone.stranded()) == 0 { // only the other candidates prevented its replacement
 			continue
 		}
 		options := m.trial
@@ -42,9 +42,9 @@ func (d *planner) terminateFirst(candidates []*inventory.Machine, m method) {
 	}
 }
 
-// staticTerminatesFirst removes a machine of a static pool before its replacement is started, if it cannot be replaced otherwise: the pool's
-// limit on nodes is reached, or the pool's machines come from full capacity reservations and the machine holds a slot of one. It returns true if this
-// decides about the machine.
+// staticTerminatesFirst removes a machine of a static pool before its replacement is started, if it cannot be replaced otherwise: the pool's limit on
+// nodes is reached, or the pool's machines come from full capacity reservations and the machine holds a slot of one. It returns true if it has
+// decided about the machine.
 func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, why engine.Reason) bool {
 	pool := d.budgets[machine.Pool()].Rules.Pool
 	stamped := d.stampOf(pool)
@@ -55,7 +55,7 @@ func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, wh
 		return false
 	default:
 		cause, reservation = engine.NoReservedCapacity, d.reservationOf(machine)
-		if _, r := stampLaunch(withoutShortages(d.s), d.opt, pool); r.OK() { // offerings outside reservations may soon be back
+		if _, r := stampLaunch(withoutShortages(d.s), d.opt, pool); r.OK() { // offerings outside reservations may soon be available again
 			return false
 		}
 		var r engine.Reason
@@ -75,7 +75,7 @@ func (d *planner) staticTerminatesFirst(machine *inventory.Machine, m method, wh
 	return true
 }
 
-// withoutShortages returns the snapshot as if nothing were sold out but reservations and offerings without a price.
+// withoutShortages returns the snapshot as if nothing were sold out except reservations and offerings without a price.
 func withoutShortages(s *engine.Snapshot) *engine.Snapshot {
 	return withOfferings(s, func(o *engine.Offering) { o.SoldOut = o.SoldOut && (o.Reservation != "" || o.Unpriced) })
 }
@@ -117,12 +117,12 @@ func drawsFrom(l engine.Launch, reservation string) bool {
 	return slices.ContainsFunc(l.Offerings, func(o engine.LaunchOffering) bool { return o.Reservation == reservation })
 }
 
-// mayTerminateFirst takes the machine's place in the budgets for nodes that go without a replacement. Nodes that have gone first and are not
-// back yet count too, because budgets do not see them and all nodes of a pool could be away. mayTerminateFirst also returns a reason while a pod
-// waits for the next slot of the reservation.
+// mayTerminateFirst takes the machine's place in the budgets for nodes that are removed without a replacement. The budgets also need room for nodes
+// that were removed first and are not yet back, because budgets ignore them and all nodes of a pool could be away. mayTerminateFirst also returns a
+// reason while a pod waits for the next slot of the reservation.
 func (d *planner) mayTerminateFirst(machine *inventory.Machine, m method, reservation string) engine.Reason {
 	b := d.budgets[machine.Pool()]
-	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // reserve has counted the machine
+	if away := d.away(b.Rules.Pool); away > 0 && b.Left(m.reason) < away { // reserve has already charged the machine
 		return engine.Reason{Code: engine.BudgetExhausted, NodePool: machine.Pool(), Have: fmt.Sprintf("no more node now, with %d on the way", away)}
 	}
 	if reservation != "" {
@@ -133,7 +133,7 @@ func (d *planner) mayTerminateFirst(machine *inventory.Machine, m method, reserv
 	return d.takeVerb(provisioning.Group{Machines: []*inventory.Machine{machine}}, m)
 }
 
-// away counts the pool's machines that budgets do not see: machines that start or stop, and machines that a static pool lacks.
+// away returns the number of the pool's machines that budgets ignore: machines that start or stop, and machines that a static pool lacks.
 func (d *planner) away(pool *v1.NodePool) int {
 	all, away := 0, 0
 	for _, m := range d.p.Machines {
@@ -169,7 +169,7 @@ func (d *planner) awaits(reservation string) engine.PodID {
 	return id
 }
 
-// addFirst begins the disruption of a machine whose replacement is started once it is gone, as for the pods of any leaving machine.
+// addFirst begins the disruption of a machine whose replacement is started after its removal, as for the pods of any leaving machine.
 func (d *planner) addFirst(machine *inventory.Machine, m method, cause engine.TerminateFirstCause, t tried) {
 	price := 0.0
 	for _, l := range t.plan.Launches {

@@ -12,15 +12,15 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// trialOptions vary a trial.
+// trialOptions holds the settings in which trials differ.
 type trialOptions struct {
 	held   bool
-	closed func(m *inventory.Machine) bool // closed to pods, beside the machines that take none anyway; nil for none
+	closed func(m *inventory.Machine) bool // closed to pods, in addition to the machines for which takesNobody is true; nil for none
 	// nominations are the machines that pods should prefer. options replaces the planner's options. Both may be nil.
 	nominations map[*corev1.Pod]int
 	options     *engine.Options
 	batches     map[string]int // as in provisioning.Trial
-	freed       string         // likewise
+	freed       string         // as in provisioning.Trial
 	// usualPrices is true if pods should be stranded rather than get machines that cost many times as much as sold-out ones.
 	usualPrices bool
 }
@@ -28,9 +28,9 @@ type trialOptions struct {
 // tried is the outcome of a trial.
 type tried struct {
 	plan *engine.Plan
-	dear map[string]engine.Reason // why a launch is too dear, by its name; with trialOptions.usualPrices
+	dear map[string]engine.Reason // why a launch is too dear, by the launch's name; set with trialOptions.usualPrices
 	on   map[engine.PodID]leaver  // the pods that leave
-	// chosen are the machines that the outcome is about, nil for all that were tried.
+	// chosen are the machines that the outcome is about; nil for all machines of the trial.
 	chosen map[*inventory.Machine]bool
 	// apart is true if no pod has rules about other pods, and no launch uses a commitment that machines may give back. The outcome for many
 	// machines then also holds for some of them.
@@ -112,7 +112,7 @@ func (d *planner) newTrial(gone []*inventory.Machine, opt trialOptions) *provisi
 	return t
 }
 
-// takesNobody reports whether no pods may move to the machine, because it is not ready to take them or is to go itself.
+// takesNobody reports whether no pods may move to the machine, because it is not ready to take them or is to be removed itself.
 func (cs *candidates) takesNobody(m *inventory.Machine) bool {
 	if !m.IsInitialized() || m.Node != nil && !m.Ready {
 		return true
@@ -120,7 +120,7 @@ func (cs *candidates) takesNobody(m *inventory.Machine) bool {
 	return m.Ordered || m.IsRebooting() || m.CandidateElsewhere
 }
 
-// keepOwn removes from the plan all pods but those that leave the trial's machines.
+// keepOwn removes from the plan all pods except those that leave the trial's machines.
 func (t *tried) keepOwn() {
 	own := func(id engine.PodID) bool { return t.leaves(id) != nil }
 	p := t.plan
@@ -130,8 +130,8 @@ func (t *tried) keepOwn() {
 	p.Sequence = slices.DeleteFunc(p.Sequence, func(id engine.PodID) bool { return !own(id) })
 }
 
-// stranded returns the machines with a pod that nothing else can run (with usualPrices, nothing at about the usual price), each with the
-// reason of the first one.
+// stranded returns the machines with a pod that nothing else can run (with usualPrices, nothing at about the usual price), each with the reason for
+// its first pod of this kind.
 func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	out := map[*inventory.Machine]engine.Reason{}
 	for _, u := range t.plan.Unplaced {
@@ -155,8 +155,8 @@ func (t *tried) stranded() map[*inventory.Machine]engine.Reason {
 	return out
 }
 
-// groups cuts the outcome into groups that do not depend on one another: machines whose pods share a new machine go together. The groups are
-// in the order of their first machines.
+// groups cuts the outcome into groups that do not depend on one another: machines whose pods share a new machine are in one group. The groups are in
+// the order of their first machines.
 func (t *tried) groups(gone []*inventory.Machine) []provisioning.Group {
 	group := map[*inventory.Machine]*inventory.Machine{}
 	find := func(m *inventory.Machine) *inventory.Machine {

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// consolidating returns the method of consolidate, which keeps to the budgets for nodes and for pods.
+// consolidating returns the method of consolidate, which observes the budgets for nodes and for pods.
 func (c *consolidator) consolidating() method {
 	return method{
 		reason: v1.Underutilized, refusal: func(*inventory.Machine) engine.Reason { return engine.Reason{} }, heeds: func(*inventory.Machine) bool { return true },
@@ -23,8 +23,8 @@ func (c *consolidator) consolidating() method {
 	}
 }
 
-// batchNow returns the machines that may go now within budgets. Groups that gain most for each machine come first. The other groups get the reason of
-// the budget that keeps them.
+// batchNow returns the machines that may be removed now within budgets. Groups that gain most for each machine come first. The other groups get the
+// reason of the budget that keeps them.
 func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine {
 	gain := func(p provisioning.Group) float64 {
 		sum := 0.0
@@ -47,8 +47,8 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 	return out
 }
 
-// reservePart takes the places in all budgets of the group's machines that go now, or of none. The machines that follow later are not
-// counted yet.
+// reservePart takes places in all budgets for the group's machines that are removed now, or for none. It takes none yet for machines that follow
+// later.
 func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	first := c.firstOf(p)
 	if refused := c.reserveAll(first, m); refused != nil {
@@ -66,7 +66,7 @@ func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	return true
 }
 
-// firstOf lists the machines of the group that go now. A machine that a budget keeps can follow later.
+// firstOf lists the machines of the group that are removed now. A machine that a budget keeps can follow later.
 func (c *consolidator) firstOf(p provisioning.Group) []*inventory.Machine {
 	if first := slices.DeleteFunc(slices.Clone(p.Machines), func(m *inventory.Machine) bool { return !c.later[m].OK() }); len(first) > 0 {
 		return first
@@ -93,7 +93,7 @@ func (c *consolidator) reserveAll(machines []*inventory.Machine, m method) func(
 	return nil
 }
 
-// beginWave begins the removal of the machines that go now. These were found together with others, so beginWave plans them once more alone, and
+// beginWave begins the removal of the machines in wave. The search found them together with others, so beginWave plans them once more alone, and
 // replays how kube-scheduler would place the pods.
 func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	m := c.consolidating()
@@ -142,7 +142,7 @@ func (c *consolidator) beginWave(wave []*inventory.Machine) {
 	}
 }
 
-// withoutNextTurn removes from the groups the machines whose turn comes later, and the launches that only the pods of these machines need. The other
+// withoutNextTurn removes from the groups the machines that are removed later, and the launches that only the pods of these machines need. The other
 // launches stay large enough for all pods.
 func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisioning.Group {
 	inNextTurn := func(m *inventory.Machine) bool { return slices.Contains(c.nextTurn, m) }
@@ -166,8 +166,8 @@ func (c *consolidator) withoutNextTurn(parts []provisioning.Group) []provisionin
 // mostReplays bounds how often groups are left out of one wave.
 const mostReplays = 16
 
-// landing leaves out groups with pods for which kube-scheduler, placing pods by its scores, would find no room. Each time it leaves out the
-// worst sixth of these, at least one, until all pods have room.
+// landing leaves out groups with pods for which kube-scheduler, placing pods by its scores, would find no room. Each time it leaves out the worst
+// sixth of these groups, at least one, until all pods have room.
 func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p provisioning.Group, r engine.Reason)) []provisioning.Group {
 	filled := false
 	for left := mostReplays; len(parts) > 0; left-- {
@@ -222,8 +222,8 @@ func (c *consolidator) landing(t *tried, parts []provisioning.Group, stay func(p
 	return nil
 }
 
-// replay returns the pods for which kube-scheduler would find no place after the groups have gone: no node takes them, or they have to run on demand
-// and only spot machines take them.
+// replay returns the pods for which kube-scheduler would find no place after the removal of the groups: no node takes them, or they have to run on
+// demand and only spot machines take them.
 func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engine.Code {
 	r := &scheduler.Replay{Snapshot: c.s, Options: c.opt, Removed: map[string]bool{}, Cache: c.cache}
 	for m := range c.taken {
@@ -239,7 +239,7 @@ func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engin
 	for _, d := range c.plan.Disruptions {
 		r.Launches = append(r.Launches, d.Replacements...)
 	}
-	for i := range r.Launches { // each trial numbers its own
+	for i := range r.Launches { // the names of launches begin at one in each trial
 		r.Launches[i].Name += fmt.Sprintf("/%d", i)
 	}
 	lost, landing := map[engine.PodID]engine.Code{}, r.Land()
@@ -250,7 +250,7 @@ func (c *consolidator) replay(parts []provisioning.Group) map[engine.PodID]engin
 	return lost
 }
 
-// mayBeTaken reports whether the cloud may take the launch's machine away. All its offerings are of one kind, so the first one tells.
+// mayBeTaken reports whether the cloud may interrupt the launch's machine. All its offerings are of one kind, so the first one decides.
 func (c *consolidator) mayBeTaken(l *engine.Launch) bool {
 	id := l.Offerings[0].OfferingID
 	if id.Reservation == "" {
@@ -274,7 +274,7 @@ func (c *consolidator) offDemand(r *scheduler.Replay, landing scheduler.Landing,
 		l := &r.Launches[i]
 		spot[l.Name] = len(l.Offerings) > 0 && c.mayBeTaken(l)
 	}
-	moving, short := map[engine.PodID]*corev1.Pod{}, map[string]int{} // by owner, how many more have to land on demand
+	moving, short := map[engine.PodID]*corev1.Pod{}, map[string]int{} // short: by owner, the number of pods that still have to land on demand
 	for _, pod := range r.Pods {
 		moving[kube.PodID(pod)] = pod
 		if kube.MustRunOnDemand(pod) {

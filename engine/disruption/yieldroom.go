@@ -18,9 +18,9 @@ import (
 	"tenon.sh/engine/yield"
 )
 
-// yieldRoom removes machines that only keep room if their pool's limits leave too little for waiting pods, because limits should hit room
-// before pods, even if the room came first. For each machine that the pods would get, it removes as few as needed, or none, because after a removal
-// that helps no pod, the room would get a machine again.
+// yieldRoom removes machines that only keep room if their pool's limits leave too little for waiting pods, because limits should affect room before
+// pods, even if the room was there first. For each machine that the pods would get, it removes as few as needed, or none if the removal helps no pod,
+// because the room would then get a machine again.
 func (d *planner) yieldRoom() {
 	pools := d.roomAtLimits()
 	if len(pools) == 0 {
@@ -32,7 +32,7 @@ func (d *planner) yieldRoom() {
 	}) {
 		return
 	}
-	// With more machines than budgets allow, the plan might put pods together on one that the limits have no place for.
+	// With more machines than budgets allow, the plan might put pods together on a machine that exceeds the limits.
 	plan := d.planWithout(d.mayGo(pools, false))
 	if len(plan.Unplaced) >= len(refused) {
 		if plan = d.planWithout(d.mayGo(pools, true)); len(plan.Unplaced) >= len(refused) {
@@ -54,8 +54,8 @@ func (d *planner) yieldRoom() {
 	}
 }
 
-// yields chooses, for each launch of the plan that exceeds its pool's limits, the machines that go in its favour. It returns them with the launch's
-// pods.
+// yields chooses, for each launch of the plan that exceeds its pool's limits, the machines that are removed to make room for it. It returns them with
+// the launch's pods.
 func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out []provisioning.Group) {
 	waiting := d.waiting()
 	for i := range plan.Launches {
@@ -85,7 +85,7 @@ func (d *planner) yields(plan *engine.Plan, pools map[string]*yield.Pool) (out [
 	return out
 }
 
-// counts returns the amounts that a machine of the launch counts against its pool's limits, for each type that the launch lists.
+// counts returns the amounts that a machine of the launch uses of its pool's limits, one for each type that the launch lists.
 func (d *planner) counts(l *engine.Launch) (out []capacity.Vector) {
 	types, class := d.cache.TypesOf(d.s), d.budgets[l.NodePool].Rules.Pool.Spec.Template.Spec.NodeClassRef
 	for _, name := range l.InstanceTypes {
@@ -188,13 +188,13 @@ func (d *planner) roomAtLimits() map[string]*yield.Pool {
 	return out
 }
 
-// mayYield reports whether the machine keeps nothing but room and could go if it were empty, budgets aside.
+// mayYield reports whether the machine keeps nothing but room and could be removed if it were empty, budgets aside.
 func (d *planner) mayYield(m *inventory.Machine) bool {
 	_, barred := d.verdicts[m]
 	return !barred && d.keepsOnlyRoom(m) && d.expected[m] == nil && d.halted(m).OK() && d.held(m).OK() && d.consolidatable(m, true).OK() && d.blocked(m).OK()
 }
 
-// mayGo lists the machines that may go: of each pool as many as budgets allow, those first that are likely to be the largest, or all.
+// mayGo lists the machines that may be removed: of each pool as many as budgets allow, those first that are likely to be the largest, or all.
 func (d *planner) mayGo(pools map[string]*yield.Pool, all bool) (out []*inventory.Machine) {
 	for _, p := range pools {
 		n := 0
@@ -221,8 +221,8 @@ func (d *planner) waiting() map[engine.PodID]time.Time {
 	return out
 }
 
-// planWithout returns the plan for waiting pods as if the machines were being deleted, with all others that go anyway. It plans no room,
-// because pods come first.
+// planWithout returns the plan for waiting pods as if the machines were being deleted, together with all others that are removed anyway. It plans no
+// room, because pods come first.
 func (d *planner) planWithout(gone []*inventory.Machine) *engine.Plan {
 	goes, leaves := inventory.MachineSetOf(len(d.p.Machines), gone), map[*v1.NodeClaim]bool{}
 	for _, m := range d.p.Machines {
