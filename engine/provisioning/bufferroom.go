@@ -28,7 +28,7 @@ func withPods(s *engine.Snapshot, more []*corev1.Pod) *engine.Snapshot {
 }
 
 // WithBuffers returns the snapshot in which buffer pods run on the nodes that have room for them beside the waiting pods, and these buffer pods. A
-// buffer pod needs another place if its node goes. It returns s itself if there are none.
+// buffer pod needs another place if its node is removed. WithBuffers returns s itself if there are no such pods.
 func WithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
 	if len(s.CapacityBuffers) == 0 {
 		return s, nil
@@ -97,7 +97,7 @@ func (p *Problem) eachWithRoom(s *packing.Solution, found func(pod *corev1.Pod, 
 	}
 }
 
-// Room is the buffer pods of CapacityBuffers and ProvisioningRequests, by UID.
+// Room holds the buffer pods of CapacityBuffers and ProvisioningRequests, by UID.
 type Room map[types.UID]*corev1.Pod
 
 func roomOf(pods []*corev1.Pod) Room {
@@ -108,10 +108,10 @@ func roomOf(pods []*corev1.Pod) Room {
 	return out
 }
 
-// Has reports whether the pod is one of these buffer pods.
+// Has reports whether the pod is one of the buffer pods in r.
 func (r Room) Has(id engine.PodID) bool { return r[id.UID] != nil }
 
-// without counts the pods beside buffer pods that have no place in the plan.
+// without returns the number of pods without a place in the plan, buffer pods aside.
 func (r Room) without(plan *engine.Plan) int {
 	n := 0
 	for _, u := range plan.Unplaced {
@@ -138,7 +138,7 @@ func (p *Problem) onExisting(plan *engine.Plan, room Room) {
 	}
 }
 
-// TakeOut replaces the buffer pods of a launch by the buffers and requests that the launch is for, and returns these pods.
+// TakeOut replaces the buffer pods of a launch by the buffers and requests that the launch is for, and returns the buffer pods.
 func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 	l.Pods = slices.DeleteFunc(l.Pods, func(id engine.PodID) bool {
 		pod := r[id.UID]
@@ -161,7 +161,7 @@ func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 	return out
 }
 
-// roomCount counts the places of buffer pods for each buffer.
+// roomCount holds, for each buffer, the number of its buffer pods with a place.
 type roomCount struct {
 	p        *Problem
 	room     Room
@@ -210,7 +210,7 @@ func (p *Problem) sumUp(plan *engine.Plan, buffers []*buffer.Buffer, waiting []*
 	}
 }
 
-// placed counts a pod that has a place on a machine. It returns false if the pod is not a buffer pod.
+// placed adds a pod that has a place on a machine to the result for its buffer. It returns false if the pod is not a buffer pod.
 func (c *roomCount) placed(x engine.Placement) bool {
 	room, m := c.of[x.Pod.UID], c.machines[x.Node]
 	if room == nil {
@@ -228,7 +228,7 @@ func (c *roomCount) placed(x engine.Placement) bool {
 	return true
 }
 
-// launched counts the buffer pods of a launch.
+// launched adds the buffer pods of a launch to the results for their buffers.
 func (c *roomCount) launched(l *engine.Launch) {
 	pods := c.room.TakeOut(l)
 	if len(pods) == 0 {
@@ -258,7 +258,7 @@ func (c *roomCount) sizeOf(l *engine.Launch) capacity.Vector {
 	return nil
 }
 
-// share returns the share of a machine that the pod takes, of the resource of which it takes most.
+// share returns the share of a machine that the pod takes: that of the resource of which it takes the largest share.
 func (c *roomCount) share(pod *corev1.Pod, size capacity.Vector) float64 {
 	most := 0.0
 	for i, n := range c.p.requestOf(pod) {

@@ -10,12 +10,12 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// mostUnits is more units than any plan takes of a commitment.
+// mostUnits exceeds the units that any plan takes of a commitment.
 const mostUnits = 1e15
 
 // commit adds the units that each commitment has left for new machines to the quotas. A used-up commitment is left out, because it does not change
-// the plan. A commitment that lasts even if every pod has a machine to itself only changes prices, and needs no quota. In trials that only count
-// pods, each commitment has a quota, because the cost of moves follows from prices without commitments.
+// the plan. A commitment that lasts even if every pod has a machine to itself only changes prices, and needs no quota. In trials of which
+// Trial.counts is true, each commitment has a quota, because the cost of moves follows from prices without commitments.
 func (p *Problem) commit() {
 	if len(p.Snapshot.Commitments) == 0 {
 		return
@@ -104,8 +104,8 @@ func (p *Problem) relief() float64 {
 	return sum
 }
 
-// withoutCover solves the problem without commitments for new machines. It returns that problem and its solution if they are better, else
-// nil, because money that is paid anyway must not make a plan dearer.
+// withoutCover solves the problem without commitments for new machines, because money that is paid anyway must not make a plan dearer. It returns
+// that problem and its solution if the solution is better, else nil.
 func (p *Problem) withoutCover(s *packing.Solution, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
 	price, before := p.priceOf(s), unplaced(s)
 	if len(p.cover) == 0 || before == 0 && price < p.cheapestUncovered() {

@@ -24,14 +24,14 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Reading is the machines and the pods of a snapshot, under the suppositions of a trial if there is one. It decides which pods need a place, and
-// on which machines pods are expected.
+// Reading holds the machines and the pods of a snapshot, under the assumptions of a trial if there is one. It decides which pods need a place, and on
+// which machines pods are expected.
 type Reading struct {
 	Snapshot    *engine.Snapshot
 	opt         engine.Options
 	parts       int            // see readProblem
 	trial       *Trial         // nil for none
-	guards      *budget.Guards // nil until they are asked for
+	guards      *budget.Guards // nil until they are needed
 	Pods        *inventory.PodIndex
 	Constraints *constraints.Reader
 	Machines    []*inventory.Machine // every machine
@@ -39,17 +39,17 @@ type Reading struct {
 	holds       booking.Holds        // pods that ProvisioningRequests find machines for
 	Backoffs    *constraints.LaunchBackoffs
 	moving      map[*corev1.Pod]bool // pods that leave their machine
-	// proposed is the machine that was started for a pod that leaves. The pod goes there if there is room.
+	// proposed holds, for each leaving pod, the machine that was started for it. The pod is placed there if there is room.
 	proposed map[*corev1.Pod]*inventory.Machine
 	refused  []engine.Unplaced // pods that are not part of the packing problem
 }
 
-// Problem is a reading as numbers and sets, with the objects that they stand for.
+// Problem is a reading compiled to numbers and sets, with the objects that these represent.
 type Problem struct {
 	*Reading
 	InterPod  *constraints.InterPod
 	Names     *kube.ResourceNames
-	namesText string // the names in their order
+	namesText string // all of Names in their order, as text
 	universe  *requirement.Universe
 	Targets   []*inventory.Machine // machines that may take pods: the nodes of the packing problem
 	Pools     []*offering.Pool
@@ -62,20 +62,20 @@ type Problem struct {
 	ways      map[string]*packing.Ways // by the options that they admit
 	levels    map[relaxationKey][]packing.Level
 	requests  map[*inventory.RequestClass]capacity.Vector
-	// reservations numbers capacity reservations by name, and quotas the clouds' quotas that may run out, which rationed lists. learned is
-	// the memory of running machines by type.
+	// reservations maps the name of a capacity reservation to its index among the problem's quotas. quotas does so for the clouds' quotas that may
+	// run out, which rationed lists. learned is the memory of running machines by type.
 	reservations map[string]int
 	quotas       map[string]int
 	rationed     []rationed
 	learned      map[*engine.InstanceType]*resource.Quantity
 	cover        []offering.Cover // commitments that have something left
 	owners       capacity.Names   // controllers of waiting pods
-	// shared numbers the volumes of waiting pods that more than one pod may use on a node.
+	// shared assigns an index to each volume of waiting pods that more than one pod may use on a node.
 	shared map[volume.Attachment]int
-	// devices numbers, after the shared volumes, the device claims that several pods wait for.
+	// devices assigns an index, after those of shared, to each device claim that several pods wait for.
 	devices map[string]int
 	Packing *packing.Problem
-	looked  int           // looks at values and rules, for measurements
+	looked  int           // the number of looks at values and rules, for measurements
 	work    *atomic.Int64 // effort of the packing, for measurements; nil for none
 }
 
@@ -85,7 +85,7 @@ type relaxationKey struct {
 	roomy       bool
 }
 
-// CompileProblem reads from the snapshot everything that the packing needs.
+// CompileProblem reads from the snapshot all data that the packing needs.
 func CompileProblem(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *Problem {
 	return CompileTrial(s, opt, cache.Take(s, opt.Threads), nil)
 }
@@ -134,7 +134,7 @@ func readProblem(s *engine.Snapshot, opt engine.Options, pods *inventory.PodInde
 	return p
 }
 
-// sell lists the options that the pools can buy, if no pod has to be placed.
+// sell lists the options that the pools can buy, for a problem without pods to place.
 func (p *Problem) sell() {
 	p.prepare()
 	for _, pool := range p.Pools {
@@ -158,7 +158,7 @@ func (p *Problem) input() *offering.Input {
 	}
 }
 
-// Model describes the problem to the packing.
+// Model builds the packing problem.
 func (p *Problem) Model() {
 	opt := p.opt
 	p.prepare()
@@ -223,7 +223,7 @@ func (rd *Reading) budgetsOfPods() *budget.Guards {
 	return rd.guards
 }
 
-// asked collects the resources that pods, DaemonSets or limits name.
+// asked returns the resources that pods, DaemonSets or limits name.
 func (p *Problem) asked() map[corev1.ResourceName]bool {
 	asked := map[corev1.ResourceName]bool{}
 	for _, c := range p.Classes {
@@ -244,7 +244,7 @@ func (p *Problem) asked() map[corev1.ResourceName]bool {
 	return asked
 }
 
-// mention tells the universe every key and value that matters in the problem.
+// mention adds to the universe every key and value that matters in the problem.
 func (p *Problem) mention() {
 	u := &requirement.Universe{}
 	p.universe = u
@@ -307,7 +307,7 @@ func (p *Problem) mention() {
 	u.Close()
 }
 
-// mentionType tells the universe the values of a type's labels, for the keys that it knows already.
+// mentionType adds to the universe the values of a type's labels, for the keys that it has already.
 func mentionType(u *requirement.Universe, t *engine.InstanceType) {
 	for key, values := range t.Labels {
 		if u.Key(key) >= 0 {
@@ -316,7 +316,7 @@ func mentionType(u *requirement.Universe, t *engine.InstanceType) {
 	}
 }
 
-// share numbers the volumes and device claims that classes share.
+// share assigns indexes to the volumes and device claims that classes share.
 func (p *Problem) share() {
 	p.shared = map[volume.Attachment]int{}
 	for _, c := range p.Classes {
@@ -352,7 +352,7 @@ func (p *Problem) RequestFor(need *inventory.RequestClass) capacity.Vector {
 	return v
 }
 
-// classOf returns the class with the places where it may go.
+// classOf returns the class with the places that it may use.
 func (p *Problem) classOf(c *podClass) packing.Class {
 	c.levels = p.sharedRelaxations(c)
 	out := packing.Class{Request: c.Request, Count: len(c.Pods), Priority: c.rank, Levels: c.levels, Batch: c.batch}
@@ -375,7 +375,7 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 	return out
 }
 
-// ownersOf returns the number of the controller of each pod of the class, -1 for none; nil if no pod has one.
+// ownersOf returns the index of each pod's controller, -1 for a pod without one; nil if no pod of the class has a controller.
 func (p *Problem) ownersOf(c *podClass) []int {
 	var out []int
 	for i, pod := range c.Pods {

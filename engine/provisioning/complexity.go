@@ -18,25 +18,25 @@ import (
 // namespace must not keep the pods of all others waiting.
 
 const (
-	// mostRules bounds the rules of the levels of all waiting pods, pods with the same constraints counted once: a thousand workloads have a
-	// few thousand.
+	// mostRules bounds the rules of the levels of all waiting pods. The rules of pods with the same constraints are added only once: a thousand
+	// workloads have a few thousand.
 	mostRules = 100_000
-	// mostMeetings bounds the pairs of a selector and a pod that it selects, equal pods counted once.
+	// mostMeetings bounds the pairs of a selector and a pod that it selects. Equal pods are added only once.
 	mostMeetings = 300_000
-	// keyRules is the number of rules that a label with domains counts as, because it is looked up for every option.
+	// keyRules is the number of rules that is added for a label with domains, because it is looked up for every option.
 	keyRules = 1000
-	// usualSpreads is the usual maximum of spread constraints of a pod. Each further one counts as spreadRules rules, because the pods of
-	// every new machine are counted for it. Pods need two.
+	// usualSpreads is the usual maximum of spread constraints of a pod. Each further one adds spreadRules rules, because the pods of every new
+	// machine are counted for it. Pods need two.
 	usualSpreads = 4
 	spreadRules  = 200
-	// ofAll multiplies these limits if a trial looks at all pods of a cluster, not only at the waiting ones.
+	// ofAll multiplies mostRules and mostMeetings if a trial looks at all pods of a cluster, not only at the waiting ones.
 	ofAll = 10
 )
 
-// While pods are placed, the packing looks at rules, options and domains. The number of looks depends on the constraints that meet, and is
-// known only then. A problem may take baseLooks, and podLooks for each pod; 100,000 pods with the usual constraints take three million. A
-// problem that takes more is solved again with fewer rules, and the namespaces with the most rules are refused: first with one part in
-// fewerParts of mostRules and mostMeetings, then with one part in leastParts.
+// While pods are placed, the packing looks at rules, options and domains. The number of looks depends on the constraints that meet, and is known only
+// then. A problem may take baseLooks, and podLooks for each pod; 100,000 pods with the usual constraints take three million. A problem that takes
+// more is solved again with fewer rules, and pods of the namespaces with the most rules are refused. The first time, mostRules and mostMeetings are
+// divided by fewerParts; the second time, they are divided by leastParts.
 const (
 	baseLooks  = 10_000_000
 	podLooks   = 50_000
@@ -67,7 +67,7 @@ func solveWithin(p *Problem, s *engine.Snapshot, opt engine.Options, pods *inven
 	return p, solution
 }
 
-// rules counts the rules in all levels of the constraints. Each level has all required rules.
+// rules returns the number of rules in all levels of the constraints. Each level has all required rules.
 func rules(c *constraints.PodConstraints) int {
 	hard := len(c.Spreads) + len(c.Affinity) + len(c.Anti) + len(c.Ports) + len(c.Volumes.Disks) + len(c.Volumes.Once) + len(c.Volumes.Singles) + len(c.Volumes.Takes) + len(c.Terms)
 	spreads, soft := len(c.Spreads), 0
@@ -83,13 +83,13 @@ func rules(c *constraints.PodConstraints) int {
 	return len(c.Soft) + len(stops(len(c.Soft)))*(hard+soft/2) + spreadRules*max(0, spreads-usualSpreads)
 }
 
-// asker is the waiting pods of one namespace that have the same constraints.
+// asker holds the waiting pods of one namespace that have the same constraints.
 type asker struct {
 	namespace   string
 	constraints *constraints.PodConstraints
 	first       *corev1.Pod
 	rules       int
-	theirs      int // rules of all constraints of the namespace
+	theirs      int // the number of rules of all constraints of the namespace
 	refused     bool
 }
 

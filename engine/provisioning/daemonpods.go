@@ -47,10 +47,10 @@ func (p *Problem) judgeDaemons() {
 	}
 }
 
-// nobody tells Place to add no residents to a machine, because the pods of an existing machine are counted already.
+// nobody, as an argument of Place, adds no residents to a machine, because the pods of an existing machine are counted already.
 func nobody(int) int32 { return topology.Nowhere }
 
-// expectDaemons counts the pods of residents that the machine has not got yet. Free is the room that all DaemonSets' pods leave.
+// expectDaemons counts the residents that the machine will get and does not have yet. free is the room that all DaemonSets' pods leave.
 func (p *Problem) expectDaemons(m *inventory.Machine, at *constraints.NodeCounts, free capacity.Vector) {
 	for _, d := range p.pending {
 		if !d.Resident || p.isKeptOff(m, d) {

@@ -12,14 +12,14 @@ import (
 // mostDelay bounds the time for which a pod can delay its launch for another autoscaler.
 const mostDelay = time.Hour
 
-// EKS gives pods that a Fargate profile selects their own scheduler, which makes a machine for each and binds to no other. A pod that it
-// refuses has the same condition as a pod for which kube-scheduler finds no room.
+// EKS gives pods that a Fargate profile selects their own scheduler, which makes a machine for each of these pods and binds to no other. A pod that
+// it refuses has the same condition as a pod for which kube-scheduler finds no room.
 const (
 	fargateScheduler    = "fargate-scheduler"
 	fargateProfileLabel = "eks.amazonaws.com/fargate-profile"
 )
 
-// scaleUpsOf returns the scale-ups that other autoscalers seem to make now, by pod. If a pod has several, the one that ends first counts,
+// scaleUpsOf returns the scale-ups that other autoscalers seem to make now, by pod. If a pod has several, the result has the one that ends first,
 // because an autoscaler that has failed once is not waited for again.
 func scaleUpsOf(s *engine.Snapshot) map[string]engine.ScaleUp {
 	if len(s.ScaleUps) == 0 {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// pendingOfTrial returns the pods of the machines in Also, which stay.
+// pendingOfTrial returns the pods of the machines in Also, which are not removed.
 func (rd *Reading) pendingOfTrial() []pendingClass {
 	var out []pendingClass
 	for _, m := range rd.Machines {

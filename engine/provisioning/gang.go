@@ -46,7 +46,7 @@ func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*
 	return plan, p
 }
 
-// readGangs is the gangs that the first compilation of a call has read. The other compilations share them.
+// readGangs holds the gangs that the first compilation of a call has read. The other compilations share them.
 type readGangs struct {
 	pass uint64
 	*gang.Gangs
@@ -103,7 +103,7 @@ func (rd *Reading) firstAndAlike(short []shortGang) (out []shortGang) {
 	return out
 }
 
-// podKind is the constraints and requests of pods.
+// podKind holds the constraints and requests of pods.
 type podKind struct {
 	constraints *constraints.PodConstraints
 	requests    *inventory.RequestClass
@@ -122,8 +122,8 @@ func (rd *Reading) kindOf(g shortGang) (kind podKind) {
 	return kind
 }
 
-// refusals returns the gang's waiting pods, each with two reasons: how many pods of the gang have a place, and why the first pod without one has
-// none.
+// refusals returns the gang's waiting pods, each with two reasons: the number of the gang's pods with a place, and the reason of the first pod
+// without a place.
 func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 	found := len(g.Running) + len(g.Waiting) - len(g.left)
 	reasons := []engine.Reason{{Code: engine.GangIncomplete, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(found)}}
@@ -137,8 +137,8 @@ func (g *shortGang) refusals(plan *engine.Plan) []engine.Unplaced {
 	return out
 }
 
-// withoutGang reports whether a pod without a node gets no place because the rest of its gang is missing: not all have a place, or
-// kube-scheduler waits until more of them exist.
+// withoutGang reports whether a pod without a node gets no place because the rest of its gang is missing: some have no place, or kube-scheduler waits
+// until more of them exist.
 func (rd *Reading) withoutGang(pod *corev1.Pod) bool {
 	g := rd.Gangs.Of(pod)
 	if g == nil && kube.IsUntried(pod) && rd.Gangs.Lacks(pod) {
@@ -164,8 +164,8 @@ func (an *answer) gangsOf(m *packing.Machine) (names []string) {
 	return names
 }
 
-// rankOf orders pods if there is too little room: by priority, then pods that start alone, then gang by gang, because one gang should have
-// all its pods before the next has any.
+// rankOf orders pods if there is too little room: by priority, then pods that start alone, then gang by gang, because one gang should have places for
+// all its pods before the next gang gets any.
 func (rd *Reading) rankOf(g *gang.Gang, priority int32) int {
 	if rd.Gangs == nil {
 		return int(priority)

@@ -6,14 +6,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Group is a set of machines that are removed together, with the launches that replace them. Pods and Moves are filled in once it is decided that
-// the machines go.
+// Group is a set of machines that are removed together, with the launches that replace them. Pods and Moves are filled in only after the removal is
+// decided.
 type Group struct {
 	Machines []*inventory.Machine
 	Launches []engine.Launch
 	Pods     []engine.PodID
 	Moves    []engine.Placement
-	// Later are machines that go later; the launches have room for their pods too.
+	// Later are machines that are removed later; the launches have room for their pods too.
 	Later []*inventory.Machine
 }
 

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/offering"
 )
 
-// knownBackoffs is the backoffs that the first compilation of a call has read. The other compilations share them.
+// knownBackoffs holds the backoffs that the first compilation of a call has read. The other compilations share them.
 type knownBackoffs struct {
 	pass uint64
 	held int
@@ -52,8 +52,8 @@ func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, ret
 	return out
 }
 
-// launchRefusal returns why the pool starts no machine for the class now: earlier ones did not take equal pods, or the available ones are
-// too dear. It returns the zero Reason if neither is so.
+// launchRefusal returns why the pool starts no machine for the class now: earlier ones did not take equal pods, or the available ones are too dear.
+// Otherwise it returns the zero Reason.
 func (an *answer) launchRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	if c.Backoff == nil {
 		return engine.Reason{}

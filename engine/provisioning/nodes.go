@@ -57,7 +57,7 @@ func (p *Problem) readMachines() {
 			continue
 		}
 		if m.IsUncounted() && m.Node != nil {
-			c.Emptied(at[i]) // kube-scheduler counts its pods, but it takes no more
+			c.Emptied(at[i]) // kube-scheduler still counts its pods, but the machine takes no more
 		}
 		if m.IsUncounted() || p.trial.closes(m) {
 			continue

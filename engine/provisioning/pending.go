@@ -14,16 +14,16 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// pendingClass is equal pods to plan for. The assigned machine is the one on which they are expected, nil for none.
+// pendingClass is a set of equal pods to plan for. The assigned machine is the one on which they are expected, nil for none.
 type pendingClass struct {
 	Pods        []*corev1.Pod
-	info        *inventory.PodInfo // of one of them
+	info        *inventory.PodInfo // of one of the pods
 	constraints *constraints.PodConstraints
 	assigned    *inventory.Machine
-	// proposed is true if the assigned machine is only a proposal, which counts if it has room.
+	// proposed is true if the assigned machine is only a proposal: it is used only if it has room.
 	proposed bool
 	batch    int
-	From     *inventory.Machine // in a trial that only counts pods, the machine on which they run; nil for pods that wait
+	From     *inventory.Machine // in a trial of which Trial.counts is true, the machine on which the pods run; nil for waiting pods
 }
 
 // SortPods decides for each pod without a node whether it is expected on a machine. It returns the pods that are not, and the pods that
@@ -39,8 +39,8 @@ func (rd *Reading) SortPods() []*corev1.Pod {
 		}
 	}
 	byPlan := map[string]*inventory.Machine{} // the newest machine that was started for a pod
-	early := map[string]*inventory.Machine{}  // the same, if kube-scheduler may not have tried it yet
-	leaves := map[string]bool{}               // pods on leaving machines: for other pods, a machine that was tried does not count
+	early := map[string]*inventory.Machine{}  // the newest of these machines that kube-scheduler may not have tried yet
+	leaves := map[string]bool{}               // pods on leaving machines: other pods do not use a machine that was tried
 	for _, m := range rd.Machines {
 		if m.Leaving {
 			for _, pod := range m.Bound {
@@ -66,7 +66,7 @@ func (rd *Reading) SortPods() []*corev1.Pod {
 			if tried && !leaves[uid] {
 				continue
 			}
-			// A pod that could not run on its first machine was planned again: the newest plan holds.
+			// A pod that could not run on its first machine was planned again, so byPlan keeps the newest plan.
 			if other := byPlan[uid]; other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp) {
 				byPlan[uid] = m
 			}
@@ -125,9 +125,9 @@ func (rd *Reading) SortPods() []*corev1.Pod {
 	return waiting
 }
 
-// recheckExpected keeps pods expected on a machine while they fit beside the pods that run there, and while the machine, once it is
-// initialized, admits them. It returns the others, which wait like any pod. Pods that are being preempted there do not count, nor do the
-// DaemonSets' reserves, which the plan knew.
+// recheckExpected keeps pods expected on a machine while they fit beside the pods that run there, and while the machine, once it is initialized,
+// admits them. It returns the others, which wait like any pod. It ignores pods that are being preempted there, and the DaemonSets' reserves, which
+// the plan included already.
 func (rd *Reading) recheckExpected() (others []*corev1.Pod) {
 	for _, m := range rd.Machines {
 		if len(m.Expected) == 0 {
@@ -157,7 +157,8 @@ func (rd *Reading) recheckExpected() (others []*corev1.Pod) {
 	return others
 }
 
-// listFits reports whether, for each resource in need, the requests in all fit in have. Other resources may be overdrawn.
+// listFits reports whether, for each resource in need, the sum of the requests in `all` is at most the amount in have. Other resources may be
+// overdrawn.
 func listFits(need, all, have corev1.ResourceList) bool {
 	for name, q := range need {
 		sum, h := all[name], have[name]
@@ -187,14 +188,14 @@ func (rd *Reading) stays(pod *corev1.Pod) bool {
 	return kube.ProtectionOf(pod, rd.Snapshot.Now).Active || rd.budgetsOfPods().NeverAllow(pod)
 }
 
-// endsSoon reports whether the deadline of the machine ends the pod within placeAhead, although something protects the pod.
+// endsSoon reports whether the machine's deadline forces the deletion of the pod within placeAhead, although something protects the pod.
 func (rd *Reading) endsSoon(m *inventory.Machine, pod *corev1.Pod) bool {
 	ends := kube.DrainEnds(m.Claim)
 	return !ends.IsZero() && !rd.Snapshot.Now.Before(ends.Add(-kube.GraceOf(pod)-placeAhead))
 }
 
-// toPlan returns the pods to plan for: these pods, and the pods that are expected on a machine. That machine is their first choice. toPlan refuses
-// pods that cannot be planned for.
+// toPlan returns the pods to plan for: the given pods, and the pods that are expected on a machine. That machine is their first choice. toPlan
+// refuses pods that cannot be planned for.
 func (rd *Reading) toPlan(pods []*corev1.Pod) []pendingClass {
 	home := map[*corev1.Pod]*inventory.Machine{}
 	for _, m := range rd.Machines {
@@ -264,7 +265,7 @@ func (p *Problem) usedBy(r *inventory.NodePods) capacity.Vector {
 	return r.Used
 }
 
-// promise keeps room on replacements for the pods that are planned on them and still run on the nodes that go.
+// promise keeps room on replacements for the pods that are planned on them and still run on the nodes to be removed.
 func (rd *Reading) promise() {
 	byPlan := map[string]*inventory.Machine{}
 	for _, m := range rd.Machines {

@@ -16,21 +16,21 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// podClass is pods that nothing distinguishes: they have the same constraints and requests, the same selectors of others select them, and
-// they are expected on the same machine, if on any.
+// podClass is a set of equal pods: they have the same constraints and requests, the same selectors of other pods select them, and they are expected
+// on the same machine, if on any.
 type podClass struct {
 	*constraints.PodConstraints
 	requests corev1.ResourceList
 	size     string // the requests as text that sorts by size
 	Request  capacity.Vector
 	matched  []int          // selectors that select the pods
-	Pods     []*corev1.Pod  // oldest first; in a trial that only counts pods, the first is the oldest
+	Pods     []*corev1.Pod  // oldest first; in a trial of which Trial.counts is true, only the first is certain to be the oldest
 	Classes  []pendingClass // in that trial, the running pods
 	unmanned bool           // asks for nodes without a pool
 	levels   []packing.Level
 	Assigned *inventory.Machine // the machine that the pods are expected on, nil for none
-	proposed bool               // the machine is only a proposal, which counts if it has room
-	batch    int                // the pods share new machines with those of the same batch only
+	proposed bool               // the machine is only a proposal: it is used only if it has room
+	batch    int                // the pods share new machines only with pods of the same batch
 	gang     *gang.Gang         // nil for pods that start alone
 	rank     int                // the higher rank comes first if room is short
 }
@@ -109,7 +109,7 @@ func compareClasses(a, b *podClass) int {
 	); n != 0 {
 		return n
 	}
-	// A class with more domains goes first, because it is harder to place.
+	// A class with more domains comes first, because it is harder to place.
 	return cmp.Or(cmp.Compare(b.Domains(), a.Domains()), cmp.Compare(a.Structure(), b.Structure()), kube.OlderFirst(a.Pods[0], b.Pods[0]))
 }
 

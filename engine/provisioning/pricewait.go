@@ -19,8 +19,8 @@ import (
 // therefore wait before a machine of many times the usual price is started for them. The longer they have waited, the more is paid.
 
 const (
-	// priceAtOnce is how many times the usual price a pool pays without a wait. This factor doubles in each usualPricePatience, or in the time that
-	// the pool sets.
+	// priceAtOnce is the multiple of the usual price that a pool pays without a wait. This multiple doubles in each usualPricePatience, or in the
+	// time that the pool sets.
 	priceAtOnce = 4
 
 	// mostPriceRounds bounds how often a plan is made again without machines that are too dear. Each round takes them from a pool, and other
@@ -83,18 +83,18 @@ func patienceOf(pool *offering.Pool) time.Duration {
 	return max(0, patience)
 }
 
-// dear reports whether the machine costs more than its pool pays after these doublings of the price. It returns the usual price and the most that the
-// pool pays.
+// dear reports whether the machine costs more than its pool pays after this number of doublings. It also returns the usual price and the most that
+// the pool pays.
 func (p *Problem) dear(m *packing.Machine, doublings float64) (usual, most float64, dear bool) {
 	if p.Pools[m.Pool].Options[m.Chosen].Commitment != "" { // its price is paid anyway
 		return 0, 0, false
 	}
 	usual, cheapest := p.usualPrice(m)
 	most = usual * priceAtOnce * math.Exp2(doublings)
-	return usual, most, usual > 0 && cheapest > most // a reservation costs nothing, and says nothing about prices
+	return usual, most, usual > 0 && cheapest > most // a reservation costs nothing, so its price does not matter
 }
 
-// timesUsual names the machine, and its price as a multiple of the usual price.
+// timesUsual returns a text that names the machine, and its price as a multiple of the usual price.
 func timesUsual(p *offering.Pool, x *packing.Machine, usual float64) string {
 	if p.Options[x.Chosen].Offering.PriceUnknown {
 		return fmt.Sprintf("%s, whose price nobody knows", p.Options[x.Chosen].ID())
@@ -119,9 +119,9 @@ func (p *Problem) waitingSince(m *packing.Machine) time.Time {
 	return since
 }
 
-// usualPrice returns the usual price of a machine for these pods in its zones, sold out or not: the cheapest offering of each capacity type,
-// and of these the dearest, because a pool with spot pays for on-demand if there is no spot. Cheapest is the least price of an available
-// option. Both are prices of machines alone, because the cost of a node beside is equal for all.
+// usualPrice returns the usual price of a machine for these pods in its zones, sold out or not. It is the price of the cheapest offering of each
+// capacity type, and of these the dearest, because a pool with spot pays for on-demand if there is no spot. cheapest is the least price of an
+// available option. Both are prices of machines alone, because the additional cost of a node is equal for all.
 func (p *Problem) usualPrice(m *packing.Machine) (usual, cheapest float64) {
 	pool := p.Pools[m.Pool]
 	able := bitset.Full(len(pool.Options))

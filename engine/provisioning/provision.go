@@ -23,8 +23,8 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// Plan decides how to run the pods without a node: on existing nodes, on machines that are starting, or on new ones. It keeps the room of
-// CapacityBuffers beside. It reads only s and opt (cache, which may be nil, only saves work); the same input always gives the same Plan.
+// Plan decides how to run the pods without a node: on existing nodes, on machines that are starting, or on new ones. It also keeps the room of
+// CapacityBuffers. It reads only s and opt (cache, which may be nil, only saves work); the same input always gives the same Plan.
 func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
 	if cache == nil {
 		cache = &inventory.Cache{}
@@ -50,7 +50,7 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 	return plan
 }
 
-// planWithBuffers plans all pods of the snapshot, and keeps the room of CapacityBuffers beside.
+// planWithBuffers plans all pods of the snapshot, and also keeps the room of CapacityBuffers.
 func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
 	if len(s.CapacityBuffers) == 0 {
 		return planPods(s, opt, cache)
@@ -106,7 +106,7 @@ func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex)
 // answer is the plan of a problem's solution, with names, prices and reasons.
 type answer struct {
 	*Problem
-	first map[int]*podClass // the first class of each set; nil until it is asked for
+	first map[int]*podClass // the first class of each set; nil until it is needed
 }
 
 // NewPlan returns the plan of the solution, with names, prices and reasons.
@@ -284,8 +284,8 @@ func (an *answer) assignedNodes(m *packing.Machine) []string {
 	return slices.Compact(names)
 }
 
-// offered leaves out resources that some listed type lacks. DaemonSets may request devices that a machine lacks, and a machine that should
-// have these would never count as initialized.
+// offered returns sum without resources that some listed type lacks. DaemonSets may request devices that a machine lacks. If the claim requested
+// these devices too, its machine would never be initialized.
 func (an *answer) offered(pool *offering.Pool, m *packing.Machine, sum capacity.Vector) capacity.Vector {
 	out := sum.Clone()
 	for _, o := range m.Listed {

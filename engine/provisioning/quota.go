@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// ration numbers the limited supplies of the pools' offerings: capacity reservations, of which every machine takes one slot, commitments,
+// ration assigns an index to each limited supply of the pools' offerings: capacity reservations, of which every machine takes one slot, commitments,
 // and the clouds' quotas. It leaves out quotas that last even if every pod has a machine to itself, because they do not change the plan.
 func (p *Problem) ration() {
 	p.reserve()
@@ -41,14 +41,13 @@ func (p *Problem) ration() {
 	}
 }
 
-// rationed is a cloud's quota that may run out, and its number.
+// rationed is a cloud's quota that may run out, and its index.
 type rationed struct {
 	at int
 	engine.Quota
 }
 
-// begun returns the units of each quota that the trial's launches take. Of the offerings that a launch lists, the one that takes most
-// counts.
+// begun returns the units of each quota that the trial's launches take. For each launch, it uses the listed offering that takes most.
 func (rd *Reading) begun() map[string]int64 {
 	out := map[string]int64{}
 	if rd.trial == nil {
@@ -91,8 +90,8 @@ func (p *Problem) mostUnits() map[string]int64 {
 	return out
 }
 
-// reserve numbers the capacity reservations of the pools' offerings. If offerings name one with different numbers of slots, the smallest
-// counts. Machines that have been asked for and not been launched hold their slots.
+// reserve assigns an index to each capacity reservation of the pools' offerings. If offerings name one reservation with different numbers of slots,
+// it uses the smallest number. Machines that have been requested and not yet launched hold their slots.
 func (p *Problem) reserve() {
 	slots := map[string]int{}
 	for _, pool := range p.Pools {
@@ -135,8 +134,8 @@ func (p *Problem) reserve() {
 	}
 }
 
-// reservationOf returns the reservation that the claim's machine may draw from and that does not count the machine yet, "" if there is none.
-// A claim that leaves the offering open gets a reservation first. A MachineDeployment that has been asked counts the machine.
+// reservationOf returns the reservation that the claim's machine may draw from and that does not include the machine yet, "" if there is none. If the
+// claim leaves the offering open, its machine uses a reservation first. A MachineDeployment that has been scaled includes the machine.
 func reservationOf(o *inventory.OpenLabels) string {
 	if o.Claim.Annotations[v1.MachineDeploymentAnnotationKey] != "" {
 		return ""
@@ -151,8 +150,7 @@ func reservationOf(o *inventory.OpenLabels) string {
 	return ""
 }
 
-// drawsOf returns the units of limited supplies that a machine of the offering takes, and whether these have enough at the start of the
-// plan.
+// drawsOf returns the units of limited supplies that a machine of the offering takes, and whether the supplies have enough at the start of the plan.
 func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available bool) {
 	if at, ok := p.reservations[o.Reservation]; ok && o.Reservation != "" {
 		draws = append(draws, packing.Draw{Quota: at, Units: 1})
@@ -165,7 +163,7 @@ func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available b
 	return draws, !slices.ContainsFunc(draws, func(d packing.Draw) bool { return d.Units > p.Packing.Quotas[d.Quota] })
 }
 
-// spare returns, by number, the units of each quota that are left once the solution's machines are started.
+// spare returns, by the quota's index, the units that are left after the solution's machines are started.
 func (an *answer) spare(s *packing.Solution) []int {
 	left := slices.Clone(an.Packing.Quotas)
 	for i := range s.New {
@@ -215,7 +213,7 @@ func (an *answer) quotaRefusal(pool *offering.Pool, hindered bitset.Set, spare [
 	return QuotaReason(quota.Quota, int64(spare[quota.at]), int64(least))
 }
 
-// QuotaReason says that the quota has less left than a machine needs.
+// QuotaReason returns the reason that the quota has less left than a machine needs.
 func QuotaReason(q engine.Quota, left, need int64) engine.Reason {
 	r := engine.Reason{Code: engine.QuotaExceeded, Key: q.Name, Need: fmt.Sprint(need), Have: fmt.Sprintf("%d of %d left", max(0, left), q.Limit)}
 	if q.Scope != "" {

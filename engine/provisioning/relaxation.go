@@ -16,9 +16,9 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// relaxationsOf returns the levels for pods with these constraints and selected by the matched selectors, the strictest first. Every
-// preference is treated as required, and given up if it cannot be met. If preferences have a price, those about single machines hold all
-// together, or not at all.
+// relaxationsOf returns the levels for pods with these constraints and selected by the matched selectors, the strictest first. Every preference is
+// treated as required, and given up if it cannot be met. If preferences have a price, those about single machines are kept all together, or given up
+// all together.
 func (p *Problem) relaxationsOf(c *constraints.PodConstraints, matched []int) []packing.Level {
 	b := &relaxation{p: p, w: c, matched: matched, concern: p.InterPod.Concerns(matched)}
 	all := b.softWishes()
@@ -53,7 +53,7 @@ func (p *Problem) relaxationsOf(c *constraints.PodConstraints, matched []int) []
 		levels = append(levels, level)
 	}
 	levels = append(levels, b.anywhere(levels[len(levels)-1])...)
-	if c.Backoff != nil && c.Backoff.Retry { // better the same machine once more than none
+	if c.Backoff != nil && c.Backoff.Retry { // the same machine once more is better than none
 		last := levels[len(levels)-1]
 		last.Ways = p.where(&c.NodeConstraints, c.Ports, c.Backoff, true).ways
 		levels = append(levels, last)
@@ -74,8 +74,8 @@ func stops(n int) []int {
 	return append(out, n)
 }
 
-// anywhere returns a further level for pools with minValues, none if it changes nothing. A machine that may turn out to be in one of several
-// zones has no domain in which preferences could count its pods, so this level drops the preferences about other pods.
+// anywhere returns a further level for pools with minValues, none if it changes nothing. A machine that may turn out to be in one of several zones
+// has no single domain in which a preference could count its pods, so this level drops the preferences about other pods.
 func (b *relaxation) anywhere(last packing.Level) []packing.Level {
 	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(pool *offering.Pool) bool { return len(pool.Model.Variety) > 0 }) {
 		return nil
@@ -128,7 +128,7 @@ func (b *relaxation) level(soft []constraints.Preference) packing.Level {
 	for i := range soft {
 		s := &soft[i]
 		if s.Node != nil && node == nil {
-			node = s.Node // the heaviest that is left
+			node = s.Node // the heaviest of the remaining preferences
 		}
 		avoid = avoid || s.Tolerate
 		inverse = inverse || s.OfOthers
@@ -252,8 +252,8 @@ func (b *relaxation) selected(m *marker, inverse bool) {
 	}
 }
 
-// holds adds ports and disks that one pod at a time may have on a node, claims that only one pod may have at all, and claims whose pods have
-// to keep together.
+// holds adds marks for ports and disks that one pod at a time may have on a node, for claims that only one pod may have at all, and for claims whose
+// pods have to share a node.
 func (b *relaxation) holds(r *topology.Rules) {
 	c := b.p.InterPod
 	hold := func(mine int, shunned func(yield func(int))) {
@@ -306,7 +306,7 @@ func (b *relaxation) holds(r *topology.Rules) {
 	}
 }
 
-// where is the places for a pod's node constraints: existing nodes, and ways to use the pools' machines.
+// where holds the places for a pod's node constraints: existing nodes, and ways to use the pools' machines.
 type where struct {
 	nodes bitset.Set
 	ways  *packing.Ways

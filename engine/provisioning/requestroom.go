@@ -60,8 +60,8 @@ func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache
 	return plan, p
 }
 
-// WithRequests returns the snapshot in which the pods of ProvisioningRequests run on the nodes with room for them, and these pods. Room
-// counts if it is held, has been found, or will be complete once starting machines are there. It returns s itself if there are no requests.
+// WithRequests returns the snapshot in which the pods of ProvisioningRequests run on the nodes with room for them, and these pods. It uses room that
+// is held, has been found, or will be complete once starting machines are ready. It returns s itself if there are no requests.
 func WithRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
 	if len(s.ProvisioningRequests) == 0 {
 		return s, nil
@@ -85,8 +85,8 @@ func WithRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache
 	return next, roomOf(bound)
 }
 
-// findRoom finds places for the demands on existing machines, beside the waiting pods: for all pods of a demand or for none, unless room is
-// held already. If coming is true, starting machines count as well.
+// findRoom finds places for the demands on existing machines, beside the waiting pods: for all pods of a demand or for none, unless room is held
+// already. If coming is true, it also uses starting machines.
 func findRoom(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache, demands []*demand, coming bool) {
 	next := s
 	var more []*corev1.Pod

@@ -8,29 +8,30 @@ import (
 	"tenon.sh/engine/inventory"
 )
 
-// Trial is the assumptions of a compilation beside the snapshot: some machines are leaving although the snapshot does not say so.
+// Trial holds the assumptions of a compilation that differ from the snapshot: some machines are leaving although the snapshot does not show it.
 type Trial struct {
-	Gone inventory.MachineSet // their pods need another place
-	Left inventory.MachineSet // their pods have one already, or none
-	// Held is true if pods of gone machines move even if something protects them.
+	Gone inventory.MachineSet // machines whose pods need another place
+	Left inventory.MachineSet // machines whose pods have another place already, or need none
+	// Held is true if pods of the machines in Gone move even if something protects them.
 	Held   bool
-	Closed inventory.MachineSet // these take no pods
+	Closed inventory.MachineSet // machines that take no pods
 	Guards *budget.Guards       // trials share it, because the pods that it covers do not change
-	// AssignedNodes are the machines, by number, that will run pods that need a place anyway. Pods that are not listed are left out.
+	// AssignedNodes holds, for pods that need a place anyway, the Machine.Number of the machine that will run each. Pods that are not listed are left
+	// out.
 	AssignedNodes map[*corev1.Pod]int
-	// Also lists machines that stay although their pods are planned for, in classes.
+	// Also lists machines that are not removed although their pods are planned for, in classes.
 	Also inventory.MachineSet
-	// Nominations are the machines, by number, that pods of gone machines had better use.
+	// Nominations holds, for pods of machines in Gone, the Machine.Number of the machine that each should preferably use.
 	Nominations map[*corev1.Pod]int
 	// Batches divides the replacements of many machines: no new machine replaces machines of two batches.
 	Batches map[string]int // by node
-	// Freed is a reservation that counts one slot more; empty for none.
+	// Freed is a reservation with one slot more than in the snapshot; empty for none.
 	Freed string
 	// Begun are launches of the same plan: quotas and reservations have no more room for them.
 	Begun []engine.Launch
 }
 
-// counts reports whether the trial only counts equal pods. The order of pods then does not matter.
+// counts reports whether the trial needs only the number of equal pods. The order of pods then does not matter.
 func (t *Trial) counts() bool { return t != nil && t.Also != nil }
 
 func (t *Trial) batchOf(pod *corev1.Pod) int {
@@ -63,7 +64,7 @@ func (t *Trial) mark(hosts []*inventory.Machine) {
 	}
 }
 
-// loseDisks forgets the disks inside machines that the trial removes, because these disks go with their machines.
+// loseDisks drops the disks inside machines that the trial removes, because these disks are deleted with their machines.
 func (rd *Reading) loseDisks() {
 	if rd.trial == nil {
 		return
@@ -77,7 +78,7 @@ func (rd *Reading) loseDisks() {
 
 func (t *Trial) closes(m *inventory.Machine) bool { return t != nil && t.Closed.Has(m) }
 
-// sortTrial sets, for a trial, the machines on which the pods that need a place anyway are expected. It returns the pods that leave gone machines.
+// sortTrial sets, for a trial, the machines on which the pods that need a place anyway are expected. It returns the pods that leave machines in Gone.
 func (rd *Reading) sortTrial() []*corev1.Pod {
 	for pod, number := range rd.trial.AssignedNodes {
 		if m := rd.Machines[number]; !m.Leaving && !rd.trial.closes(m) {

@@ -9,9 +9,9 @@ import (
 )
 
 // willBeRefused returns the untried pods for which kube-scheduler will find no node. kube-scheduler tries one pod after the other, which takes
-// minutes for thousands of pods. Either it has found no node for another pod of the same controller with the same labels, or no node has room left
-// once pods have taken the machines that were started for them. Other schedulers may wait for more than room, for example for the rest of a gang, so
-// only the first condition counts for their pods.
+// minutes for thousands of pods. A pod is returned if kube-scheduler has found no node for another pod of the same controller with the same labels,
+// or if no node has room left after pods have taken the machines that were started for them. Other schedulers may wait for more than room, for
+// example for the rest of a gang, so only the first condition applies to their pods.
 func (rd *Reading) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.Pod) {
 	if len(untried) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (rd *Reading) willBeRefused(untried, waiting []*corev1.Pod) (out []*corev1.
 type freeNodes struct {
 	machines []*inventory.Machine
 	free     []kube.Usage
-	left     kube.Usage // of all nodes: a pod that has lost its room to another pod will take the other's
+	left     kube.Usage // of all nodes: a pod that has lost its room to another pod will take the room that was meant for that pod
 	known    map[freeKey]bool
 }
 

@@ -128,7 +128,7 @@ func (c *podClass) namedHost() string {
 	return name
 }
 
-// left returns the rest of the limits of pool i once the plan's machines are started.
+// left returns the remainder of the limits of pool i after the plan's machines are started.
 func (an *answer) left(i int, s *packing.Solution) []int64 {
 	left := an.Packing.Pools[i].Left.Clone()
 	for j := range s.New {
@@ -190,8 +190,8 @@ func (an *answer) portRefusal(pool *offering.Pool, c *podClass) engine.Reason {
 	return engine.Reason{}
 }
 
-// labelRefusals returns the labels that alone leave no option, in the alternative that gets furthest, and the options that are left without
-// them. If a DaemonSet holds a port of the class, it returns that port.
+// labelRefusals returns the labels that alone leave no option, in the alternative that meets most, and the options that are left without these
+// labels. If a DaemonSet holds a port of the class, it returns that port.
 func (an *answer) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.Reason, rest bitset.Set) {
 	rest = bitset.Full(len(pool.Options))
 	if r := an.portRefusal(pool, c); !r.OK() {
@@ -214,8 +214,8 @@ func (an *answer) labelRefusals(pool *offering.Pool, c *podClass) (out []engine.
 	return misses, rest
 }
 
-// roomRefusals returns the resources of which no able option has enough, each with the greatest amount; then, if the others together are too
-// much, those of which the nearest type lacks some. It also returns the options that have enough of all the rest.
+// roomRefusals returns the resources of which no able option has enough, each with the greatest amount. If each remaining resource fits alone but all
+// together are too much, it also returns those of which the nearest type lacks some. left holds the options that have enough of all other resources.
 func (an *answer) roomRefusals(pool *offering.Pool, c *podClass, able bitset.Set) (out []engine.Reason, left bitset.Set) {
 	if left = withRoom(pool, c.Request, able); !left.Empty() {
 		return nil, left
@@ -259,7 +259,7 @@ func (an *answer) roomRefusal(pool *offering.Pool, c *podClass, able bitset.Set,
 	if kube.IsClaimed(name) {
 		return an.deviceRefusal(pool, c, able)
 	}
-	bare, whole := int64(-1), at // without DaemonSets
+	bare, whole := int64(-1), at // the amount without DaemonSets
 	taking := slices.ContainsFunc(an.daemons, func(d constraints.DaemonSet) bool { amount := d.Requests[name]; return amount.Sign() > 0 })
 	for o := able.Next(0); taking && o >= 0; o = able.Next(o + 1) {
 		taken, _ := an.takenByDaemons(pool, o, d)

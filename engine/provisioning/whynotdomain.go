@@ -69,7 +69,7 @@ func (an *answer) domains(i, class int, options bitset.Set, keys []int, world *t
 	return out
 }
 
-// together names the constraints that cannot be met all at once, though each can be met alone.
+// together returns a reason that names the constraints that cannot be met all at once, though each can be met alone.
 func together(p *offering.Pool, r *topology.Rules) engine.Reason {
 	parts := []string{"what the other pods of this plan take"}
 	if r != nil {

@@ -14,8 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// StartedFor returns, by pod UID, the claims of machines that are still starting. Once such a machine opens, its planned pods are nominated to
-// it.
+// StartedFor returns, by pod UID, the claims of machines that are still starting. Once such a machine is ready, its planned pods are nominated to it.
 func StartedFor(s *engine.Snapshot) map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, c := range s.NodeClaims {
@@ -29,8 +28,8 @@ func StartedFor(s *engine.Snapshot) map[types.UID]string {
 	return out
 }
 
-// After returns the snapshot after all landings. Planned machines are nodes with claims, because they count against limits. Of the pods without
-// a node, only the stranded ones are left.
+// After returns the snapshot after all landings. Planned machines are nodes with claims, because limits include them. Of the pods without a node,
+// only the stranded ones are left.
 func (state *replayState) After(stranded []*podInfo, turn int) *engine.Snapshot {
 	s := *state.replay.Snapshot
 	s.Nodes, s.NodeClaims, s.CSINodes, s.Pods = nil, nil, nil, nil

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// topologyDomains numbers the values of one label over all nodes of a replay.
+// topologyDomains assigns an index to each value of one label, over all nodes of a replay.
 type topologyDomains struct {
-	of     []int32 // by node, -1 if it lacks the label
+	of     []int32 // the domain of each node, -1 if it lacks the label
 	values int
 }
 
@@ -43,18 +43,18 @@ func eachNode(nodes int) *topologyDomains {
 // matchCount counts pods by domain of a topology: the pods that a selector matches, or the pods that own a term.
 type matchCount struct {
 	*topologyDomains
-	// within marks the nodes that count; nil means all.
+	// within marks the nodes whose pods are counted; nil means all.
 	within []bool
-	// A live count leaves out pods that are being deleted.
+	// live is true if pods that are being deleted are left out.
 	live   bool
 	counts []int32
 	total  int
 	// promised counts, by node, the pods that are nominated to the node and not bound yet; nil if there are none.
 	promised []int32
-	// domains marks the domains with nodes that count. least is the smallest count of such a domain, leastOf the number of domains with that
-	// count; least is stale if leastOf is 0.
+	// domains marks the domains with nodes in within. least is the smallest count of such a domain, leastOf the number of domains with that count;
+	// least is stale if leastOf is 0.
 	domains []bool
-	size    int32 // how many of domains are true
+	size    int32 // the number of true entries in domains
 	least   int32
 	leastOf int32
 }

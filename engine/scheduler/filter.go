@@ -20,7 +20,7 @@ func (state *replayState) admits(p *podInfo, i int) bool {
 	return found
 }
 
-// isFree reports whether the filter's result and the free resources of a node are all that decides about the pod, as for most pods.
+// isFree reports whether only the filter's result and the free resources of a node decide about the pod, as for most pods.
 func (p *podInfo) isFree() bool {
 	return len(p.ports) == 0 && len(p.volumes) == 0 && len(p.disks) == 0 && len(p.unbound) == 0 && p.devices == nil && len(p.constraints.forbidden) == 0 && len(p.constraints.together) == 0 && len(p.constraints.hard) == 0
 }
@@ -59,7 +59,7 @@ func (w *podConstraints) meetsTogether(n int) bool {
 		if d < 0 {
 			return false
 		}
-		// Pods that are only nominated do not count here.
+		// Pods that are only nominated are ignored here.
 		there = there && t.counts[d] > 0
 		any = any || t.total > 0
 	}

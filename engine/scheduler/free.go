@@ -2,8 +2,8 @@ package scheduler
 
 import "tenon.sh/engine/capacity"
 
-// freeByNode holds the free resources of all nodes, minus those kept for nominated pods. The numbers are in one slice, because each pod is
-// compared with each node.
+// freeByNode holds the free resources of all nodes, minus those kept for nominated pods. The amounts are in one slice, because each pod is compared
+// with each node.
 type freeByNode struct {
 	dims, nodes int
 	free        []int64 // node by node

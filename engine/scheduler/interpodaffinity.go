@@ -26,7 +26,7 @@ type podRules struct {
 	// apart and together are required rules, each about the domains of its key; prefer are preferred ones, with weights below zero for
 	// anti-affinity.
 	apart, together, prefer []podRule
-	all                     *matcher // matches all terms of together at once
+	all                     *matcher // a pod that meets all terms of `together`; nil without these
 	hard, soft              []spreadRule
 	// everywhere is false for the soft default constraints that kube-scheduler gives to pods without constraints: they also score nodes without
 	// the labels.

@@ -13,8 +13,8 @@ type nodePods struct {
 	requests          []requestCount
 	kinds             []labelCount
 	daemons           []string // DaemonSets that have a pod here
-	// apart are the pods that each replay reads anew, because they have volumes, host ports or rules on other pods. Of the other fields, only
-	// daemons counts them.
+	// apart are the pods that each replay reads anew, because they have volumes, host ports or rules on other pods. Of the other fields, only daemons
+	// includes them.
 	apart []*inventory.PodInfo
 }
 

@@ -143,8 +143,8 @@ func bySize(types []engine.InstanceType) []*engine.InstanceType {
 	return out
 }
 
-// machineLabels returns the labels that follow from the offering. If a type has several values for a label, the first one that the requirements
-// allow counts.
+// machineLabels returns the labels that follow from the offering. If a type has several values for a label, it uses the first one that the
+// requirements allow.
 func machineLabels(kind *engine.InstanceType, id engine.OfferingID, requirements []v1.Requirement) map[string]string {
 	labels := map[string]string{}
 	for key, values := range kind.Labels {

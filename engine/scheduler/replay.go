@@ -8,9 +8,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// A plan says where pods could go; kube-scheduler decides where they go, and its scores spread them. This replay of its default filters and of
-// its scores predicts whether pods will land as planned. The scores use the scheduler profiles of the options. The replay has no preemption and
-// no extenders, and breaks ties in a fixed order: of free volumes of one size a claim takes the first by name.
+// A plan says where pods could be placed; kube-scheduler decides where they are placed, and its scores spread them. This replay of its default
+// filters and of its scores predicts whether pods will land as planned. The scores use the scheduler profiles of the options. The replay has no
+// preemption and no extenders, and breaks ties in a fixed order: of free volumes of one size a claim takes the first by name.
 
 // Replay predicts kube-scheduler's bindings: of pods on the nodes of a snapshot, without removed nodes and with planned machines, all ready.
 // Machines that are leaving take no part. With On, it replays the present instead.
@@ -19,7 +19,7 @@ type Replay struct {
 	Options  engine.Options
 	// Launches are machines that join, each with its cheapest listed offering.
 	Launches []engine.Launch
-	// Removed names nodes, or claims, that go with their pods, except the pods in Pods.
+	// Removed names nodes, or claims, that are removed with their pods, except the pods in Pods.
 	Removed map[string]bool
 	// Pods have to land. Pods that run now land anew, after the waiting ones.
 	Pods []*corev1.Pod

@@ -20,7 +20,7 @@ type replayState struct {
 	cache      *inventory.Cache
 	names      *kube.ResourceNames
 	namesText  string // the names in their order
-	number     uint64 // number of this replay among all of the cache
+	number     uint64 // the index of this replay among all of the cache
 	nodes      []*nodeInfo
 	room       freeByNode
 	loads      []nodeLoad    // by node
@@ -63,7 +63,7 @@ type replayState struct {
 	// strangers are pods that have to land and that the cache does not know.
 	strangers map[engine.PodID]bool
 
-	// series numbers runs of equal pods in the queue; seriesAsks describes the last run.
+	// series is the index of the last run of equal pods in the queue; seriesAsks describes this run.
 	series     int
 	seriesAsks seriesAsks
 

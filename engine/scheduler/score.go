@@ -96,7 +96,7 @@ func (state *replayState) scoreSpread(p *podConstraints) {
 	}
 }
 
-// domainsOf counts the values of a label over the nodes that take part; a missing label is one value.
+// domainsOf returns the number of values of a label over the nodes that take part; a missing label is one value.
 func (state *replayState) domainsOf(t *topologyDomains) int {
 	state.seen = slices.Grow(state.seen[:0], t.values+1)[:t.values+1]
 	clear(state.seen)

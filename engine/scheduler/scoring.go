@@ -17,7 +17,7 @@ type scoring struct {
 	strategy      engine.ScoringStrategy
 	shape         []engine.ShapePoint
 	fit, balanced []scoredResource
-	// plain means that the strategy is LeastAllocated, and that both plugins count CPU and memory equally, as in most clusters.
+	// plain means that the strategy is LeastAllocated, and that both plugins weigh CPU and memory equally, as in most clusters.
 	plain                                                                bool
 	fitWeight, balancedWeight, taints, nodeAffinity, podAffinity, spread int64
 	hardPodAffinity                                                      int64
@@ -25,11 +25,11 @@ type scoring struct {
 	percentage                                                           int64
 }
 
-// scoredResource is a resource that a plugin counts.
+// scoredResource is a resource that a plugin scores.
 type scoredResource struct {
 	index  int // 0 for CPU, 1 for memory; replayState.extraNames follow
 	weight int64
-	asked  bool // counts only for pods that request it
+	asked  bool // scored only for pods that request it
 }
 
 // extraLoad holds a node's scored resources besides CPU and memory, by replayState.extraNames.
@@ -144,7 +144,7 @@ func (state *replayState) resourceScore(p *podInfo, k int) int64 {
 	return score
 }
 
-// asks returns the pod's request of a resource.
+// asks returns the pod's request of the resource with this index.
 func (p *podInfo) asks(index int) int64 {
 	if index < len(p.requested) {
 		return p.requested[index]
@@ -155,7 +155,7 @@ func (p *podInfo) asks(index int) int64 {
 // scoredAmount holds a node's allocatable and taken amounts of a resource, and the pod's addition.
 type scoredAmount struct{ allocatable, taken, adds, weight int64 }
 
-// amounts lists the resources that count for the pod on node k; asks and taken are of CPU and memory.
+// amounts lists the resources that are scored for the pod on node k; asks and taken are of CPU and memory.
 func (state *replayState) amounts(p *podInfo, k int, of []scoredResource, asks, taken kube.Usage) []scoredAmount {
 	state.amountsRoom = state.amountsRoom[:0]
 	for _, r := range of {
