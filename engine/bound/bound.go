@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// Problem is the demands for machines and the supplies that can be bought. All vectors have the same length.
+// Problem holds the demands for machines and the supplies that can be bought. All vectors have the same length.
 type Problem struct {
 	Demands []Demand
 	// Supplies lists the machines that can be bought, in any number. Of equal supplies the first is kept, so the cheapest should come first.
@@ -25,13 +25,14 @@ type Problem struct {
 	Machines int
 }
 
-// Demand is a number of equal pods.
+// Demand is a set of equal pods.
 type Demand struct {
-	// User is the number of the demand's user. The pods may use the supplies that have this number in Users.
+	// User is the index of the demand's user. The pods may use the supplies that have this index in Users.
 	User    int
 	Request capacity.Vector
 	Count   int
-	// Most is the greatest number of the pods on one machine, even if the machine has room for more; 0 means any number. Only Fillings uses it.
+	// Most is the greatest number of pods of the demand on one machine, even if the machine has room for more; 0 means any number. Only Fillings uses
+	// it.
 	Most int
 }
 
@@ -44,7 +45,7 @@ type Supply struct {
 	Leads bitset.Set
 }
 
-// Existing is a number of machines with the same room.
+// Existing is a set of machines with the same room.
 type Existing struct {
 	Room  capacity.Vector
 	Users bitset.Set // the users that may use it
@@ -95,7 +96,7 @@ type supply struct {
 	column int // of its first device price, -1 if it has none
 }
 
-// block stands for all supplies with the same users.
+// block represents all supplies with the same users.
 type block struct {
 	text  string
 	users bitset.Set
@@ -120,8 +121,8 @@ func Of(p *Problem) *Bound {
 // Kinds returns the number of demands.
 func (b *Bound) Kinds() int { return len(b.demands) }
 
-// Parts divides the demands into parts that share no supplies, not even by way of other demands, so the bounds of the parts can be added.
-// Each part has the prices of the whole, and numbers its demands from 0. Parts is for problems without Leads.
+// Parts divides the demands into parts that share no supplies, not even by way of other demands, so the bounds of the parts can be added. Each part
+// has the prices of the whole, and its demands have indexes from 0. Parts is for problems without Leads.
 func (b *Bound) Parts() []*Bound {
 	var out []*Bound
 	var users []bitset.Set // of each part
@@ -289,8 +290,8 @@ func (b *Bound) beaten(size capacity.Vector, price float64, kept []int) bool {
 	return false
 }
 
-// columns numbers the columns of the linear program: u by block and resource, then w by set of blocks and resource (for demands that may
-// use several blocks), then π of demands with devices, then the devices of each supply, then ν.
+// columns assigns the columns of the linear program: u by block and resource, then w by set of blocks and resource (for demands that may use several
+// blocks), then π of demands with devices, then the devices of each supply, then ν.
 type columns struct {
 	n    int
 	w    map[string]int // first column of each set of blocks

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Fillings is a lower bound from whole machines: it buys fractions of fillings, each a supply with pods that fit on it, while Bound buys
-// fractions of resources. So Fillings, unlike Bound, also pays for the part of a machine into which no pod fits.
+// Fillings is a lower bound from whole machines: it buys fractions of fillings, each a supply with pods that fit on it, while Bound buys fractions of
+// resources. So Fillings, unlike Bound, also pays for the part of a machine into which no pod fits.
 type Fillings struct {
 	// Value is the least possible price of machines that hold the pods.
 	Value float64
@@ -21,7 +21,7 @@ type Filling struct {
 	Supply int // index into Problem.Supplies, or after these into Problem.Existing
 	Loads  []Load
 	Price  float64 // the same arbitrary price for all existing machines
-	// Machines is the number of these machines that are bought.
+	// Machines is the number of machines with this filling that are bought.
 	Machines float64
 
 	supply *supply
@@ -39,7 +39,7 @@ func (f *Filling) worth(each []float64) float64 {
 	return sum
 }
 
-// MostKinds bounds the demands and kinds of existing machines for which Fillings looks for fillings, mostRounds its rounds.
+// MostKinds bounds the demands and kinds of existing machines for which Fillings looks for fillings. mostRounds bounds its rounds.
 const (
 	MostKinds  = 200
 	mostRounds = 300
@@ -246,5 +246,5 @@ func (g *generation) round(out *Fillings, calm float64) (found, open bool) {
 	return g.master.changes > changes, open
 }
 
-// negligible is the share by which one amount has to exceed another to count as more.
+// negligible is the share by which one amount has to exceed another to be treated as greater.
 const negligible = 1e-9

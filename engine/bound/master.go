@@ -2,20 +2,20 @@ package bound
 
 import "math"
 
-// master buys fractions of fillings for all pods, by the revised simplex method (G. B. Dantzig and W. Orchard-Hays, 1954): its basis has as
-// many fillings as there are demands, and a better filling replaces one of them.
+// master buys fractions of fillings for all pods, by the revised simplex method (G. B. Dantzig and W. Orchard-Hays, 1954): its basis has one filling
+// for each demand, and a better filling replaces one of them.
 //
 //	min Σ price·x   with   Σ pods·x = count for each demand,   x ≥ 0
 //
-// A filling may also stand for unused room. That filling takes one pod away and costs nothing.
+// A filling may also represent unused room. That filling takes one pod away and costs nothing.
 type master struct {
 	of      []int // the demands, and after these the existing machines
 	demands int   // the number of demands in of
 	counts  []float64
 	basis   []Filling
-	inverse [][]float64 // of the matrix of the basis' pods: of each filling, how many more machines one more pod of each demand needs
+	inverse [][]float64 // of the matrix of the basis' pods: of each filling, the further machines that one more pod of each demand needs
 	worth   []float64   // of one pod of each demand; 0 if the demand is not in of
-	column  []float64   // of a new filling: how many of each filling of the basis one of it replaces
+	column  []float64   // of a new filling: the number of each filling of the basis that one of it replaces
 	at      []int       // of each demand, its index in of
 	little  float64     // a smaller worth is a rounding error
 	changes int
@@ -37,7 +37,7 @@ func newMaster(of, counts []int, first []Filling) *master {
 	return m
 }
 
-// nobody is the Supply of a filling that stands for unused room, not for a machine.
+// nobody is the Supply of a filling that represents unused room, not a machine.
 const nobody = -1
 
 // buy puts fillings into the basis until no filling of the pool is worth more than it costs, and no pod has a negative worth. It returns
@@ -67,7 +67,7 @@ func (m *master) buy(pool []Filling) (steps int) {
 	return steps
 }
 
-// leastShare is the least share of a filling that exchange divides by. After "anew" exchanges, the inverse is computed again from the basis, because
+// leastShare is the least share of a filling that exchange divides by. After `anew` exchanges, the inverse is computed again from the basis, because
 // each exchange adds its rounding errors.
 const (
 	leastShare = 1e-7

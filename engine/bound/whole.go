@@ -14,9 +14,9 @@ const (
 	wholePart = 4
 )
 
-// Whole buys whole machines for all pods: of each filling, as many as its fraction has in full; then, for the pods that are left, the
-// machines with the largest fractions, with new fractions for the rest each time. It leaves pods that no supply takes, and further pods
-// once the effort is spent. It may be called only once.
+// Whole buys whole machines for all pods. First it buys, of each filling, as many as its fraction has in full. Then, for the pods that are left, it
+// buys the machines with the largest fractions, with new fractions for the rest each time. It leaves pods that no supply takes, and further pods once
+// the effort is spent. It may be called only once.
 func (f *Fillings) Whole() []Filling {
 	g := f.generation
 	var out []Filling
@@ -94,7 +94,7 @@ func (g *generation) trimmed(f Filling) Filling {
 			loads = append(loads, Load{l.Demand, n})
 			led = led || f.supply.leads(l.Demand)
 		} else if l.Demand >= len(g.b.demands) {
-			led = false // no such existing machine is left
+			led = false // no machine of this kind is left
 		}
 	}
 	if f.Loads = loads; !led {

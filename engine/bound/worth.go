@@ -44,7 +44,7 @@ func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64
 	return worth
 }
 
-// MarketPrices returns the DualPrices of a multiple of total that exceeds every machine. DualPrices counts no more of a machine than total has: if
+// MarketPrices returns the DualPrices of a multiple of total that exceeds every machine. DualPrices uses no more of a machine than total has: if
 // total is less than a machine, it is worth a whole machine, because it needs one. At market prices, total is worth the share of a machine that it
 // uses, so that the price of a pod does not depend on the size of its cluster.
 func MarketPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64) []float64 {

@@ -76,7 +76,7 @@ func (s *search) purchase(loads []load, limit float64) (paid float64, ok bool) {
 	return paid, ok
 }
 
-// shares reports whether one machine takes all these pods of each kind.
+// shares reports whether one machine may take all pods of each kind together.
 func (s *search) shares(loads []load) bool {
 	var kinds []Lot
 	for _, l := range loads {
@@ -113,7 +113,7 @@ func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 		for _, o := range s.promising {
 			option := &s.p.Options[o]
 			if s.most[o]*(1+1e-9) < most*option.Price {
-				break // even if full, this option and all after it would give less
+				break // even if full, this option and all later ones would give less
 			}
 			if paid+option.Price >= limit || value*(1+1e-9) < most*option.Price {
 				continue
@@ -176,13 +176,13 @@ func (s *search) fill(o int, loads []load) (worth float64) {
 }
 
 const (
-	// companions bounds the machines that are looked at together with one.
+	// companions bounds the machines that are removed together with one machine.
 	companions = 5
 	// among bounds the machines from which companions are chosen.
 	among = 40
 )
 
-// together looks at two to six machines at a time, because their pods may fit on a cheaper set. It takes the smallest set that pays.
+// together tries two to six machines at a time, because their pods may fit on a cheaper set of machines. It removes the smallest set that pays.
 func (s *search) together() {
 	s.effort = s.p.Effort
 	ranked := s.ranked()
@@ -202,7 +202,7 @@ func (s *search) together() {
 	}
 }
 
-// companionsOf returns machines of the list that may go together with j, at most companions.
+// companionsOf returns machines of the list that may be removed together with j, at most companions.
 func (s *search) companionsOf(j int, list []int) []int {
 	var out []int
 	for k, i := range list {

@@ -10,15 +10,15 @@ import (
 	"tenon.sh/engine/parallel"
 )
 
-// Search removes machines, one or a few at a time, as long as that pays: their price within the horizon has to exceed the price of the new
-// machines and the cost of moving their pods. A pod counts as moved once, even if the search changes its new place later. So each step lowers the
-// total cost, and the search ends.
+// Search removes machines, one or a few at a time, as long as that pays: their price within the horizon has to exceed the price of the new machines
+// and the cost of moving their pods. The cost of moving a pod is added once, even if the search changes its new place later. So each step lowers the
+// total cost, and the search terminates.
 //
-// First go machines whose pods all find room on others, in the order of waste for the cost of moving their pods, highest first. Next are
-// machines whose pods find room on others and on cheaper new ones. Last are sets of machines that smaller or fewer ones can replace.
+// First it removes machines whose pods all find room on others, in the order of waste divided by the cost of moving their pods, highest first. Next
+// are machines whose pods find room on others and on cheaper new ones. Last are sets of machines that smaller or fewer ones can replace.
 //
-// The first machines to go decide how much is left for the others. Small problems therefore try several orders and keep the state that gains
-// most; only that state looks at several machines at a time.
+// The first removals decide how much room is left for the later ones. Small problems therefore try several orders and keep the state that gains most;
+// only that state is searched for sets of several machines.
 func Search(p *Problem) *Result {
 	weights := []weight{whole, root, none}
 	if len(p.Machines) > fewMachines {
@@ -62,7 +62,7 @@ func (s *search) alone() {
 // fewMachines is the number of machines up to which several orders are tried.
 const fewMachines = 1000
 
-// weight says how much the cost of moving pods counts in the order of machines.
+// weight is the influence of the cost of moving pods on the order of machines.
 type weight int
 
 const (
@@ -90,7 +90,7 @@ func (s *search) gain() float64 {
 	return sum
 }
 
-// search is the state that becomes cheaper step by step.
+// search holds the state that becomes cheaper step by step.
 type search struct {
 	p            *Problem
 	worth        []float64 // of one pod of each class
@@ -98,24 +98,24 @@ type search struct {
 	asks         [][]ask
 	state        []machine
 	order        []int        // machines that take pods, the fullest first
-	blocks       []block      // of order
-	blockOf      []int        // of each machine; those that take no pods are in none
+	blocks       []block      // the machines of order, in blocks
+	blockOf      []int        // the block of each machine; machines that take no pods are in none
 	open         []bitset.Set // of each class: the blocks that may have room for a pod of it; nil before the first is looked for
 	options      []int        // cheapest first
-	promising    []int        // the same, those first that may hold the most worth for the price
-	most         []float64    // of each option: the most that pods on it may be worth
+	promising    []int        // the options, those first that may hold the most worth for the price
+	most         []float64    // of each option: the greatest worth of pods on it
 	gone         []int
 	paid         float64
-	left         []int // of each cap
+	left         []int // the units left of each cap
 	later        []Lot
 	putOff       []Lot
 	trail        []move
 	effort       int
 	weight       weight
 	inTrial      []bool          // machines that an undo of the trial would change
-	room         capacity.Vector // of fill
-	kinds        []Lot           // of fill
-	counts, best []int           // of fill and several
+	room         capacity.Vector // scratch of fill
+	kinds        []Lot           // scratch of fill
+	counts, best []int           // scratch of fill and several
 }
 
 // machine is the present state of a machine.
@@ -126,10 +126,10 @@ type machine struct {
 	kinds []Lot
 }
 
-// load is N pods of a class that ran on machine from.
+// load is n pods of a class that ran on the machine with index from.
 type load struct{ class, from, n int }
 
-// move is n pods that came to machine to.
+// move is n pods that were placed on the machine with index to.
 type move struct {
 	load
 	to int
@@ -222,10 +222,10 @@ func (s *search) waste(j int) float64 {
 	return sum
 }
 
-// margin returns the least saving, in USD per hour, for which machines of this price are removed. The cost of moves comes on top.
+// margin returns the least saving, in USD per hour, for which machines of this price are removed. The saving also has to cover the cost of moves.
 func (s *search) margin(price float64) float64 { return max(s.p.Floor, price*s.p.Share) }
 
-// ranked returns the machines that may still go, by waste for the cost of moving their pods, highest first.
+// ranked returns the machines that may still be removed, by waste divided by the cost of moving their pods, highest first.
 func (s *search) ranked() []int {
 	var out []int
 	rank := make([]float64, len(s.state))
@@ -253,8 +253,8 @@ func (s *search) remove(j int) {
 	s.undo([]int{j})
 }
 
-// allowed reports whether the caps let the machines go; if not, it adds the machines to putOff. Some of the machines may go now and the
-// others later, if the whole caps would let each of them go alone.
+// allowed reports whether the caps allow the removal of the machines; if not, it adds the machines to putOff. Some of the machines may be removed now
+// and the others later, if the whole caps would allow each of them alone.
 func (s *search) allowed(gone []int) bool {
 	later := s.beyond(gone)
 	if len(later) == 0 || len(later) < len(gone) && !slices.ContainsFunc(gone, func(j int) bool { return s.short(j, s.p.Caps) >= 0 }) {
@@ -266,7 +266,7 @@ func (s *search) allowed(gone []int) bool {
 	return false
 }
 
-// beyond returns the machines for which the caps leave no room if the others go, each with its cap, as in Result.Later.
+// beyond returns the machines for which the caps leave no room if the others are removed, each with its cap, as in Result.Later.
 func (s *search) beyond(gone []int) (out []Lot) {
 	before := slices.Clone(s.left)
 	for _, j := range gone {
@@ -290,7 +290,7 @@ func (s *search) short(j int, left []int) int {
 	return -1
 }
 
-// use takes the units that the machine uses off the caps.
+// use subtracts the units that the machine uses from the caps.
 func (s *search) use(j int) {
 	for _, u := range s.p.Machines[j].Uses {
 		s.left[u.Of] -= u.N
@@ -311,8 +311,8 @@ func (s *search) take(gone []int) []load {
 	return out
 }
 
-// spread puts the loads on machines that stay. Pods without room stay in the list. If all is true, spread stops at the first of these and
-// returns false.
+// spread puts the loads on machines that are not removed. Pods without room stay in the list. If all is true, spread stops at the first pod without
+// room and returns false.
 func (s *search) spread(loads []load, all bool) bool {
 	for i := range loads {
 		l := &loads[i]
@@ -324,8 +324,8 @@ func (s *search) spread(loads []load, all bool) bool {
 	return true
 }
 
-// place puts the pods of the load on machines with room, the fullest first. A block without room for a class is not looked at for it again,
-// because machines that stay never become emptier.
+// place puts the pods of the load on machines with room, the fullest first. A block without room for a class is not searched again for this class,
+// because machines that are not removed never become emptier.
 func (s *search) place(l *load) {
 	c := &s.p.Classes[l.class]
 	asks, dims := s.asks[l.class], len(s.p.Worth)
@@ -381,7 +381,7 @@ func fits(asks []ask, room []int64) bool {
 type block struct {
 	machines []int
 	room     []int64         // left on each machine, side by side because it is read all the time
-	most     capacity.Vector // of each resource, the most that one of them has left
+	most     capacity.Vector // of each resource, the most that any machine of the block has left
 	stale    bool            // most may be too high
 }
 
@@ -420,7 +420,7 @@ func (s *search) tighten(b *block) {
 	}
 }
 
-// space returns how many more pods of the class's kind the machine takes.
+// space returns the number of further pods of the class's kind that the machine takes.
 func (m *machine) space(c *Class) int {
 	if c.Kind < 0 {
 		return math.MaxInt
@@ -455,7 +455,7 @@ func (s *search) put(l load, to int) {
 	s.trail = append(s.trail, move{l, to})
 }
 
-// undo takes the trial back.
+// undo reverses the trial.
 func (s *search) undo(gone []int) {
 	for _, x := range slices.Backward(s.trail) {
 		m := &s.state[x.to]
@@ -495,7 +495,7 @@ func (s *search) commit(gone []int, paid float64) {
 	s.paid += paid
 }
 
-// result lists the present places of the pods whose machines have gone.
+// result lists the present places of the pods whose machines are removed.
 func (s *search) result() *Result {
 	out := &Result{Gone: s.gone, Later: s.later, Paid: s.paid, PutOff: s.putOff}
 	for i := range s.state {

@@ -18,7 +18,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// PodConstraints is the constraints of a pod beside resources. Pods with the same constraints share one.
+// PodConstraints holds the constraints of a pod, except its resources. Pods with the same constraints share one.
 type PodConstraints struct {
 	kube.NodeConstraints
 	ID        int
@@ -30,7 +30,7 @@ type PodConstraints struct {
 	Ports     []kube.HostPort
 	Spreads   []SpreadConstraint // DoNotSchedule
 	Affinity  []kube.AffinityTerm
-	Set       int // of InterPod, the set that the affinity looks for; -1 for none
+	Set       int // the index in InterPod of the set that the affinity looks for; -1 for none
 	Anti      []kube.AffinityTerm
 	Soft      []Preference  // in the order in which they are dropped
 	Objection engine.Reason // why no plan can place the pods
@@ -40,7 +40,7 @@ type PodConstraints struct {
 // SpreadConstraint is a topology spread constraint.
 type SpreadConstraint struct {
 	kube.SpreadConstraint
-	Group int // of InterPod
+	Group int // the index in InterPod
 }
 
 // text describes the constraint without names.
@@ -61,10 +61,10 @@ type Preference struct {
 	Node     []requirement.Expression
 	Tolerate bool // avoid PreferNoSchedule taints
 	OfOthers bool // the preferred anti-affinity of running pods
-	Set      int  // of InterPod, the set that Near looks for
+	Set      int  // the index in InterPod of the set that Near looks for
 }
 
-// Name names the pod's field of the preference, and its weight if the field has one.
+// Name returns the name of the preference's field in the pod, and its weight if the field has one.
 func (p *Preference) Name() string {
 	switch {
 	case p.Near != nil:
@@ -81,7 +81,7 @@ func (p *Preference) Name() string {
 	return fmt.Sprintf("preferred nodeAffinity (weight %d)", p.Weight)
 }
 
-// offered knows the values of labels that machines can have. Its methods remove all other values from the terms of a requirement.
+// `offered` knows the values of labels that machines can have. Its methods remove all other values from the terms of a requirement.
 type offered interface {
 	Reduced(terms [][]requirement.Expression) [][]requirement.Expression
 	ReducedTerm(term []requirement.Expression) []requirement.Expression
@@ -222,7 +222,7 @@ func (w *Reader) read(pod *corev1.Pod, spreads []corev1.TopologySpreadConstraint
 			out.Spreads = append(out.Spreads, c)
 		}
 	}
-	strict := out.Told // kube-scheduler knows only these terms, and uses them to count nodes for spreads
+	strict := out.Told // kube-scheduler uses only these terms to find the nodes of a spread
 	if out.OnDemand = kube.MustRunOnDemand(pod); out.OnDemand {
 		out.Told, _ = kube.Combine(out.Told, [][]requirement.Expression{kube.OnDemand}, volume.MostAlternatives)
 	}
@@ -284,7 +284,7 @@ type apartKey struct {
 	affinity *corev1.PodAntiAffinity
 }
 
-// AntiAffinity is the terms of an anti-affinity.
+// AntiAffinity holds the terms of an anti-affinity.
 type AntiAffinity struct {
 	kube.AffinityTerms
 	ran bool // InterPod has them from a running pod

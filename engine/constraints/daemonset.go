@@ -14,7 +14,7 @@ import (
 
 // This file is about DaemonSets' pods that do not run yet, and their effect on pending pods. A new machine gets these pods before any other pod.
 
-// DaemonSet is a DaemonSet as one compilation sees it: the resources of its pod, and the rules between it and other pods.
+// DaemonSet is a DaemonSet within one compilation: the resources of its pod, and the rules between it and other pods.
 type DaemonSet struct {
 	inventory.Daemon
 	Info *inventory.PodInfo
@@ -23,8 +23,8 @@ type DaemonSet struct {
 	Number   int
 	Apart    *AntiAffinity // nil for none
 	Near     []kube.AffinityTerm
-	// Leaders are the DaemonSets whose pods meet the affinity of this DaemonSet's pod, which needs one of them on its machine. Rivals are the
-	// DaemonSets whose pods cannot share its machine.
+	// Leaders are the indexes of the DaemonSets whose pods meet the affinity of this DaemonSet's pod, which needs one of them on its machine. Rivals
+	// are the indexes of the DaemonSets whose pods cannot share its machine.
 	Leaders, Rivals []int
 	// Doubtful is true if more than the machine and the DaemonSets there decide whether the DaemonSet's pod runs on a machine.
 	Doubtful bool
@@ -121,7 +121,7 @@ func (c *InterPod) KeptOut(d *DaemonSet) bool {
 	})
 }
 
-// Expects counts a resident that will come to the machine or, if certain is false, may come.
+// Expects counts a resident that will run on the machine or, if certain is false, may run there.
 func (c *InterPod) Expects(at *NodeCounts, r *topology.Resident, certain bool) {
 	place := c.List[at.place]
 	for _, i := range r.Groups {

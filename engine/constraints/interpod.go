@@ -55,7 +55,7 @@ type InterPod struct {
 	text    []byte
 }
 
-// placeKey is the meaning of one key of places: a label key, or a kind of object and its number.
+// placeKey is the meaning of one key of places: a label key, or a kind of object and its index.
 type placeKey struct {
 	kind, label string
 	n           int
@@ -65,7 +65,7 @@ type placeKey struct {
 type spreadGroup struct {
 	Selector int
 	Key      string
-	filter   int  // of InterPod.Filters
+	filter   int  // index in InterPod.filters
 	Required bool // some pod requires the spread, and waits rather than break it
 }
 
@@ -200,8 +200,8 @@ func (c *PodConstraints) filters() *spreadFilters {
 	return f
 }
 
-// groupOf returns the group that one of the constraints' spreads counts. A node counts for a hard spread only if it has the keys of all
-// hard spreads of the pod.
+// groupOf returns the group that one of the constraints' spreads counts. A hard spread includes a node only if it has the keys of all hard spreads of
+// the pod.
 func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string) int {
 	p := of.w
 	f := NodeFilter{Honour: s.HonorTaints, Keys: keys}
@@ -238,7 +238,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 	return g
 }
 
-// setOf returns the number of the set of pods that an affinity with these terms looks for, -1 if there are no terms.
+// setOf returns the index of the set of pods that an affinity with these terms looks for, -1 if there are no terms.
 func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 	if len(terms) == 0 {
 		return -1
@@ -369,7 +369,7 @@ func (c *InterPod) Colliding(p kube.HostPort, f func(i int)) {
 	}
 }
 
-// Number numbers the keys and marks that matter. A term of running pods matters only if it selects a pending pod.
+// Number assigns indexes to the keys and marks that matter. A term of running pods matters only if it selects a pending pod.
 func (c *InterPod) Number(selected bitset.Set, daemons []DaemonSet) {
 	mark := func(key string) int {
 		if kube.IsHost(key) {
@@ -526,7 +526,7 @@ func (c *InterPod) Finish() {
 // that never counts the machine.
 type Possible [][][]int
 
-// MayBe notes a machine whose place is not known yet. The machine may be the only one in any of its possible domains.
+// MayBe notes a machine whose place is not known yet. In each of its possible domains, the machine may be the only one.
 func (c *InterPod) MayBe(place int, guess Possible) {
 	if guess == nil {
 		return

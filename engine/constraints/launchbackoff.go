@@ -31,7 +31,7 @@ const (
 	// the next one.
 	silentBackoffFirst = inventory.ResourceTimeout
 	silentBackoffMost  = 8 * time.Hour
-	// launchBackoffMemory is how long a failure counts: a further failure within this time adds to Count, and a later one begins again at 1.
+	// launchBackoffMemory is how long a failure is remembered: a further failure within this time adds to Count, and a later one begins again at 1.
 	launchBackoffMemory = 24 * time.Hour
 	// LaunchJudged is the time after a machine became ready in which it may turn out not to take its pods.
 	LaunchJudged = 10 * time.Minute
@@ -79,12 +79,12 @@ func (f *LaunchFailure) Message() string {
 
 // LaunchBackoff is the record of a NodePool about machines that did not take their pods.
 type LaunchBackoff struct {
-	// For is a digest of the NodePool's template and its class: failures of machines from another template or class do not count.
+	// For is a digest of the NodePool's template and its class: failures of machines from another template or class are ignored.
 	For      string          `json:"for"`
 	Failures []LaunchFailure `json:"failures"`
 }
 
-// LaunchFailures returns the failures on the NodePool that still count, none if its annotation cannot be read.
+// LaunchFailures returns the failures on the NodePool that are not yet too old, none if its annotation cannot be read.
 func LaunchFailures(s *engine.Snapshot, pool *v1.NodePool) []LaunchFailure {
 	var written LaunchBackoff
 	text := pool.Annotations[v1.LaunchBackoffAnnotationKey]
@@ -139,7 +139,7 @@ type LaunchBackoffs struct {
 	Dear map[*corev1.Pod]*ShapeBackoff
 	// Refused holds, for each pod, the nodes to which kube-scheduler does not bind it for an unknown reason, in order.
 	Refused map[*corev1.Pod][]string
-	// Unwritten holds machines with a failure that no NodePool records yet, each with one of its pods. Each machine stays until a NodePool records
+	// Unwritten holds machines with a failure that no NodePool records yet, each with one of its pods. Each machine is kept until a NodePool records
 	// its failure.
 	Unwritten map[*inventory.MachineInfo]*corev1.Pod
 }
@@ -251,7 +251,7 @@ func (b *LaunchBackoff) Bound() {
 	b.Failures = b.Failures[:min(len(b.Failures), mostShapes)]
 }
 
-// backedOff returns the constraints of the pod, with the failures of machines that did not take such pods.
+// backedOff returns the constraints of the pod, with the failures of machines that did not take pods like it.
 func (w *Reader) backedOff(have *PodConstraints, info *inventory.PodInfo) *PodConstraints {
 	if w.Backoffs == nil {
 		return have

@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/volume"
 )
 
-// Emptied notes a machine that is being removed. As long as its node exists, a spread over machines counts it as empty.
+// Emptied notes a machine that is being removed. As long as its node exists, a spread over machines includes it as an empty one.
 func (c *InterPod) Emptied(place int) {
 	for i := range c.Layout.Groups {
 		g := &c.Layout.Groups[i]
@@ -22,7 +22,7 @@ func (c *InterPod) Emptied(place int) {
 	}
 }
 
-// NodeCounts is the counts and marks of one machine.
+// NodeCounts holds the counts and marks of one machine.
 type NodeCounts struct {
 	place         int
 	owns, rejects bitset.Set
@@ -42,8 +42,8 @@ func (c *InterPod) Machine(place int) *NodeCounts {
 	return &NodeCounts{place: place}
 }
 
-// Runs counts a pod that runs on the machine. A stopping pod keeps other pods out, but does not count for spreads. If awaited is true, another pod
-// waits for its end, and the stopping pod may not count for affinity either.
+// Runs counts a pod that runs on the machine. A stopping pod keeps other pods out, but is ignored by spreads. If awaited is true, another pod waits
+// for its end, and affinity may ignore the stopping pod too.
 func (c *InterPod) Runs(w *Reader, at *NodeCounts, info *inventory.PodInfo, scratch []int, awaited bool) []int {
 	matched := c.Index.Match(info.Pod, scratch[:0])
 	if len(matched) > 0 {
@@ -91,8 +91,8 @@ func (c *InterPod) holds(w *Reader, at *NodeCounts, info *inventory.PodInfo) {
 	}
 }
 
-// selected counts n pods that match the selectors; "ending" of them are stopping. If awaited is true, another pod waits for the end of the stopping
-// pods, and these do not count for affinity.
+// selected counts n pods that match the selectors; `ending` of them are stopping. If awaited is true, another pod waits for the end of the stopping
+// pods, and affinity ignores them.
 func (c *InterPod) selected(at *NodeCounts, matched []int, n, ending int, awaited bool) {
 	place := c.List[at.place]
 	for i := range c.Groups {

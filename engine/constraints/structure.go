@@ -8,7 +8,7 @@ import (
 )
 
 // This file describes objects without their names, because ties are decided by structure first. So if every object of a cluster had another name, the
-// plan would be the same but for the names.
+// plan would differ only in names.
 
 // Structure describes the constraints without names.
 func (c *PodConstraints) Structure() string {

@@ -23,7 +23,7 @@ func (c *InterPod) SingleMarks(s volume.SingleVolume) (mine int, others []int) {
 	return mine, others
 }
 
-// availableOf returns the number of the available volumes in the layout, and adds them if they are new.
+// availableOf returns the index of the available volumes in the layout, and adds the volumes if they are new.
 func (c *InterPod) availableOf(s *volume.AvailableVolumes) int {
 	i := slices.Index(c.supplies, s)
 	if i < 0 {
@@ -73,7 +73,7 @@ func (c *InterPod) closeAvailable() {
 	}
 }
 
-// Takes returns what the claims take of available volumes, for topology.Rules.
+// Takes returns the requests of the claims for available volumes, for topology.Rules.
 func (c *InterPod) Takes(list []*volume.SupplyTake) []topology.Take {
 	var out []topology.Take
 	for _, t := range list {

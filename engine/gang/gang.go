@@ -17,38 +17,38 @@ import (
 // Gang is a PodGroup with its pods that have not ended.
 type Gang struct {
 	Group *schedulingv1alpha3.PodGroup
-	// Order is its place among all gangs that compete for too little room: the one of higher priority is before the other, then the older.
+	// Order is the gang's index among all gangs that compete for too little room: gangs of higher priority are first, then older ones.
 	Order int
-	// Running are its pods that have a node, Waiting those that have none, and are held by nothing but the rest of the gang.
+	// Running are the gang's pods that have a node. Waiting are those that have none and wait only for the rest of the gang.
 	Running, Waiting []*corev1.Pod
 	refused          bool  // kube-scheduler found no place for one of them
 	priority         int32 // the group's own, or the highest of its pods
 }
 
-// Name names the group with its namespace.
+// Name returns the group's namespace and name.
 func (g *Gang) Name() string { return g.Group.Namespace + "/" + g.Group.Name }
 
-// Priority is the group's own, or the highest of its pods.
+// Priority returns the group's own priority or, if it has none, the highest priority of its pods.
 func (g *Gang) Priority() int32 { return g.priority }
 
-// Exist is how many pods there are to start or that run.
+// Exist returns the number of the gang's pods that run or wait to start.
 func (g *Gang) Exist() int { return len(g.Running) + len(g.Waiting) }
 
-// Suffices reports whether the gang starts if so many of its waiting pods can, or has started already.
+// Suffices reports whether the gang starts if this number of its waiting pods can start, or has started already.
 func (g *Gang) Suffices(waiting int) bool { return len(g.Running)+waiting >= g.Group.MinCount() }
 
-// Missing is how many more of its pods have to run for the gang to start.
+// Missing returns the number of further pods that have to run for the gang to start.
 func (g *Gang) Missing() int { return max(g.Group.MinCount()-len(g.Running), 0) }
 
-// Asks reports whether pods of the gang ask for machines: enough of them exist for kube-scheduler to try them, and it has found no places.
+// Asks reports whether pods of the gang need machines: enough of them exist for kube-scheduler to try them, and it has found no places.
 func (g *Gang) Asks() bool { return g.refused && g.Suffices(len(g.Waiting)) }
 
-// TooSmall says that fewer of its pods exist than have to start together.
+// TooSmall returns the reason that fewer of the gang's pods exist than have to start together.
 func (g *Gang) TooSmall() engine.Reason {
 	return engine.Reason{Code: engine.GangTooSmall, Key: g.Name(), Need: strconv.Itoa(g.Group.MinCount()), Have: strconv.Itoa(g.Exist())}
 }
 
-// Breaks reports whether the gang does not go on without so many of its running pods, or moves only as a whole.
+// Breaks reports whether the gang cannot continue without this number of its running pods, or moves only as a whole.
 func (g *Gang) Breaks(running int) bool {
 	return g.Group.MovesWhole() || len(g.Running)-running < g.Group.MinCount()
 }
@@ -69,13 +69,13 @@ func (g *Gang) readPriority() {
 	}
 }
 
-// Gangs are all gangs of a snapshot. The nil value is none.
+// Gangs holds all gangs of a snapshot. The nil value holds none.
 type Gangs struct {
 	List   []*Gang                        // in the order of the snapshot's PodGroups
-	groups map[types.NamespacedName]*Gang // nil for those whose pods start one by one
+	groups map[types.NamespacedName]*Gang // nil for groups whose pods start one by one
 }
 
-// Of is the gang that the pod belongs to; nil for a pod that starts alone.
+// Of returns the gang of the pod; nil for a pod that starts alone.
 func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if name := groupOf(pod); g != nil && name != "" {
 		return g.groups[types.NamespacedName{Namespace: pod.Namespace, Name: name}]
@@ -83,7 +83,7 @@ func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	return nil
 }
 
-// Lacks reports whether the pod names a group that is not there: kube-scheduler, if it knows of groups, holds it until the group is.
+// Lacks reports whether the pod names a group that does not exist. If kube-scheduler supports groups, it holds the pod until the group exists.
 func (g *Gangs) Lacks(pod *corev1.Pod) bool {
 	name := groupOf(pod)
 	if g == nil || name == "" {
@@ -100,7 +100,7 @@ func groupOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Read finds the gangs of the snapshot and their pods; nil if there are no groups.
+// Read returns the gangs of the snapshot and their pods; nil if there are no groups.
 func Read(s *engine.Snapshot) *Gangs {
 	if len(s.PodGroups) == 0 {
 		return nil

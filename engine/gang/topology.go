@@ -10,10 +10,10 @@ import (
 	"tenon.sh/engine"
 )
 
-// memberLabel, on the copies that plans are made with, names the group of a pod whose pods have to be in one place.
+// memberLabel, on copies of pods for plans, is the group of a pod whose group has to be in one place.
 const memberLabel = "tenon.sh/pod-group"
 
-// Copies remembers the copies of pods from one call to the next: whoever remembers pods does so by their address.
+// Copies keeps the copies of pods from one call to the next, because caches identify pods by their address.
 type Copies struct{ last, next map[*corev1.Pod]copied }
 
 type copied struct {
@@ -21,8 +21,8 @@ type copied struct {
 	pod *corev1.Pod
 }
 
-// InOnePlace is the snapshot in which the pods of groups with a topology constraint ask for it themselves, as pods with affinity to each
-// other do. It is s itself if there is no such group.
+// InOnePlace returns the snapshot with a topology constraint of a group added to the group's pods, as affinity to each other. It returns s itself if
+// no group has one.
 func InOnePlace(s *engine.Snapshot, known *Copies) *engine.Snapshot {
 	keys := map[types.NamespacedName]string{}
 	for _, group := range s.PodGroups {
@@ -54,7 +54,7 @@ func InOnePlace(s *engine.Snapshot, known *Copies) *engine.Snapshot {
 	return &out
 }
 
-// beside is the pod with the demand to run where the others of its group do.
+// beside returns the pod with an affinity to the other pods of its group.
 func beside(pod *corev1.Pod, group, key string) *corev1.Pod {
 	out := *pod
 	out.Labels = maps.Clone(pod.Labels)

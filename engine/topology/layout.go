@@ -28,7 +28,7 @@ type Layout struct {
 	Groups  []Group
 	Sets    []Set
 	Marks   []Mark
-	// HostMarks is the number of marks that concern single machines; they are numbered separately.
+	// HostMarks is the number of marks that concern single machines. Their indexes are separate from those of Marks.
 	HostMarks int
 	Available []Available
 	Residents []Resident
@@ -37,13 +37,13 @@ type Layout struct {
 // Group is the pods that a spread constraint counts, on the machines that pass its filter, by domain of its key.
 type Group struct {
 	Key int
-	// Filter is a key with the domains 0 and 1: the group counts machines of domain 1 only. It is -1 if all machines count.
+	// Filter is a key with the domains 0 and 1: the group includes only machines of domain 1. It is -1 if the group includes all machines.
 	Filter int
-	// Count holds, for each domain, the pods that run there, There the domains with a machine that counts. Both are unused for the key
-	// Host.
+	// Count holds, for each domain, the number of pods that run there. There holds the domains with a machine that the group includes. Both are
+	// unused for the key Host.
 	Count []int
 	There bitset.Set
-	// May holds, for each domain, the pods that may come there; nil for none.
+	// May holds, for each domain, the number of pods that may run there later; nil for none.
 	May []int
 	// Zero, for the key Host, is true if some machine that the group counts has no pod of the group and cannot get one.
 	Zero bool
@@ -71,7 +71,7 @@ type Mark struct {
 // Absent, Possible and Certain. Machines that exist already are Nowhere, because their pods are counted.
 type Resident struct {
 	Key int
-	// Groups and Sets count the resident, Owns and HostOwns are its marks.
+	// Groups and Sets are those that count the resident. Owns and HostOwns are its marks.
 	Groups, Sets, Owns []int
 	HostOwns           bitset.Set
 }
@@ -87,13 +87,13 @@ const (
 type Rules struct {
 	Spread   []Spread
 	Affinity []Affinity
-	// Groups and Sets count the pod.
+	// Groups and Sets are those that count the pod.
 	Groups, Sets []int
 	// Owns are the marks that the pod leaves in its domain, Rejects the marks that keep it out.
 	Owns, Rejects []int
 	// HostOwns and HostRejects are the marks for single machines; nil for none.
 	HostOwns, HostRejects bitset.Set
-	// Takes lists the available volumes that the pod takes, one thing for each entry.
+	// Takes lists the pod's requests for available volumes: it takes one volume for each entry.
 	Takes []Take
 }
 
@@ -101,16 +101,16 @@ type Rules struct {
 type Spread struct {
 	Group   int
 	MaxSkew int
-	// MinDomains is the number of domains below which the emptiest domain counts as empty; 0 for none.
+	// MinDomains is the number of domains below which the emptiest domain is treated as empty; 0 for none.
 	MinDomains int
-	// Self is true if the group counts the pod itself.
+	// Self is true if the group includes the pod itself.
 	Self bool
 }
 
 // Affinity requires a pod of the set in the pod's domains.
 type Affinity struct {
 	Set int
-	// Self is true if the set counts the pod itself: then the first pod may go anywhere.
+	// Self is true if the set includes the pod itself: then the first pod may be placed anywhere.
 	Self bool
 }
 

@@ -14,8 +14,8 @@ type arrival struct {
 type brought int8
 
 const (
-	toGroup      brought = iota // the resident counts there
-	maybeToGroup                // the resident may count there
+	toGroup      brought = iota // the group counts the resident
+	maybeToGroup                // the group may count the resident
 	toSet
 	toTotal // of a set
 	toMark
@@ -26,8 +26,8 @@ func (l *Layout) Settles(place Place) bool {
 	return slices.ContainsFunc(l.Residents, func(r Resident) bool { return place[r.Key] > Absent })
 }
 
-// Barred reports whether pods with these rules cannot use a new machine of the place because of residents: a resident keeps them out, or
-// they need a resident on their machine and none surely comes there.
+// Barred reports whether pods with these rules cannot use a new machine of the place because of residents: a resident keeps them out, or they need a
+// resident on their machine and no such resident is certain there.
 func (r *Rules) Barred(l *Layout, place Place) bool {
 	for i := range l.Residents {
 		if resident := &l.Residents[i]; place[resident.Key] > Absent && len(resident.HostOwns) > 0 && len(r.HostRejects) > 0 && r.HostRejects.Meets(resident.HostOwns) {
@@ -87,7 +87,7 @@ func (world *World) Arrive(places []Place, first bool) {
 	}
 }
 
-// joinSet counts the resident for the set in the domains in which it surely is.
+// joinSet adds the resident to the counts of the set, in the domains in which it surely is.
 func (world *World) joinSet(i, set int, places []Place, add func(arrival)) {
 	r, counted := &world.l.Residents[i], false
 	for k, key := range world.l.Sets[set].Keys {
@@ -112,8 +112,8 @@ func (r *Resident) isOn(places []Place) bool {
 	return !slices.ContainsFunc(places, func(p Place) bool { return p[r.Key] != Certain })
 }
 
-// domains returns the domains of the key in which the resident may be, in places that count. certain is true if it is surely in the only
-// one.
+// domains returns the domains of the key in which the resident may be, in places for which counts returns true. certain is true if the resident
+// surely is in the only one.
 func (r *Resident) domains(places []Place, key int, counts func(Place) bool) (domains []int32, certain bool) {
 	if key == Host {
 		return nil, false

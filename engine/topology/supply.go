@@ -6,26 +6,26 @@ import (
 	"tenon.sh/engine/bitset"
 )
 
-// Available is a number of things, for example volumes, of which each serves once.
+// Available is a set of things, for example volumes, each of which only one pod can take.
 type Available struct {
 	// Key divides places by the things that can be reached from them.
 	Key    int
 	Things int
-	// Reach holds, for each domain of the key, the things that can be reached from there. Endless holds the domains in which pods need none of these
+	// Reach holds, for each domain of the key, the things that can be reached from there. Endless holds the domains in which pods need none of the
 	// things, because volumes can be created there.
 	Reach   []bitset.Set
 	Endless bitset.Set
 }
 
-// Take requires one of the things that suit.
+// Take requires one of the suitable things.
 type Take struct {
 	Supply int
 	Suits  bitset.Set
-	// Joint is a number shared by the pods that take one thing together, 0 for a pod that takes a thing alone.
+	// Joint is an index shared by the pods that take one thing together, 0 for a pod that takes a thing alone.
 	Joint int
 }
 
-// taking is a matching of takers and things. A taker may get another thing that suits, to leave its own to a later taker.
+// taking is a matching of takers and things. A taker may get another suitable thing, to leave its own to a later taker.
 type taking struct {
 	takers []taker
 	by     []int // of each thing, its taker; -1 for none
@@ -88,8 +88,8 @@ type supplied struct {
 	by             []int
 }
 
-// takeAll takes all things that the pod needs. It returns the state before, and whether there were enough; if not, the things that it found
-// stay taken.
+// takeAll takes all things that the pod needs. It returns the state before, and whether there were enough things. If there were not, the things that
+// it found stay taken.
 func (world *World) takeAll(r *Rules, place Place) (before []supplied, ok bool) {
 	ok = true
 	for i := range r.Takes {

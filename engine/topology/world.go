@@ -24,7 +24,7 @@ type counter struct {
 	// may counts residents that may be in a domain; nil if there are none.
 	may   []int
 	there bitset.Set
-	// least is the smallest count of the domains that are there; min computes it again if it is not fresh.
+	// least is the smallest count of the domains that have a machine; min computes it again if it is not fresh.
 	least int
 	fresh bool
 }
@@ -34,8 +34,7 @@ type setCounter struct {
 	total int
 }
 
-// change is one change of a World: pods with these rules that came to a place, residents that arrived or, without either, a domain that was
-// opened.
+// change is one change of a World: pods with these rules that were placed, residents that arrived or, without either, a domain that was opened.
 type change struct {
 	rules *Rules
 	place Place
@@ -88,7 +87,7 @@ func NewWorld(l *Layout) *World {
 	return world
 }
 
-// Open notes that a machine may come to the domain that the group counts at this place.
+// Open notes that a machine may be started in the domain that the group counts at this place.
 func (world *World) Open(group int, place Place) {
 	g := &world.l.Groups[group]
 	if g.Key == Host || !g.passes(place) || place[g.Key] < 0 {
@@ -97,7 +96,7 @@ func (world *World) Open(group int, place Place) {
 	world.OpenDomain(group, int(place[g.Key]))
 }
 
-// OpenDomain notes that a machine may come to the domain with this number.
+// OpenDomain notes that a machine may be started in the domain with this index.
 func (world *World) OpenDomain(group, domain int) {
 	c := &world.groups[group]
 	if c.there.Has(domain) {
@@ -131,8 +130,8 @@ func (c *counter) min(minDomains int) int {
 	return c.least
 }
 
-// Allows reports whether one more pod with these rules may come to the place, apart from rules for single machines. If so, uneven is the
-// sum of the differences between the counts of the pod's domains and of the emptiest domains: 0 is the most even.
+// Allows reports whether one more pod with these rules may be put in the place, apart from rules for single machines. If so, uneven is the sum of the
+// differences between the counts of the pod's domains and of the emptiest domains: 0 is the most even.
 //
 // A new machine of the place comes with its residents.
 func (world *World) Allows(r *Rules, place Place) (uneven int, ok bool) {
@@ -246,13 +245,13 @@ func (world *World) follows(set int, place Place) bool {
 	return true
 }
 
-// Starts reports whether the pod would be the first pod of the set that it needs, and may be.
+// Starts reports whether the pod would be the first pod of the set that it needs, and is allowed to be.
 func (world *World) Starts(a *Affinity) bool { return a.Self && world.sets[a.Set].total == 0 }
 
 // Total returns the number of pods of a set, in all domains together.
 func (world *World) Total(set int) int { return world.sets[set].total }
 
-// Count returns the number of pods of a group in each domain that is there; -1 for the other domains.
+// Count returns the number of pods of a group in each domain that has a machine; -1 for the other domains.
 func (world *World) Count(group int) []int {
 	c := &world.groups[group]
 	out := make([]int, len(c.count))
@@ -331,7 +330,7 @@ func (world *World) count(r *Rules, place Place, n int) {
 // Mark returns a mark for Undo.
 func (world *World) Mark() int { return len(world.trail) }
 
-// Undo takes back all changes since the mark.
+// Undo reverses all changes since the mark.
 func (world *World) Undo(mark int) {
 	for i := len(world.trail) - 1; i >= mark; i-- {
 		ch := &world.trail[i]
