@@ -20,16 +20,16 @@ type Bill struct {
 	shares map[string]float64
 }
 
-// covering is a machine that a commitment may pay for.
+// covering is a pair of a commitment and a machine for which it may pay.
 type covering struct {
-	of    int // the commitment
+	of    int // the index of the commitment
 	h     *Machine
-	price float64 // without it
+	price float64 // the machine's price without the commitment
 	units float64
 }
 
-// BillOf bills the machines that stay. Machines that go, even if only in a trial, free the commitments that paid for them. While these machines are
-// there, they use the part that the others leave.
+// BillOf bills the machines that are not removed. Machines that are being removed, even if only in a trial, free the commitments that paid for them.
+// As long as these machines exist, they use the part that the others leave.
 func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	b := &Bill{Commitments: kube.CommitmentsOf(s), shares: map[string]float64{}}
 	if len(b.Commitments) == 0 {
@@ -52,12 +52,13 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 		cx, cy := b.Commitments[x.of], b.Commitments[y.of]
 		return cmp.Or(
 			cmp.Compare(leaves(x.h), leaves(y.h)), cmp.Compare(min(cy.Machines, 1), min(cx.Machines, 1)), cmp.Compare(x.units/x.price*cx.UnitPrice(), y.units/y.price*cy.UnitPrice()), cmp.Compare(y.price, x.price), cmp.Compare(x.of, y.of),
-			// Of equal machines, the machines that stay come first, then the machines with most pods, because the others should go first.
+			// Of equal machines, those for which stays returns 1 come first, then the machines with most pods, because the others should be removed
+			// first.
 			cmp.Compare(stays(y.h), stays(x.h)), cmp.Compare(len(y.h.Bound), len(x.h.Bound)), CompareMachineNames(x.h.MachineInfo, y.h.MachineInfo))
 	})
 	left := b.Left
 	for _, x := range list {
-		if x.h.Leaving && &left[0] == &b.Left[0] { // all that stay have had their turn
+		if x.h.Leaving && &left[0] == &b.Left[0] { // all machines that are not leaving have had their turn
 			left = slices.Clone(b.Left)
 		}
 		part := min(1-b.shares[x.h.Name()], left[x.of]/x.units)
@@ -77,7 +78,7 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	return b
 }
 
-// leaves returns 1 for a machine that goes, else 0.
+// leaves returns 1 for a machine that is being removed, else 0.
 func leaves(m *Machine) int {
 	if m.Leaving {
 		return 1
@@ -209,7 +210,7 @@ func BillOfSnapshot(s *engine.Snapshot) *Bill {
 	return BillOf(s, cache, MachinesOf(s, cache.Take(s, 1)))
 }
 
-// problem says why the commitment may be useless: no class sells machines that it covers, or they cost less without it.
+// problem returns why the commitment may be useless: no class sells machines that it covers, or they cost less without it.
 func (b *Bill) problem(s *engine.Snapshot, i int) string {
 	c, sold := &b.Commitments[i], false
 	for j := range s.Classes {

@@ -21,14 +21,14 @@ import (
 type Cache struct {
 	podReader
 	Pods  map[*corev1.Pod]*PodInfo
-	list  []*corev1.Pod // of the last call
-	last  []*PodInfo    // of these
-	marks []mark        // of these
+	list  []*corev1.Pod // the pods of the last call
+	last  []*PodInfo    // the infos of these pods, in the same order
+	marks []mark        // the marks of these pods, in the same order
 	nodes map[*corev1.Node]*NodeInfo
 	// catalogs are the catalogs of the last call's classes, machines its machines.
 	catalogs     *catalogs
 	machines     *machineList
-	machineLists uint64 // number of the last list of machines
+	machineLists uint64 // index of the last list of machines
 	daemons      knownDaemons
 	// ofDaemons are the infos of the last call's pods of DaemonSets.
 	ofDaemons []*PodInfo
@@ -37,10 +37,10 @@ type Cache struct {
 	// otherNodes and otherOwners have lost or got pods since the last call.
 	otherNodes  []*NodePods
 	otherOwners []*OwnerInfo
-	next        uint64 // number of the next pod
-	Worlds      uint64 // number of the last replay
+	next        uint64 // the id of the next pod
+	Worlds      uint64 // index of the last replay
 	InterPods   uint64 // ID of the last InterPod
-	// Devices are the resources that stand for devices in the snapshot of the last call.
+	// Devices are the resources that represent devices in the snapshot of the last call.
 	Devices *kube.DeviceResources
 }
 
@@ -56,7 +56,7 @@ func KeptBy[T any](c *Cache) *T {
 	return c.kept[kind].(*T)
 }
 
-// PodInfo is the facts about a pod that the engine needs often.
+// PodInfo holds the facts about a pod that the engine needs often.
 type PodInfo struct {
 	// Fields that every call reads of every pod come first: they fit one line of the processor's cache.
 	Pod   *corev1.Pod
@@ -75,46 +75,46 @@ type PodInfo struct {
 	sound          bool // its requests are valid
 	particular     bool // may keep others off its node: by anti-affinity, host ports or volumes
 	Listed         bool // the last call's snapshot has it
-	Drainable      bool // a drain sends it away, unless it is stuck or protected
+	Drainable      bool // a drain evicts it, unless it is stuck or protected
 	Guarded        bool // has an annotation that may protect it
 	Apart          bool // has affinities, ports or volumes: every replay reads it for itself
 	ScoredRead     bool
 	Labels         *LabelClass
 
 	requests *RequestClass
-	// nextRequests are the requests of its successor; nil until they are asked for.
+	// nextRequests are the requests of its successor; nil until they are needed.
 	nextRequests *RequestClass
-	constraints  *ConstraintClass // nil until it was asked
-	// event is the time when the pod last came or went. DaemonSets' pods do not count.
+	constraints  *ConstraintClass // nil until they are needed
+	// event is the time when the pod was last bound or last left. It is zero for DaemonSets' pods.
 	event            time.Time
 	created, boundAt time.Time
 	weight           float64 // of the pod when it is moved, 1 for most
 	revision         string
 	DaemonKey        string // of its DaemonSet (see daemonKey)
-	// started is how long the pod took to become ready, known only once it was asked for.
+	// started is how long the pod took to become ready; valid if startedKnown is true.
 	started time.Duration
 	Scored  kube.Usage // its usage for scores, once ScoredRead
-	Replay  uint64     // number of the last replay in which it had to land
+	Replay  uint64     // index of the last replay in which it had to land
 }
 
 // Active reports whether the pod has not ended and is not terminating.
 func (info *PodInfo) Active() bool { return info.counts && !info.Ending }
 
-// RequestClass is the requests of pods; pods with equal requests share it.
+// RequestClass holds the requests of pods; pods with equal requests share it.
 type RequestClass struct {
 	Text string
 	List corev1.ResourceList
-	// Devices is their requests for resources that stand for devices, which List leaves out if claims are acted on.
+	// Devices holds the requests for resources that represent devices. List leaves them out if claims are acted on.
 	Devices corev1.ResourceList
-	Size    string     // list as text that sorts by size; empty until it is asked for
+	Size    string     // List as text that sorts by size; empty until it is needed
 	usage   kube.Usage // of the list, once used
 	used    bool
 }
 
-// ConstraintClass is the constraints of pods beside resources and volumes; pods with equal ones share it as long as the cache knows it.
+// ConstraintClass is the constraints of pods, except resources and volumes; pods with equal ones share it as long as the cache knows it.
 type ConstraintClass struct{ Text string }
 
-// LabelClass is pods with the same namespace and labels: the same selectors select them.
+// LabelClass is a set of pods with the same namespace and labels: the same selectors select them.
 type LabelClass struct {
 	Sample   *corev1.Pod
 	pass     uint64
@@ -123,7 +123,7 @@ type LabelClass struct {
 	Text     string // of matched
 }
 
-// NodePods is the pods of one node.
+// NodePods holds the pods of one node.
 type NodePods struct {
 	Infos []*PodInfo // oldest pod first
 	Hash  uint64     // of the pods' identities and states; the same in every process
@@ -154,10 +154,10 @@ type kindCount struct {
 	N, Ending int
 }
 
-// PodIndex is the pods of a snapshot, sorted by how the engine treats them.
+// PodIndex holds the pods of a snapshot, sorted by how the engine treats them.
 type PodIndex struct {
 	Cache *Cache
-	// Pass is the number of the call that made the index.
+	// Pass is the index of the call that made the PodIndex.
 	Pass    uint64
 	all     []*PodInfo // in the order of the snapshot
 	Unbound []*corev1.Pod
@@ -170,12 +170,12 @@ type PodIndex struct {
 	now     time.Time
 	// machines are the machines with which every compilation of the snapshot begins; nil before the first.
 	machines []*Machine
-	// Patient is true if plans also count on machines that are late.
+	// Patient is true if plans also use machines that are late.
 	Patient bool
 	held    map[*corev1.Pod]bool
 }
 
-// Hold makes these pods, which run on no node, ask for no place.
+// Hold marks these pods, which run on no node, as pods that need no place.
 func (c *PodIndex) Hold(pods []*corev1.Pod) {
 	if c.held == nil {
 		c.held = map[*corev1.Pod]bool{}
@@ -185,13 +185,13 @@ func (c *PodIndex) Hold(pods []*corev1.Pod) {
 	}
 }
 
-// HeldCount returns the number of pods that ask for no place.
+// HeldCount returns the number of pods marked by Hold.
 func (c *PodIndex) HeldCount() int { return len(c.held) }
 
-// Held reports whether the pod asks for no place.
+// Held reports whether Hold has marked the pod.
 func (c *PodIndex) Held(pod *corev1.Pod) bool { return c.held[pod] }
 
-// Take reads the pods of the snapshot. A nil cache counts as an empty one.
+// Take reads the pods of the snapshot. A nil cache is treated as an empty one.
 func (cache *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	if cache == nil {
 		cache = &Cache{}
@@ -230,7 +230,7 @@ func (cache *Cache) Take(s *engine.Snapshot, threads int) *PodIndex {
 	return c
 }
 
-// learnDevices finds the resources that stand for claimed devices; pods do not request these from a node. If the names of these resources have
+// learnDevices finds the resources that represent claimed devices; pods do not request these from a node. If the names of these resources have
 // changed, the cached facts about pods may be wrong, so the cache begins anew.
 func (cache *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResources) {
 	cache.Devices = kube.NewDeviceResources(s)
@@ -243,7 +243,7 @@ func (cache *Cache) learnDevices(s *engine.Snapshot) (claimed *kube.DeviceResour
 	return claimed
 }
 
-// ClaimsDevices reports whether the pod claims devices: by name, or by requests for resources that stand for devices.
+// ClaimsDevices reports whether the pod claims devices: by name, or by requests for resources that represent devices.
 func (cache *Cache) ClaimsDevices(info *PodInfo) bool {
 	return len(info.Pod.Spec.ResourceClaims) > 0 || cache.claimed.Any() && len(cache.NextRequests(info).Devices) > 0
 }
@@ -352,7 +352,7 @@ func (k *LabelClass) Match(interPod uint64, index *kube.SelectorIndex) []int {
 	return k.matched
 }
 
-// UsageOf returns the usage that scores count for the requests.
+// UsageOf returns the usage of the requests that scores use.
 func (n *RequestClass) UsageOf() kube.Usage {
 	if !n.used {
 		n.usage, n.used = kube.UsageOf(n.List), true

@@ -22,7 +22,7 @@ type Daemon struct {
 	// Ports are the node's ports that its pod takes.
 	Ports []kube.HostPort
 	Key   string // see daemonKey
-	// Priority decides which of two pods goes first if they exclude each other.
+	// Priority decides which of two pods runs if they exclude each other.
 	Priority int32
 }
 
@@ -37,7 +37,7 @@ func daemonsOf(pods []daemonPod) []Daemon {
 	return out
 }
 
-// knownDaemons is the Daemons of the last call, with the objects from which they were read.
+// knownDaemons holds the Daemons of the last call, with the objects from which they were read.
 type knownDaemons struct {
 	sets    []*appsv1.DaemonSet
 	ranges  []*corev1.LimitRange
@@ -81,8 +81,8 @@ type daemonPod struct {
 	Pod *corev1.Pod
 }
 
-// daemonPods returns the pods that DaemonSets will make, in order of the sets' namespaces and names. Because admission may change pods, the newest
-// pod shows the resources of the next one. The template shows where the next one may run, because an existing pod is pinned to its node.
+// daemonPods returns the pods that DaemonSets will make, in order of the sets' namespaces and names. Because admission may change pods, the resources
+// of the next pod are those of the newest pod. The nodes for the next pod follow from the template, because an existing pod is pinned to its node.
 func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 	ranges := limitRanges(s)
 	var out []daemonPod
@@ -110,8 +110,8 @@ func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 	return out
 }
 
-// DaemonPriority returns the priority of a DaemonSet's pod. Of a template without a number, it knows only the two priority classes that
-// every cluster has.
+// DaemonPriority returns the priority of a DaemonSet's pod. If a template has a class without a number, the function knows only the two priority
+// classes that every cluster has.
 func DaemonPriority(pod *corev1.Pod) int32 {
 	switch {
 	case pod.Spec.Priority != nil:

@@ -16,7 +16,7 @@ import (
 type podSet struct {
 	Sum   uint64 // changes with the pods of the set
 	Count int
-	// During a call, before is the state of the set before the call, and came are the pods that are new in it.
+	// During a call, before is the state of the set before the call, and came holds the pods that are new in it.
 	before struct {
 		sum   uint64
 		count int
@@ -25,7 +25,7 @@ type podSet struct {
 	altered bool
 }
 
-// alter adds the pod, or takes it away, in the given call; it reports whether this is the first change of the set.
+// alter adds the pod or, if comes is false, removes it, in the given call; it reports whether this is the first change of the set.
 func (c *podSet) alter(info *PodInfo, comes bool, pass uint64) bool {
 	first := !c.altered
 	if first {
@@ -43,8 +43,8 @@ func (c *podSet) alter(info *PodInfo, comes bool, pass uint64) bool {
 	return first
 }
 
-// finish ends the changes. If the pods are not the same, it returns the present ones: first those that have stayed, in their order, then
-// those that came.
+// finish ends the changes. If the pods are not the same, it returns the present ones: first those that were in the set before, in their order, then
+// the new ones.
 func (c *podSet) finish(infos []*PodInfo) (now []*PodInfo, stayed int, changed bool) {
 	came := c.came
 	c.came, c.altered = nil, false
@@ -90,7 +90,7 @@ func (info *PodInfo) mark() mark {
 // mostShifted bounds how many places a pod may have moved in the list, relative to the pod before it, and still be found.
 const mostShifted = 8
 
-// follow compares the pods with those of the last call: most are at the same place, or a little further on.
+// follow compares the pods with those of the last call: most are at the same index, or a little further on.
 func (cache *Cache) follow(pods []*corev1.Pod, threads int) {
 	last, marks := make([]*PodInfo, len(pods)), make([]mark, len(pods))
 	var missed []*PodInfo
@@ -134,7 +134,8 @@ func (cache *Cache) follow(pods []*corev1.Pod, threads int) {
 	cache.list, cache.last, cache.marks = slices.Clone(pods), last, marks
 }
 
-// shift compares two lists that differ in their first pods. It returns how many pods of old are missing there, and how many pods of new have come.
+// shift compares two lists that differ in their first pods. It returns how many of the first pods of old are missing in new, and how many of the
+// first pods of new are not in old.
 func shift(old, new []*corev1.Pod) (gone, come int) {
 	if len(new) == 0 {
 		return 0, 0
@@ -150,7 +151,7 @@ func shift(old, new []*corev1.Pod) (gone, come int) {
 	return min(1, len(old)), 1
 }
 
-// alter records for the pod's node and owner that the pod has come or gone.
+// alter records for the pod's node and owner that the pod was added or removed.
 func (cache *Cache) alter(info *PodInfo, comes bool) {
 	if o := info.Owner; o != nil && o.alter(info, comes, cache.Pass) {
 		cache.otherOwners = append(cache.otherOwners, o)
@@ -185,7 +186,7 @@ func (cache *Cache) refresh(threads int) {
 	cache.otherNodes, cache.otherOwners = cache.otherNodes[:0], cache.otherOwners[:0]
 }
 
-// fewCame is the number of new pods up to which each is moved to its place alone.
+// fewCame is the number of new pods up to which each is moved alone to its index in the list.
 const fewCame = 8
 
 // close sorts a node's new list, whose first stayed pods are in order, and counts its pods by their labels.

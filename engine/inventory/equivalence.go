@@ -112,7 +112,7 @@ func (k *KeyWriter) oddities(spec *corev1.PodSpec) {
 		k.mark('c')
 		k.word(spec.ResourceClaims[i].Name)
 	}
-	// Of requests for other resources, and of invalid ones, only the name and the sign count.
+	// For requests for other resources, and for invalid ones, only the name and the sign are written.
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			for _, name := range k.sorted(list[i].Resources.Requests) {
@@ -370,8 +370,8 @@ func (k *KeyWriter) list(list corev1.ResourceList) {
 	k.mark(';')
 }
 
-// EquivalenceClass is pods of one node that would move with it and that nothing distinguishes: they have the same constraints and requests,
-// and the same selectors select them.
+// EquivalenceClass is a set of equal pods of one node that would move with it: they have the same constraints and requests, and the same selectors
+// select them.
 type EquivalenceClass struct {
 	First *PodInfo // of the oldest
 	Pods  []*corev1.Pod

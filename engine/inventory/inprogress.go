@@ -17,27 +17,27 @@ import (
 
 // A disruption with replacements takes minutes. Tenon therefore writes it on the objects themselves, where a new process finds it.
 const (
-	// DisruptionAnnotation, on the claim of a node that is to go, holds a Mark. It is the first thing that is written when a
-	// disruption with replacements begins, and the last that is removed when it is taken back.
+	// DisruptionAnnotation, on the claim of a node to be removed, holds a Mark. It is the first thing that is written when a disruption with
+	// replacements begins, and the last that is removed when it is taken back.
 	DisruptionAnnotation = v1.DisruptionAnnotationKey
 	// ReplacesAnnotation, on the claim of a replacement, holds a Replaces. The annotation is there from the claim's creation.
 	ReplacesAnnotation = v1.ReplacesAnnotationKey
 )
 
-// Mark on a claim says that the claim goes once its replacements are ready.
+// Mark, on a claim, means that the claim is deleted once its replacements are ready.
 type Mark struct {
-	// ID is the same on all claims that go together.
+	// ID is the same on all claims that are deleted together.
 	ID      string              `json:"id"`
 	Reason  v1.DisruptionReason `json:"reason"`
 	Decided time.Time           `json:"decided"`
-	// Claims are the names of the NodeClaims that go, Replacements of those that come.
+	// Claims are the names of the NodeClaims to delete, Replacements the names of those that replace them.
 	Claims       []string `json:"claims"`
 	Replacements []string `json:"replacements"`
 	// DrainWithin is how long the drains may take; nil leaves it to the claims.
 	DrainWithin *metav1.Duration `json:"drainWithin,omitempty"`
 }
 
-// Replaces on a claim names the claims that its machine replaces.
+// Replaces, on a claim, names the claims that its machine replaces.
 type Replaces struct {
 	ID     string   `json:"id"`
 	Claims []string `json:"claims"`

@@ -18,8 +18,8 @@ import (
 
 const RegistrationTimeout = 15 * time.Minute
 
-// ResourcePatience is how long after its node is ready a requested resource may be missing before plans stop counting on it, because the driver of a
-// device takes minutes to be installed. The machine goes after ResourceTimeout, which leaves time to record the missing resource.
+// ResourcePatience is how long after its node is ready a requested resource may be missing before plans no longer use the machine, because the driver
+// of a device takes minutes to be installed. The machine is removed after ResourceTimeout, which leaves time to record the missing resource.
 const ResourcePatience, ResourceTimeout = 15 * time.Minute, 30 * time.Minute
 
 // ReadySince returns since when the claim's registered nodes have been ready, or not ready.
@@ -35,7 +35,7 @@ func ReadySince(claim *v1.NodeClaim, nodes []*corev1.Node) time.Time {
 	return at
 }
 
-// WaitingSince returns when the condition last changed its status. A missing condition counts from the creation of the claim.
+// WaitingSince returns when the condition last changed its status. For a missing condition, it returns the creation time of the claim.
 func WaitingSince(claim *v1.NodeClaim, condition string) time.Time {
 	if c := v1.GetCondition(claim, condition); c != nil {
 		return c.LastTransitionTime.Time
@@ -46,8 +46,8 @@ func WaitingSince(claim *v1.NodeClaim, condition string) time.Time {
 // nodeLag is how far the watch of nodes may be behind that of claims.
 const nodeLag = 10 * time.Second
 
-// isBare reports whether the node came after the claim's machine was registered, and lacks the label of registered nodes: the registered
-// node was deleted.
+// isBare reports whether the node was created after the claim's machine was registered, and lacks the label of registered nodes: the registered node
+// was deleted.
 func isBare(node *corev1.Node, claim *v1.NodeClaim) bool {
 	created := node.CreationTimestamp
 	return v1.IsTrue(claim, v1.ConditionRegistered) && node.Labels[v1.RegisteredLabelKey] != "true" &&
@@ -63,7 +63,7 @@ func (m *MachineInfo) IsGone(now time.Time) bool {
 	return !v1.IsTrue(m.Claim, v1.ConditionRegistered) || now.Sub(kube.TrueSince(m.Claim, v1.ConditionRegistered)) > nodeLag
 }
 
-// NodeGone returns the reason why plans do not count on a machine that has lost its node.
+// NodeGone returns the reason why plans do not use a machine that has lost its node.
 func (m *Machine) NodeGone() engine.Reason {
 	return engine.Reason{Code: engine.NodeGone, NodePool: m.Pool(), Need: cmp.Or(m.Claim.Status.NodeName, m.Claim.Name)}
 }

@@ -35,7 +35,7 @@ type MachineInfo struct {
 	Taints []corev1.Taint
 	// Allocatable is the amount of each resource that pods can use on the empty machine.
 	Allocatable corev1.ResourceList
-	// capacity counts against the pool's limits.
+	// capacity is the amount of each resource that the machine uses of the pool's limits.
 	capacity corev1.ResourceList
 	// Goes is true for a machine that is being removed.
 	Goes bool
@@ -48,13 +48,13 @@ type MachineInfo struct {
 	registered, Initialized bool
 	// Bare is true for a node that replaced a registered node of the same machine. The node is read without the claim.
 	Bare bool
-	// Begun is the time at which the claim was initialized, or created if it is not initialized. SoftEnd is the time from which the machine is replaced
-	// for its age, zero if it is not.
+	// Begun is the time at which the claim was initialized, or created if it is not initialized. SoftEnd is the time from which the machine is
+	// replaced for its age, zero if it is never replaced for its age.
 	Begun, SoftEnd time.Time
 	// launched and arrived are the times at which the claim's conditions Launched and Initialized became true.
 	launched, Arrived moment
 	Start             startKind // machines of one kind take about as long to start
-	// marked is true for a claim that is to go once its replacements are ready.
+	// marked is true for a claim that is to be deleted once its replacements are ready.
 	marked bool
 	// usual are the labels that are read very often; a node has dozens of labels.
 	usual    [len(usualLabels)]labelFact
@@ -64,9 +64,9 @@ type MachineInfo struct {
 	// The conditions of the node and the claim: the node is ready, the machine reboots or is stopped, the machine has drifted.
 	Ready, rebooting, Stopping, Drifted bool
 	kind                                *engine.InstanceType // by the claim; nil if the catalog does not list it
-	Sold                                *engine.InstanceType // the same by the labels
+	Sold                                *engine.InstanceType // kind, but found by the labels
 	FullPrice                           float64              // USD per hour without commitments, 0 if it is not known
-	observed                            *resource.Quantity   // the memory that others of its type will have; nil if it does not tell
+	observed                            *resource.Quantity   // the memory that other machines of its type will have; nil if the machine does not show it
 }
 
 // labelFact is the value of a node's label, if the node has the label.
@@ -78,22 +78,22 @@ type labelFact struct {
 // Machine is a machine with its state in one compilation.
 type Machine struct {
 	*MachineInfo
-	Number int // its place in the list of all, the same in all compilations of a snapshot
+	Number int // its index in the list of all machines, the same in all compilations of a snapshot
 	// Price is the machine's cost beside commitments, which are paid anyway, in USD per hour; 0 if it is not known.
 	Price float64
-	// Ordered is true for a machine that goes once its replacements are ready, Replaces for a replacement.
+	// Ordered is true for a machine to be removed once its replacements are ready, Replaces for a replacement.
 	Ordered, Replaces bool
-	// Leaving is true for a machine that is being removed. No new pod goes there, and its pods need another place.
+	// Leaving is true for a machine that is being removed. No new pod is placed there, and its pods need another place.
 	Leaving bool
-	// Overdue is true for a machine that should be ready by now and is not. Plans do not count on it until it is ready.
+	// Overdue is true for a machine that should be ready by now and is not. Plans do not use it until it is ready.
 	Overdue bool
 	// Misses is true for a machine that has been ready for so long that missing resources are not expected any more.
 	Misses bool
 	// Gone is true for a machine whose node is gone, and for an unregistered node whose machine has other nodes.
 	Gone bool
-	// Supposed is true if the machine is leaving only in a trial. Such a machine is still there while its replacements start.
+	// Supposed is true if the machine is leaving only in a trial. Then it still exists while its replacements start.
 	Supposed bool
-	// Promised are pods that still run on machines that go and for which room is kept here.
+	// Promised are pods that still run on machines to be removed and for which room is kept here.
 	Promised []*corev1.Pod
 	Pods     *NodePods
 	Info     *NodeInfo     // nil without a node
@@ -102,7 +102,7 @@ type Machine struct {
 	Expected []*corev1.Pod
 	Free     capacity.Vector
 	Volumes  volume.NodeVolumes
-	Target   int // its number among those that may take pods
+	Target   int // its index among the machines that may take pods
 }
 
 // Name returns the Node's name, or the claim's name if there is no Node.
@@ -129,7 +129,7 @@ func (m *MachineInfo) IsRegistered() bool { return m.registered }
 
 func (m *MachineInfo) IsInitialized() bool { return m.Initialized }
 
-// IsUncounted reports whether plans do not count on the machine, because it is late or Cluster Autoscaler is removing it.
+// IsUncounted reports whether plans do not use the machine, because it is late or Cluster Autoscaler is removing it.
 func (m *Machine) IsUncounted() bool { return m.Overdue || m.RemovedElsewhere }
 
 func (m *MachineInfo) IsRebooting() bool { return m.rebooting }
@@ -142,7 +142,7 @@ func (m *Machine) Key() string {
 	return m.Node.Name + "/" + m.ClaimName()
 }
 
-// MachineSet is a set of machines by their numbers; nil is empty.
+// MachineSet is a set of machines by Machine.Number; nil is empty.
 type MachineSet []bool
 
 func MachineSetOf(all int, hosts []*Machine) MachineSet {
@@ -352,8 +352,8 @@ func (m *Machine) Awaits(pod *corev1.Pod) bool {
 	return kube.IsTerminating(pod) && slices.ContainsFunc(m.Expected, func(other *corev1.Pod) bool { return other.Status.NominatedNodeName == m.Name() })
 }
 
-// IsLeaving reports whether the machine is certain to be removed. A node that is only marked for disruption may still stay; its taint keeps new pods
-// off. A node that was closed because the cloud takes its machine away does not stay.
+// IsLeaving reports whether the machine is certain to be removed. A node that is only marked for disruption may still be kept; its taint keeps new
+// pods off. A node that was closed because the cloud takes its machine away is certain to be removed.
 func IsLeaving(node *corev1.Node, claim *v1.NodeClaim) bool {
 	if claim != nil && (claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInstanceTerminating)) {
 		return true
@@ -503,8 +503,8 @@ func (m *Machine) LifetimeLeft(s *engine.Snapshot) float64 {
 	return min(max(left.Seconds()/life.Seconds(), 0), 1)
 }
 
-// PoolUsage returns the resources of a pool's machines that count against its limits. A machine counts until its claim is being deleted. It counts
-// while only its node is being deleted, or if the cloud has announced that it will take the machine away.
+// PoolUsage returns the resources of a pool's machines that use up its limits. It includes a machine until its claim is being deleted, even if its
+// node is already being deleted, or if the cloud has announced that it will take the machine away.
 func PoolUsage(hosts []*Machine, pool string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for _, m := range hosts {

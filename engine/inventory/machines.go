@@ -14,32 +14,31 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// machineList is the machines of a snapshot, as its nodes, claims and catalogs show them. It stays the same as long as these do, in any
-// order.
+// machineList is the machines of a snapshot, joined from its nodes, claims and catalogs. It is reused as long as these do not change, in any order.
 type machineList struct {
-	number   uint64 // among all lists of the cache
+	number   uint64 // its index among all lists of the cache
 	nodes    []*corev1.Node
 	claims   []*v1.NodeClaim
-	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is asked for
+	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is needed
 	catalogs *catalogs
 	Machines []*MachineInfo // as MachinesOf orders them
-	// ByName are the numbers of the machines with a node, by the node's name; Nodeless are the numbers of the others, by the claim's name.
-	// Infos are the infos of the nodes, by number.
+	// ByName holds the indexes of the machines with a node, by the node's name; Nodeless holds the indexes of the others, by the claim's name. Infos
+	// are the infos of the nodes, by index.
 	ByName, Nodeless []int
-	// several are the numbers of unregistered nodes whose machines have several nodes: they will not be registered.
+	// several holds the indexes of unregistered nodes whose machines have several nodes: they will not be registered.
 	several []int
 	Infos   []*NodeInfo
 	// ordered[i] is true if a disruption in progress removes machine i, replaces[i] if machine i is a replacement in one. Both are read once
 	// ordersRead is true, and nil if no disruption is in progress.
 	ordered, replaces []bool
 	ordersRead        bool
-	// named holds all numbers, sorted by the machines' names. dearest holds the numbers of machines with a claim, sorted by price. Each is nil until
-	// it is asked for.
+	// named holds all indexes, sorted by the machines' names. dearest holds the indexes of machines with a claim, sorted by price. Each is nil until
+	// it is needed.
 	named, dearest []int
-	// learned is the memory of running machines by type; nil until it is asked for.
+	// learned is the memory of running machines by type; nil until it is needed.
 	learned map[*engine.InstanceType]*resource.Quantity
-	// starting are the numbers of the machines that have been started and are not ready. patience holds how long plans count on machines of a kind,
-	// for the kinds that were asked for.
+	// starting holds the indexes of the machines that have been started and are not ready. patience holds how long plans use machines of a kind
+	// before they are ready, for the kinds of which PatienceFor was called.
 	starting []int
 	patience map[startKind]time.Duration
 }
@@ -168,7 +167,7 @@ func (l *machineList) readOrders(s *engine.Snapshot) {
 	}
 }
 
-// InNames returns the numbers of the machines, by name.
+// InNames returns the indexes of the machines, in order of name.
 func (l *machineList) InNames() []int {
 	if l.named == nil {
 		for i := range l.Machines {
@@ -181,7 +180,7 @@ func (l *machineList) InNames() []int {
 	return l.named
 }
 
-// DearestFirst returns the numbers of the machines with a claim, by price without commitments, highest first, then by name.
+// DearestFirst returns the indexes of the machines with a claim, by price without commitments, highest first, then by name.
 func (l *machineList) DearestFirst() []int {
 	if l.dearest == nil {
 		for _, i := range l.InNames() {

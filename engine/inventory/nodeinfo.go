@@ -7,13 +7,13 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// NodeInfo is the facts about a node that the engine needs often.
+// NodeInfo holds the facts about a node that the engine needs often.
 type NodeInfo struct {
-	pass uint64 // the last call that asked
+	pass uint64 // the last call that read it
 	// machine is the node with its last claim; catalogs are the catalogs of that time. Both are nil before.
 	machine     *MachineInfo
 	catalogs    *catalogs
-	machineList uint64 // number of the last list of machines that it was on
+	machineList uint64 // index of the last list of machines that it was on
 	// size is the resources that pods can use, in the order of resources that sizeFor names.
 	size    capacity.Vector
 	sizeFor string
@@ -41,7 +41,7 @@ func (f *NodeInfo) Vector(names *kube.ResourceNames, text string, node *corev1.N
 	return f.size
 }
 
-// forgetNodes drops nodes that the last calls have not asked for, once there are many of them.
+// forgetNodes drops nodes that the last calls have not used, once there are many of them.
 func (cache *Cache) forgetNodes(live int) {
 	if len(cache.nodes) <= 2*live+100 {
 		return

@@ -71,8 +71,8 @@ func offersOf(types []engine.InstanceType) engine.ClassOffers {
 	return out
 }
 
-// OffersOfCommitments returns commitments in the form of a class's offers. The units that a commitment has left count only by their order of
-// magnitude (powers of two), because a machine that goes adds little to a large rest.
+// OffersOfCommitments returns commitments in the form of a class's offers. Of the units that a commitment has left, it keeps only the order of
+// magnitude (powers of two), because a removed machine adds little to a large rest.
 func OffersOfCommitments(bill *Bill) engine.ClassOffers {
 	d := kube.NewDigest()
 	for _, c := range bill.Commitments {

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// OpenLabels is the facts about a machine that has been asked for and not been launched: it may be of any listed type, in any listed zone.
+// OpenLabels holds the facts about a machine that has been requested and not yet launched: it may be of any listed type, in any listed zone.
 type OpenLabels struct {
 	Claim *v1.NodeClaim
 	Types []*engine.InstanceType

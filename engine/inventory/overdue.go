@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// leastPatience is the least time for which plans count on a started machine before it is ready, and usualPatience the time if no start
-	// time is known. After that, its pods are planned again, because some machines boot slowly and some never come.
+	// leastPatience is the least time for which plans use a started machine before it is ready, and usualPatience the time if no start time is known.
+	// After that, its pods are planned again, because some machines boot slowly and some never become ready.
 	leastPatience = 3 * time.Minute
 	usualPatience = RegistrationTimeout
-	// sharePatience is the share of machines, in percent, that were ready within half of the time for which plans count on others.
+	// sharePatience is the share of machines, in percent, that were ready within half of the time for which plans use others that are not ready.
 	sharePatience = 95
-	// mostLate is the share of the machines that a pool has started lately, in percent and rounded up, up to which machines count as late. If
-	// more are late, none counts, because new machines would be late for the same cause, and would cost money too.
+	// mostLate is the share of the machines that a pool has started lately, in percent and rounded up, up to which machines are treated as late. If
+	// more are late, none is, because new machines would be late for the same cause, and would cost money too.
 	mostLate = 20
 )
 
-// startKind is machines that take about as long as each other to start.
+// startKind is a kind of machines that take about equally long to start.
 type startKind struct{ pool, instanceType string }
 
-// overdue lists the machines that should be ready by now, by number.
+// overdue lists the indexes of the machines that should be ready by now.
 func (l *machineList) overdue(now time.Time) []int {
 	if len(l.starting) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (l *machineList) overdue(now time.Time) []int {
 	count := map[string]int{}
 	for _, i := range l.starting {
 		x := l.Machines[i]
-		from := kube.Latest(kube.TrueSince(x.Claim, v1.ConditionLaunched), kube.TrueSince(x.Claim, v1.ConditionRegistered)) // or since its node is gone
+		from := kube.Latest(kube.TrueSince(x.Claim, v1.ConditionLaunched), kube.TrueSince(x.Claim, v1.ConditionRegistered)) // or since its node was lost
 		if now.Sub(from) > l.PatienceFor(x.Start) {
 			count[x.Pool()]++
 			out = append(out, i)
@@ -41,7 +41,7 @@ func (l *machineList) overdue(now time.Time) []int {
 	if len(out) == 0 {
 		return nil
 	}
-	begun := map[string]int{} // machines of each pool that were started lately, and are not about to go
+	begun := map[string]int{} // by pool, the number of machines that were started lately, and are not being removed
 	for _, x := range l.Machines {
 		if x.Claim != nil && !x.Goes && (!x.Initialized || now.Sub(kube.TrueSince(x.Claim, v1.ConditionLaunched)) < usualPatience) {
 			begun[x.Pool()]++
@@ -53,8 +53,8 @@ func (l *machineList) overdue(now time.Time) []int {
 	})
 }
 
-// PatienceFor returns how long plans count on machines of the kind: twice the time in which nearly all ready machines of the kind started.
-// If none of the type is ready, it is twice the patience for the pool's other machines.
+// PatienceFor returns how long plans use machines of the kind before they are ready: twice the time in which nearly all ready machines of the kind
+// started. If none of the type is ready, it is twice the patience for the pool's other machines.
 func (l *machineList) PatienceFor(kind startKind) time.Duration {
 	if p, known := l.patience[kind]; known {
 		return p

@@ -12,18 +12,18 @@ import (
 const (
 	// PodEventWindow is how long after a recorded pod event no other is recorded, because a burst of pods should be one write.
 	PodEventWindow = 10 * time.Second
-	// briefLife is the life below which a pod that has left counts as brief.
+	// briefLife is the life below which a pod that has left is brief.
 	briefLife = 5 * time.Minute
 	// briefPatience is the least time after which brief pods no longer keep a node from being quiet.
 	briefPatience = 30 * time.Minute
 )
 
-// Activity is the times when pods came to a node or left it. Brief pods are those of Jobs, and those that soon left again. Brief pods keep a node
-// from being quiet for a limited time only, because one of them every few minutes would do so for ever.
+// Activity holds the times when pods were added to a node or left it. Brief pods are those of Jobs, and those that soon left again. Brief pods keep a
+// node from being quiet for a limited time only, because one of them every few minutes would do so for ever.
 type Activity struct {
 	Lasting, Brief time.Time
-	// Came is the time of the last lasting pod that came and stays, Left of the last one that has ended or begun to end. Only read fills these
-	// fields.
+	// Came is the time of the last lasting pod that was bound and still runs, Left of the last one that has ended or begun to end. Only read fills
+	// these fields.
 	Came, Left time.Time
 }
 
@@ -42,7 +42,7 @@ func (a *Activity) note(t time.Time, brief bool) {
 	}
 }
 
-// QuietSince returns when the node became quiet. If no lasting pod has come yet, the time counts from begun.
+// QuietSince returns when the node became quiet. If no lasting pod has been bound yet, the node is quiet since begun.
 func (a Activity) QuietSince(begun time.Time, after time.Duration) time.Time {
 	quiet := a.Lasting
 	if quiet.IsZero() {
@@ -55,7 +55,7 @@ func (a Activity) QuietSince(begun time.Time, after time.Duration) time.Time {
 	return longest
 }
 
-// IsBrief reports whether the pod is brief: a Job runs it, or it has ended, or begun to, soon after it came.
+// IsBrief reports whether the pod is brief: a Job runs it, or it has ended, or begun to end, soon after it was bound.
 func IsBrief(pod *corev1.Pod) bool {
 	if kube.OwnedBy(pod, "batch/v1", "Job") {
 		return true
@@ -72,7 +72,7 @@ func BriefPodLeft(claim *v1.NodeClaim) time.Time {
 	return t
 }
 
-// BoundAt returns when the pod came to its node.
+// BoundAt returns when the pod was bound to its node.
 func BoundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -112,7 +112,7 @@ func (c *PodIndex) ReadActivity(now time.Time) {
 	}
 }
 
-// read records when the pod came to its node or left it, unless that is after now.
+// read records when the pod was bound to its node or left it, unless that is after now.
 func (a *Activity) read(info *PodInfo, now time.Time) {
 	if info.DaemonKey != "" || info.event.After(now) {
 		return
@@ -127,7 +127,7 @@ func (a *Activity) read(info *PodInfo, now time.Time) {
 	}
 }
 
-// ActivityOn returns when pods came to the node or left it.
+// ActivityOn returns when pods were bound to the node or left it.
 func (c *PodIndex) ActivityOn(node string) Activity {
 	r := c.Cache.podsByNode[node]
 	if r == nil {
@@ -140,8 +140,8 @@ func (c *PodIndex) ActivityOn(node string) Activity {
 	}
 }
 
-// activityAt returns when pods that have not ended came to the node or began to leave it. It keeps the result if none of these events is
-// after now.
+// activityAt returns when pods that have not ended were bound to the node or began to leave it. It keeps the result if none of these events is after
+// now.
 func (r *NodePods) activityAt(now time.Time) Activity {
 	if r.activityRead && !now.Before(r.activityNow) {
 		return r.activity

@@ -21,7 +21,7 @@ type podReader struct {
 	Owned             map[string]*OwnerInfo
 	// templates are the pod templates of owners, by the owners' keys; all readers of a cache share them.
 	templates map[string]ownerTemplate
-	// claimed are the resources that pods do not request from a node, because they stand for claimed devices; nil for none.
+	// claimed are the resources that pods do not request from a node, because they represent claimed devices; nil for none.
 	claimed *kube.DeviceResources
 	key     KeyWriter
 }
@@ -92,14 +92,14 @@ func joined[K comparable, V any](mine, others map[K]*V) map[*V]*V {
 	return out
 }
 
-// hashOf returns a hash of the pod's identity and state. The resource version stands for the state, because the API server changes it with every
-// change.
+// hashOf returns a hash of the pod's identity and state. It uses the resource version for the state, because the API server changes the version with
+// every change.
 func hashOf(pod *corev1.Pod) uint64 {
 	d := kube.NewDigest().Text(pod.Namespace).Text(pod.Name).Text(string(pod.UID)).Text(pod.ResourceVersion)
 	return kube.Mixed(uint64(d)) // because sums of hashes identify sets of pods
 }
 
-// read reads a pod, which gets this number.
+// read reads a pod, which gets this id.
 func (r *podReader) read(pod *corev1.Pod, number uint64) *PodInfo {
 	info := &PodInfo{
 		Pod: pod, id: kube.Mixed(number), hash: hashOf(pod), counts: !kube.IsTerminal(pod), Ending: kube.IsTerminating(pod), Mounts: volume.HasVolumes(&pod.Spec),
@@ -187,7 +187,7 @@ func (r *podReader) NextRequests(info *PodInfo) *RequestClass {
 	return info.nextRequests
 }
 
-// SuccessorOf returns the pod that asks for a place if the info's pod is to move (see successor).
+// SuccessorOf returns the pod that needs a place if the info's pod is to move (see successor).
 func (r *podReader) SuccessorOf(info *PodInfo) *corev1.Pod {
 	if info.Owner == nil {
 		return successor(info.Pod, ownerTemplate{})

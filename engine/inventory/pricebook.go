@@ -128,8 +128,8 @@ func carries(labels, wanted map[string]string) bool {
 	return true
 }
 
-// MachineOffering reads the offering from a machine's labels: those that every cluster has, and those by which clouds without Karpenter mark
-// spot machines. A node without this mark counts as on demand.
+// MachineOffering reads the offering from a machine's labels: those that every cluster has, and those by which clouds without Karpenter mark spot
+// machines. A node without the mark of spot machines is treated as on demand.
 func MachineOffering(labels map[string]string) engine.OfferingID {
 	first := func(keys ...string) string {
 		for _, key := range keys {

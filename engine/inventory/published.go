@@ -12,14 +12,14 @@ import (
 	"tenon.sh/engine/dra"
 )
 
-// readSlices is the ResourceSlices that were read last, with the result.
+// readSlices holds the ResourceSlices that were read last, with the result.
 type readSlices struct {
 	of        []*resourcev1.ResourceSlice
 	published *dra.Published
 }
 
-// PublishedIn returns the devices that drivers have published in the snapshot. Several deciders ask for them in each pass, so they are read
-// again only if the ResourceSlices have changed.
+// PublishedIn returns the devices that drivers have published in the snapshot. Several deciders need them in each pass, so they are read again only
+// if the ResourceSlices have changed.
 func (cache *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
 	known := KeptBy[readSlices](cache)
 	if known.published == nil || !slices.Equal(known.of, s.ResourceSlices) {
@@ -30,7 +30,7 @@ func (cache *Cache) PublishedIn(s *engine.Snapshot) *dra.Published {
 
 // WrittenDevices is the text on a pool about the devices that its machines were seen to have.
 type WrittenDevices struct {
-	// For is the hash of the pool's template: devices of machines from other templates do not count.
+	// For is the hash of the pool's template: devices of machines from other templates are ignored.
 	For   string      `json:"for"`
 	Types dra.Learned `json:"types"`
 }

@@ -7,9 +7,9 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// QuotasOf returns the rest of the clouds' quotas, by name: the numbers of the clouds, less the units of machines that these may not
-// include. These machines are the ones that are not launched yet, each counted as the possible offering that takes most, and the ones launched since
-// the clouds were asked. Units that leaving machines will give back do not count. It returns nil if there are no quotas.
+// QuotasOf returns the rest of the clouds' quotas, by name: the amounts that the clouds report, less the units of machines that these amounts may not
+// include. These are machines that are not launched yet, each with the possible offering that takes most, and machines launched since the amounts
+// were read. Units that leaving machines will give back are not added. It returns nil if there are no quotas.
 func (cache *Cache) QuotasOf(s *engine.Snapshot, machines []*Machine) map[string]engine.Quota {
 	var out map[string]engine.Quota
 	for i := range s.Classes {

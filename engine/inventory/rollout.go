@@ -17,8 +17,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// rolloutPatience is how long after its newest pod a workload with pods of two revisions counts as rolling out. Deployments give a rollout
-// the same time to make progress.
+// rolloutPatience is how long after its newest pod a workload with pods of two revisions is treated as rolling out. Deployments give a rollout the
+// same time to make progress.
 const rolloutPatience = 10 * time.Minute
 
 // workloadName names a workload, whose pods may be of several revisions.
@@ -47,13 +47,13 @@ func revisionOf(pod *corev1.Pod) (w workloadName, revision string, ok bool) {
 
 // Rollouts are the workloads that are replacing their pods by pods of a newer revision.
 type Rollouts struct {
-	Newest map[workloadName]*corev1.Pod // the youngest pod
-	old    map[workloadName]int         // pods of revisions other than the newest
+	Newest map[workloadName]*corev1.Pod // the youngest pod of each workload
+	old    map[workloadName]int         // the number of pods of revisions other than the newest
 	total  map[workloadName]int
-	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will
+	next   map[*corev1.Pod]workloadName // pods that do not exist yet and will, with their workloads
 }
 
-// workloadInfo is the counts of a workload in one pass.
+// workloadInfo holds the counts of a workload in one pass.
 type workloadInfo struct {
 	name       workloadName
 	pass       uint64 // the last call that counted
@@ -131,12 +131,12 @@ func (r *Rollouts) Foreseen(s *engine.Snapshot) *engine.Snapshot {
 	for _, w := range names {
 		sample := r.Newest[w]
 		if w.kind != "Deployment" {
-			continue // StatefulSets take the old pod away first
+			continue // StatefulSets delete the old pod first
 		}
 		for i := range min(r.old[w], (r.total[w]+3)/4) {
 			pod := sample.DeepCopy()
 			pod.Name, pod.UID = fmt.Sprintf("%s-next-%d", w.name, i+1), types.UID(fmt.Sprintf("%s next %d", sample.UID, i+1))
-			delete(pod.Annotations, kube.MustRunOnDemandMark) // this is decided once the pods exist
+			delete(pod.Annotations, kube.MustRunOnDemandMark) // it is decided again once the pods exist
 			pod.Spec.NodeName = ""
 			pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
 				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

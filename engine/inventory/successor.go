@@ -52,9 +52,9 @@ func (t ownerTemplate) isNewerThan(pod *corev1.Pod) bool {
 	return err == nil && ordinal >= t.update.first
 }
 
-// successor returns the pod that asks for a place: the pod itself, or, if it runs, the pod that its owner would create instead. The owner
-// ignores a resize in place and uses its template, which may be newer than the pod. The pod's own requests count if they are greater,
-// because admission may have raised them, and will again.
+// successor returns the pod that needs a place: the pod itself or, if it runs, the pod that its owner would create instead. The owner ignores a
+// resize in place and uses its template, which may be newer than the pod. The successor has the pod's own requests if they are greater, because
+// admission may have raised them, and will again.
 func successor(pod *corev1.Pod, template ownerTemplate) *corev1.Pod {
 	if pod.Spec.NodeName == "" {
 		return pod
@@ -92,7 +92,7 @@ func raised(own, template []corev1.Container) []corev1.Container {
 	return own
 }
 
-// raisedTo returns own with at least the requests of the template. A resource that has only a limit there counts as requested.
+// raisedTo returns own with at least the requests of the template. A resource that has only a limit in the template is treated as requested.
 func raisedTo(own, template corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests := corev1.ResourceList{}
 	kube.MaxList(requests, own.Requests)

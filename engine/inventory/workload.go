@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// OwnerInfo is the facts about an owner's pods that the engine needs often.
+// OwnerInfo holds the facts about an owner's pods that the engine needs often.
 type OwnerInfo struct {
 	Name  string
 	Infos []*PodInfo
@@ -16,7 +16,7 @@ type OwnerInfo struct {
 	startRead bool
 }
 
-// Active counts the pods that have not ended, or begun to.
+// Active returns the number of the owner's pods that have not ended, or begun to end.
 func (o *OwnerInfo) Active() int {
 	n := 0
 	for _, info := range o.Infos {

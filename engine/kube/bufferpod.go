@@ -6,8 +6,8 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// BufferPodLabel marks pods that represent the room of a CapacityBuffer or a ProvisioningRequest: packages buffer and booking make them, for
-// plans alone. The selectors of existing pods do not match them; the selectors of buffer pods name this label.
+// BufferPodLabel marks pods that represent the room of a CapacityBuffer or a ProvisioningRequest. Packages buffer and booking make these pods only
+// for plans. The selectors of existing pods do not match them; the selectors of buffer pods name this label.
 const BufferPodLabel = v1.BufferPodAnnotationKey
 
 // RequestNameAnnotation is the name of the ProvisioningRequest whose room a buffer pod represents.

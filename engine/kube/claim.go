@@ -144,8 +144,8 @@ const (
 	jitterShare = 3
 )
 
-// SoftExpiry returns the time from which the claim's machine may be replaced because of its age, if budgets and pods allow it; ok is false if
-// the machine never expires. At its end, which is creation plus expireAfter, the machine goes regardless of both.
+// SoftExpiry returns the time from which the claim's machine may be replaced because of its age, if budgets and pods allow it; ok is false if the
+// machine never expires. At the end of its life, which is creation plus expireAfter, the machine is removed regardless of both.
 func SoftExpiry(claim *v1.NodeClaim) (at time.Time, ok bool) {
 	if claim.Spec.ExpireAfter.Duration == nil {
 		return time.Time{}, false

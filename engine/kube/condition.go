@@ -23,7 +23,7 @@ func SetCondition(claim *v1.NodeClaim, condition string, status metav1.Condition
 	v1.SetCondition(claim, condition, status, reason, message, now)
 }
 
-// With returns a copy of m with one more value.
+// With returns a copy of m in which key has value.
 func With(m map[string]string, key, value string) map[string]string {
 	out := make(map[string]string, len(m)+1)
 	maps.Copy(out, m)

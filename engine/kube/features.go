@@ -12,7 +12,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// DeviceResources knows the extended resources for which kube-scheduler allocates devices of a DeviceClass.
+// DeviceResources holds the extended resources for which kube-scheduler allocates devices of a DeviceClass.
 type DeviceResources struct {
 	class map[corev1.ResourceName]*resourcev1.DeviceClass // by resource
 	// unsure are classes by the resource name made from the class's name, if a newer class has the class's own extendedResourceName:
@@ -20,8 +20,8 @@ type DeviceResources struct {
 	unsure map[corev1.ResourceName]*resourcev1.DeviceClass
 }
 
-// NewDeviceResources leaves out resources that a node lists as ordinary capacity, or an instance type without known devices: there they count
-// like any other resource.
+// NewDeviceResources returns the snapshot's DeviceResources. It leaves out resources that a node lists as ordinary capacity, or an instance type
+// without known devices: there they are requested like any other resource.
 func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	d := &DeviceResources{class: map[corev1.ResourceName]*resourcev1.DeviceClass{}, unsure: map[corev1.ResourceName]*resourcev1.DeviceClass{}}
 	for _, c := range s.DeviceClasses {
@@ -81,7 +81,7 @@ func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.Res
 	return out
 }
 
-// Any reports whether there are such resources.
+// Any reports whether d has any resources.
 func (d *DeviceResources) Any() bool { return d != nil && len(d.class) > 0 }
 
 // SameNames reports whether d and others know the same names of resources, with any classes.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Mixed spreads the bits of n (the finalizer of splitmix64). It gives equal nodes a fixed order, instead of kube-scheduler's random choice.
+// Mixed returns n with its bits spread (the finalizer of splitmix64). It gives equal nodes a fixed order, instead of kube-scheduler's random choice.
 func Mixed(n uint64) uint64 {
 	n += 0x9e3779b97f4a7c15
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
@@ -15,7 +15,7 @@ func Mixed(n uint64) uint64 {
 }
 
 // Digest is a hash of texts and numbers, the same in every process (FNV-1a of 64 bits). Each text is followed by its length, so that the borders
-// between texts count.
+// between texts matter.
 type Digest uint64
 
 // NewDigest returns the digest of nothing.

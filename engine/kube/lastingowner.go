@@ -7,8 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LastingOwner names the pod's owner beyond one Job or one roll-out: the name of a CronJob's Job is the CronJob's name and the minute, that of a
-// Deployment's ReplicaSet is the Deployment's name and the hash of the template. "" if the pod has no controller.
+// LastingOwner returns the name of the pod's owner beyond one Job or one roll-out: for the Job of a CronJob, whose name also contains the minute, the
+// CronJob; for a Deployment's ReplicaSet, whose name also contains the hash of the template, the Deployment. It returns "" if the pod has no
+// controller.
 func LastingOwner(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {

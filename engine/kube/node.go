@@ -52,7 +52,7 @@ func Filled(have, spare corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// IsLeavingSoon reports whether the taint is the one of nodes that leave next.
+// IsLeavingSoon reports whether the taint is the one of nodes that are removed next.
 func IsLeavingSoon(t corev1.Taint) bool { return t.Key == v1.LeavingSoonTaintKey }
 
 // OpeningTaint keeps pods off a registered node until it is ready and its planned pods are nominated to it. kube-scheduler drops a pod's

@@ -28,7 +28,7 @@ func ClassOf(s *engine.Snapshot, pool *v1.NodePool) *engine.Class {
 	return ClassFor(s, pool.Spec.Template.Spec.NodeClassRef, pool.Name)
 }
 
-// ClassFor returns the class with the reference as the pool with the name sees it, like ClassOf.
+// ClassFor returns the class with the reference, with the corrections for the pool with the name, like ClassOf.
 func ClassFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool string) *engine.Class {
 	for i := range s.Classes {
 		if c := &s.Classes[i]; ref != nil && c.Ref == *ref && slices.Contains(c.Pools, pool) {
@@ -38,7 +38,7 @@ func ClassFor(s *engine.Snapshot, ref *v1.NodeClassReference, pool string) *engi
 	return FindClass(s, ref)
 }
 
-// PoolProblem returns the reason why the pool cannot start machines now. A pool without a Ready condition counts as ready, because it is new or
+// PoolProblem returns the reason why the pool cannot start machines now. A pool without a Ready condition is treated as ready, because it is new or
 // was read from a file.
 func PoolProblem(pool *v1.NodePool, class *engine.Class) engine.Reason {
 	problem := func(format string, args ...any) engine.Reason {
@@ -67,7 +67,7 @@ func PoolProblem(pool *v1.NodePool, class *engine.Class) engine.Reason {
 	return engine.Reason{}
 }
 
-// unready says why the pool is not ready: the message of the failing condition.
+// unready returns why the pool is not ready: the message of the failing condition.
 func unready(pool *v1.NodePool, ready *metav1.Condition) string {
 	for _, name := range pool.DependentConditions() {
 		if c := v1.GetCondition(pool, name); c != nil && c.Status != "True" && c.Message != "" {
@@ -102,8 +102,8 @@ func WeightOf(pool *v1.NodePool) int32 {
 	return *pool.Spec.Weight
 }
 
-// MinMemoryForPods returns the bytes of memory that a new machine must leave to pods without a memory request: the pool's annotation, else the
-// usual floor. ok is false if the annotation cannot be read; then it does not count.
+// MinMemoryForPods returns the bytes of memory that a new machine must leave to pods without a memory request: the pool's annotation, else the usual
+// floor. ok is false if the annotation cannot be read; then it is ignored.
 func MinMemoryForPods(pool *v1.NodePool, usual int64) (floor int64, ok bool) {
 	text, said := pool.Annotations[v1.MinMemoryAnnotationKey]
 	if !said {

@@ -16,7 +16,7 @@ type OldName struct {
 	Objects []string
 }
 
-// Who names some of the objects.
+// Who returns the names of some of the objects.
 func (o OldName) Who() string { return engine.AtMost(o.Objects, 3) }
 
 // Sentence describes the effect.

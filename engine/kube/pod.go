@@ -12,9 +12,9 @@ import (
 	"tenon.sh/engine"
 )
 
-// IsPending reports whether the pod waits for a machine: kube-scheduler has found no node for it, and no DaemonSet or kubelet runs it. A pod
-// with scheduling gates never counts, whatever its status says, because kube-scheduler never tries it. A pod that is nominated to a node does
-// not wait either; provisioning.Plan checks that itself, because the node may be gone.
+// IsPending reports whether the pod waits for a machine: kube-scheduler has found no node for it, and no DaemonSet or kubelet runs it. A pod with
+// scheduling gates never waits, whatever its status says, because kube-scheduler never tries it. A pod that is nominated to a node does not wait
+// either; provisioning.Plan checks that itself, because the node may be gone.
 func IsPending(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || !IsActive(pod) || OwnedByDaemonSet(pod) || IsMirror(pod) {
 		return false
@@ -77,7 +77,7 @@ func OwnedBy(pod *corev1.Pod, apiVersion, kind string) bool {
 	return false
 }
 
-// IsReschedulable reports whether the pod needs another node if its own node goes. A terminating pod of a StatefulSet counts, because its
+// IsReschedulable reports whether the pod needs another node if its own node is removed. A terminating pod of a StatefulSet needs one, because its
 // successor is created only afterwards.
 func IsReschedulable(pod *corev1.Pod) bool {
 	if OwnedByDaemonSet(pod) || IsMirror(pod) || IsTerminal(pod) {
@@ -167,8 +167,7 @@ func EvictionCost(pod *corev1.Pod) float64 {
 	return min(max(cost, -10), 10)
 }
 
-// WroteDeletionCost reports whether Tenon wrote the pod's deletion-cost annotation: then the cost says nothing about the wishes of the
-// pod's owner.
+// WroteDeletionCost reports whether Tenon wrote the pod's deletion-cost annotation. If so, the cost does not express a wish of the pod's owner.
 func WroteDeletionCost(pod *corev1.Pod) bool {
 	text, ok := pod.Annotations[v1.PodDeletionCostAnnotationKey]
 	return ok && text == pod.Annotations[v1.WrittenDeletionCostAnnotationKey]

@@ -15,8 +15,8 @@ import (
 )
 
 // PodRequests returns the pod's requests on a node, as kube-scheduler counts them: the larger of the containers together and of each step of the
-// start, with sidecar init containers in both; instead of these, pod-level requests if there are any; plus the overhead and one pod. A resize in
-// place counts with the larger of the desired and the actual amounts. A resize that the kubelet calls infeasible does not count.
+// start, with sidecar init containers in both; instead of these, pod-level requests if there are any; plus the overhead and one pod. During a resize
+// in place, it uses the larger of the desired and the actual amounts. It ignores a resize that the kubelet calls infeasible.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return countRequests(pod, !ResizeIsHopeless(pod))
 }

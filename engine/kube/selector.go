@@ -74,7 +74,7 @@ func (p *PodSelector) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Selectors reads selectors, each meaning once. It is for one goroutine only.
+// Selectors reads selectors, and returns one object for each meaning. It is for one goroutine only.
 type Selectors struct {
 	all      []*corev1.Namespace // by name
 	known    map[string]*PodSelector

@@ -29,7 +29,7 @@ func covers(t *corev1.Toleration, taint *corev1.Taint) bool {
 	}
 	switch t.Operator {
 	case "", corev1.TolerationOpEqual:
-		return t.Value == taint.Value // an API server wants a key beside it, kube-scheduler does not
+		return t.Value == taint.Value // an API server requires a key beside it, kube-scheduler does not
 	case corev1.TolerationOpExists:
 		return true
 	}
@@ -92,7 +92,7 @@ func IsEphemeralTaint(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "readiness.k8s.io/") || strings.HasSuffix(t.Key, "/agent-not-ready")
 }
 
-// SaysState reports whether the taint is about the node's present state, such as memory pressure, and not about its purpose.
+// SaysState reports whether the taint describes the node's present state, such as memory pressure, and not its purpose.
 func SaysState(t corev1.Taint) bool {
 	domain, _, _ := strings.Cut(t.Key, "/")
 	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io" || strings.HasSuffix(domain, "karpenter.sh") || domain == "tenon.sh" ||

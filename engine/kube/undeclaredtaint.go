@@ -20,7 +20,7 @@ const (
 	StartupTaintMost = 10 * time.Minute
 	// UndeclaredTaintPatience is the time from a node's readiness in which its initialization waits for a taint that was not learned.
 	UndeclaredTaintPatience = time.Minute
-	// startupTaintMemory is the time for which a learned taint counts after a node last lost it.
+	// startupTaintMemory is the time for which a learned taint is remembered after a node last lost it.
 	startupTaintMemory = 7 * 24 * time.Hour
 	// mostStartupTaints bounds the number of taints on a pool or a claim.
 	mostStartupTaints = 16
@@ -66,7 +66,7 @@ type StartupTaint struct {
 	Last  time.Time `json:"last"`
 }
 
-// LearnedTaints returns the taints that are written on the pool and still count. ok is false if they cannot be read.
+// LearnedTaints returns the taints that are written on the pool and are not too old. ok is false if they cannot be read.
 func LearnedTaints(pool *v1.NodePool, now time.Time) (list []StartupTaint, ok bool) {
 	text := pool.Annotations[v1.LearnedTaintsAnnotationKey]
 	if text == "" {

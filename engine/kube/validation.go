@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// ProblemOf returns the fault of a pod that no node could ever take; the zero Reason if it has none. An API server refuses most of these pods,
-// but files may hold them. Only fields that kube-scheduler's filters read count: an unreadable soft spread constraint is no fault.
+// ProblemOf returns the fault of a pod that no node could ever take; the zero Reason if it has none. An API server refuses most of these pods, but
+// files may hold them. Only fields that kube-scheduler's filters read are checked: an unreadable soft spread constraint is no fault.
 func ProblemOf(pod *corev1.Pod) engine.Reason {
 	spec := &pod.Spec
 	if r := RequestProblem(spec); !r.OK() {
