@@ -14,11 +14,11 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Adopt returns a claim for a machine of the class without a claim: the cloud's own controllers may replace a machine, and pods may have
-// moved to the new one before a launch. It returns nil if no pod on the machine's node would need another node, or if no pool could have
-// started the machine. The heaviest such pool gets the machine, even beyond the pool's limits, because the machine exists. The claim's name
-// follows from the machine's ID, so that no machine is adopted twice; the machine's annotations identify it to its provider. The claim has
-// no startup taints, because the node needs none any more.
+// Adopt returns a claim for a machine of the class without a claim: the cloud's own controllers may replace a machine, and pods may have moved to the
+// new one before a launch. It returns nil if no pod on the machine's node would need another node, or if no pool could have started the machine. Of
+// the pools that could have started it, the heaviest gets the machine, even beyond the pool's limits, because the machine exists. The claim's name
+// follows from the machine's ID, so that no machine is adopted twice; the machine's annotations identify it to its provider. The claim has no startup
+// taints, because the node needs none any more.
 func Adopt(m engine.Machine, class v1.NodeClassReference, node *corev1.Node, pods []*corev1.Pod, pools []*v1.NodePool) *v1.NodeClaim {
 	if m.Leaving || node.DeletionTimestamp != nil || !slices.ContainsFunc(pods, kube.IsReschedulable) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// observePods records when a lasting pod last came to the node or left it, and when a brief one last left it. The times are those of the pods
+// observePods records when a lasting pod was last bound to the node or left it, and when a brief one last left it. The times are those of the pods
 // themselves, so the record does not depend on the time of the observation or on restarts of the program.
 func observePods(l Life, claim *v1.NodeClaim) {
 	if l.BriefPodLeft.After(inventory.BriefPodLeft(claim).Add(inventory.PodEventWindow)) {

@@ -23,8 +23,8 @@ const (
 	quietDrain = 30 * time.Second
 )
 
-// drain evicts the pods, in four tiers, and reports whether all are gone. It believes that none is left only if the pods were listed from the
-// API server itself after the taint.
+// drain evicts the pods, in four tiers, and reports whether all are gone. It returns true only if the pods were listed from the API server itself
+// after the taint.
 func (term *termination) drain() bool {
 	if len(term.nodes) == 0 {
 		return true
@@ -49,7 +49,7 @@ func (term *termination) drain() bool {
 	return true
 }
 
-// unsettled returns the time for which the nodes' taint must still exist before the nodes count as drained.
+// unsettled returns the time for which the nodes' taint must still exist before the nodes are treated as drained.
 func (term *termination) unsettled() time.Duration {
 	if term.claim == nil {
 		return term.nodes[0].DeletionTimestamp.Add(settle).Sub(term.Now)
@@ -117,7 +117,7 @@ func (term *termination) evict(waiting []*corev1.Pod) {
 	term.tellDrain(len(waiting), tier)
 }
 
-// overdue reports whether the deadline leaves the pod at most its own grace period. If not, it requests a look at the time when it will.
+// overdue reports whether the deadline leaves the pod at most its own grace period. If not, it requests a look at the time when that will be so.
 func (term *termination) overdue(p *corev1.Pod) bool {
 	if term.deadline.IsZero() {
 		return false
@@ -138,8 +138,8 @@ func (term *termination) graceLeft() int64 {
 	return max(int64(term.deadline.Sub(term.Now)/time.Second), 1)
 }
 
-// firstTier returns the first group of pods that go together: ordinary pods before critical ones, and within each, DaemonSet pods last, because
-// the other pods may need them to the end.
+// firstTier returns the first group of pods to evict together: ordinary pods before critical ones, and within each, DaemonSet pods last, because the
+// other pods may need them to the end.
 func firstTier(pods []*corev1.Pod) []*corev1.Pod {
 	var tiers [4][]*corev1.Pod
 	for _, p := range pods {

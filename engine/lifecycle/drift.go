@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// typeDriftAge is the age of a claim from which a type that is missing in the catalog counts as drift, because catalogs and labels may be
-	// incomplete at first.
+	// typeDriftAge is the age of a claim from which a type that is missing in the catalog is drift, because catalogs and labels may be incomplete at
+	// first.
 	typeDriftAge = time.Hour
 	// driftCheck is the time between two looks for drift if only the catalog changes.
 	driftCheck = 5 * time.Minute
@@ -66,8 +66,8 @@ func HashComparable(claim *v1.NodeClaim, pool *v1.NodePool) bool {
 		version != "" && version == pool.Annotations[v1.NodePoolHashVersionAnnotationKey]
 }
 
-// requirementsDrift finds the first of the pool's requirements that the machine's labels do not meet. For labels that the claim lacks, its
-// instance type counts.
+// requirementsDrift returns the first of the pool's requirements that the machine's labels do not meet. If the claim lacks a label, it uses the label
+// of its instance type.
 func requirementsDrift(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class) string {
 	kind := typeIn(class, claim.Labels[corev1.LabelInstanceTypeStable])
 	for _, r := range pool.Spec.Template.Spec.Requirements {

@@ -69,9 +69,9 @@ func Orphans(claims []*v1.NodeClaim, nodes []*corev1.Node, machines []engine.Mac
 // unknownClass is the class label of nodes that were never registered and yet run pods.
 const unknownClass = "unknown"
 
-// newOrphan decides how an orphan is removed. A node that may run pods is drained first; the drain also ends the machine. If the node lacks the
-// class label for that, newOrphan adds it, because not every cloud's nodes start with the taint that keeps pods off until registration. A node
-// with that taint runs no pods and goes with its machine.
+// newOrphan decides how an orphan is removed. A node that may run pods is drained first; the drain also ends the machine. If the node lacks the class
+// label that the drain needs, newOrphan adds it. Not every cloud's nodes start with the taint that keeps pods off until registration. A node with
+// that taint runs no pods and is deleted with its machine.
 func newOrphan(m engine.Machine, nodes []*corev1.Node, classLabel string) Orphan {
 	o := Orphan{Machine: m, Terminate: !m.Leaving}
 	for _, n := range nodes {

@@ -20,10 +20,10 @@ type Interruption struct {
 	Leave bool
 	// AtOnce means that the machine's pods get no more time.
 	AtOnce bool
-	// SoldOut is the offering of Class that has no more capacity, nil if the notice does not say so.
+	// SoldOut is the offering of Class that has no more capacity, nil if the notice does not report that.
 	SoldOut *engine.OfferingID
 	Class   v1.NodeClassReference
-	// Event is the reason of the events about it, Cause the value of the reason label of metrics.
+	// Event is the reason of the events about the interruption, Cause the value of the reason label of metrics.
 	Event, Cause string
 }
 

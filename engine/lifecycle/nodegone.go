@@ -39,7 +39,7 @@ func takeBack(l Life, claim *v1.NodeClaim) {
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionUnknown, "NodeNotFound", "the node that was registered is gone", l.Now)
 }
 
-// notFound says why the claim has no node.
+// notFound returns a text about why the claim has no node.
 func notFound(claim *v1.NodeClaim) string {
 	if !kube.HasJoined(claim) {
 		return "the machine has not joined the cluster yet"
@@ -47,7 +47,7 @@ func notFound(claim *v1.NodeClaim) string {
 	return fmt.Sprintf("Node %s is gone; if the machine's kubelet does not register again, the claim goes %v later", claim.Status.NodeName, nodePatience)
 }
 
-// tellNodeGone returns the event of a claim that goes because its node did not return.
+// tellNodeGone returns the event of a claim that is deleted because its node did not return.
 func tellNodeGone(claim *v1.NodeClaim) engine.Event {
 	return engine.Event{Object: claim, Warning: true, Reason: eventNodeGone, Message: fmt.Sprintf(
 		"Node %s has been gone for %v, and the machine's kubelet has not registered again: the claim and its machine go", claim.Status.NodeName, nodePatience)}

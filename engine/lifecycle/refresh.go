@@ -12,7 +12,7 @@ import (
 )
 
 // Refresh returns the snapshot as a running controller would leave it: with template hashes on pools, with the drift of claims, and with claims
-// marked as being deleted if they have expired or go with their pool. It is for snapshots that were written or edited by hand, and does not
+// marked as being deleted if they have expired or are deleted with their pool. It is for snapshots that were written or edited by hand, and does not
 // change s. The notes name the deleted claims, with reasons.
 func Refresh(s *engine.Snapshot) (fresh *engine.Snapshot, notes []string) {
 	out := *s
@@ -55,7 +55,7 @@ func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
 	}
 }
 
-// endOf returns why the claim is deleted now, regardless of its pods; empty if the claim stays.
+// endOf returns why the claim is deleted now, regardless of its pods; empty if it is not deleted.
 func endOf(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) string {
 	switch {
 	case claim.Spec.ExpireAfter.Duration != nil && !claim.CreationTimestamp.IsZero() && !s.Now.Before(kube.ExpiresAt(claim)):

@@ -191,8 +191,8 @@ func initialize(l Life, claim *v1.NodeClaim, node *corev1.Node, step *Step) {
 	kube.SetCondition(claim, v1.ConditionInitialized, metav1.ConditionTrue, "", "", l.Now)
 }
 
-// devicePatience is the time for which a node that shows some of the planned devices may take to show all. Then the shown devices count as
-// complete, and checkConsistency reports the difference.
+// devicePatience is the time for which a node that shows some of the planned devices may take to show all. After that time the shown devices are
+// enough, and checkConsistency reports the difference.
 const devicePatience = 2 * time.Minute
 
 // awaitsDevices reports whether more devices are expected, from a plugin or in pools of drivers. The condition is False, not Unknown, because

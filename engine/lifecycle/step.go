@@ -34,13 +34,13 @@ type Life struct {
 	// Attachments are the volumes attached to Nodes, VolumeClaims the claims of the pods' volumes. They are read only if the nodes are leaving.
 	Attachments  []*storagev1.VolumeAttachment
 	VolumeClaims []*corev1.PersistentVolumeClaim
-	// Budgets are the PodDisruptionBudgets of the pods' namespaces. They are read only if the nodes are leaving, and only explain why a drain
-	// waits: the eviction API decides whether a pod may go.
+	// Budgets are the PodDisruptionBudgets of the pods' namespaces. They are read only if the nodes are leaving, and only explain why a drain waits:
+	// the eviction API decides whether a pod may be evicted.
 	Budgets []*policyv1.PodDisruptionBudget
-	// Workloads are the workloads of Pods, by the controllers' UIDs. They are read only if the nodes are leaving; if a workload is missing, all
-	// of its pods may go at once.
+	// Workloads are the workloads of Pods, by the controllers' UIDs. They are read only if the nodes are leaving; if a workload is missing, all of
+	// its pods may be evicted at once.
 	Workloads map[types.UID]*Workload
-	// Sent are the pods, of any node, that were evicted a moment ago and may not show it yet.
+	// Sent are the pods, of any node, that were evicted a moment ago. Their deletion may not be visible yet.
 	Sent    map[types.UID]bool
 	Machine Presence
 	// Published is the devices that drivers have published for Nodes; nil if ResourceClaims are not acted on.
@@ -56,7 +56,7 @@ const (
 	// MachineUnknown means that the cloud was not asked.
 	MachineUnknown Presence = iota
 	MachinePresent
-	// MachineLeaving means that the cloud was told, in this very step, to stop the machine and has not done it yet.
+	// MachineLeaving means that the cloud was asked, in this very step, to stop the machine and has not done it yet.
 	MachineLeaving
 	// MachineGone means that the cloud knows no such machine.
 	MachineGone
@@ -93,7 +93,7 @@ type Step struct {
 	After time.Duration
 }
 
-// Ask is a question that costs a call, so it is asked only if the answer decides something.
+// Ask is a question that costs a call. So it is put only if the answer decides something.
 type Ask int
 
 const (
@@ -117,8 +117,8 @@ type Deletion struct {
 // Eviction removes one pod from its node.
 type Eviction struct {
 	Pod *corev1.Pod
-	// Force deletes the pod, regardless of budgets and annotations, because the node's deadline demands it. Otherwise the pod goes through the
-	// eviction API, which respects budgets.
+	// Force deletes the pod, regardless of budgets and annotations, because the node's deadline demands it. Otherwise the eviction API is used, which
+	// respects budgets.
 	Force bool
 	// Grace is the grace period in seconds of a pod that is deleted by force, at least 1.
 	Grace int64

@@ -14,10 +14,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// settle is the least age of a node's taint before the node counts as drained: kube-scheduler may have chosen the node just before it saw
-// the taint. Other autoscalers wait five seconds and trust their cache; Tenon lists the pods from the API server itself after the wait and
-// directly before the end of the machine, so the wait only has to outlast the scheduler's watch. Conditions keep whole seconds, so the real
-// wait is between half a second and one and a half.
+// settle is the least age of a node's taint before the node is treated as drained: kube-scheduler may have chosen the node just before it saw the
+// taint. Other autoscalers wait five seconds and trust their cache; Tenon lists the pods from the API server itself after the wait and directly
+// before the end of the machine, so the wait only has to outlast the scheduler's watch. Conditions keep whole seconds, so the real wait is between
+// half a second and one and a half.
 const settle = 1500 * time.Millisecond
 
 // termination is one claim's removal in progress.

@@ -15,14 +15,14 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Workload is a controller of pods on a leaving node: a ReplicaSet, a StatefulSet, a Job, or any other controller that the pods' owner
-// references name. A DaemonSet is no Workload, because its pods go with the node.
+// Workload is a controller of pods on a leaving node: a ReplicaSet, a StatefulSet, a Job, or any other controller that the pods' owner references
+// name. A DaemonSet is no Workload, because its pods are deleted with the node.
 type Workload struct {
 	// Kind and Name are those of the controller.
 	Kind, Name string
 	// Replicas is the number of pods that the controller wants, below zero if unknown.
 	Replicas int
-	// Stuck means that the controller cannot create pods, for example because of a quota. Then missing pods do not count as away.
+	// Stuck means that the controller cannot create pods, for example because of a quota. Then missing pods are not treated as away.
 	Stuck bool
 	// Pods are all pods of the controller, on any node.
 	Pods []*corev1.Pod
@@ -82,8 +82,8 @@ func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
 	return v1.DisruptionReason(v1.GetCondition(claim, v1.ConditionDisruptionReason).Reason)
 }
 
-// mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others are ready,
-// even without a PodDisruptionBudget. A pod that may be evicted counts as away afterwards.
+// mayGo reports whether the pod may be evicted now: a drain by choice leaves at least half of a workload's pods in place until others are ready, even
+// without a PodDisruptionBudget. If it returns true, it adds the pod to the pods that are away.
 func (term *termination) mayGo(pod *corev1.Pod) bool {
 	w := term.workloadOf(pod)
 	if w == nil || !term.isThere(pod) {

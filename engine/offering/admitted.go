@@ -42,7 +42,7 @@ func Of(pool *v1.NodePool, class *engine.Class, overhead float64) []Admitted {
 	return out
 }
 
-// Types lists, in the catalog's order, the types for which the function which returns true and that have an offering for the pool.
+// Types lists, in the catalog's order, the types for which the function `which` returns true and that have an offering for the pool.
 func Types(pool *v1.NodePool, class *engine.Class, which func(*engine.InstanceType) bool) (out []*engine.InstanceType) {
 	if class == nil {
 		return nil
@@ -79,7 +79,7 @@ func poolAsks(pool *v1.NodePool) []requirement.Expression {
 	return asked
 }
 
-// meets reports whether a machine of the offering can meet all expressions; labels that no type sets do not count.
+// meets reports whether a machine of the offering can meet all expressions, without those for labels that no type sets.
 func (o Admitted) meets(asked []requirement.Expression) bool {
 	return !slices.ContainsFunc(asked, func(e requirement.Expression) bool {
 		if !o.settled[e.Key] {

@@ -35,7 +35,7 @@ type soldType struct {
 	// only holds the type's variants if they are the same in all problems; nil otherwise.
 	only []map[string]string
 	size typeSize
-	// text remembers what structure returned.
+	// text is the cached result of structure.
 	text string
 }
 

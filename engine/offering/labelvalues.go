@@ -11,8 +11,8 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// LabelValues knows the label values of existing machines and the possible values of new ones. Pods may name any number of other values and
-// labels; they are all equivalent, because no machine ever has them.
+// LabelValues holds the label values of existing machines and the possible values of new ones. Pods may name any number of other values and labels;
+// they are all equivalent, because no machine ever has them.
 type LabelValues struct {
 	pools    []*Pool
 	machines []*inventory.Machine

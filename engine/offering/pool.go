@@ -19,7 +19,7 @@ import (
 	"tenon.sh/engine/requirement"
 )
 
-// Input is the data beside the pools from which their options follow.
+// Input is the data, in addition to the pools, from which the options of pools follow.
 type Input struct {
 	Opt         engine.Options
 	Constraints *constraints.Reader
@@ -27,7 +27,7 @@ type Input struct {
 	DaemonSets  []constraints.DaemonSet
 	Universe    *requirement.Universe
 	Names       *kube.ResourceNames
-	// Memory is the memory for pods that running machines have shown, by type.
+	// Memory is, by type, the memory for pods that running machines have reported.
 	Memory map[*engine.InstanceType]*resource.Quantity
 	// Cover lists the commitments with an unused part.
 	Cover []Cover

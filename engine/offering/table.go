@@ -112,8 +112,8 @@ func (t *table) add(kind *soldType, variants []map[string]string) {
 	}
 }
 
-// number sets each option's type, slot and group. Options with different values of a label are in different groups if lists of types, zones and
-// capacity types cannot express the difference.
+// number sets each option's indexes of type, slot and group. Options with different values of a label are in different groups if lists of types,
+// zones and capacity types cannot express the difference.
 func (t *table) number(chosen []string) {
 	var types, slots, groups capacity.Names
 	var kind *engine.InstanceType

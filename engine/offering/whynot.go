@@ -58,7 +58,7 @@ func (p *Pool) offers(e requirement.Expression) (met bool, have []string) {
 	return met, slices.Compact(have)
 }
 
-// Missing says why the pool cannot meet one expression.
+// Missing returns why the pool cannot meet one expression.
 func (p *Pool) Missing(e requirement.Expression) engine.Reason {
 	u := p.in.Universe
 	k := u.Key(e.Key)
@@ -76,7 +76,7 @@ func (p *Pool) Missing(e requirement.Expression) engine.Reason {
 	} else {
 		have.Or(p.Model.Free[p.freeIndex[k]])
 	}
-	// The last bit stands for all values that nothing else names, including those that only this expression names.
+	// The last bit represents all values that nothing else names, including those that only this expression names.
 	other := u.Size(k) - 1
 	given := have.Has(other) && e.Op == requirement.In && e.Key != corev1.LabelHostname && e.Key != kube.NodeNameKey &&
 		slices.ContainsFunc(e.Values, func(value string) bool { return u.Bit(k, value) == other })
