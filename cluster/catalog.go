@@ -151,7 +151,7 @@ func (c *Cluster) offers(ctx context.Context, ref v1.NodeClassReference, now tim
 	return engine.Class{Ref: ref, Problem: problem, InstanceTypes: types, Traits: traits, Quotas: c.catalogs.quotas(ref)}
 }
 
-// ClassOf returns the node class as the engine sees it.
+// ClassOf returns the node class in the form of the engine.
 func (c *Cluster) ClassOf(ctx context.Context, ref v1.NodeClassReference) engine.Class {
 	return c.class(ctx, ref, c.Clock.Now())
 }

@@ -37,14 +37,14 @@ type Config struct {
 	Client client.Client
 	// API reads from the API server itself.
 	API client.Reader
-	// Informers, unless nil, return cached objects without copies. Without Informers, Client is asked.
+	// Informers, unless nil, return cached objects without copies. Without Informers, Client is used.
 	Informers cache.Informers
 	Provider  provider.Provider
 	// Inspector returns the traits that machines must have; nil means that none are known.
 	Inspector provider.Inspector
 	// Rationer returns the unused quotas of the cloud; nil means that none is known.
 	Rationer provider.Rationer
-	// Repairer says which nodes are broken; nil means that no node is repaired.
+	// Repairer decides which nodes are broken; nil means that no node is repaired.
 	Repairer provider.Repairer
 	// Overlays says that NodeOverlays have an effect; otherwise they are not read.
 	Overlays bool
@@ -203,8 +203,8 @@ func (c *Cluster) Stray(ctx context.Context, claim *v1.NodeClaim) (bool, error) 
 	return err == nil, err
 }
 
-// listWritten lists the kinds that this process writes. Nodes come before pods, because a pod that is bound in between then counts
-// twice rather than not at all.
+// listWritten lists the kinds that this process writes. Nodes are read before pods, because a pod that is bound in between is then counted twice
+// rather than not at all.
 func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,8 +221,8 @@ func (c *Cluster) listWritten(ctx context.Context, s *engine.Snapshot) error {
 	return nil
 }
 
-// listStorage lists the objects that decide on which nodes volumes can be used. Attachments come after pods: a volume that is attached in
-// between counts twice at most, and its name shows that it is the same volume.
+// listStorage lists the objects that decide on which nodes volumes can be used. Attachments are read after pods: a volume that is attached in between
+// is counted twice at most, and its name shows that it is the same volume.
 func (c *Cluster) listStorage(ctx context.Context, s *engine.Snapshot) error {
 	var errs [7]error
 	s.PersistentVolumeClaims, errs[0] = list[corev1.PersistentVolumeClaim](ctx, c, &corev1.PersistentVolumeClaimList{})
@@ -285,8 +285,8 @@ func (c *Cluster) Serves(ref *v1.NodeClassReference) bool {
 	return false
 }
 
-// confirmUnseen asks the API server for claims that were created a while ago and that the watch has never shown, because such a claim
-// may have come and gone in between.
+// confirmUnseen asks the API server for claims that were created a while ago and that the watch has never shown, because a claim of this kind may
+// have been created and deleted in between.
 func (c *Cluster) confirmUnseen(ctx context.Context) {
 	c.mu.Lock()
 	unseen := c.claims.unseen(c.Clock.Now())

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// podGroupVersion is the version of PodGroup that the API server serves: one at a time, and mostly none, because the kind is alpha.
+// podGroupVersion is the version of PodGroup that the API server serves. It serves one version at a time, and mostly none, because the kind is alpha.
 type podGroupVersion int
 
 const (

@@ -175,8 +175,8 @@ func statusOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	return &v1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion}, Status: *claim.Status.DeepCopy()}
 }
 
-// Nominate tells kube-scheduler to try the node first for the pod; an empty name removes the nomination. It returns the pod after the
-// write, or nil if the pod is bound or gone. The UID keeps the nomination off a later pod of the same name.
+// Nominate makes kube-scheduler try the node first for the pod; an empty name removes the nomination. It returns the pod after the write, or nil if
+// the pod is bound or gone. The UID keeps the nomination off a later pod of the same name.
 func (c *Cluster) Nominate(ctx context.Context, pod *corev1.Pod, node string) (*corev1.Pod, error) {
 	value := "null"
 	if node != "" {

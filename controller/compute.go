@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// Compute returns the result of f, or ctx's error if ctx ends before. Nothing can interrupt f: it then runs to its end, and its result
-// is dropped. So a computation does not delay the end of its process, or the release of its Lease. A panic in f is a panic of the
-// caller. Meanwhile the loop of the pass does not count as stuck, because f ends, and a new process would only start it again.
+// Compute returns the result of f, or ctx's error if ctx ends before. Nothing can interrupt f: it then runs to its end, and its result is dropped. So
+// a computation does not delay the end of its process, or the release of its Lease. A panic in f is a panic of the caller. Meanwhile the loop of the
+// pass is not treated as stuck, because f ends, and a new process would only start it again.
 func Compute[T any](ctx context.Context, f func() T) (T, error) {
 	type outcome struct {
 		value    T

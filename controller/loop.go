@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// slowAfter is how long one pass may take before a slow pass is reported.
+// slowAfter is the duration of a pass after which it is reported as slow.
 const slowAfter = time.Minute
 
-// stuckAfter is how long one pass may take, without its computations, before its loop counts as stuck.
+// stuckAfter is the duration of a pass, without its computations, after which its loop is treated as stuck.
 const stuckAfter = 5 * time.Minute
 
 // Loop runs passes one after another: soon after an event that matters, and at least from time to time, because events can be missed.
@@ -56,7 +56,7 @@ func (l *Loop) Trigger(cause string) {
 	}
 }
 
-// Join is Trigger for what matters only if the coming pass knows another cause: it puts that pass off.
+// Join notes a cause like Trigger, but only if the coming pass knows the cause `beside`: it then delays that pass.
 func (l *Loop) Join(cause, beside string) {
 	l.mu.Lock()
 	fresh := l.window.Join(cause, beside, l.Clock.Now())
@@ -69,7 +69,7 @@ func (l *Loop) Join(cause, beside string) {
 // hurryEvery is the time from the start of a pass until another pass may start without waiting for its window.
 const hurryEvery = time.Second
 
-// Hurry notes an urgent cause: a pass begins at once, but at most one a second. After the pass, the loop calls then, unless then is nil.
+// Hurry notes an urgent cause: a pass begins at once, but at most one a second. After the pass, the loop calls `then`, unless it is nil.
 func (l *Loop) Hurry(cause string, then func()) {
 	l.mu.Lock()
 	l.window.Add(cause, l.Clock.Now())

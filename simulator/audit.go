@@ -13,11 +13,11 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// settled is how long a pod may wait for a machine before it counts as forgotten. It is longer than the slowest usual boot and a second
-// attempt together.
+// settled is how long a pod may wait for a machine before it is treated as forgotten. It is longer than the slowest usual boot and a second attempt
+// together.
 const settled = 15 * time.Minute
 
-// replayEvery tells when auditReplay runs: if the number of passes is a multiple of it, because a pass without the cache takes longer.
+// replayEvery is the interval, in passes, between two runs of auditReplay, because a pass without the cache takes longer.
 const replayEvery = 4
 
 // atEnd returns the state of the world at its end.
@@ -42,7 +42,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 	return out
 }
 
-// forgotten counts the pods that have waited longer than settled although a plan finds a place for them.
+// forgotten returns the number of pods that have waited longer than settled although a plan finds a place for them.
 func (w *World) forgotten(s *engine.Snapshot) int {
 	plan := provisioning.Plan(s, w.cfg.Options, nil)
 	hopeless := map[engine.PodID]bool{}
@@ -59,7 +59,7 @@ func (w *World) forgotten(s *engine.Snapshot) int {
 	return n
 }
 
-// audit checks that a plan keeps to the budgets of every NodePool, with counts of its own. Sometimes it also calls auditReplay.
+// audit checks that a plan observes the budgets of every NodePool, with its own counts. Sometimes it also calls auditReplay.
 func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	if w.meter.Passes%replayEvery == 0 {
 		w.auditReplay(*s, opt, plan)

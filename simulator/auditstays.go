@@ -12,17 +12,17 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Stay is a node that stayed although its removal pays back: the reason was a limit of the pace, or the other nodes had room for its pods.
+// Stay is a node that was kept although its removal pays back: a limit on the pace of removals kept it, or other nodes had room for its pods.
 type Stay struct {
 	Node   string
-	Reason engine.Code // the last one for which it stayed
+	Reason engine.Code // the last reason for which it was kept
 	Time   time.Duration
 }
 
-// paced are the reasons that should end as time passes.
+// paced lists the reasons that should disappear as time passes.
 var paced = []engine.Code{engine.OwnerMoved, engine.BudgetExhausted, engine.EvictionBlocked, engine.PodsExpected, engine.Unsettled, engine.TakenBack}
 
-// auditStays notes how long nodes have stayed although their removal pays back.
+// auditStays records how long nodes have been kept although their removal pays back.
 func (w *World) auditStays(plan *engine.Plan) {
 	stays := map[string]time.Time{}
 	for _, k := range plan.Kept {
@@ -39,7 +39,7 @@ func (w *World) auditStays(plan *engine.Plan) {
 	w.noteStays()
 }
 
-// noteStays keeps the longest of these stays.
+// noteStays keeps the longest of the recorded stays.
 func (w *World) noteStays() {
 	for _, name := range slices.Sorted(maps.Keys(w.stays)) {
 		if t := w.clock.now.Sub(w.stays[name]); t > w.longestStay.Time {
@@ -49,8 +49,8 @@ func (w *World) noteStays() {
 	}
 }
 
-// roomBeside reports whether the other nodes have room for the pods of this one, if the largest pods are placed first. It answers false if a
-// pod has affinity or topology spread constraints.
+// roomBeside reports whether the other nodes have room for the pods of this one, if the largest pods are placed first. It returns false if a pod has
+// affinity or topology spread constraints.
 func (w *World) roomBeside(from *seat) bool {
 	var moving []*unit
 	for _, u := range from.units {

@@ -17,10 +17,10 @@ import (
 	"tenon.sh/provider/simulated"
 )
 
-// Baseline, as a Config's policy, is a simple autoscaler to compare with. It packs pending pods onto the largest machines that they
-// fill, and buys each machine as the cheapest type that holds its pods. It removes empty nodes. It also removes one node at a time if
-// its pods fit on other nodes, or on one cheaper machine. It has no search, no plan for several nodes together, no nominations, and no
-// cost of moves. It keeps to the same budgets, and nodes that drift, expire or break are replaced as with other policies.
+// Baseline, as a Config's policy, is a simple autoscaler to compare with. It packs pending pods onto the largest machines that they fill, and buys
+// each machine as the cheapest type that holds its pods. It removes empty nodes. It also removes one node at a time if its pods fit on other nodes,
+// or on one cheaper machine. It has no search, no plan for several nodes together, no nominations, and no cost of moves. It observes the same
+// budgets, and nodes that drift, expire or break are replaced as with other policies.
 const Baseline v1.ConsolidationPolicy = "Baseline"
 
 // baseline is the state of a world with this policy.
@@ -33,7 +33,7 @@ type baseline struct {
 // baselineLook is how often Baseline looks for a node to remove.
 const baselineLook = time.Minute
 
-// baselineTries is how many nodes one look tries to remove; later looks try the other nodes. A node that was tried is left alone for
+// baselineTries is the number of nodes that one look tries to remove; later looks try the other nodes. A node that was tried is left alone for
 // baselineRest.
 const (
 	baselineTries = 20
@@ -86,8 +86,8 @@ func (w *World) flatPrices(types []engine.InstanceType) []engine.InstanceType {
 	return out
 }
 
-// baselineDisruptions drops the plan's disruptions for the reason Underutilized, and adds the removal of one node, if one can go. It
-// chooses among the nodes of the dropped disruptions, and among nodes that the plan keeps for certain reasons.
+// baselineDisruptions drops the plan's disruptions for the reason Underutilized, and adds the removal of one node, if one can be removed. It chooses
+// among the nodes of the dropped disruptions, and among nodes that the plan keeps for certain reasons.
 func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []engine.Disruption {
 	var out []engine.Disruption
 	var candidates []*v1.NodeClaim
@@ -113,7 +113,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	if len(w.orders) > 0 { // one at a time
 		return out
 	}
-	left := map[string]int{} // the nodes that the budgets still allow, by NodePool
+	left := map[string]int{} // by NodePool, the number of nodes that the budgets still allow
 	for _, p := range s.NodePools {
 		left[p.Name] = budget.PoolAllowance(s, p, v1.Underutilized).Left()
 	}

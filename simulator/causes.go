@@ -16,8 +16,8 @@ import (
 // CauseName names a cause for which a bill is above the integral of the bound.
 type CauseName string
 
-// These are the causes. The cost of the machines in use beyond a new plan for all pods is divided by the causes for which nodes stay: each
-// machine counts by its cost beyond the worth of its pods, and its cause is the reason that the last look at the nodes has found.
+// These are the causes. The cost of the machines in use beyond a new plan for all pods is divided by the causes for which nodes are kept: each
+// machine contributes its cost beyond the worth of its pods, and its cause is the reason that the last look at the nodes has found.
 const (
 	// Plan is the cost of a new plan for all pods beyond the bound, because of whole machines and of rules between pods. If the
 	// machines in use cost less than this plan, Plan is less by the difference.
@@ -35,18 +35,18 @@ const (
 	// machines beyond spot machines of the same type and zone, if the NodePool allows spot.
 	Fallback CauseName = "Fallback"
 	OnDemand CauseName = "OnDemand"
-	// ConsolidateAfter, Budgets, Protected, Policy and MovesCost are the causes for which nodes stay. Between stands for all other causes.
+	// ConsolidateAfter, Budgets, Protected, Policy and MovesCost are the causes for which nodes are kept. Between represents all other causes.
 	ConsolidateAfter CauseName = "ConsolidateAfter"
 	Budgets          CauseName = "Budgets"
 	Protected        CauseName = "Protected"
 	Policy           CauseName = "Policy"
 	MovesCost        CauseName = "MovesCost"
 	Between          CauseName = "Between"
-	// Waiting is the worth of the pending pods. It is below 0, because the bound counts these pods and no machine runs them yet.
+	// Waiting is the worth of the pending pods. It is below 0, because the bound includes these pods and no machine runs them yet.
 	Waiting CauseName = "Waiting"
 )
 
-// causeOfKept maps the reason for which a node stays to a cause. Between stands for all other reasons.
+// causeOfKept maps the reason for which a node is kept to a cause. Between represents all other reasons.
 var causeOfKept = map[engine.Code]CauseName{
 	engine.ConsolidateAfter: ConsolidateAfter, engine.Unsettled: ConsolidateAfter,
 	engine.BudgetExhausted: Budgets, engine.EvictionBlocked: Budgets, engine.OwnerMoved: Budgets, engine.Paused: Budgets, engine.OutsideMoveWindow: Budgets,
@@ -78,7 +78,7 @@ type ledger struct {
 	world    *World
 	accounts map[string]*account // by machine
 	paid     map[CauseName]float64
-	lost     int // machines that were lost or interrupted, and for which no other machine was started yet
+	lost     int // the number of lost or interrupted machines for which no other machine was started yet
 	samples  []*sample
 }
 
@@ -90,7 +90,7 @@ type sample struct {
 	used        []inUse
 	waiting     amounts // the requests of the pending pods
 	going       map[CauseName]amounts
-	worthOfUnit []float64 // by the number of the resource, once the cost is known
+	worthOfUnit []float64 // by the resource's index, once the cost is known
 }
 
 // inUse is a machine in use, with or without pods.
@@ -135,7 +135,7 @@ func (g *ledger) follow(claim *v1.NodeClaim) {
 // close ends the account of a machine that is gone.
 func (g *ledger) close(id engine.MachineID) {
 	if a := g.accounts[string(id)]; a != nil {
-		if a.cause == "" { // its claim was not deleted
+		if a.cause == "" { // its claim was never deleted
 			a.cause = Lost
 			g.lost++
 		}

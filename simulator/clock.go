@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clock is the world's time. It stands still while anything happens.
+// clock is the world's time. It does not advance while an event is handled.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time                  { return c.now }

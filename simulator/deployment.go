@@ -8,7 +8,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// tend does the work of the workload's controller: it creates missing pods, ends surplus pods, and continues a rollout.
+// tend does the work of the workload's controller: it creates missing pods, deletes surplus pods, and continues a rollout.
 func (w *World) tend(l *load) {
 	switch l.Kind {
 	case jobKind:
@@ -43,7 +43,7 @@ func (w *World) tendDeployment(l *load) {
 	for range min(l.want-l.current, l.want+surge-l.staying) {
 		w.makePod(l, 0, nil)
 	}
-	// All pods of an old version that are not ready end, because they serve nobody. At most spare ready pods end.
+	// All pods of an old version that are not ready are deleted, because they serve nobody. At most spare ready pods are deleted.
 	spare := readyCount - (l.want - below)
 	if spare > 0 || slices.ContainsFunc(older, func(u *unit) bool { return !u.ready }) {
 		slices.SortStableFunc(older, w.goesFirst(l))
@@ -62,7 +62,7 @@ func (w *World) tendDeployment(l *load) {
 	}
 }
 
-// resize creates missing pods of the newest version, and ends surplus pods.
+// resize creates missing pods of the newest version, and deletes surplus pods.
 func (w *World) resize(l *load) {
 	for range l.want - l.current {
 		w.makePod(l, 0, nil)
@@ -108,7 +108,7 @@ func deletionCost(u *unit) int {
 	return cost
 }
 
-// tendStateful keeps one pod for each number from 0 on. A rollout replaces one pod at a time, the highest number first.
+// tendStateful keeps one pod for each ordinal from 0 on. A rollout replaces one pod at a time, the highest ordinal first.
 func (w *World) tendStateful(l *load) {
 	there := map[int]*unit{}
 	waiting := false

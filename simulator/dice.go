@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// dice is a stream of random numbers for a seed, a purpose and a thing. One more draw for one thing does not change the draws for
-// another.
+// dice is a stream of random numbers for a seed, a purpose and an object. One more draw for one object does not change the draws for another.
 type dice struct{ x uint64 }
 
 func newDice(seed uint64, purpose, thing string) *dice {

@@ -3,6 +3,6 @@
 // part is the real code: provisioning.Plan, disruption.Plan and lifecycle.Next decide, and the world carries out their decisions, as
 // the live controllers do.
 //
-// The world has no ticks: it goes from event to event, and the same configuration gives the same result to the last bit. Run returns a
-// Result, which the caller shows.
+// The world has no ticks: it advances from event to event, and the same configuration gives the same result to the last bit. Run returns a Result,
+// which the caller prints.
 package simulator

@@ -35,12 +35,12 @@ type load struct {
 	want   int       // pods of a Deployment or StatefulSet
 	made   int       // pods so far
 	runs   int       // of a CronJob
-	tended time.Time // when its controller looks at it next, or did last
+	tended time.Time // the time of the next or last look by its controller
 	// newest is the newest version of the pods.
 	newest int
-	// staying counts the pods that have not been told to end; current counts the pods of the newest version among them.
+	// staying is the number of pods that are not being deleted; current is the number of these pods that are of the newest version.
 	staying, current  int
-	away              map[types.UID]int // by controller, pods that were evicted by choice and have no ready successor yet
+	away              map[types.UID]int // by controller, the number of pods that were evicted by choice and have no ready successor yet
 	again             map[*unit]bool    // pods of a CronJob that have a successor
 	rollout, schedule cron.Schedule
 	// For pods of a trace: jobs if Jobs own them, their labels, the missing pods to create anew, and forget, called once no pod is left.
@@ -71,7 +71,7 @@ func readCron(of, word, text string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// note adds a pod to the counts of staying pods if by is 1, and subtracts it if by is -1, because the pod ends.
+// note adds a pod to the counts of staying pods if by is 1, and subtracts it if by is -1, because the pod is being deleted.
 func (l *load) note(u *unit, by int) {
 	l.staying += by
 	if u.version == l.newest {

@@ -22,7 +22,7 @@ type loss struct {
 	lost, had map[*load]int // pods with a node: the lost ones, and all at the first loss
 }
 
-// add notes an interruption of the node's machine. Workloads with a single pod do not count, because they lose all pods or none.
+// add records an interruption of the node's machine. Workloads with a single pod are left out, because they lose all pods or none.
 func (x *losses) add(s *seat, now time.Time) {
 	id := inventory.MachineOffering(s.node.Labels)
 	l := x.begun[id]

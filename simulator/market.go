@@ -40,7 +40,7 @@ type machine struct {
 	ready bool
 }
 
-// soldOut says until when an offering is left alone; the time doubles with every refusal.
+// soldOut holds the time until which an offering is left alone; the wait doubles with every refusal.
 type soldOut struct {
 	until time.Time
 	times int
@@ -151,7 +151,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	return true, 0
 }
 
-// boots returns the cause to which the boot of a claim's machine counts.
+// boots returns the cause to which the cost of the boot of a claim's machine is added.
 func (w *World) boots(claim *v1.NodeClaim) CauseName {
 	switch {
 	case claim.Annotations[v1.ReplacesAnnotationKey] != "":
@@ -163,7 +163,7 @@ func (w *World) boots(claim *v1.NodeClaim) CauseName {
 	return Booting
 }
 
-// await asks for a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans count on it only for a time.
+// await schedules a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans use that machine only for a time.
 func (w *World) await(name string) {
 	w.after(awaitEvery, func() {
 		claim, ok := w.claims.get(name)
@@ -193,7 +193,7 @@ func (m *market) mark(offerings []engine.OfferingID, now time.Time) {
 	m.listed = nil
 }
 
-// catalog returns the provider's list with the sold-out offerings marked. It returns the same slice until one of both changes.
+// catalog returns the provider's list with the sold-out offerings marked. It returns the same slice until the list or the marks change.
 func (m *market) catalog(ctx context.Context, now time.Time) []engine.InstanceType {
 	if m.provider == nil {
 		return m.class.InstanceTypes
@@ -264,7 +264,7 @@ func (w *World) watchCloud(m *market) {
 	})
 }
 
-// look brings the changes in the cloud into the world.
+// look updates the world after changes in the cloud.
 func (w *World) look(m *market) {
 	now := w.clock.now
 	gone := m.gone()

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// mentioned returns the labels that any object of the world asks for. The other labels decide nothing, and take time in every plan.
+// mentioned returns the labels that some object of the world names. The other labels decide nothing, and take time in every plan.
 func (w *World) mentioned() map[string]bool {
 	keys := map[string]bool{corev1.LabelArchStable: true, corev1.LabelOSStable: true}
 	note := func(key string) { keys[v1.NormalizeLabel(key)] = true }

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/engine/provisioning"
 )
 
-// Counts add up what happened.
+// Counts holds the numbers of events.
 type Counts struct {
 	// Launched counts started machines, Refused launches without an available offering, Interrupted machines for which the cloud sent a
 	// notice.
@@ -27,7 +27,7 @@ type Counts struct {
 	Removed   map[string]int `json:"removed"`
 	Moves     map[string]int `json:"moves"`
 	TakenBack int            `json:"takenBack"`
-	// Evictions counts evicted pods, by the reason why their node went.
+	// Evictions counts evicted pods, by the reason why their node was removed.
 	Evictions map[string]int `json:"evictions"`
 	// Jobs counts pods of CronJobs that ran to their end, Bound pods that found a node, Passes decisions of the engine.
 	Jobs   int `json:"jobs"`
@@ -91,7 +91,7 @@ type Result struct {
 	LongestStay Stay `json:"-"`
 }
 
-// Waited says how long pods waited, in seconds.
+// Waited holds how long pods waited, in seconds.
 type Waited struct {
 	Median float64 `json:"median"`
 	P99    float64 `json:"p99"`
@@ -107,7 +107,7 @@ type AtEnd struct {
 	// without a claim. Both should be 0.
 	Idle   int `json:"idle"`
 	Leaked int `json:"leaked"`
-	// Kept counts the nodes that stay, by reason.
+	// Kept counts the nodes that are not removed, by reason.
 	Kept map[engine.Code]int `json:"kept"`
 }
 
@@ -217,7 +217,7 @@ func (m *meter) bound(waited time.Duration) {
 	m.waits = append(m.waits, waited.Seconds())
 }
 
-// unserved counts a pod that is deleted, or is left at the end, without a node, if it waited too long.
+// unserved adds to Unserved a pod that is deleted without a node, or has none at the end, if it waited too long.
 func (m *meter) unserved(u *unit) {
 	if m.world.clock.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
 		m.Unserved++
@@ -240,8 +240,8 @@ func (m *meter) launched() {
 
 func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
-// findBound computes the least possible cost of the pods that exist now, and the cost of a plan for them. The world goes on meanwhile,
-// because nothing in it depends on the result. Only one such plan is made at a time.
+// findBound computes the least possible cost of the pods that exist now, and the cost of a plan for them. The world continues meanwhile, because
+// nothing in it depends on the result. Only one plan of this kind is made at a time.
 func (m *meter) findBound(ctx context.Context, x *sample) {
 	m.ledger.look(x)
 	m.planning.Wait()
@@ -279,7 +279,7 @@ func (w *World) anew(ctx context.Context) func() engine.Cost {
 	}
 }
 
-// asBilled returns the types without interruption losses, because these are on no bill.
+// asBilled returns the types without interruption losses, because no bill contains these losses.
 func asBilled(types []engine.InstanceType) []engine.InstanceType {
 	for i := range types { // the list is the caller's own
 		counted := func(o engine.Offering) bool { return o.InterruptionLoss > 0 }

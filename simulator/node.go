@@ -159,8 +159,7 @@ func (w *World) touch(s *seat) {
 	}
 }
 
-// podsChanged notes that the claim of a node needs a step because of its pods. For a node in use, the next disruption pass is soon
-// enough.
+// podsChanged notes that the claim of a node needs a step because of its pods. For a node in use, the next disruption pass is early enough.
 func (w *World) podsChanged(s *seat) {
 	claim := w.claimOf(s)
 	switch {

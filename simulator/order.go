@@ -62,7 +62,7 @@ func (w *World) lookAtOrder(id string) {
 	})
 }
 
-// recordMoves writes on the pool how many pods of each owner consolidation moves.
+// recordMoves writes on the pool the number of pods of each owner that consolidation moves.
 func (w *World) recordMoves(d engine.Disruption) {
 	if claim, ok := w.claims.get(d.Claims[0]); ok && len(d.OwnersMoved) > 0 {
 		if pool := w.pool(claim.Labels[v1.NodePoolLabelKey]); pool != nil {
@@ -71,13 +71,13 @@ func (w *World) recordMoves(d engine.Disruption) {
 	}
 }
 
-// isGoing reports whether the claim was told to go, or goes once its replacements are ready.
+// isGoing reports whether the claim is being deleted, or is to be deleted once its replacements are ready.
 func isGoing(claim *v1.NodeClaim) bool {
 	_, marked := inventory.MarkOf(claim)
 	return marked || claim.DeletionTimestamp != nil
 }
 
-// mark notes on the claim that its node will go, and taints the node.
+// mark notes on the claim that its node will be removed, and taints the node.
 func (w *World) mark(name string, mark inventory.Mark) {
 	claim, _ := w.claims.get(name)
 	claim = claim.DeepCopy()
@@ -159,7 +159,7 @@ func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time
 	}
 }
 
-// giveUp deletes the replacements that no pod needs, and unmarks the nodes that stay.
+// giveUp deletes the replacements that no pod needs, and unmarks the nodes that are kept.
 func (w *World) giveUp(o replacement.Order) {
 	for _, name := range o.Surrender {
 		w.deleteClaim(name, "replacement failed")

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// A plan waits until no pending pod has come for batchIdle, but not longer than batchMost, because pods are planned together.
+	// A plan waits until no pending pod has been created for batchIdle, but not longer than batchMost, because pods are planned together.
 	batchIdle, batchMost = time.Second, 10 * time.Second
 	// againFirst is the time until a plan without launches is made again while pods wait. It doubles up to againMost.
 	againFirst, againMost = time.Minute, 10 * time.Minute
-	// lookAgain, times the number of nodes, is how often a pass looks at all nodes instead of changed nodes only. This takes longer
-	// with more nodes, and matters less. With 500 nodes it is once in 100 minutes.
+	// lookAgain, times the number of nodes, is how often a pass looks at all nodes instead of changed nodes only. This takes longer with more nodes,
+	// and matters less. With 500 nodes it is once in 100 minutes.
 	lookAgain = 12 * time.Second
-	// enough is the share of all pods that must leave nodes before the next look at the nodes comes soon, because room may be saved.
-	// Otherwise the pause before the look is quietTimes as long.
+	// enough is the share of all pods that must leave nodes before the next look at the nodes follows soon, because room may be saved. Otherwise the
+	// pause before the look is quietTimes as long.
 	enough, quietTimes = 0.015, 3
 	// smallWorld is the number of nodes up to which nodes are looked at each minute, as the controllers do, because a look is cheap.
 	smallWorld = 50
@@ -72,7 +72,7 @@ func (w *World) wantMachines() {
 	if at.Equal(w.planAt) {
 		return
 	}
-	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // a pod that comes at the time of the plan delays the plan
+	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // a pod that is created at the time of the plan delays the plan
 	w.at(at, func() {
 		if w.planAt.Equal(at) {
 			w.provisionNow = true
@@ -225,8 +225,8 @@ func (w *World) disrupt(ctx context.Context) {
 // mayYield reports whether the room of CapacityBuffers may be the only reason why pods wait.
 func (w *World) mayYield() bool { return w.unplaced && len(w.base.CapacityBuffers) > 0 }
 
-// observe takes the steps in which claims record that pods left, or that nodes have been quiet for long enough, if a decision may depend on
-// this. For pods that are still on a node, the engine knows when they came.
+// observe takes the steps in which claims record that pods left, or that nodes have been quiet for long enough, if a decision may depend on these
+// records. For pods that are still on a node, the engine knows when they were bound.
 func (w *World) observe(ctx context.Context) {
 	for _, name := range w.observed.take() {
 		claim, ok := w.claims.get(name)

@@ -54,8 +54,8 @@ func (w *World) schedule(ctx context.Context) {
 	}
 }
 
-// hopeful lists the pending pods that some node may take, because most wait for machines that are still starting. Of the pods of one
-// shape it lists only as many as there is room for, the first in kube-scheduler's order.
+// hopeful lists the pending pods that some node may take, because most wait for machines that are still starting. Of the pods of one shape, it lists
+// only the number that there is room for, the first in kube-scheduler's order.
 func (w *World) hopeful() []*unit {
 	var out []*unit
 	var shapes []*shape

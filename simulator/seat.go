@@ -15,9 +15,9 @@ type seat struct {
 	node    *corev1.Node
 	units   []*unit
 	used    amounts
-	left    time.Time // when a pod was last seen to go
+	left    time.Time // when a pod was last seen to leave
 	alive   bool      // its machine runs
-	leaving bool      // the node has been told to go
+	leaving bool      // the node is being removed
 	looked  int       // the last round of kube-scheduler in which a pod on it mattered to a pending pod
 	booting bool      // its startup taints will be removed soon
 	room    amounts   // allocatable
@@ -34,7 +34,7 @@ func (s *seat) holds(need amounts) int {
 		if amount > 0 {
 			left := s.room.of(i) - s.used.of(i)
 			if left < amount {
-				return 0 // most nodes are full, and this is asked of every node for every pod that waits
+				return 0 // most nodes are full, and holds is called for every node and every waiting pod
 			}
 			n = min(n, left/amount)
 		}

@@ -2,7 +2,7 @@ package simulator
 
 import corev1 "k8s.io/api/core/v1"
 
-// shelf keeps things by key, in an order that follows from what was put on and taken off it.
+// shelf keeps things by key, in an order that follows only from the calls of put and remove.
 type shelf[T any] struct {
 	list []T
 	keys []string
@@ -59,7 +59,7 @@ func (r *roster) put(u *unit) {
 	r.pods[r.at[u.key()]] = u.pod
 }
 
-// set gives a unit another pod, of the same UID.
+// set replaces the pod of a unit by another pod with the same UID.
 func (r *roster) set(u *unit, pod *corev1.Pod) {
 	u.pod = pod
 	if i, ok := r.at[u.key()]; ok && r.list[i] == u {
@@ -78,7 +78,7 @@ func (r *roster) remove(u *unit) {
 	r.pods = r.pods[:last]
 }
 
-// todo is a list of things to look at, each once, in the order in which they came.
+// todo is a list of things to look at, each once, in the order in which they were added.
 type todo[T comparable] struct {
 	list []T
 	in   map[T]bool

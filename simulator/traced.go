@@ -28,8 +28,8 @@ type stay struct {
 	made int
 }
 
-// replayTrace starts the pods of the trace. Pods that exist from its beginning come when the world begins, so they have nodes when
-// measuring begins.
+// replayTrace starts the pods of the trace. Pods that exist from its beginning are created when the world begins, so they have nodes when measuring
+// begins.
 func (w *World) replayTrace() {
 	t := w.cfg.Trace
 	if t == nil {

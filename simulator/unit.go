@@ -16,11 +16,11 @@ type unit struct {
 	shape *shape
 	seat  *seat // its node; nil without one
 	need  amounts
-	index int   // its number among the pods of its workload
+	index int   // its index among the pods of its workload
 	stay  *stay // nil for pods of no trace
 	// version is the version of its workload.
 	version int
-	// number is the place of the pod in the order in which pods came into the world.
+	// number is the index of the pod in the order in which pods were added to the world.
 	number int
 	ready  bool
 	ended  bool // it is gone: later events do not apply to it
@@ -35,7 +35,7 @@ func (u *unit) leaving() bool { return u.pod.DeletionTimestamp != nil }
 // amounts are requests, in thousandths of cores and units of everything else, in the order of a resources.
 type amounts []int64
 
-// resources numbers the resources that pods or nodes have named.
+// resources assigns an index to each resource that pods or nodes have named.
 type resources map[corev1.ResourceName]int
 
 func (r resources) amountsIn(list corev1.ResourceList) amounts {
@@ -57,7 +57,7 @@ func (r resources) amountsIn(list corev1.ResourceList) amounts {
 
 // add adds other n times.
 func (a *amounts) add(other amounts, n int64) {
-	if more := len(other) - len(*a); more > 0 { // resources that came to be known later
+	if more := len(other) - len(*a); more > 0 { // resources that were added later
 		*a = append(*a, make(amounts, more)...)
 	}
 	for i, amount := range other {
@@ -65,7 +65,7 @@ func (a *amounts) add(other amounts, n int64) {
 	}
 }
 
-// of returns the amount of the resource with the number.
+// of returns the amount of the resource with the index.
 func (a amounts) of(i int) int64 {
 	if i < len(a) {
 		return a[i]
@@ -73,7 +73,7 @@ func (a amounts) of(i int) int64 {
 	return 0
 }
 
-// addUnit brings a new pod into the world.
+// addUnit adds a new pod to the world.
 func (w *World) addUnit(u *unit) {
 	u.shape = w.shapeOf(u)
 	u.need = u.shape.need
@@ -187,7 +187,7 @@ func (w *World) run(u *unit) {
 	}
 }
 
-// end tells a pod to end. The pod is gone once it has stopped or its grace period is over.
+// end begins the deletion of a pod. The pod is gone once it has stopped or its grace period is over.
 func (w *World) end(u *unit, grace time.Duration) {
 	if u.ended || u.leaving() && !u.pod.DeletionTimestamp.After(w.clock.now.Add(grace)) {
 		return

@@ -10,8 +10,7 @@ import (
 	"tenon.sh/provider/offer"
 )
 
-// usable returns the instance types of a class that some NodePool may buy, as far as single labels tell. Plans would look at the other
-// types in vain.
+// usable returns the instance types of a class that some NodePool may buy, judged by single labels. Plans would look at the other types in vain.
 func usable(class engine.Class, pools []*v1.NodePool) []engine.InstanceType {
 	var wanted []offer.Wanted
 	for _, p := range pools {

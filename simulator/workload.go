@@ -44,8 +44,8 @@ func (l *load) replicas() int {
 	return -1
 }
 
-// auditAway counts a ready pod that consolidation or drift evicts. At most half of a controller's pods, rounded up, may be away for these reasons
-// at a time. A pod counts until another pod of the workload becomes ready, or until the workload is scaled down.
+// auditAway records that consolidation or drift evicts a ready pod. At most half of a controller's pods, rounded up, may be away for these reasons at
+// a time. A pod is away until another pod of the workload becomes ready, or until the workload is scaled down.
 func (w *World) auditAway(u *unit, cause string) {
 	if !w.cfg.Audit || w.cfg.Policy == Baseline || u.load == nil || !u.ready || cause != "underutilized" && cause != "drifted" {
 		return
@@ -65,7 +65,7 @@ func (w *World) auditAway(u *unit, cause string) {
 	}
 }
 
-// back ends the count of one pod that was away: u has become ready, or the workload was scaled down. The pod that replaces a Deployment's pod may
+// back subtracts one pod from those that are away: u has become ready, or the workload was scaled down. The pod that replaces a Deployment's pod may
 // belong to a newer ReplicaSet.
 func (l *load) back(u *unit) {
 	if len(l.away) == 0 {

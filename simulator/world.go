@@ -24,7 +24,7 @@ type Config struct {
 	// Snapshot is the cluster at the beginning, Course its events. The world changes neither.
 	Snapshot *engine.Snapshot
 	Course   scenario.Course
-	// Trace holds other pods that come and go, nil for none. Its beginning is where measuring begins.
+	// Trace holds other pods that are added and removed, nil for none. Measuring begins at its beginning.
 	Trace   *trace.Trace
 	Options engine.Options
 	Seed    uint64
@@ -37,14 +37,14 @@ type Config struct {
 	// Payback and ConsolidateAfter are those of all pools (tenon.sh/payback, consolidateAfter); 0 and nil leave each its own.
 	Payback          time.Duration
 	ConsolidateAfter *time.Duration
-	// DisruptEvery is the shortest time between two looks at the nodes. 0 means UsualDisruptEvery, or a minute while there are few
-	// nodes. It is three times as long while few pods have left nodes, and nodes go for their price alone.
+	// DisruptEvery is the shortest time between two looks at the nodes. 0 means UsualDisruptEvery, or a minute while there are few nodes. It is three
+	// times as long while few pods have left nodes and nodes are removed only because of their price.
 	DisruptEvery time.Duration
 	// BoundEvery is how often the least possible cost is computed, each time at a random instant; 0 means every hour.
 	BoundEvery time.Duration
-	// Audit checks the world's laws all the time, not at its end only.
+	// Audit checks the world's laws all the time, not only at its end.
 	Audit bool
-	// Setting is what a comparison calls the world, if not by what all pools are given; it stands in the Result.
+	// Setting is the name of the world in a comparison, if it is not named by the settings of all pools; the Result contains it.
 	Setting string
 	// Watched, unless nil, is called after each hour of For, and after the rest of one. Worlds that run at the same time call it concurrently.
 	Watched func()
@@ -61,7 +61,7 @@ func (c *Config) profile() string {
 }
 
 const (
-	// UsualDisruptEvery is DisruptEvery unless a Config says otherwise.
+	// UsualDisruptEvery is DisruptEvery unless a Config sets it.
 	UsualDisruptEvery = 5 * time.Minute
 	// UsualEffort is the effort for each plan that is enough for a world: more hardly changes its bill, and takes longer.
 	UsualEffort = 10_000
@@ -101,10 +101,10 @@ type World struct {
 	claims        shelf[*v1.NodeClaim]
 	claimByID     map[string]string
 	nodeNames     map[engine.MachineID]string // of machines whose node has another name than their claim
-	causes        map[string]string           // why claims go
-	wakes         map[string]time.Time        // when claims are looked at again
-	due           map[string]time.Time        // the same for claims of nodes in use
-	ripe          map[string]time.Time        // since when nodes could open
+	causes        map[string]string           // by claim, why it is deleted
+	wakes         map[string]time.Time        // by claim, the time of the next look at it
+	due           map[string]time.Time        // these times for claims of nodes in use
+	ripe          map[string]time.Time        // by node, since when it could open
 	listed        map[string]float64          // by claim, the price of the cheapest offering that a launch lists
 	markets       []*market
 	loads         []*load
@@ -123,7 +123,7 @@ type World struct {
 	loadsToTend   todo[*load]
 	claimsToStep  todo[string]
 	stepping      string       // the claim whose steps are taken
-	observed      todo[string] // claims on whose nodes pods came or went
+	observed      todo[string] // claims whose nodes got or lost pods
 	needBudgets   bool
 	ordersToWatch bool
 	unscheduled   bool // pods are to be tried
@@ -134,7 +134,7 @@ type World struct {
 	wanted, planAt       time.Time // since when machines are wanted, and when they are planned; zero if none are wanted
 	looks                time.Time // zero while no look at the nodes is entered
 	scheduled, disrupted time.Time
-	changed              time.Time // the last change, or the last look after which a node may go in time without a change
+	changed              time.Time // the last change, or the last look after which a node may be removed in time without a change
 	again                time.Duration
 
 	cache    inventory.Cache
@@ -142,7 +142,7 @@ type World struct {
 	passes   *engine.EarlierPasses // of disruption
 	baseline
 	kept        []engine.Kept
-	stays       map[string]time.Time // since when nodes stay that should go, by name; with Audit
+	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
 	longestStay Stay
 	pressing    bool // the last look at the nodes found some that go for another reason than their price
 	departed    int  // pods that have left nodes since then, without the pods of leaving nodes
@@ -239,7 +239,7 @@ func (w *World) after(d time.Duration, do func()) { w.at(w.clock.now.Add(max(d, 
 
 func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, purpose, thing) }
 
-// Run lets time pass and returns the result. It fails if ctx ends, or if a law of the world is broken.
+// Run advances the time and returns the result. It fails if ctx ends, or if a law of the world is broken.
 func (w *World) Run(ctx context.Context) (*Result, error) {
 	defer w.meter.planning.Wait() // no plan is computed after Run has returned
 	begin := w.clock.now.Add(w.cfg.WarmUp)
@@ -272,7 +272,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 	return w.result(ctx), nil
 }
 
-// settle does all the work of this instant.
+// settle does all work that is due in this instant.
 func (w *World) settle(ctx context.Context) {
 	for range 10_000 {
 		switch {
@@ -350,7 +350,7 @@ func (w *World) takeIn() {
 
 func (s *shelf[T]) next() int { return len(s.list) }
 
-// adopt makes a node's machine known to the cloud.
+// adopt adds a node's machine to the simulated cloud.
 func (w *World) adopt(s *seat) {
 	claim := w.claimOf(s)
 	if claim == nil {
@@ -361,7 +361,7 @@ func (w *World) adopt(s *seat) {
 	w.adoptMachine(claim, s.node.Labels, time.Time{})
 }
 
-// adoptStarting makes a machine without a node known to the cloud.
+// adoptStarting adds a machine without a node to the simulated cloud.
 func (w *World) adoptStarting(c *v1.NodeClaim) {
 	if c.Status.ProviderID == "" || w.seatOf(c) != nil || c.DeletionTimestamp != nil {
 		return
