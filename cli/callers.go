@@ -21,7 +21,7 @@ const (
 	// catalogAudience is the only audience of tokens for the catalog. Tokens for the API server are refused, so users have no reason to show
 	// them to a controller.
 	catalogAudience = "tenon.sh/catalog"
-	// apiServer, in place of an audience, stands for the API server's own audiences.
+	// apiServer, in place of an audience, represents the API server's own audiences.
 	apiServer = ""
 	// callersKept is the time for which the owner of a token is remembered, and that a token is unknown.
 	callersKept = time.Minute

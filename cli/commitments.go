@@ -16,7 +16,7 @@ type commitmentsDocument struct {
 	Commitments *[]engine.Commitment `json:"commitments"`
 }
 
-// readCommitments parses the document. With an error, no commitment counts.
+// readCommitments parses the document. With an error, it returns no commitment.
 func readCommitments(text []byte) ([]engine.Commitment, error) {
 	var document commitmentsDocument
 	if err := yaml.UnmarshalStrict(text, &document); err != nil {

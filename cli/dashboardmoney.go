@@ -39,7 +39,7 @@ func pageBuffers(buffers []engine.BufferRoom) []dashboard.Buffer {
 	return out
 }
 
-// namespaceCosts divides the cost of the table's nodes among namespaces. Of each node's price, pods pay the requested share of its scarcest
+// namespaceCosts divides the cost of the table's nodes among namespaces. Of each node's price, pods pay the requested share of the node's scarcest
 // resource, in proportion to each pod's request for its own scarcest resource. The rest of the price is idle, and no namespace pays it.
 func namespaceCosts(s *engine.Snapshot, t *nodeTable) []dashboard.NamespaceCost {
 	prices := map[string]float64{}

@@ -255,7 +255,7 @@ func launchFacts(l *explain.LaunchRecord) []fact {
 	return facts
 }
 
-// nodeStory describes a node and tells why it stays.
+// nodeStory describes a node, and why it is kept.
 func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 	condition := "not ready"
 	switch {
@@ -290,7 +290,7 @@ func nodeStory(name string, s *explain.NodeExplanation) objectStory {
 	return out
 }
 
-// nodePods lists the pods on a node, the pods that will come, and the node's replacements.
+// nodePods lists the pods on a node, the pods that will be bound to it, and the node's replacements.
 func nodePods(s *explain.NodeExplanation) []part {
 	var parts []part
 	if len(s.Pods) > 0 {

@@ -19,7 +19,7 @@ func tableWidth(rows [][]string) int {
 	return total
 }
 
-// leastWidth returns the same with the prose of the last column cut to leastText.
+// leastWidth returns the length of the table's longest line if the prose of the last column is cut to leastText.
 func leastWidth(rows [][]string) int {
 	width := columnWidths(rows)
 	prose := width[len(width)-1]

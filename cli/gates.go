@@ -45,7 +45,7 @@ func (g gatesValue) Set(text string) error {
 	return nil
 }
 
-// actedOn are the gates with an effect, and TerminateFirstRepair, because broken machines always go first.
+// actedOn are the gates with an effect, and TerminateFirstRepair, because broken machines are always removed first.
 var actedOn = [...]string{
 	"CapacityBuffer", "NodeOverlay", "NodeRepair", "ProvisioningRequest", "PodDeletionCostManagement", "StaticCapacity", "SpotToSpotConsolidation", "ReservedCapacity",
 	"TerminateFirstDrift", "TerminateFirstRepair",

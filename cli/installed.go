@@ -51,9 +51,9 @@ func findInstallation(ctx context.Context, config *rest.Config, namespace string
 	return in, nil
 }
 
-// labelled returns the Deployment with the chart's labels. It prefers the Deployment in the Lease's namespace. If the Lease has a holder,
-// only this namespace counts. Without a holder any namespace counts, because a controller can lead without a Lease or with a Lease of another
-// name.
+// labelled returns the Deployment with the chart's labels. It prefers the Deployment in the Lease's namespace. If the Lease has a holder, it
+// considers only this namespace. Without a holder it considers any namespace, because a controller can lead without a Lease or with a Lease of
+// another name.
 func (in *installation) labelled(deployments []appsv1.Deployment) (found *appsv1.Deployment) {
 	for i := range deployments {
 		d := &deployments[i]
@@ -116,7 +116,7 @@ func isAutoscaler(d *appsv1.Deployment) bool {
 	return slices.Contains([]string{"karpenter", "tenon"}, d.Spec.Template.Labels["app.kubernetes.io/name"])
 }
 
-// lookup returns a variable of the Deployment's containers. If a container has a variable twice, the last one counts, as for the kubelet.
+// lookup returns a variable of the Deployment's containers. If a container has a variable twice, it uses the last one, as the kubelet does.
 func (in *installation) lookup(name string) (string, bool) {
 	if in.deployment == nil {
 		return "", false

@@ -19,8 +19,8 @@ const (
 	sayEvery  = time.Minute     // time between two messages about missing kinds
 )
 
-// waitForKinds returns once the API server serves the kinds that the controller needs. Until then it logs once a minute which kind is
-// missing. The error is ctx's.
+// waitForKinds returns once the API server serves the kinds that the controller needs. Until then it logs once a minute which kind is missing. It
+// returns an error only if ctx ends.
 func (c *autoscaler) waitForKinds(ctx context.Context) error {
 	var said time.Time
 	for ctx.Err() == nil {

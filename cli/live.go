@@ -79,7 +79,7 @@ func liveKinds() []liveKind {
 		return liveKind{schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}, kind, true, true}
 	}
 	return []liveKind{
-		// Nodes come before pods, so that a pod that is bound in between counts twice and not never.
+		// Nodes are read before pods, so that a pod that is bound in between is counted twice and not never.
 		of(v1.Group, "v1", "nodepools", "NodePool", true), // optional, because savings is for clusters without Karpenter too
 		of(v1.Group, "v1", "nodeclaims", "NodeClaim", true),
 		of(v1.Group, "v1alpha1", "nodeoverlays", overlayKind, true),

@@ -22,7 +22,7 @@ import (
 // nodeTable lists the nodes of a cluster and their totals.
 type nodeTable struct {
 	PricePerHour float64 `json:"pricePerHour"`
-	// Unpriced counts nodes of unknown price. Waiting counts pods that no node runs yet.
+	// Unpriced is the number of nodes of unknown price. Waiting is the number of pods that no node runs yet.
 	Unpriced int             `json:"unpriced"`
 	Waiting  int             `json:"waiting"`
 	CPU      dashboard.Share `json:"cpu"`
@@ -44,7 +44,7 @@ type nodeRow struct {
 	CPU          dashboard.Share `json:"cpu"`
 	Memory       dashboard.Share `json:"memory"`
 	Pods         int             `json:"pods"`
-	// Kept is the reason why the node stays, Disruption the reason why it goes.
+	// Kept is the reason why the node is kept, Disruption the reason why it is removed.
 	Kept       *engine.ReasonRecord `json:"kept,omitempty"`
 	Disruption string               `json:"disruption,omitempty"`
 
@@ -163,7 +163,7 @@ func (t *nodeTable) addPods(s *engine.Snapshot) {
 	}
 }
 
-// judge sets each node's reason to stay or to go.
+// judge sets, for each node, the reason why it is kept or removed.
 func (t *nodeTable) judge(s *engine.Snapshot, plan *engine.Plan) {
 	goes, kept := map[string]string{}, map[string]engine.Reason{}
 	for i := range plan.Disruptions {

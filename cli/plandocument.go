@@ -27,7 +27,7 @@ type planDocument struct {
 	Notes       []noteDocument       `json:"notes,omitempty"`
 	Cost        costDocument         `json:"cost"`
 	Advice      *advice.Advice       `json:"advice,omitempty"`
-	// Commitments tells the use of each commitment once the launches run.
+	// Commitments lists the use of each commitment once the launches run.
 	Commitments []engine.CommitmentUse `json:"commitments,omitempty"`
 }
 
@@ -85,7 +85,7 @@ type noteDocument struct {
 // costDocument is the cost of a plan. Bound and Gap are null if no bound was computed.
 type costDocument struct {
 	LaunchesPerHour float64 `json:"launchesPerHour"`
-	// Unpriced counts launches of unknown price. No sum includes them.
+	// Unpriced is the number of launches of unknown price. No sum includes them.
 	Unpriced int      `json:"unpriced,omitempty"`
 	Bound    *float64 `json:"bound"`
 	Gap      *float64 `json:"gap"`

@@ -140,7 +140,7 @@ func writeFirstChanges(t *terminal, a *explain.Savings) {
 	}
 }
 
-// writeStaying prints the reasons for which nodes stay: in the plan, and at present.
+// writeStaying prints the reasons for which nodes are kept: in the plan, and at present.
 func writeStaying(t *terminal, a *explain.Savings) {
 	if len(a.Staying) > 0 {
 		t.line("")
@@ -168,7 +168,7 @@ func writeStaying(t *terminal, a *explain.Savings) {
 	t.lines(table(t, "", rows))
 }
 
-// writeLeftOut prints the things that neither side of the comparison counts.
+// writeLeftOut prints the things that neither side of the comparison includes.
 func writeLeftOut(t *terminal, a *explain.Savings) {
 	var lines []string
 	if n := len(a.Unpriced); n > 0 {

@@ -20,7 +20,7 @@ type setting struct {
 	after   *time.Duration
 }
 
-// wholeCurve stands for the settings of curve: from an autoscaler that moves no pods to one that moves pods quickly.
+// wholeCurve represents the settings of curve: from an autoscaler that moves no pods to one that moves pods quickly.
 const wholeCurve = "curve"
 
 var curve = []string{"Baseline", "WhenEmpty", "Balanced", "payback=1h", "payback=2h", "payback=4h", "payback=8h", "payback=16h"}

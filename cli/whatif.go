@@ -28,7 +28,7 @@ type whatIf struct {
 	before   *engine.Plan
 }
 
-// try answers a text in three parts: the machines that would start, then the nodes that would go, then the bills of the complete change. Each
+// try answers a text in three parts: the machines that would start, then the nodes that would be removed, then the bills of the complete change. Each
 // later part is the Rest of the part before. After stop returns true, a part ends soon and its answer is incomplete.
 func (w *whatIf) try(text []byte, stop func() bool) (*dashboard.Outcome, error) {
 	out, s := w.read(text)

@@ -25,7 +25,7 @@ const (
 const (
 	mostPodNames   = 20 // per record
 	mostRejections = 12
-	mostNames      = 3 // of the things that were rejected for one reason
+	mostNames      = 3 // of the rejected nodes or pods of one reason
 )
 
 // newRecord returns a record with the figures of the snapshot.
@@ -195,7 +195,8 @@ func (r *Record) join(other *Record) {
 	}
 }
 
-// rejectKept adds the nodes of the record's pools that stay, counted by reason, and the moves that were rejected as not balanced.
+// rejectKept adds to the rejections the nodes of the record's pools that are kept, counted by reason, and the moves that were rejected as not
+// balanced.
 func (r *Record) rejectKept(plan *engine.Plan) {
 	index := map[engine.Code]int{}
 	var kept []Rejection
@@ -234,8 +235,8 @@ func refusalKey(owner string, u *engine.Unplaced) string {
 	return key
 }
 
-// Refusals returns the record of pods that nothing can run, nil if all of them have been recorded. The function told reports whether a
-// refusal with the key has been recorded.
+// Refusals returns the record of pods that nothing can run, nil if all of them have been recorded. The function `told` reports whether a refusal with
+// the key has been recorded.
 func Refusals(s *engine.Snapshot, plan *engine.Plan, told func(key string) bool, now time.Time) *Record {
 	owners := map[engine.PodID]string{}
 	for _, p := range s.Pods {

@@ -11,9 +11,9 @@ type CostPoint struct {
 	PricePerHour float64
 }
 
-// Costs returns the cost of the machines over time. It combines the price in the snapshot of each decision with a step whenever a decision's
-// machine was launched, lost or removed. A snapshot's price counts nodes only. So it may lack a machine between launch and registration, or a
-// node whose NodeClaim still exists. Within these bounds the sum of the steps counts.
+// Costs returns the cost of the machines over time. It combines the price in the snapshot of each decision with a step whenever a decision's machine
+// was launched, lost or removed. A snapshot's price includes only nodes. So it may lack a machine between launch and registration, or a machine whose
+// node is gone and whose NodeClaim still exists. Within these bounds, the result is the sum of the steps.
 func Costs(records []Record) []CostPoint {
 	var events []costEvent
 	for i := range records {
@@ -21,7 +21,7 @@ func Costs(records []Record) []CostPoint {
 	}
 	slices.SortStableFunc(events, func(a, b costEvent) int { return a.at.Compare(b.at) })
 	var out []CostPoint
-	sum, under := 0.0, 0.0 // under is the price of the machines that may or may not be among the nodes
+	sum, under := 0.0, 0.0 // `under` is the price of the machines that may or may not be among the nodes
 	for _, e := range events {
 		under = max(0, under+e.under)
 		switch {
@@ -86,7 +86,7 @@ func costEvents(r *Record) []costEvent {
 	return out
 }
 
-// costsOfComing returns the events of a new machine, which costs from its launch on.
+// costsOfComing returns the events of a new machine, which has a cost from its launch on.
 func costsOfComing(usd float64, when func(What) time.Time) []costEvent {
 	launched, lost := when(Launched), when(Lost)
 	if launched.IsZero() {
@@ -102,7 +102,7 @@ func costsOfComing(usd float64, when func(What) time.Time) []costEvent {
 	return out
 }
 
-// earlier returns the earlier of two times. A zero time counts as missing.
+// earlier returns the earlier of two times. It ignores a zero time.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

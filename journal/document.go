@@ -11,7 +11,7 @@ type Document struct {
 	// Savings are sums over the records, by reason.
 	Savings []ReasonSaving `json:"savings"`
 	Records []Record       `json:"records"`
-	// Notes tells the parts that could not be read.
+	// Notes lists the parts that could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -20,7 +20,7 @@ type Filter struct {
 	Since time.Time
 	// NodePool matches one of the record's pools, Node the node or claim of one of its machines.
 	NodePool, Node, Reason string
-	// Most keeps only the newest records, at most this number; 0 keeps all.
+	// Most keeps only this number of records, the newest; 0 keeps all.
 	Most int
 }
 

@@ -14,7 +14,7 @@ type Kind string
 const (
 	Launch     Kind = "Launch"     // machines for waiting pods
 	Disruption Kind = "Disruption" // nodes that a plan removes or replaces
-	Removal    Kind = "Removal"    // machines that go without a plan: the cloud takes them back, they are broken or late, or a user deletes them
+	Removal    Kind = "Removal"    // removed without a plan: the cloud takes the machines back, they are broken or late, or a user deletes them
 	Refusal    Kind = "Refusal"    // pods that nothing can run
 )
 
@@ -24,9 +24,9 @@ type Outcome string
 const (
 	InProgress Outcome = "InProgress"
 	Done       Outcome = "Done"
-	InPart     Outcome = "DoneInPart" // some machines did as was decided, others did not
-	Failed     Outcome = "Failed"     // no machine did as was decided
-	TakenBack  Outcome = "TakenBack"  // the nodes stay
+	InPart     Outcome = "DoneInPart" // the decision was carried out for some machines, but not for others
+	Failed     Outcome = "Failed"     // the decision was carried out for no machine
+	TakenBack  Outcome = "TakenBack"  // the nodes are kept
 )
 
 // A Record is one decision: the situation, the choice, the rejected choices and the outcome. It contains names and figures, but no parts of
@@ -41,15 +41,15 @@ type Record struct {
 	// Says is the decision in a sentence.
 	Says string `json:"says"`
 	Seen Seen   `json:"seen"`
-	// Machines are the machines that go, and then the new ones.
+	// Machines are the machines to remove, followed by the new ones.
 	Machines []Machine   `json:"machines,omitempty"`
 	Rejected []Rejection `json:"rejected,omitempty"`
-	// PriceBefore is the cost of the machines that go, PriceAfter the expected cost of the new machines, in USD per hour. SavingPerHour is
-	// the expected decrease of the bill.
+	// PriceBefore is the cost of the machines to remove, PriceAfter the expected cost of the new machines, in USD per hour. SavingPerHour is the
+	// expected decrease of the bill.
 	PriceBefore   float64 `json:"priceBefore"`
 	PriceAfter    float64 `json:"priceAfter"`
 	SavingPerHour float64 `json:"savingPerHour"`
-	// Pods counts the affected pods. PodNames are the first of them.
+	// Pods is the number of affected pods. PodNames are the first of them.
 	Pods     int      `json:"pods"`
 	PodNames []string `json:"podNames,omitempty"`
 	Steps    []Step   `json:"steps,omitempty"`
@@ -68,7 +68,7 @@ type Seen struct {
 	PricePerHour float64 `json:"pricePerHour"`
 }
 
-// A Machine goes or comes. A new machine has a claim once it has been requested, and a node once it has joined.
+// A Machine is removed or new. A new machine has a claim once it has been requested, and a node once it has joined.
 type Machine struct {
 	Comes        bool     `json:"comes,omitempty"`
 	Claim        string   `json:"claim,omitempty"`
@@ -80,7 +80,7 @@ type Machine struct {
 	PricePerHour *float64 `json:"pricePerHour"`
 }
 
-// A Rejection is a choice that was not made. Count counts its nodes or pods, Names are some of them.
+// A Rejection is a choice that was not made. Count is the number of its nodes or pods, Names are some of them.
 type Rejection struct {
 	Code  string   `json:"code"`
 	Says  string   `json:"says"`
@@ -88,7 +88,7 @@ type Rejection struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// What is an event of a machine.
+// What is the type of an event of a machine.
 type What string
 
 const (
@@ -97,10 +97,10 @@ const (
 	Registered What = "registered"
 	Ready      What = "ready"
 	Deleted    What = "told to go"
-	Draining   What = "drain held" // by what Says names
+	Draining   What = "drain held" // Step.Says names the obstacle
 	Drained    What = "drained"
 	Removed    What = "removed"
-	Kept       What = "kept" // it stays after all
+	Kept       What = "kept" // the machine is kept after all
 	Lost       What = "failed"
 )
 

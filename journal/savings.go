@@ -51,7 +51,7 @@ type change struct {
 	rate, bought float64
 }
 
-// changes returns the changes of one record. All changes of a record count for its first pool, so that they form one sum.
+// changes returns the changes of one record. All changes of a record belong to its first pool, so that they form one sum.
 func changes(r *Record) []change {
 	if r.Kind != Launch && r.Kind != Disruption || len(r.NodePools) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// load is the requests and limits of the pods of one node.
+// load holds the requests and limits of the pods of one node.
 type load struct{ requests, limits, daemonRequests, daemonLimits corev1.ResourceList }
 
 func (x *exposition) loads() map[string]*load {

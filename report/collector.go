@@ -15,7 +15,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// mostPods is how many pods have series of their own; beyond it, only sums are exported.
+// mostPods bounds the pods that have series of their own; if there are more, only sums are exported.
 const mostPods = 10_000
 
 // StateCollector computes the metrics that describe the state of the cluster, from one snapshot, when they are asked
@@ -163,13 +163,13 @@ func NewUnsynced(clock clock.PassiveClock) *Unsynced {
 	return &Unsynced{clock: clock, since: clock.Now(), synced: families["karpenter_cluster_state_synced"], seconds: families["karpenter_cluster_state_unsynced_time_seconds"]}
 }
 
-// End says that the cluster is known.
+// End records that the cluster is known.
 func (u *Unsynced) End() { u.ended.Store(true) }
 
 // Describe describes nothing, like that of a StateCollector.
 func (u *Unsynced) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reports that the cluster is not known, and since when.
+// Collect reports that the cluster is not known, and since when it is not.
 func (u *Unsynced) Collect(out chan<- prometheus.Metric) {
 	if u.ended.Load() {
 		return

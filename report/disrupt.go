@@ -15,29 +15,29 @@ import (
 	"tenon.sh/engine/replacement"
 )
 
-// Terminating tells the owners of a node and of its claim that both are removed, and why.
+// Terminating returns events for a node and its claim: both are removed, and why.
 func Terminating(node *corev1.Node, claim *v1.NodeClaim, reason v1.DisruptionReason) []Event {
 	e := Event{Reason: DisruptionTerminating, Message: "Disrupting: " + string(reason), Key: string(reason)}
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
-// Launching tells the owner of a claim that the claim replaces others, and why.
+// Launching returns an event for a claim: it replaces others, and why.
 func Launching(claim *v1.NodeClaim, reason v1.DisruptionReason) Event {
 	return Event{Object: claim, Reason: DisruptionLaunching, Message: "Launching NodeClaim: " + string(reason), Key: string(reason)}
 }
 
-// WaitingReadiness tells the owner of a claim that others go once it is ready.
+// WaitingReadiness returns an event for a claim: others are removed once it is ready.
 func WaitingReadiness(claim *v1.NodeClaim) Event {
 	return Event{Object: claim, Reason: DisruptionWaitingReadiness, Message: "Waiting on readiness to continue disruption"}
 }
 
-// TakenBack tells the owners of a node and of its claim that both stay after all, though they were about to be replaced.
+// TakenBack returns events for a node and its claim: both are kept after all, though they were about to be replaced.
 func TakenBack(node *corev1.Node, claim *v1.NodeClaim, why engine.Reason) []Event {
 	e := Event{Reason: DisruptionBlocked, Message: "Took the disruption back, the node stays: " + why.Message(), Key: string(why.Code)}
 	return onAll([]*corev1.Node{node}, []*v1.NodeClaim{claim}, e)
 }
 
-// Candidates tells the owners of the nodes, and of their claims, that consolidation is about to replace them.
+// Candidates returns events for the nodes and their claims: consolidation is about to replace them.
 func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruption) []Event {
 	if d.Reason != v1.Underutilized || len(d.Replacements) == 0 {
 		return nil
@@ -59,8 +59,8 @@ func Candidates(nodes []*corev1.Node, claims []*v1.NodeClaim, d engine.Disruptio
 
 func list(names []string) string { return strings.Join(some(names), ", ") }
 
-// Approved tells that a move was good enough for the policy Balanced. It tells the owners of the node that goes and of its claim, or
-// the owner of the pool if several nodes go.
+// Approved returns events about a move that was good enough for the policy Balanced. They are for the removed node and its claim, or for the pool if
+// several nodes are removed.
 func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j engine.Judgement) []Event {
 	if !j.Approved || j.Balance == nil {
 		return nil
@@ -78,7 +78,7 @@ func Approved(nodes []*corev1.Node, claims []*v1.NodeClaim, pool *v1.NodePool, j
 	return []Event{e}
 }
 
-// Rejected tells the owners of the nodes, and of their claims, that a decision of consolidation is no longer right.
+// Rejected returns events for the nodes and their claims: a decision of consolidation is no longer right.
 func Rejected(nodes []*corev1.Node, claims []*v1.NodeClaim, reason v1.DisruptionReason, why engine.Reason) []Event {
 	if reason != v1.Underutilized {
 		return nil
@@ -128,12 +128,12 @@ func Engine(e engine.Event) Event {
 	return out
 }
 
-// RepairBlocked tells a pool's owner that so many of its nodes are broken that none is repaired.
+// RepairBlocked returns an event for a pool: too many of its nodes are broken, so none is repaired.
 func RepairBlocked(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Reason: NodeRepairBlocked, Warning: true, Every: 15 * time.Minute, Message: "Cannot repair: " + reason.Message()}
 }
 
-// Interrupted tells the owners of a node and of its claim what the cloud has announced, and whether the machine is left.
+// Interrupted returns events for a node and its claim: the announcement of the cloud, and whether the machine is given up.
 func Interrupted(node *corev1.Node, claim *v1.NodeClaim, x lifecycle.Interruption) []Event {
 	var events []Event
 	tell := func(reason, message string, warning bool) {
@@ -149,7 +149,7 @@ func Interrupted(node *corev1.Node, claim *v1.NodeClaim, x lifecycle.Interruptio
 	return events
 }
 
-// BudgetExhausted tells a pool's owner that its budgets keep a node from being removed.
+// BudgetExhausted returns an event for a pool: its budgets keep a node from being removed.
 func BudgetExhausted(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{
 		Object: pool, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: reason.Have,
@@ -157,7 +157,7 @@ func BudgetExhausted(pool *v1.NodePool, reason engine.Reason) Event {
 	}
 }
 
-// BackedOff tells a pool's owner that nodes are not replaced because replacements failed.
+// BackedOff returns an event for a pool: nodes are not replaced because replacements failed.
 func BackedOff(pool *v1.NodePool, b replacement.Backoff) Event {
 	return Event{Object: pool, Warning: true, Reason: DisruptionBlocked, Every: 10 * time.Minute, Key: b.Until.String(), Message: b.Message()}
 }

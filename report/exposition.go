@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// expositionEvery is how old an exposition becomes before a scrape makes a new one.
+	// expositionEvery is the age of an exposition above which a scrape makes a new one.
 	expositionEvery = 2 * time.Second
 	// An exposition is kept for at least expositionRest times as long as it took to make. So the metrics of a large cluster take at most a
 	// tenth of one core, however often Prometheus asks.

@@ -133,8 +133,8 @@ func (m *Metrics) declareDecisions(f factory) {
 		"controller", "method", "provider", "error", "nodepool")
 }
 
-// beginAtZero shows the counters of rare failures before the first failure, because a query for the increase of a counter misses the
-// first one if the series begins with it.
+// beginAtZero exports the counters of rare failures with the value 0 before the first failure, because a query for the increase of a counter misses
+// the first failure if the series begins with it.
 func (m *Metrics) beginAtZero() {
 	for _, reason := range []v1.DisruptionReason{v1.Empty, v1.Underutilized, v1.Drifted, v1.Unhealthy, v1.Expired} {
 		m.failedValidations.WithLabelValues(consolidationType(reason))
@@ -268,7 +268,7 @@ func (m *Metrics) Evaluated(reason v1.DisruptionReason, took time.Duration, elig
 	m.eligible.WithLabelValues(lower(reason)).Set(float64(eligible))
 }
 
-// Kept records how many nodes of each pool stay for each reason.
+// Kept records, for each pool and reason, the number of nodes that are kept.
 func (m *Metrics) Kept(kept []engine.Kept) {
 	counts := map[[2]string]int{}
 	for _, k := range kept {
@@ -306,7 +306,7 @@ func (m *Metrics) TerminatesFirst(d engine.Disruption, pools []string) {
 	}
 }
 
-// DeletionCostsWait records how many nodes of each pool wait for a later pass that writes deletion costs.
+// DeletionCostsWait records, for each pool, the number of nodes that wait for a later pass that writes deletion costs.
 func (m *Metrics) DeletionCostsWait(nodes map[string]int) {
 	m.deletionCostsWait.Reset()
 	for pool, n := range nodes {

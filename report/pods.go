@@ -23,7 +23,7 @@ type PodObserver struct {
 	clock   clock.PassiveClock
 	bound   *prometheus.HistogramVec
 	startup *prometheus.SummaryVec
-	// From here on, the metrics count only pods that waited for this program.
+	// From here on, the metrics include only pods that waited for this program.
 	decision           *prometheus.HistogramVec
 	provisioned        *prometheus.HistogramVec
 	provisionedStartup *prometheus.HistogramVec

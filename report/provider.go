@@ -36,7 +36,7 @@ func (m Measured) LaunchNoted(ctx context.Context, claim *v1.NodeClaim, class pr
 	return provider.LaunchNoted(ctx, m.Provider, claim, class, note)
 }
 
-// Terminate tells a machine to stop.
+// Terminate requests that a machine stop.
 func (m Measured) Terminate(ctx context.Context, id engine.MachineID) (err error) {
 	defer m.measure("nodeclaim.lifecycle", "Delete", "")(&err)
 	return m.Provider.Terminate(ctx, id)

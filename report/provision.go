@@ -16,19 +16,19 @@ import (
 
 const namesInLine = 5 // the most names in a log line
 
-// PodNominated tells a pod's owner where the pod is expected to run: "node/a" or "nodeclaim/general-x2k9q".
+// PodNominated returns an event for a pod: the node or claim where it is expected to run ("node/a" or "nodeclaim/general-x2k9q").
 func PodNominated(pod *corev1.Pod, target string) Event {
 	return Event{Object: pod, Reason: Nominated, Message: "Pod should schedule on: " + target}
 }
 
-// PodPlanned tells a pod's owner which machine was requested; why explains the choice of the machine.
+// PodPlanned returns an event for a pod: the requested machine; `why` explains the choice of the machine.
 func PodPlanned(pod *corev1.Pod, claim, why string) Event {
 	e := PodNominated(pod, "nodeclaim/"+claim)
 	e.Message += " (" + why + ")"
 	return e
 }
 
-// PoolWithoutTypes tells a pool's owner that no instance type meets the pool's own requirements.
+// PoolWithoutTypes returns an event for a pool: no instance type meets the pool's own requirements.
 func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{
 		Object: pool, Warning: true, Reason: NoCompatibleInstanceTypes, Every: time.Minute,
@@ -36,33 +36,33 @@ func PoolWithoutTypes(pool *v1.NodePool, reason engine.Reason) Event {
 	}
 }
 
-// DevicesForgotten tells a pool's owner that the devices of some machines are known only while such machines exist.
+// DevicesForgotten returns an event for a pool: the devices of some machines are known only while machines of this kind exist.
 func DevicesForgotten(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Need, Every: time.Hour, Message: reason.Message()}
 }
 
-// UnknownLimit tells a pool's owner that one of its limits has no effect.
+// UnknownLimit returns an event for a pool: one of its limits has no effect.
 func UnknownLimit(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
 }
 
-// LittleMemory tells a pool's owner that pods without a memory request get little memory.
+// LittleMemory returns an event for a pool: pods without a memory request get little memory.
 func LittleMemory(pool *v1.NodePool, reason engine.Reason) Event {
 	return Event{Object: pool, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: time.Hour, Message: reason.Message()}
 }
 
-// PodsNotTaken tells a claim's owner that its machine cannot run pods that it was started for. The pods learn the next step from the
-// reason for which they wait, and the pool from a condition.
+// PodsNotTaken returns an event for a claim: its machine cannot run pods that it was started for. The reason for which the pods wait describes the
+// next step, and so does a condition of the pool.
 func PodsNotTaken(f engine.LaunchFinding) Event {
 	return Event{Object: f.Claim, Warning: true, Reason: PodsDidNotFit, Message: fmt.Sprintf("%s (pod %s)", f.Why, f.Pods[0])}
 }
 
-// NotBound is the event of a pod that kube-scheduler does not bind to a node with room for it.
+// NotBound returns an event for a pod that kube-scheduler does not bind to a node with room for it.
 func NotBound(pod *corev1.Pod, reason engine.Reason) Event {
 	return Event{Object: pod, Warning: true, Reason: string(reason.Code), Key: reason.Key, Every: 10 * time.Minute, Message: reason.Message()}
 }
 
-// PassIsSlow tells, about the Lease of the leader, that one of its loops takes longer than a minute for a pass.
+// PassIsSlow returns an event for the Lease of the leader: one of its loops takes longer than a minute for a pass.
 func PassIsSlow(lease *coordinationv1.Lease, loop string) Event {
 	return Event{
 		Object: lease, Warning: true, Reason: SlowPass, Key: loop,
@@ -70,7 +70,7 @@ func PassIsSlow(lease *coordinationv1.Lease, loop string) Event {
 	}
 }
 
-// CommitmentsAreRefused tells, about the Lease of the leader, that the file of commitments is wrong.
+// CommitmentsAreRefused returns an event for the Lease of the leader: the file of commitments is wrong.
 func CommitmentsAreRefused(lease *coordinationv1.Lease, err error) Event {
 	return Event{Object: lease, Warning: true, Reason: CommitmentsRefused, Key: err.Error(), Message: err.Error()}
 }

@@ -27,7 +27,7 @@ const (
 	longestMessage = 1024 // the API server refuses longer ones
 )
 
-// Event is one thing to tell about one object.
+// Event is one message about one object.
 type Event struct {
 	Object  client.Object
 	Warning bool
@@ -39,8 +39,8 @@ type Event struct {
 	Every time.Duration
 }
 
-// A Recorder writes events. It holds repeats back and limits the number of the other events, so no state of the cluster floods the API
-// server. An event that the limit holds back may be told the next time.
+// A Recorder writes events. It holds repeats back and limits the number of the other events, so no state of the cluster floods the API server. An
+// event that the limit holds back may be written the next time.
 type Recorder struct {
 	writer client.Client
 	clock  clock.PassiveClock
@@ -57,7 +57,7 @@ type Recorder struct {
 	refused bool      // the log says that events may not be written
 }
 
-// telling is one event, and how often it was told.
+// telling is one event, and the number of times that it was published.
 type telling struct {
 	until time.Time
 	event corev1.Event
@@ -183,7 +183,7 @@ func identity(o client.Object) string {
 // comes back is counted up instead of written anew.
 const remembered = 10 * time.Minute
 
-// forget drops, once a minute, the events that were told long enough ago.
+// forget drops, once a minute, the events that were published long enough ago.
 func (r *Recorder) forget(now time.Time) {
 	if now.Sub(r.swept) < time.Minute {
 		return

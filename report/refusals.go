@@ -14,12 +14,12 @@ import (
 	"tenon.sh/engine"
 )
 
-// refusalEvery is how often one pod, or one owner of pods, is told that nothing can run it.
+// refusalEvery is the time between two events for one pod, or one owner of pods, that nothing can run it.
 const refusalEvery = 5 * time.Minute
 
-// Refusals tells owners that nothing can run their pods. Each pod has its own event as long as the Recorder's limit for such events allows
-// it. The other pods share one event on their controller, with their number. Owners that the limit leaves out altogether come first the
-// next time. Refusals forgets a pod at most refusalEvery after the pod's last refusal.
+// Refusals publishes events about pods that nothing can run. Each pod has its own event as long as the Recorder's limit for events of this reason
+// allows it. The other pods share one event on their controller, with the number of these pods. Owners that the limit leaves out altogether come
+// first the next time. Refusals forgets a pod at most refusalEvery after the pod's last refusal.
 type Refusals struct {
 	recorder *Recorder
 
@@ -27,7 +27,7 @@ type Refusals struct {
 	told map[types.UID]time.Time
 }
 
-// NewRefusals returns a Refusals that tells through the recorder.
+// NewRefusals returns a Refusals that publishes through the recorder.
 func NewRefusals(recorder *Recorder) *Refusals {
 	return &Refusals{recorder: recorder, told: map[types.UID]time.Time{}}
 }
@@ -36,10 +36,10 @@ func NewRefusals(recorder *Recorder) *Refusals {
 type refusal struct {
 	pod     *corev1.Pod
 	reasons []engine.Reason
-	last    time.Time // when it was told last
+	last    time.Time // when it last had an event
 }
 
-// Tell tells of the pods that a plan refuses, except pods that are missing in pods.
+// Tell publishes events about the pods that a plan refuses, except pods that are missing in pods.
 func (r *Refusals) Tell(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplaced) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *Refusals) tellTogether(due []refusal, room int, now time.Time) {
 	}
 }
 
-// due returns the pods to be told now, the longest untold first, and the UIDs of all refused pods, and of their owners.
+// due returns the pods that need an event now, those with the oldest last event first, and the UIDs of all refused pods and of their owners.
 func (r *Refusals) due(pods map[types.UID]*corev1.Pod, unplaced []engine.Unplaced, now time.Time) ([]refusal, map[types.UID]bool) {
 	var due []refusal
 	refused := make(map[types.UID]bool, len(unplaced))
@@ -115,11 +115,11 @@ func (r *Refusals) recently(id types.UID, now time.Time) bool {
 	return ok && now.Sub(last) < refusalEvery
 }
 
-// group is the refused pods of one owner, or a single pod.
+// group holds the refused pods of one owner, or a single pod.
 type group struct {
 	owner *metav1.OwnerReference
 	pods  []refusal
-	last  time.Time // when the owner was told last
+	last  time.Time // when the owner last had an event
 }
 
 // id returns the UID of the event's object.
@@ -130,7 +130,7 @@ func (g *group) id() types.UID {
 	return g.pods[0].pod.UID
 }
 
-// groups groups the pods by the object that controls them. The groups that were not told for longest come first.
+// groups groups the pods by the object that controls them. The groups with the oldest last event come first.
 func (r *Refusals) groups(due []refusal) []group {
 	var groups []group
 	index := map[types.UID]int{}
@@ -152,7 +152,7 @@ func (r *Refusals) groups(due []refusal) []group {
 	return groups
 }
 
-// podRefused tells a pod's owner why nothing can run it.
+// podRefused returns an event for a pod: why nothing can run it.
 func podRefused(pod *corev1.Pod, reasons []engine.Reason) Event {
 	return Event{
 		Object: pod, Warning: true, Reason: FailedScheduling, Every: refusalEvery,
@@ -181,8 +181,8 @@ func (g *group) event() Event {
 	return Event{Object: object, Warning: true, Reason: FailedScheduling, Every: refusalEvery, Message: text}
 }
 
-// commonest returns the sentence that holds for most of the pods, and the number of the other pods. Pods that share a list of reasons,
-// as equal pods of one plan do, cost one sentence.
+// commonest returns the sentence that applies to most of the pods, and the number of the other pods. Pods that share a list of reasons, as equal pods
+// of one plan do, cost one sentence.
 func commonest(pods []refusal) (sentence string, others int) {
 	type list struct {
 		first *engine.Reason

@@ -14,7 +14,7 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// StatusObserver counts the changes of objects' conditions, and tells the objects' owners.
+// StatusObserver counts the changes of objects' conditions, and publishes events about them.
 type StatusObserver struct {
 	recorder *Recorder
 	clock    clock.PassiveClock
@@ -44,7 +44,7 @@ func NewStatusObserver(registry prometheus.Registerer, recorder *Recorder, clock
 	return o
 }
 
-// Handler observes one kind. Tell says whether its changes also make events.
+// Handler returns a handler that observes one kind. If tell is true, its changes also make events.
 func (o *StatusObserver) Handler(kind string, tell bool) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, after any) {

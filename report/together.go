@@ -10,8 +10,8 @@ import (
 	"tenon.sh/engine"
 )
 
-// RequestAnswered tells the owner of a ProvisioningRequest the result of a plan. The request still has its status from before the plan. If
-// the result is unchanged, RequestAnswered returns an event only while the request waits.
+// RequestAnswered returns events for a ProvisioningRequest: the result of a plan. The request still has its status from before the plan. If the
+// result is unchanged, RequestAnswered returns an event only while the request waits.
 func RequestAnswered(o *autoscalingv1.ProvisioningRequest, room *engine.RequestRoom) (out []Event) {
 	if room.Status != nil && !apimeta.IsStatusConditionTrue(o.Status.Conditions, autoscalingv1.ConditionAccepted) {
 		if c := apimeta.FindStatusCondition(room.Status.Conditions, autoscalingv1.ConditionAccepted); c != nil {
@@ -30,7 +30,7 @@ func RequestAnswered(o *autoscalingv1.ProvisioningRequest, room *engine.RequestR
 	return append(out, e)
 }
 
-// GangDecided tells the owner of a PodGroup the result of a plan; ok is false if there is nothing to tell.
+// GangDecided returns an event for a PodGroup: the result of a plan; ok is false if there is no event.
 func GangDecided(o *schedulingv1alpha3.PodGroup, room *engine.GangRoom) (e Event, ok bool) {
 	e = Event{Object: o, Message: withAdvice(room.Sentence(), room.Advice()), Every: refusalEvery}
 	switch room.Progress {
