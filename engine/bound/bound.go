@@ -70,7 +70,7 @@ type Bound struct {
 	stop     func() bool
 	supplies []supply
 	existing []supply
-	counts   []int // of each of existing
+	counts   []int // the number of machines of each of existing
 	blocks   []block
 	dims     []int // requested ordinary resources
 	devices  []int // requested devices
@@ -90,10 +90,10 @@ type demand struct {
 
 type supply struct {
 	*Supply
-	index  int // of Problem.Supplies
+	index  int // index in Problem.Supplies
 	block  int
 	size   capacity.Vector
-	column int // of its first device price, -1 if it has none
+	column int // the column of its first device price, -1 if it has none
 }
 
 // block represents all supplies with the same users.
@@ -125,7 +125,7 @@ func (b *Bound) Kinds() int { return len(b.demands) }
 // has the prices of the whole, and its demands have indexes from 0. Parts is for problems without Leads.
 func (b *Bound) Parts() []*Bound {
 	var out []*Bound
-	var users []bitset.Set // of each part
+	var users []bitset.Set // the users of each part
 	for i := range b.blocks {
 		block := b.blocks[i].users.Clone()
 		var apart []bitset.Set
@@ -297,7 +297,7 @@ type columns struct {
 	w    map[string]int // first column of each set of blocks
 	sets []string
 	of   map[string][]int // the blocks of each set
-	pi   []int            // of each demand, -1 if it has none
+	pi   []int            // the column for each demand, -1 if it has none
 	add  int
 }
 

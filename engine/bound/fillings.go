@@ -20,7 +20,7 @@ type Fillings struct {
 type Filling struct {
 	Supply int // index into Problem.Supplies, or after these into Problem.Existing
 	Loads  []Load
-	Price  float64 // the same arbitrary price for all existing machines
+	Price  float64 // the supply's price; for existing machines, one arbitrary price for all
 	// Machines is the number of machines with this filling that are bought.
 	Machines float64
 

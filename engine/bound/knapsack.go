@@ -10,9 +10,9 @@ import (
 type knapsack struct {
 	s      *supply
 	items  []item    // items with the greatest worth for their requests first
-	room   []int64   // of each requested resource
-	price  []float64 // of a unit of it
-	trial  []int     // of each item
+	room   []int64   // the remaining room of each requested resource
+	price  []float64 // the price of a unit of the room
+	trial  []int     // the number of pods of each item
 	best   float64
 	better []Filling // each worth more than all before it
 	most   float64   // an upper bound for the worth of fillings that are worth more than the supply costs

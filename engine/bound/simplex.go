@@ -67,7 +67,7 @@ func newDictionary(c []float64, a [][]float64, b []float64) *dictionary {
 
 const (
 	tiny  = 1e-11
-	slack = 1e-10 // by how much a constraint may be violated
+	slack = 1e-10 // the amount by which a constraint may be violated
 	least = 1e-8  // the least coefficient to divide by
 )
 

@@ -23,7 +23,7 @@ func DualPrices(total capacity.Vector, sizes []capacity.Vector, prices []float64
 	if len(dims) == 0 || len(rows) == 0 {
 		return worth
 	}
-	c := slices.Repeat([]float64{1}, len(dims)) // for shares of the total
+	c := slices.Repeat([]float64{1}, len(dims)) // the amounts are shares of the total
 	var a [][]float64
 	var b []float64
 	for _, i := range rows {

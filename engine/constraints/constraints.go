@@ -104,7 +104,7 @@ type Reader struct {
 	values    offered
 	avoided   bool // some pool or node has a PreferNoSchedule taint
 	byKey     map[string]*PodConstraints
-	byClass   map[*inventory.ConstraintClass]*PodConstraints // of pods whose constraints do not depend on other objects
+	byClass   map[*inventory.ConstraintClass]*PodConstraints // constraints that do not depend on other objects
 	byApart   map[apartKey]*AntiAffinity
 	byBackoff map[backoffKey]*PodConstraints
 	Backoffs  *LaunchBackoffs // nil until they are known

@@ -30,7 +30,7 @@ type InterPod struct {
 	set      map[string]int
 	Terms    []antiAffinityTerm
 	Term     map[kube.AffinityTerm]int
-	concern  []Concern // of each selector
+	concern  []Concern // the Concern of each selector
 	ports    []kube.HostPort
 	PortAt   map[kube.HostPort]int   // its index in ports
 	portsOf  map[kube.HostPort][]int // the indexes of ports that differ only in the address, by the port without address
@@ -44,7 +44,7 @@ type InterPod struct {
 	Filters  []NodeFilter
 	filter   map[string]int
 
-	Keys    capacity.Names // of places: label keys, filters, the cluster as a whole, available volumes
+	Keys    capacity.Names // the keys of places: label keys, filters, the cluster as a whole, available volumes
 	Domains []capacity.Names
 	read    []placeKey // the parsed keys
 	places  map[string]int
@@ -99,7 +99,7 @@ type antiAffinityTerm struct {
 	Key      string
 	// wanted is true if a pending pod owns the term, running if a running pod requires it, preferred if a running pod prefers it.
 	wanted, running, preferred bool
-	Required                   bool // by a pending pod
+	Required                   bool // a pending pod requires the term
 	// Selected and Owned are the marks of selected pods and of owners, Soft the mark of running owners that only prefer it.
 	Selected, Owned, Soft int
 }

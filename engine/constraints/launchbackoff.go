@@ -215,7 +215,7 @@ func (b *LaunchBackoff) Note(m *inventory.Machine, shape, why string, now time.T
 }
 
 // Correct removes the machine's instance type from a failure if, since that failure, the machine has taken a planned pod of the failure's shape. The
-// machine is a later one, or the same one without its taint. Count then goes down by one.
+// machine is a later one, or the same one without its taint. Count then decreases by one.
 func (b *LaunchBackoff) Correct(m *inventory.Machine, cache *inventory.Cache) {
 	kind := m.Labels[corev1.LabelInstanceTypeStable]
 	for i := range b.Failures {

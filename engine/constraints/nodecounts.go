@@ -27,7 +27,7 @@ type NodeCounts struct {
 	place         int
 	owns, rejects bitset.Set
 	groups, sets  []packing.Tally // each group and set once
-	doubtful      []packing.Tally // of each group, the pods that may not come
+	doubtful      []packing.Tally // of each group, the pods that may not run here after all
 	ending        []packing.Tally
 }
 

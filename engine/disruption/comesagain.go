@@ -30,7 +30,7 @@ const (
 // busy.
 func (cs *candidates) noteComings() {
 	before := cs.s.EarlierPasses.Comings
-	ownerOf := map[string]string{} // by the UID of the machine's claim
+	ownerOf := map[string]string{} // the owner's key, by the UID of the machine's claim
 	for key, c := range before {
 		for _, uid := range c.Machines {
 			ownerOf[uid] = key

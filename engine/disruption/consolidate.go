@@ -154,7 +154,7 @@ type consolidator struct {
 type attempted struct {
 	tried
 	gone []*inventory.Machine
-	onto map[*inventory.Machine][]*inventory.Machine // see ontoIdle; nil before it is asked for
+	onto map[*inventory.Machine][]*inventory.Machine // the result of ontoIdle; nil until it is needed
 }
 
 func (d *planner) newConsolidation() *consolidator {

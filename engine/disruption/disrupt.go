@@ -49,7 +49,7 @@ type planner struct {
 	taken    map[*inventory.Machine]bool          // machines chosen for removal
 	why      map[*inventory.Machine]engine.Reason // why a machine is kept
 	launched map[string]int                       // the number of launches of each pool
-	stamps   map[string]stamp                     // of static pools
+	stamps   map[string]stamp                     // the stamp of each static pool
 	usage    *limits.Usage                        // nil until it is needed
 	replaced map[string]int                       // by static pool, the number of nodes that this pass replaces
 	totals   map[string]balance                   // the balance of each pool; nil until it is needed
@@ -199,7 +199,7 @@ func (d *planner) emptyRefusal(m *inventory.Machine) engine.Reason {
 		}
 		return engine.Reason{Code: engine.PodsExpected, NodePool: m.Pool(), Need: kube.PodID(pod).String()}
 	}
-	if r := d.blocked(m); !r.OK() { // of pods that need no other node, but that a drain evicts
+	if r := d.blocked(m); !r.OK() { // because of pods that need no other node, but that a drain evicts
 		return r
 	}
 	if r := d.consolidatable(m, true); !r.OK() || d.budgets[m.Pool()].Rules.Retired {
@@ -228,7 +228,7 @@ func (d *planner) finish() *engine.Plan {
 		m := d.p.Machines[number]
 		if r, kept := d.why[m]; kept && !d.taken[m] {
 			k := engine.Kept{Node: m.Name(), Claim: m.ClaimName(), NodePool: m.Pool(), Reason: r}
-			if r.Code == engine.DoNotDisrupt && r.Have != "" { // for a limited time
+			if r.Code == engine.DoNotDisrupt && r.Have != "" { // the protection is for a limited time
 				k.Protector, _ = d.protector(m)
 			}
 			d.plan.Kept = append(d.plan.Kept, k)

@@ -22,7 +22,7 @@ import (
 type searchClass struct {
 	class, level int
 	at           string
-	lots         []searchLot // by machine
+	lots         []searchLot // sorted by machine
 }
 
 // searchLot is the pods of a search class that run on one machine.

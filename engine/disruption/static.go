@@ -31,7 +31,7 @@ type Resizing struct {
 	Why engine.Reason
 }
 
-// Resize returns the changes that static pools need, in order of name. A machine that is being replaced and its replacement count as one.
+// Resize returns the changes that static pools need, in order of name. A machine that is being replaced and its replacement are counted as one.
 func Resize(s *engine.Snapshot, opt engine.Options) []Resizing {
 	var out []Resizing
 	var x *resizer

@@ -116,7 +116,7 @@ func (d *planner) helping(yields []provisioning.Group, refused []engine.Unplaced
 		kept := slices.DeleteFunc(slices.Clone(yields), func(y provisioning.Group) bool {
 			return !slices.ContainsFunc(y.Pods, func(id engine.PodID) bool { return was[id] && !is[id] })
 		})
-		// The place may go to another pod with the same requests.
+		// Another pod with the same requests may get the place.
 		if len(kept) == len(yields) || len(kept) == 0 && len(refused)-len(waits) >= len(yields) {
 			return yields
 		}

@@ -33,7 +33,7 @@ type Cache struct {
 	// ofDaemons are the infos of the last call's pods of DaemonSets.
 	ofDaemons []*PodInfo
 	Pass      uint64
-	kept      map[reflect.Type]any // see KeptBy
+	kept      map[reflect.Type]any // the data of KeptBy
 	// otherNodes and otherOwners have lost or got pods since the last call.
 	otherNodes  []*NodePods
 	otherOwners []*OwnerInfo
@@ -61,16 +61,16 @@ type PodInfo struct {
 	// Fields that every call reads of every pod come first: they fit one line of the processor's cache.
 	Pod   *corev1.Pod
 	id    uint64     // random, because sums of ids identify sets of pods
-	hash  uint64     // of the pod's identity and state
+	hash  uint64     // a hash of the pod's identity and state
 	left  uint64     // the last call that missed the pod at its earlier place in the list
-	node  *NodePods  // of its node; nil if it has none
+	node  *NodePods  // the pods of its node; nil if it has none
 	Owner *OwnerInfo // nil for pods without an owner
 	// workload is nil for pods whose owners do not roll out revisions of them.
 	workload *workloadInfo
 	// counts is true for pods that take room on their node, Ending for terminating ones.
 	counts, Ending bool
 	Mounts         bool // has volumes that matter to where it runs
-	brief          bool // see IsBrief
+	brief          bool // the result of IsBrief
 	startedKnown   bool
 	sound          bool // its requests are valid
 	particular     bool // may keep others off its node: by anti-affinity, host ports or volumes
@@ -88,9 +88,9 @@ type PodInfo struct {
 	// event is the time when the pod was last bound or last left. It is zero for DaemonSets' pods.
 	event            time.Time
 	created, boundAt time.Time
-	weight           float64 // of the pod when it is moved, 1 for most
+	weight           float64 // the weight of the pod when it is moved, 1 for most
 	revision         string
-	DaemonKey        string // of its DaemonSet (see daemonKey)
+	DaemonKey        string // the key of its DaemonSet (see daemonKey)
 	// started is how long the pod took to become ready; valid if startedKnown is true.
 	started time.Duration
 	Scored  kube.Usage // its usage for scores, once ScoredRead
@@ -107,7 +107,7 @@ type RequestClass struct {
 	// Devices holds the requests for resources that represent devices. List leaves them out if claims are acted on.
 	Devices corev1.ResourceList
 	Size    string     // List as text that sorts by size; empty until it is needed
-	usage   kube.Usage // of the list, once used
+	usage   kube.Usage // the usage of the list, once used
 	used    bool
 }
 
@@ -120,13 +120,13 @@ type LabelClass struct {
 	pass     uint64
 	interPod uint64 // ID of the InterPod for which matched was worked out
 	matched  []int
-	Text     string // of matched
+	Text     string // matched as text
 }
 
 // NodePods holds the pods of one node.
 type NodePods struct {
 	Infos []*PodInfo // oldest pod first
-	Hash  uint64     // of the pods' identities and states; the same in every process
+	Hash  uint64     // a hash of the pods' identities and states; the same in every process
 	Bound []*corev1.Pod
 	Kinds []kindCount
 	// Particular are the infos of pods that keep others off the node.
@@ -142,7 +142,7 @@ type NodePods struct {
 	activity     Activity
 	activityNow  time.Time // the time of activity, once activityRead
 	activityRead bool
-	Used         capacity.Vector // by all pods, in the order of resources that UsedFor names
+	Used         capacity.Vector // the amounts used by all pods, in the order of resources that UsedFor names
 	UsedFor      string
 	Replay       any      // data of engine/scheduler about the pods; nil until it is computed
 	daemons      []string // DaemonSets that have a pod here, once daemonsRead
@@ -162,7 +162,7 @@ type PodIndex struct {
 	all     []*PodInfo // in the order of the snapshot
 	Unbound []*corev1.Pod
 	Mounts  []*corev1.Pod
-	ended   []*PodInfo // of ended pods that had a node
+	ended   []*PodInfo // the ended pods that had a node
 	// ofDaemons are the infos of DaemonSets' pods.
 	ofDaemons []*PodInfo
 	// endings are the times when the ended pods ended, by node, until now.

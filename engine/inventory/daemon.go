@@ -21,7 +21,7 @@ type Daemon struct {
 	Requests corev1.ResourceList
 	// Ports are the node's ports that its pod takes.
 	Ports []kube.HostPort
-	Key   string // see daemonKey
+	Key   string // the result of daemonKey
 	// Priority decides which of two pods runs if they exclude each other.
 	Priority int32
 }
@@ -43,9 +43,9 @@ type knownDaemons struct {
 	ranges  []*corev1.LimitRange
 	classes []*nodev1.RuntimeClass
 	infos   []*PodInfo
-	newest  map[string]*corev1.Pod // of each DaemonSet, by newestOfDaemons
+	newest  map[string]*corev1.Pod // the newest pod of each DaemonSet, by newestOfDaemons
 	pods    []daemonPod
-	list    []Daemon // of the pods
+	list    []Daemon // the Daemons of the pods
 }
 
 // ofDaemonSets reads the Daemons of the DaemonSets, given the infos of their present pods.

@@ -373,7 +373,7 @@ func (k *KeyWriter) list(list corev1.ResourceList) {
 // EquivalenceClass is a set of equal pods of one node that would move with it: they have the same constraints and requests, and the same selectors
 // select them.
 type EquivalenceClass struct {
-	First *PodInfo // of the oldest
+	First *PodInfo // the info of the oldest pod
 	Pods  []*corev1.Pod
 }
 

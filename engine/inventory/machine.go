@@ -40,7 +40,7 @@ type MachineInfo struct {
 	// Goes is true for a machine that is being removed.
 	Goes bool
 	// RemovedElsewhere is true for a node that Cluster Autoscaler is removing, CandidateElsewhere for a node that it is about to remove. The pods of
-	// such a node need no other place until they are evicted, because Cluster Autoscaler has found a place for them and may still keep the node.
+	// either node need no other place until they are evicted, because Cluster Autoscaler has found a place for them and may still keep the node.
 	RemovedElsewhere, CandidateElsewhere bool
 	// Planned are the UIDs of the pods for which the machine was started.
 	Planned []string
@@ -58,12 +58,12 @@ type MachineInfo struct {
 	marked bool
 	// usual are the labels that are read very often; a node has dozens of labels.
 	usual    [len(usualLabels)]labelFact
-	offering engine.OfferingID // as which the machine was bought, by the labels
+	offering engine.OfferingID // the offering as which the machine was bought, by the labels
 	// Lacking is a missing label without which the machine's price is unknown, empty if no label is missing.
 	Lacking string
 	// The conditions of the node and the claim: the node is ready, the machine reboots or is stopped, the machine has drifted.
 	Ready, rebooting, Stopping, Drifted bool
-	kind                                *engine.InstanceType // by the claim; nil if the catalog does not list it
+	kind                                *engine.InstanceType // the type that the claim names; nil if the catalog does not list it
 	Sold                                *engine.InstanceType // kind, but found by the labels
 	FullPrice                           float64              // USD per hour without commitments, 0 if it is not known
 	observed                            *resource.Quantity   // the memory that other machines of its type will have; nil if the machine does not show it

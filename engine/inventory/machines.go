@@ -19,9 +19,9 @@ type machineList struct {
 	number   uint64 // its index among all lists of the cache
 	nodes    []*corev1.Node
 	claims   []*v1.NodeClaim
-	isClaim  map[*v1.NodeClaim]bool // of the claims; nil until it is needed
+	isClaim  map[*v1.NodeClaim]bool // whether a claim is one of claims; nil until it is needed
 	catalogs *catalogs
-	Machines []*MachineInfo // as MachinesOf orders them
+	Machines []*MachineInfo // the machines in the order of MachinesOf
 	// ByName holds the indexes of the machines with a node, by the node's name; Nodeless holds the indexes of the others, by the claim's name. Infos
 	// are the infos of the nodes, by index.
 	ByName, Nodeless []int

@@ -16,7 +16,7 @@ import (
 type PriceBook struct {
 	byClass  kube.TypeIndex
 	anyType  map[string]*engine.InstanceType
-	overhead float64 // of every node
+	overhead float64 // the overhead price of every node
 }
 
 // NewPriceBook reads the catalogs of the snapshot's classes.
@@ -165,7 +165,7 @@ func RunsOnDemand(labels map[string]string) bool {
 type catalogs struct {
 	keys    []catalogKey
 	Types   kube.TypeIndex
-	Drivers []string // of volumes that some type limits
+	Drivers []string // the drivers of volumes that some type limits
 	prices  *PriceBook
 }
 

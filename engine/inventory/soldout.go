@@ -5,7 +5,7 @@ import "time"
 const (
 	soldOutFirst  = 3 * time.Minute  // how long a sold-out offering is left alone
 	soldOutMost   = 30 * time.Minute // even if the offering was sold out many times before
-	soldOutMemory = time.Hour        // without being sold out again for this long, it counts as a new case
+	soldOutMemory = time.Hour        // without being sold out again for this long, it is a new case
 )
 
 // SoldOut is the time until which an offering is left alone. The time doubles each time that the offering is sold out again, because an

@@ -16,7 +16,7 @@ import (
 type DefaultSpreads struct {
 	opt      engine.Options
 	Anywhere bool                     // some scheduler's pods get constraints
-	services map[string]*serviceIndex // by namespace
+	services map[string]*serviceIndex // the services of each namespace
 	owners   map[ownerID]*metav1.LabelSelector
 	known    map[string]deducedSpreads
 }

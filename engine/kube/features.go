@@ -14,7 +14,7 @@ import (
 
 // DeviceResources holds the extended resources for which kube-scheduler allocates devices of a DeviceClass.
 type DeviceResources struct {
-	class map[corev1.ResourceName]*resourcev1.DeviceClass // by resource
+	class map[corev1.ResourceName]*resourcev1.DeviceClass // the class of each resource
 	// unsure are classes by the resource name made from the class's name, if a newer class has the class's own extendedResourceName:
 	// kube-scheduler knows the made name only if it saw this class first.
 	unsure map[corev1.ResourceName]*resourcev1.DeviceClass

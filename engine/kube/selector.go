@@ -16,7 +16,7 @@ import (
 // PodSelector selects pods by a parsed label selector and by namespaces. One Selectors returns the same pointer for selectors with the same
 // meaning.
 type PodSelector struct {
-	anywhere   bool     // in every namespace
+	anywhere   bool     // selects pods in every namespace
 	namespaces []string // sorted; only read if not anywhere
 	Rules      []requirement.Expression
 	Nothing    bool // no pod can match
@@ -76,7 +76,7 @@ func (p *PodSelector) String() string {
 
 // Selectors reads selectors, and returns one object for each meaning. It is for one goroutine only.
 type Selectors struct {
-	all      []*corev1.Namespace // by name
+	all      []*corev1.Namespace // sorted by name
 	known    map[string]*PodSelector
 	resolved map[string]*namespaceList // the namespaces that a namespace selector matches, by its text
 	lists    map[string]*namespaceList // by the names in it

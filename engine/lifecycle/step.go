@@ -104,7 +104,7 @@ const (
 	AskNode
 	// AskPods lists the pods of the nodes from the API server itself.
 	AskPods
-	// AskTerminate tells the cloud to stop the machine, and records the answer.
+	// AskTerminate requests that the cloud stop the machine, and records the answer.
 	AskTerminate
 )
 

@@ -140,7 +140,7 @@ func (p *Pool) VarietyRefusals(fitting bitset.Set) (out []engine.Reason) {
 	varied := p.varied()
 	for i, v := range p.Model.Variety {
 		most := 0
-		values := map[int]map[int]bool{} // by group, whose options are listed together
+		values := map[int]map[int]bool{} // values by group, because options of one group are listed together
 		ofType := map[int]map[int]bool{}
 		widest := 0 // values that one type has
 		for o := fitting.Next(0); o >= 0; o = fitting.Next(o + 1) {

@@ -113,7 +113,7 @@ func priceOf(bins []*openBin) float64 {
 // apartShare bounds the replicas of a workload on one machine: at most 1/apartShare of them.
 const apartShare = 3
 
-// measureApart sets the greatest number of pods of each lot that one machine should have. It reports whether any lot has such a number.
+// measureApart sets the greatest number of pods of each lot that one machine should have. It reports whether it set any.
 func (sup *supply) measureApart(s *search) bool {
 	any := false
 	for i := range sup.lots {

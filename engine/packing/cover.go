@@ -142,7 +142,7 @@ func (c *cover) begin(bins []*openBin) bool {
 	return true
 }
 
-// boundSteps is the effort that goes into bound.Fillings.
+// boundSteps is the effort that bound.Fillings may spend.
 const boundSteps = 30_000
 
 // lotsBound returns the bound for count[lot] pods of each of the lots, if each machine costs `each` more than its price.

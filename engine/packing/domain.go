@@ -82,13 +82,14 @@ type saleKey struct {
 
 // sale lists in which domains of a view a machine for a request can be bought, before the solver has bought any machine.
 type sale struct {
-	domains []sold // of each domain of the view
+	domains []sold // one entry for each domain of the view
 	// rates holds, for each domain, the least product, over the options there, of the option's price and the share of the option that the request
 	// takes up. It is nil until it is needed.
 	rates []float64
 }
 
-// sold describes one domain: ok is true if some listed option there holds the request, and tier is the rank of the heaviest pool with such an option.
+// sold describes one domain: ok is true if some listed option there holds the request, and tier is the rank of the heaviest pool with one of these
+// options.
 type sold struct {
 	tier int
 	ok   bool
@@ -245,9 +246,9 @@ func (pl *placement) unwantedFor(set, c int, v *view, out bitset.Set) bitset.Set
 // unserved lists, for one set, the classes that have to run beside its pods and can have no machine in some domains: none can be bought
 // there, and no node there has room.
 type unserved struct {
-	view    *view           // of the set's own keys
-	classes [][]int         // of each domain, two at most
-	where   map[*view][]int // see view.domainsOf
+	view    *view           // the view of the set's own keys
+	classes [][]int         // the classes for each domain, two at most
+	where   map[*view][]int // cached results of view.domainsOf
 }
 
 // unservedOf returns the unserved of the set, nil if all dependants of the set can have a machine in all domains.

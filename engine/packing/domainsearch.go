@@ -218,7 +218,7 @@ func (t toBeat) inVain(s *solver) bool {
 // machine. So each group of the other demands costs at least the cheapest machine for its dearest pod.
 func (m *market) floorOf(demands []*demand) float64 {
 	type group struct {
-		options []bitset.Set // of each pool
+		options []bitset.Set // the options of each pool
 		price   float64
 	}
 	var groups []group

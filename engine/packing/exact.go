@@ -70,7 +70,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	}
 	lot, first := e.lots[i], 0
 	if i > 0 && e.lots[i-1] == lot {
-		first = e.at[i-1] // equal pods go to machines in ascending order
+		first = e.at[i-1] // equal pods are put on machines in ascending order
 	}
 	for j := first; j < len(machines); j++ {
 		old := machines[j]

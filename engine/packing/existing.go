@@ -22,7 +22,7 @@ func (s *solver) fillNodes() []nodeLoad {
 	copy(p.Devices, s.p.Devices)
 	var ways []*Ways
 	var admitted []bitset.Set                          // the nodes of each user
-	var classes []int                                  // of each demand
+	var classes []int                                  // the class of each demand
 	pods, demandOf := 0, make([]int, len(s.p.Classes)) // pods that need new machines
 	for c := range s.p.Classes {
 		class := &s.p.Classes[c]
@@ -47,7 +47,7 @@ func (s *solver) fillNodes() []nodeLoad {
 		p.Demands = append(p.Demands, bound.Demand{User: user, Request: class.Request, Count: class.Count})
 		pods += class.Count
 	}
-	var nodes [][]int // of each of p.Existing
+	var nodes [][]int // the nodes of each of p.Existing
 	if len(classes) < 2 {
 		return nil
 	}

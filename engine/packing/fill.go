@@ -14,7 +14,7 @@ import (
 type scratch struct {
 	open   []int
 	compat bitset.Set
-	parked bitset.Set // kinds that should rather go to other machines, and may join if nothing else fits
+	parked bitset.Set // kinds that should rather be put on other machines, and may join if nothing else fits
 	again  bool       // parked kinds may join now
 	things bitset.Set // the shared things of the pods so far
 	count  []int

@@ -27,7 +27,7 @@ type openBin struct {
 	// selection describes the options that can be listed for the open bin, as of the last call of selectionOf.
 	selection *selection
 	bill      capacity.Vector // the amount that is charged to the pool's limits for it; nil means its option's Charge
-	draws     []Draw          // the same for quotas
+	draws     []Draw          // the draws on quotas; nil means its option's Draws
 
 	// The following fields are for open bins that grow pod by pod.
 	host   []*hostRules // the rules of its pods
@@ -57,12 +57,12 @@ type greedy struct {
 	ofKind    []int        // the pods of each kind without a machine
 	value     float64      // the worth of all pods that have no machine yet
 	exponents []int
-	apart     bool                    // keep replicas apart
-	forced    bool                    // first buy offerings with devices, which are needed in any case, then the rest
+	apart     bool                    // whether to keep replicas apart
+	forced    bool                    // whether to buy offerings with devices first, which are needed in any case, and then the rest
 	skip      func(offering int) bool // reports the offerings to leave out; nil for none
 	roominess float64                 // the factor of perNode in the choice of a pattern
 	bins      []*openBin
-	cost      float64 // planning price of the open bins
+	cost      float64 // the planning price of the open bins
 	ceiling   float64 // give up once the cost reaches it; 0 means never
 
 	// stale holds, for each offering, the worth per unit of price when the offering was last filled. This worth only falls as pods are placed, so

@@ -25,7 +25,7 @@ func (s *search) searchLocally(sup *supply, bins []*openBin) []*openBin {
 	if len(bins) == 0 {
 		return bins
 	}
-	s.market.effort = s.p.Effort // the effort for the first machines does not count
+	s.market.effort = s.p.Effort // the effort for the first machines is not charged
 	if best, ok := s.exact(sup, bins); ok {
 		return best
 	}

@@ -16,7 +16,7 @@ type market struct {
 	quotas  []int // the units left of each quota
 	effort  int
 	scanned int   // comparisons that are not charged yet
-	looks   int64 // of this round
+	looks   int64 // the number of looks in this round
 	// uncharged is a number of looks that is too small for a unit of Work.
 	uncharged int
 	// selections caches selections of options; each thread has its own.
@@ -29,7 +29,7 @@ type supplyPool struct {
 	byPrice []int // listed options, cheapest first
 	left    capacity.Vector
 	limited bool
-	devices []bool // of each option: it has devices
+	devices []bool // of each option, whether it has devices
 	// The following fields are for pools with a variety: the number of values that each variety requires, and the options by type.
 	asked  []int
 	lines  []line

@@ -58,7 +58,7 @@ func (p *Problem) stopped() bool { return p.Stop != nil && p.Stop() }
 // spent reports whether placing has reached MostLooks.
 func (p *Problem) spent() bool { return p.MostLooks > 0 && p.looked.Load() > p.MostLooks }
 
-// Class is a number of pods that are equal for every decision of this package.
+// Class is a set of pods that are equal for every decision of this package.
 type Class struct {
 	Request capacity.Vector
 	Count   int
@@ -139,7 +139,7 @@ type Tally struct {
 
 // Pool is a source of new machines.
 type Pool struct {
-	// Weight orders the pools strictly: pods go to a heavier pool if it can take them, even at a higher price.
+	// Weight orders the pools strictly: pods are put on machines of a heavier pool if it can take them, even at a higher price.
 	Weight  int
 	Options []Option
 	// Free holds the values that each free key may take: labels that no option fixes.
@@ -208,7 +208,7 @@ type Solution struct {
 	World *topology.World
 }
 
-// Pod is one pod of a class. The pods of a class are numbered from 0; lower numbers are placed first.
+// Pod is one pod of a class. The Numbers of a class's pods begin at 0; pods with lower Numbers are placed first.
 type Pod struct {
 	Class, Number int
 }

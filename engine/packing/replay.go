@@ -17,7 +17,7 @@ type replay struct {
 	ok         [][]bool  // of each class and pod, whether the replay has placed it there
 	late       []Pod     // pods that found a node only now; at has their nodes
 	changes    int       // the number of placements so far
-	failed     []attempt // of each class
+	failed     []attempt // the last failed attempt of each class
 	bought     int       // machines bought for pods without a place
 }
 

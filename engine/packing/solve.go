@@ -143,7 +143,7 @@ type learnedLimits struct {
 	shut map[[2]int]bool
 	// zero holds host groups of which some new machine has no pod.
 	zero bitset.Set
-	// awaited holds nodes that got their assigned pods late, after others were placed. The victims of these pods do not count for affinity.
+	// awaited holds nodes that got their assigned pods late, after others were placed. Affinity ignores the victims of these pods.
 	awaited bitset.Set
 	// arrived holds the machines that the last round started, each as the places in which it may turn out to be. It is set only if their
 	// residents count for rules.

@@ -113,7 +113,7 @@ func (g *splitting) place(i int, machines []*openBin, cost float64) {
 	}
 	demand, from := g.pods[i], 0
 	if i > 0 && g.pods[i-1] == demand {
-		from = g.at[i-1] // equal pods go to machines in ascending order
+		from = g.at[i-1] // equal pods are put on machines in ascending order
 	}
 	for j := from; j < len(machines); j++ {
 		old := machines[j]

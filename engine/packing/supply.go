@@ -27,9 +27,9 @@ type supply struct {
 	perNode   float64      // added to each machine's price, to prefer fewer machines at the same price
 	perAdd    float64      // worth of one more machine, if rules between pods need many
 	bound     *bound.Bound
-	before    []int // of each demand, the pods without a machine at first
+	before    []int // of each demand, the number of pods without a machine at first
 	lots      []lot
-	avail     []bitset.Set // of each shape, the kinds of which pods are left
+	avail     []bitset.Set // of each shape, the kinds of its pods without a machine
 	near      []bitset.Set // of each kind, the kinds with one of its host groups; nil for none
 	drivers   bitset.Set   // the kinds whose rules decide the number of machines
 	capped    []int        // the kinds with a bound for their pods on one machine
@@ -38,11 +38,11 @@ type supply struct {
 
 // shape is the demands with one request.
 type shape struct {
-	request capacity.Vector // without the shared things that other pods may have brought to the machine
-	whole   capacity.Vector // with these things
+	request capacity.Vector // the request without the shared things that other pods may have brought to the machine
+	whole   capacity.Vector // the request with these things
 	value   float64         // worth of one pod; never 0
 	kinds   []int           // ascending
-	lots    []int           // of each of the kinds
+	lots    []int           // the lot of each of the kinds
 }
 
 // lot is all pods of one shape and kind, of any classes; the search treats them as equal.

@@ -165,8 +165,8 @@ func (r Room) TakeOut(l *engine.Launch) (out []*corev1.Pod) {
 type roomCount struct {
 	p        *Problem
 	room     Room
-	of       map[types.UID]*engine.BufferRoom // by pod
-	machines map[string]*inventory.Machine    // by name
+	of       map[types.UID]*engine.BufferRoom // the result for each pod's buffer
+	machines map[string]*inventory.Machine    // every machine by name
 }
 
 // sumUp takes the buffer pods out of the plan, and adds the result for each buffer.

@@ -29,7 +29,7 @@ import (
 type Reading struct {
 	Snapshot    *engine.Snapshot
 	opt         engine.Options
-	parts       int            // see readProblem
+	parts       int            // the divisor of the limits on rules (see readProblem)
 	trial       *Trial         // nil for none
 	guards      *budget.Guards // nil until they are needed
 	Pods        *inventory.PodIndex
@@ -59,7 +59,7 @@ type Problem struct {
 	daemons   []constraints.DaemonSet
 	pending   []*constraints.DaemonSet // DaemonSets of which a machine has no pod yet
 	places    map[string]*where
-	ways      map[string]*packing.Ways // by the options that they admit
+	ways      map[string]*packing.Ways // one object for equal ways, by the options that they admit
 	levels    map[relaxationKey][]packing.Level
 	requests  map[*inventory.RequestClass]capacity.Vector
 	// reservations maps the name of a capacity reservation to its index among the problem's quotas. quotas does so for the clouds' quotas that may

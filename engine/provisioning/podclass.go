@@ -25,7 +25,7 @@ type podClass struct {
 	Request  capacity.Vector
 	matched  []int          // selectors that select the pods
 	Pods     []*corev1.Pod  // oldest first; in a trial of which Trial.counts is true, only the first is certain to be the oldest
-	Classes  []pendingClass // in that trial, the running pods
+	Classes  []pendingClass // in a trial of which Trial.counts is true, the running pods
 	unmanned bool           // asks for nodes without a pool
 	levels   []packing.Level
 	Assigned *inventory.Machine // the machine that the pods are expected on, nil for none

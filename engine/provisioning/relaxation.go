@@ -204,7 +204,7 @@ func (b *relaxation) isMatched(selector int) bool {
 type marker struct {
 	layout        *topology.Layout
 	r             *topology.Rules
-	owns, rejects bitset.Set // of domains
+	owns, rejects bitset.Set // marks of domains
 }
 
 func (m *marker) own(mark int, key string) { m.note(&m.r.Owns, m.owns, &m.r.HostOwns, mark, key) }

@@ -24,7 +24,7 @@ type Trial struct {
 	// Nominations holds, for pods of machines in Gone, the Machine.Number of the machine that each should preferably use.
 	Nominations map[*corev1.Pod]int
 	// Batches divides the replacements of many machines: no new machine replaces machines of two batches.
-	Batches map[string]int // by node
+	Batches map[string]int // the batch of each node
 	// Freed is a reservation with one slot more than in the snapshot; empty for none.
 	Freed string
 	// Begun are launches of the same plan: quotas and reservations have no more room for them.

@@ -40,7 +40,7 @@ func (an *answer) inDomains(i, class int, options bitset.Set, left []int64, spar
 func (an *answer) domains(i, class int, options bitset.Set, keys []int, world *topology.World) []bitset.Set {
 	rules := an.Classes[class].last().Rules
 	at := map[string]bitset.Set{}
-	spot := map[int]string{} // of each place, empty if the place is not allowed
+	spot := map[int]string{} // the domain of each place as text, empty if the place is not allowed
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
 		number := an.Pools[i].Model.Options[o].Place
 		text, known := spot[number]

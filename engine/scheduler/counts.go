@@ -70,7 +70,7 @@ func newMatchCount(t *topologyDomains, within []bool, live bool) *matchCount {
 	return out
 }
 
-// add counts a number of pods on node n.
+// add adds a number of pods on node n to the count.
 func (t *matchCount) add(n int, pods int32) {
 	d := t.of[n]
 	if d < 0 || t.within != nil && !t.within[n] {

@@ -102,7 +102,7 @@ func (r *ruleReader) waiting(pod *corev1.Pod, info *inventory.PodInfo) *podRules
 // simulation share theirs.
 type rulesKey struct {
 	waiting  bool
-	scoring  *scoring // of waiting pods
+	scoring  *scoring // the profile of a waiting pod
 	kind     *inventory.LabelClass
 	affinity *corev1.Affinity
 	spread   *corev1.TopologySpreadConstraint

@@ -20,7 +20,7 @@ type nodeFilter struct {
 
 	// affinityText and tolerationText identify the nodes that a spread constraint counts, if it honors the pod's affinity and tolerations.
 	affinityText, tolerationText string
-	verdicts                     []filterResult // by kind of node
+	verdicts                     []filterResult // the filter's result for each kind of node
 	plain                        bool           // known to admit and score all nodes equally
 }
 

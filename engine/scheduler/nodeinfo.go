@@ -29,7 +29,7 @@ type nodeInfo struct {
 
 	starts           bool                       // it is not initialized yet, or has no Node
 	used             bool                       // a pod of the replay has landed here
-	ports            kube.HostPorts             // of pods on the node, and of nominated pods
+	ports            kube.HostPorts             // the ports of pods on the node, and of nominated pods
 	volumes          map[volume.Attachment]bool // attached volumes; nil for none
 	limits, attached map[string]int             // volumes by driver; nil for none
 	disks            volume.Disks

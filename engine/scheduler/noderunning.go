@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// nodePods sums up the pods of a node for replays; it is computed once as long as the pods stay the same.
+// nodePods sums up the pods of a node for replays; it is computed once as long as the pods do not change.
 type nodePods struct {
 	requested, scored kube.Usage
 	requests          []requestCount

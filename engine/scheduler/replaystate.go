@@ -23,13 +23,13 @@ type replayState struct {
 	number     uint64 // the index of this replay among all of the cache
 	nodes      []*nodeInfo
 	room       freeByNode
-	loads      []nodeLoad    // by node
-	scores     []seriesScore // by node
-	extras     []extraLoad   // by node; none if there are no extraNames
+	loads      []nodeLoad    // one entry for each node
+	scores     []seriesScore // one entry for each node
+	extras     []extraLoad   // one entry for each node; empty if there are no extraNames
 	scorings   []*scoring    // the default one, then one by profile
 	extraNames []corev1.ResourceName
-	kindOf     []int32        // by node: no pod distinguishes nodes of one kind
-	byName     map[string]int // by the node's name in placements
+	kindOf     []int32        // the kind of each node: no pod distinguishes nodes of one kind
+	byName     map[string]int // the index of each node, by its name in placements
 	byNodeName map[string]int
 	volumes    volume.Reader
 	inUse      map[volume.ClaimID]int // pods by claim that only one pod at a time may use

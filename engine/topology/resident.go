@@ -17,7 +17,7 @@ const (
 	toGroup      brought = iota // the group counts the resident
 	maybeToGroup                // the group may count the resident
 	toSet
-	toTotal // of a set
+	toTotal // the total of a set counts the resident
 	toMark
 )
 
