@@ -114,7 +114,7 @@ type consolidationMeasurement struct {
 	RatioAfter   float64 `json:"ratioAfter"`
 	NodesAfter   int     `json:"nodesAfter"`
 	Evictions    int     `json:"evictions"`
-	Passes       int     `json:"passes"` // with disruptions
+	Passes       int     `json:"passes"` // the number of passes with disruptions
 	LongestPass  float64 `json:"longestPassSeconds"`
 	StillWaiting int     `json:"stillWaiting"`
 }

@@ -163,8 +163,8 @@ type costMeasurement struct {
 	Pods              int     `json:"pods"`
 	Unplaced          int     `json:"unplaced"`
 	Nodes             int     `json:"nodes"`
-	LargestCPU        int64   `json:"largestCPU"`       // of the first types of launches
-	LargestListedCPU  int64   `json:"largestListedCPU"` // of all types of launches
+	LargestCPU        int64   `json:"largestCPU"`       // the largest size of the first types of launches
+	LargestListedCPU  int64   `json:"largestListedCPU"` // the largest size of all types of launches
 	MostPodsPerNode   int     `json:"mostPodsPerNode"`
 	Cheapest          float64 `json:"cheapest"`
 	Dearest           float64 `json:"dearest"`

@@ -71,7 +71,7 @@ type smallMeasurement struct {
 	Seed              uint64  `json:"seed"`
 	Bill              float64 `json:"bill"` // in USD
 	BaselineBill      float64 `json:"baselineBill"`
-	Evictions         float64 `json:"evictions"` // by disruptions
+	Evictions         float64 `json:"evictions"` // the number of evictions by disruptions
 	BaselineEvictions float64 `json:"baselineEvictions"`
 	// LongestStay is the longest time, in seconds, that a node stayed although its removal would have paid back. StayReason is the reason.
 	LongestStay float64 `json:"longestStaySeconds"`

@@ -50,7 +50,7 @@ type knownEndpoint struct {
 	callers  authenticator.Token
 	path     string
 	document func(*http.Request) (text []byte, mediaType string, err error)
-	rate     *rate.Limiter // of documents
+	rate     *rate.Limiter // limits the rate of documents
 }
 
 // ServeHTTP answers one request.

@@ -64,7 +64,7 @@ type pageEndpoint struct {
 	api     client.Client
 	callers authenticator.Token
 	source  dashboard.Source
-	rate    *rate.Limiter // of requests
+	rate    *rate.Limiter // limits the rate of requests
 
 	mu   sync.Mutex // guards page
 	page http.Handler

@@ -38,7 +38,7 @@ const (
 type follower struct {
 	lease           func(context.Context) (*coordinationv1.Lease, error)
 	pods            client.Reader
-	namespace, host string // of this process; a pod's host has the pod's name
+	namespace, host string // the namespace and host of this process; a pod's host has the pod's name
 	inPod           bool
 
 	mu      sync.Mutex // guards all below

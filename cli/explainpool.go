@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/explain"
 )
 
-// poolStory tells what a pool can do now.
+// poolStory returns the story of a pool: its abilities now.
 func poolStory(s *explain.PoolExplanation) objectStory {
 	nodes := fmt.Sprintf("%s, %s/h", count(s.Nodes, "node"), engine.Dollars(s.PricePerHour))
 	if s.Unpriced > 0 {

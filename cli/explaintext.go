@@ -55,7 +55,7 @@ func (s *objectStory) write(t *terminal) {
 	}
 }
 
-// podStory tells what happens to a pod.
+// podStory returns the story of a pod: the plan for it.
 func podStory(s *explain.PodExplanation) objectStory {
 	out := objectStory{kind: "Pod", name: s.Pod, headline: headline(s)}
 	var lines []string
@@ -83,7 +83,7 @@ func podStory(s *explain.PodExplanation) objectStory {
 	return out
 }
 
-// requestStory tells what happens to a ProvisioningRequest.
+// requestStory returns the story of a ProvisioningRequest: the plan for it.
 func requestStory(s *explain.RequestExplanation) objectStory {
 	out := objectStory{kind: "ProvisioningRequest", name: s.Request, headline: s.Summary}
 	if s.Message != "" {
@@ -107,7 +107,7 @@ func requestStory(s *explain.RequestExplanation) objectStory {
 	return out
 }
 
-// gangStory tells what happens to a PodGroup.
+// gangStory returns the story of a PodGroup: the plan for it.
 func gangStory(s *explain.GangExplanation) objectStory {
 	out := objectStory{kind: "PodGroup", name: s.PodGroup, headline: s.Summary}
 	var lines []string

@@ -36,7 +36,7 @@ func journalLines(screen *terminal, d *journal.Document) []string {
 
 func savedWords(r *journal.Record) string { return fmt.Sprintf("%.2f", r.Saved) }
 
-// decisionStory tells the situation, the choice, the rejected choices and the outcome of one decision.
+// decisionStory returns the story of one decision: the situation, the choice, the rejected choices and the outcome.
 func decisionStory(r *journal.Record, asOf time.Time) objectStory {
 	out := objectStory{kind: "Decision", name: r.ID, headline: r.Says}
 	facts := []fact{

@@ -95,7 +95,7 @@ func (o *nodesOptions) look(ctx context.Context, command *cobra.Command, notes *
 		return nil, err
 	}
 	notes.notes(reading.Notes)
-	if reading.Made != nil { // without a class, these instance types tell the prices
+	if reading.Made != nil { // without a class, these instance types have the prices
 		reading.Snapshot.Classes = append(reading.Snapshot.Classes, engine.Class{InstanceTypes: reading.Made.InstanceTypes})
 	}
 	o.override(command.Flags(), &reading.Options, &reading.Snapshot)

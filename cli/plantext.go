@@ -260,7 +260,7 @@ func noteLines(t *terminal, notes []engine.Note) []string {
 // shownSuggestions is the largest number of suggestions in the text. Documents contain all.
 const shownSuggestions = 5
 
-// launchReasons tells the reasons for the choice of the machines. Machines with the same reasons are listed together.
+// launchReasons lists the reasons for the choice of the machines. Machines with the same reasons are listed together.
 func launchReasons(said *advice.Advice) []string {
 	if said == nil || len(said.Launches) == 0 {
 		return nil
@@ -281,7 +281,7 @@ func launchReasons(said *advice.Advice) []string {
 	return lines
 }
 
-// suggestions tells changes that would make the plan cheaper.
+// suggestions lists changes that would make the plan cheaper.
 func suggestions(t *terminal, said *advice.Advice) []string {
 	if said == nil || said.PerHour == 0 {
 		return nil

@@ -71,7 +71,7 @@ func (r *disruptionRecord) trim() error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]string{} // by pass
+	files := map[string][]string{} // the files of each pass
 	for _, e := range entries {
 		if pass, _, ok := strings.Cut(e.Name(), "."); ok && strings.HasPrefix(pass, recordedPrefix) {
 			files[pass] = append(files[pass], e.Name())

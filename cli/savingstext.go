@@ -91,7 +91,7 @@ func accountHead(a *explain.Savings) []string {
 	return lines
 }
 
-// dearerBecause tells why the plan costs more than the present nodes.
+// dearerBecause returns the reason why the plan costs more than the present nodes.
 func dearerBecause(notSold []explain.NotSoldRecord) string {
 	if len(notSold) == 0 {
 		return "every pool would buy its nodes again, but the plan does not pack the pods as tightly as they run now."

@@ -173,7 +173,7 @@ func writeDays(t *terminal, r *simulator.Result) {
 	t.lines(table(t, "", rows))
 }
 
-// billWords tells the bill, and its relation to the bound if there is one.
+// billWords describes the bill, and its relation to the bound if there is one.
 func billWords(r *simulator.Result) string {
 	words := fmt.Sprintf("$%.2f", r.Cost)
 	if !slices.ContainsFunc(r.Hours, func(h simulator.Hour) bool { return h.BoundPerHour != nil && *h.BoundPerHour > 0 }) {

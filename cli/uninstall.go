@@ -200,7 +200,7 @@ func (b bill) String() string {
 	return text
 }
 
-// announcement tells the planned steps.
+// announcement describes the planned steps.
 func (o *uninstallOptions) announcement(in *installation, inv *uninstall.Inventory, bill bill, host string) []string {
 	var pools, classes, claims []string
 	for _, p := range inv.Pools {
@@ -239,7 +239,7 @@ func (o *uninstallOptions) announcement(in *installation, inv *uninstall.Invento
 	return lines
 }
 
-// who tells which process makes the steps.
+// who names the process that makes the steps.
 func (o *uninstallOptions) who(in *installation) string {
 	switch {
 	case in.holder == "" && !in.deployed():
@@ -278,7 +278,7 @@ func named(thing string, names []string) string {
 	return text
 }
 
-// ending tells the state after the removal.
+// ending describes the state after the removal.
 func (o *uninstallOptions) ending(in *installation, w *winder, bill bill) []string {
 	left := "No NodePool, NodeClaim, node class or finalizer of the autoscaler is left"
 	lines := []string{left + ", and no machine" + w.except() + "."}

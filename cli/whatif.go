@@ -245,7 +245,7 @@ func bufferDifferences(before, after []engine.BufferRoom) []dashboard.Difference
 	return out
 }
 
-// nodeDifferences lists the nodes that go in only one of the plans, and the nodes that stay for another reason.
+// nodeDifferences lists the nodes that are removed in only one of the plans, and the nodes that are kept for another reason.
 func nodeDifferences(before, after *engine.Plan) []dashboard.Difference {
 	leaving := func(p *engine.Plan) map[string]string {
 		out := map[string]string{}

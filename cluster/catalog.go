@@ -42,7 +42,7 @@ type catalog struct {
 	tended     []string              // the same
 	quotas     []engine.Quota        // the same
 	failure    string                // why the provider gave no catalog the last time
-	asked      string                // the version of the class when the provider was last asked
+	asked      string                // the version of the class at the last call of the provider
 
 	soldOut map[engine.OfferingID]inventory.SoldOut
 	// marked is types with the sold-out offerings marked. It is valid until one of the marks ends.

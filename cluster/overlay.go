@@ -20,7 +20,7 @@ type overlays struct {
 
 	mu     sync.Mutex // guards the fields below
 	memo   overlay.Memo
-	result *overlay.Result // of the last Snapshot
+	result *overlay.Result // the result of the last Snapshot
 	pools  []*v1.NodePool
 	// sold holds the corrected catalogs from which launches buy.
 	sold map[soldTo][]engine.InstanceType

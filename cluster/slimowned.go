@@ -52,7 +52,7 @@ func slimReplicaSet(r *appsv1.ReplicaSet) {
 	*r = appsv1.ReplicaSet{
 		TypeMeta: r.TypeMeta, ObjectMeta: barely(r.ObjectMeta),
 		Spec:   appsv1.ReplicaSetSpec{Selector: r.Spec.Selector, Replicas: r.Spec.Replicas, Template: template},
-		Status: appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}, // few have any: they say that pods cannot be created
+		Status: appsv1.ReplicaSetStatus{Conditions: r.Status.Conditions}, // few have any: the conditions of a ReplicaSet that cannot create pods
 	}
 }
 
@@ -149,7 +149,7 @@ func slimStorageClass(c *storagev1.StorageClass) {
 	c.Parameters, c.MountOptions = nil, nil
 }
 
-// slimVolume keeps the kind of a volume's source, which tells the volume's driver.
+// slimVolume keeps the kind of a volume's source, which determines the volume's driver.
 func slimVolume(v *corev1.PersistentVolume) {
 	slimMeta(v)
 	keepVolumeAnnotations(&v.ObjectMeta)

@@ -39,9 +39,9 @@ type Loop struct {
 	hurried  bool      // the next pass does not wait for the window to close
 	then     []func()  // to call when the next pass has ended
 	last     time.Time // when the last pass began
-	began    time.Time // of the running pass, or since it last computed; zero between passes
+	began    time.Time // when the running pass began, or last computed; zero between passes
 	compute  int       // how many computations the pass waits for
-	ended    time.Time // of the last pass, zero before the first
+	ended    time.Time // when the last pass ended, zero before the first
 	failures int
 	slow     bool // the last pass took long, or this one does
 }

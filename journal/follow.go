@@ -108,7 +108,7 @@ func (f *follower) comes(m *Machine, step func(time.Time, string, What, string))
 	}
 }
 
-// goes adds the steps of a machine that is to be removed.
+// goes adds to a record the steps of a machine that is to be removed.
 func (f *follower) goes(r *Record, m *Machine, step func(time.Time, string, What, string)) {
 	c := f.claims[m.Claim]
 	if c == nil {

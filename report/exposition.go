@@ -29,7 +29,7 @@ type Exposition struct {
 	clock    clock.PassiveClock
 
 	mu      sync.Mutex // guards all below; held while an exposition is made
-	begun   time.Time  // of the oldest page
+	begun   time.Time  // when the oldest page was begun
 	took    time.Duration
 	written map[format]*page
 }

@@ -66,8 +66,8 @@ type Cause struct {
 // account is the cost of one machine with its cause.
 type account struct {
 	market   *market
-	cause    CauseName // of the machine's cost now; empty while the machine is in use
-	boots    CauseName // of the cost of its boot
+	cause    CauseName // the cause of the machine's cost now; empty while the machine is in use
+	boots    CauseName // the cause of the cost of its boot
 	fallback float64   // its price beyond the cheapest listed offering, in USD per hour
 	spent    float64   // entered so far, in USD
 	upTo     time.Time
@@ -76,7 +76,7 @@ type account struct {
 // ledger holds the accounts of all machines.
 type ledger struct {
 	world    *World
-	accounts map[string]*account // by machine
+	accounts map[string]*account // the account of each machine
 	paid     map[CauseName]float64
 	lost     int // the number of lost or interrupted machines for which no other machine was started yet
 	samples  []*sample
@@ -85,8 +85,8 @@ type ledger struct {
 // sample is a part of the measured time: the costs in this time, and the cluster at one instant of it. Rates are in USD per hour.
 type sample struct {
 	hours       float64
-	paid        map[CauseName]float64 // in USD; the empty name is for machines in use
-	cost        *engine.Cost          // of the plan for the pods of the instant
+	paid        map[CauseName]float64 // by cause, in USD; the empty name is for machines in use
+	cost        *engine.Cost          // the cost of the plan for the pods of the instant
 	used        []inUse
 	waiting     amounts // the requests of the pending pods
 	going       map[CauseName]amounts

@@ -265,7 +265,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	}
 	if step.Claim != nil {
 		if !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
-			w.planAgainLater() // for pods that do not find their places
+			w.planAgainLater() // for pods that do not get their planned places
 		}
 		w.setClaim(step.Claim)
 	}

@@ -34,7 +34,7 @@ type load struct {
 	units  shelf[*unit]
 	want   int       // pods of a Deployment or StatefulSet
 	made   int       // pods so far
-	runs   int       // of a CronJob
+	runs   int       // the number of runs of a CronJob
 	tended time.Time // the time of the next or last look by its controller
 	// newest is the newest version of the pods.
 	newest int
@@ -176,7 +176,7 @@ func (l *load) byHour(hour float64) float64 {
 	return float64(from.Pods) + float64(float64(to.Pods-from.Pods)*gone/span)
 }
 
-// makePod makes a pod of the newest version. A Job's pod may come in the place of an earlier one of the same Job.
+// makePod makes a pod of the newest version. A Job's pod may replace an earlier one of the same Job.
 func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 	l.made++
 	now := w.clock.now

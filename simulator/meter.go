@@ -125,7 +125,7 @@ type meter struct {
 	waits          []float64
 	ledger         ledger
 	losses         losses
-	planning       sync.WaitGroup // of the plans that findBound has begun
+	planning       sync.WaitGroup // waits for the plans that findBound has begun
 }
 
 func newMeter(w *World) *meter {
@@ -151,7 +151,7 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 		}
 		x := &sample{hours: until.Sub(at).Hours(), cost: new(engine.Cost)}
 		m.ledger.samples = append(m.ledger.samples, x)
-		// At a random time, because pods of CronJobs come and go by the clock: at a fixed time they would always be there, or never.
+		// At a random time, because pods of CronJobs are created and end by the clock: at a fixed time they would always exist, or never.
 		drawn := newDice(m.world.cfg.Seed, "bound", at.Sub(begin).String()).uniform()
 		m.world.exactly(at.Add(time.Duration(drawn*float64(until.Sub(at))).Truncate(time.Second)), func() { m.findBound(ctx, x) })
 		if until.Before(end) {

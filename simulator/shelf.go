@@ -48,7 +48,7 @@ func (s *shelf[T]) remove(key string) {
 // roster holds all units of the world, and a list of their pods, because every plan needs this list.
 type roster struct {
 	shelf[*unit]
-	pods []*corev1.Pod // of the list
+	pods []*corev1.Pod // the pods of list
 }
 
 func (r *roster) put(u *unit) {

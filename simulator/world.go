@@ -100,7 +100,7 @@ type World struct {
 	seatList      []*seat
 	claims        shelf[*v1.NodeClaim]
 	claimByID     map[string]string
-	nodeNames     map[engine.MachineID]string // of machines whose node has another name than their claim
+	nodeNames     map[engine.MachineID]string // the names of nodes that have another name than their claim
 	causes        map[string]string           // by claim, why it is deleted
 	wakes         map[string]time.Time        // by claim, the time of the next look at it
 	due           map[string]time.Time        // these times for claims of nodes in use
@@ -115,9 +115,9 @@ type World struct {
 	traced        map[tracedKey]*load
 	declared      map[string]int // loads of each owner of the trace, by namespace and name
 	arrived       int            // pods of the trace
-	traceShift    time.Duration  // from the trace's times to the world's
+	traceShift    time.Duration  // from the trace's times to the world's times
 	uids, numbers int
-	rounds        int // of kube-scheduler
+	rounds        int // the number of rounds of kube-scheduler
 
 	// What has to be done in this instant.
 	loadsToTend   todo[*load]
@@ -138,13 +138,13 @@ type World struct {
 	again                time.Duration
 
 	cache    inventory.Cache
-	progress inventory.Cache       // of replacement.Progress
-	passes   *engine.EarlierPasses // of disruption
+	progress inventory.Cache       // the cache of replacement.Progress
+	passes   *engine.EarlierPasses // the results of earlier disruption passes
 	baseline
 	kept        []engine.Kept
 	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
 	longestStay Stay
-	pressing    bool // the last look at the nodes found some that go for another reason than their price
+	pressing    bool // the last look at the nodes found some to remove for another reason than their price
 	departed    int  // pods that have left nodes since then, without the pods of leaving nodes
 	unplaced    bool // the last plan had no machine for some pod
 	meter       *meter
