@@ -54,7 +54,7 @@ type caller struct {
 	lists map[string]bool // by namespace, whether the caller may list its pods; "" for all namespaces; nil before the first question
 }
 
-// AuthenticateToken asks the API server each time.
+// AuthenticateToken asks the API server about the token each time. The bool is true if the token is known.
 func (r *reviewer) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if !r.strangers.Allow() {
 		return nil, false, errManyStrangers

@@ -86,7 +86,7 @@ func localCatalog(port int) string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) + catalogPath
 }
 
-// leaderClient reads a document from a controller. It sends a token that is only for such documents, never the user's own token, and only
+// leaderClient reads a document from a controller. It sends a token that is only for documents of controllers, never the user's own token, and only
 // over TLS.
 type leaderClient struct {
 	api   kubernetes.Interface

@@ -17,8 +17,8 @@ import (
 	"tenon.sh/provider/clusterapi"
 )
 
-// clusterAPIFlags locate the management cluster of Cluster API: by a kubeconfig or by URL; without either, it is this cluster. Names are
-// those of Karpenter's provider.
+// clusterAPIFlags locate the management cluster of Cluster API by a kubeconfig or a URL. Without either, the cluster of the controller is the
+// management cluster. The flags have the same names as in Karpenter's provider.
 type clusterAPIFlags struct {
 	ClusterAPIKubeconfig, ClusterAPIURL  string
 	ClusterAPIToken, ClusterAPITokenFile string

@@ -331,8 +331,8 @@ func notFound(kind, name, where string, names []string) error {
 	return fmt.Errorf("there is no %s %s%s; did you mean %s?", kind, name, where, strings.Join(near[:min(len(near), mostSuggestions)], ", "))
 }
 
-// unlike counts the letters that must be added, removed or changed to turn one name into the other. If b begins or ends with a, the result is
-// 1 whatever is missing, because people leave out generated parts.
+// unlike returns the number of letters that must be added, removed or changed to turn one name into the other. If b begins or ends with a, the result
+// is 1 whatever is missing, because people leave out generated parts.
 func unlike(a, b string) int {
 	if a != "" && (strings.HasPrefix(b, a) || strings.HasSuffix(b, a)) {
 		return 1

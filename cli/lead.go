@@ -392,7 +392,7 @@ type everywhere func(context.Context) error
 // Start runs it.
 func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
 
-// NeedLeaderElection is false.
+// NeedLeaderElection returns false.
 func (e everywhere) NeedLeaderElection() bool { return false }
 
 // leading is a runnable for the leader only.
@@ -401,5 +401,5 @@ type leading func(context.Context) error
 // Start runs it.
 func (l leading) Start(ctx context.Context) error { return l(ctx) }
 
-// NeedLeaderElection is true.
+// NeedLeaderElection returns true.
 func (l leading) NeedLeaderElection() bool { return true }

@@ -69,8 +69,7 @@ func quietLibraries() {
 	klog.SetLogger(logr.Discard())
 }
 
-// ownKeys renames fields that have the same key as a line's standard parts, because parsers treat duplicate keys of a JSON object
-// differently.
+// ownKeys is a core that renames fields with the key of a line's standard parts, because parsers treat duplicate keys of a JSON object differently.
 type ownKeys struct{ zapcore.Core }
 
 // With renames the fields.
@@ -102,7 +101,7 @@ func renamed(fields []zapcore.Field) []zapcore.Field {
 	return fields
 }
 
-// story drops the libraries' messages about their own start and end, because these are not about the cluster.
+// story is a core that drops the libraries' messages about their own start and end, because these are not about the cluster.
 type story struct{ zapcore.Core }
 
 // With keeps the filter.

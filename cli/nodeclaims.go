@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// collectEvery is the time between two garbage collections. A machine without a NodeClaim is deleted if it is more than half a minute old, so
-	// no such machine is left two minutes after a controller was killed.
+	// collectEvery is the time between two garbage collections. A machine without a NodeClaim is deleted if it is more than half a minute old, so two
+	// minutes after a controller was killed, no machine without a NodeClaim is left.
 	collectEvery = time.Minute
 	// collectEveryAtTheEnd is the same time while a user waits for the removal of an installation.
 	collectEveryAtTheEnd = 10 * time.Second

@@ -190,13 +190,13 @@ func enables(set configv1.PluginSet, name string) bool {
 	return slices.ContainsFunc(set.Enabled, func(p configv1.Plugin) bool { return p.Name == name })
 }
 
-// filterPlugins are kube-scheduler's own plugins that exclude nodes for a pod.
+// filterPlugins returns kube-scheduler's own plugins that exclude nodes for a pod.
 func filterPlugins() []string {
 	return []string{"NodeUnschedulable", "NodeName", engine.TaintToleration, engine.NodeAffinity, "NodePorts", engine.NodeResourcesFit,
 		"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", engine.PodTopologySpread, engine.InterPodAffinity}
 }
 
-// builtInPlugins are the filterPlugins and kube-scheduler's other own plugins.
+// builtInPlugins returns the filterPlugins and kube-scheduler's other own plugins.
 func builtInPlugins() []string {
 	return append(filterPlugins(), "SchedulingGates", "PrioritySort", "DefaultPreemption", engine.NodeResourcesBalancedAllocation, "ImageLocality",
 		"DefaultBinder", "NodeDeclaredFeatures", "DynamicResources", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// A terminal prints a command's output for people. All such output uses it. It uses colours only on a real terminal.
+// A terminal prints a command's output for people. All output for people uses it. It uses colours only on a real terminal.
 type terminal struct {
 	out     io.Writer
 	colours bool

@@ -19,8 +19,8 @@ import (
 // joinPatience is the time that started machines have to join the cluster before their controller is stopped.
 const joinPatience = 5 * time.Minute
 
-// awaitJoining waits until all machines that are started at its beginning have registered nodes. Without a controller, a new node would keep
-// the taint against pods.
+// awaitJoining waits until all machines that are started when it begins have registered nodes. Without a controller, a new node would keep the taint
+// against pods.
 func (w *winder) awaitJoining(ctx context.Context) error {
 	if w.in.holder == "" && !w.in.deployed() {
 		return nil // no controller registers them

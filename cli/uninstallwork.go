@@ -77,7 +77,7 @@ func (w *winder) run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// forget sets the state before the first step.
+// forget resets the state to that before the first step.
 func (w *winder) forget() {
 	w.stays, w.absent, w.nameless, w.last = map[string]bool{}, map[string]bool{}, map[string]bool{}, &uninstall.Inventory{}
 }
@@ -196,7 +196,7 @@ type startsNothing struct{ provider.Provider }
 
 var errUninstalling = &provider.LaunchError{Reason: "Uninstalling", Err: errors.New("tenon uninstall is running: no machine is started any more")}
 
-// Launch refuses.
+// Launch returns an error.
 func (startsNothing) Launch(context.Context, *v1.NodeClaim, provider.Class) (engine.Machine, error) {
 	return engine.Machine{}, errUninstalling
 }

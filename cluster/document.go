@@ -6,7 +6,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// CatalogDocument is the part of a snapshot file that the API server does not know.
+// CatalogDocument returns the part of a snapshot file that the API server does not know.
 func (c *Cluster) CatalogDocument(ctx context.Context, opt engine.Options) (engine.CatalogDocument, error) {
 	s, err := c.Snapshot(ctx)
 	if err != nil {

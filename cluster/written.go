@@ -18,8 +18,7 @@ const (
 	forgetAfter  = 10 * time.Second // how long an unseen write may hide a version that the watch shows
 )
 
-// written remembers the objects of one kind that this process wrote, until the watch shows them. A caller must hold
-// Cluster.mu.
+// written holds the objects of one kind that this process wrote, until the watch shows them. A caller must hold Cluster.mu.
 type written[T client.Object] struct {
 	byUID map[types.UID]*writing[T]
 	// gone holds the objects that the watch reported as deleted a moment ago, because an object can come and go before the answer to

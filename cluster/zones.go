@@ -8,7 +8,7 @@ import (
 	"tenon.sh/engine/budget"
 )
 
-// zones remembers the loaded time zones, because snapshots are made often, and zones are read from files.
+// zones holds the loaded time zones, because snapshots are made often, and zones are read from files.
 type zones struct {
 	mu     sync.Mutex                // guards byName
 	byName map[string]*time.Location // nil for names of no zone

@@ -386,7 +386,7 @@ const (
 	GangTooFew  GangProgress = "TooSmall" // fewer of its pods exist than start together
 	GangUntried GangProgress = "Untried"  // kube-scheduler has not reported yet that it finds no places
 	GangWaits   GangProgress = "Waiting"  // too few of its pods have a place, so no machine is started for the gang
-	GangStarts  GangProgress = "Starting" // enough of its pods have a node, or a place on one or on a machine that starts
+	GangStarts  GangProgress = "Starting" // enough of its pods run on a node, or are planned for a node or for a starting machine
 	GangStarted GangProgress = "Running"  // enough of its pods have a node
 )
 

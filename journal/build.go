@@ -25,7 +25,7 @@ const (
 const (
 	mostPodNames   = 20 // per record
 	mostRejections = 12
-	mostNames      = 3 // of the rejected nodes or pods of one reason
+	mostNames      = 3 // the most names of rejected nodes or pods for one reason
 )
 
 // newRecord returns a record with the figures of the snapshot.

@@ -147,8 +147,8 @@ func resourceType(name corev1.ResourceName) string {
 	return strings.ReplaceAll(strings.ToLower(string(name)), "-", "_")
 }
 
-// Unsynced reports that the cluster is not known yet. A process that waits for the right to read a kind has no snapshot, and would
-// report nothing without it.
+// Unsynced is a collector that reports that the cluster is not known yet. A process that waits for the right to read a kind has no snapshot, and
+// would report nothing without it.
 type Unsynced struct {
 	clock   clock.PassiveClock
 	since   time.Time

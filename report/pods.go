@@ -121,7 +121,7 @@ func (o *PodObserver) Decided(plan *engine.Plan) {
 	}
 }
 
-// decided must be called with mu held.
+// decided does the work of Decided for one pod. It must be called with mu held.
 func (o *PodObserver) decided(pod types.UID, placed bool) {
 	j := o.journeys[pod]
 	if j == nil {

@@ -274,7 +274,7 @@ func (w workload) makes(other workload) bool {
 	return w.meta.Namespace == other.meta.Namespace && ownedBy(other.meta.OwnerReferences, metav1.OwnerReference{Kind: w.kind, Name: w.meta.Name})
 }
 
-// addPodOf adds a pod of the workload, and those of its claims that do not exist.
+// addPodOf adds a pod of the workload, and each PersistentVolumeClaim of the pod that does not exist yet.
 func (m *manifest) addPodOf(w workload, i int, there map[string]bool) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
 	template := w.template.DeepCopy()

@@ -212,7 +212,7 @@ func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 
 func (l *load) setName(version int) string { return fmt.Sprintf("%s-%d", l.Template.Name, version) }
 
-// labelsOf are the labels of the pods of a version; all of them share one map.
+// labelsOf returns the labels of the pods of a version; all of them share one map.
 func (w *World) labelsOf(l *load, version int) map[string]string {
 	key := fmt.Sprintf("%s %d", l.key, version)
 	if known, ok := w.labels[key]; ok {

@@ -10,10 +10,10 @@ import (
 // lossTime is how long after the first interruption of a type and zone other interruptions belong to the same loss.
 const lossTime = 5 * time.Minute
 
-// losses measures the largest share of a workload's pods that the cloud takes away at once.
+// losses holds the largest share of a workload's pods that the cloud takes away at once.
 type losses struct {
 	begun map[engine.OfferingID]*loss // the newest of each
-	most  float64                     // share of a workload's pods
+	most  float64                     // the largest share of a workload's pods so far
 }
 
 // loss is a group of machines of one type and zone that the cloud interrupts together.

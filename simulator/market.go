@@ -120,7 +120,8 @@ func (w *World) sellerOf(id engine.MachineID) *market {
 	return nil
 }
 
-// launch starts the machine of a claim, or deletes the claim if the launch fails.
+// launch starts the machine of a claim. If no offering is available, it deletes the claim. more reports whether another step may follow at once;
+// otherwise retry is the time until the next try.
 func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
 	m := w.marketOf(claim)
 	if m == nil {
@@ -337,7 +338,7 @@ func (m *market) gone() map[engine.MachineID]bool {
 	return out
 }
 
-// nodeNamed is the name of a machine's node.
+// nodeNamed returns the name of a machine's node.
 func (w *World) nodeNamed(x machine) string {
 	if name, ok := w.nodeNames[x.id]; ok {
 		return name

@@ -111,7 +111,7 @@ type AtEnd struct {
 	Kept map[engine.Code]int `json:"kept"`
 }
 
-// meter adds up what happens.
+// meter holds the sums and counts of a world's events.
 type meter struct {
 	Counts
 	world          *World

@@ -267,7 +267,7 @@ func (w *World) collect(ctx context.Context) {
 		}
 		machines, err := m.provider.Machines(ctx)
 		if err != nil {
-			continue // throttled: the next round will do
+			continue // throttled: the next round tries again
 		}
 		s := w.snapshot(ctx)
 		claims := s.NodeClaims

@@ -36,7 +36,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// schedule is one round of kube-scheduler over all pods that wait.
+// schedule runs one round of kube-scheduler over all pods that wait.
 func (w *World) schedule(ctx context.Context) {
 	w.unscheduled, w.scheduled = false, w.clock.now
 	if len(w.unbound.list) == 0 {

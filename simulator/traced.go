@@ -64,7 +64,7 @@ func (w *World) arrive() {
 // tracedKey is a kind of pods, with the owner if kube-scheduler spreads pods by it.
 type tracedKey struct{ kind, owner int32 }
 
-// works reports whether the pod is one of a Job that ends. It runs as long, counted from its binding, as it stayed in the trace.
+// works reports whether the pod is one of a Job that ends. It runs, from its binding on, as long as it existed in the trace.
 func (l *load) works(p *trace.Pod) bool { return l.jobs && !p.Stays() }
 
 // tracedLoad returns the workload of a pod. Each owner by which pods are spread has a workload of its own. Jobs with pods of one kind
@@ -198,7 +198,7 @@ func (w *World) work(u *unit) {
 	})
 }
 
-// miss notes that a pod of the trace ends too early: tendTraced replaces it.
+// miss notes that a pod of the trace has ended too early: tendTraced replaces it.
 func (l *load) miss(u *unit) {
 	if s := u.stay; s != nil && s.unit == u {
 		s.unit = nil

@@ -27,7 +27,7 @@ type unit struct {
 	tried  bool // the scheduler has found no node for it
 }
 
-// key is the pod's UID: a later pod may have the same name.
+// key returns the pod's UID, because a later pod may have the same name.
 func (u *unit) key() string { return string(u.pod.UID) }
 
 func (u *unit) leaving() bool { return u.pod.DeletionTimestamp != nil }
@@ -35,7 +35,7 @@ func (u *unit) leaving() bool { return u.pod.DeletionTimestamp != nil }
 // amounts are requests, in thousandths of cores and units of everything else, in the order of a resources.
 type amounts []int64
 
-// resources assigns an index to each resource that pods or nodes have named.
+// resources maps each resource that pods or nodes have named to its index.
 type resources map[corev1.ResourceName]int
 
 func (r resources) amountsIn(list corev1.ResourceList) amounts {

@@ -145,7 +145,7 @@ type World struct {
 	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
 	longestStay Stay
 	pressing    bool // the last look at the nodes found some to remove for another reason than their price
-	departed    int  // pods that have left nodes since then, without the pods of leaving nodes
+	departed    int  // the number of pods that have left nodes since that look, without the pods of leaving nodes
 	unplaced    bool // the last plan had no machine for some pod
 	meter       *meter
 	violations  []string

@@ -286,7 +286,7 @@ type checks struct {
 // planShare is the least time for which a checker is used, as a multiple of the time of a check, because a new checker needs a new snapshot.
 const planShare = 4
 
-// check asks whether a disruption is still right. The plan of a moment ago needs no check.
+// check returns the reason if a disruption is not valid any more. It checks nothing if the plan is newer than `fresh`.
 func (r *Reconciler) check(ctx context.Context, view *view, d engine.Disruption) (engine.Reason, error) {
 	if r.Cluster.Clock.Since(view.snapshot.Now) < fresh {
 		return engine.Reason{}, nil

@@ -290,8 +290,8 @@ func (b *Bound) beaten(size capacity.Vector, price float64, kept []int) bool {
 	return false
 }
 
-// columns assigns the columns of the linear program: u by block and resource, then w by set of blocks and resource (for demands that may use several
-// blocks), then π of demands with devices, then the devices of each supply, then ν.
+// columns holds the order of the columns of the linear program: u by block and resource, then w by set of blocks and resource (for demands that may
+// use several blocks), then π of demands with devices, then the devices of each supply, then ν.
 type columns struct {
 	n    int
 	w    map[string]int // first column of each set of blocks

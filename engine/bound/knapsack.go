@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// knapsack looks for the pods that are worth most together on one supply, by branch and bound. The prices of a linear program with
-// fractions of pods limit the worth of the remaining room. If that limit is too high, a table for whole pods gives a better one.
+// knapsack is a search for the pods that are worth most together on one supply, by branch and bound. The prices of a linear program with fractions of
+// pods limit the worth of the remaining room. If that limit is too high, a table for whole pods gives a better one.
 type knapsack struct {
 	s      *supply
 	items  []item    // items with the greatest worth for their requests first
@@ -212,9 +212,9 @@ func (k *knapsack) try(i int, value float64, led bool) {
 // on. The table does not limit the other resources. Instead, pods pay for these resources at their prices (dynamic programming over the bound of J.
 // L. Lagrange's multipliers).
 type table struct {
-	dear    int   // the resource
+	dear    int   // the index of the dearest resource
 	unit    int64 // one step of this resource
-	devices []int // resources of which there are few
+	devices []int // the resources of which there are few
 	span    []int // of each of devices, the distance between the entries of two amounts
 	width   int   // the number of entries for one item
 	worth   []float64

@@ -2,8 +2,8 @@ package bound
 
 import "math"
 
-// master buys fractions of fillings for all pods, by the revised simplex method (G. B. Dantzig and W. Orchard-Hays, 1954): its basis has one filling
-// for each demand, and a better filling replaces one of them.
+// master is the linear program that buys fractions of fillings for all pods. It is solved by the revised simplex method (G. B. Dantzig and W.
+// Orchard-Hays, 1954): its basis has one filling for each demand, and a better filling replaces one of them.
 //
 //	min Σ price·x   with   Σ pods·x = count for each demand,   x ≥ 0
 //

@@ -38,7 +38,7 @@ func maximise(c []float64, a [][]float64, b []float64, steps int) (x, prices []f
 	return x, prices
 }
 
-// dictionary writes the basic variables, one in each row, as sums of the others. The last row is the objective, the last column the
+// dictionary is a table with the basic variables, one in each row, as sums of the others. The last row is the objective, the last column the
 // constants.
 type dictionary struct {
 	rows  [][]float64

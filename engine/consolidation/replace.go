@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// replace removes the machines if their pods find room elsewhere or on cheaper machines and the move pays.
+// replace removes the machines if their pods find room elsewhere or on cheaper machines and the move pays. It reports whether it did.
 func (s *search) replace(gone []int) bool {
 	price, cost := 0.0, 0.0
 	for _, j := range gone {
@@ -98,7 +98,8 @@ func (s *search) shares(loads []load) bool {
 	return true
 }
 
-// several buys the option that gives the most worth for its price, again and again, for less than limit in all.
+// several buys the option that gives the most worth for its price, again and again, until all loads have room. ok is false if that costs limit or
+// more.
 func (s *search) several(loads []load, limit float64) (paid float64, ok bool) {
 	left := s.byClass(loads)
 	for len(left) > 0 {

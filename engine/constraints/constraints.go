@@ -87,14 +87,14 @@ type offered interface {
 	ReducedTerm(term []requirement.Expression) []requirement.Expression
 }
 
-// anyValue removes nothing, because the machines are not known.
+// anyValue is an `offered` that removes nothing, because the machines are not known.
 type anyValue struct{}
 
 func (anyValue) Reduced(terms [][]requirement.Expression) [][]requirement.Expression { return terms }
 
 func (anyValue) ReducedTerm(term []requirement.Expression) []requirement.Expression { return term }
 
-// Reader reads pods' specs, equal ones once. Only one goroutine may use it.
+// Reader reads pods' specs, and reads equal specs only once. Only one goroutine may use it.
 type Reader struct {
 	opt       engine.Options
 	Selectors *kube.Selectors

@@ -522,8 +522,8 @@ func (c *InterPod) Finish() {
 	}
 }
 
-// Possible lists where a machine may turn out to be: for each filter and key, the domains in which a spread may count the machine; nil for a filter
-// that never counts the machine.
+// Possible lists where a machine may turn out to be: for each filter and key, the domains in which a spread may include the machine; nil for a filter
+// that never includes the machine.
 type Possible [][][]int
 
 // MayBe notes a machine whose place is not known yet. In each of its possible domains, the machine may be the only one.

@@ -306,8 +306,8 @@ func (cs *candidates) ranked() []*inventory.Machine {
 	return cs.order
 }
 
-// quietUntil returns the time when the machine will have been quiet for its pool's consolidateAfter. The quiet begins when the last pod came
-// or left (the claim may record that) or when the machine was initialized. The time is zero if consolidateAfter is Never or 0.
+// quietUntil returns the time when the machine will have been quiet for its pool's consolidateAfter. The quiet begins when the last pod was bound or
+// left (the claim may record that) or when the machine was initialized. The time is zero if consolidateAfter is Never or 0.
 func (cs *candidates) quietUntil(m *inventory.Machine, pool *v1.NodePool) time.Time {
 	after := pool.Spec.Disruption.ConsolidateAfter.Duration
 	if after == nil || *after == 0 {

@@ -82,14 +82,14 @@ func (c *Checker) Check(a engine.Action) engine.Reason {
 	panic(fmt.Sprintf("%T is no part of a plan", a))
 }
 
-// isKept reports whether the buffer still asks for room.
+// isKept reports whether the buffer exists and is not being deleted.
 func (c *Checker) isKept(b engine.BufferShare) bool {
 	return slices.ContainsFunc(c.s.CapacityBuffers, func(o *autoscalingv1beta1.CapacityBuffer) bool {
 		return o.Namespace == b.Namespace && o.Name == b.Name && o.DeletionTimestamp == nil
 	})
 }
 
-// isSought reports whether the request still looks for room.
+// isSought reports whether the ProvisioningRequest exists and still looks for room.
 func (c *Checker) isSought(b engine.BufferShare) bool {
 	return slices.ContainsFunc(c.s.ProvisioningRequests, func(o *autoscalingv1.ProvisioningRequest) bool {
 		return o.Namespace == b.Namespace && o.Name == b.Name && booking.Followed(o) && booking.PhaseOf(o) == booking.Seeking

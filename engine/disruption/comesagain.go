@@ -26,8 +26,8 @@ const (
 	leastBilled = time.Minute
 )
 
-// noteComings records, for each owner whose pods alone had machines started, the times when its pods came while none of these machines was
-// busy.
+// noteComings records, for each owner for whose pods alone machines were started, the times when its pods were created while none of these machines
+// was busy.
 func (cs *candidates) noteComings() {
 	before := cs.s.EarlierPasses.Comings
 	ownerOf := map[string]string{} // the owner's key, by the UID of the machine's claim

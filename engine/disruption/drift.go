@@ -68,7 +68,7 @@ func (cs *candidates) observer(m *inventory.Machine) string {
 	return ""
 }
 
-// driftRefusal returns why a drifted machine stays for now.
+// driftRefusal returns why a drifted machine is kept for now.
 func (d *planner) driftRefusal(m *inventory.Machine) engine.Reason {
 	if by := d.observer(m); by != "" {
 		return engine.Reason{Code: engine.DriftObserved, NodePool: m.Pool(), Key: by, Have: v1.GetCondition(m.Claim, v1.ConditionDrifted).Reason}

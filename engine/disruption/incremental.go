@@ -191,7 +191,7 @@ func hashOfPools(s *engine.Snapshot) string {
 	d := kube.NewDigest()
 	for _, p := range kube.ByName(s.NodePools) {
 		annotations := maps.Clone(p.Annotations)
-		delete(annotations, corev1.LastAppliedConfigAnnotation) // the file of a cluster does not have it
+		delete(annotations, corev1.LastAppliedConfigAnnotation) // a cluster that was read from a file does not have it
 		d = kube.DigestMap(d.Text(p.Name).Number(int(p.Generation)), annotations, kube.Digest.Text)
 		if p.DeletionTimestamp != nil {
 			d = d.Text("deleting")

@@ -24,7 +24,7 @@ const (
 	agePerRank = 30 * time.Minute
 )
 
-// repairer decides which broken nodes are replaced.
+// repairer is the state of one call of repair.
 type repairer struct {
 	d        *planner
 	patterns map[string]*regexp.Regexp // nil for a pattern that cannot be read
@@ -114,7 +114,7 @@ func (r *repairer) examine() {
 	}
 }
 
-// fault combines the policies that are about the node's conditions.
+// fault combines the policies about the node's conditions; sick is true if any policy applies, due or not.
 func (r *repairer) fault(m *inventory.Machine, policies []engine.RepairPolicy) (f *fault, sick bool) {
 	f = &fault{}
 	ranks := priorityRanks(policies)
@@ -228,7 +228,7 @@ func (r *repairer) removeBroken(candidates []*inventory.Machine) {
 	}), m)
 }
 
-// remove removes machines without waiting for anything. The launches for their pods come later, as for the pods of any leaving machine.
+// remove removes machines without waiting for anything. The launches for their pods are planned later, as for the pods of any leaving machine.
 func (r *repairer) remove(hosts []*inventory.Machine, m method) {
 	hosts = slices.DeleteFunc(hosts, func(machine *inventory.Machine) bool {
 		refused := r.spend(machine)

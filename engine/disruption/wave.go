@@ -47,8 +47,8 @@ func (c *consolidator) batchNow(found []provisioning.Group) []*inventory.Machine
 	return out
 }
 
-// reservePart takes places in all budgets for the group's machines that are removed now, or for none. It takes none yet for machines that follow
-// later.
+// reservePart takes places in all budgets for the group's machines that are removed now. It takes none yet for machines that follow later. It returns
+// false, and takes no place at all, if a budget has too little left.
 func (c *consolidator) reservePart(p provisioning.Group, m method) bool {
 	first := c.firstOf(p)
 	if refused := c.reserveAll(first, m); refused != nil {

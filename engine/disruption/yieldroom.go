@@ -222,7 +222,7 @@ func (d *planner) waiting() map[engine.PodID]time.Time {
 }
 
 // planWithout returns the plan for waiting pods as if the machines were being deleted, together with all others that are removed anyway. It plans no
-// room, because pods come first.
+// room, because pods have priority over room.
 func (d *planner) planWithout(gone []*inventory.Machine) *engine.Plan {
 	goes, leaves := inventory.MachineSetOf(len(d.p.Machines), gone), map[*v1.NodeClaim]bool{}
 	for _, m := range d.p.Machines {

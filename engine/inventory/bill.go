@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// Bill assigns commitments to the running machines as clouds do: commitments for machines come before commitments for amounts, and within each kind
-// the use that saves most comes first. Running machines come before the launches of a plan.
+// Bill is the assignment of commitments to the running machines, as clouds do it: commitments for machines come before commitments for amounts, and
+// within each kind the use that saves most comes first. Running machines come before the launches of a plan.
 type Bill struct {
 	Commitments []kube.Commitment // that have not ended
 	// Left is the unused part of each commitment, in the commitment's own units.

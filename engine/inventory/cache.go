@@ -60,7 +60,7 @@ func KeptBy[T any](c *Cache) *T {
 type PodInfo struct {
 	// Fields that every call reads of every pod come first: they fit one line of the processor's cache.
 	Pod   *corev1.Pod
-	id    uint64     // random, because sums of ids identify sets of pods
+	id    uint64     // a random number, because sums of ids identify sets of pods
 	hash  uint64     // a hash of the pod's identity and state
 	left  uint64     // the last call that missed the pod at its earlier place in the list
 	node  *NodePods  // the pods of its node; nil if it has none

@@ -60,7 +60,7 @@ func (c *podSet) finish(infos []*PodInfo) (now []*PodInfo, stayed int, changed b
 	return append(now, came...), len(now), true
 }
 
-// mark marks the pods that every call looks at.
+// mark is a property of a pod that every call needs.
 type mark uint8
 
 const (
@@ -87,7 +87,7 @@ func (info *PodInfo) mark() mark {
 	return out
 }
 
-// mostShifted bounds how many places a pod may have moved in the list, relative to the pod before it, and still be found.
+// mostShifted bounds the number of positions by which a pod may have moved in the list, relative to the pod before it, and still be found.
 const mostShifted = 8
 
 // follow compares the pods with those of the last call: most are at the same index, or a little further on.
@@ -194,7 +194,7 @@ func (r *NodePods) close(stayed int) {
 	if came := len(r.Infos) - stayed; came > fewCame {
 		slices.SortFunc(r.Infos, func(a, b *PodInfo) int { return kube.OlderFirst(a.Pod, b.Pod) })
 	} else {
-		for i := stayed; i < len(r.Infos); i++ { // new pods are usually the youngest
+		for i := stayed; i < len(r.Infos); i++ { // the list is sorted by age, so new pods usually belong at its end
 			info, at := r.Infos[i], i
 			for ; at > 0 && kube.OlderFirst(info.Pod, r.Infos[at-1].Pod) < 0; at-- {
 				r.Infos[at] = r.Infos[at-1]

@@ -63,7 +63,7 @@ func NewMark(d engine.Disruption, claims []*v1.NodeClaim, now time.Time) Mark {
 	return m
 }
 
-// digest is a short fingerprint of texts.
+// digest returns a short fingerprint of texts.
 func digest(texts ...string) string {
 	sum := fnv.New64a()
 	for _, t := range texts {

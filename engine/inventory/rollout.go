@@ -21,7 +21,7 @@ import (
 // same time to make progress.
 const rolloutPatience = 10 * time.Minute
 
-// workloadName names a workload, whose pods may be of several revisions.
+// workloadName is the name of a workload, whose pods may be of several revisions.
 type workloadName struct{ namespace, kind, name string }
 
 func (w workloadName) String() string { return w.kind + " " + w.namespace + "/" + w.name }

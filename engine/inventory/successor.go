@@ -60,7 +60,7 @@ func successor(pod *corev1.Pod, template ownerTemplate) *corev1.Pod {
 		return pod
 	}
 	if s := &pod.Status; !template.isNewerThan(pod) && s.Resources == nil && !slices.ContainsFunc(s.ContainerStatuses, saysResources) && !slices.ContainsFunc(s.InitContainerStatuses, saysResources) {
-		return pod // it was never resized, and its controller would create the same
+		return pod // it was never resized, and its controller would create an equal one
 	}
 	fresh := *pod
 	fresh.Status = corev1.PodStatus{}

@@ -28,7 +28,7 @@ func Intersect(all []requirement.Expression) ([]requirement.Expression, bool) {
 	return out, true
 }
 
-// intersectKey intersects expressions of one key, like Intersect.
+// intersectKey intersects expressions of one key. Its results are those of Intersect.
 func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool) {
 	for _, e := range same {
 		if e.Op == requirement.In {
@@ -42,7 +42,7 @@ func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool
 	return intersectOpen(same)
 }
 
-// intersectIn keeps the values of in that all expressions admit.
+// intersectIn returns the expression `in` with only the values that all expressions admit. It returns false if no value is left.
 func intersectIn(in requirement.Expression, same []requirement.Expression) ([]requirement.Expression, bool) {
 	var values []string
 	for _, v := range in.Values {
@@ -54,7 +54,8 @@ func intersectIn(in requirement.Expression, same []requirement.Expression) ([]re
 	return []requirement.Expression{requirement.Expect(in.Key, requirement.In, slices.Compact(values))}, len(values) > 0
 }
 
-// intersectOpen joins expressions that leave infinitely many values: excluded values, and bounds of integers.
+// intersectOpen joins expressions that leave infinitely many values: excluded values, and bounds of integers. It returns false if they contradict
+// each other.
 func intersectOpen(same []requirement.Expression) ([]requirement.Expression, bool) {
 	key := same[0].Key
 	var without []string
@@ -103,7 +104,7 @@ func intersectOpen(same []requirement.Expression) ([]requirement.Expression, boo
 	return out, true
 }
 
-// bound reads a numeric expression as an open bound: Gte 4 is Gt 3.
+// bound returns the open bound of a numeric expression: Gte 4 is Gt 3. It returns false for invalid values.
 func bound(e requirement.Expression) (int64, bool) {
 	if len(e.Values) != 1 {
 		return 0, false

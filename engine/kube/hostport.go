@@ -28,7 +28,7 @@ type HostPorts struct {
 	held map[HostPort]int // an entry without an address counts all ports with its number and protocol
 }
 
-// Add counts the ports of a pod that arrives (1) or leaves (-1).
+// Add adds the ports of a pod if by is 1, and removes them if by is -1.
 func (h *HostPorts) Add(ports []HostPort, by int) {
 	if h.held == nil && len(ports) > 0 {
 		h.held = map[HostPort]int{}

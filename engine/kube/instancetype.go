@@ -21,7 +21,7 @@ func OfferingLabels(o *engine.Offering) map[string]string {
 	return labels
 }
 
-// OSRank ranks Linux types first, because pods without an operating system are for Linux.
+// OSRank returns the rank of a type's operating system. Linux is first, because pods without an operating system are for Linux.
 func OSRank(t *engine.InstanceType) int {
 	if slices.Contains(t.Labels[corev1.LabelOSStable], "linux") {
 		return 0

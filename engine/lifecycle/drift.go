@@ -55,7 +55,7 @@ func DriftOf(claim *v1.NodeClaim, pool *v1.NodePool, class *engine.Class, now ti
 	return traitDrift(claim, class)
 }
 
-// hashDrifted compares the template hashes of claim and pool. A missing or incomparable hash (another version) is no drift.
+// hashDrifted reports whether the template hashes of claim and pool differ. A missing or incomparable hash (another version) is no drift.
 func hashDrifted(claim *v1.NodeClaim, pool *v1.NodePool) bool {
 	return HashComparable(claim, pool) && claim.Annotations[v1.NodePoolHashAnnotationKey] != pool.Annotations[v1.NodePoolHashAnnotationKey]
 }

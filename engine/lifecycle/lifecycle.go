@@ -16,7 +16,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// longestMessage is the number of bytes that a condition keeps of a cloud's error.
+// longestMessage bounds the bytes of a cloud's error in a condition.
 const longestMessage = 1024
 
 // Next decides the next step of one claim, from the first finalizer to the last. It reads only l and does not change it; the same input always

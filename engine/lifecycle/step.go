@@ -24,7 +24,7 @@ type Life struct {
 	Class *engine.Class
 	// Nodes are the nodes with the machine's provider ID.
 	Nodes []*corev1.Node
-	// Sought means that the API server itself was asked for the claim's node: if Nodes has no registered one, a stale cache is not the cause.
+	// Sought means that the claim's node was looked up at the API server itself: if Nodes has no registered one, a stale cache is not the cause.
 	Sought bool
 	// Pods are the pods bound to Nodes. Fresh means that they were listed from the API server itself, after Nodes were read.
 	Pods  []*corev1.Pod

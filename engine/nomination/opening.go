@@ -72,7 +72,8 @@ func AwaitGang(claim *v1.NodeClaim, claims []*v1.NodeClaim, ready func(*v1.NodeC
 // second machine is started for the pod. OpeningPatience limits the time before the machine is ready.
 const openingWhile = 10 * time.Second
 
-// PodsOfOpening returns the unbound pods for which a machine was started that is opening or has just opened, with its claim.
+// PodsOfOpening returns, for each unbound pod, the claim of the machine that was started for the pod, if that machine is opening or has just
+// opened.
 func PodsOfOpening(s *engine.Snapshot) map[engine.PodID]string {
 	claims, joined := map[string]string{}, joinedAt(s)
 	for _, c := range s.NodeClaims {

@@ -67,7 +67,7 @@ func (pl *placement) cameLate() bool {
 	return found
 }
 
-// placeOnAssigned puts the next pod of the class on its assigned node, at the first level that allows it.
+// placeOnAssigned puts the next pod of the class on its assigned node, at the first level that allows it. It returns false if no level does.
 func (pl *placement) placeOnAssigned(c int) bool {
 	class := &pl.p.Classes[c]
 	n := class.Assigned - 1
@@ -90,7 +90,7 @@ func (ns *nodeStates) proposable(c, l, n int) bool {
 	return ns.p.Classes[c].Levels[l].Nodes.Has(n) && ns.needs(c, n).Fits(ns.list[n].room)
 }
 
-// noteClosed stores the counts of domains, also of domains without machines, when pods have been put on their assigned nodes. If machines
+// noteClosed stores the pod counts of the domains after pods have been put on their assigned nodes, and -1 for domains without machines. If machines
 // are bought in a domain without machines after all, some of these pods may break the spread, because that domain is emptier.
 func (pl *placement) noteClosed() {
 	pl.closed = make([][]int, len(pl.p.Layout.Groups))

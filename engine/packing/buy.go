@@ -204,8 +204,8 @@ func (s *search) boundOf(sup *supply) float64 {
 	return max(b.Value, sum-s.p.Relief)
 }
 
-// hand gives each open bin the pods that its loads count. It deals out the pods of a lot in turn: neighbours in the lot, often replicas of one owner,
-// are put on different machines at no cost.
+// hand gives each open bin the number of pods that its loads list. It deals out the pods of a lot in turn: neighbours in the lot, often replicas of
+// one owner, are put on different machines at no cost.
 func (s *search) hand(sup *supply, bins []*openBin) {
 	type part struct{ bin, n int }
 	parts := make([][]part, len(sup.lots))

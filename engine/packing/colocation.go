@@ -60,8 +60,8 @@ func (s *search) accept(b *openBin, it *demand) {
 	b.sets = sets
 }
 
-// startColocated starts a machine with one pod of the demand and one pod that it has to share the machine with. It takes a large option, or
-// one with devices, only if no other option holds both.
+// startColocated starts a machine with one pod of the demand and one pod that it has to share the machine with. It takes a large option, or one with
+// devices, only if no other option holds both. It returns false if no machine can be bought.
 func (s *search) startColocated(pools []int, d *demand) bool {
 	best, host := s.newColocated(pools, d, false)
 	if best == nil {

@@ -9,11 +9,11 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// cover finds the cheapest machines for pods of a few kinds without rules between them. For such pods, only the number of pods of each lot that have
-// no machine matters. cover looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J. Nilsson and B.
-// Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a machine are
-// never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If this worth is close to
-// that price, the search tries hardly any step off a cheapest path.
+// cover is a search for the cheapest machines for pods of a few kinds without rules between them. For these pods, only the number of pods of each lot
+// that have no machine matters. The search looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J.
+// Nilsson and B. Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a
+// machine are never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If this worth
+// is close to that price, the search tries hardly any step off a cheapest path.
 type cover struct {
 	s        *search
 	m        *supply

@@ -15,8 +15,8 @@ type remainders struct {
 type remainder struct {
 	key    uint64
 	cost   float64 // the cost of the machines so far
-	from   int     // the remainder before the last machine
-	by     int     // the filling of the last machine
+	from   int     // the index of the remainder before the last machine; -1 for the start
+	by     int     // the index of the last machine's filling
 	closed bool
 }
 

@@ -15,9 +15,9 @@ const (
 	steerEffort = 50
 )
 
-// domainSearch looks for better domains for a few pods. A round chooses the domain of a pod before it buys machines. So the last pods of a
-// spread, or a whole group that stays together, may be in a domain where they need a machine of their own. For few pods, domainSearch can
-// try every way to divide them among domains.
+// domainSearch is a search for better domains for a few pods. A round chooses the domain of a pod before it buys machines. So the last pods of a
+// spread, or a whole group that stays together, may be in a domain where they need a machine of their own. For few pods, the search can try every way
+// to divide them among domains.
 type domainSearch struct {
 	p       *Problem
 	lessons *learnedLimits

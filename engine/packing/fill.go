@@ -357,8 +357,8 @@ func (g *greedy) meet(k, n int) {
 	}
 }
 
-// takes reports whether the counts on the machine leave room for one more pod with these rules. The order in which the pods come makes no difference,
-// because bounds apply to the final counts.
+// takes reports whether the counts on the machine leave room for one more pod with these rules. The order in which the pods are added makes no
+// difference, because bounds apply to the final counts.
 func (g *greedy) takes(r *hostRules) bool { return takes(r, g.count, g.most) }
 
 func takes(r *hostRules, count, most []int) bool {

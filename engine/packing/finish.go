@@ -173,7 +173,7 @@ func (l *listing) box(pool *supplyPool, fitting bitset.Set, bin *openBin) []int 
 	return listed
 }
 
-// boxed is a product of types and slots that grows.
+// boxed is a growing product of types and slots.
 type boxed struct {
 	sh           *supplyPool
 	first        *Option

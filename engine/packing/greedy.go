@@ -48,7 +48,7 @@ const Comparisons = 128
 // would then fit no machine well.
 const roominess = 30
 
-// greedy buys the machine that gives the most worth for its price, again and again.
+// greedy is the state of a method that, again and again, buys the machine that gives the most worth for its price.
 type greedy struct {
 	s         *search
 	m         *supply
@@ -107,7 +107,7 @@ func (g *greedy) run() {
 	g.buyAll()
 }
 
-// scarce reports whether the offering has devices; it is bought only for pods that request them.
+// scarce reports whether the offering has devices. An offering with devices is bought only for pods that request them.
 func (g *greedy) scarce(i int) bool {
 	o := &g.m.offerings[i]
 	return g.s.market.pools[o.pool].devices[o.option]

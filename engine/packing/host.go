@@ -124,7 +124,7 @@ type hostSpread struct {
 	self        bool
 }
 
-// none reports whether the rules do not concern other pods.
+// none reports whether the rules concern no other pods.
 func (r *hostRules) none() bool {
 	return r.owns == nil && r.rejects == nil && len(r.groups) == 0 && len(r.spread) == 0
 }

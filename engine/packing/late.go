@@ -10,8 +10,9 @@ import (
 // mostLate bounds the machines that are bought for pods without a place at the end of a round.
 const mostLate = 16
 
-// buyLate buys a machine for a pod that found no place in the round. It does so only if the rules of the other pods stay met: the machine brings no
-// empty domain beside domains with several pods, and no pod is on its node only because no machine was empty. Later pods may use the machine too.
+// buyLate buys a machine for a pod that found no place in the round, and reports whether it did. It buys one only if it breaks no rule of the other
+// pods: the machine brings no empty domain beside domains with several pods, and no pod is on its node only because no machine was empty. Later pods
+// may use the machine too.
 func (r *replay) buyLate(pod Pod, l int) bool {
 	c := pod.Class
 	ls := &r.classes[c].levels[l]

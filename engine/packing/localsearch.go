@@ -80,7 +80,7 @@ func (s *search) improve(sup *supply, bins []*openBin) []*openBin {
 // threads.
 const teamSize = 4
 
-// worker packs one neighbourhood again, with a solver and arrays of its own.
+// worker is a solver with arrays of its own that packs one neighbourhood again.
 type worker struct {
 	s *search
 	g *greedy

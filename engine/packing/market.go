@@ -96,8 +96,8 @@ func (m *market) chargeAll(bins []*openBin, n int) {
 	}
 }
 
-// billOf returns the amount that the open bin counts against the limits: the charge of its option or, with a list of options, the largest
-// of each resource in the list.
+// billOf returns the amount that the open bin uses of the limits: the charge of its option or, with a list of options, the largest amount of each
+// resource in the list.
 func (m *market) billOf(b *openBin) capacity.Vector {
 	if b.bill != nil {
 		return b.bill

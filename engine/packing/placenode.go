@@ -124,7 +124,7 @@ func (pl *placement) affinityOf(ls *levelState) []int {
 	return sets
 }
 
-// hostAllows checks the rules that count pods on the node itself.
+// hostAllows reports whether the rules that count pods on the node itself are met.
 func (pl *placement) hostAllows(ls *levelState, n int) bool {
 	node := &pl.nodes.list[n]
 	for _, sp := range ls.rules.Spread {
@@ -196,7 +196,7 @@ func (ns *nodeStates) counts(group, n int) bool {
 		slices.ContainsFunc(node.others, func(place int) bool { return ns.world.Counts(group, ns.p.Places[place]) })
 }
 
-// onNode places the next n pods of the class on a node.
+// onNode places the next `count` pods of the class on node n.
 func (pl *placement) onNode(c, l, n, count int) {
 	state := &pl.classes[c]
 	if k := len(pl.placed[n]); k == 0 || pl.placed[n][k-1].Class != c {

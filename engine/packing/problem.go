@@ -146,7 +146,7 @@ type Pool struct {
 	Free []bitset.Set
 	// Left is the room that the pool's limits leave; capacity.Most for a resource without a limit.
 	Left capacity.Vector
-	// Variety lists how many different values of several kinds the options of one machine must have.
+	// Variety lists requirements for different values among the options of one machine.
 	Variety []Variety
 }
 
@@ -168,7 +168,7 @@ type Option struct {
 	// Full is the price of a machine of the option without the commitment that pays for it, 0 without one. PriceBand compares these prices.
 	Full        float64
 	Allocatable capacity.Vector
-	// Charge is the amount that the option counts against the pool's limits.
+	// Charge is the amount that a machine of the option uses of the pool's limits.
 	Charge capacity.Vector
 	// Place is the index, in Problem.Places, of the place of a machine of this option.
 	Place int

@@ -7,7 +7,7 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// A replay places the pods of a round again, with the machines that were really bought and without the pods that got no machine. The replay finds
+// A replay is a second placement of the pods of a round, with the machines that were really bought and without the pods that got no machine. It finds
 // pods whose rules were met only because of a pod that has no place in the end. It also looks for nodes for pods without a place.
 type replay struct {
 	*placement           // its nodes include all machines
@@ -139,7 +139,7 @@ func (r *replay) placeAll() {
 	}
 }
 
-// place puts the pod on its node, at its level or a later one.
+// place puts the pod on its node, at its level or a later one. It returns false if no level allows that.
 func (r *replay) place(pod Pod) bool {
 	c, n := pod.Class, r.at[pod.Class][pod.Number]
 	for l := r.level[c][pod.Number]; l < len(r.p.Classes[c].Levels); l++ {
@@ -152,7 +152,7 @@ func (r *replay) place(pod Pod) bool {
 	return false
 }
 
-// allows checks all rules for one more pod of the class on the node.
+// allows reports whether all rules are met for one more pod of the class on the node.
 func (r *replay) allows(c, l, n int) bool {
 	ls := &r.classes[c].levels[l]
 	if ls.free {

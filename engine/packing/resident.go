@@ -193,8 +193,8 @@ func (pl *placement) wasStarted(set int) bool {
 	})
 }
 
-// learnArrivals notes the places of the new machines if pods have no place and the machines' residents count for rules: the next round
-// knows these residents from the start. It reports false if this changes nothing.
+// learnArrivals notes the places of the new machines if pods have no place and the machines' residents affect rules: the next round knows these
+// residents from the start. It reports false if this changes nothing.
 func (s *solver) learnArrivals() bool {
 	if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return len(r.Owns)+len(r.Groups)+len(r.Sets) > 0 }) ||
 		counted(s.without()) == 0 {

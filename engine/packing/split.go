@@ -7,8 +7,8 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// splitting tries every way to divide a few pods among machines. It can handle limits, quotas, and pods that have to share a machine with certain
-// other pods. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
+// splitting is a search that tries every way to divide a few pods among machines. It can handle limits, quotas, and pods that have to share a machine
+// with certain other pods. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
 type splitting struct {
 	s     *search
 	pools []int

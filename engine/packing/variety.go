@@ -212,8 +212,8 @@ func (m *market) mostVaried(b *openBin, first, other capacity.Vector, n int) int
 	return n
 }
 
-// cheapestVaried does the work of cheapest for a pool with a variety: the option has to be in a product with enough values. Limits have to
-// leave room for the largest listed option, because the cloud may choose any of them.
+// cheapestVaried does the work of cheapest for a pool with a variety: the option has to be in a product with enough values. Limits have to leave room
+// for the largest listed option, because the cloud may choose any of them. It returns false if no option is possible.
 func (m *market) cheapestVaried(b *openBin, options []int) bool {
 	pool := &m.pools[b.pool]
 	c := m.selectionOf(b, b.ways, b.sum, b.variety)
@@ -241,7 +241,7 @@ func (m *market) cheapestVaried(b *openBin, options []int) bool {
 	return false
 }
 
-// most returns, for each resource, the most that an option of the list counts against the limits.
+// most returns, for each resource, the most that an option of the list uses of the limits.
 func (p *supplyPool) most(list []int) capacity.Vector {
 	out := p.Options[list[0]].Charge.Clone()
 	for _, o := range list[1:] {

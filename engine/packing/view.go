@@ -9,8 +9,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// view groups places by some label keys: places with equal values of these keys are one domain. It is made for rules that depend on these
-// keys only.
+// view is the division of places into domains by some label keys: places with equal values of these keys are one domain. It is made for rules that
+// depend only on these keys.
 type view struct {
 	keys []int
 	// domainAt maps each place to the index of its domain.

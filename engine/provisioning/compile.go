@@ -68,7 +68,7 @@ type Problem struct {
 	quotas       map[string]int
 	rationed     []rationed
 	learned      map[*engine.InstanceType]*resource.Quantity
-	cover        []offering.Cover // commitments that have something left
+	cover        []offering.Cover // commitments with an unused part
 	owners       capacity.Names   // controllers of waiting pods
 	// shared assigns an index to each volume of waiting pods that more than one pod may use on a node.
 	shared map[volume.Attachment]int

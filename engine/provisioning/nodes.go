@@ -183,7 +183,7 @@ func (p *Problem) has(m *inventory.Machine) bitset.Set {
 	return out
 }
 
-// passes reports whether a spread with this filter counts the machine.
+// passes reports whether a spread with this filter includes the machine.
 func passes(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFilter) bool {
 	for _, key := range f.Keys {
 		if kube.IsHost(key) {
@@ -201,7 +201,7 @@ func passes(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFi
 	})
 }
 
-// mayPass returns the terms under which a spread with this filter may count the machine, none if the spread cannot count it.
+// mayPass returns the terms under which a spread with this filter may include the machine, none if the spread cannot include it.
 func mayPass(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
 		if value, ok := m.KnownLabel(key, u); !ok && value != kube.OpenValue {

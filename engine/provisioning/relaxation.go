@@ -200,7 +200,7 @@ func (b *relaxation) isMatched(selector int) bool {
 	return matched
 }
 
-// marker adds marks to rules, each mark once.
+// marker holds rules to which its methods add marks, each mark once.
 type marker struct {
 	layout        *topology.Layout
 	r             *topology.Rules

@@ -11,7 +11,7 @@ import (
 // Trial holds the assumptions of a compilation that differ from the snapshot: some machines are leaving although the snapshot does not show it.
 type Trial struct {
 	Gone inventory.MachineSet // machines whose pods need another place
-	Left inventory.MachineSet // machines whose pods have another place already, or need none
+	Left inventory.MachineSet // machines chosen for removal before; their pods have a place already, or get none here
 	// Held is true if pods of the machines in Gone move even if something protects them.
 	Held   bool
 	Closed inventory.MachineSet // machines that take no pods

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// topologyDomains assigns an index to each value of one label, over all nodes of a replay.
+// topologyDomains holds, for all nodes of a replay, the index of each node's value of one label.
 type topologyDomains struct {
 	of     []int32 // the domain of each node, -1 if it lacks the label
 	values int

@@ -166,7 +166,7 @@ func (state *replayState) spreading(r spreadRule, siblings []spreadRule, g *node
 				!slices.ContainsFunc(keys, func(key string) bool { return state.topology(key).of[i] < 0 })
 		}
 		t := newMatchCount(state.topology(r.Key), within, true)
-		if !r.Selector.Everything() { // kube-scheduler counts these as nothing
+		if !r.Selector.Everything() { // for a selector of everything, kube-scheduler counts no running pods
 			r.match.counts = append(r.match.counts, t)
 		}
 		return t

@@ -134,7 +134,7 @@ func newReplayState(r *Replay) *replayState {
 	return s
 }
 
-// readPods divides the pods into running ones and those that have to land.
+// readPods divides the pods into pods that run on a node and pods that the replay has to schedule.
 func (state *replayState) readPods() {
 	r := state.replay
 	asked, left := map[corev1.ResourceName]bool{}, map[string]bool{}

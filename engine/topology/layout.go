@@ -56,8 +56,8 @@ type Set struct {
 	Count [][]int
 	// Total counts the pods in all domains together.
 	Total int
-	// Loose is true for a set that has rules only for the keys that its pods have: the first pod may go anywhere and, if it lacks a key,
-	// the other pods may have any value of this key.
+	// Loose is true for a set that has rules only for the keys that its pods have: the first pod may be placed anywhere and, if it lacks a key, the
+	// other pods may have any value of this key.
 	Loose bool
 }
 

@@ -17,7 +17,7 @@ type Available struct {
 	Endless bitset.Set
 }
 
-// Take requires one of the suitable things.
+// Take is the need for one of the suitable things.
 type Take struct {
 	Supply int
 	Suits  bitset.Set

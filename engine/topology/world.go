@@ -13,7 +13,7 @@ type World struct {
 	sets    []setCounter
 	marks   []bitset.Set
 	takings []taking
-	// came counts the arrivals of residents.
+	// came holds, for each arrival of a resident, the number of times that it was made.
 	came  map[arrival]int
 	trail []change
 }

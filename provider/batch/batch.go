@@ -35,7 +35,7 @@ type Config[In, Out any] struct {
 	Observe func(open time.Duration, items int)
 }
 
-// Batcher combines calls. It may be used from several goroutines. Its windows are in real time.
+// Batcher combines calls. It may be used from several goroutines. It waits for further calls by the system clock, not by an injected one.
 type Batcher[In, Out any] struct {
 	config Config[In, Out]
 

@@ -444,7 +444,7 @@ func countsReservations(t *testing.T, f Fixture) {
 	f.wantSlots(t, it, reserved, 0)
 }
 
-// wantSlots checks the number of machines that a reservation has left in the catalog.
+// wantSlots checks how many unused machines the catalog shows for a reservation.
 func (f Fixture) wantSlots(t *testing.T, it engine.InstanceType, reserved engine.Offering, want int) {
 	t.Helper()
 	for _, kind := range f.catalog(t) {

@@ -27,7 +27,7 @@ type Fault struct {
 	Text string
 	// Times is the number of calls that fail; 0 means all.
 	Times int
-	// After is the number of calls that succeed before.
+	// After is the number of calls that succeed before the first call fails.
 	After int
 	// Done means that the call is carried out and only its answer is lost.
 	Done bool

@@ -37,8 +37,8 @@ type Settings struct {
 	NoGPUDriver                           bool // gpu.mode is None
 
 	OSDiskGB int64 // 0 for 128
-	// EphemeralOSDisk demands a system disk on the machine's own disks. PremiumDisks means that a disk is on premium storage. DataDisks is
-	// the number of further disks of every machine.
+	// EphemeralOSDisk requires an OS disk on the machine's local storage. PremiumDisks is true if any disk uses premium storage. DataDisks is
+	// the number of data disks of each machine, beside the OS disk.
 	EphemeralOSDisk, PremiumDisks bool
 	DataDisks                     int
 	MaxPods                       int // 0 for the network plugin's number
