@@ -86,8 +86,9 @@ func (s stock) takeClasses(ctx context.Context, inv *uninstall.Inventory, kind s
 	})
 }
 
-// groups lists the groups of the node classes that pools and claims refer to. If an interrupted removal has left no pools and claims, groups
-// lists the groups of the remaining classes, else the groups in the labels of nodes, else the group of the only kind that is installed.
+// groups lists the API groups of the node classes that NodePools and NodeClaims refer to. After an interrupted removal, there may be no NodePools
+// and NodeClaims. Then groups takes the first of these sources that has any: the remaining node classes, the labels of nodes, the CRDs if
+// only one kind of node class is installed.
 func (s stock) groups(ctx context.Context) (out []string) {
 	known := allClassKinds()
 	inv, err := s.take(ctx, known)

@@ -122,7 +122,7 @@ func TestTextOfUsersIsOnlyShown(t *testing.T) {
 	checkHarmless(t, "nodes --watch in place", strings.NewReplacer("\x1b[1;1H", "", "\x1b[K", "", "\x1b[J", "").Replace(screen.frame([]string{text})))
 }
 
-// Only the command sets colours: a coloured text cannot change them.
+// Only the command sets colours: it prints escape codes in names and messages as visible text.
 func TestOnlyTheCommandPaints(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

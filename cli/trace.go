@@ -17,6 +17,8 @@ func newTrace() *cobra.Command {
 		Short: "Make traces of pods from what Prometheus has recorded, for tenon simulate --trace",
 		Long: `A trace says when pods came and went, what they asked for and whose they were. tenon simulate --trace replays it: yesterday
 under another policy. It is CSV, or lines of JSON, with a pod in each line.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(newTraceFromPrometheus(), newTraceCheck())
 	return command

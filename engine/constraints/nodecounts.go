@@ -200,7 +200,7 @@ func (c *InterPod) holdDisks(at *NodeCounts, disks []volume.Disk) {
 	}
 }
 
-// tallied returns the list with n added to the count of one of its entries.
+// tallied returns the list after it has added n to the count of the group or set `of`. If the list lacks this entry, it appends one.
 func tallied(list []packing.Tally, of, n int) []packing.Tally {
 	for i := range list {
 		if list[i].Of == of {

@@ -79,7 +79,7 @@ func labelsOf(pool *v1.NodePool, looked map[string]bool) map[string]string {
 	return out
 }
 
-// matches lists the types that the overlay selects in the view; none if the overlay does not select the view's pools.
+// matches returns the instance types that the overlay selects in the view. It returns none if the overlay does not select the view's pools.
 func (v *view) matches(p *plan) []match {
 	for _, e := range p.asked {
 		if value, there := v.labels[e.Key]; there && !e.Admits(value, true) {

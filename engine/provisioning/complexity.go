@@ -126,8 +126,8 @@ func (rd *Reading) bounded(pending []pendingClass) []pendingClass {
 	return out
 }
 
-// askersOf returns the askers, those of namespaces with the fewest rules first, and the asker of each class. The askers of a namespace stay
-// together.
+// askersOf returns all askers, sorted by the number of rules of their namespace, and the asker of each class. The askers of a namespace are
+// next to each other.
 func askersOf(pending []pendingClass) (askers, of []*asker) {
 	known := map[askerKey]*asker{}
 	theirs := map[string]int{}

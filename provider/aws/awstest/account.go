@@ -178,7 +178,7 @@ func (a *Account) Furnish() (queue string) {
 	return a.NewQueue(Queue)
 }
 
-// SetIPv6 makes EKS say that the cluster's services have only addresses of a range of IPv6. Moto has no such clusters.
+// SetIPv6 makes the account's EKS report a cluster whose Services have IPv6 addresses from the range `services`. Moto has only IPv4 clusters.
 func (a *Account) SetIPv6(services string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

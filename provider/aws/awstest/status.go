@@ -18,7 +18,7 @@ type Ailment struct {
 	// Instance and System are true if the check has failed since Since.
 	Instance, System bool
 	Since            time.Time
-	// Event is the code of a scheduled event, instance-retirement for example.
+	// Event is the code of a scheduled event of the machine, for example "instance-retirement"; "" for none.
 	Event string
 }
 

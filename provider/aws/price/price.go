@@ -1,5 +1,5 @@
-// Package price holds the prices of EC2's machines: on-demand prices from the price list service, spot prices from the history of spot
-// prices, and built-in prices until the services have answered.
+// Package price holds the prices of EC2's machines: on-demand prices from the price list service, and spot prices from the history of spot
+// prices. Until a service has answered, the package uses its built-in prices.
 package price
 
 import (
