@@ -119,6 +119,18 @@ func TestATileOpensItsNode(t *testing.T) {
 	b.checkQuiet(t, "a tile")
 }
 
+// The figures at the head of the page share its width: each is inside the page, and its text takes three lines at most.
+func TestTheFiguresAtTheHeadFitThePage(t *testing.T) {
+	b := openTab(t, startDashboard(t, cluster))
+	for _, width := range []int64{1440, 1280, 1000, 390} {
+		b.do(t, chromedp.EmulateViewport(width, 900))
+		b.open(t, "/")
+		isTrue(t, b, fmt.Sprintf("the figures at %d px", width), `[...document.querySelectorAll(".figure")].every((x) => x.getBoundingClientRect().right <= document.querySelector(".figures").getBoundingClientRect().right + 1
+			&& x.querySelector(".label").getBoundingClientRect().height < 3.5 * parseFloat(getComputedStyle(x.querySelector(".label")).lineHeight))`)
+	}
+	b.checkQuiet(t, "the figures")
+}
+
 // The key Tab reaches all controls of all screens, and the focus is visible.
 func TestTabReachesEveryControlOfEveryScreen(t *testing.T) {
 	b := openTab(t, startDashboard(t, cluster))
