@@ -76,7 +76,7 @@ func (s *search) takeIn(sup *supply, b *openBin, others []*openBin, most float64
 
 // takeInNow does the work of takeIn within the present room of limits.
 func (s *search) takeInNow(sup *supply, b *openBin, others []*openBin, most float64) (grown *openBin, rest []*openBin) {
-	v := &visit{s: s, m: sup, bins: []*openBin{b}, guests: make([]*guests, 1)}
+	v := &visit{s: s, sup: sup, bins: []*openBin{b}, guests: make([]*guests, 1)}
 	var undo []earlier
 	for _, other := range others {
 		s.market.use(1)

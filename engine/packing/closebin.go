@@ -73,7 +73,7 @@ func (s *search) closeBins(sup *supply, bins []*openBin) []*openBin {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(value[a], value[b]) })
-	v := &visit{s: s, m: sup, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
+	v := &visit{s: s, sup: sup, bins: slices.Clone(bins), guests: make([]*guests, len(bins))}
 	failed := 0
 	for _, i := range order {
 		if s.market.effort <= s.p.Effort*4/5 || failed > 40 || s.p.stopped() {
@@ -90,7 +90,7 @@ func (s *search) closeBins(sup *supply, bins []*openBin) []*openBin {
 
 // squeeze puts pods that got no machine, because of limits, on the machines that were bought.
 func (s *search) squeeze(sup *supply, left []int, bins []*openBin) []*openBin {
-	v := &visit{s: s, m: sup, bins: bins, guests: make([]*guests, len(bins))}
+	v := &visit{s: s, sup: sup, bins: bins, guests: make([]*guests, len(bins))}
 	for lot := range sup.lots {
 		v.invite(lot, left, math.Inf(1))
 	}
@@ -103,7 +103,7 @@ func (s *search) topUp(sup *supply, company []*openBin, left []int) {
 	if len(company) == 0 {
 		return
 	}
-	v := &visit{s: s, m: sup, bins: company, guests: make([]*guests, len(company))}
+	v := &visit{s: s, sup: sup, bins: company, guests: make([]*guests, len(company))}
 	order := make([]int, len(sup.lots))
 	for i := range order {
 		order[i] = i
@@ -129,7 +129,7 @@ func (v *visit) invite(lot int, left []int, limit float64) {
 // visit is a try to place the pods of one machine on others.
 type visit struct {
 	s      *search
-	m      *supply
+	sup    *supply
 	bins   []*openBin
 	guests []*guests
 	next   int // the machine that host tries first; it changes from call to call
@@ -146,7 +146,7 @@ func (v *visit) give(i int) bool {
 	gone := v.bins[i]
 	v.bins[i] = nil
 	v.s.market.charge(gone, -1)
-	limit := (gone.price + v.m.perNode) * (1 - 1e-9)
+	limit := (gone.price + v.sup.perNode) * (1 - 1e-9)
 	var undo []earlier
 	paid := 0.0
 	for _, p := range gone.loads {
@@ -184,14 +184,14 @@ func (v *visit) move(at int, grown *openBin, lot int) {
 		grown.loads = append(grown.loads, load{lot, 1})
 	}
 	v.bins[at] = grown
-	v.guests[at] = v.s.guestsOf(v.m, grown)
+	v.guests[at] = v.s.guestsOf(v.sup, grown)
 }
 
 // host finds the machine whose price rises least if a pod of the lot joins it. The rise has to be less than limit.
 func (v *visit) host(lot int, limit float64) (int, *openBin) {
-	l := &v.m.lots[lot]
-	kind := &v.m.kinds[l.kind]
-	request := v.m.shapes[l.shape].whole
+	l := &v.sup.lots[lot]
+	kind := &v.sup.kinds[l.kind]
+	request := v.sup.shapes[l.shape].whole
 	at, best, least := -1, (*openBin)(nil), limit
 	tried := 0
 	for k := range v.bins {
@@ -201,7 +201,7 @@ func (v *visit) host(lot int, limit float64) (int, *openBin) {
 			continue
 		}
 		if v.guests[i] == nil {
-			v.guests[i] = v.s.guestsOf(v.m, b)
+			v.guests[i] = v.s.guestsOf(v.sup, b)
 		}
 		if !v.guests[i].accept(kind.host) {
 			continue

@@ -16,7 +16,7 @@ import (
 // is close to that price, the search tries hardly any step off a cheapest path.
 type cover struct {
 	s        *search
-	m        *supply
+	sup      *supply
 	lots     []int // the lots with pods to place, the dearest pods first
 	counts   []int
 	most     []int     // of each lot, the greatest number of pods that one machine should have
@@ -66,7 +66,7 @@ func (sup *supply) ruleless(s *search) bool {
 // covered finds the cheapest machines for the pods of the open bins; ok is false if that takes too much effort. floor is the least possible
 // cost of these machines.
 func (s *search) covered(sup *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
-	c := &cover{s: s, m: sup}
+	c := &cover{s: s, sup: sup}
 	if !c.begin(bins) {
 		return nil, 0, false
 	}
@@ -92,7 +92,7 @@ func (s *search) covered(sup *supply, bins []*openBin) (best []*openBin, floor f
 
 // begin counts the pods, and finds their worth; it reports false if there are no pods, or too many lots.
 func (c *cover) begin(bins []*openBin) bool {
-	count := make([]int, len(c.m.lots))
+	count := make([]int, len(c.sup.lots))
 	for _, bin := range bins {
 		c.ceiling += bin.price
 		for _, p := range bin.loads {
@@ -109,12 +109,12 @@ func (c *cover) begin(bins []*openBin) bool {
 		return false
 	}
 	least := math.Inf(1)
-	for i := range c.m.offerings {
-		least = min(least, c.m.offerings[i].price)
+	for i := range c.sup.offerings {
+		least = min(least, c.sup.offerings[i].price)
 	}
 	c.each = least * tieShare
 	c.ceiling += float64(c.each * float64(len(bins)))
-	f := c.s.lotsBound(c.m, lots, count, c.each).Fillings(boundSteps)
+	f := c.s.lotsBound(c.sup, lots, count, c.each).Fillings(boundSteps)
 	if f == nil {
 		return false
 	}
@@ -128,7 +128,7 @@ func (c *cover) begin(bins []*openBin) bool {
 	for _, i := range order {
 		n := count[lots[i]]
 		most := n
-		if l := &c.m.lots[lots[i]]; c.m.apart && l.most > 0 {
+		if l := &c.sup.lots[lots[i]]; c.sup.apart && l.most > 0 {
 			most = min(n, l.most)
 		}
 		c.lots, c.counts, c.most, c.worth = append(c.lots, lots[i]), append(c.counts, n), append(c.most, most), append(c.worth, f.Worth[i])
@@ -168,7 +168,7 @@ func (c *cover) machine(st *step) *openBin {
 			loads = append(loads, load{c.lots[i], n})
 		}
 	}
-	return c.s.binOf(c.m, c.m.offerings[c.fillings[st.filling].offering].pool, loads)
+	return c.s.binOf(c.sup, c.sup.offerings[c.fillings[st.filling].offering].pool, loads)
 }
 
 // binOf returns the open bin of the pool for the pods, nil if no option holds them.

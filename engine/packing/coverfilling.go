@@ -21,7 +21,7 @@ type filling struct {
 // fill lists the fillings that may be part of cheaper machines than the best so far; it reports false if there are too many.
 func (c *cover) fill() bool {
 	c.dear = slices.Repeat([]float64{math.Inf(1)}, len(c.lots))
-	for i := range c.m.offerings {
+	for i := range c.sup.offerings {
 		f := filler{c: c, offering: i, pods: make([]int, len(c.lots))}
 		if f.start(); !f.fill(0, c.ceiling-c.floor-f.price) {
 			return false
@@ -76,15 +76,15 @@ type filler struct {
 
 // start finds the lots that may use the offering; open stays empty if there are none.
 func (f *filler) start() {
-	c, g := f.c, &f.c.m.offerings[f.offering]
+	c, g := f.c, &f.c.sup.offerings[f.offering]
 	option := &c.s.market.pools[g.pool].Options[g.option]
 	f.price, f.room = g.price+c.each, option.Allocatable.Clone()
-	if f.lead = c.s.leads(c.m, g, c.lots); f.lead != nil && f.lead.Empty() {
+	if f.lead = c.s.leads(c.sup, g, c.lots); f.lead != nil && f.lead.Empty() {
 		return
 	}
 	for i, lot := range c.lots {
-		l := &c.m.lots[lot]
-		if g.kinds.Has(l.kind) && c.m.shapes[l.shape].whole.Fits(option.Allocatable) {
+		l := &c.sup.lots[lot]
+		if g.kinds.Has(l.kind) && c.sup.shapes[l.shape].whole.Fits(option.Allocatable) {
 			f.open = append(f.open, i)
 		}
 	}
@@ -149,7 +149,7 @@ func (s *search) leads(sup *supply, g *offering, lots []int) bitset.Set {
 }
 
 func (f *filler) request(i int) capacity.Vector {
-	return f.c.m.shapes[f.c.m.lots[f.c.lots[i]].shape].whole
+	return f.c.sup.shapes[f.c.sup.lots[f.c.lots[i]].shape].whole
 }
 
 // keep stores the filling, unless one more pod fits or the offering may not be bought for these pods; it reports false if there are too

@@ -21,7 +21,7 @@ func (s *search) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) 
 			return best, true
 		}
 	}
-	e := &exhaustive{s: s, m: sup, best: bins}
+	e := &exhaustive{s: s, sup: sup, best: bins}
 	for _, b := range bins {
 		e.bestCost += b.price
 		for _, p := range b.loads {
@@ -49,7 +49,7 @@ func (s *search) exact(sup *supply, bins []*openBin) (best []*openBin, ok bool) 
 
 type exhaustive struct {
 	s        *search
-	m        *supply
+	sup      *supply
 	lots     []int // the lot of each pod; pods of one lot are neighbours
 	at       []int // the machine that each pod is on
 	best     []*openBin
@@ -80,7 +80,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 			machines[j] = old
 		}
 	}
-	for _, p := range e.m.pools {
+	for _, p := range e.sup.pools {
 		empty := &openBin{pool: p, sum: make(capacity.Vector, len(e.s.p.Classes[0].Request)), free: e.s.market.pools[p].Free}
 		if b := e.with(empty, lot); b != nil {
 			e.at[i] = len(machines)
@@ -92,12 +92,12 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 // with returns the machine with one more pod of the lot, nil if no option holds all its pods.
 func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	e.s.market.use(1)
-	l := &e.m.lots[lot]
-	kind := &e.m.kinds[l.kind]
+	l := &e.sup.lots[lot]
+	kind := &e.sup.kinds[l.kind]
 	if !old.accepts(kind.host, e.s.host.nGroups) {
 		return nil
 	}
-	b := e.s.joined(old, kind.ways, kind.host, e.m.shapes[l.shape].whole, l.needsLarge, l.needsDevices)
+	b := e.s.joined(old, kind.ways, kind.host, e.sup.shapes[l.shape].whole, l.needsLarge, l.needsDevices)
 	if b == nil {
 		return nil
 	}

@@ -40,7 +40,7 @@ func (g *greedy) fill(o *offering, exponent int) bool {
 		g.restore(p.lot, p.n)
 	}
 	b.has = g.things
-	return len(b.loads) > 0 && g.s.market.cheapest(b, bound.WorthOf(b.sum, g.m.low))
+	return len(b.loads) > 0 && g.s.market.cheapest(b, bound.WorthOf(b.sum, g.sup.low))
 }
 
 // begin empties the open bin, and keeps its memory for sums and loads.
@@ -92,15 +92,15 @@ func (g *greedy) lead(o *offering, b *openBin) {
 	large, devices := p.Options[o.option].Large, p.devices[o.option]
 	if large || devices {
 		if !g.first(o, b, func(l *lot) bool {
-			r := g.m.shapes[l.shape].request
+			r := g.sup.shapes[l.shape].request
 			return (!large || l.needsLarge) && (!devices || l.needsDevices || g.s.market.asksFor(r, p, o.option))
 		}) {
 			g.open = g.open[:0]
 			return
 		}
 	}
-	if !g.m.drivers.Empty() {
-		g.first(o, b, func(l *lot) bool { return g.m.kinds[l.kind].driver })
+	if !g.sup.drivers.Empty() {
+		g.first(o, b, func(l *lot) bool { return g.sup.kinds[l.kind].driver })
 	}
 	g.scatter(o, b)
 }
@@ -109,13 +109,13 @@ func (g *greedy) lead(o *offering, b *openBin) {
 // machine of this size has to take its part. Without scatter, many of these pods would need machines of their own in the end.
 func (g *greedy) scatter(o *offering, b *openBin) {
 	machines := g.value / o.price
-	for _, k := range g.m.capped {
-		most := g.m.kinds[k].most
+	for _, k := range g.sup.capped {
+		most := g.sup.kinds[k].most
 		if n := (g.ofKind[k] + most - 1) / most; n == 0 || float64(n) < 0.8*machines || !g.compat.Has(k) {
 			continue
 		}
 		for _, gs := range o.shapes {
-			if h := gs.shape; g.avail[h].Has(k) && g.m.shapes[h].request.Fits(g.room) {
+			if h := gs.shape; g.avail[h].Has(k) && g.sup.shapes[h].request.Fits(g.room) {
 				g.putKind(o, b, h, k, 8*most)
 				break
 			}
@@ -127,11 +127,11 @@ func (g *greedy) scatter(o *offering, b *openBin) {
 func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
 	for _, gs := range o.shapes {
 		h := gs.shape
-		if !g.m.shapes[h].request.Fits(g.room) {
+		if !g.sup.shapes[h].request.Fits(g.room) {
 			continue
 		}
 		for k := nextIn(g.avail[h], g.compat, 0); k >= 0; k = nextIn(g.avail[h], g.compat, k+1) {
-			if l := g.m.lotOf(h, k); will(&g.m.lots[l]) && g.putKind(o, b, h, k, 1) {
+			if l := g.sup.lotOf(h, k); will(&g.sup.lots[l]) && g.putKind(o, b, h, k, 1) {
 				return true
 			}
 		}
@@ -142,10 +142,10 @@ func (g *greedy) first(o *offering, b *openBin, will func(l *lot) bool) bool {
 // pour fills the room that is left.
 func (g *greedy) pour(o *offering, b *openBin, exponent int) {
 	a := g.s.market.pools[o.pool].Options[o.option].Allocatable
-	dims := len(g.m.dims)
+	dims := len(g.sup.dims)
 	room, shape := g.roomy[:dims], g.shape[:dims]
 	for {
-		for i, dim := range g.m.dims {
+		for i, dim := range g.sup.dims {
 			room[i], shape[i] = g.room[dim], 0
 			if a[dim] > 0 {
 				shape[i] = o.weight[i] * float64(room[i]) / float64(a[dim])
@@ -181,7 +181,7 @@ func (g *greedy) pour(o *offering, b *openBin, exponent int) {
 			return
 		}
 		h := o.shapes[at].shape
-		n := g.m.shapes[h].request.Times(g.room, math.MaxInt32)
+		n := g.sup.shapes[h].request.Times(g.room, math.MaxInt32)
 		g.put(o, b, h, n)
 	}
 }
@@ -204,7 +204,7 @@ func (g *greedy) readmit(o *offering) bool {
 	g.again = true
 	found := false
 	for k := g.parked.Next(0); k >= 0; k = g.parked.Next(k + 1) {
-		if g.takes(g.m.kinds[k].host) {
+		if g.takes(g.sup.kinds[k].host) {
 			g.compat.Add(k)
 			found = true
 		}
@@ -239,12 +239,12 @@ func nextIn(a, b bitset.Set, i int) int {
 }
 
 func (g *greedy) putKind(o *offering, b *openBin, h, k, fits int) bool {
-	shape := &g.m.shapes[h]
-	lot := g.m.lotOf(h, k)
-	kind := &g.m.kinds[k]
+	shape := &g.sup.shapes[h]
+	lot := g.sup.lotOf(h, k)
+	kind := &g.sup.kinds[k]
 	need := lacking(shape.whole, kind.host.shared, g.things)
 	large, device := b.large, b.device
-	b.large, b.device = b.large || g.m.lots[lot].needsLarge, b.device || g.m.lots[lot].needsDevices
+	b.large, b.device = b.large || g.sup.lots[lot].needsLarge, b.device || g.sup.lots[lot].needsDevices
 	if len(kind.host.shared) > 0 && !need.Fits(g.room) || !g.join(b, kind, o.option, need) {
 		g.compat.Remove(k)
 		b.large, b.device = large, device
@@ -255,7 +255,7 @@ func (g *greedy) putKind(o *offering, b *openBin, h, k, fits int) bool {
 	}
 	n := (min(fits, g.left[lot]) + 7) / 8
 	n = min(n, g.mostOf(kind), g.spare(b, lot))
-	if g.m.twins[k] != nil && !g.again {
+	if g.sup.twins[k] != nil && !g.again {
 		n = 1
 	}
 	if b.variety != nil {
@@ -289,7 +289,7 @@ func (g *greedy) bring(b *openBin, host *hostRules, first, other capacity.Vector
 
 // spare returns the number of further pods of the lot that the machine should have at most.
 func (g *greedy) spare(b *openBin, lot int) int {
-	most := g.m.lots[lot].most
+	most := g.sup.lots[lot].most
 	if most == 0 || !g.apart {
 		return math.MaxInt
 	}
@@ -304,7 +304,7 @@ func (g *greedy) spare(b *openBin, lot int) int {
 // shut keeps further pods of the lot off the machine once it has as many of them as it should have.
 func (g *greedy) shut(b *openBin, lot int) {
 	if g.left[lot] > 0 && g.spare(b, lot) <= 0 {
-		l := &g.m.lots[lot]
+		l := &g.sup.lots[lot]
 		g.avail[l.shape].Remove(l.kind)
 	}
 }
@@ -329,14 +329,14 @@ func (g *greedy) mostOf(kind *kind) int {
 
 // meet notes that n pods of kind k are on the machine, and removes the kinds that are no longer compatible.
 func (g *greedy) meet(k, n int) {
-	host := g.m.kinds[k].host
-	if c := g.m.clashes[k]; c != nil {
+	host := g.sup.kinds[k].host
+	if c := g.sup.clashes[k]; c != nil {
 		for w := range g.compat {
 			g.compat[w] &^= c[w]
 			g.parked[w] &^= c[w]
 		}
 	}
-	if t := g.m.twins[k]; t != nil && !g.again {
+	if t := g.sup.twins[k]; t != nil && !g.again {
 		for w := range g.compat {
 			g.parked[w] |= g.compat[w] & t[w]
 			g.compat[w] &^= t[w]
@@ -348,9 +348,9 @@ func (g *greedy) meet(k, n int) {
 	for _, sp := range host.spread {
 		g.most[sp.group] = min(g.most[sp.group], sp.most)
 	}
-	for w, word := range g.m.near[k] {
+	for w, word := range g.sup.near[k] {
 		for others := word & g.compat[w]; others != 0; others &= others - 1 {
-			if other := 64*w + bits.TrailingZeros64(others); !g.takes(g.m.kinds[other].host) {
+			if other := 64*w + bits.TrailingZeros64(others); !g.takes(g.sup.kinds[other].host) {
 				g.compat.Remove(other)
 			}
 		}

@@ -51,7 +51,7 @@ const roominess = 30
 // greedy is the state of a method that, again and again, buys the machine that gives the most worth for its price.
 type greedy struct {
 	s         *search
-	m         *supply
+	sup       *supply
 	left      []int        // the pods of each lot without a machine
 	avail     []bitset.Set // of each shape, the kinds of its pods without a machine
 	ofKind    []int        // the pods of each kind without a machine
@@ -77,7 +77,7 @@ type greedy struct {
 }
 
 func (s *search) newGreedy(sup *supply, left []int) *greedy {
-	g := &greedy{s: s, m: sup, left: left, apart: sup.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
+	g := &greedy{s: s, sup: sup, left: left, apart: sup.apart, exponents: []int{0, 1, 2, 3}, roominess: roominess}
 	g.avail, g.ofKind = make([]bitset.Set, len(sup.shapes)), make([]int, len(sup.kinds))
 	words := len(bitset.New(len(sup.kinds)))
 	avail := make(bitset.Set, words*len(sup.shapes)) // read very often, so it lies close together in memory
@@ -109,7 +109,7 @@ func (g *greedy) run() {
 
 // scarce reports whether the offering has devices. An offering with devices is bought only for pods that request them.
 func (g *greedy) scarce(i int) bool {
-	o := &g.m.offerings[i]
+	o := &g.sup.offerings[i]
 	return g.s.market.pools[o.pool].devices[o.option]
 }
 
@@ -143,7 +143,7 @@ func (g *greedy) take(b *openBin, first bool) bool {
 	for _, p := range b.loads {
 		g.remove(p.lot, p.n)
 	}
-	g.cost += b.price + g.m.perNode
+	g.cost += b.price + g.sup.perNode
 	if !first {
 		copied := *b
 		b = &copied
@@ -153,7 +153,7 @@ func (g *greedy) take(b *openBin, first bool) bool {
 }
 
 func (g *greedy) remove(lot, n int) {
-	l := &g.m.lots[lot]
+	l := &g.sup.lots[lot]
 	g.tally(l, -n)
 	if g.left[lot] -= n; g.left[lot] == 0 {
 		g.avail[l.shape].Remove(l.kind)
@@ -161,7 +161,7 @@ func (g *greedy) remove(lot, n int) {
 }
 
 func (g *greedy) restore(lot, n int) {
-	l := &g.m.lots[lot]
+	l := &g.sup.lots[lot]
 	g.tally(l, n)
 	g.left[lot] += n
 	g.avail[l.shape].Add(l.kind)
@@ -169,15 +169,15 @@ func (g *greedy) restore(lot, n int) {
 
 func (g *greedy) tally(l *lot, n int) {
 	g.ofKind[l.kind] += n
-	g.value += float64(float64(n) * g.m.shapes[l.shape].value)
+	g.value += float64(float64(n) * g.sup.shapes[l.shape].value)
 }
 
 // reset gives offerings their greatest possible worth again. It leaves out the offerings for which skip, unless it is nil, returns true.
 func (g *greedy) reset(skip func(good int) bool) {
 	g.heap = g.heap[:0]
-	for i := range g.m.offerings {
+	for i := range g.sup.offerings {
 		if skip == nil || !skip(i) {
-			g.stale[i], g.fresh[i] = g.m.offerings[i].promise, -1
+			g.stale[i], g.fresh[i] = g.sup.offerings[i].promise, -1
 			g.heap = append(g.heap, i) // a heap, because offerings are sorted by promise
 		}
 	}
@@ -231,7 +231,7 @@ func (g *greedy) before(a, b int) bool {
 }
 
 func (g *greedy) refresh(i int) {
-	o := &g.m.offerings[i]
+	o := &g.sup.offerings[i]
 	spare := g.drafty[i]
 	g.fresh[i], g.stale[i], g.drafty[i] = g.bought, 0, nil
 	for _, e := range g.exponents {
@@ -240,7 +240,7 @@ func (g *greedy) refresh(i int) {
 		}
 		b := &g.trial
 		value := g.valueOf(b)
-		if cost := b.price + float64(g.roominess*g.m.perNode); cost > 0 {
+		if cost := b.price + float64(g.roominess*g.sup.perNode); cost > 0 {
 			value /= cost
 		} else {
 			value = math.MaxFloat64
@@ -258,12 +258,12 @@ func (g *greedy) refresh(i int) {
 func (g *greedy) valueOf(b *openBin) float64 {
 	sum, driver := 0.0, false
 	for _, p := range b.loads {
-		l := &g.m.lots[p.lot]
-		sum += float64(float64(p.n) * g.m.shapes[l.shape].value)
-		driver = driver || g.m.kinds[l.kind].driver
+		l := &g.sup.lots[p.lot]
+		sum += float64(float64(p.n) * g.sup.shapes[l.shape].value)
+		driver = driver || g.sup.kinds[l.kind].driver
 	}
 	if driver {
-		sum += g.m.perAdd
+		sum += g.sup.perAdd
 	}
 	return sum
 }

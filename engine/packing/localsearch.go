@@ -218,7 +218,7 @@ func (s *search) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []
 	g.bins, g.cost = nil, 0
 	for _, i := range chosen {
 		b := bins[i]
-		old += b.price + g.m.perNode
+		old += b.price + g.sup.perNode
 		paid += b.price
 		for _, l := range b.loads {
 			g.restore(l.lot, l.n)
