@@ -145,7 +145,7 @@ type Releaser interface {
 	// Release removes the marks by which a machine belongs to the cluster, so that no autoscaler that is installed later takes it for its own or for
 	// a remainder. It may be called again; it returns ErrGone if there is no such machine.
 	Release(ctx context.Context, id engine.MachineID) error
-	// ReleaseClass removes the cloud's resources that were made for a class, except the ones that running machines need. stays names these.
+	// ReleaseClass removes the cloud's resources that were made for a class, except the ones that running machines need. `stays` names these.
 	ReleaseClass(ctx context.Context, class Class) (stays []string, err error)
 }
 

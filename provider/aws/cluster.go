@@ -68,7 +68,7 @@ func (c *Cluster) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 	})
 }
 
-// known returns any earlier description of the cluster by EKS, for properties that never change.
+// known returns EKS's last description of the cluster, however old it is, for properties that never change. Without one, it asks EKS.
 func (c *Cluster) known(ctx context.Context) (*ekstypes.Cluster, error) {
 	c.mu.Lock()
 	last := c.last

@@ -31,7 +31,7 @@ func (w *world) claimOfType(name string, class *awsv1.EC2NodeClass, kind string)
 	return c
 }
 
-// traits returns the class with the present traits of its machines.
+// traits returns the class with the traits that its machines should have now.
 func (w *world) traits(c *awsv1.EC2NodeClass) *engine.Class {
 	w.Helper()
 	traits, err := w.provider.Traits(w.Context(), seen(c))

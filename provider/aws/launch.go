@@ -32,7 +32,7 @@ var (
 	_ provider.Foreteller = &Provider{}
 )
 
-// Launch is LaunchNoted; it writes the note on the claim in the API server.
+// Launch calls LaunchNoted with a function that writes the annotations of the launch on the claim in the API server.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(ctx context.Context, annotations map[string]string) error {
 		changed := claim.DeepCopy()

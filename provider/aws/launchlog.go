@@ -26,7 +26,7 @@ type launchLog struct {
 	reserved map[string]string
 }
 
-// entry is the log's knowledge of one claim.
+// entry holds the log's data about one claim.
 type entry struct {
 	busy    chan struct{} // holds a token during a launch of the claim
 	token   string        // the newest

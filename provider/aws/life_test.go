@@ -21,11 +21,11 @@ type begun struct {
 	claims   []*v1.NodeClaim
 	machines []engine.Machine
 	calls    int // to EC2, before
-	// took is the duration of the launches, allowed the least duration by EC2's limits.
+	// took is the duration of the launches. allowed is the shortest duration that EC2's limits permit for them.
 	took, allowed time.Duration
 }
 
-// begin starts n machines in parallel, under EC2's limits and after others have been started.
+// begin starts n machines in parallel under EC2's limits. Before that, it starts `others` machines, which are not measured.
 func (w *world) begin(others, n, atOnce int) (x begun) {
 	w.Helper()
 	network := w.account.NewNetwork()
@@ -130,8 +130,9 @@ func TestAHundredMachinesLiveWithFewCalls(t *testing.T) {
 }
 
 // An account without recent launches may start a thousand machines immediately: EC2's limits require no wait, so the launches take only the
-// time of the calls, including moto's. After a hundred other launches, the limits require most of a minute, and the launches must take at
-// most 1.2 times that. With tags and ends, the first case takes minutes.
+// time of the calls, including moto's. After a hundred other launches, the limits require most of a minute. The benchmark reports how many times
+// longer the launches took than the limits require; it should be at most 1.2. The case "lives" also tags and stops the machines, so it takes
+// minutes.
 //
 //	go test -run '^$' -bench Thousand -benchtime 1x
 func BenchmarkAThousandMachinesAtOnce(b *testing.B) {

@@ -218,8 +218,8 @@ func (p *Provider) Terminate(ctx context.Context, id engine.MachineID) error {
 	return asThrottled(err, "ec2:TerminateInstances")
 }
 
-// elsewhere returns an error if a zone belongs to another region than this provider's. That this region does not know a machine does not mean
-// that the machine is gone.
+// elsewhere returns an error if a zone is not in this provider's region. EC2 finds only machines of its own region, so a machine of another
+// region must not count as gone when it is not found.
 func (p *Provider) elsewhere(zone string) error {
 	if strings.HasPrefix(zone, p.cloud.Region) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"tenon.sh/provider/aws/fleet"
 )
 
-// metrics holds the provider's metrics. Dashboards for Karpenter know their names and labels, except names that begin with tenon_.
+// metrics holds the provider's metrics. Dashboards for Karpenter use their names and labels, except names that begin with tenon_.
 type metrics struct {
 	launchFailures, terminationFailures  *prometheus.CounterVec
 	batchTime, batchSize                 *prometheus.HistogramVec

@@ -181,7 +181,8 @@ func (o *orderer) add(ctx context.Context, candidate offer.Offer) error {
 	return nil
 }
 
-// reserved returns the reserved resources of a node of a type if the class computes them by expressions; nil means the values of the class.
+// reserved returns the reserved resources of a node of a type, computed from the expressions in the class. If the class has no expressions, it
+// returns nil, and the class's own values apply.
 func (o *orderer) reserved(ctx context.Context, kind string) (kube, system map[string]string, err error) {
 	if len(kubelet.Expressions(&o.kubelet)) == 0 {
 		return nil, nil, nil

@@ -17,7 +17,7 @@ import (
 type refusals struct {
 	why   map[engine.OfferingID]string
 	cause string // the first cause that EC2 named
-	short string // EC2 started fewer machines than requested; the message, if EC2 named no cause
+	short string // the message, if EC2 started fewer machines than requested without a cause
 }
 
 func (r *refusals) put(id engine.OfferingID, why string) {

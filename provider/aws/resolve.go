@@ -125,7 +125,7 @@ func (p *Provider) findImages(ctx context.Context, c *awsv1.EC2NodeClass) verdic
 	return wrong(awsv1.ReasonAMINotFound, "spec.amiSelectorTerms selects no image in %s that is available, for x86_64 or arm64%s", p.cloud.Region, parametersOf(c))
 }
 
-// parametersOf returns a hint for a class that names images by SSM parameters; "" for others.
+// parametersOf returns a hint for a class that names images by SSM parameters. For other classes, it returns "".
 func parametersOf(c *awsv1.EC2NodeClass) string {
 	var names []string
 	for _, t := range c.Spec.AMISelectorTerms {

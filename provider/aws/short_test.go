@@ -18,7 +18,7 @@ import (
 	"tenon.sh/provider/aws/awstest"
 )
 
-// tryAll launches claims in parallel and stores their machines. It returns the errors of the others by name.
+// tryAll launches claims in parallel and stores their machines. It returns the errors of the claims without a machine, by the claim's name.
 func (w *world) tryAll(claims []*v1.NodeClaim, class *awsv1.EC2NodeClass) map[string]error {
 	w.Helper()
 	type result struct {

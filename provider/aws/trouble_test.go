@@ -140,7 +140,7 @@ func (w *world) aLife(trouble func()) {
 	}
 }
 
-// actions returns the calls that the provider makes in such a life.
+// actions returns the calls that the provider makes during aLife.
 func actions(t *testing.T) (out []string) {
 	w := newWorld(t, everything)
 	before := len(w.account.Calls(""))

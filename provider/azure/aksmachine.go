@@ -86,8 +86,8 @@ type unclaimed struct {
 	told map[string]bool
 }
 
-// noteUnclaimed logs each machine once that AKS has made and that has no claim. Such machines are left alone, because AKS's intention is
-// unknown.
+// noteUnclaimed logs each machine once that AKS has made and that has no claim. Such machines are left alone, because it is not known why AKS
+// has made them.
 func (p *Provider) noteUnclaimed(ctx context.Context, claims []v1.NodeClaim, list []machine.Machine) {
 	names := map[string]bool{}
 	for i := range claims {

@@ -213,8 +213,9 @@ func TestMachinesThatAreGoneAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkEvictions evicts two hundred machines within ten seconds, while each call to Azure takes a tenth of a second. It measures the time
-// between the last visible eviction and the last claim's deletion, from the source's next read: nodes every second, machines every thirty.
+// BenchmarkEvictions evicts two hundred machines within ten seconds, while each call to Azure takes a tenth of a second. It measures the longest
+// time from the beginning of a source's read until the claims of all evicted machines in the answer are deleted. The source "nodes" is read every
+// second; "machines" is read once at the end.
 func BenchmarkEvictions(b *testing.B) {
 	const n, batches = 200, 10
 	run := func(b *testing.B, source string, appear func(e *evictions, names []string), together bool) {

@@ -39,7 +39,7 @@ const (
 	attempts = 8
 )
 
-// Launch is LaunchNoted; it writes the note on the claim in the API server.
+// Launch calls LaunchNoted with a function that writes the annotations of the launch on the claim in the API server.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(ctx context.Context, annotations map[string]string) error {
 		changed := claim.DeepCopy()
@@ -184,8 +184,8 @@ func (p *Provider) buy(ctx context.Context, claim *v1.NodeClaim, c *azurev1beta1
 	return engine.Machine{}, &provider.SoldOutError{Offerings: offerings, Cause: cause}
 }
 
-// rank sorts offers in the order in which they are tried: by price, then spot before on-demand, then by type, and zones before no zone. Among
-// zones with the same price, the claim's UID decides, so that not all machines are in the first zone.
+// rank sorts offers in the order in which they are tried: by price, then spot before on-demand, then by type, then offers with a zone before those
+// without one. Among zones with the same price, the claim's UID decides, so that not all machines are in the first zone.
 func rank(list []offer.Offer, uid string) {
 	slices.SortFunc(list, func(a, b offer.Offer) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), -cmp.Compare(a.CapacityType, b.CapacityType), cmp.Compare(a.InstanceType, b.InstanceType),

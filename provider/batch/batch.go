@@ -27,7 +27,7 @@ type Config[In, Out any] struct {
 	Window Window
 	// ID returns a name for a group that is opened; if ID is nil, groups have no names.
 	ID func() string
-	// Call makes the combined call, and returns one result for each element of in.
+	// Call makes the combined call, and returns one result for each element of `in`.
 	Call func(ctx context.Context, id string, in []In) []Result[Out]
 	// Abandoned, if set, is called with a group for which no call is made, because all its callers have stopped waiting.
 	Abandoned func(id string)

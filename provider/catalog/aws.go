@@ -28,7 +28,7 @@ const awsRegion = "us-east-1"
 // Types without a price are left out, as are types that cannot run Amazon Linux 2023.
 func AWS() []engine.InstanceType { return DefaultEC2(UsualZones(awsRegion)) }
 
-// EC2Type returns an instance type of the catalog AWS; nil if the catalog does not have it.
+// EC2Type returns an instance type of the catalog that the function AWS returns. It returns nil if that catalog does not have the type.
 func EC2Type(name string) *engine.InstanceType { return ec2Types()[name] }
 
 var ec2Types = sync.OnceValue(func() map[string]*engine.InstanceType {
@@ -40,7 +40,7 @@ var ec2Types = sync.OnceValue(func() map[string]*engine.InstanceType {
 	return out
 })
 
-// DefaultEC2 returns the catalog AWS for other zones.
+// DefaultEC2 returns the same catalog as the function AWS, but for other zones.
 func DefaultEC2(zones []Zone) []engine.InstanceType {
 	types, err := EC2(DefaultClass(), zones)
 	if err != nil {
@@ -108,8 +108,8 @@ func placesOf(zones []Zone, labels []map[string][]string) (out []assortment.Plac
 	return out
 }
 
-// imageKinds returns the machines for which the class has images: from the images in its status, or else from its alias. It returns nil if
-// neither exists.
+// imageKinds returns the kinds of machines for which the class has images. If the class's status has images, their kinds are returned. Otherwise,
+// the kinds follow from the class's alias. Without images and alias, it returns nil.
 func imageKinds(class *awsv1.EC2NodeClass) (out []images.Requirements) {
 	for _, image := range class.Status.AMIs {
 		out = append(out, image.Requirements)

@@ -84,7 +84,7 @@ func kwokLabels(name, arch string, systems []string, capacity corev1.ResourceLis
 
 var ec2Name = regexp.MustCompile(`^\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)$`)
 
-// kwokSize returns the size at the end of a name that has EC2's form, or else the number of cores.
+// kwokSize returns the size at the end of a name that has EC2's form. For any other name, it returns the number of cores.
 func kwokSize(name, cpu string) string {
 	match := ec2Name.FindStringSubmatch(name)
 	if match == nil {

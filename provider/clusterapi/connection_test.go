@@ -144,7 +144,7 @@ func TestAConnectionGoesOnInTheBestVersionThatIsServed(t *testing.T) {
 	t.Parallel()
 	server := &apiServer{machine: "first", versions: []string{"v1beta1", "v1beta2"}, changed: make(chan struct{})}
 	connection := server.connect(t)
-	// shows waits until the connection shows want. Until then it may show the earlier state, or that it is lost.
+	// shows waits until the connection shows the state `want`. Until then, the connection may show the states in `onTheWay`, or that it is lost.
 	shows := func(want string, onTheWay ...string) {
 		t.Helper()
 		for {

@@ -37,7 +37,7 @@ const (
 	heldFor = 2 * time.Minute
 )
 
-// Launch is LaunchNoted without notes on the claim.
+// Launch does the same as LaunchNoted, but writes no annotations on the claim.
 func (p *Provider) Launch(ctx context.Context, claim *v1.NodeClaim, class provider.Class) (engine.Machine, error) {
 	return p.LaunchNoted(ctx, claim, class, func(context.Context, map[string]string) error { return nil })
 }
@@ -116,7 +116,7 @@ func isNoAnswer(err error) bool {
 }
 
 // candidatesFor returns the MachineDeployments that may give the claim a machine: first the one that was asked already, then the others by
-// price. tried has all offerings that the claim allows.
+// price. `tried` has all offerings that the claim allows.
 func candidatesFor(f *assortment.Selection, class provider.Class, claim *v1.NodeClaim) (candidates []*assortment.Machines, tried []engine.OfferingID, err error) {
 	types, _ := assortment.Catalog(f.Machines)
 	offers, err := offer.For(class.Corrected(types), claim)

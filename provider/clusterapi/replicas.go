@@ -117,7 +117,7 @@ func (c *census) lowest(d *contract.MachineDeployment, held bool) int32 {
 }
 
 // lowestOf returns the lowest allowed number of replicas for now, because Cluster API may not have seen all marks yet: it would delete
-// Machines without a mark. settled reports whether Cluster API has seen the mark of a Machine.
+// Machines without a mark. The function `settled` reports whether Cluster API has seen the mark of a Machine.
 func (c *census) lowestOf(settled func(*contract.Machine) bool) int32 {
 	fresh := len(slices.DeleteFunc(slices.Clone(c.marked), settled))
 	if fresh == 0 {

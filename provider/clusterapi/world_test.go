@@ -230,8 +230,8 @@ func (w *world) act(ctx context.Context, c client.Client, d *contract.MachineDep
 	return nil
 }
 
-// shrinking returns the MachineSet from which Cluster API removes replicas while there are several, "" if there is only one: with OnDelete
-// the oldest, else the largest.
+// shrinking returns the MachineSet from which Cluster API removes replicas if several MachineSets have replicas. With OnDelete, this is the
+// oldest; otherwise, it is the largest. If fewer than two have replicas, shrinking returns "".
 func shrinking(ctx context.Context, c client.Client, d *contract.MachineDeployment) (string, error) {
 	var sets contract.MachineSetList
 	if err := c.List(ctx, &sets, client.InNamespace(d.Namespace), client.MatchingLabels{contract.DeploymentNameLabel: d.Name}); err != nil {

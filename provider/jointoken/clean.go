@@ -49,7 +49,7 @@ func (m *Minter) Clean(ctx context.Context) error {
 		case lasts:
 			do, err = "renew", m.renew(ctx, secret)
 		}
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // else another process changed it: the next call sees to it
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // if another process changed the Secret, the next call looks at it again
 			failed = append(failed, fmt.Errorf("%s join token %s/%s: %w%s", do, Namespace, secret.Name, err, advice(err)))
 		}
 	}

@@ -423,7 +423,7 @@ func (w *world) asleep(t *testing.T) {
 	w.until(t, "the runner slept", w.clock.HasWaiters)
 }
 
-// until waits until the runner, which works in the background, has made is true.
+// until waits until the function `is` returns true, because the runner works in the background.
 func (w *world) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); !is(); runtime.Gosched() {

@@ -58,8 +58,8 @@ func TestProvider(t *testing.T) {
 type world struct {
 	client   client.Client
 	broken   error         // error of every write of a Node, nil for none
-	refused  atomic.Int64  // number of writes that failed so
-	lost     error         // error of the creation of a Node after it has been done
+	refused  atomic.Int64  // number of writes that failed with `broken`
+	lost     error         // error that the creation of a Node returns although the Node was created
 	created  chan<- string // receives the name of every new Node, if it is set
 	slow     time.Duration // duration of the creation of a Node
 	clock    *testclock.FakeClock

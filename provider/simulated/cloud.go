@@ -135,7 +135,7 @@ func (c *Cloud) lock() (now time.Time) {
 	return now
 }
 
-// withoutMissing removes the offerings that the profile lets one zone lack.
+// withoutMissing returns the catalog without the offerings that one zone lacks according to the profile.
 func withoutMissing(cfg Config) []engine.InstanceType {
 	if cfg.Profile.MissingInZone == 0 {
 		return cfg.Catalog

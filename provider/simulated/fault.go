@@ -20,25 +20,27 @@ import (
 
 // The kinds of Fault.
 const (
-	FaultShort         = "short"          // the selected offerings are sold out during For
-	FaultReclaim       = "reclaim"        // Share of the selected machines get a notice and end
-	FaultThrottle      = "throttle"       // the selected calls' token buckets shrink to Factor during For
-	FaultOutage        = "outage"         // the selected zone, by default the first, starts no machines during For
-	FaultStale         = "stale"          // reads find new machines later by Lag, during For
-	FaultPrice         = "price"          // the selected offerings cost Factor times as much during For
+	FaultShort         = "short"          // the selected offerings are sold out for the duration `For`
+	FaultReclaim       = "reclaim"        // the share `Share` of the selected machines gets a notice and ends
+	FaultThrottle      = "throttle"       // the selected calls' token buckets have `Factor` times their usual size and refill for the duration `For`
+	FaultOutage        = "outage"         // the selected zone, by default the first, starts no machines for the duration `For`
+	FaultStale         = "stale"          // reads find new machines later, by the time `Lag`, for the duration `For`
+	FaultPrice         = "price"          // the selected offerings cost `Factor` times as much for the duration `For`
 	FaultKill          = "kill"           // the selected machines die without notice
-	FaultNeverRegister = "never-register" // the next Count machines never register as nodes
+	FaultNeverRegister = "never-register" // the next `Count` machines never register as nodes
 
-	// These hit the selected machines that start during For, or the share Share of them; 0 means all.
-	FaultLateRegister = "late-register" // they register as nodes later by Lag
-	FaultLess         = "less"          // they have Factor times as much of Resource as in the catalog
-	FaultTaint        = "taint"         // their nodes register with Taint, or without it
-	FaultLabel        = "label"         // their nodes have Label, or lack it, once they are registered
-	FaultDevices      = "devices"       // from Lag after they register, they show Count, or Factor times as much, of Resource; before, they show none
-	FaultAttach       = "attach"        // Lag after they register, their CSINode says that they take Count volumes of Driver
-	FaultSlices       = "slices"        // Driver, or every driver, publishes Count devices of each pool, or Factor times the expected number, in Parts slices; one slice each Lag, the first Lag after they register
+	// These hit the selected machines that start while the fault lasts, or the share `Share` of them; a share of 0 means all.
+	// For the kind slices, the driver `Driver`, or every driver, publishes `Count` devices of each pool, or `Factor` times the expected number. It
+	// does so in `Parts` slices: the first comes `Lag` after the machine registers, and each further one `Lag` after the one before.
+	FaultLateRegister = "late-register" // they register as nodes later, by the time `Lag`
+	FaultLess         = "less"          // they have `Factor` times as much of `Resource` as in the catalog
+	FaultTaint        = "taint"         // their nodes register with the taint `Taint`, or without it
+	FaultLabel        = "label"         // their nodes have the label `Label`, or lack it, once they are registered
+	FaultDevices      = "devices"       // they show no `Resource` until `Lag` after they register; then they show `Count`, or `Factor` times as much
+	FaultAttach       = "attach"        // from the time `Lag` after they register, their CSINode has `Count` as the largest number of volumes of `Driver`
+	FaultSlices       = "slices"        // their drivers publish another number of devices, or publish them later, as described above
 
-	// These hit the nodes of the selected machines that exist at that time, or the share Share of them. The machines run on.
+	// These hit the nodes of the selected machines that exist at the time `At`, or the share `Share` of them. The machines run on.
 	FaultGone   = "gone"   // they are deleted, even if finalizers hold them
 	FaultBare   = "bare"   // the same, and the kubelets create them again, without the changes of other clients
 	FaultSecond = "second" // another node registers for the same machine
@@ -54,8 +56,8 @@ const mostDevices, mostParts = 128, 16
 
 // Fault is a failure at a set time.
 type Fault struct {
-	// At is the time since the cloud was made; For is the duration, 0 for ever. The notices of a reclaim come within For; there, 0 means
-	// three minutes.
+	// At is the time since the cloud was made. For is the fault's duration; 0 means for ever. The notices of a reclaim come within this
+	// duration; for a reclaim, 0 means three minutes.
 	At   metav1.Duration `json:"at"`
 	What string          `json:"what"`
 	For  metav1.Duration `json:"for,omitzero"`

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// Record is the cloud's knowledge of one machine. A zero time means never.
+// Record holds the cloud's data about one machine. A zero time means never.
 type Record struct {
 	Machine  engine.Machine
 	Offering engine.OfferingID
@@ -26,7 +26,7 @@ type Record struct {
 	Reclaimed bool
 	// Allocatable is the node's real allocatable; the field of Machine is the estimate.
 	Allocatable corev1.ResourceList
-	// Comes lists the faults that make the machine differ from the bought one.
+	// Comes lists the faults that make the machine's node differ from the node that its offering promises.
 	Comes []Fault
 	// Cost is the machine's cost up to Billed, in USD.
 	Cost   float64
@@ -129,7 +129,7 @@ func OfferingOf(m engine.Machine) engine.OfferingID {
 	}
 }
 
-// Adopt adds a machine that was running before the cloud was made. It registers at registers, or immediately if that time is past.
+// Adopt adds a machine that was running before the cloud was made. It registers at the time `registers`, or immediately if that time is past.
 func (c *Cloud) Adopt(m engine.Machine, offering engine.OfferingID, registers time.Time) {
 	now := c.lock()
 	defer c.mu.Unlock()

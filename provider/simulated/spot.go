@@ -88,7 +88,8 @@ func (c *Cloud) reclaimPool(id engine.OfferingID, w *reclaimWalk) {
 	c.sellOut(id, w.next, d.exponential(c.cfg.Profile.Spot.SoldOutFor))
 }
 
-// reclaim takes a machine away with the given probability: the notice comes within the given time after at, then the end.
+// reclaim takes a machine away with the probability `share`. The notice comes at a random time in the period `within` after `at`. The machine ends
+// after the notice time of the profile.
 func (c *Cloud) reclaim(r *Record, at time.Time, within time.Duration, share float64, event string) {
 	id := r.Machine.ID
 	d := c.draws("victim", string(id), event)

@@ -22,7 +22,7 @@ type Place struct {
 	Zone string
 	// ZoneID is the zone's name in all accounts, "" if it is not known.
 	ZoneID string
-	// Region is the zone's region if machines may be in several regions, else "".
+	// Region is the zone's region if machines may be in several regions. It is "" if all machines are in one region.
 	Region string
 }
 

@@ -51,7 +51,7 @@ type Account struct {
 	startedAt    time.Time // the machines' launch time; zero means moto's
 	buckets      *buckets  // nil: no limits
 	impatient    bool      // queues return messages again immediately
-	services     string    // the range of the cluster's services, of IPv6; "" for moto's answer
+	services     string    // the IPv6 range of the cluster's Services; "" leaves moto's answer as it is
 
 	fleeting sync.Mutex // held while a fleet is made
 }
@@ -157,7 +157,7 @@ func (a *Account) NewCluster(version string) {
 	a.must(err)
 }
 
-// Names of Furnish's objects, as in Karpenter's guides.
+// Names of the objects that the method Furnish makes. Karpenter's guides use the same names.
 const (
 	NodeRole     = "KarpenterNodeRole-" + Cluster
 	Queue        = Cluster
@@ -185,7 +185,7 @@ func (a *Account) SetIPv6(services string) {
 	a.services = services
 }
 
-// withServices adds the range of services to moto's description of a cluster.
+// withServices adds the IPv6 range of the Services from SetIPv6, if there is one, to moto's description of a cluster.
 func (a *Account) withServices(body []byte) []byte {
 	a.mu.Lock()
 	services := a.services

@@ -228,7 +228,7 @@ func (a *Account) getProducts(call Call) string {
 	return string(text)
 }
 
-// managedResource answers with the zones that the cluster avoids.
+// managedResource returns the answer with the zonal shifts of the cluster from SetZonalShifts.
 func (a *Account) managedResource() string {
 	shifts := []map[string]any{}
 	for _, zone := range slices.Sorted(maps.Keys(a.shifted)) {

@@ -41,8 +41,8 @@ func (a *Account) Enforce() {
 	a.buckets = &buckets{tokens: map[string]float64{}, at: map[string]time.Time{}, spent: map[string]float64{}, refused: map[string]int{}}
 }
 
-// Meter starts to measure calls under EC2's limits. The returned function gives the least time in which any program could make these calls
-// under the limits: no bucket gives more tokens than its tokens at the beginning plus the tokens that have come back since.
+// Meter starts to measure calls under EC2's limits. The returned function returns the shortest time in which a program could make the calls since
+// then. It follows from the limits: a bucket gives no more tokens than it had at the beginning plus the tokens that have come back since.
 func (a *Account) Meter() (least func() time.Duration) {
 	a.mu.Lock()
 	b := a.buckets

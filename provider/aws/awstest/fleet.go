@@ -22,7 +22,7 @@ type capacity struct {
 	code string
 }
 
-// fleets is the front's knowledge of launches beyond moto's.
+// fleets holds the data about launches that the front needs and moto does not keep.
 type fleets struct {
 	capacity []*capacity
 	full     map[string]string // code by subnet
@@ -213,8 +213,8 @@ func (o override) element() string {
 		element("imageId", o.image) + "</overrides></launchTemplateAndOverrides>"
 }
 
-// reserve takes up to want machines from the remaining capacity. If it takes fewer, code is the reason. known is false if the launch template
-// does not exist.
+// reserve takes up to `want` machines from the remaining capacity. If it takes fewer, `code` is the reason. `known` is false if the launch
+// template does not exist.
 func (a *Account) reserve(o override, kind string, want int) (n int, code string, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

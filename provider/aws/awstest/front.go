@@ -214,7 +214,7 @@ func (f *Fault) write(w http.ResponseWriter, call Call) {
 		status = http.StatusBadRequest
 	}
 	service, _, _ := strings.Cut(call.Action, ":")
-	number := rand.Text() // each request has another number
+	number := rand.Text() // each request has another ID
 	w.Header().Set("X-Amzn-RequestId", number)
 	switch service {
 	case "ec2":

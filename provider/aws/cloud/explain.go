@@ -68,7 +68,7 @@ func explain(service, operation string, err error) error {
 	return err
 }
 
-// refusedBy names a policy above the role that forbids a call, if AWS says so.
+// refusedBy names a policy other than the role's own that forbids a call, if AWS's message mentions one.
 func refusedBy(err error) string {
 	switch text := err.Error(); {
 	case strings.Contains(text, "with an explicit deny in a permissions boundary"):

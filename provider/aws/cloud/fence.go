@@ -8,8 +8,8 @@ import (
 	smithymiddleware "github.com/aws/smithy-go/middleware"
 )
 
-// Fenced returns a configuration whose calls that start or stop machines first ask may, and fail with its error. Each attempt asks again,
-// because a call may have waited for other calls or for a repetition.
+// Fenced returns a configuration with a check before each attempt of a call that starts or stops machines: the attempt first calls the function
+// `may`, and fails if that returns an error. Later attempts check again, because time has passed while the call waited.
 func Fenced(cfg aws.Config, may func(what string) error) aws.Config {
 	if may == nil {
 		return cfg

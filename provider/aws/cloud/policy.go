@@ -8,8 +8,8 @@ import (
 // made matches the resources that a launch makes.
 var made = regexp.MustCompile(`:(fleet|instance|volume|network-interface|launch-template|spot-instances-request)/\*?$`)
 
-// Statement returns the Sid of the statement that allows an action, in the policies of the installation; "" if none does. If several
-// statements do, it returns the one for the resource, an ARN; for an unknown resource, the one without conditions on tags.
+// Statement returns the Sid of the statement in the installation's policies that allows an action. It returns "" if there is no such statement.
+// If several statements allow the action, the resource, an ARN, decides between them.
 func Statement(action, resource string) string {
 	switch {
 	case strings.Contains(resource, ":launch-template/") && (action == "ec2:RunInstances" || action == "ec2:CreateFleet"):

@@ -2,8 +2,8 @@ package cloud
 
 import "regexp"
 
-// Parts of a message that differ each time although the failure is the same: the request's number, the sender's port, and the encoded
-// explanation.
+// Parts of a message that differ each time although the failure is the same: the IDs of the request and the host, the sender's port, and the
+// encoded explanation.
 var (
 	requestNumber = regexp.MustCompile(`,? ?(RequestID|HostID|request id):? ?[^,\s]*`)
 	ownPort       = regexp.MustCompile(`(tcp) \S+->`)

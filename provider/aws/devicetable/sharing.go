@@ -10,7 +10,7 @@ import (
 // SharingAnnotation on an EC2NodeClass repeats the setting of NVIDIA's driver that lets several claims share one GPU.
 const SharingAnnotation = "karpenter.k8s.aws/nvidia-consumable-capacity"
 
-// mebibyte is a MiB in the thousandths of engine/device.
+// mebibyte is the amount of one MiB. Package engine/device counts amounts in thousandths, here of a byte.
 const mebibyte = 1024 * 1024 * 1000
 
 // Sharing is the way in which claims share a GPU. The zero value means no sharing.

@@ -156,7 +156,7 @@ func TestTheReasonNamesTheSelectorThatATypeFailsBy(t *testing.T) {
 	}
 }
 
-// The target of a compiled program determines the GPUs that run it: L4 are 8.9, H100 are 9.0.
+// A compiled program needs GPUs with at least a certain compute capability. It is 8.9 for an L4 and 9.0 for an H100.
 func TestClaimsSelectByComputeCapability(t *testing.T) {
 	t.Parallel()
 	at := func(least string) string {

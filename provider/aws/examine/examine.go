@@ -1,6 +1,6 @@
 // Package examine finds problems of an account that keep the autoscaler from working: missing permissions, a queue without notices, subnets
-// without addresses. It changes nothing: EC2 does dry runs of calls that would. One part of the package gathers answers; another part judges
-// them and calls nothing.
+// without addresses. It changes nothing: it makes calls that would change something only as dry runs. One part of the package gathers answers;
+// another part judges them and calls nothing.
 package examine
 
 import (

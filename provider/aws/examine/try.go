@@ -20,7 +20,7 @@ import (
 	"tenon.sh/provider/aws/template"
 )
 
-// try is an action that was tried, and its result. not is the reason if it was not tried.
+// try is an action and the result of its trial. If the action was not tried, `not` is the reason.
 type try struct {
 	action string
 	err    error

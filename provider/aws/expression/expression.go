@@ -22,7 +22,8 @@ type Variables struct {
 	MemoryMiB    int64
 	// DefaultENIs is the number of interfaces of the default network card, IPsPerENI the number of addresses of each.
 	DefaultENIs, IPsPerENI int
-	// MaxPods is the number of pods of a node: in maxPods the default number, elsewhere the decided number.
+	// MaxPods is the number of pods of a node. In the expression for maxPods itself, it is the default number; in all other expressions, it is
+	// the number from the class's maxPods, or the default without one.
 	MaxPods int
 }
 

@@ -23,8 +23,8 @@ type PlacementGroup struct {
 	SpreadLevel string
 }
 
-// PlacementGroup finds the group that a selector names: nil if there is none, or none that can be used. While EC2 does not answer, it returns
-// the last known group together with the error.
+// PlacementGroup finds the placement group that a selector names. It returns nil if this group does not exist or cannot be used. While EC2 does
+// not answer, it returns the last known group together with the error.
 func (f *Finder) PlacementGroup(ctx context.Context, selector *awsv1.PlacementGroupSelector) (*PlacementGroup, error) {
 	if selector == nil {
 		return nil, nil

@@ -77,7 +77,7 @@ func New(config Config) *Fleet {
 	return f
 }
 
-// Start asks for a machine. Before EC2 is called, it calls note with the token that the machine will have as a tag. The error is a
+// Start asks for a machine. Before it calls EC2, it calls `note` with the token that the machine will have as a tag. The error is a
 // *RefusedError if EC2 refused, or an *UnansweredError if it is unknown whether there is a machine.
 func (f *Fleet) Start(ctx context.Context, order *Order, claim Claim, note func(ctx context.Context, token string) error) (Started, error) {
 	return f.batcher.Do(ctx, order.key(), request{order, claim}, note)

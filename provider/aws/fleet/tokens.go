@@ -60,7 +60,8 @@ func (t *Tokens) Settled(token string) bool {
 	return o != nil && o.answered
 }
 
-// Ended returns the latest known time at which a call may have ended: the recorded end, or else the time in its token.
+// Ended returns the time at which this process recorded the end of a call. Without a record, it returns the time in the call's token, which is
+// the time of the call's opening.
 func (t *Tokens) Ended(token string) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,7 +52,7 @@ type Machines struct {
 	mu sync.Mutex // guards the fields below
 	// started holds machines that were started here, until EC2 shows them.
 	started map[string]Machine
-	// told holds the time of a machine's last request to stop, or at which it was last seen stopping.
+	// told holds, by machine, the time of the last request to stop it, or the time at which EC2 last showed that it is stopping.
 	told map[string]time.Time
 }
 

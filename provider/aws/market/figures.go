@@ -12,7 +12,7 @@ import (
 	"tenon.sh/provider/aws/size"
 )
 
-// FiguresOf converts EC2's description of a type. For a type that is not in static, the network's speed is that of its cards.
+// FiguresOf converts EC2's description of a type. If the map `static` lacks the type, the network's speed is that of the type's network cards.
 func FiguresOf(info *ec2types.InstanceTypeInfo, static map[string]size.Static) size.Figures {
 	f := size.Figures{
 		Name:       string(info.InstanceType),

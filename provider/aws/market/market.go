@@ -248,7 +248,8 @@ func (m *Market) Computed(ctx context.Context, settings *size.Settings, kind str
 	return nil, fmt.Errorf("EC2 has no instance type %s in %s", kind, m.cloud.Region)
 }
 
-// Uncomputable returns the first expression that cannot be computed for a type, with the type, nil if all can be.
+// Uncomputable computes the expressions for every type. `problem` describes the first expression that fails, with the type; it is nil if all
+// succeed. `err` means that the types are not known.
 func (m *Market) Uncomputable(ctx context.Context, settings *size.Settings) (problem, err error) {
 	if err := m.Renew(ctx); err != nil {
 		return nil, err

@@ -50,7 +50,8 @@ func newMarket(t testing.TB) (*market.Market, *soldout.Marks, *clocktesting.Fake
 	return m, marks, clock
 }
 
-// want returns the settings of the n-th class. They differ from the others in as many ways as the sizes of its nodes can.
+// want returns the settings of class n. The volume and the kubelet's podsPerCore, which the sizes of its nodes depend on, differ from those of
+// all other classes.
 func want(n int) market.Want {
 	kubelets := kubelet.Managed{PodsPerCore: n}
 	class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: new("AL2023")}}

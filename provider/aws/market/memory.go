@@ -53,7 +53,8 @@ func (m *Memory) Saw(kind, image string, bytes int64) {
 	m.seen[key] = sight{bytes, now.Add(memoryAge)}
 }
 
-// of returns the known memory of nodes from these images, by type. If several images fit a type, the first counts.
+// of returns the known memory of nodes that were started from these images, by type. If several of the images fit a type, it uses only the
+// memory of nodes with the first of them.
 func (m *Memory) of(amis []awsv1.AMI, types func(kind string) *engine.InstanceType) map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,7 +24,8 @@ func newShelf(clock clock.PassiveClock) shelf {
 	return shelf{clock: clock, mu: &sync.Mutex{}, items: map[string]*item{}}
 }
 
-// kept returns the value of a key, which make makes once for all callers. The value is kept for long after the last call.
+// kept returns the value of a key. If there is none yet, it calls `make` once for all callers. The value is kept for the duration `long` after
+// the last call.
 func kept[T any](s shelf, key string, long time.Duration, make func() T) T {
 	s.mu.Lock()
 	now := s.clock.Now()

@@ -63,7 +63,7 @@ func (p *Prices) OnDemand(kind string) (float64, bool) {
 type Book struct {
 	onDemand map[string]float64
 	spot     map[string]map[string]float64
-	// Edit is a different number in every different Book.
+	// Edit changes with the prices: two Books with the same Edit have the same prices.
 	Edit int
 }
 
@@ -98,7 +98,7 @@ func (p *Prices) Age(kind string) (time.Duration, bool) {
 	return p.clock.Since(at), known
 }
 
-// Told reports whether a service has prices of a kind. If not, the built-in prices are the best there are.
+// Told reports whether a service that can be reached has prices of a kind. If not, the built-in prices are the only ones.
 func (p *Prices) Told(kind string) bool {
 	return kind != OnDemand || !p.isolated && p.cloud.HasPrices()
 }

@@ -51,8 +51,8 @@ func (f *Figures) Meets(d *Demands) bool {
 	return true
 }
 
-// hasEnclaves reports whether the type supports Nitro Enclaves: by EC2's answer, or by AWS's rule if EC2 was not asked. The rule demands the
-// Nitro hypervisor, so metal is excluded, and 4 vCPU, or 2 of Graviton; burstable types are excluded.
+// hasEnclaves reports whether the type supports Nitro Enclaves. If EC2 was asked, its answer counts. Otherwise AWS's rule counts: the type needs
+// the Nitro hypervisor, which metal types lack, and at least 4 vCPU, or 2 vCPU with Graviton. Burstable types are excluded.
 // https://docs.aws.amazon.com/enclaves/latest/user/nitro-enclave.html
 func (f *Figures) hasEnclaves() bool {
 	if !f.Untold {

@@ -24,7 +24,7 @@ type Figures struct {
 	// needs them may use the type; for enclaves, AWS's rule decides.
 	Untold bool
 
-	// StoreGB is the size of the machine's own disks. NVMeGB is the same if they are NVMe, else 0.
+	// StoreGB is the size of the machine's own disks. NVMeGB is the same size if they are NVMe disks. Otherwise it is 0.
 	StoreGB, NVMeGB int64
 	EBSMbps         int
 	// Volumes is the number of EBS volumes that the machine takes besides its first network interface, 0 if EC2 does not give it. Dedicated

@@ -95,8 +95,8 @@ func familyOf(name string) family {
 	return family{[]string{"/dev/sda1"}, 50, false, false, true}
 }
 
-// disk returns the size of the volume that the kubelet uses: the one that is marked as root, or else the family's own. For Custom images, it
-// is the last one.
+// disk returns the size of the volume that the kubelet uses. This is the volume that is marked as root. If none is marked, it is the last volume
+// for a Custom image, and the volume with the family's usual name for any other image. Without a size for it, disk returns the family's default.
 func disk(name string, mappings []awsv1.BlockDeviceMapping) resource.Quantity {
 	own := familyOf(name)
 	sizeOf := func(m awsv1.BlockDeviceMapping) *resource.Quantity {

@@ -58,7 +58,7 @@ func (m *Marks) Zones(ids []string) {
 	}
 }
 
-// Edit returns a number that changes with every new mark and every mark that ends.
+// Edit returns a number that changes whenever a mark is added or ends.
 func (m *Marks) Edit() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

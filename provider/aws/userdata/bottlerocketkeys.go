@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// keys are the names that a table may have. A nil value allows any value; another one allows a table with those names.
-// "*" allows every name.
+// keys are the names that a table of settings may have; "*" allows every name. If the entry of a name is nil, the setting may have any value.
+// Otherwise, the setting has to be a table with the names in the entry.
 type keys map[string]keys
 
 // kubernetesKeys returns the keys of settings.kubernetes that Bottlerocket accepts.
@@ -57,7 +57,7 @@ type droppedKeys struct{ names []string }
 
 func (d *droppedKeys) add(path string) { d.names = append(d.names, path) }
 
-// known returns a copy of a table with the allowed names only; an empty one for nil.
+// known returns a copy of a table with the allowed names only. For nil, it returns an empty table.
 func known(value any, allowed keys, path string, dropped *droppedKeys) (table, error) {
 	out := table{}
 	if value == nil {

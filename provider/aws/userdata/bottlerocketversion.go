@@ -26,8 +26,8 @@ func bindsByDefault(version string) bool {
 	return major > 1 || major == 1 && minor >= 46
 }
 
-// VersionInName returns the version in the name of a Bottlerocket image, without the commit; "" if there is none. Names look like
-// bottlerocket-aws-k8s-1.34-x86_64-v1.49.0-3b9c1a2f.
+// VersionInName returns the version in the name of a Bottlerocket image, without the commit. It returns "" if the name has no version. Names look
+// like bottlerocket-aws-k8s-1.34-x86_64-v1.49.0-3b9c1a2f.
 func VersionInName(name string) string {
 	for piece := range strings.SplitSeq(name, "-") {
 		if strings.HasPrefix(piece, "v") && strings.Contains(piece, ".") {

@@ -153,8 +153,8 @@ type pools struct {
 	generation int
 }
 
-// Pools returns the IDs of the backend pools for the nodes' network interfaces, in order; none if the cluster has no load balancer.
-// generation is the number of the list that they come from.
+// Pools returns the sorted IDs of the backend pools for the nodes' network interfaces. It returns none if the cluster has no load balancer.
+// `generation` identifies the list from which the IDs come, for Stale.
 func (c *Cluster) Pools(ctx context.Context) (ids []string, generation int, err error) {
 	known, err := c.pools.Get(ctx, "", func(ctx context.Context) (pools, error) {
 		balancers, err := c.config.Cloud.LoadBalancers(ctx, c.config.NodeResourceGroup)

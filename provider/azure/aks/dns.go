@@ -17,8 +17,9 @@ const DefaultDNSServiceIP = "10.0.0.10"
 // errNoDNS means that the Service does not exist or has no address.
 var errNoDNS = errors.New("there is none")
 
-// DNSServiceIP returns the address of the cluster's DNS: the installation's setting, else the address of Service kube-system/kube-dns, else
-// DefaultDNSServiceIP. A missing Service is cached for a few seconds only.
+// DNSServiceIP returns the address of the cluster's DNS. If the installation sets the address, it returns this setting. Otherwise, it returns the
+// address of Service kube-system/kube-dns. If that Service does not exist or has no address, it returns DefaultDNSServiceIP. A missing Service is
+// cached for a few seconds only.
 func (c *Cluster) DNSServiceIP(ctx context.Context) (string, error) {
 	if c.config.DNSServiceIP != "" {
 		return c.config.DNSServiceIP, nil

@@ -37,7 +37,8 @@ type Version struct {
 	Published time.Time
 	Excluded  bool   // from being the latest
 	State     string // the provisioning state, Succeeded if ""; only in galleries
-	// Regions are the regions in which a gallery has it, with Azure's display names, "East US"; none means that they are not given.
+	// Regions are the regions in which a gallery has the image, by Azure's display names, such as "East US". If it is empty, Azure's answers do not
+	// contain the regions.
 	Regions []string
 }
 

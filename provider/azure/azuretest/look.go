@@ -1,6 +1,6 @@
 package azuretest
 
-// Machine is a machine for its owner's view.
+// Machine holds the properties of a machine that its owner can see.
 type Machine struct {
 	Name, ID string
 	Size     Size

@@ -78,7 +78,7 @@ func (s *Subscription) accept(status int, body any, op *operation) answer {
 	}}
 }
 
-// comeAgain returns the time until the next question about an operation, at most ten seconds, as in Azure.
+// comeAgain returns the time after which a client should ask about an operation again: its remaining time, but at most ten seconds.
 func (s *Subscription) comeAgain(op *operation) string {
 	return seconds(min(max(0, op.ends.Sub(s.clock.Now())), 10*time.Second))
 }
@@ -115,7 +115,7 @@ func (s *Subscription) getOperation(c *Call) answer {
 	return ok(out)
 }
 
-// getResult answers the older kind of question about an operation.
+// getResult answers a poll of an operation by the URL in the header Location, the older of ARM's two ways.
 func (s *Subscription) getResult(c *Call) answer {
 	op, running := s.operation(c.name())
 	switch {

@@ -116,8 +116,8 @@ func classFlags(out map[string]string, k *azurev1beta1.KubeletConfiguration) (ga
 	return gates
 }
 
-// gcThresholds returns the shares of the disk down to which and from which images are deleted. If a class sets only one, the other is
-// adjusted, because a kubelet does not start unless high is more than low.
+// gcThresholds returns two percentages of used disk space. When more than `high` is used, the kubelet deletes images until only `low` is used. If
+// a class sets only one of them, the other is adjusted, because a kubelet does not start unless high is more than low.
 func gcThresholds(k *azurev1beta1.KubeletConfiguration) (low, high int) {
 	low, high = usualGCLow, usualGCHigh
 	if k == nil {

@@ -16,7 +16,7 @@ const aksDomain = "kubernetes.azure.com/"
 // NodeLabels returns all labels that the kubelet sets on its node: the machine's labels, and the labels by which AKS's own components
 // recognize a node. Keys that a kubelet may not set are left out; the controller sets them later.
 //
-// The label of the DNS cache says that there is none, and the label of artifact streaming is missing: see Ignored.
+// The label of the DNS cache always has the value "disabled", and the label of artifact streaming is always missing: see Ignored.
 func NodeLabels(in Input) map[string]string {
 	out := maps.Clone(in.Labels)
 	if out == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// fence is a policy of the SDK that calls may before each attempt of a call that changes something. It asks again for each attempt, because a
-// call may have waited.
+// fence is a policy of the SDK with a check before each attempt of a call that changes something: the attempt first calls the function `may`,
+// and fails if that returns an error. Later attempts check again, because time has passed while the call waited.
 type fence struct{ may func(what string) error }
 
 // Do makes one attempt.

@@ -98,7 +98,7 @@ func (c *Cloud) SecurityGroups(ctx context.Context, group string) ([]network.Sec
 	return list[network.SecurityGroup](ctx, c, "NetworkSecurityGroups_List", c.inGroup(group, kindSecurityGroups, ""), group)
 }
 
-// parse parses the ID of a resource of a kind; what is the kind's name in the error.
+// parse parses the ID of a resource of a kind. The error calls the resource `what`.
 func parse(id, kind, what string) (*arm.ResourceID, error) {
 	parsed, err := arm.ParseResourceID(id)
 	if err != nil || !strings.EqualFold(parsed.ResourceType.String(), kind) {

@@ -24,7 +24,7 @@ type Right struct {
 	// Action is Azure's name for it, "Microsoft.Compute/virtualMachines/write".
 	Action string
 	Place  Place
-	// Because is the reason for a right that Azure demands beyond the call's own; "" for the call's own right.
+	// Because is the reason for a right that Azure demands in addition to the right for the call itself. For the latter, it is "".
 	Because string
 }
 

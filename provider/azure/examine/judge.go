@@ -167,7 +167,7 @@ func (x *Examiner) judgeQuotas(usages []*armcompute.Usage, families []string, er
 	return out
 }
 
-// judgeQuota returns a finding if a quota is nine tenths full, else the zero value.
+// judgeQuota returns a finding if at least nine tenths of a quota are in use. Otherwise it returns the zero value.
 func judgeQuota(u *armcompute.Usage, name string) provider.Finding {
 	used, limit := int64(*u.CurrentValue), *u.Limit
 	object := "quota " + ptr.Deref(u.Name.LocalizedValue, ptr.Deref(u.Name.Value, name))

@@ -57,7 +57,7 @@ func atLeast(version string, minor int) bool {
 // definition is an image definition of AKS, with all its versions.
 type definition struct{ name, architecture, generation string }
 
-// definitions returns a family's definitions, in order of priority; none if the family has no images with these properties.
+// definitions returns a family's definitions, in order of priority. It returns none if the family has no images with these properties.
 func definitions(family string, fips, trusted bool) []definition {
 	const amd64, arm64 = v1.ArchitectureAMD64, v1.ArchitectureARM64
 	prefix, suffix := "", ""

@@ -84,7 +84,8 @@ func (f *Finder) Find(ctx context.Context, class *azurev1beta1.AKSNodeClass, ver
 	return images, Problem{}, nil
 }
 
-// settle keeps the versions that the class already has, unless it is time for the newest. stays reports whether a version can still be used.
+// settle keeps the versions that the class already has, unless it is time for the newest. The function `stays` reports whether a version can
+// still be used.
 func (f *Finder) settle(ctx context.Context, class *azurev1beta1.AKSNodeClass, newest []azurev1beta1.NodeImage, stays func(version string) bool) ([]azurev1beta1.NodeImage, error) {
 	if !v1.IsTrue(class, azurev1beta1.ConditionImagesReady) {
 		return newest, nil

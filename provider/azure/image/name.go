@@ -8,7 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 )
 
-// kind is a kind of place of images.
+// kind is the kind of place in which an image is stored.
 type kind int
 
 const (
@@ -64,7 +64,7 @@ func communityID(gallery, image string) string {
 	return "/CommunityGalleries/" + gallery + "/images/" + image
 }
 
-// at returns the ID of a version, "" for the newest.
+// at returns the ID of a version of the image. The version "" is the newest one.
 func (n name) at(version string) string {
 	switch {
 	case n.kind == marketplace && version == "":

@@ -6,7 +6,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/compute/armcompute/v7"
 )
 
-// ID returns the ID of a machine's image in the notation of status.images; "" if Azure does not give it. Reference is the inverse.
+// ID returns the ID of a machine's image in the notation of status.images. It returns "" if Azure does not give the image. The function Reference
+// is the inverse.
 func ID(reference *armcompute.ImageReference) string {
 	var id string
 	switch {

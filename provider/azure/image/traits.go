@@ -133,7 +133,8 @@ func (f *Finder) describeManaged(ctx context.Context, n name) (d description, er
 	return d, nil
 }
 
-// nvme reports whether an image's features include NVMe. Without the feature, the image is not known to support it; managed images cannot.
+// nvme reports whether an image's features include NVMe. An image without this feature counts as one that cannot start with NVMe disks, as
+// do managed images, which have no features.
 func nvme(features []*armcompute.GalleryImageFeature) bool {
 	return slices.ContainsFunc(features, func(f *armcompute.GalleryImageFeature) bool { return f != nil && saysNVMe(of(f.Name), of(f.Value)) })
 }

@@ -190,7 +190,7 @@ func (m *Market) Catalog(ctx context.Context, s size.Settings) ([]engine.Instanc
 	return m.shown(s), nil
 }
 
-// Left returns the sizes that a class cannot use, with reasons, ordered by name; none if Azure does not answer.
+// Left returns the sizes that a class cannot use, with reasons, ordered by name. It returns none if no sizes are known because Azure does not answer.
 func (m *Market) Left(ctx context.Context, s size.Settings) []assortment.Left {
 	if m.Renew(ctx) != nil {
 		return nil

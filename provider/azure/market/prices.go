@@ -34,8 +34,8 @@ func readPrices(rows []cloud.Price, now time.Time) map[string]price.Price {
 	return price.Read(meters, now)
 }
 
-// of returns the prices of these sizes: the caller's own, else Azure's with prices of Windows corrected, else, before Azure's first answer,
-// the built-in ones.
+// of returns the prices of these sizes. It starts from Azure's prices, and corrects those that are really prices of Windows. Before Azure's first
+// answer, it starts from the built-in prices. In both cases, the caller's own prices replace the others.
 func (p *prices) of(sizes []size.Figures) map[string]price.Price {
 	table, right := p.retail, map[string]float64(nil)
 	if table == nil {

@@ -36,7 +36,7 @@ type quotas struct {
 	read   time.Time            // when Azure was asked for limits
 	until  time.Time            // when they are too old
 	flying map[string]int       // cores of machines that are being started, by quota
-	landed map[*flight]struct{} // flights that are over, and that no answer can have counted yet
+	landed map[*flight]struct{} // flights whose start has ended, but whose cores Azure's last answer may lack
 }
 
 type usage struct {
@@ -62,7 +62,7 @@ func quotasOf(f *size.Figures, capacityType string) (names []string) {
 	return names
 }
 
-// Quotas returns Azure's last answer about the quotas of cores for the region's sizes, by name; none if there is no recent answer. The
+// Quotas returns Azure's last answer about the quotas of cores for the region's sizes, by name. Without a recent answer, it returns none. The
 // figures do not include machines that were started since; planners know these from their claims.
 func (m *Market) Quotas() (out []engine.Quota) {
 	s, q := m.known(), m.quotas
@@ -127,7 +127,7 @@ func (q *quotas) answered(list []*armcompute.Usage, counted []*flight, asked tim
 	q.limits, q.read, q.until = limits, asked, q.clock.Now().Add(quotasAge)
 }
 
-// forget ends a flight. The lock is held.
+// forget removes the cores of a landed flight from the count. The lock is held.
 func (q *quotas) forget(f *flight) {
 	if _, there := q.landed[f]; !there {
 		return
@@ -174,8 +174,8 @@ func (q *quotas) exceeded(f *size.Figures, capacityType string) string {
 	return ""
 }
 
-// Launching counts a machine against the quotas before Azure does. The caller calls over once Azure has accepted or refused the machine. The
-// machine is counted until the first answer to a question that was asked after over.
+// Launching counts a machine against the quotas before Azure does. The caller calls `over` once Azure has accepted or refused the machine. From
+// then on, the next request to Azure for the quotas includes the machine, and its answer ends the count.
 func (m *Market) Launching(name, capacityType string) (over func()) {
 	f, found := m.Size(name)
 	if !found {
@@ -202,8 +202,8 @@ func (m *Market) Launching(name, capacityType string) (over func()) {
 	})
 }
 
-// NoQuota describes the quota that has too little left for a machine of a size, beside the machines that are being started; "" if all have
-// enough, or if the quotas are not known.
+// NoQuota describes the quota that has too little left for one more machine of a size, in addition to the machines that are being started. It
+// returns "" if all quotas have enough, or if they are not known.
 func (m *Market) NoQuota(name, capacityType string) string {
 	f, found := m.Size(name)
 	if !found {

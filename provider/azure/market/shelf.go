@@ -42,7 +42,8 @@ type item struct {
 	shown   []engine.InstanceType
 }
 
-// listVersion is the version of the inputs of a list of sizes, shownVersion that of a list with sold-out marks. 0 is none.
+// listVersion is the version of the inputs of a list of sizes. shownVersion is the version of the inputs of a list with sold-out marks. The zero
+// value means that there is no list yet.
 type (
 	listVersion  struct{ stock, memory int }
 	shownVersion struct {

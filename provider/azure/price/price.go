@@ -51,10 +51,11 @@ func (m *Meter) counts(at time.Time) bool {
 		!strings.HasSuffix(m.Product, " Windows") && !strings.HasSuffix(m.Name, " Low Priority") && !strings.HasSuffix(m.SKU, " Low Priority")
 }
 
-// Corrected returns the corrected on-demand prices, by size, of sizes whose prices are wrong: if the meter of Linux is missing, that of
-// Windows looks like it. In most series, all sizes have the same price for a core. A size of such a series has the price of Windows if its
-// core is dearer, but not its core as spot, because spot prices are right. A size without a spot price has it if its core is dearer by half.
-// The corrected price follows from the series' price for a core. cores are the paid cores; series returns a size's series.
+// Corrected returns the corrected on-demand prices, by size, of the sizes whose on-demand prices are wrong. Such an error occurs if Azure's list
+// lacks the Linux meter of a size, because the meter of Windows then looks like it. Corrected finds it only in series in which most sizes have
+// about the same price for a core. A size has the price of Windows if its core costs over 5 % more than the usual core of the series, although the
+// spot price of its core is usual, because spot prices are right. A size without a spot price has it if its core costs over 50 % more. The
+// corrected price is the usual price of a core times the size's cores. `cores` holds the paid cores of each size; `series` returns a size's series.
 func Corrected(prices map[string]Price, cores map[string]int, series func(size string) string) map[string]float64 {
 	type perCore struct {
 		name           string

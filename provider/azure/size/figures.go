@@ -24,7 +24,7 @@ type Figures struct {
 	DataDisks             int
 	// Generations are the Hyper-V generations that can run on it, "1" and "2".
 	Generations []string
-	// DiskControllers are the ways in which its disks may be attached; none if they are not known.
+	// DiskControllers are the ways in which its disks may be attached. It is empty if they are not known.
 	DiskControllers []string
 
 	AcceleratedNetworking, PremiumStorage, EncryptionAtHost bool
@@ -77,8 +77,8 @@ const (
 	PlacementResource = "ResourceDisk"
 )
 
-// EphemeralDisk returns the size of the largest system disk on the machine's own disks, in decimal GB, and its placement; 0 if there is none.
-// Azure uses the first kind that exists, even if it is too small and another one would do.
+// EphemeralDisk returns the size of the largest possible system disk on the machine's own disks, in decimal GB, and its placement. The size is 0
+// if the system disk cannot be there. Azure uses the first kind of disk that exists, even if it is too small and another kind is large enough.
 func (f *Figures) EphemeralDisk() (sizeGB int64, placement string) {
 	const gb = 1_000_000_000
 	nvme := slices.ContainsFunc(f.Placements, func(p string) bool { return strings.EqualFold(p, PlacementNVMe) })

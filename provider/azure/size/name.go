@@ -40,7 +40,7 @@ const (
 	AMD    = "amd"
 )
 
-// GPUMaker returns the maker of the GPUs of sizes whose GPUs nodes are known to support; "" for others, and for sizes without GPUs.
+// GPUMaker returns the maker of a size's GPUs, if it is known that nodes support these GPUs. Otherwise, and for sizes without GPUs, it returns "".
 func (n *Name) GPUMaker() string {
 	switch {
 	case n.Family != "NC" && n.Family != "ND" && n.Family != "NV":

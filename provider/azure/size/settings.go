@@ -29,7 +29,8 @@ type Settings struct {
 	Cluster string
 
 	ImageFamily string // "" for Ubuntu
-	// Images are the labels that the class's images demand, with the allowed values; none if no images are known.
+	// Images holds, for each of the class's images, the labels that the image demands, with the allowed values. It is empty if no images are
+	// known.
 	Images []map[string][]string
 
 	FIPS, EncryptionAtHost, TrustedLaunch bool

@@ -53,7 +53,7 @@ type mark struct {
 	until  time.Time
 }
 
-// threshold marks the sizes of a group that have at least from vCPUs.
+// threshold marks the sizes of a group whose number of vCPUs is at least `from`.
 type threshold struct {
 	from int
 	mark
@@ -86,7 +86,7 @@ func (m *Marks) Reason(a Attempt) string {
 	return ""
 }
 
-// Edit returns a number that increases with every new mark and every mark that ends.
+// Edit returns a number that increases whenever a mark is added or ends.
 func (m *Marks) Edit() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,7 +153,7 @@ func (m *Marks) size(key offering, reason string, age time.Duration) {
 	}
 }
 
-// larger marks the sizes of a group from a number of vCPUs, unless existing marks hold longer. The lock is held.
+// larger marks the sizes of a group whose number of vCPUs is at least `from`, unless existing marks hold longer. The lock is held.
 func (m *Marks) larger(key group, from int, reason string, age time.Duration) {
 	m.expire()
 	fresh := threshold{from, mark{reason, m.clock.Now().Add(age)}}

@@ -289,7 +289,7 @@ func TestWhatIsNoRefusalMarksNothing(t *testing.T) {
 func TestASizeOfWhichNothingIsKnownMarksItselfAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	unknown := soldout.Attempt{Size: size.Figures{Name: "Standard_D4s_v5"}, CapacityType: od} // without a zone it means machines without a zone
+	unknown := soldout.Attempt{Size: size.Figures{Name: "Standard_D4s_v5"}, CapacityType: od} // the offering without a zone
 	for _, test := range []struct{ code, message, want string }{
 		{"AllocationFailed", "", "D4s_v5/0/on-demand D4s_v5/0/spot"},
 		{"OperationNotAllowed", "exceeding approved standardDSv5Family Cores quota", "D4s_v5/*/on-demand D4s_v5/0/spot"},

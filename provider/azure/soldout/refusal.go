@@ -37,7 +37,7 @@ const (
 	capacityAge = time.Hour
 	spotSKUAge  = time.Hour
 	skuAge      = 23 * time.Hour
-	// misfitAge is for sizes that Azure says do not support the request.
+	// misfitAge is for sizes that do not support the request, according to Azure's error.
 	misfitAge = 10 * time.Minute
 	// suspectAge is for sizes that were not requested: a refused size says little about larger ones on the same hardware.
 	suspectAge = 3 * time.Minute
@@ -181,8 +181,8 @@ func readQuota(message string) (q quota) {
 	return q
 }
 
-// from returns the least number of cores that exceeds the quota, 0 if it is not known. It is at most the requested number, whatever Azure's
-// figures are.
+// from returns the least number of cores that exceeds the quota. Without figures about the quota, this is the number of cores of the refused size.
+// It never exceeds that number, whatever Azure's figures are. It is 0 if neither number is known.
 func (q quota) from(a Attempt) int {
 	from := a.Size.VCPUs
 	if from == 0 {

@@ -8,7 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// brackets begins a value to be filled in.
+// brackets is the text at the beginning of every expression that is replaced by a value.
 const brackets = "{{"
 
 // variables returns the variables of a text, by name and in the order of lists. Their types do not depend on the values: if a text can be

@@ -14,8 +14,8 @@ import (
 )
 
 // Catalog makes instance types from the machines of MachineDeployments. Machines with the same type name become one type with one offering
-// for each MachineDeployment. Labels in which they differ belong to the offerings. If their capacities differ, the smaller one counts, and a
-// note says so.
+// for each MachineDeployment. Labels in which they differ belong to the offerings. If their capacities differ, the smaller one is used, and a
+// note reports this.
 func Catalog(all []*Machines) (types []engine.InstanceType, notes []string) {
 	return catalog(all, false)
 }

@@ -78,8 +78,8 @@ func estimate(m *Machines) float64 {
 	return math.Round(price*1e4) / 1e4
 }
 
-// overhead returns the resources that nodes keep back: from a running node, else from the class, else the kubelet's default eviction
-// thresholds.
+// overhead returns the resources that nodes keep back. With a running node, these are its capacity minus its allocatable. Otherwise, they are the
+// class's reserved resources plus the eviction thresholds; a threshold that the class does not set has the kubelet's default.
 func (r *reader) overhead(capacity corev1.ResourceList) corev1.ResourceList {
 	if r.Node != nil && len(r.Node.Status.Allocatable) > 0 {
 		out := corev1.ResourceList{}

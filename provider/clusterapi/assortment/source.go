@@ -215,7 +215,8 @@ func HandedOn(key string) bool {
 	return false
 }
 
-// capacity returns the machines' capacity. The first source with cores and memory counts; annotations for other resources always count.
+// capacity returns the machines' capacity, from the first source that has both cores and memory: annotations, the infrastructure template, a
+// running node, or the built-in figures. Annotations replace single values of the other sources.
 func (r *reader) capacity() (corev1.ResourceList, error) {
 	annotated := corev1.ResourceList{}
 	for name, from := range map[corev1.ResourceName]string{

@@ -31,7 +31,7 @@ type Cluster struct {
 	Spec ClusterSpec `json:"spec,omitempty"`
 }
 
-// ClusterSpec holds the fields of it that the provider reads.
+// ClusterSpec holds the fields of a Cluster's spec that the provider reads.
 type ClusterSpec struct {
 	Paused   bool      `json:"paused,omitempty"`
 	Topology *Topology `json:"topology,omitempty"`
@@ -74,7 +74,7 @@ type MachineDeployment struct {
 	Status MachineDeploymentStatus `json:"status,omitempty"`
 }
 
-// MachineDeploymentSpec holds the fields of it that the provider reads.
+// MachineDeploymentSpec holds the fields of a MachineDeployment's spec that the provider reads.
 type MachineDeploymentSpec struct {
 	ClusterName string          `json:"clusterName,omitempty"`
 	Replicas    *int32          `json:"replicas,omitempty"`
@@ -106,7 +106,7 @@ type TemplateMetadata struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// MachineDeploymentStatus holds the fields of it that the provider reads.
+// MachineDeploymentStatus holds the fields of a MachineDeployment's status that the provider reads.
 type MachineDeploymentStatus struct {
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	Replicas           *int32 `json:"replicas,omitempty"`
@@ -142,12 +142,12 @@ type MachineSet struct {
 	Status MachineSetStatus `json:"status,omitempty"`
 }
 
-// MachineSetSpec holds the fields of it that the provider reads.
+// MachineSetSpec holds the fields of a MachineSet's spec that the provider reads.
 type MachineSetSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 }
 
-// MachineSetStatus holds the fields of it that the provider reads.
+// MachineSetStatus holds the fields of a MachineSet's status that the provider reads.
 type MachineSetStatus struct {
 	Replicas   *int32        `json:"replicas,omitempty"`
 	Conditions Conditions    `json:"conditions,omitempty"`
@@ -193,7 +193,7 @@ type Reference struct {
 	Name       string `json:"name,omitempty"`
 }
 
-// GroupKind returns the kind of the other object.
+// GroupKind returns the group and the kind of the object that the reference names.
 func (r Reference) GroupKind() schema.GroupKind {
 	gv, _ := schema.ParseGroupVersion(r.APIVersion)
 	return schema.GroupKind{Group: cmp.Or(r.APIGroup, gv.Group), Kind: r.Kind}
@@ -208,7 +208,7 @@ type Taint struct {
 	Propagation string `json:"propagation,omitempty"`
 }
 
-// MachineStatus holds the fields of it that the provider reads.
+// MachineStatus holds the fields of a Machine's status that the provider reads.
 type MachineStatus struct {
 	Phase         string        `json:"phase,omitempty"`
 	FailureDomain string        `json:"failureDomain,omitempty"`
