@@ -41,7 +41,8 @@ func defaultAzureFlags() azureFlags {
 	return azureFlags{ProvisionMode: azure.ModeScriptless, NetworkPluginMode: size.ModeOverlay, NetworkDataplane: "cilium", LinuxAdminUsername: azure.DefaultAdminUsername}
 }
 
-// azureFlagNames returns the flags of the Azure provider. Their environment variables have the same names, except that of the resource group.
+// azureFlagNames returns the flags of the Azure provider. Their environment variables have the same names, except the variable of the resource
+// group.
 func azureFlagNames() []string {
 	return append(strings.Fields(`node-resource-group vnet-subnet-id provision-mode network-plugin network-plugin-mode node-identities
 		linux-admin-username ssh-public-key kubelet-bootstrap-token network-dataplane network-policy dns-service-ip vnet-guid

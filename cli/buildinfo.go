@@ -17,7 +17,7 @@ func buildVersion() string {
 	return info.Main.Version
 }
 
-// commit returns the revision of this program, "" if the build does not know it.
+// commit returns the revision of this program. It returns "" if the build does not record it.
 func commit() string {
 	if revision != "" {
 		return revision[:min(len(revision), 7)]

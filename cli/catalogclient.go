@@ -47,7 +47,8 @@ func fetchCatalog(ctx context.Context, config *rest.Config, where leaderAddress)
 	return readCatalog(text)
 }
 
-// askLeader gets the leader's document at a path, from the given address, which is that of its catalog, or from the address on its Lease.
+// askLeader gets the leader's document at a path. If the address of its catalog is given, askLeader uses that. If not, it uses the address on the
+// leader's Lease. If there is none, it asks the leader's pod through the API server.
 func askLeader(ctx context.Context, config *rest.Config, where leaderAddress, path string, query ...string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -206,7 +207,7 @@ func ask(ctx context.Context, address, token string, trust *tls.Config) ([]byte,
 	}
 }
 
-// askOnce returns the time until the next attempt in again, 0 if the server gives none.
+// askOnce returns the time until the next attempt in `again`. This time is 0 if the server gives none.
 func askOnce(ctx context.Context, address, token string, trust *tls.Config) (text []byte, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -246,7 +247,8 @@ func readCatalog(text []byte) (*engine.CatalogDocument, error) {
 	return document, nil
 }
 
-// token gets a token for the catalog, of a service account that may read it: snapshotAccount, or else the controller's own.
+// token gets a token of a service account that may read the catalog. It tries snapshotAccount first. If that fails, it tries the controller's own
+// account.
 func (c leaderClient) token(ctx context.Context, namespace, account string) (string, error) {
 	asked := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences: []string{catalogAudience}, ExpirationSeconds: ptr.To[int64](tokenSeconds),

@@ -173,7 +173,7 @@ func (c *autoscaler) newAWS(ctx context.Context, p *parts) (*aws.Provider, error
 	return made, nil
 }
 
-// authorities returns the certificate authorities of the API server for machines, in base64: the configured ones, else the ones that the
+// authorities returns the certificate authorities of the API server for machines, in base64. If none are configured, it returns the ones that the
 // controller itself trusts.
 func (c *autoscaler) authorities() (string, error) {
 	if c.opt.ClusterCABundle != "" {

@@ -139,7 +139,7 @@ func pagePods(s *engine.Snapshot, plan *engine.Plan) []dashboard.Pod {
 	return out
 }
 
-// ownerWords names the owner of a pod, "" for a pod without one.
+// ownerWords names the owner of a pod. It returns "" for a pod without one.
 func ownerWords(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {

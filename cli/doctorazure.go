@@ -15,8 +15,8 @@ import (
 	"tenon.sh/provider/azure/examine"
 )
 
-// examineAzure examines the subscription with the user's credentials. Subscription and location come from the environment, or else from the
-// controller's Deployment.
+// examineAzure examines the subscription with the user's credentials. Subscription and location come from the environment. If one is not set there,
+// it comes from the controller's Deployment.
 func (o *doctorOptions) examineAzure(ctx context.Context, picture *doctor.Picture, in *installation) []provider.Finding {
 	unseen := func(err error) []provider.Finding {
 		return []provider.Finding{{Level: provider.Warning, Check: "azure", Says: "Azure could not be looked at: " + oneLine(err),

@@ -189,7 +189,7 @@ func (g *gatherer) hook(ctx context.Context, h doctor.Hook, policy *admissionv1.
 	g.picture.Hooks = append(g.picture.Hooks, h)
 }
 
-// endpoints counts the ready endpoints of a service, -1 if they may not be read.
+// endpoints counts the ready endpoints of a service. It returns -1 if they may not be read.
 func (g *gatherer) endpoints(ctx context.Context, namespace, service string) (n int) {
 	var list discoveryv1.EndpointSliceList
 	if !g.see(ctx, "the endpoints of service "+namespace+"/"+service, &list, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}) {

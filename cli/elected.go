@@ -122,7 +122,7 @@ func (e *elected) Start(ctx context.Context) error {
 	return context.Cause(running)
 }
 
-// identity returns the name of this candidate in the Lease, "" if there is no election.
+// identity returns the name of this candidate in the Lease. It returns "" if there is no election.
 func (e *elected) identity() string {
 	if e.term == nil {
 		return ""

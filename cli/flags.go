@@ -26,8 +26,8 @@ type ControllerOptions struct {
 	RepairAfter       time.Duration
 	RecordDisruptions string // path of a folder; empty for none
 	Journal           string // path of a folder; empty for none
-	// ClusterAutoscalerGrace is the time for which the controller expects that Cluster Autoscaler starts a node for a pod after it said so.
-	// If it is 0, the controller does not watch Cluster Autoscaler.
+	// ClusterAutoscalerGrace is the time for which the controller expects that Cluster Autoscaler starts a node for a pod after it announced the
+	// node. If it is 0, the controller does not watch Cluster Autoscaler.
 	ClusterAutoscalerGrace time.Duration
 	FaultsFile             string // path of a file with the faults of the simulated cloud and their times
 

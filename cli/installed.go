@@ -73,7 +73,7 @@ func (in *installation) deployed() bool {
 	return in.deployment != nil && (in.deployment.Spec.Replicas == nil || *in.deployment.Spec.Replicas > 0)
 }
 
-// holderOf returns the present holder of a lease, "" if there is none.
+// holderOf returns the present holder of a lease. It returns "" if there is none.
 func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	if lease == nil || lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
 		return ""
@@ -88,7 +88,7 @@ func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// ownerOf returns the Deployment of the pod that holds the lease, nil if there is none.
+// ownerOf returns the Deployment of the pod that holds the lease. It returns nil if there is none.
 func (in *installation) ownerOf(ctx context.Context, api kubernetes.Interface, deployments []appsv1.Deployment) (*appsv1.Deployment, error) {
 	if in.holder == "" {
 		return nil, nil

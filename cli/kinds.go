@@ -38,7 +38,7 @@ func (c *autoscaler) waitForKinds(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// missingKinds returns an error about the first missing kind, nil if there is none.
+// missingKinds returns an error about the first missing kind. It returns nil if there is none.
 func (c *autoscaler) missingKinds() error {
 	client, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *autoscaler) newLasting() (lasting, error) {
 	return lasting{metrics: report.NewMetrics(c.registry, buildVersion()), journal: journal.New(clock.RealClock{}), sells: sells, faults: faults}, err
 }
 
-// scaleUps returns the watch on Cluster Autoscaler's scale-ups, nil if it is switched off.
+// scaleUps returns the watch on Cluster Autoscaler's scale-ups. It returns nil if the watch is switched off.
 func (c *autoscaler) scaleUps() (*cluster.ScaleUps, error) {
 	if c.opt.ClusterAutoscalerGrace == 0 {
 		return nil, nil
@@ -140,7 +140,7 @@ func (c *autoscaler) lease() *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: c.leaseNamespace(), Name: c.opt.LeaderElectionName}}
 }
 
-// leaseNamespace returns the namespace of the Lease: the one given by a flag, else the controller's own namespace.
+// leaseNamespace returns the namespace of the Lease. If no flag gives one, it returns the controller's own namespace.
 func (c *autoscaler) leaseNamespace() string {
 	if c.opt.LeaderElectionNamespace != "" {
 		return c.opt.LeaderElectionNamespace
@@ -311,7 +311,7 @@ func (p *parts) listen(cloud provider.Provider) {
 	}
 }
 
-// tell publishes a Kubernetes event for an event of the provider.
+// `tell` publishes a Kubernetes event for an event of the provider.
 func (p *parts) tell(e provider.Event) {
 	p.recorder.Publish(report.Event{Object: e.Object, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Key: e.Message})
 }

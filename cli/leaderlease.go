@@ -28,10 +28,10 @@ const (
 	mostAccounts = 20
 )
 
-// findLease returns the Lease of the controller, nil if there is none. If a namespace is given, it considers only the Lease there. Otherwise it
-// considers a Lease in kube-system, and in a namespace with a service account that may write the status of all NodeClaims: users with write access to
-// a namespace can create a Lease, but cannot grant this right. The namespaces of all other Leases are in others. If two Leases qualify, the one that
-// was renewed last is returned, or an error that names both if they were renewed within one minute.
+// findLease returns the Lease of the controller. It returns nil if there is none. If a namespace is given, it considers only the Lease there.
+// Otherwise it considers a Lease in kube-system, and in a namespace with a service account that may write the status of all NodeClaims: users with
+// write access to a namespace can create a Lease, but cannot grant this right. The namespaces of all other Leases are in others. If two Leases
+// qualify, the one that was renewed last is returned, or an error that names both if they were renewed within one minute.
 func findLease(ctx context.Context, api kubernetes.Interface, namespace string) (lease *coordinationv1.Lease, others []string, err error) {
 	if namespace != "" {
 		lease, err := api.CoordinationV1().Leases(namespace).Get(ctx, leaseName, metav1.GetOptions{})

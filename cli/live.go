@@ -243,7 +243,7 @@ func isOf(d scenario.Document, group, kind string) bool {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// catalog returns the controller's catalog, nil for --catalog-url none.
+// catalog returns the controller's catalog. It returns nil for --catalog-url none.
 func (o *liveOptions) catalog(ctx context.Context, config *rest.Config) (*engine.CatalogDocument, error) {
 	if o.catalogURL == catalogNone {
 		return nil, nil

@@ -48,7 +48,7 @@ func (p *parts) observe(ctx context.Context) error {
 	return nil
 }
 
-// observedKind is a kind whose conditions become metrics. If tell is true, they become events too.
+// observedKind is a kind whose conditions become metrics. If `tell` is true, its conditions also become events.
 type observedKind struct {
 	name string
 	kind schema.GroupVersionKind

@@ -157,7 +157,7 @@ func corrected(s *engine.Snapshot) *engine.Snapshot {
 	return s
 }
 
-// types returns the named catalog, or an assumed one if there are no pools. The note tells the origin of its figures.
+// types returns the named catalog, or an assumed one if there are no pools. The note names the origin of its figures.
 func (o *savingsOptions) types(s *engine.Snapshot) (types []engine.InstanceType, name, note string, err error) {
 	if o.instanceTypes != "" {
 		types, err = readInstanceTypes(o.instanceTypes)

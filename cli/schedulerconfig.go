@@ -143,7 +143,7 @@ func readProfile(config *configv1.KubeSchedulerConfiguration, p *configv1.KubeSc
 	return r.SchedulerProfile, nil
 }
 
-// argsOf returns an empty value for the arguments of the plugin, nil for plugins whose arguments are not read.
+// argsOf returns an empty value for the arguments of the plugin. It returns nil for plugins whose arguments are not read.
 func argsOf(plugin string) any {
 	switch plugin {
 	case engine.NodeResourcesFit:

@@ -93,7 +93,7 @@ func (e *endpoints) close() {
 	}
 }
 
-// portOf returns the port of a listener, 0 if it is nil.
+// portOf returns the port of a listener. It returns 0 if the listener is nil.
 func portOf(l net.Listener) int {
 	if l == nil {
 		return 0

@@ -104,7 +104,7 @@ func (t *terminal) shown(line string) string {
 	return b.String()
 }
 
-// brushed returns the length of the change of colour at the beginning of the line, 0 if there is none.
+// brushed returns the length of the change of colour at the beginning of the line. It returns 0 if there is none.
 func (t *terminal) brushed(line string) int {
 	if !t.colours || !strings.HasPrefix(line, brush) {
 		return 0

@@ -121,7 +121,7 @@ func (o *uninstallOptions) checkCluster(command *cobra.Command, in *installation
 type bill struct {
 	rows  []billRow
 	total float64
-	// unpriced counts machines of unknown price. about means that some prices are those of other zones or regions.
+	// unpriced counts machines of unknown price. `about` is true if some prices are from other zones or regions.
 	unpriced int
 	about    bool
 }
@@ -163,8 +163,8 @@ func (o *uninstallOptions) bill(ctx context.Context, config *rest.Config, inv *u
 	return out
 }
 
-// priceElsewhere returns the price of the type's machines in any zone, 0 if no catalog has it. The program's built-in prices are those of one
-// region.
+// priceElsewhere returns the price of the type's machines in any zone. It returns 0 if no catalog has it. The program's built-in prices are from
+// one region.
 func priceElsewhere(s *engine.Snapshot, id engine.OfferingID) float64 {
 	for i := range s.Classes {
 		for _, t := range s.Classes[i].InstanceTypes {

@@ -85,7 +85,7 @@ func (c *Cluster) Class(ctx context.Context, ref v1.NodeClassReference) (provide
 	return provider.Class{}, fmt.Errorf("read %s %s: no such kind is served by provider %s", ref.Kind, ref.Name, c.Provider.Name())
 }
 
-// Problem returns the reason why no machine can be started with a node class now, "" if one can.
+// Problem returns the reason why no machine can be started with a node class now. It returns "" if a machine can be started.
 func Problem(class provider.Class) string {
 	if class.Object.GetDeletionTimestamp() != nil {
 		return fmt.Sprintf("%s %s is being deleted", class.Ref.Kind, class.Ref.Name)

@@ -46,11 +46,11 @@ type Config struct {
 	Rationer provider.Rationer
 	// Repairer decides which nodes are broken; nil means that no node is repaired.
 	Repairer provider.Repairer
-	// Overlays says that NodeOverlays have an effect; otherwise they are not read.
+	// Overlays is true if NodeOverlays have an effect. If not, they are not read.
 	Overlays bool
-	// Buffers says that CapacityBuffers have an effect; otherwise they are not read.
+	// Buffers is true if CapacityBuffers have an effect. If not, they are not read.
 	Buffers bool
-	// Requests says that ProvisioningRequests have an effect; otherwise they are not read.
+	// Requests is true if ProvisioningRequests have an effect. If not, they are not read.
 	Requests bool
 	// Selectors evaluates the selectors of claims for devices, see engine.Snapshot. If it is nil, claims for devices have no effect and are not
 	// read.
@@ -59,7 +59,7 @@ type Config struct {
 	NodeOverheadPrice float64
 	// Commitments returns the commitments; nil means that there are none.
 	Commitments func() []engine.Commitment
-	// ScaleUps returns the pods for which Cluster Autoscaler starts nodes; nil if its events are not read.
+	// ScaleUps returns the pods for which Cluster Autoscaler starts nodes. It returns nil if its events are not read.
 	ScaleUps *ScaleUps
 	Clock    clock.PassiveClock
 	// Launches is locked from the reading of the cluster to the creation of the missing claims; nil means a lock of its own.

@@ -46,7 +46,7 @@ type Loop struct {
 	slow     bool // the last pass took long, or this one does
 }
 
-// Trigger notes an event, named by its cause. A cause that the next pass knows already does not delay the pass.
+// Trigger notes an event, named by its cause. A cause that has already been noted for the next pass does not delay the pass.
 func (l *Loop) Trigger(cause string) {
 	l.mu.Lock()
 	fresh := l.window.Add(cause, l.Clock.Now())
@@ -56,7 +56,7 @@ func (l *Loop) Trigger(cause string) {
 	}
 }
 
-// Join notes a cause like Trigger, but only if the coming pass knows the cause `beside`: it then delays that pass.
+// Join notes a cause like Trigger, but only if the cause `beside` has been noted for the coming pass. It then delays that pass.
 func (l *Loop) Join(cause, beside string) {
 	l.mu.Lock()
 	fresh := l.window.Join(cause, beside, l.Clock.Now())

@@ -65,7 +65,7 @@ type oracleAnswer struct {
 	Error    string          `json:"error,omitempty"`
 }
 
-// An oracleVerdict says whether a node may run the pod, or which plugin refused it and why.
+// An oracleVerdict holds whether a node may run the pod. If not, it names the plugin that refused the node, and the reason.
 type oracleVerdict struct {
 	Node    string `json:"node"`
 	OK      bool   `json:"ok,omitempty"`

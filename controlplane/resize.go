@@ -180,8 +180,8 @@ func asGiven(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// judge returns nil if the pod's resize fits, else the condition with the reason. given is the sum of the sizes of all pods of the node. judge
-// changes it by the resize.
+// judge returns nil if the pod's resize fits. If not, it returns the condition with the reason. `given` is the sum of the sizes of all pods of the
+// node. judge changes it by the resize.
 func judge(has, pod *corev1.Pod, given, allocatable corev1.ResourceList) *corev1.PodCondition {
 	had := resourcehelper.PodRequests(has, resourcehelper.PodResourcesOptions{})
 	wants := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})

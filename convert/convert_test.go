@@ -137,7 +137,7 @@ func checkObject(t *testing.T, name string, text []byte) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 		if strings.Contains(string(text), "instance-pods") {
-			return // a note tells the user to remove it
+			return // a note asks the user to remove it
 		}
 		if err := pool.RuntimeValidate(); err != nil {
 			t.Errorf("%s: NodePool %s: %v", name, pool.Name, err)

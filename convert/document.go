@@ -130,7 +130,7 @@ func readOnly(text []byte, root *yaml.Node) error {
 	return fmt.Errorf("line %d: a second document begins here: write --- on a line of its own before it", next.Line)
 }
 
-// keyThatIsNoText returns the line of a key that is a mapping or a list, 0 if there is none.
+// keyThatIsNoText returns the line of a key that is a mapping or a list. It returns 0 if there is none.
 func keyThatIsNoText(n *yaml.Node) int {
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && (child.Kind == yaml.MappingNode || child.Kind == yaml.SequenceNode) {
@@ -143,8 +143,8 @@ func keyThatIsNoText(n *yaml.Node) int {
 	return 0
 }
 
-// containsItself returns the name of an anchor whose value contains an alias of the anchor, empty if there is none. within holds the nodes on
-// the path from the root.
+// containsItself returns the name of an anchor whose value contains an alias of the anchor. It returns "" if there is none. within holds the nodes
+// on the path from the root.
 func containsItself(n *yaml.Node, within map[*yaml.Node]bool) string {
 	if n.Kind == yaml.AliasNode {
 		if within[n.Alias] {

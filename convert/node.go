@@ -17,7 +17,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// pairs returns the fields of a mapping, in their order; none for other nodes.
+// pairs returns the fields of a mapping, in their order. It returns none for other nodes.
 func pairs(n *yaml.Node) []pair {
 	n = resolved(n)
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -30,7 +30,7 @@ func pairs(n *yaml.Node) []pair {
 	return out
 }
 
-// items returns the items of a list; none for other nodes.
+// items returns the items of a list. It returns none for other nodes.
 func items(n *yaml.Node) []*yaml.Node {
 	n = resolved(n)
 	if n == nil || n.Kind != yaml.SequenceNode {
@@ -39,7 +39,7 @@ func items(n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// field returns the value of a mapping's field, nil if there is none.
+// field returns the value of a mapping's field. It returns nil if there is none.
 func field(n *yaml.Node, name string) *yaml.Node {
 	for _, p := range pairs(n) {
 		if p.key.Value == name {
@@ -49,7 +49,7 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// scalar returns the text of a scalar, empty for other nodes.
+// scalar returns the text of a scalar. It returns "" for other nodes.
 func scalar(n *yaml.Node) string {
 	n = resolved(n)
 	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {

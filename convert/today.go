@@ -184,7 +184,7 @@ func (c *conversion) mendClassRef(o *object, inner *yaml.Node) {
 	c.mend(Renamed, o, "nodeClassRef names group %s and kind %s", scalar(field(ref, "group")), scalar(field(ref, "kind")))
 }
 
-// groupOf returns the API group of a kind of node class, "" for an unknown kind.
+// groupOf returns the API group of a kind of node class. It returns "" for an unknown kind.
 func groupOf(kind string) string {
 	switch kind {
 	case "NodeClass":

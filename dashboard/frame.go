@@ -14,7 +14,7 @@ type frame struct {
 	Every                               int64 // milliseconds between two looks, 0 for a picture that stays
 	Screens                             []frameLink
 	Read, Now                           time.Time
-	Stale                               time.Duration // the age of a stale picture, else 0
+	Stale                               time.Duration // the age of a stale picture; 0 if the picture is not stale
 	Notes                               []string
 
 	Price           float64
@@ -61,7 +61,7 @@ func (f *frame) stale() string {
 	return fmt.Sprintf("All of this is of %s, %s ago. It is being read anew.", f.asOf(), ageWords(f.Stale))
 }
 
-// tag returns the number beside the name of a screen, 0 for none.
+// tag returns the number beside the name of a screen. It returns 0 if there is none.
 func (f *frame) tag(s frameLink) int {
 	if s.Name != "Waiting" {
 		return 0

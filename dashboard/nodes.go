@@ -108,7 +108,7 @@ type nodeRow struct {
 	Code    string
 }
 
-// pages says which rows are shown.
+// pages determines which rows are shown.
 type pages struct {
 	First, Last, Of  int
 	Previous, Next   string

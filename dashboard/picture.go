@@ -95,7 +95,7 @@ const (
 	KindRequest Kind = "provisioningrequest"
 )
 
-// An Explanation says why an object is in its state: the document of tenon explain -o json, and its story as text.
+// An Explanation describes why an object is in its state: the document of tenon explain -o json, and its story as text.
 type Explanation struct {
 	Document []byte
 	Story    Story
@@ -143,7 +143,7 @@ type Share struct {
 	Allocatable float64 `json:"allocatable"`
 }
 
-// Of returns the share, 0 if nothing is allocatable.
+// Of returns the share. It returns 0 if nothing is allocatable.
 func (s Share) Of() float64 {
 	if s.Allocatable <= 0 {
 		return 0

@@ -70,7 +70,7 @@ func (r *Reader) isStale(now time.Time) bool {
 	return r.every > 0 && now.Sub(r.newest.At) > 2*r.interval()+r.took
 }
 
-// age returns the age of the newest picture if it is stale, else 0.
+// age returns the age of the newest picture if this picture is stale. If not, it returns 0.
 func (r *Reader) age() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

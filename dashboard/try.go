@@ -191,7 +191,7 @@ func (s *server) try(ctx context.Context, ask func(text []byte, stop func() bool
 	go func() {
 		defer func() { <-s.tries }()
 		defer func() {
-			if p := recover(); p != nil { // as an HTTP server does for a handler: all else continues
+			if p := recover(); p != nil { // as an HTTP server does for a handler: the program goes on
 				log.Printf("dashboard: planning a change has failed: %v\n%s", p, debug.Stack())
 				done <- answer{err: errors.New("planning has failed, and the log of this page's server says why")}
 			}

@@ -44,7 +44,7 @@ type Outcome struct {
 	// Before and After are the figures of the plan without the change and with it.
 	Before, After Figures
 	Differences   []Difference
-	// Disrupts says that the removed nodes are known. Before that, neither plan contains them.
+	// Disrupts is true once the removed nodes are known. Before that, neither plan contains them.
 	Disrupts bool
 	// Rest, unless nil, computes the next part of the outcome: first the removed nodes, then the bills of the complete change.
 	Rest func() (*Outcome, error)

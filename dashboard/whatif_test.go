@@ -162,7 +162,7 @@ func TestWhatIfSaysWhereAMistakeIs(t *testing.T) {
 	}
 }
 
-// If an answer takes too long, the page says so, and the computation is stopped.
+// If an answer takes too long, the page shows this, and the computation is stopped.
 func TestWhatIfGivesUpWhatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	ended := make(chan bool, 10)

@@ -119,7 +119,7 @@ type storyData struct {
 	Problem string // why there is no story
 	JSON    string
 	Export  bool
-	// Decision says that the story is of a decision in the journal: its tables name nodes, claims and NodePools.
+	// Decision is true if the story is about a decision in the journal: its tables name nodes, claims and NodePools.
 	Decision bool
 }
 
@@ -150,7 +150,7 @@ func explainDocument(v *view, r *http.Request) ([]byte, error) {
 	return e.Document, nil
 }
 
-// Link returns the address of the story of a fact's object, "" if the fact names no object.
+// Link returns the address of the story of a fact's object. It returns "" if the fact names no object.
 func (d *storyData) Link(f Fact) string {
 	kind, ok := map[string]Kind{"pool": KindPool, "node": KindNode, "nodeclaim": KindClaim}[f.Name]
 	if !ok || f.Text == "-" || d.Export {
@@ -159,7 +159,7 @@ func (d *storyData) Link(f Fact) string {
 	return whyAddress(kind, f.Text)
 }
 
-// CellLink returns the address of the story of a cell's object, "" for none. The first column names pods if its heading says so.
+// CellLink returns the address of the story of a cell's object. It returns "" if there is none. The first column names pods if its heading says so.
 func (d *storyData) CellLink(rows [][]string, column int, cell string) string {
 	if d.Export || cell == "-" {
 		return ""

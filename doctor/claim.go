@@ -47,7 +47,8 @@ func claims(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.NodeClaims), "claim") + " looked at")
 }
 
-// unjoined returns the time for which the claim's machine has had no registered node, 0 if it has one. The claim may have had a node before.
+// unjoined returns the time for which the claim's machine has had no registered node. It returns 0 if the machine has one. The claim may have had a
+// node before.
 func unjoined(c *v1.NodeClaim, now time.Time) time.Duration {
 	registered := v1.GetCondition(c, v1.ConditionRegistered)
 	switch {

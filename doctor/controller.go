@@ -119,7 +119,7 @@ func isClusterAutoscaler(d *appsv1.Deployment) bool {
 	return d.Name == "cluster-autoscaler" || strings.HasSuffix(d.Spec.Template.Labels["app.kubernetes.io/name"], "cluster-autoscaler")
 }
 
-// holder returns the present holder of a lease, "" if there is none.
+// holder returns the present holder of a lease. It returns "" if there is none.
 func holder(lease *coordinationv1.Lease, now time.Time) string {
 	s := lease.Spec
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil || now.Sub(s.RenewTime.Time) > time.Duration(*s.LeaseDurationSeconds)*time.Second {
@@ -164,7 +164,7 @@ func hooks(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Hooks), "webhook") + " looked at")
 }
 
-// touches names the objects of the autoscaler and its pods that the webhook intercepts, "" if there are none.
+// touches names the objects of the autoscaler and its pods that the webhook intercepts. It returns "" if there are none.
 func touches(h Hook) string {
 	var out []string
 	for _, r := range h.Rules {

@@ -52,8 +52,8 @@ type Hook struct {
 	Kind, Configuration, Name string
 	Refuses                   bool // writes are refused if the webhook does not answer
 	Rules                     []admissionv1.RuleWithOperations
-	// Service is the webhook's Service, "" if it is outside the cluster. Endpoints counts the Service's ready endpoints, -1 if unknown.
-	// ExternalName is the host of a Service of this type: it has no endpoints, and perhaps only the API server can reach it.
+	// Service is the webhook's Service, "" if it is outside the cluster. Endpoints counts the Service's ready endpoints; it is -1 if their number
+	// is unknown. ExternalName is the host of a Service of this type: it has no endpoints, and perhaps only the API server can reach it.
 	Service      string
 	Endpoints    int
 	ExternalName string

@@ -94,7 +94,7 @@ func budgets(p *Picture) []provider.Finding {
 	return l.or(count(len(p.Snapshot.PodDisruptionBudgets), "budget") + " let pods go")
 }
 
-// never returns the field by which a budget forbids every eviction, "" if it does not.
+// never returns the field by which a budget forbids every eviction. It returns "" if there is no such field.
 func never(b *policyv1.PodDisruptionBudget) string {
 	if most := b.Spec.MaxUnavailable; most != nil && strings.TrimSuffix(most.String(), "%") == "0" {
 		return "maxUnavailable " + most.String()

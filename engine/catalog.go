@@ -27,12 +27,12 @@ type CatalogDocument struct {
 	Commitments []Commitment `json:"commitments,omitempty"`
 	// ScaleUps is Snapshot.ScaleUps, which the controller has learned from events of another autoscaler.
 	ScaleUps []ScaleUp `json:"scaleUps,omitempty"`
-	// IgnoresOverlays says that the controller runs without the feature gate NodeOverlay.
+	// IgnoresOverlays is true if the controller runs without the feature gate NodeOverlay.
 	IgnoresOverlays bool `json:"ignoresOverlays,omitempty"`
-	// IgnoresBuffers says that the controller runs without the feature gate CapacityBuffer.
+	// IgnoresBuffers is true if the controller runs without the feature gate CapacityBuffer.
 	IgnoresBuffers bool `json:"ignoresBuffers,omitempty"`
-	// IgnoresRequests says that the controller runs without the feature gate ProvisioningRequest.
+	// IgnoresRequests is true if the controller runs without the feature gate ProvisioningRequest.
 	IgnoresRequests bool `json:"ignoresRequests,omitempty"`
-	// IgnoresClaims says that the controller ignores claims for devices, and extended resources that are backed by devices.
+	// IgnoresClaims is true if the controller ignores claims for devices, and extended resources that are backed by devices.
 	IgnoresClaims bool `json:"ignoresClaims,omitempty"`
 }

@@ -37,7 +37,7 @@ type SchedulerProfile struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
-// ScoringStrategy says which nodes NodeResourcesFit prefers.
+// ScoringStrategy determines which nodes the plugin NodeResourcesFit prefers.
 type ScoringStrategy string
 
 const (
@@ -75,7 +75,8 @@ func ScorePlugins() map[string]int64 {
 	}
 }
 
-// Problem returns the reason for which kube-scheduler would refuse the profile; empty if there is none. It does not check default constraints.
+// Problem returns the reason for which kube-scheduler would refuse the profile. It returns "" if there is none. It does not check default
+// constraints.
 func (p *SchedulerProfile) Problem() string {
 	if !slices.Contains([]ScoringStrategy{LeastAllocated, MostAllocated, RequestedToCapacityRatio}, p.Strategy) {
 		return fmt.Sprintf("scoring strategy %q is none of LeastAllocated, MostAllocated, RequestedToCapacityRatio", p.Strategy)
@@ -133,7 +134,7 @@ func (p *SchedulerProfile) shapeProblem() string {
 	return ""
 }
 
-// ProfileOf returns the index of the profile of the scheduler's pods, -1 for kube-scheduler's default.
+// ProfileOf returns the index of the profile of the scheduler's pods. It returns -1 for kube-scheduler's default.
 func (o *Options) ProfileOf(scheduler string) int {
 	if scheduler == "" {
 		scheduler = corev1.DefaultSchedulerName

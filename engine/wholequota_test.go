@@ -20,8 +20,8 @@ func rationedClusters(t *testing.T, law func(seed uint64, s *engine.Snapshot)) {
 	}
 }
 
-// overQuota returns the quota that the launches exceed if each becomes its listed offering with the largest use; "" if none. Unlike the engine,
-// it ignores the use of machines that the quotas do not count yet.
+// overQuota returns the quota that the launches exceed if each becomes its listed offering with the largest use. It returns "" if there is none.
+// Unlike the engine, it ignores the use of machines that the quotas do not count yet.
 func overQuota(s *engine.Snapshot, launches []engine.Launch) string {
 	uses := map[engine.OfferingID][]engine.QuotaUse{}
 	for _, c := range s.Classes {

@@ -18,16 +18,14 @@ import (
 	"tenon.sh/scenario/scenariotest"
 )
 
-// This file binds the pods of a plan one after the other, in the plan's sequence, in a cluster with all planned machines. It checks each pod
-// with a simple implementation of kube-scheduler's rules about other pods, ports and volumes. Other files check the properties of single nodes.
+// This file binds a plan's pods in sequence. It checks each by a simple version of kube-scheduler's rules about other pods, ports and volumes.
 
-// bench is a cluster at one step of a plan.
+// bench is a cluster with all planned machines, at one step of a plan.
 type bench struct {
 	s     *engine.Snapshot
 	nodes []*benchNode
 	found []string
-	// tried counts the checks, to detect a law that never applies.
-	tried map[string]int
+	tried map[string]int // counts the checks, to detect a law that never applies
 }
 
 type benchNode struct {

@@ -176,8 +176,8 @@ func (l classes) Get(name string) (*resourcev1.DeviceClass, error) {
 	return nil, fmt.Errorf("no DeviceClass %s", name)
 }
 
-// allocate returns the devices of the node that kube-scheduler's own allocator chooses for the claim, nil if there are not enough. taken are
-// the claims with devices.
+// allocate returns the devices of the node that kube-scheduler's own allocator chooses for the claim. It returns nil if there are not enough. taken
+// are the claims with devices.
 func (w *world) allocate(node *corev1.Node, claim *resourcev1.ResourceClaim, taken []*resourcev1.ResourceClaim, published []*resourcev1.ResourceSlice) *resourcev1.AllocationResult {
 	state := structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
 		AggregatedCapacity: structured.NewConsumedCapacityCollection()}

@@ -487,7 +487,7 @@ func (l *laws) replicas(owner types.UID) int {
 	return most
 }
 
-// replicasOf returns the number of pods that a ReplicaSet or a StatefulSet wants, 0 for other objects.
+// replicasOf returns the number of pods that a ReplicaSet or a StatefulSet wants. It returns 0 for other objects.
 func replicasOf(o client.Object) int {
 	switch o := o.(type) {
 	case *appsv1.ReplicaSet:

@@ -57,7 +57,7 @@ func (w *world) rested() bool {
 	return law == "" || w.clock.Since(w.quietSince) > most
 }
 
-// unrest tells why a run does not come to rest.
+// unrest returns why the changes of a run do not end.
 func (w *world) unrest() string {
 	if law, what := w.laws.left(); law != "" {
 		return law + ": " + what

@@ -81,7 +81,7 @@ func users(w *world, add func(action)) {
 	act("breaks or mends the node class", 2, func() { w.setClass(w.draw(2) == 0) })
 }
 
-// anyOf returns a random object of a kind, nil if there is none.
+// anyOf returns a random object of a kind. It returns nil if there is none.
 func anyOf[T client.Object](w *world) T {
 	list := all[T](w.api)
 	if len(list) == 0 {

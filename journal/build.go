@@ -235,8 +235,8 @@ func refusalKey(owner string, u *engine.Unplaced) string {
 	return key
 }
 
-// Refusals returns the record of pods that nothing can run, nil if all of them have been recorded. The function `told` reports whether a refusal with
-// the key has been recorded.
+// Refusals returns the record of pods that nothing can run. It returns nil if all of them have been recorded. The function `told` reports whether a
+// refusal with the key has been recorded.
 func Refusals(s *engine.Snapshot, plan *engine.Plan, told func(key string) bool, now time.Time) *Record {
 	owners := map[engine.PodID]string{}
 	for _, p := range s.Pods {

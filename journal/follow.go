@@ -157,7 +157,7 @@ func (f *follower) machine(c *v1.NodeClaim) Machine {
 	return machineOf(c, f.prices)
 }
 
-// ownerOf returns a pod's owner, "" if it has none.
+// ownerOf returns a pod's owner. It returns "" if there is none.
 func ownerOf(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		return owner.Kind + " " + owner.Name

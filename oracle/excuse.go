@@ -136,7 +136,8 @@ func (r *replay) compare(step int, pod *corev1.Pod, v Verdict) error {
 	return nil
 }
 
-// tolerate records a node that the engine refuses and kube-scheduler accepts: as excused if there is a cause, else as a disagreement.
+// tolerate records a node that the engine refuses and kube-scheduler accepts. The report lists it as excused if there is a cause for the refusal,
+// and as a disagreement if not.
 func (r *replay) tolerate(pod *corev1.Pod, v Verdict, reason engine.Reason) error {
 	if !v.OK {
 		return nil
@@ -155,7 +156,7 @@ func (r *replay) tolerate(pod *corev1.Pod, v Verdict, reason engine.Reason) erro
 	return nil
 }
 
-// cause returns the reason for which the engine may refuse a node that kube-scheduler accepts, empty if there is none.
+// cause returns the reason for which the engine may refuse a node that kube-scheduler accepts. It returns "" if there is none.
 func (r *replay) cause(pod *corev1.Pod, node string, reason engine.Reason) (string, error) {
 	if reason.Code == engine.FeatureNotSupported {
 		return string(reason.Code), nil

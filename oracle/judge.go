@@ -29,8 +29,8 @@ type Judge struct {
 }
 
 // An Opinion returns the engine's reason against a node, existing or planned, that it did not choose for the pod. At that time, the first pods
-// of the plan's sequence run on their planned nodes. The zero Reason means that the node is possible. node is the launch's name for a launch,
-// and else a name as in placements.
+// of the plan's sequence run on their planned nodes. The zero Reason means that the node is possible. `node` is the launch's name for a launch. For
+// an existing node, it is a name as in placements.
 type Opinion func(s *engine.Snapshot, plan *engine.Plan, first int, pod engine.PodID, node string) engine.Reason
 
 // Judge replays the plan. kube-scheduler gets the snapshot's cluster and all machines of the plan, and has to bind each pod to its planned node,

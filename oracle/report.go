@@ -9,7 +9,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// A Report says how far one or more plans agree with kube-scheduler.
+// A Report shows how far one or more plans agree with kube-scheduler.
 type Report struct {
 	// Placements counts the placed pods, Asked the verdicts of kube-scheduler.
 	Placements, Asked int

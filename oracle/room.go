@@ -100,7 +100,7 @@ func (r *replay) vacate(pods []*corev1.Pod) (moved int, cause string, err error)
 	return moved, cause, nil
 }
 
-// excuse returns a reason for which the plan may prefer a new machine to the node for the pod, empty if there is none.
+// excuse returns a reason for which the plan may prefer a new machine to the node for the pod. It returns "" if there is none.
 func (r *replay) excuse(pod *corev1.Pod, node string) (string, error) {
 	switch {
 	case r.wishes(pod, node):

@@ -10,8 +10,8 @@ import (
 // binaryVariable names the environment variable with the path of the controlplane binary.
 const binaryVariable = "TENON_CONTROLPLANE"
 
-// FindBinary returns the path of the controlplane binary: the value of $TENON_CONTROLPLANE if it is set; else the file controlplane next to
-// the running executable; else bin/controlplane in the source tree around the working directory.
+// FindBinary returns the path of the controlplane binary. If $TENON_CONTROLPLANE is set, its value is the path. If not, FindBinary first looks for
+// the file controlplane next to the running executable, then for bin/controlplane in the source tree around the working directory.
 func FindBinary() (string, error) {
 	if path := os.Getenv(binaryVariable); path != "" {
 		if err := checkBinary(path); err != nil {

@@ -78,7 +78,7 @@ func (m *Metrics) Together(plan *engine.Plan) {
 		room, reason := &plan.Gangs[i], engine.Code("")
 		for _, r := range room.Reasons {
 			if reason = r.Code; reason != engine.GangIncomplete {
-				break // the reason of the first pod without a place says more
+				break // the reason of the first pod without a place is more useful
 			}
 		}
 		gangs[[2]string{snake(string(room.Progress)), snake(string(reason))}]++

@@ -148,7 +148,7 @@ func TestAQuotaLetsInAsManyPodsAsItAllows(t *testing.T) {
 			}
 		}
 	}
-	// The used amount is that of the quota's status, if its pods are not in the files.
+	// The used amount comes from the quota's status, if its pods are not in the files.
 	used := "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: d}\nspec: {hard: {pods: 10}}\nstatus: {used: {pods: 8}}\n"
 	if pods, _, _ := waitingIn(t, used+many); len(pods) != 2 {
 		t.Errorf("8 of 10 are used, and %d are let in", len(pods))

@@ -103,8 +103,9 @@ type AzurePlace struct {
 	Regional bool
 }
 
-// AzurePlaceOf returns the place of the machines: the region that the user names, else the region that the objects name, else East US, whose
-// figures are built in. For another region, the note tells that the figures and prices are those of East US. It is "" for East US.
+// AzurePlaceOf returns the place of the machines. If the user names a region of Azure, this is the place. If not, the place is the first region, by
+// name, that the objects name. If they name none, or name East US among others, the place is East US, whose figures are built in. For another
+// region, the note explains that the figures and prices are those of East US. The note is "" for East US.
 func AzurePlaceOf(s *engine.Snapshot, region string) (place AzurePlace, note string) {
 	a := newAtlas()
 	a.read(s)

@@ -137,7 +137,8 @@ func hasNode(s *engine.Snapshot, name string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 }
 
-// offeringOf returns the offering in a claim's labels, or else the cheapest offering that meets its requirements.
+// offeringOf returns the offering that a claim's labels name. If they name no instance type, it returns the cheapest offering that meets the
+// claim's requirements.
 func offeringOf(s *engine.Snapshot, c *v1.NodeClaim) engine.OfferingID {
 	if t := c.Labels[corev1.LabelInstanceTypeStable]; t != "" {
 		return engine.OfferingID{

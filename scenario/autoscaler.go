@@ -117,7 +117,7 @@ func (m *manifest) addAutoscaler(a *autoscaler, least, most string) error {
 	return nil
 }
 
-// autoscalerOf returns the workload's autoscaler, nil if it has none. KEDA makes a HorizontalPodAutoscaler for each ScaledObject, so a
+// autoscalerOf returns the workload's autoscaler. It returns nil if there is none. KEDA makes a HorizontalPodAutoscaler for each ScaledObject, so a
 // workload may have two. In this case the one with a number of pods in its status counts.
 func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	for _, a := range m.autoscalers {
@@ -131,7 +131,7 @@ func (m *manifest) autoscalerOf(w workload) (found *autoscaler) {
 	return found
 }
 
-// rivalOf returns another HorizontalPodAutoscaler for a's workload, nil if there is none. If there are two, kube-controller-manager uses
+// rivalOf returns another HorizontalPodAutoscaler for a's workload. It returns nil if there is none. If there are two, kube-controller-manager uses
 // neither and reports AmbiguousSelector.
 func (m *manifest) rivalOf(a *autoscaler) *autoscaler {
 	if i := slices.IndexFunc(m.autoscalers, func(other *autoscaler) bool {

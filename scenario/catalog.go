@@ -54,8 +54,8 @@ func (m *manifest) servedPools(pools []*v1.NodePool) []*v1.NodePool {
 	})
 }
 
-// classOf returns a class with its instance types: the catalog given on the command line, else the snapshot's catalog, else the built-in
-// catalog of the kind.
+// classOf returns a class with its instance types. These come from the catalog given on the command line. If there is none, they come from the
+// snapshot's catalog. If there is none either, they come from the built-in catalog of the kind.
 func (m *manifest) classOf(s *engine.Snapshot, ref v1.NodeClassReference, built map[string][]engine.InstanceType) engine.Class {
 	class := engine.Class{Ref: ref}
 	known := m.catalogClass(ref)

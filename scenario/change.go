@@ -36,7 +36,7 @@ type Changed struct {
 // A ChangedObject is one object of the text. Namespace is empty for cluster-scoped kinds.
 type ChangedObject struct {
 	Kind, Namespace, Name string
-	// Replicas is the number of pods of a Deployment whose text has nothing else, nil otherwise.
+	// Replicas is the number of pods of a Deployment whose text has no containers; nil for other objects.
 	Replicas *int
 }
 
@@ -186,7 +186,7 @@ func (c *change) add(u *unstructured.Unstructured, lines *lines) {
 	}
 }
 
-// absurdNumber returns the first text in a JSON value that is too large a number, "" if there is none.
+// absurdNumber returns the first text in a JSON value that is too large a number. It returns "" if there is none.
 func absurdNumber(value any) (found string) {
 	switch value := value.(type) {
 	case string:
@@ -419,8 +419,8 @@ func deploymentPods(s *engine.Snapshot, namespace, name string) []*corev1.Pod {
 	return out
 }
 
-// DeploymentsOf returns a function that names a pod's Deployment, "" if it has none. If the pod's ReplicaSet is not in the snapshot, the
-// Deployment's name is the beginning of the ReplicaSet's name.
+// DeploymentsOf returns a function that names a pod's Deployment. The function returns "" if there is none. If the pod's ReplicaSet is not in the
+// snapshot, the Deployment's name is the beginning of the ReplicaSet's name.
 func DeploymentsOf(s *engine.Snapshot) func(*corev1.Pod) string {
 	makers := map[string]string{} // of known ReplicaSets
 	for _, r := range s.ReplicaSets {

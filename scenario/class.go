@@ -154,7 +154,7 @@ func (t *typeLine) word(r *reader) (err error) {
 	return err
 }
 
-// labelValues reads c|m: the possible values of a label, none if the text is empty.
+// labelValues reads the possible values of a label, such as c|m. It returns none if the text is empty.
 func labelValues(text string) []string {
 	if text == "" {
 		return nil

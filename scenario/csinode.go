@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// addCSINode adds the CSINode of a node. The limits are those of the statement, or else those of the node's type. A node that is still
-// starting has no drivers yet.
+// addCSINode adds the CSINode of a node. The statement sets the limits. If it sets none, the node has the limits of its type, but a node that is
+// still starting has no drivers yet.
 func (b *builder) addCSINode(m machineLine, ofType map[string]int) {
 	limits := m.attach
 	if limits == nil && !m.uninitialized {

@@ -12,8 +12,8 @@ import (
 )
 
 // A pool that is scaled to zero remembers its machines' devices. If the controller handles claims, it starts a machine for a pod that
-// requests the devices by the name of a resource. A file of the snapshot gives the same plan, although nothing else in it is about devices.
-// If the controller ignores claims, the file does so too. A file without a catalog is planned as if claims were handled.
+// requests the devices by the name of a resource. A file of the snapshot gives the same plan, although the file has no other data about devices. If
+// the controller ignores claims, the file does so too. A file without a catalog is planned as if claims were handled.
 func TestDevicesThatOnlyAPoolKnowsOfAreKnownInFiles(t *testing.T) {
 	t.Parallel()
 	const pools = "pool general\ntype one cpu=8 mem=16Gi price=1\ndeviceclass gpu driver=gpu.example.com resource=example.com/gpu\n"

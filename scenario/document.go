@@ -102,7 +102,7 @@ func (c chunk) empty() bool {
 	return true
 }
 
-// outdented returns the first line that is indented less than the first one, 0 if there is none.
+// outdented returns the first line that is indented less than the first one. It returns 0 if there is none.
 func (c chunk) outdented() int {
 	first, number := -1, c.line-1
 	for line := range bytes.Lines(c.text) {

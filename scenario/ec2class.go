@@ -33,7 +33,7 @@ func (m *manifest) ec2Class(ref v1.NodeClassReference) (*awsv1.EC2NodeClass, err
 	return class, nil
 }
 
-// classNamed returns the object of a reference, nil if it is not in the files.
+// classNamed returns the object of a reference. It returns nil if it is not in the files.
 func (m *manifest) classNamed(ref v1.NodeClassReference) *unstructured.Unstructured {
 	for _, u := range m.classes {
 		if u.GroupVersionKind().GroupKind() == ref.GroupKind() && u.GetName() == ref.Name {
@@ -70,7 +70,7 @@ func (m *manifest) ec2Types(s *engine.Snapshot, class *engine.Class, built map[s
 }
 
 // noteReservations adds a note if a pool of the class asks for reserved capacity, because no reserved capacity is planned: the class's
-// status, even if the files contain it, does not tell how many instances are left in each capacity reservation.
+// status, even if the files contain it, does not contain how many instances are left in each capacity reservation.
 func (m *manifest) noteReservations(s *engine.Snapshot, ref v1.NodeClassReference, class *awsv1.EC2NodeClass) {
 	named := slices.ContainsFunc(s.NodePools, func(p *v1.NodePool) bool {
 		said, allowed := allowsReserved(p)

@@ -21,8 +21,8 @@ import (
 const homeRegion = "us-east-1"
 
 // EC2Zones returns the zones in which EC2's machines are offered: all zones that the objects name, and the usual zones of their regions and
-// of the user's region, if any. If nothing is named, they are the zones of us-east-1. The note tells the origin of the figures and prices for
-// other regions; it is empty if there are none.
+// of the user's region, if any. If nothing is named, they are the zones of us-east-1. The note names the origin of the figures and prices for other
+// regions; it is empty if there are none.
 func EC2Zones(s *engine.Snapshot, region string) (zones []catalog.Zone, note string) {
 	a := newAtlas()
 	a.addRegion(region)
@@ -31,7 +31,7 @@ func EC2Zones(s *engine.Snapshot, region string) (zones []catalog.Zone, note str
 	return zones, figuresNote(zones)
 }
 
-// figuresNote returns the note about zones of other regions, "" if there are none.
+// figuresNote returns the note about zones of other regions. It returns "" if there are none.
 func figuresNote(zones []catalog.Zone) string {
 	var abroad []string
 	for _, z := range zones {
@@ -226,7 +226,8 @@ func (a *atlas) spreadIDs() {
 	}
 }
 
-// freeZone returns the usual zone of an ID if it has no other ID yet, or else one of the region's usual zones without an ID.
+// freeZone returns the usual zone of an ID if this zone has no other ID yet. If it has one, freeZone returns one of the region's usual zones
+// without an ID; "" if there is none.
 func (a *atlas) freeZone(id string) string {
 	if zone := catalog.ZoneOfID(id); zone != "" && a.idOf[zone] == "" {
 		return zone

@@ -14,8 +14,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// badQuantity returns the field with an invalid amount in an object that could not be decoded, "" if there is none. The decoder's own message
-// contains neither the field nor its value.
+// badQuantity returns the field with an invalid amount in an object that could not be decoded. It returns "" if there is none. The decoder's own
+// message contains neither the field nor its value.
 func badQuantity(u *unstructured.Unstructured) string { return badQuantityIn("", u.Object) }
 
 func badQuantityIn(path string, value any) string {

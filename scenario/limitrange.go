@@ -10,7 +10,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// rangeRefusal names the LimitRange that refuses the pod, "" if none does.
+// rangeRefusal names the LimitRange that refuses the pod. It returns "" if none does.
 func (m *manifest) rangeRefusal(p *corev1.Pod) string {
 	for _, l := range m.snapshot.LimitRanges {
 		if l.Namespace != p.Namespace {
@@ -35,7 +35,7 @@ func (m *manifest) rangeRefusal(p *corev1.Pod) string {
 	return ""
 }
 
-// outOfRange returns the first violation of a limit, "" if there is none.
+// outOfRange returns the first violation of a limit. It returns "" if there is none.
 func outOfRange(item *corev1.LimitRangeItem, needs corev1.ResourceRequirements) string {
 	for _, name := range sortedNames(item.Min) {
 		least := item.Min[name]

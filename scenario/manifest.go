@@ -43,11 +43,11 @@ type Reading struct {
 	Snapshot *engine.Snapshot
 	// Options are the options of the snapshot's controller; the zero value if the documents do not contain them.
 	Options engine.Options
-	// Notes tells omissions and assumptions, one line each.
+	// Notes lists omissions and assumptions, one line each.
 	Notes []string
 	// Made describes the machines of the documents' MachineDeployments, if there are some and there is no NodePool.
 	Made *Made
-	// Elsewhere means that prices are those of another region, because the own prices are unknown.
+	// Elsewhere is true if the prices are from another region, because the prices in the own region are unknown.
 	Elsewhere bool
 	// Ignored are kinds, by name, that the controller ignores because their feature gates are off.
 	Ignored map[string]bool
@@ -71,7 +71,7 @@ func Read(in Input) (*Reading, error) {
 	}
 	m.overlaid(&s)
 	loadZones(&s)
-	switch { // a controller's catalog tells whether it handles claims
+	switch { // a controller's catalog shows whether the controller handles claims
 	case m.catalog != nil && !m.catalog.IgnoresClaims, m.catalog == nil && len(s.DeviceClasses) > 0:
 		s.Selectors = deviceselector.New().Ask
 	case m.catalog == nil:
@@ -251,7 +251,7 @@ func namespaced(kind string) bool {
 	return !strings.HasSuffix(kind, "NodeClass")
 }
 
-// adder returns the function that reads a kind, nil for kinds that no decision depends on.
+// adder returns the function that reads a kind. It returns nil for kinds that no decision depends on.
 func (m *manifest) adder(kind string) func(*unstructured.Unstructured) error {
 	switch kind {
 	case "Pod":

@@ -273,7 +273,7 @@ func (b *builder) podOf(p *podLine, name string) *corev1.Pod {
 	return pod
 }
 
-// setPodStatus sets the status of a pod: it runs if it has a node, and else kube-scheduler found no node for it.
+// setPodStatus sets the status of a pod. A pod with a node runs. For a pod without one, kube-scheduler has found no node.
 func setPodStatus(pod *corev1.Pod, p *podLine) {
 	scheduled := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: pod.CreationTimestamp}
 	phase := corev1.PodPending

@@ -58,7 +58,7 @@ func GroupPods(pods []engine.PodID) []PodGroup {
 	return out
 }
 
-// numbered is a name with the number at its end, -1 if there is none.
+// numbered is a name with the number at its end. The number is -1 if the name has none.
 type numbered struct {
 	name, stem string
 	number     int

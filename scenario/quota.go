@@ -76,7 +76,7 @@ func (q *quota) add(usage corev1.ResourceList) {
 	}
 }
 
-// unsaid returns a resource of the quota that a container must request or limit and does not, "" if there is none.
+// unsaid returns a resource of the quota that a container must request or limit and does not. It returns "" if there is none.
 func (q *quota) unsaid(p *corev1.Pod) corev1.ResourceName {
 	if p.Spec.Resources != nil {
 		return ""

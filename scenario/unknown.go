@@ -37,8 +37,8 @@ func unknownField(path string, object any) string {
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// meantField returns the field that the author of a path probably meant: a sibling with almost the same name, or else the nearest field with
-// the same name.
+// meantField returns the field that the author of a path probably meant. This is a sibling with almost the same name. If there is none, it is the
+// nearest field with the same name.
 func meantField(path string, fields []string) string {
 	parent, name := cutLast(path)
 	best, least := "", max(1, len(name)/3)+1

@@ -135,7 +135,7 @@ func newVolume(meta metav1.ObjectMeta, driver string) *corev1.PersistentVolume {
 	}
 }
 
-// attach adds a VolumeAttachment. attached and leaving tell whether the volume is attached, is being attached or is being detached.
+// attach adds a VolumeAttachment. `attached` and `leaving` determine whether the volume is attached, is being attached or is being detached.
 func (b *builder) attach(v volumeLine, node string, attached, leaving bool) {
 	if node == "" {
 		return

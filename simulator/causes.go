@@ -100,7 +100,7 @@ type inUse struct {
 	why                       CauseName
 }
 
-// open begins an account. Price is the expected price of the launch's cheapest offering, 0 if it is unknown.
+// open begins an account. Its `price` is the expected price of the launch's cheapest offering; 0 if that price is unknown.
 func (g *ledger) open(id engine.MachineID, claim *v1.NodeClaim, m *market, boots CauseName, price float64) {
 	a := &account{market: m, cause: boots, boots: boots, upTo: g.world.clock.now}
 	if price > 0 {

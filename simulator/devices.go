@@ -44,7 +44,7 @@ func (w *World) requestsOf(pod *corev1.Pod) (requests, devices corev1.ResourceLi
 	return requests, w.devices.standIns.TakeFrom(requests)
 }
 
-// published returns the devices that drivers have published, nil if the world does not act on ResourceClaims.
+// published returns the devices that drivers have published. It returns nil if the world does not act on ResourceClaims.
 func (w *World) published() *dra.Published {
 	if w.devices.published == nil && w.actsOnClaims() {
 		w.devices.published = dra.Publish(w.base.ResourceSlices)

@@ -110,7 +110,7 @@ func (w *World) marketOf(claim *v1.NodeClaim) *market {
 	return listed
 }
 
-// sellerOf returns the market in which a machine runs, nil if there is none.
+// sellerOf returns the market in which a machine runs. It returns nil if there is none.
 func (w *World) sellerOf(id engine.MachineID) *market {
 	for _, m := range w.markets {
 		if _, ok := m.running.get(string(id)); ok {

@@ -81,7 +81,7 @@ func TestPodsOfATraceComeAndGo(t *testing.T) {
 }
 
 // Every policy does the same work: a pod that is sent away comes again, until its time is over. The baseline fills machines and empties nodes
-// one by one, so that its bill is between those of WhenEmpty and WhenEmptyOrUnderutilized.
+// one by one, so that its bill is between the bills of WhenEmpty and WhenEmptyOrUnderutilized.
 func TestEveryPolicyDoesTheSameWork(t *testing.T) {
 	enginetest.Long(t)
 	t.Parallel()

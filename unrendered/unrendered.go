@@ -13,7 +13,8 @@ var (
 	variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*(?::?[-=?+][^}]*)?\}`)
 )
 
-// Problem describes in one line why the text is not ready for a cluster, and what to do first; "" if it is ready. name is the file's name.
+// Problem describes in one line why the text is not ready for a cluster, and what to do first. It returns "" if the text is ready. name is the
+// file's name.
 func Problem(name string, text string) string {
 	if found := braces.FindString(text); found != "" {
 		return fmt.Sprintf("it is a template, which holds %s: render it first, with helm template CHART > %s", short(found), rendered)

@@ -67,7 +67,7 @@ var _ resourcelock.Interface = &Term{}
 // New returns a Term that is yet to begin.
 func New(config Config) *Term { return &Term{Config: config} }
 
-// Error says which action was not taken because the term is over. errors.Is finds context.Canceled in it, as in errors of canceled work.
+// Error names the action that was not taken because the term is over. errors.Is finds context.Canceled in it, as in errors of canceled work.
 type Error struct{ What, Why string }
 
 func (e *Error) Error() string { return fmt.Sprintf("did not %s: %s", e.What, e.Why) }

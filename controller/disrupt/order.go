@@ -58,7 +58,7 @@ func (r *Reconciler) order(ctx context.Context, view *view, d engine.Disruption)
 	return nil
 }
 
-// overtakenError says that a decision is no longer right.
+// overtakenError is the error for a decision that is no longer right.
 type overtakenError struct{ reason engine.Reason }
 
 func (e overtakenError) Error() string { return e.reason.String() }

@@ -44,9 +44,9 @@ func (r *Reconciler) look(view *view, orders []replacement.Order) {
 	r.seen = seen
 }
 
-// failure returns the reason why an order is taken back, or the zero Reason if that reason says nothing about later replacements: if this
-// process has seen none of the order's replacements, an earlier process may have ended before it created any. If no machines are available,
-// the next attempt shows this.
+// failure returns the reason why an order is taken back. It returns the zero Reason if the replacements are gone and this process has seen none of
+// them. An earlier process may then have ended before it created any, so later replacements may succeed. If no machines are available, the next
+// attempt shows this.
 func (r *Reconciler) failure(o replacement.Order, why engine.Reason) engine.Reason {
 	if why.Code == engine.ReplacementGone && !r.seen[o.ID] {
 		return engine.Reason{}
@@ -217,7 +217,7 @@ func (r *Reconciler) release(ctx context.Context, node *corev1.Node, claim *v1.N
 	return err
 }
 
-// unknown returns a pod that would have to move, and that the snapshot does not show on the node; nil if there is none.
+// unknown returns a pod that would have to move, and that the snapshot does not show on the node. It returns nil if there is none.
 func (v *view) unknown(node string, pods []*corev1.Pod) *corev1.Pod {
 	v.mu.Lock()
 	defer v.mu.Unlock()

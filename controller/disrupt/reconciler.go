@@ -208,7 +208,7 @@ func (r *Reconciler) reportKept(view *view, kept []engine.Kept) {
 	}
 }
 
-// reportMoves tells which moves consolidation has judged, and which nodes it is about to replace.
+// reportMoves reports which moves consolidation has judged, and which nodes it is about to replace.
 func (r *Reconciler) reportMoves(view *view, judgements []engine.Judgement, disruptions []engine.Disruption) {
 	r.Metrics.Judged(judgements)
 	for _, j := range judgements {
@@ -221,7 +221,7 @@ func (r *Reconciler) reportMoves(view *view, judgements []engine.Judgement, disr
 	}
 }
 
-// overtaken tells that a disruption was no longer right when it was to begin.
+// overtaken reports that a disruption was no longer right when it was to begin.
 func (r *Reconciler) overtaken(view *view, d engine.Disruption, why engine.Reason) {
 	r.Metrics.Overtaken(d.Reason)
 	nodes, claims := view.objects(d.Nodes, d.Claims)

@@ -38,7 +38,7 @@ func newView(s *engine.Snapshot) *view {
 	return v
 }
 
-// objects returns the nodes and claims of these names, nil for missing ones.
+// objects returns the nodes and claims with these names. The lists contain nil for missing objects.
 func (v *view) objects(nodeNames, claimNames []string) (nodes []*corev1.Node, claims []*v1.NodeClaim) {
 	for _, name := range nodeNames {
 		nodes = append(nodes, v.node(name))
@@ -49,7 +49,7 @@ func (v *view) objects(nodeNames, claimNames []string) (nodes []*corev1.Node, cl
 	return nodes, claims
 }
 
-// node returns the newest node of that name that this pass knows; nil if there is none.
+// node returns the newest node of that name that this pass knows. It returns nil if there is none.
 func (v *view) node(name string) *corev1.Node {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -61,7 +61,7 @@ func (r *Reconciler) listClaims(ctx context.Context, from client.Reader) ([]*v1.
 	return claims, nil
 }
 
-// removeLost deletes a claim if the cloud says that this very machine is gone, because lists may lag.
+// removeLost deletes a claim if the cloud reports that exactly this machine is gone, because lists may lag.
 func (r *Reconciler) removeLost(ctx context.Context, claim *v1.NodeClaim) error {
 	id := engine.MachineID(claim.Status.ProviderID)
 	if _, err := r.Cluster.Provider.Machine(ctx, id); err == nil {

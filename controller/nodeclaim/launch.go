@@ -131,7 +131,7 @@ func (a *application) launchRefused(ctx context.Context, cause, why string) erro
 	return a.deleteClaim(ctx, cause)
 }
 
-// tell tells the owners of the claim and of its planned pods why there is no machine.
+// `tell` tells the owners of the claim and of its planned pods why there is no machine.
 func (a *application) tell(ctx context.Context, claim *v1.NodeClaim, reason string, err error) {
 	message := lifecycle.CutMessage(fmt.Sprintf("NodeClaim %s: %v", claim.Name, err))
 	a.Recorder.Publish(report.Event{Object: claim, Warning: true, Reason: reason, Message: message})

@@ -51,9 +51,9 @@ type Config struct {
 	// Outcome, if set, is told whether a claim's node registered, or whether the claim was given up before. The health of a pool
 	// depends on it.
 	Outcome func(ctx context.Context, claim *v1.NodeClaim, registered bool)
-	// Adopter, if set, knows machines that belong to no claim and may get a claim.
+	// Adopter, if set, finds machines that belong to no claim and may get a claim.
 	Adopter provider.Adopter
-	// Options say, among others, whether planned pods are nominated to the node that was started for them.
+	// Options determine, among others, whether planned pods are nominated to the node that was started for them.
 	Options engine.Options
 	// Pause passes time while nodes are opened; it reports false if ctx ended before. Nil means real time.
 	Pause func(ctx context.Context, d time.Duration) bool

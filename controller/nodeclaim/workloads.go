@@ -79,7 +79,7 @@ func (r *Reconciler) readWorkloads(ctx context.Context, life *lifecycle.Life) er
 	return nil
 }
 
-// readController returns the controller of pods, nil if it is gone or its kind is not read.
+// readController returns the controller of pods. It returns nil if the controller is gone or its kind is not read.
 func (r *Reconciler) readController(ctx context.Context, namespace string, owner metav1.OwnerReference) (metav1.Object, error) {
 	var object client.Object
 	switch {

@@ -35,7 +35,7 @@ type Config struct {
 	Health  *Health
 	// Recorder writes events; nil writes none.
 	Recorder *report.Recorder
-	// StaticCapacity says that a Static runs too.
+	// StaticCapacity is true if a Static runs too.
 	StaticCapacity bool
 }
 

@@ -65,7 +65,7 @@ func (r *Static) Reconcile(ctx context.Context) error {
 	})
 }
 
-// tell logs the obstacle if it has changed.
+// `tell` logs the obstacle if it has changed.
 func (r *Static) tell(ctx context.Context, resizing disruption.Resizing) {
 	text := resizing.Why.Message()
 	if resizing.Why.OK() {

@@ -52,7 +52,7 @@ type Config struct {
 	Requests interface {
 		Write(context.Context, *engine.Snapshot, *engine.Plan) error
 	}
-	// Options say, among others, whether pods are nominated to the existing nodes on which the plan places them.
+	// Options determine, among others, whether pods are nominated to the existing nodes on which the plan places them.
 	Options engine.Options
 	// Begun, unless nil, gets after each pass the names of the claims of the plan's launches, "" for launches without a claim.
 	Begun func(s *engine.Snapshot, plan *engine.Plan, claims []string)

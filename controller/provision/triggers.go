@@ -46,7 +46,7 @@ func Watch(ctx context.Context, informers cache.Informers, trigger func(cause st
 	return nil
 }
 
-// controllerOf returns the UID of the object's controller, empty if it has none.
+// controllerOf returns the UID of the object's controller. It returns "" if there is none.
 func controllerOf(o client.Object) string {
 	if owner := metav1.GetControllerOf(o); owner != nil {
 		return string(owner.UID)

@@ -94,8 +94,8 @@ func (m Model) cutOf() (found cut, known bool) {
 	return found, known
 }
 
-// slices returns the number of slices of a profile on a GPU of the model; 0 for none. The profile may be a number of slices instead, as in
-// Bottlerocket's settings.
+// slices returns the number of slices of a profile on a GPU of the model. It returns 0 if the GPU cannot be divided like that. The profile may be a
+// number of slices instead, as in Bottlerocket's settings.
 func (m Model) slices(profile string) int {
 	c, _ := m.cutOf()
 	if n, err := strconv.Atoi(profile); err == nil {

@@ -22,7 +22,7 @@ const (
 // makers are the prefixes of resources of which plugins may show several for the same devices, or more than there are devices.
 var makers = [...]string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "aws.amazon.com/neuron", "habana.ai/"}
 
-// Maker returns the prefix of all resources that count the same devices as this one; "" for a resource that is no accelerator.
+// Maker returns the prefix of all resources that count the same devices as this one. It returns "" for a resource that is no accelerator.
 func Maker(name corev1.ResourceName) string {
 	for _, m := range makers {
 		if strings.HasPrefix(string(name), m) {
@@ -32,7 +32,7 @@ func Maker(name corev1.ResourceName) string {
 	return ""
 }
 
-// Of returns the accelerators in the list with an amount above 0, nil if there are none.
+// Of returns the accelerators in the list with an amount above 0. It returns nil if there are none.
 func Of(list corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
 	for name, q := range list {

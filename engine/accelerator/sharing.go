@@ -18,11 +18,11 @@ type Sharing struct {
 	// Profile holds the MIG profile by which GPUs are divided, such as 1g.5gb, by names of models such as a100.40gb. It is empty if they are not
 	// divided.
 	Profile map[string]string
-	// Problem describes a setting that is impossible for any GPU; empty if there is none.
+	// Problem describes a setting that is impossible for any GPU. It is "" if there is none.
 	Problem string
 }
 
-// ProblemOf says why these GPUs are not shared as configured. It is empty if they are, or if they are not to be shared.
+// ProblemOf returns why these GPUs are not shared as configured. It returns "" if they are, or if no sharing is configured.
 func (s Sharing) ProblemOf(model Model, gpus int) string {
 	if gpus <= 0 {
 		return ""

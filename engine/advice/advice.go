@@ -20,7 +20,7 @@ const (
 	MostTries = 24
 	// worthSaying is the smallest share of the bill for which a saving is reported.
 	worthSaying = 0.01
-	// leastSaid is the smallest saving that is reported, in USD per hour, because a share of a bill of almost nothing is almost nothing.
+	// leastSaid is the smallest saving that is reported, in USD per hour, because even a large share of a tiny bill is a tiny saving.
 	leastSaid = 0.00005
 )
 

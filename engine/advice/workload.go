@@ -205,7 +205,7 @@ func (w *workload) inProportion(s *engine.Snapshot, opt engine.Options) (trial, 
 	}), opt}, true
 }
 
-// largestRequest returns the index of the first container with the largest request of the resource; -1 if none requests it.
+// largestRequest returns the index of the first container with the largest request of the resource. It returns -1 if none requests it.
 func largestRequest(pod *corev1.Pod, name corev1.ResourceName) int {
 	at, most := -1, resource.Quantity{}
 	for i := range pod.Spec.Containers {

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// bookedUntil returns the time until which room is held for a request that has room; zero if it has none.
+// bookedUntil returns the time until which room is held for a request that has room. It returns the zero value if there is none.
 func bookedUntil(o *autoscalingv1.ProvisioningRequest) time.Time {
 	if p := apimeta.FindStatusCondition(o.Status.Conditions, autoscalingv1.ConditionProvisioned); p != nil {
 		return p.LastTransitionTime.Add(heldFor)

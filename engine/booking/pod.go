@@ -95,7 +95,7 @@ func (m *Pods) Bind(pod *corev1.Pod, node string) *corev1.Pod { return m.bound.B
 // Forget drops the bound pods that are not in kept.
 func (m *Pods) Forget(kept []*corev1.Pod) { m.bound.Forget(kept) }
 
-// consumes returns the name of the request whose room the pod uses, empty for none.
+// consumes returns the name of the request whose room the pod uses. It returns "" if there is none.
 func consumes(pod *corev1.Pod) string {
 	if name := pod.Annotations[autoscalingv1.ConsumeAnnotationKey]; name != "" {
 		return name

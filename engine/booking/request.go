@@ -45,7 +45,7 @@ const (
 type Request struct {
 	Object *autoscalingv1.ProvisioningRequest
 	Phase  Phase
-	// Reason and Message say why the request cannot be served; both are empty if it can. Waits is true if it may be served later.
+	// Reason and Message explain why the request cannot be served. Both are empty if it can. Waits is true if it may be served later.
 	Reason, Message string
 	Waits           bool
 	// Size is the number of its pods without a node, while room is looked for or held.
@@ -197,8 +197,8 @@ func (r *Request) readParameters() {
 	}
 }
 
-// count subtracts the pods that have come from the sets: each pod from a set whose pods have the same requests, or else from the first set with
-// pods left.
+// count subtracts the pods in `come` from the sets. It subtracts each pod from a set whose pods have the same requests. If no such set has pods
+// left, it subtracts the pod from the first set that has.
 func (r *Request) count(come []*corev1.Pod) {
 	for _, pod := range come {
 		requests := kube.PodRequests(pod)

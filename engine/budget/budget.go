@@ -78,7 +78,8 @@ func (r *PoolRules) Allowance(now time.Time, reason v1.DisruptionReason, t PoolN
 	return r.within(r.Pool.Spec.Disruption.Budgets, now, reason, t.Total, t.disrupting(reason))
 }
 
-// VerbAllowance returns the allowance of the budgets for nodes with a replacement if replacing is true, else for nodes without one.
+// VerbAllowance returns the allowance of the budgets for nodes with a replacement, if `replacing` is true. If not, it returns the allowance for
+// nodes without a replacement.
 func (r *PoolRules) VerbAllowance(now time.Time, reason v1.DisruptionReason, t PoolNodes, replacing bool) Allowance {
 	v, using := r.Deleting, t.deleting
 	if replacing {

@@ -23,8 +23,9 @@ type ownerMove struct {
 	Last  time.Time `json:"last"`
 }
 
-// RecordMoves returns the text of MovedPodsAnnotationKey for a pool of the disruption, to be written before the disruption begins. Only
-// this record tells which pods replaced moved pods, because the pods of an owner that is new, or was just scaled up, are as young.
+// RecordMoves returns the text of MovedPodsAnnotationKey for a pool of the disruption, to be written before the disruption begins. The record is
+// needed to tell pods that replaced moved pods from other young pods, because the pods of an owner that is new, or was just scaled up, are as
+// young.
 func RecordMoves(pool *v1.NodePool, d engine.Disruption, now time.Time) string {
 	moves := movesOn(pool, now)
 	for _, owner := range slices.Sorted(maps.Keys(d.OwnersMoved)) {
@@ -38,7 +39,7 @@ func RecordMoves(pool *v1.NodePool, d engine.Disruption, now time.Time) string {
 	return inventory.AsJSON(moves[:min(len(moves), mostMoves)])
 }
 
-// movesOn returns the moves that are written on the pool and still count, none if they cannot be read.
+// movesOn returns the moves that are written on the pool and still count. It returns none if they cannot be read.
 func movesOn(pool *v1.NodePool, now time.Time) []ownerMove {
 	var out []ownerMove
 	if text := pool.Annotations[v1.MovedPodsAnnotationKey]; text == "" || json.Unmarshal([]byte(text), &out) != nil {

@@ -117,7 +117,8 @@ func (r *PoolRules) Pause() engine.Reason {
 	return pauseReason(r.Pool.Name, "the pool", r.pauseReason, r.until)
 }
 
-// PausingNamespace returns the namespace that can pause the whole cluster, by the annotations that pause a pool; nil if the snapshot has none.
+// PausingNamespace returns the namespace that can pause the whole cluster, by the annotations that pause a pool. It returns nil if the snapshot has
+// no such namespace.
 func PausingNamespace(s *engine.Snapshot) *corev1.Namespace {
 	i := slices.IndexFunc(s.Namespaces, func(n *corev1.Namespace) bool { return n.Name == v1.PausingNamespace })
 	if i < 0 {
@@ -182,7 +183,7 @@ func (r *PoolRules) readZone(s *engine.Snapshot) {
 	r.wrong(v1.BudgetTimeZoneAnnotationKey, "a zone of the tz database, such as Europe/Zurich")
 }
 
-// zoneNamed returns the zone with the name, nil if there is none.
+// zoneNamed returns the zone with the name. It returns nil if there is none.
 func zoneNamed(s *engine.Snapshot, name string) *time.Location {
 	if name == "UTC" {
 		return time.UTC
@@ -281,8 +282,8 @@ func unreadableWindow(pod *corev1.Pod, text, problem string) engine.Reason {
 
 const usualPricePatience = 5 * time.Minute
 
-// PricePatience returns the time in which the price doubles that pods pay in the pool, 0 for any price at once; ok is false if the pool's
-// annotation cannot be read, and does not count.
+// PricePatience returns the time in which the price that pods pay in the pool doubles. It returns 0 if pods pay any price at once. ok is false if
+// the pool's annotation cannot be read; then the annotation is ignored.
 func PricePatience(pool *v1.NodePool) (d time.Duration, ok bool) {
 	text, said := pool.Annotations[v1.PricePatienceAnnotationKey]
 	if !said {

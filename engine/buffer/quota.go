@@ -40,8 +40,8 @@ func readQuotas(s *engine.Snapshot) quotas {
 	return out
 }
 
-// take returns how many of n such pods the quotas of their namespace admit, and the quota that admits fewest, "" if they admit all. The admitted
-// pods count against the quotas for the next buffers of the namespace.
+// take returns how many of n such pods the quotas of their namespace admit, and the name of the quota that admits fewest. The name is "" if they
+// admit all. The admitted pods count against the quotas for the next buffers of the namespace.
 func (qs quotas) take(sample *corev1.Pod, n int) (int, string) {
 	by := ""
 	about := slices.DeleteFunc(slices.Clone(qs[sample.Namespace]), func(q *quota) bool { return !kube.QuotaCovers(q.ResourceQuota, sample) })

@@ -27,9 +27,9 @@ type Buffer struct {
 	Size int
 	// PodTemplate is the template that spec.podTemplateRef names; nil if it names none.
 	PodTemplate *corev1.PodTemplate
-	// Reason and Message say why the buffer keeps no room although it should; otherwise both are empty.
+	// Reason and Message explain why the buffer keeps no room although it should. Both are empty if there is no such problem.
 	Reason, Message string
-	// Quota names the ResourceQuota that makes the buffer smaller than its spec, empty for none.
+	// Quota names the ResourceQuota that makes the buffer smaller than its spec. It is "" if there is none.
 	Quota string
 
 	// Limit is the resource whose limit for all buffers together makes this buffer smaller; empty for none.
@@ -135,7 +135,7 @@ func (b *Buffer) resolve(s *engine.Snapshot) {
 
 func (b *Buffer) refuse(reason, message string) { b.Reason, b.Message = reason, message }
 
-// workload returns the template and the replicas of the workload that the reference names; nil if they cannot be read.
+// workload returns the template and the replicas of the workload that the reference names. It returns nil if they cannot be read.
 func (b *Buffer) workload(s *engine.Snapshot, ref *autoscalingv1beta1.ScalableRef) (*corev1.PodTemplateSpec, int) {
 	if ref.APIGroup != "" && ref.APIGroup != "apps" {
 		b.refuse(autoscalingv1beta1.ResolutionFailed, fmt.Sprintf("spec.scalableRef.apiGroup is %q: workloads of the group apps can be named", ref.APIGroup))

@@ -1,6 +1,6 @@
-// Package consolidation finds machines whose removal saves money, because their pods have room elsewhere or on cheaper machines. It knows only
-// numbers and sets. The only rule between pods that it knows is the number of pods of a kind that one machine takes. Its result is a state to aim at,
-// and the caller has to check whether all rules allow it.
+// Package consolidation finds machines whose removal saves money, because their pods have room elsewhere or on cheaper machines. It computes with
+// numbers and sets only. The only rule between pods that it applies is the number of pods of a kind that one machine takes. Its result is a state
+// to aim at, and the caller has to check whether all rules allow it.
 package consolidation
 
 import (

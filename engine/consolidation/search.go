@@ -280,7 +280,7 @@ func (s *search) beyond(gone []int) (out []Lot) {
 	return out
 }
 
-// short returns a cap that has fewer units left than the machine uses, -1 if there is none.
+// short returns a cap that has fewer units left than the machine uses. It returns -1 if there is none.
 func (s *search) short(j int, left []int) int {
 	for _, u := range s.p.Machines[j].Uses {
 		if left[u.Of] < u.N {

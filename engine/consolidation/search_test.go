@@ -125,7 +125,7 @@ func TestWhatIsProposedFitsAndPays(t *testing.T) {
 	}
 }
 
-// Once the proposal is carried out, nothing else pays: machines do not go one after another for ever.
+// Once the proposal is carried out, no further removal pays. Otherwise machines would be removed one after another for ever.
 func TestASearchLeavesNothingToDo(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(500) {

@@ -81,7 +81,7 @@ func (p *Preference) Name() string {
 	return fmt.Sprintf("preferred nodeAffinity (weight %d)", p.Weight)
 }
 
-// `offered` knows the values of labels that machines can have. Its methods remove all other values from the terms of a requirement.
+// `offered` holds the values of labels that machines can have. Its methods remove all other values from the terms of a requirement.
 type offered interface {
 	Reduced(terms [][]requirement.Expression) [][]requirement.Expression
 	ReducedTerm(term []requirement.Expression) []requirement.Expression
@@ -290,7 +290,7 @@ type AntiAffinity struct {
 	ran bool // InterPod has them from a running pod
 }
 
-// AntiAffinityOf returns the terms of the pod's anti-affinity, nil if it has none.
+// AntiAffinityOf returns the terms of the pod's anti-affinity. It returns nil if there is none.
 func (w *Reader) AntiAffinityOf(info *inventory.PodInfo) *AntiAffinity {
 	if info.Pod.Spec.Affinity == nil || info.Pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil

@@ -157,7 +157,8 @@ func (c *InterPod) Add(p *PodConstraints) {
 	}
 }
 
-// SetOfDevices returns the set of the pods that share the pod's claim for devices and so run on one machine, -1 if the pod has no such claim.
+// SetOfDevices returns the set of the pods that share the pod's claim for devices and so run on one machine. It returns -1 if the pod has no such
+// claim.
 func (c *InterPod) SetOfDevices(p *PodConstraints) int {
 	if p.Devices.Shared == "" {
 		return -1
@@ -238,7 +239,7 @@ func (c *InterPod) groupOf(of *spreadFilters, s *SpreadConstraint, keys []string
 	return g
 }
 
-// setOf returns the index of the set of pods that an affinity with these terms looks for, -1 if there are no terms.
+// setOf returns the index of the set of pods that an affinity with these terms looks for. It returns -1 if there are no terms.
 func (c *InterPod) setOf(terms []kube.AffinityTerm) int {
 	if len(terms) == 0 {
 		return -1
@@ -443,7 +444,7 @@ func (c *InterPod) DiskMark(i int) int { return c.Layout.HostMarks - len(c.Disks
 
 func (c *InterPod) OnceMark(i int) int { return len(c.Layout.Marks) - len(c.Onces) + i }
 
-// Place returns the index of the place with these labels. passes returns 1 for each filter that the place passes, 0 for the others. houses
+// Place returns the index of the place with these labels. `passes` returns 1 for each filter that the place passes, and 0 for the others. `houses`
 // returns whether machines there have the pod of a DaemonSet, as a domain of topology.Resident.
 func (c *InterPod) Place(label func(key string) (string, bool), passes, houses func(i int) int32) int {
 	for k := len(c.read); k < c.Keys.Len(); k++ {

@@ -84,7 +84,7 @@ type LaunchBackoff struct {
 	Failures []LaunchFailure `json:"failures"`
 }
 
-// LaunchFailures returns the failures on the NodePool that are not yet too old, none if its annotation cannot be read.
+// LaunchFailures returns the failures on the NodePool that are not yet too old. It returns none if its annotation cannot be read.
 func LaunchFailures(s *engine.Snapshot, pool *v1.NodePool) []LaunchFailure {
 	var written LaunchBackoff
 	text := pool.Annotations[v1.LaunchBackoffAnnotationKey]
@@ -97,7 +97,7 @@ func LaunchFailures(s *engine.Snapshot, pool *v1.NodePool) []LaunchFailure {
 	})
 }
 
-// Text returns the annotation for the NodePool, empty if there are no failures.
+// Text returns the annotation for the NodePool. It returns "" if there are no failures.
 func (b *LaunchBackoff) Text(s *engine.Snapshot, pool *v1.NodePool) string {
 	if len(b.Failures) == 0 {
 		return ""
@@ -301,7 +301,7 @@ func (w *Reader) withoutRefused(have *PodConstraints, nodes []string) *PodConstr
 	return out
 }
 
-// silentDriver returns the failures of machines on which a driver that the pods need has published nothing, nil if there are none.
+// silentDriver returns the failures of machines on which a driver that the pods need has published nothing. It returns nil if there are none.
 func (w *Reader) silentDriver(have *PodConstraints) *ShapeBackoff {
 	for _, driver := range have.Devices.Drivers() {
 		if b := w.Backoffs.ByShape[DriverShape(driver)]; b != nil {

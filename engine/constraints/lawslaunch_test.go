@@ -114,7 +114,7 @@ func TestLawMachinesThatAreNotWhatTheCatalogSaysAreNotStartedForEver(t *testing.
 	}
 }
 
-// runsHere reports whether the node is like the catalog says.
+// runsHere reports whether the node is as the catalog describes it.
 func runsHere(s *engine.Snapshot, node string, all bool) bool {
 	return !all && slices.ContainsFunc(s.NodeClaims, func(c *v1.NodeClaim) bool {
 		return c.Name == node && c.Labels[corev1.LabelInstanceTypeStable] != "t0"

@@ -33,8 +33,8 @@ const (
 	Number
 	Truth
 	Version
-	// Alike is an attribute value that is unknown before the machine exists: Text names the group of devices that will have the same value. It
-	// says nothing about devices of other groups, and equals no known value.
+	// Alike is an attribute value that is unknown before the machine exists: Text names the group of devices that will have the same value. Whether
+	// devices of other groups have the same value is unknown. It equals no known value.
 	Alike
 )
 

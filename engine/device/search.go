@@ -173,7 +173,7 @@ func (s *search) selects(ch *choice, d *slot) (bool, *Reason) {
 	return !d.dev.Elsewhere, nil
 }
 
-// consumes returns the part of a device that the choice takes, nil if it may not take any.
+// consumes returns the part of a device that the choice takes. It returns nil if the choice may not take any part.
 func (s *search) consumes(ch *choice, d *slot) map[string]int64 {
 	consumed, ok := ch.consumed[d.dev.Shape]
 	if !ok {

@@ -156,7 +156,8 @@ func (p *Plan) OnNode(node *corev1.Node, initialized bool, expected *engine.Inst
 }
 
 // missing returns the pools of the type that a starting machine has not published yet. The names of a driver's future pools are not known. So
-// each complete published pool takes the place of an expected pool with as many devices, or else of the last expected pool of its driver.
+// each complete published pool takes the place of an expected pool with as many devices. If there is none, it takes the place of the last expected
+// pool of its driver.
 func (p *Plan) missing(node *corev1.Node, initialized bool, expected *engine.InstanceType) []device.Pool {
 	if initialized {
 		return nil

@@ -29,7 +29,7 @@ type kind struct {
 	// counts is true if only the number of devices that each request selects matters. asks holds these numbers.
 	counts bool
 	asks   []ask
-	// failed names a node's device for which a selector fails, nil for none.
+	// failed names a node's device for which a selector fails. It is nil if there is none.
 	failed *failure
 	// requests holds the resources that a pod of the kind takes of a machine.
 	requests corev1.ResourceList

@@ -15,9 +15,10 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// The devices that a future machine will publish are known from the catalog, or else from the devices that nodes of its pool and type have
-// published. The latter are written on the pool, where they outlive the nodes. If several nodes of the type exist, they may have published
-// another number of a driver's devices than the catalog has. Then their number counts for as long as they exist.
+// The devices that a future machine will publish are known from the catalog. For drivers that the catalog does not name, they are assumed to be
+// like the devices that nodes of its pool and type have published. The published devices are written on the pool, where they outlive the nodes. If
+// several nodes of the type exist, they may have published another number of a driver's devices than the catalog has. Then their number counts for
+// as long as they exist.
 
 // mostNodes is the number of nodes of a type, the youngest ones, from which devices are learned.
 const mostNodes = 4

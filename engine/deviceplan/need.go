@@ -41,7 +41,7 @@ func (n *Need) Drivers() []string {
 // Asks reports whether the pod claims anything.
 func (n *Need) Asks() bool { return n.kind != nil || len(n.Within) > 0 || !n.Problem.OK() }
 
-// Kind returns the number of the pod's kind, -1 if nothing is to be allocated.
+// Kind returns the index of the pod's kind. It returns -1 if nothing is to be allocated.
 func (n *Need) Kind() int {
 	if n.kind == nil {
 		return -1
@@ -101,7 +101,7 @@ func (p *Plan) Of(pod *corev1.Pod) Need {
 	return out
 }
 
-// failsOn returns a node that the pod may run on and that has a device for which a selector fails; empty if there is none.
+// failsOn returns a node that the pod may run on and that has a device for which a selector fails. It returns "" if there is none.
 func (k *kind) failsOn(spec *corev1.PodSpec) string {
 	if k.failed == nil {
 		return ""

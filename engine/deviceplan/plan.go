@@ -64,7 +64,7 @@ type kept struct {
 	plan *Plan
 }
 
-// Of returns the snapshot's plan, nil if claims are ignored or if no pod has claims.
+// Of returns the snapshot's plan. It returns nil if claims are ignored or if no pod has claims.
 func Of(s *engine.Snapshot, cache *inventory.Cache) *Plan {
 	if s.Selectors == nil {
 		return nil

@@ -114,7 +114,7 @@ func receding(t *testing.T) (full, free *engine.Snapshot) {
 	return full, free
 }
 
-// A machine that stays for its owner's share on demand counts as looked at in vain, like a machine whose pods would be stranded.
+// A machine that stays for its owner's share on demand counts as examined without success, like a machine whose pods would be stranded.
 func TestThatAShareWouldBeLostIsRememberedAsALookInVain(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../testdata/share_would_be_lost_to_kube_scheduler.txt")
@@ -275,7 +275,7 @@ func TestHowOftenAllMachinesAreLookedAtIsUpToTheCaller(t *testing.T) {
 	}
 }
 
-// Nodes are looked at again once commitments have more left, because other machines gave some back or the file says so.
+// Nodes are looked at again once commitments have more left, because other machines gave some back or the file changed.
 func TestNodesAreLookedAtAgainOnceCommitmentsHaveMoreLeft(t *testing.T) {
 	t.Parallel()
 	lines := []string{"pool p budget=100% zone in (a)", "pool q budget=100% consolidation=WhenEmpty", "type two cpu=2 mem=8Gi price=0.10 zones=a,b",

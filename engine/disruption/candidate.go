@@ -286,7 +286,7 @@ func (cs *candidates) replacedByCloud(m *inventory.Machine) engine.Reason {
 	return engine.Reason{}
 }
 
-// price returns the machine's price per hour beside commitments, 0 if the catalog does not know it.
+// price returns the machine's price per hour beside commitments. It returns 0 if that price is unknown.
 func (cs *candidates) price(m *inventory.Machine) float64 { return m.Price }
 
 // ranked lists the managed machines by price, highest first.

@@ -180,8 +180,8 @@ func (c *Checker) checkDisruption(d engine.Disruption) engine.Reason {
 	return engine.Reason{}
 }
 
-// Room returns why the launch's pool cannot be used any more, or why the pool's limits have no room for the launch; else the zero Reason. It does not
-// look at the launch's pods. Like Check, it lets a launch that is right use up limits.
+// Room returns why the launch's pool cannot be used any more, or why the pool's limits have no room for the launch. If neither is the case, it
+// returns the zero Reason. Room does not look at the launch's pods. Like Check, it lets a launch that is right use up limits.
 func (c *Checker) Room(l engine.Launch) engine.Reason {
 	pool := c.pools[l.NodePool]
 	if pool == nil {

@@ -90,8 +90,8 @@ func (cs *candidates) noteComings() {
 	cs.passes.Comings, cs.ownerOf = now, ownerOf
 }
 
-// startedFor returns the key of the machine's pool and of the one owner of the pods that it was started for, if they still exist; "" if there are
-// several owners or none. Only CronJobs are considered, because they follow the clock: the steps of a workflow recur too, but then stop.
+// startedFor returns the key of the machine's pool and of the one owner of the pods that it was started for, if they still exist. It returns "" if
+// there are several owners or none. Only CronJobs are considered, because they follow the clock: the steps of a workflow recur too, but then stop.
 func startedFor(m *inventory.Machine) string {
 	planned, owner := kube.PlannedPods(m.Claim), ""
 	for _, pod := range slices.Concat(m.Expected, m.Bound) {

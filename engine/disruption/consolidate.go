@@ -30,8 +30,8 @@ const (
 	mostAims = 6
 	// fewAims is this bound for a pass that looks only at a few machines.
 	fewAims = 2
-	// mostRetries bounds the repeated searches of a small cluster. Each leaves out the machines that the one before found in vain. As many more
-	// searches also leave out the pools of these machines. Then the next pass continues.
+	// mostRetries bounds the repeated searches of a small cluster. Each leaves out the machines that the one before found but could not remove. As
+	// many more searches also leave out the pools of these machines. Then the next pass continues.
 	mostRetries = 4
 	// manySources is the number of machines above which a trial spends no effort on its launches, because the next pass looks at them again.
 	manySources = 1000
@@ -100,7 +100,7 @@ func (c *consolidator) setReason(m *inventory.Machine, r engine.Reason) {
 	}
 }
 
-// giveUp records that the search found the machine in vain, unless time alone may change that, or Options.LookAgain is set.
+// giveUp records that a machine which the search found cannot be removed, unless time alone may change that, or Options.LookAgain is set.
 func (c *consolidator) giveUp(machine *inventory.Machine) {
 	switch code := c.why[machine].Code; {
 	case c.opt.LookAgain > 0, code == engine.BudgetExhausted, code == engine.EvictionBlocked, code == engine.OwnerMoved:
@@ -144,7 +144,7 @@ type consolidator struct {
 	tried       attempted
 	later       map[*inventory.Machine]engine.Reason // why some of the found machines are removed after the others
 	nextTurn    []*inventory.Machine                 // machines to remove once budgets allow one more
-	passed      []*inventory.Machine                 // machines that are left out because they were tried in vain lately
+	passed      []*inventory.Machine                 // machines that are left out because they were tried without success lately
 	incremental bool                                 // the pass considers only machines that changed since the last look
 	yielding    bool                                 // pods give up all preferences
 	misses      []float64                            // the worth of the preferences of each machine's pods, by Machine.Number, in USD per hour

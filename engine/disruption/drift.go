@@ -55,7 +55,7 @@ func (d *planner) goesSoon(m *inventory.Machine) bool {
 	return isDrifted(m) && d.observer(m) == "" || d.softlyExpired(m)
 }
 
-// observer returns "pool" or "node class" if that only reports the machine's drift; "" if the drifted machine is to be replaced.
+// observer returns "pool" or "node class" if that only reports the machine's drift. It returns "" if the drifted machine is to be replaced.
 func (cs *candidates) observer(m *inventory.Machine) string {
 	pool := cs.budgets[m.Pool()].Rules
 	if pool.Observed {

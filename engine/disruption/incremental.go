@@ -22,7 +22,7 @@ const (
 	fewSources = 300
 	// mostWasteful bounds the unchanged machines that a pass looks at. It looks at the machines that had most to gain.
 	mostWasteful = 40
-	// behind is how long, in a small cluster, machines that could not be removed wait behind others, if one pass cannot try all of these machines.
+	// behind is the time for which, in a small cluster, machines that could not be removed come after others, if one pass cannot try all of them.
 	behind = 10 * time.Minute
 )
 
@@ -96,8 +96,8 @@ func (c *consolidator) changed() bool {
 	return true
 }
 
-// passOver leaves out machines that an earlier pass, at most `within` ago, found in vain and that have not changed since. Otherwise, with small
-// budgets, other machines would wait for ever behind them.
+// passOver leaves out machines that an earlier pass, at most `within` ago, could not remove and that have not changed since. Otherwise, with small
+// budgets, other machines would never be tried.
 func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
 	c.drop(func(machine *inventory.Machine) bool {
 		m := l.Machines[machine.Key()]
@@ -200,7 +200,7 @@ func hashOfPools(s *engine.Snapshot) string {
 	return d.String()
 }
 
-// offers returns the offerings that are sold now, for a later pass; nil if there is none.
+// offers returns the offerings that are sold now, for a later pass. It returns nil if there is none.
 func (c *consolidator) offers() []engine.ClassOffers {
 	if c.s.EarlierPasses == nil {
 		return nil

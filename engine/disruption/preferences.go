@@ -56,7 +56,7 @@ func (c *consolidator) heldByPreferences() map[*inventory.Machine]bool {
 	return out
 }
 
-// preferencesOf names the preferences of the machine's pods, as the end of a sentence about a place; "" if there are none.
+// preferencesOf names the preferences of the machine's pods, as the end of a sentence about a place. It returns "" if there are none.
 func (c *consolidator) preferencesOf(m *inventory.Machine) string {
 	var names []string
 	for _, pod := range c.moving(m) {

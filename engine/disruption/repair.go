@@ -60,7 +60,7 @@ func (d *planner) repair() {
 	r.removeBroken(candidates)
 }
 
-// BrokenBy returns the condition for which the node is due to be replaced; "" if there is none.
+// BrokenBy returns the condition for which the node is due to be replaced. It returns "" if there is none.
 func BrokenBy(s *engine.Snapshot, node *corev1.Node, claim *v1.NodeClaim) string {
 	class := kube.FindClass(s, claim.Spec.NodeClassRef)
 	if class == nil {
@@ -142,8 +142,8 @@ func (r *repairer) fault(m *inventory.Machine, policies []engine.RepairPolicy) (
 	return f, sick
 }
 
-// applying returns the policies that apply to the condition, none if no policy is about its type and status: the policies whose reason matches or, if
-// there are none, the fallback. The fallback is a policy without a reason, of any type and status; a policy about the condition comes first.
+// applying returns the policies about the condition whose reason matches. If there are none, it returns the fallback: a policy without a reason, of
+// any type and status, if possible one about the condition. It returns none if no policy is about the condition's type and status.
 func (r *repairer) applying(c *corev1.NodeCondition, policies []engine.RepairPolicy) []*engine.RepairPolicy {
 	var named, fallback []*engine.RepairPolicy
 	covered := false

@@ -19,7 +19,7 @@ import (
 // method is one way to choose and remove nodes that need not be empty.
 type method struct {
 	reason v1.DisruptionReason
-	// refusal returns why a machine that the method wants stays for now, budgets aside.
+	// refusal returns why a machine that the method would remove stays for now, budgets aside.
 	refusal func(m *inventory.Machine) engine.Reason
 	trial   trialOptions
 	// unbound reports whether budgets do not apply to the machine; nil if they always apply.

@@ -183,7 +183,7 @@ type ruledPlace struct {
 	place int
 }
 
-// domainsOf returns the domains of the problem's place with this index; "" for an index below zero.
+// domainsOf returns the domains of the problem's place with this index. It returns "" for an index below zero.
 func (c *consolidator) domainsOf(r *topology.Rules, place int) string {
 	if r == nil || place < 0 {
 		return ""

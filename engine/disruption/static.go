@@ -132,7 +132,7 @@ func (x *resizer) fill(r *Resizing, pool *v1.NodePool, missing int) {
 
 // surplus chooses the machines to remove: first those that have not started, then those without pods, then those whose pods are cheapest to move,
 // then protected ones, and last those that have a part in a replacement. Of each kind it prefers drifted machines, because they would have to be
-// replaced: else, if waiting pods took a drifted machine's replacement, replacements would be started and removed for ever.
+// replaced. Without this rule, if waiting pods took a drifted machine's replacement, replacements would be started and removed for ever.
 func (x *resizer) surplus(hosts []*inventory.Machine, n int) []string {
 	type ranked struct {
 		h    *inventory.Machine

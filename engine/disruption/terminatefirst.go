@@ -105,7 +105,7 @@ func withOfferings(s *engine.Snapshot, change func(o *engine.Offering)) *engine.
 	return &out
 }
 
-// reservationOf returns the capacity reservation of which the machine holds a slot; "" if there is none, or if it is no longer offered.
+// reservationOf returns the capacity reservation of which the machine holds a slot. It returns "" if there is none, or if it is no longer offered.
 func (cs *candidates) reservationOf(m *inventory.Machine) string {
 	if m.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeReserved {
 		return ""
@@ -151,7 +151,7 @@ func (d *planner) away(pool *v1.NodePool) int {
 	return away
 }
 
-// awaits returns the id of a waiting pod that would take the next slot of the reservation, the zero id if there is none.
+// awaits returns the id of a waiting pod that would take the next slot of the reservation. It returns the zero id if there is none.
 func (d *planner) awaits(reservation string) engine.PodID {
 	if id, known := d.awaited[reservation]; known {
 		return id

@@ -43,7 +43,7 @@ type leaver struct {
 	from *inventory.Machine
 }
 
-// leaves returns the machine that the pod leaves; nil if the outcome is not about that machine.
+// leaves returns the machine that the pod leaves. It returns nil if the outcome is not about that machine.
 func (t *tried) leaves(id engine.PodID) *inventory.Machine {
 	m := t.on[id].from
 	if t.chosen != nil && !t.chosen[m] {

@@ -20,7 +20,7 @@ type Model struct {
 	shapeOf     map[string]int
 	expressions []string
 	selectorOf  map[string]int
-	// wrong names the amount of each shape that cannot be counted exactly; "" for most shapes.
+	// wrong names the amount of each shape that cannot be counted exactly. It is "" for most shapes.
 	wrong []string
 }
 
@@ -53,7 +53,7 @@ func (m *Model) selector(expression string) int {
 	return n
 }
 
-// shape returns the number of the device's shape.
+// shape returns the index of the device's shape.
 func (m *Model) shape(driver string, d *resourcev1.Device) int {
 	s := device.Shape{Driver: driver, Shared: truth(d.AllowMultipleAllocations),
 		Attributes: make(map[string]device.Value, len(d.Attributes)), Capacities: make(map[string]device.Capacity, len(d.Capacity))}
@@ -72,7 +72,7 @@ func (m *Model) shape(driver string, d *resourcev1.Device) int {
 	return m.number(s, wrong)
 }
 
-// number returns the number of a shape, a new one if needed. Shapes with different texts in wrong are different.
+// number returns the index of a shape. A new shape gets a new index. Shapes with different texts in wrong are different.
 func (m *Model) number(s device.Shape, wrong string) int {
 	key := s.Key() + wrong
 	n, ok := m.shapeOf[key]

@@ -335,8 +335,8 @@ func (p *Published) Devices(node *corev1.Node, driver string) (pools, n int) {
 	return pools, n
 }
 
-// Lacks describes the first of the drivers without a complete pool of the node, empty for none. A node whose machine was bought for devices is
-// ready once each of their drivers has one.
+// Lacks describes the first of the drivers without a complete pool of the node. It returns "" if there is none. A node whose machine was bought for
+// devices is ready once each of their drivers has one.
 func (p *Published) Lacks(node *corev1.Node, drivers []string) string {
 	have := p.Drivers(node)
 	for _, driver := range drivers {

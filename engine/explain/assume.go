@@ -226,7 +226,7 @@ var ordinary = map[string][]string{
 	"karpenter.azure.com/sku-family":      {"D", "E", "F"},
 }
 
-// categories returns the ordinary categories and those of the group's nodes, nil if no type of the catalog has the label.
+// categories returns the ordinary categories and those of the group's nodes. It returns nil if no type of the catalog has the label.
 func (x *assumption) categories(label string, nodes []*corev1.Node) []string {
 	sorted := false
 	out := slices.Clone(ordinary[label])

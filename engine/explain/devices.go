@@ -119,7 +119,7 @@ func (p *PoolExplanation) countHardware(s *engine.Snapshot, pool *v1.NodePool) {
 	}
 }
 
-// notDivided returns warnings for a pod that requests shared devices of the instance type, nil for other pods.
+// notDivided returns warnings for a pod that requests shared devices of the instance type. It returns nil for other pods.
 func notDivided(pod *corev1.Pod, t *engine.InstanceType) []string {
 	if t == nil || t.Devices == nil || t.Devices.Slices {
 		return nil

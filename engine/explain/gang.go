@@ -15,7 +15,7 @@ type GangExplanation struct {
 	Summary  string `json:"summary"`
 	// Progress is the PodGroup's progress; empty for a group whose pods start one by one.
 	Progress engine.GangProgress `json:"progress,omitempty"`
-	// Advice tells the PodGroup's owner a possible remedy.
+	// Advice is a possible remedy, for the PodGroup's owner.
 	Advice string `json:"advice,omitempty"`
 	// MinCount is the number of pods that start together. Running counts its pods with a node. Of the other pods, Existing have a place on
 	// existing nodes, Coming on machines that start or are to be started, and Left have no place.

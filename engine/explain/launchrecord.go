@@ -17,7 +17,7 @@ import (
 // LaunchRecord is a launch, with the reasons for its choice.
 type LaunchRecord struct {
 	Name string `json:"name"`
-	// Commitment names the commitment that pays for the machine, empty for none.
+	// Commitment names the commitment that pays for the machine. It is "" if there is none.
 	Commitment string `json:"commitment,omitempty"`
 	// Considered counts the available offerings that could hold the pods; Listed counts the offerings from which the cloud may choose.
 	Considered int `json:"considered"`
@@ -35,7 +35,7 @@ type LaunchRecord struct {
 	Requests map[string]string `json:"requests"`
 	// SoldOut lists cheaper offerings that could have held the pods, cheapest first.
 	SoldOut []engine.LaunchOffering `json:"soldOut,omitempty"`
-	// PassedOver says why pools with a higher weight do not run the pod.
+	// PassedOver holds the reasons why pools with a higher weight do not run the pod.
 	PassedOver []engine.ReasonRecord `json:"passedOver,omitempty"`
 	// Limits is the pool's usage of each limited resource, with the limit.
 	Limits []ResourceUse `json:"limits,omitempty"`

@@ -46,7 +46,7 @@ type NodePodRecord struct {
 	ShareOf corev1.ResourceName `json:"shareOf,omitempty"`
 }
 
-// DisruptionRecord says why the node goes, and the effects of its removal.
+// DisruptionRecord holds the reason why the node goes, and the effects of its removal.
 type DisruptionRecord struct {
 	Reason        v1.DisruptionReason `json:"reason"`
 	Nodes         []string            `json:"nodes"`

@@ -294,7 +294,7 @@ func (e *podExplainer) reasons() []engine.Reason {
 	return out
 }
 
-// leaves returns the beginning of the sentence about a running pod whose node is leaving, "" for other pods.
+// leaves returns the beginning of the sentence about a running pod whose node is leaving. It returns "" for other pods.
 func (e *podExplainer) leaves() string {
 	if e.story.From == "" {
 		return ""

@@ -59,8 +59,8 @@ type PerCoreRecord struct {
 	PerCore float64 `json:"perCore"`
 }
 
-// BudgetRecord is one disruption budget. Allows is the number of nodes that may go at a time now, null if the budget bounds nothing now. Problem
-// says why the budget cannot be read. Bounds names the bounded nodes: all, replaced ones, or deleted ones (without a replacement).
+// BudgetRecord is one disruption budget. Allows is the number of nodes that may go at a time now, null if the budget bounds nothing now. Problem is
+// the reason why the budget cannot be read. Bounds names the bounded nodes: all, replaced ones, or deleted ones (without a replacement).
 type BudgetRecord struct {
 	Bounds   string                `json:"bounds"`
 	Nodes    string                `json:"nodes"`

@@ -17,7 +17,7 @@ type RequestExplanation struct {
 	Progress engine.RequestProgress `json:"progress,omitempty"`
 	Reason   string                 `json:"reason,omitempty"`
 	Message  string                 `json:"message,omitempty"`
-	// Advice tells the request's owner a possible remedy.
+	// Advice is a possible remedy, for the request's owner.
 	Advice string `json:"advice,omitempty"`
 	// PodSets are the pods for which the request wants room. Size counts those without a node: Existing have room on existing nodes, Coming on
 	// machines that start or are to be started. All three are 0 while room is neither looked for nor held.

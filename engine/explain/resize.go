@@ -23,7 +23,7 @@ type ResizeRecord struct {
 	Lacks map[string]string `json:"lacks,omitempty"`
 }
 
-// pendingResize returns the pod's pending resize, nil if it has none.
+// pendingResize returns the pod's pending resize. It returns nil if there is none.
 func (e *podExplainer) pendingResize() *ResizeRecord {
 	c := kube.ResizePending(e.pod)
 	if c == nil || e.pod.Spec.NodeName == "" {
@@ -57,7 +57,7 @@ func (e *podExplainer) pendingResize() *ResizeRecord {
 	return r
 }
 
-// sentence says why the resize waits, and a possible remedy.
+// sentence returns a text with the reason why the resize waits, and a possible remedy.
 func (r *ResizeRecord) sentence(node string) string {
 	text := fmt.Sprintf("its resize to %s is %s", amounts(r.Asked), r.Reason)
 	if r.Reason == corev1.PodReasonInfeasible {

@@ -353,7 +353,8 @@ func (saving *savingsPlan) setNotSold() {
 	})
 }
 
-// notSold returns the cause why the offering cannot be bought, "" if it can. It does not distinguish slots of different capacity reservations.
+// notSold returns the cause why the offering cannot be bought. It returns "" if the offering can be bought. It does not distinguish slots of
+// different capacity reservations.
 func notSold(offers []offering.Admitted, id engine.OfferingID) NotSoldCause {
 	cause := CapacityTypeNotAllowed
 	for _, o := range offers {

@@ -75,7 +75,7 @@ type Gangs struct {
 	groups map[types.NamespacedName]*Gang // nil for groups whose pods start one by one
 }
 
-// Of returns the gang of the pod; nil for a pod that starts alone.
+// Of returns the gang of the pod. It returns nil for a pod that starts alone.
 func (g *Gangs) Of(pod *corev1.Pod) *Gang {
 	if name := groupOf(pod); g != nil && name != "" {
 		return g.groups[types.NamespacedName{Namespace: pod.Namespace, Name: name}]
@@ -100,7 +100,7 @@ func groupOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Read returns the gangs of the snapshot and their pods; nil if there are no groups.
+// Read returns the gangs of the snapshot and their pods. It returns nil if there are no groups.
 func Read(s *engine.Snapshot) *Gangs {
 	if len(s.PodGroups) == 0 {
 		return nil

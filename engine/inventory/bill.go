@@ -78,7 +78,7 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 	return b
 }
 
-// leaves returns 1 for a machine that is being removed, else 0.
+// leaves returns 1 for a machine that is being removed, and 0 for others.
 func leaves(m *Machine) int {
 	if m.Leaving {
 		return 1
@@ -86,7 +86,7 @@ func leaves(m *Machine) int {
 	return 0
 }
 
-// stays returns 1 for a machine that Tenon may not remove or that has protected pods, else 0.
+// stays returns 1 for a machine that Tenon may not remove or that has protected pods, and 0 for others.
 func stays(m *Machine) int {
 	if m.Claim == nil || slices.ContainsFunc(m.Pods.Infos, func(info *PodInfo) bool { return info.Guarded }) {
 		return 1

@@ -111,7 +111,8 @@ type RequestClass struct {
 	used    bool
 }
 
-// ConstraintClass is the constraints of pods, except resources and volumes; pods with equal ones share it as long as the cache knows it.
+// ConstraintClass represents the constraints of pods, except resources and volumes. Pods with equal constraints share one class, as long as the
+// cache keeps it.
 type ConstraintClass struct{ Text string }
 
 // LabelClass is a set of pods with the same namespace and labels: the same selectors select them.
@@ -261,7 +262,7 @@ func (cache *Cache) RequestsOf(pod *corev1.Pod) *RequestClass {
 	return cache.RequestsKnown(pod, cache.Pods[pod])
 }
 
-// RequestsKnown is RequestsOf for a caller that has the pod's info, which is nil if the cache does not know the pod.
+// RequestsKnown is RequestsOf for a caller that has the pod's info, which is nil if the cache does not contain the pod.
 func (cache *Cache) RequestsKnown(pod *corev1.Pod, info *PodInfo) *RequestClass {
 	if info != nil {
 		return cache.RequestsFor(info)

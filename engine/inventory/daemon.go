@@ -110,8 +110,8 @@ func daemonPods(s *engine.Snapshot, newest map[string]*corev1.Pod) []daemonPod {
 	return out
 }
 
-// DaemonPriority returns the priority of a DaemonSet's pod. If a template has a class without a number, the function knows only the two priority
-// classes that every cluster has.
+// DaemonPriority returns the priority of a DaemonSet's pod. If a template names a priority class without its value, the function recognises only
+// the two priority classes that every cluster has.
 func DaemonPriority(pod *corev1.Pod) int32 {
 	switch {
 	case pod.Spec.Priority != nil:

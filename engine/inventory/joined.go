@@ -76,8 +76,8 @@ func MissesResource(claim *v1.NodeClaim, node *corev1.Node, published *dra.Publi
 	return reason == resourceNotRegistered || reason == poolsNotPublished
 }
 
-// Uninitialized returns why the claim's registered node is not initialized, empty if nothing keeps it from that. If published is nil, claims
-// for devices are not acted on, and the node does not wait for them.
+// Uninitialized returns why the claim's registered node is not initialized. It returns "" if nothing keeps it from that. If published is nil,
+// claims for devices are not acted on, and the node does not wait for them.
 func Uninitialized(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) (reason, message string) {
 	if !kube.NodeReady(node) {
 		return "NodeNotReady", "the node's Ready condition is not True"
@@ -109,7 +109,8 @@ func Uninitialized(claim *v1.NodeClaim, node *corev1.Node, published *dra.Publis
 	return "", ""
 }
 
-// LackedDevices names a driver that has not published devices for the node although the machine was bought for them; empty if there is none.
+// LackedDevices names a driver that has not published devices for the node although the machine was bought for them. It returns "" if there is
+// none.
 func LackedDevices(claim *v1.NodeClaim, node *corev1.Node, published *dra.Published) string {
 	if drivers := kube.DriversAskedFor(claim); published != nil && len(drivers) > 0 {
 		return published.Lacks(node, drivers)
@@ -117,8 +118,8 @@ func LackedDevices(claim *v1.NodeClaim, node *corev1.Node, published *dra.Publis
 	return ""
 }
 
-// FewerDevices names a requested accelerator of which the node shows some devices, but fewer than planned; empty if there is none. A device plugin
-// may show its devices one after the other.
+// FewerDevices names a requested accelerator of which the node shows some devices, but fewer than planned. It returns "" if there is none. A device
+// plugin may show its devices one after the other.
 func FewerDevices(claim *v1.NodeClaim, node *corev1.Node) string {
 	for _, name := range slices.Sorted(maps.Keys(accelerator.Of(claim.Spec.Resources.Requests))) {
 		planned, have := claim.Status.Allocatable[name], node.Status.Allocatable[name]

@@ -126,7 +126,7 @@ func (cache *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machine
 	return l
 }
 
-// published returns the devices that drivers have published, nil if no starting machine waits for any.
+// published returns the devices that drivers have published. It returns nil if no starting machine waits for any.
 func (l *machineList) published(s *engine.Snapshot, cache *Cache) *dra.Published {
 	if s.Selectors == nil || !slices.ContainsFunc(l.starting, func(i int) bool { return len(kube.DriversAskedFor(l.Machines[i].Claim)) > 0 }) {
 		return nil

@@ -41,7 +41,7 @@ func (cache *Cache) OwnerOf(pod *corev1.Pod) string {
 	return ownerKey(pod)
 }
 
-// ownerKey returns the namespace, kind and name of the pod's controller, "" if it has none.
+// ownerKey returns the namespace, kind and name of the pod's controller. It returns "" if there is none.
 func ownerKey(pod *corev1.Pod) string {
 	c := metav1.GetControllerOfNoCopy(pod)
 	if c == nil {

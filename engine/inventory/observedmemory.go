@@ -38,12 +38,12 @@ func observedMemory(machines []*MachineInfo) map[*engine.InstanceType]*resource.
 	return learned
 }
 
-// classIn returns the index of the claim with the same node class; -1 if there is none.
+// classIn returns the index of the claim with the same node class. It returns -1 if there is none.
 func classIn(claims []*v1.NodeClaim, claim *v1.NodeClaim) int {
 	return slices.IndexFunc(claims, func(c *v1.NodeClaim) bool { return *c.Spec.NodeClassRef == *claim.Spec.NodeClassRef })
 }
 
-// observeMemory returns the memory that pods can use on an initialized machine of a known type; nil for other machines.
+// observeMemory returns the memory that pods can use on an initialized machine of a known type. It returns nil for other machines.
 func (m *MachineInfo) observeMemory() *resource.Quantity {
 	if m.Claim == nil || m.Claim.Spec.NodeClassRef == nil || !m.IsInitialized() || m.kind == nil {
 		return nil

@@ -14,7 +14,8 @@ import (
 type OpenLabels struct {
 	Claim *v1.NodeClaim
 	Types []*engine.InstanceType
-	// offered are the labels of the offerings that the claim allows: the available ones, or else those that are sold out.
+	// offered are the labels of the offerings that the claim allows. If none of these is available, `offered` has the labels of the sold-out ones;
+	// otherwise it leaves out sold-out ones.
 	offered []map[string]string
 	// least and most are, of each resource, the smallest allocatable and the largest capacity of the listed types.
 	least, most corev1.ResourceList

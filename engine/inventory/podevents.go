@@ -18,7 +18,7 @@ const (
 	briefPatience = 30 * time.Minute
 )
 
-// Activity holds the times when pods were added to a node or left it. Brief pods are those of Jobs, and those that soon left again. Brief pods keep a
+// Activity holds the times when pods were added to a node or left it. Brief pods are pods of Jobs, and pods that soon left again. Brief pods keep a
 // node from being quiet for a limited time only, because one of them every few minutes would do so for ever.
 type Activity struct {
 	Lasting, Brief time.Time
@@ -63,7 +63,7 @@ func IsBrief(pod *corev1.Pod) bool {
 	return !kube.IsActive(pod) && podEvent(pod).Sub(BoundAt(pod)) < briefLife
 }
 
-// BriefPodLeft returns when a brief pod was last recorded to have left, the zero time if none was.
+// BriefPodLeft returns when a brief pod was last recorded to have left. It returns the zero time if none was recorded.
 func BriefPodLeft(claim *v1.NodeClaim) time.Time {
 	t, err := time.Parse(time.RFC3339, claim.Annotations[v1.BriefPodLeftAnnotationKey])
 	if err != nil {

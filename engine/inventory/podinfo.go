@@ -247,7 +247,7 @@ func (r *NodePods) DaemonKeys() []string {
 	return r.daemons
 }
 
-// daemonKey returns the namespace and name of the pod's DaemonSet, "" if it has none.
+// daemonKey returns the namespace and name of the pod's DaemonSet. It returns "" if there is none.
 func daemonKey(pod *corev1.Pod) string {
 	for _, o := range pod.OwnerReferences {
 		if o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {

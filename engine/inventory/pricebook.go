@@ -59,7 +59,7 @@ func (b *PriceBook) priceOf(id engine.OfferingID, labels map[string]string, clas
 	return usd, o != nil
 }
 
-// priced returns the offering of a machine with its price in decisions; nil if the price is not known.
+// priced returns the offering of a machine with its price in decisions. It returns nil if the price is not known.
 func (b *PriceBook) priced(id engine.OfferingID, labels map[string]string, class *v1.NodeClassReference) (best *engine.Offering, usd float64) {
 	best = b.offering(id, labels, class)
 	if best == nil || best.PriceUnknown || !(best.Price > 0) && (best.Unpriced || best.SoldOut) { // if sold out, it may have lost the mark Unpriced
@@ -72,7 +72,7 @@ func (b *PriceBook) priced(id engine.OfferingID, labels map[string]string, class
 	return best, usd
 }
 
-// ListPrice returns the price in the cloud's list of a machine whose price is known, without NodeOverlays; 0 if the list has none.
+// ListPrice returns the price in the cloud's list of a machine whose price is known, without NodeOverlays. It returns 0 if the list has none.
 func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassReference) float64 {
 	o := b.offering(MachineOffering(labels), labels, class)
 	switch {
@@ -84,7 +84,7 @@ func (b *PriceBook) ListPrice(labels map[string]string, class *v1.NodeClassRefer
 	return o.KnownPrice()
 }
 
-// Reservation returns the reservation that a machine with these labels draws from, "" if it draws from none.
+// Reservation returns the reservation that a machine with these labels draws from. It returns "" if it draws from none.
 func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassReference) string {
 	if o := b.offering(MachineOffering(labels), labels, class); o != nil && carries(labels, o.Labels) {
 		return o.Reservation
@@ -92,7 +92,7 @@ func (b *PriceBook) Reservation(labels map[string]string, class *v1.NodeClassRef
 	return ""
 }
 
-// ReservationOf returns the reservation that the machine draws from, "" if it draws from none that is still offered.
+// ReservationOf returns the reservation that the machine draws from. It returns "" if it draws from none that is still offered.
 func (cache *Cache) ReservationOf(s *engine.Snapshot, h *MachineInfo) string {
 	return cache.CatalogsOf(s).prices.Reservation(h.Labels, h.Claim.Spec.NodeClassRef)
 }
@@ -128,8 +128,8 @@ func carries(labels, wanted map[string]string) bool {
 	return true
 }
 
-// MachineOffering reads the offering from a machine's labels: those that every cluster has, and those by which clouds without Karpenter mark spot
-// machines. A node without the mark of spot machines is treated as on demand.
+// MachineOffering reads the offering from a machine's labels: the labels that every cluster has, and the labels by which clouds without Karpenter
+// mark spot machines. A node without the mark of spot machines is treated as on demand.
 func MachineOffering(labels map[string]string) engine.OfferingID {
 	first := func(keys ...string) string {
 		for _, key := range keys {

@@ -7,7 +7,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// A price is that of the exact offering, or unknown: a wrong one would be worse.
+// A price is the price of the exact offering, or unknown. A wrong price would be worse.
 func TestPricesAreThoseOfTheCatalogOrUnknown(t *testing.T) {
 	t.Parallel()
 	file, err := scenario.Parse(`pool general

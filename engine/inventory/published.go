@@ -38,7 +38,8 @@ type WrittenDevices struct {
 // MostLearned is the greatest length of the text, in bytes.
 const MostLearned = 64 << 10
 
-// LearnedDevices returns the devices in the pool's text for machines of its template, which has this hash; nil if it cannot be read.
+// LearnedDevices returns the devices in the pool's text for machines of its template, which has this hash. It returns nil if the text cannot be
+// read.
 func LearnedDevices(pool *v1.NodePool, hash string) dra.Learned {
 	var w WrittenDevices
 	text := pool.Annotations[v1.LearnedDevicesAnnotationKey]
@@ -48,9 +49,9 @@ func LearnedDevices(pool *v1.NodePool, hash string) dra.Learned {
 	return w.Types
 }
 
-// ExpectedDevices returns the device pools that drivers should publish on a machine of the type that the NodePool starts: those of the
-// catalog, and, for drivers that the catalog does not name, those learned from other nodes of the pool. The pool and the catalog's type may
-// be nil.
+// ExpectedDevices returns the device pools that drivers should publish on a machine of the type that the NodePool starts. It takes them from the
+// catalog. For drivers that the catalog does not name, it takes the devices learned from other nodes of the pool. The pool and the catalog's type
+// may be nil.
 func ExpectedDevices(pool *v1.NodePool, kind string, sold *engine.InstanceType) (out []device.Template) {
 	if sold != nil {
 		out = slices.Clone(sold.Claimable)

@@ -106,7 +106,7 @@ func younger(a, b *PodInfo) bool {
 	return a.Pod.Name > b.Pod.Name
 }
 
-// Leaving returns the workload whose rollout is about to replace the pod, "" if there is none.
+// Leaving returns the workload whose rollout is about to replace the pod. It returns "" if there is none.
 func (r *Rollouts) Leaving(info *PodInfo) string {
 	w := info.workload
 	if w == nil || w.rolling != r || !info.Active() || info.revision == w.newest.revision {
@@ -115,7 +115,7 @@ func (r *Rollouts) Leaving(info *PodInfo) string {
 	return w.name.String()
 }
 
-// Owner returns the workload of a pod that does not exist yet, "" for all other pods.
+// Owner returns the workload of a pod that does not exist yet. It returns "" for all other pods.
 func (r *Rollouts) Owner(pod *corev1.Pod) string {
 	if w, ok := r.next[pod]; ok {
 		return w.String()

@@ -8,8 +8,8 @@ const (
 	soldOutMemory = time.Hour        // without being sold out again for this long, it is a new case
 )
 
-// SoldOut is the time until which an offering is left alone. The time doubles each time that the offering is sold out again, because an
-// unavailable machine should be asked for less and less often.
+// SoldOut is the time until which an offering is left alone. The time doubles each time that the offering is sold out again, because an unavailable
+// machine should be requested less and less often.
 type SoldOut struct {
 	until time.Time
 	times int

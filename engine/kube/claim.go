@@ -115,7 +115,7 @@ func addedResources(l engine.Launch) string {
 	return strings.Join(out, ",")
 }
 
-// OverlayOf names the NodeOverlay that adds the resource to the claim's machine, "" if none does.
+// OverlayOf names the NodeOverlay that adds the resource to the claim's machine. It returns "" if none does.
 func OverlayOf(claim *v1.NodeClaim, name corev1.ResourceName) string {
 	for part := range strings.SplitSeq(claim.Annotations[v1.AddedResourcesAnnotationKey], ",") {
 		if resource, overlay, ok := strings.Cut(part, "="); ok && resource == string(name) {
@@ -184,7 +184,7 @@ func DriversAskedFor(claim *v1.NodeClaim) []string {
 	return nil
 }
 
-// DrainEnds returns the deadline for the pods of a claim that is being deleted; zero for none.
+// DrainEnds returns the deadline for the pods of a claim that is being deleted. It returns the zero value if there is none.
 func DrainEnds(claim *v1.NodeClaim) time.Time {
 	if claim == nil || claim.DeletionTimestamp == nil {
 		return time.Time{}

@@ -42,7 +42,7 @@ func MayLeave(t corev1.Taint) bool {
 	return IsLeavingSoon(t) || t.Key == CandidateElsewhereTaint && t.Effect == corev1.TaintEffectPreferNoSchedule
 }
 
-// RemovedElsewhereSince returns when Cluster Autoscaler began to remove the node, zero if that is unknown.
+// RemovedElsewhereSince returns when Cluster Autoscaler began to remove the node. It returns the zero value if that is unknown.
 func RemovedElsewhereSince(node *corev1.Node) time.Time {
 	for _, t := range node.Spec.Taints {
 		if t.Key != RemovedElsewhereTaint {
@@ -67,7 +67,7 @@ func GroupLabels() []string {
 	}
 }
 
-// GroupOf returns the name of the node's group, "" if it has none.
+// GroupOf returns the name of the node's group. It returns "" if there is none.
 func GroupOf(node *corev1.Node) string {
 	for _, key := range GroupLabels() {
 		if node.Labels[key] != "" {

@@ -49,7 +49,7 @@ func PoolsByName(s *engine.Snapshot) map[string]*v1.NodePool {
 	return pools
 }
 
-// TrueSince returns the last transition time of the condition, zero if the claim has none of this type.
+// TrueSince returns the last transition time of the condition. It returns the zero value if the claim has none of this type.
 func TrueSince(claim *v1.NodeClaim, condition string) time.Time {
 	if c := v1.GetCondition(claim, condition); c != nil {
 		return c.LastTransitionTime.Time

@@ -82,8 +82,8 @@ func (d *DefaultSpreads) addService(namespace string, selector map[string]string
 	x.keys = append(x.keys, keys...)
 }
 
-// ConstraintsOf returns the pod's own constraints if it has any, else the configured ones; none if no selector can be deduced. Pods may share
-// the result, so it must not be changed.
+// ConstraintsOf returns the pod's own constraints. If the pod has none, it returns the configured ones, or none if no selector can be deduced for
+// them. Pods may share the result, so it must not be changed.
 func (d *DefaultSpreads) ConstraintsOf(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if !d.Deduces(pod) {
 		return pod.Spec.TopologySpreadConstraints

@@ -28,7 +28,7 @@ func Intersect(all []requirement.Expression) ([]requirement.Expression, bool) {
 	return out, true
 }
 
-// intersectKey intersects expressions of one key. Its results are those of Intersect.
+// intersectKey intersects expressions of one key. It returns the same as Intersect would.
 func intersectKey(same []requirement.Expression) ([]requirement.Expression, bool) {
 	for _, e := range same {
 		if e.Op == requirement.In {

@@ -54,7 +54,7 @@ func NewDeviceResources(s *engine.Snapshot) *DeviceResources {
 	return d
 }
 
-// add keeps the newest of several classes, of equally old ones the first by name, like kube-scheduler.
+// add keeps the newest of several classes. Of equally old ones it keeps the first by name, like kube-scheduler.
 func (d *DeviceResources) add(class *resourcev1.DeviceClass, name corev1.ResourceName) {
 	other := d.class[name]
 	if other == nil || cmp.Or(class.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(other.Name, class.Name)) > 0 {
@@ -62,7 +62,7 @@ func (d *DeviceResources) add(class *resourcev1.DeviceClass, name corev1.Resourc
 	}
 }
 
-// ClassOf returns the DeviceClass of the resource, nil for an ordinary resource.
+// ClassOf returns the DeviceClass of the resource. It returns nil for an ordinary resource.
 func (d *DeviceResources) ClassOf(name corev1.ResourceName) *resourcev1.DeviceClass {
 	if d == nil {
 		return nil
@@ -84,7 +84,7 @@ func (d *DeviceResources) TakeFrom(requests corev1.ResourceList) (out corev1.Res
 // Any reports whether d has any resources.
 func (d *DeviceResources) Any() bool { return d != nil && len(d.class) > 0 }
 
-// SameNames reports whether d and others know the same names of resources, with any classes.
+// SameNames reports whether d and others have the same names of resources. The classes of these resources may differ.
 func (d *DeviceResources) SameNames(others *DeviceResources) bool {
 	if !d.Any() || !others.Any() {
 		return d.Any() == others.Any()

@@ -187,13 +187,13 @@ func NewTypeIndex(s *engine.Snapshot) TypeIndex {
 	return out
 }
 
-// Find returns the type with the name, as the pool can buy it; nil if the class does not list it.
+// Find returns the type with the name, as the pool can buy it. It returns nil if the class does not list the type.
 func (x TypeIndex) Find(class *v1.NodeClassReference, pool, name string) *engine.InstanceType {
 	return x.Of(class, pool)[name]
 }
 
-// Of returns the types of a class by name, as the pool can buy them; nil if the class is unknown. With a nil class, it returns the types that
-// NodeOverlays correct for the pool, if any.
+// Of returns the types of a class by name, as the pool can buy them. It returns nil if the class is unknown. With a nil class, it returns the types
+// that NodeOverlays correct for the pool, if any.
 func (x TypeIndex) Of(class *v1.NodeClassReference, pool string) map[string]*engine.InstanceType {
 	if class == nil {
 		return x[soldTo{pool: pool}]

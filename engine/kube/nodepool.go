@@ -13,7 +13,7 @@ import (
 	"tenon.sh/engine"
 )
 
-// FindClass returns the class without corrections by NodeOverlays; nil if the snapshot has none.
+// FindClass returns the class without corrections by NodeOverlays. It returns nil if the snapshot has none.
 func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
 	for i := range s.Classes {
 		if ref != nil && s.Classes[i].Ref == *ref && len(s.Classes[i].Pools) == 0 {
@@ -23,7 +23,7 @@ func FindClass(s *engine.Snapshot, ref *v1.NodeClassReference) *engine.Class {
 	return nil
 }
 
-// ClassOf returns the pool's class, with the corrections of NodeOverlays for the pool; nil if there is none.
+// ClassOf returns the pool's class, with the corrections of NodeOverlays for the pool. It returns nil if there is none.
 func ClassOf(s *engine.Snapshot, pool *v1.NodePool) *engine.Class {
 	return ClassFor(s, pool.Spec.Template.Spec.NodeClassRef, pool.Name)
 }
@@ -102,8 +102,8 @@ func WeightOf(pool *v1.NodePool) int32 {
 	return *pool.Spec.Weight
 }
 
-// MinMemoryForPods returns the bytes of memory that a new machine must leave to pods without a memory request: the pool's annotation, else the usual
-// floor. ok is false if the annotation cannot be read; then it is ignored.
+// MinMemoryForPods returns the bytes of memory that a new machine must leave to pods without a memory request. The pool's annotation sets them.
+// Without the annotation, they are `usual`. ok is false if the annotation cannot be read; then it is ignored.
 func MinMemoryForPods(pool *v1.NodePool, usual int64) (floor int64, ok bool) {
 	text, said := pool.Annotations[v1.MinMemoryAnnotationKey]
 	if !said {

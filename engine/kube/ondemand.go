@@ -27,8 +27,8 @@ var SpotLabels = map[string]string{
 // reserved, but can be interrupted like spot machines.
 const InterruptibleReservation = "karpenter.k8s.aws/capacity-reservation-interruptible"
 
-// OnDemand are the node constraints of pods that must run on demand: no label says that the node can be interrupted like a spot machine. A
-// missing capacity type passes, because nodes outside pools have none.
+// OnDemand holds the node constraints of pods that must run on demand: the node has no label of machines that can be interrupted like spot
+// machines. A missing capacity type passes, because nodes outside pools have none.
 var OnDemand = onDemand()
 
 func onDemand() []requirement.Expression {
@@ -40,5 +40,5 @@ func onDemand() []requirement.Expression {
 	return out
 }
 
-// MustRunOnDemand reports whether the pod must run on demand for its owner's share on demand. kube-scheduler does not know this rule.
+// MustRunOnDemand reports whether the pod must run on demand for its owner's share on demand. kube-scheduler does not have this rule.
 func MustRunOnDemand(pod *corev1.Pod) bool { return pod.Annotations[MustRunOnDemandMark] != "" }

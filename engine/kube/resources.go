@@ -14,9 +14,10 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// PodRequests returns the pod's requests on a node, as kube-scheduler counts them: the larger of the containers together and of each step of the
-// start, with sidecar init containers in both; instead of these, pod-level requests if there are any; plus the overhead and one pod. During a resize
-// in place, it uses the larger of the desired and the actual amounts. It ignores a resize that the kubelet calls infeasible.
+// PodRequests returns the pod's requests on a node, as kube-scheduler counts them: the requests of its containers together, or of the largest step
+// of its start if that is more. Sidecar init containers count in both. Pod-level requests, if there are any, replace these. The overhead and one
+// pod are added. During a resize in place, it uses the larger of the desired and the actual amounts. It ignores a resize that the kubelet calls
+// infeasible.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return countRequests(pod, !ResizeIsHopeless(pod))
 }
@@ -92,7 +93,7 @@ func ResizeIsHopeless(pod *corev1.Pod) bool {
 	return c != nil && c.Reason == corev1.PodReasonInfeasible
 }
 
-// ResizePending returns the kubelet's condition for a resize in place that it has not granted; nil if there is none.
+// ResizePending returns the kubelet's condition for a resize in place that it has not granted. It returns nil if there is none.
 func ResizePending(pod *corev1.Pod) *corev1.PodCondition {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	if i < 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // ApplyRuntimeClass applies the pod's RuntimeClass to its spec like admission: overhead, node selector and tolerations. It returns why admission
-// refuses the pod, empty if it does not. A class that is not in classes changes nothing.
+// refuses the pod. It returns "" if admission accepts the pod. A class that is not in classes changes nothing.
 func ApplyRuntimeClass(spec *corev1.PodSpec, classes []*nodev1.RuntimeClass) (refused string) {
 	class := runtimeClassOf(spec, classes)
 	if class == nil {

@@ -43,7 +43,7 @@ func NewSelectorIndex(selectors []*PodSelector) *SelectorIndex {
 	return x
 }
 
-// add indexes the selector by the values of its least common label, because then fewer selectors are tried in vain.
+// add indexes the selector by the values of its least common label, because then fewer selectors are tried that do not match.
 func (x *SelectorIndex) add(i int32, s *PodSelector, common map[[2]string]int) {
 	namespaces := s.namespaces
 	if s.anywhere || len(namespaces) > wideSelector {

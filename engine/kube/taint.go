@@ -36,8 +36,8 @@ func covers(t *corev1.Toleration, taint *corev1.Taint) bool {
 	return false
 }
 
-// Untolerated returns the first taint that keeps a pod with these tolerations off the node, nil if none does. Only NoSchedule and NoExecute keep
-// pods off.
+// Untolerated returns the first taint that keeps a pod with these tolerations off the node. It returns nil if no taint does. Only NoSchedule and
+// NoExecute keep pods off.
 func Untolerated(tolerations []corev1.Toleration, taints []corev1.Taint) *corev1.Taint {
 	for i := range taints {
 		keepsOff := taints[i].Effect == corev1.TaintEffectNoSchedule || taints[i].Effect == corev1.TaintEffectNoExecute
@@ -76,7 +76,7 @@ func Unwelcome(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 }
 
 // IsEphemeralTaint reports whether the taint is one that starting nodes have for a while: of the kubelet, the cloud controller, this program, or
-// a node agent. The taint of Cilium and of the CSI drivers of EBS, EFS, FSx and Azure's disks is agent-not-ready, that of Istio's CNI is
+// a node agent. The taint of Cilium and of the CSI drivers of EBS, EFS, FSx and Azure's disks is agent-not-ready, the taint of Istio's CNI is
 // not-ready; each agent deletes its taint once it runs on the node.
 func IsEphemeralTaint(t corev1.Taint) bool {
 	switch t.Key {

@@ -190,7 +190,7 @@ func expressionProblem(key string, op requirement.Operator, values []string, num
 	return ""
 }
 
-// SelectorProblem returns why a label selector is invalid, empty if it is valid.
+// SelectorProblem returns why a label selector is invalid. It returns "" if it is valid.
 func SelectorProblem(s *metav1.LabelSelector) string {
 	for key, value := range s.MatchLabels {
 		if !validKey(key) || !validValue(value) {

@@ -11,7 +11,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// published returns the devices that drivers have published, nil if no pod claims devices.
+// published returns the devices that drivers have published. It returns nil if no pod claims devices.
 func (j *Judge) published() *dra.Published {
 	if j.Constraints.Claims == nil {
 		return nil
@@ -34,7 +34,7 @@ func (j *Judge) silent(m *inventory.Machine, info *inventory.PodInfo, published 
 	return ""
 }
 
-// driverless says that the machine has no devices of the driver.
+// driverless returns the message that the machine has no devices of the driver.
 func driverless(m *inventory.Machine, driver string, published *dra.Published) string {
 	return fmt.Sprintf("machine %s (%s) was started for such devices and has none: %s for its node, which has been ready for %s",
 		m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], published.Lacks(m.Node, []string{driver}), inventory.ResourcePatience)

@@ -126,7 +126,8 @@ func showsAll(m *inventory.Machine) bool {
 	return (m.IsInitialized() || m.Misses) && m.Ready && !slices.ContainsFunc(m.Taints, kube.SaysState)
 }
 
-// unfit says why the machine cannot run the pod for which it was started, even without other pods. It is empty if the machine can run it.
+// unfit returns why the machine cannot run the pod for which it was started, even without other pods. It returns "" if the machine can run this
+// pod.
 func (j *Judge) unfit(m *inventory.Machine, info *inventory.PodInfo) string {
 	subject := fmt.Sprintf("machine %s (%s) was started for such a pod and cannot run it: ", m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable])
 	need := j.Pods.Cache.RequestsFor(info).List

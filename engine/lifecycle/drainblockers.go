@@ -83,7 +83,7 @@ func blockerText(holds []drainBlocker) string {
 	return strings.Join(texts, "; ")
 }
 
-// blockerOf describes why the pod is still on its node, "" if nothing blocks its eviction.
+// blockerOf describes why the pod is still on its node. It returns "" if nothing blocks its eviction.
 func (term *termination) blockerOf(p *corev1.Pod) string {
 	name := kube.PodID(p).String()
 	protection := kube.ProtectionOf(p, term.Now)

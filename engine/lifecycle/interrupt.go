@@ -111,7 +111,7 @@ func interruptionOf(n engine.Notice, claim *v1.NodeClaim, node *corev1.Node) Int
 	return x
 }
 
-// spotOffering returns the spot offering of the claim's machine, nil if the claim's labels do not name one.
+// spotOffering returns the spot offering of the claim's machine. It returns nil if the claim's labels do not name one.
 func spotOffering(claim *v1.NodeClaim) *engine.OfferingID {
 	id := engine.OfferingID{
 		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone],

@@ -172,8 +172,9 @@ func restamp(claim *v1.NodeClaim, now time.Time) {
 	}
 }
 
-// draftOf returns a copy of the claim for a step to change: its plain values, finalizers and owners. It shares everything else, because most
-// steps change nothing: kube.With and kube.SetCondition replace labels, annotations and conditions as a whole.
+// draftOf returns a copy of the claim for a step to change. The step may change its plain values, finalizers and owners. The draft shares
+// everything else with the claim, because most steps change nothing. kube.With and kube.SetCondition replace labels, annotations and conditions as
+// a whole.
 func draftOf(claim *v1.NodeClaim) *v1.NodeClaim {
 	draft := *claim
 	draft.ObjectMeta = draftMeta(claim.ObjectMeta)
@@ -193,7 +194,7 @@ func draftMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return meta
 }
 
-// changed returns a copy of the draft, nil if it equals the claim before.
+// changed returns a copy of the draft. It returns nil if the draft equals the claim before.
 func changed(before, draft *v1.NodeClaim) *v1.NodeClaim {
 	if sameMeta(before, draft) && sameStatus(before.Status, draft.Status) {
 		return nil

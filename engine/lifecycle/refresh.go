@@ -55,7 +55,7 @@ func refreshDrift(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) {
 	}
 }
 
-// endOf returns why the claim is deleted now, regardless of its pods; empty if it is not deleted.
+// endOf returns why the claim is deleted now, regardless of its pods. It returns "" if the claim is not deleted.
 func endOf(s *engine.Snapshot, claim *v1.NodeClaim, pool *v1.NodePool) string {
 	switch {
 	case claim.Spec.ExpireAfter.Duration != nil && !claim.CreationTimestamp.IsZero() && !s.Now.Before(kube.ExpiresAt(claim)):

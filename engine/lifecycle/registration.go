@@ -17,8 +17,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// register finds the claim's node, writes the claim's promises on it, and opens it for pods. It returns the node as it should be, nil if there
-// is none. The node is written before the claim.
+// register finds the claim's node, writes the claim's promises on it, and opens it for pods. It returns the node with the changes to write, or nil
+// if there is none. The node is written before the claim.
 func register(l Life, claim *v1.NodeClaim, step *Step) *corev1.Node {
 	registered := v1.IsTrue(claim, v1.ConditionRegistered)
 	switch {

@@ -74,7 +74,7 @@ func ByChoice(claim *v1.NodeClaim, nodes []*corev1.Node) bool {
 	return false
 }
 
-// causeOf returns why the claim's nodes leave, "" if it is not recorded.
+// causeOf returns why the claim's nodes leave. It returns "" if the cause is not recorded.
 func causeOf(claim *v1.NodeClaim) v1.DisruptionReason {
 	if claim == nil || !v1.IsTrue(claim, v1.ConditionDisruptionReason) {
 		return ""
@@ -107,7 +107,7 @@ func (term *termination) mayGo(pod *corev1.Pod) bool {
 	return true
 }
 
-// workloadOf returns the workload for whose other pods the pod may have to wait, nil if there is none.
+// workloadOf returns the workload for whose other pods the pod may have to wait. It returns nil if there is none.
 func (term *termination) workloadOf(pod *corev1.Pod) *Workload {
 	if !ByChoice(term.claim, term.nodes) {
 		return nil
@@ -145,7 +145,7 @@ func (term *termination) isThere(p *corev1.Pod) bool {
 	return !budget.IsAway(p, term.Now)
 }
 
-// waitsFor describes the pods of its workload for which the pod waits, "" if none.
+// waitsFor describes the pods of its workload for which the pod waits. It returns "" if there is none.
 func (term *termination) waitsFor(pod *corev1.Pod) string {
 	w := term.workloadOf(pod)
 	if w == nil || !term.isThere(pod) {

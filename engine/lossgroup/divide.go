@@ -272,7 +272,7 @@ func (p *Problem) isSpot(m *packing.Machine) bool {
 	return p.Pools[m.Pool].Options[m.Chosen].Offering.CapacityType == v1.CapacityTypeSpot
 }
 
-// cellsOf returns the cells of which the machine is, or may be once it starts; nil if it is no spot machine.
+// cellsOf returns the cells to which the machine belongs, or may belong once it starts. It returns nil if it is no spot machine.
 func (x *divider) cellsOf(m *inventory.Machine) bitset.Set {
 	types, zones := m.LossGroups()
 	if len(zones) == 0 {
@@ -298,7 +298,7 @@ func (m *dividable) move(sign int) {
 	}
 }
 
-// riskiest returns the risky owner on the machine of which the largest share of pods can be lost at once, nil for none.
+// riskiest returns the risky owner on the machine of which the largest share of pods can be lost at once. It returns nil if there is none.
 func (m *dividable) riskiest() (out *exposure) {
 	for _, l := range m.loads {
 		if l.risky() && (out == nil || l.most*out.total > out.most*l.total) {

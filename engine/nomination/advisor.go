@@ -67,8 +67,8 @@ func (a *Advisor) Written(n engine.Nomination) {
 	a.given[n.Pod.UID] = n.Node
 }
 
-// decide returns the node to which the pod is to be nominated, "" for none, and reports whether that is a change. kube-scheduler writes the
-// other nominations, when it preempts pods. They are only taken back if their node is gone.
+// decide returns the node to which the pod is to be nominated, and reports whether that is a change. The node is "" if the pod is not to be
+// nominated. kube-scheduler writes the other nominations, when it preempts pods. They are only taken back if their node is gone.
 func (a *Advisor) decide(pod *corev1.Pod, x *advice) (node string, change bool) {
 	wanted, current := x.wanted[pod.UID], pod.Status.NominatedNodeName
 	ours := current != "" && a.given[pod.UID] == current
@@ -101,7 +101,7 @@ func (a *Advisor) isIgnored(pod *corev1.Pod, x *advice) bool {
 	return false
 }
 
-// advice holds the wishes of a plan for the pending pods.
+// advice holds the places that a plan gives to the pending pods.
 type advice struct {
 	now       time.Time
 	nodes     map[string]*corev1.Node

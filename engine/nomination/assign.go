@@ -22,7 +22,8 @@ const mostNominations = 5
 
 // assignment holds the places that were bought for pods.
 type assignment struct {
-	// parties holds the groups by the UID of their ReplicaSet, whose pods are interchangeable, or else of their single pod.
+	// parties holds the groups by UID. A group of interchangeable pods has the UID of their ReplicaSet. Any other group has a single pod, and this
+	// pod's UID.
 	parties map[types.UID]*podGroup
 	tries   map[types.UID]int // the number of nominations of each pod
 	// tried holds the order in which kube-scheduler last found no node for the pods. It will try them in the same order. Each failure changes the
@@ -90,7 +91,7 @@ func mayJoin(nominated map[nominees]int, pod *corev1.Pod, node string) bool {
 	return true
 }
 
-// strictSpread returns the pod's DoNotSchedule constraint over zones, or else over nodes; nil if there is none.
+// strictSpread returns the pod's DoNotSchedule constraint over zones. If there is none, it returns the one over nodes; nil if there is neither.
 func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
 		for i, c := range pod.Spec.TopologySpreadConstraints {

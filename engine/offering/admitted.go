@@ -109,7 +109,7 @@ func (o Admitted) Holds(requests corev1.ResourceList) bool {
 	return true
 }
 
-// PerCore returns the offering's price per allocatable core, 0 if it has none or the price is unknown.
+// PerCore returns the offering's price per allocatable core. It returns 0 if no core is allocatable or the price is unknown.
 func (o Admitted) PerCore() float64 {
 	cpu := o.Kind.Allocatable()[corev1.ResourceCPU]
 	if cpu.Sign() <= 0 {

@@ -44,7 +44,7 @@ func (p *Pool) limitable() map[corev1.ResourceName]bool {
 	return known
 }
 
-// suggestedLimit returns a suggestion for a misspelt name, such as cpus or mem; "" if no name is close.
+// suggestedLimit returns a suggestion for a misspelt name, such as cpus or mem. It returns "" if no name is close.
 func suggestedLimit(name string, known map[corev1.ResourceName]bool) string {
 	written := strings.ToLower(name)
 	plain := !strings.Contains(name, "/")

@@ -12,7 +12,7 @@ type Option struct {
 	Kind     *engine.InstanceType
 	Offering *engine.Offering
 	variant  map[string]string // one value for each of the type's labels
-	// Commitment names the commitment that pays for the machine, empty for none.
+	// Commitment names the commitment that pays for the machine. It is "" if there is none.
 	Commitment string
 }
 

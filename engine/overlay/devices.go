@@ -24,8 +24,8 @@ func cutsDevices(pool *v1.NodePool) bool {
 	return pool.Spec.Template.Labels[accelerator.MIGConfigLabel] != ""
 }
 
-// devices returns the accelerators that nodes of a type will show, nil if they are those of the node class. Overlays have precedence, then the
-// node class, then the pool's MIG layout. If a node was planned with the same list and shows another one, the node's list is used.
+// devices returns the accelerators that nodes of a type will show. It returns nil if they are those of the node class. Overlays have precedence,
+// then the node class, then the pool's MIG layout. If a node was planned with the same list and shows another one, the node's list is used.
 func (v *view) devices(i int) *shows {
 	t := &v.sold.types[i]
 	physical := accelerator.Of(t.Capacity)
@@ -96,8 +96,8 @@ func (v *view) overlaid(i int) (list corev1.ResourceList, names []string) {
 	return list, names
 }
 
-// contradiction returns the newest node planned with the said list, if it shows another one; else nil. A node that only lacks devices of
-// its hardware does not count. If the list has no source, the planned list does not matter.
+// contradiction returns the newest node that was planned with the list in `said`, if this node shows another list. If not, it returns nil. A node
+// that only lacks devices of its hardware does not count. If the list has no source, the planned list does not matter.
 func (v *view) contradiction(kind string, said *shows, physical corev1.ResourceList) *Sighting {
 	for i := range v.seen {
 		x := &v.seen[i]

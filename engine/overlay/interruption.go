@@ -80,7 +80,8 @@ func (r risk) loss() float64 {
 	return *r.rate.risk.perHour * *r.cost.risk.cost
 }
 
-// clashOf returns an overlay of the same weight that sets the same figure of the offering as p, and describes the figure; nil for none.
+// clashOf returns an overlay of the same weight that sets the same figure of the offering as p, and describes the figure. It returns nil if there
+// is none.
 func (r risk) clashOf(p *plan) (other *plan, what string) {
 	switch {
 	case p.risk.perHour != nil && r.rate != nil && r.rate.weight == p.weight:

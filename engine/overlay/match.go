@@ -39,7 +39,7 @@ type match struct {
 	offerings []int
 }
 
-// each iterates over the indexes of the selected offerings; all is the number of the type's offerings.
+// each iterates over the indexes of the selected offerings; `all` is the number of the type's offerings.
 func (m match) each(all int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if m.all {

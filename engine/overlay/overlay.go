@@ -24,7 +24,8 @@ type Verdict struct {
 	Overlay *v1alpha1.NodeOverlay
 	// Reason is RuntimeValidation or Conflict for an overlay that is in force nowhere, empty for one that is in force.
 	Reason string
-	// Message says why the overlay is not in force and how to correct that, or which prices and resources it corrects.
+	// Message explains why the overlay is not in force and how to correct that. For an overlay in force, it lists the prices and resources that the
+	// overlay corrects.
 	Message string
 }
 

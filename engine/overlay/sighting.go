@@ -18,8 +18,8 @@ type Sighting struct {
 	Shown, Planned   corev1.ResourceList
 }
 
-// configLabels determine how nodes show their devices. A node with other values of these labels than its pool tells nothing about the pool's
-// next node.
+// configLabels determine how nodes show their devices. If a node has other values of these labels than its pool, the pool's next node may show
+// other devices.
 var configLabels = [...]string{accelerator.MIGConfigLabel, accelerator.MIGStrategyLabel, accelerator.PluginConfigLabel}
 
 // Seen lists the accelerators that initialised nodes show, sorted by pool and type, the newest nodes first. For each pool and type, it lists one

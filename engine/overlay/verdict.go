@@ -20,7 +20,8 @@ type clash struct {
 	offering *engine.Offering // nil for a resource
 }
 
-// clashIn returns the first value that the overlay selects and that another overlay of the same weight has corrected; nil if there is none.
+// clashIn returns the first value that the overlay selects and that another overlay of the same weight has corrected. It returns nil if there is
+// none.
 func (p *plan) clashIn(views []*view) *clash {
 	for _, v := range views {
 		for _, m := range v.matches(p) {

@@ -156,7 +156,7 @@ func (v *view) layCapacity(p *plan, kind int) {
 	}
 }
 
-// types returns the class's instance types with the corrections; nil if there are no corrections.
+// types returns the class's instance types with the corrections. It returns nil if there are no corrections.
 func (v *view) types() []engine.InstanceType {
 	var out []engine.InstanceType
 	for i := range v.sold.types {

@@ -100,7 +100,7 @@ func (l *listing) accepts(b *openBin, class int) bool {
 	return false
 }
 
-// holds reports whether the open bin's present option has room for the sum of requests. It returns false if the pool asks for a variety of options.
+// holds reports whether the open bin's present option has room for the sum of requests. It returns false if the pool requires a variety of options.
 func (l *listing) holds(b *openBin, sum capacity.Vector) bool {
 	return b.variety == nil && sum.Fits(l.market.pools[b.pool].Options[b.option].Allocatable)
 }

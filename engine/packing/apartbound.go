@@ -30,7 +30,7 @@ func (s *search) apart(sup *supply, counts []int) float64 {
 	return most * (1 - 1e-12)
 }
 
-// leastFor returns the price of the cheapest option that holds a pod of the demand in any domain; 0 if there is none.
+// leastFor returns the price of the cheapest option that holds a pod of the demand in any domain. It returns 0 if there is none.
 func (s *search) leastFor(pools []int, d *demand) float64 {
 	ways := s.p.Classes[d.class].Levels[d.level].Ways
 	least, found := 0.0, false

@@ -132,7 +132,7 @@ func (b *brute) price(in [][]int) {
 	}
 }
 
-// machines returns the bills of all sets of machines in the zone that hold exactly these pods; none if no machines do.
+// machines returns the bills of all sets of machines in the zone that hold exactly these pods. It returns none if no machines do.
 func (b *brute) machines(z int, pods []int) []bill {
 	first := slices.IndexFunc(pods, func(n int) bool { return n > 0 })
 	if first < 0 {

@@ -17,7 +17,7 @@ type search struct {
 	bound   float64
 	worth   []float64
 	low     []float64 // supply.low of the supply that machines are bought from; nil if it does not apply
-	// boundDemands is placement.boundDemands.
+	// boundDemands is the method placement.boundDemands.
 	boundDemands func(sup *supply, counts []int) ([]*Ways, []bound.Demand)
 }
 

@@ -171,7 +171,7 @@ func (c *cover) machine(st *step) *openBin {
 	return c.s.binOf(c.sup, c.sup.offerings[c.fillings[st.filling].offering].pool, loads)
 }
 
-// binOf returns the open bin of the pool for the pods, nil if no option holds them.
+// binOf returns the open bin of the pool for the pods. It returns nil if no option holds them.
 func (s *search) binOf(sup *supply, pool int, loads []load) *openBin {
 	b := &openBin{pool: pool, sum: make(capacity.Vector, len(s.p.Classes[0].Request)), free: s.market.pools[pool].Free}
 	for _, p := range loads {

@@ -151,8 +151,8 @@ func (c *cover) cheapest(limit int) (path []step, ok bool) {
 	}
 }
 
-// hasty finds a path that costs little more than the floor, nil if it is not cheaper than the best machines so far. It prefers remainders
-// near the end.
+// hasty finds a path that costs little more than the floor. It returns nil if it is not cheaper than the best machines so far. It prefers
+// remainders near the end.
 func (c *cover) hasty() []step {
 	for share := nearlyExact; ; share *= 1.5 {
 		most := c.ceiling * (1 - 1e-9)

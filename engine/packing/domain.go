@@ -251,7 +251,7 @@ type unserved struct {
 	where   map[*view][]int // cached results of view.domainsOf
 }
 
-// unservedOf returns the unserved of the set, nil if all dependants of the set can have a machine in all domains.
+// unservedOf returns the unserved of the set. It returns nil if all dependants of the set can have a machine in all domains.
 func (pl *placement) unservedOf(set int) *unserved {
 	if out, known := pl.unserved[set]; known {
 		return out

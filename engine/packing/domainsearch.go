@@ -268,7 +268,7 @@ type searchRound struct {
 	inVain    bool
 }
 
-// play solves the problem with the quota. It plays another round whenever a round opens domains that it did not know of.
+// play solves the problem with the quota. It plays another round whenever a round opens domains that were unknown before it.
 func (st *domainSearch) play(quota map[domainKey]int, t toBeat, rounds int) []searchRound {
 	l := *st.lessons
 	l.caps, l.open, l.shut, l.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), quota

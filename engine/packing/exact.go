@@ -89,7 +89,7 @@ func (e *exhaustive) place(i int, machines []*openBin, cost float64) {
 	}
 }
 
-// with returns the machine with one more pod of the lot, nil if no option holds all its pods.
+// with returns the machine with one more pod of the lot. It returns nil if no option holds all its pods.
 func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	e.s.market.use(1)
 	l := &e.sup.lots[lot]
@@ -111,7 +111,7 @@ func (e *exhaustive) with(old *openBin, lot int) *openBin {
 	return b
 }
 
-// joined returns the open bin with one more pod, on the cheapest option that holds all its pods; nil if there is none.
+// joined returns the open bin with one more pod, on the cheapest option that holds all its pods. It returns nil if there is none.
 func (s *search) joined(old *openBin, ways *Ways, host *hostRules, request capacity.Vector, large, devices bool) *openBin {
 	var best *openBin
 	need := lacking(request, host.shared, old.has)

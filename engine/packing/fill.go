@@ -224,7 +224,7 @@ func (g *greedy) put(o *offering, b *openBin, h, fits int) {
 	}
 }
 
-// nextIn returns the smallest common member that is i or more, -1 if there is none.
+// nextIn returns the smallest common member that is i or more. It returns -1 if there is none.
 func nextIn(a, b bitset.Set, i int) int {
 	for w := i / 64; w < len(a); w++ {
 		x := a[w] & b[w]

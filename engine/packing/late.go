@@ -72,7 +72,7 @@ func (r *replay) lateMachine(c int, domains []*Ways, pools []int) (m Machine, ok
 	return m, true
 }
 
-// lateDraft returns the cheapest machine of the pool for one pod of the class with these ways, nil if none may be bought.
+// lateDraft returns the cheapest machine of the pool for one pod of the class with these ways. It returns nil if none may be bought.
 func (r *replay) lateDraft(c int, ways *Ways, p int) *openBin {
 	s := r.round
 	request := r.p.Classes[c].Request

@@ -94,8 +94,7 @@ func TestNeitherThreadsNorTimeShow(t *testing.T) {
 	}
 }
 
-// A solver that reaches MostLooks ends early and says so. It may then leave pods without a place, but each pod with a place meets its
-// rules.
+// A solver that reaches MostLooks ends early and reports that. It may then leave pods without a place, but each pod with a place meets its rules.
 func TestPlacingThatEndsEarlyPutsNoPodWhereItMayNotBe(t *testing.T) {
 	t.Parallel()
 	exhausted := 0

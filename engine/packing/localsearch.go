@@ -19,8 +19,8 @@ const (
 // One try uses a random half of the offerings, and no more than about twice fewGoods; the next try draws others.
 const fewGoods = 60
 
-// searchLocally finds cheaper machines for the pods of the open bins: exactly if exact can, else step by step, until the price is near the
-// bound, the gain is too small, or the effort is spent.
+// searchLocally finds cheaper machines for the pods of the open bins. If the method `exact` finds the best machines, it returns these. If not, it
+// improves the machines step by step, until the price is near the bound, the gain is too small, or the effort is spent.
 func (s *search) searchLocally(sup *supply, bins []*openBin) []*openBin {
 	if len(bins) == 0 {
 		return bins
@@ -211,7 +211,7 @@ func (sup *supply) worth(b *openBin) float64 {
 	return sum
 }
 
-// repack packs the pods of the chosen machines again. It returns nil unless that is cheaper, else the new open bins and the gain.
+// repack packs the pods of the chosen machines again. It returns the new open bins and the gain if that is cheaper, and nil if not.
 func (s *search) repack(g *greedy, bins []*openBin, p *neighbourhood) (better []*openBin, gain float64) {
 	chosen := p.bins
 	old, paid := 0.0, 0.0

@@ -71,8 +71,8 @@ type Class struct {
 	Priority int
 	// Levels are the relaxations of the pods, the strictest first: if one cannot be met, the next is tried.
 	Levels []Level
-	// Assigned is one more than the index of the node that the pods are expected on, 0 for none. These pods are placed there before all
-	// other pods, even without enough room, if the rules between pods allow it; else they are placed like other pods.
+	// Assigned is one more than the index of the node on which the pods are expected; 0 if there is none. If the rules between pods allow it, these
+	// pods are placed there before all other pods, even without enough room. Otherwise they are placed like other pods.
 	Assigned int
 	// Proposed marks an Assigned node that the pods use only if it admits them and has room.
 	Proposed bool
@@ -165,7 +165,8 @@ type Option struct {
 	// options of one Slot the same zone and labels. Only options of the same Group may be listed together.
 	Type, Slot, Group int
 	Price             float64
-	// Full is the price of a machine of the option without the commitment that pays for it, 0 without one. PriceBand compares these prices.
+	// Full is the price of a machine of the option without the commitment that pays for it. It is 0 if no commitment pays. PriceBand compares these
+	// prices.
 	Full        float64
 	Allocatable capacity.Vector
 	// Charge is the amount that a machine of the option uses of the pool's limits.

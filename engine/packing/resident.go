@@ -17,8 +17,8 @@ func (n *nodeState) doubt(number, count int, h *hostIndex) {
 	n.doubtful[number] += count
 }
 
-// besideResidents returns the level's rules for single machines, reduced by the residents of a new machine in the place; nil if the residents keep
-// the level's pods out.
+// besideResidents returns the level's rules for single machines, reduced by the residents of a new machine in the place. It returns nil if the
+// residents keep the level's pods out.
 func (pl *placement) besideResidents(ls *levelState, place topology.Place) *hostRules {
 	if !pl.p.Layout.Settles(place) {
 		return ls.host
@@ -193,8 +193,8 @@ func (pl *placement) wasStarted(set int) bool {
 	})
 }
 
-// learnArrivals notes the places of the new machines if pods have no place and the machines' residents affect rules: the next round knows these
-// residents from the start. It reports false if this changes nothing.
+// learnArrivals notes the places of the new machines if pods have no place and the machines' residents affect rules. The next round then counts
+// these residents from the start. learnArrivals reports false if this changes nothing.
 func (s *solver) learnArrivals() bool {
 	if !slices.ContainsFunc(s.p.Layout.Residents, func(r topology.Resident) bool { return len(r.Owns)+len(r.Groups)+len(r.Sets) > 0 }) ||
 		counted(s.without()) == 0 {

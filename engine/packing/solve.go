@@ -461,8 +461,8 @@ func (s *solver) opened() bool {
 	return found
 }
 
-// better reports whether s is the better round. A round that is not broken is better; then the one that places more pods (by priority), then the one
-// that misses fewer levels, then the cheaper one.
+// better reports whether s is the better round. The better round is the one that is not broken. If both or neither are broken, it is the one that
+// places more pods (by priority). After that the fewest missed levels decide, and then the price.
 func (s *solver) better(other *solver) bool {
 	if s.broken != other.broken {
 		return other.broken

@@ -156,7 +156,7 @@ func (g *splitting) isColocated(i, machine int) bool {
 	})
 }
 
-// with returns the machine with pod i added, nil if no option holds all its pods.
+// with returns the machine with pod i added. It returns nil if no option holds all its pods.
 func (g *splitting) with(old *openBin, i int) *openBin {
 	g.s.market.use(1)
 	demand := g.pods[i]

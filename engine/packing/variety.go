@@ -128,7 +128,7 @@ func (c *selection) enough(sum capacity.Vector) bool {
 	return slices.ContainsFunc(c.products, func(p *product) bool { return p.enough(sum) })
 }
 
-// with returns the product with the most slots that has the option and is enough for the sum; nil if there is none.
+// with returns the product with the most slots that has the option and is enough for the sum. It returns nil if there is none.
 func (c *selection) with(o int, sum capacity.Vector) *product {
 	for _, p := range c.products {
 		if p.has(o) && p.enough(sum) {

@@ -513,7 +513,7 @@ func (v *verifier) passes(group int, h *standing) bool {
 	return f < 0 || h.place[f] == 1
 }
 
-// allows returns why a pod at the level may not come to the machine, "" if it may.
+// allows returns why a pod at the level may not come to the machine. It returns "" if the pod may.
 func (v *verifier) allows(l *packing.Level, h *standing) string {
 	if h.node >= 0 && !l.Nodes.Has(h.node) {
 		return "the node does not admit it"

@@ -101,7 +101,7 @@ func (v *view) domainOf(place topology.Place) topology.Place {
 	return domain
 }
 
-// narrowed returns the part of the ways in one domain; nil if there is none.
+// narrowed returns the part of the ways in one domain. It returns nil if there is none.
 func (v *view) narrowed(pools []supplyPool, ways *Ways, domain int) *Ways {
 	if len(v.domains) == 1 {
 		return ways

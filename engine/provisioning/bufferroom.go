@@ -258,7 +258,7 @@ func (c *roomCount) sizeOf(l *engine.Launch) capacity.Vector {
 	return nil
 }
 
-// share returns the share of a machine that the pod takes: that of the resource of which it takes the largest share.
+// share returns the largest share of any resource of a machine that the pod takes.
 func (c *roomCount) share(pod *corev1.Pod, size capacity.Vector) float64 {
 	most := 0.0
 	for i, n := range c.p.requestOf(pod) {

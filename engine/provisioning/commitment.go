@@ -42,7 +42,7 @@ func (p *Problem) commit() {
 	}
 }
 
-// mostOf returns the most units that one machine takes of the commitment, 0 if it covers no machine that is sold.
+// mostOf returns the most units that one machine takes of the commitment. It returns 0 if the commitment covers no machine that is sold.
 func (p *Problem) mostOf(c *kube.Commitment) float64 {
 	most := 0.0
 	for _, pool := range p.Pools {
@@ -105,7 +105,7 @@ func (p *Problem) relief() float64 {
 }
 
 // withoutCover solves the problem without commitments for new machines, because money that is paid anyway must not make a plan dearer. It returns
-// that problem and its solution if the solution is better, else nil.
+// that problem and its solution if the solution is better, and nil if not.
 func (p *Problem) withoutCover(s *packing.Solution, pods *inventory.PodIndex) (*Problem, *packing.Solution) {
 	price, before := p.priceOf(s), unplaced(s)
 	if len(p.cover) == 0 || before == 0 && price < p.cheapestUncovered() {

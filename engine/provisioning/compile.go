@@ -375,7 +375,7 @@ func (p *Problem) classOf(c *podClass) packing.Class {
 	return out
 }
 
-// ownersOf returns the index of each pod's controller, -1 for a pod without one; nil if no pod of the class has a controller.
+// ownersOf returns the index of each pod's controller, and -1 for a pod without one. It returns nil if no pod of the class has a controller.
 func (p *Problem) ownersOf(c *podClass) []int {
 	var out []int
 	for i, pod := range c.Pods {

@@ -134,8 +134,8 @@ func TestAPreferenceIsMetBehindManyThatCannotBe(t *testing.T) {
 	}
 }
 
-// If the rules of pods are too many for one plan, the pods of the namespace with the most are refused, with a reason that says so, and the
-// others are served. Once the others have their places, there is room for more.
+// If the rules of pods are too many for one plan, the pods of the namespace with the most rules are refused for this reason, and the others are
+// served. Once the others have their places, there is room for more.
 func TestPodsThatAskForTooMuchComeLast(t *testing.T) {
 	t.Parallel()
 	const pods, wishes = 80, 600

@@ -27,7 +27,8 @@ func (rd *Reading) judge() *launchbackoff.Judge {
 	return &launchbackoff.Judge{Snapshot: rd.Snapshot, Pods: rd.Pods, Machines: rd.Machines, Constraints: rd.Constraints, Gangs: rd.Gangs, Options: rd.opt}
 }
 
-// optionsOf returns the pool's options that are closed to the pods now; nil for none. A retry may use the options whose wait is over.
+// optionsOf returns the pool's options that are closed to the pods now. It returns nil if there is none. A retry may use the options whose wait is
+// over.
 func optionsOf(b *constraints.ShapeBackoff, p *offering.Pool, now time.Time, retry bool) bitset.Set {
 	if b == nil {
 		return nil

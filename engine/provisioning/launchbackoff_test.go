@@ -144,7 +144,7 @@ func TestAMachineWhoseAgentNeverStartsIsNotStartedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// The node is initialized a moment before its claim says so, and the backoff does not wait for the claim.
+// The node is initialized a moment before its claim shows it, and the backoff does not wait for the claim.
 func TestAMachineShowsItselfBeforeItsClaimSaysThatItIsReady(t *testing.T) {
 	t.Parallel()
 	s := scenariotest.Unfit(t, scenariotest.Tainted("example.com/a"), "pods web x1 cpu=1")
@@ -231,7 +231,7 @@ func TestAPoolIsTriedAgainWhileAnotherWaits(t *testing.T) {
 	}
 }
 
-// If others took the room, or the node is in trouble for a moment, that says nothing about the type.
+// If others took the room, or the node is in trouble for a moment, the type is not to blame.
 func TestWhatPassesIsNotLearned(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

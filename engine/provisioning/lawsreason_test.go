@@ -109,7 +109,8 @@ func reasonsFor(plan *engine.Plan, pod engine.PodID) []engine.Reason {
 	return nil
 }
 
-// withoutConstraint returns the cluster without the constraint that a refusal names; nil if it names none that can be taken away.
+// withoutConstraint returns the cluster without the constraint that a refusal names. It returns nil if the refusal names none that can be taken
+// away.
 func withoutConstraint(s *engine.Snapshot, id engine.PodID, r engine.Reason) *engine.Snapshot {
 	out := *s
 	out.Pods, out.NodePools = slices.Clone(s.Pods), slices.Clone(s.NodePools)

@@ -201,7 +201,7 @@ func passes(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFi
 	})
 }
 
-// mayPass returns the terms under which a spread with this filter may include the machine, none if the spread cannot include it.
+// mayPass returns the terms under which a spread with this filter may include the machine. It returns none if the spread cannot include it.
 func mayPass(u *requirement.Universe, m *inventory.Machine, f *constraints.NodeFilter) [][]requirement.Expression {
 	for _, key := range f.Keys {
 		if value, ok := m.KnownLabel(key, u); !ok && value != kube.OpenValue {

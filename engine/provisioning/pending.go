@@ -14,7 +14,7 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// pendingClass is a set of equal pods to plan for. The assigned machine is the one on which they are expected, nil for none.
+// pendingClass is a set of equal pods to plan for. The assigned machine is the one on which they are expected; nil if there is none.
 type pendingClass struct {
 	Pods        []*corev1.Pod
 	info        *inventory.PodInfo // of one of the pods

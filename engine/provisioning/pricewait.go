@@ -73,8 +73,8 @@ func (p *Problem) ReplacementDear(m *packing.Machine) engine.Reason {
 	return engine.Reason{Code: engine.ReplacementDear, NodePool: pool.NodePool.Name, Have: timesUsual(pool, m, usual)}
 }
 
-// patienceOf returns the time in which the price that the pool pays doubles; 0 if its pods do not wait for usual prices, or all its options
-// are available.
+// patienceOf returns the time in which the price that the pool pays doubles. It returns 0 if its pods do not wait for usual prices, or all its
+// options are available.
 func patienceOf(pool *offering.Pool) time.Duration {
 	patience, _ := budget.PricePatience(pool.NodePool)
 	if !slices.ContainsFunc(pool.Model.Options, func(o packing.Option) bool { return !o.Listed }) {
@@ -102,7 +102,7 @@ func timesUsual(p *offering.Pool, x *packing.Machine, usual float64) string {
 	return fmt.Sprintf("%s, which costs %.3g times as much", p.Options[x.Chosen].ID(), p.Options[x.Chosen].Offering.Price/usual)
 }
 
-// waitingSince returns when the oldest of the machine's pods was created; zero if any of its pods runs on a node.
+// waitingSince returns when the oldest of the machine's pods was created. It returns the zero value if any of its pods runs on a node.
 func (p *Problem) waitingSince(m *packing.Machine) time.Time {
 	since := p.Snapshot.Now
 	for _, share := range m.Pods {

@@ -170,7 +170,7 @@ func (an *answer) lossGroups() *lossgroup.Problem {
 // noise is the share of a price below which a difference comes from arithmetic alone.
 const noise = 1e-9
 
-// gapOf returns the share by which the cost exceeds its bound; 0 if the two differ in the last digits only.
+// gapOf returns the share by which the cost exceeds its bound. It returns 0 if the two differ in the last digits only.
 func gapOf(cost, bound float64) float64 {
 	if gap := cost/bound - 1; math.Abs(gap) > noise {
 		return gap

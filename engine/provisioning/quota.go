@@ -134,8 +134,8 @@ func (p *Problem) reserve() {
 	}
 }
 
-// reservationOf returns the reservation that the claim's machine may draw from and that does not include the machine yet, "" if there is none. If the
-// claim leaves the offering open, its machine uses a reservation first. A MachineDeployment that has been scaled includes the machine.
+// reservationOf returns the reservation that the claim's machine may draw from and that does not include the machine yet. It returns "" if there is
+// none. If the claim leaves the offering open, its machine uses a reservation first. A MachineDeployment that has been scaled includes the machine.
 func reservationOf(o *inventory.OpenLabels) string {
 	if o.Claim.Annotations[v1.MachineDeploymentAnnotationKey] != "" {
 		return ""
@@ -188,7 +188,7 @@ func (an *answer) hindered(pool *offering.Pool, options bitset.Set, spare []int)
 	return out
 }
 
-// exceeded returns the first quota that has too little for the option; nil if there is none.
+// exceeded returns the first quota that has too little for the option. It returns nil if there is none.
 func (an *answer) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
 	for _, d := range pool.Model.Options[o].Draws {
 		if i := slices.IndexFunc(an.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {

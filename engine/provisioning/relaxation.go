@@ -74,8 +74,8 @@ func stops(n int) []int {
 	return append(out, n)
 }
 
-// anywhere returns a further level for pools with minValues, none if it changes nothing. A machine that may turn out to be in one of several zones
-// has no single domain in which a preference could count its pods, so this level drops the preferences about other pods.
+// anywhere returns a further level for pools with minValues. It returns none if the level changes nothing. A machine that may turn out to be in one
+// of several zones has no single domain in which a preference could count its pods, so this level drops the preferences about other pods.
 func (b *relaxation) anywhere(last packing.Level) []packing.Level {
 	if last.Rules == nil || !slices.ContainsFunc(b.p.Pools, func(pool *offering.Pool) bool { return len(pool.Model.Variety) > 0 }) {
 		return nil
@@ -142,7 +142,7 @@ func (b *relaxation) level(soft []constraints.Preference) packing.Level {
 	return packing.Level{Nodes: where.nodes, Ways: where.ways, Rules: b.rules(soft, inverse)}
 }
 
-// rules returns the rules between pods of the constraints with these preferences; nil if there are none.
+// rules returns the rules between pods of the constraints with these preferences. It returns nil if there are none.
 func (b *relaxation) rules(soft []constraints.Preference, inverse bool) *topology.Rules {
 	c := b.p.InterPod
 	r := &topology.Rules{}

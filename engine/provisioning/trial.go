@@ -44,7 +44,7 @@ func (t *Trial) batchOf(pod *corev1.Pod) int {
 	return t.Batches[pod.Spec.NodeName]
 }
 
-// assignedNodeOf returns the machine to which the trial nominates the pod; nil if there is none that takes pods.
+// assignedNodeOf returns the machine to which the trial nominates the pod. It returns nil if there is none that takes pods.
 func (t *Trial) assignedNodeOf(pod *corev1.Pod, hosts []*inventory.Machine) *inventory.Machine {
 	number, ok := t.Nominations[pod]
 	if !ok || t.closes(hosts[number]) || hosts[number].Leaving {

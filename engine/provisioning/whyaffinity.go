@@ -15,8 +15,8 @@ import (
 	"tenon.sh/engine/topology"
 )
 
-// between returns the rules between pods that keep one more pod of the class off every new machine of the options, which are of one pool;
-// nil if there are none.
+// between returns the rules between pods that keep one more pod of the class off every new machine of the options, which are of one pool. It
+// returns nil if there are none.
 func (an *answer) between(pool, class int, options bitset.Set, world *topology.World) []engine.Reason {
 	c := an.Classes[class]
 	rules := c.last().Rules
@@ -264,7 +264,7 @@ func (an *answer) cycle(c *podClass, set int) string {
 	return ""
 }
 
-// firstOf returns the first class of the set; nil if there is none.
+// firstOf returns the first class of the set. It returns nil if there is none.
 func (an *answer) firstOf(set int) *podClass {
 	if an.first == nil {
 		an.first = map[int]*podClass{}

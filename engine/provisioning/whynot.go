@@ -139,9 +139,9 @@ func (an *answer) left(i int, s *packing.Solution) []int64 {
 	return left
 }
 
-// supplyRefusals returns why none of these suitable options is available; nil if some are. Sold-out options come before the limit that the
-// rest exceeds, because without the shortage the rest would not be needed. A quota of the cloud comes before both, because a user can ask
-// for more of it.
+// supplyRefusals returns why none of these suitable options is available. It returns nil if some are. Sold-out options come before the limit that
+// the rest exceeds, because without the shortage the rest would not be needed. A quota of the cloud comes before both, because a user can ask for
+// more of it.
 func (an *answer) supplyRefusals(pool *offering.Pool, options bitset.Set, left []int64, spare []int) []engine.Reason {
 	if hindered := an.hindered(pool, options, spare); !hindered.Empty() {
 		rest := options.Clone()
@@ -348,7 +348,7 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	return engine.Reason{Code: engine.NotEnoughResources, Key: string(name), Need: need, Have: have}
 }
 
-// limitRefusals returns the limits that even the smallest listed option exceeds; nil if some option stays within all limits, or none is
+// limitRefusals returns the limits that even the smallest listed option exceeds. It returns nil if some option stays within all limits, or none is
 // listed.
 func (an *answer) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []int64) (out []engine.Reason) {
 	for d, n := range left {

@@ -7,7 +7,7 @@ import (
 
 // topologyDomains holds, for all nodes of a replay, the index of each node's value of one label.
 type topologyDomains struct {
-	of     []int32 // the domain of each node, -1 if it lacks the label
+	of     []int32 // the domain of each node; -1 for a node that lacks the label
 	values int
 }
 
@@ -91,7 +91,7 @@ func (t *matchCount) promise(n int, by int32) {
 	t.promised[n] += by
 }
 
-// at returns the count of node n's domain plus the promises on node n itself; 0 if n lacks the label.
+// at returns the count of node n's domain plus the promises on node n itself. It returns 0 if n lacks the label.
 func (t *matchCount) at(n int) int32 {
 	d := t.of[n]
 	if d < 0 {
@@ -103,7 +103,7 @@ func (t *matchCount) at(n int) int32 {
 	return t.counts[d]
 }
 
-// minimum returns the smallest count of a domain, 0 if there are fewer domains than wanted.
+// minimum returns the smallest count of a domain. It returns 0 if there are fewer domains than wanted.
 func (t *matchCount) minimum(wanted int32) int32 {
 	if t.size < max(wanted, 1) {
 		return 0

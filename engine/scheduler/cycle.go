@@ -68,7 +68,7 @@ func (state *replayState) promise(p *podInfo, by int32) {
 	}
 }
 
-// choose returns the index of the node for a pod, -1 if there is none. turn replaces kube-scheduler's random choice between equal nodes.
+// choose returns the index of the node for a pod. It returns -1 if there is none. turn replaces kube-scheduler's random choice between equal nodes.
 func (state *replayState) choose(p *podInfo, turn int) int {
 	hint := p.nomination
 	if hint >= 0 {

@@ -35,7 +35,7 @@ func (state *replayState) machine(i int) *deviceplan.Machine {
 	return m
 }
 
-// typeOf returns the instance type of a node, nil if the catalog does not list it.
+// typeOf returns the instance type of a node. It returns nil if the catalog does not list the type.
 func (state *replayState) typeOf(n *nodeInfo) *engine.InstanceType {
 	name := n.node.Labels[v1.NodePoolLabelKey]
 	pool := kube.FindPool(state.replay.Snapshot, name)

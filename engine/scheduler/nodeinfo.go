@@ -19,7 +19,7 @@ import (
 
 // nodeInfo is a node of a replay: an existing node as it will be after its initialization, or a planned one.
 type nodeInfo struct {
-	name   string // of the Node, else of its claim, else of the launch
+	name   string // the name of the Node; before it exists, of its claim; before that, of the launch
 	claim  *v1.NodeClaim
 	launch *engine.Launch // nil for existing machines
 	node   *corev1.Node

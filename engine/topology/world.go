@@ -21,7 +21,7 @@ type World struct {
 // counter counts a group by domain.
 type counter struct {
 	count []int
-	// may counts residents that may be in a domain; nil if there are none.
+	// `may` counts residents that may be in a domain. It is nil if there are none.
 	may   []int
 	there bitset.Set
 	// least is the smallest count of the domains that have a machine; min computes it again if it is not fresh.
@@ -113,7 +113,7 @@ func (g *Group) passes(place Place) bool { return g.Filter < 0 || place[g.Filter
 // Counts reports whether the group counts machines of this place.
 func (world *World) Counts(group int, place Place) bool { return world.l.Groups[group].passes(place) }
 
-// min returns the smallest count of the domains that have a machine, 0 if there are fewer of these than minDomains.
+// min returns the smallest count of the domains that have a machine. It returns 0 if there are fewer of these than minDomains.
 func (c *counter) min(minDomains int) int {
 	if minDomains > 0 && c.there.Len() < minDomains {
 		return 0
@@ -251,7 +251,7 @@ func (world *World) Starts(a *Affinity) bool { return a.Self && world.sets[a.Set
 // Total returns the number of pods of a set, in all domains together.
 func (world *World) Total(set int) int { return world.sets[set].total }
 
-// Count returns the number of pods of a group in each domain that has a machine; -1 for the other domains.
+// Count returns the number of pods of a group in each domain that has a machine. It returns -1 for the other domains.
 func (world *World) Count(group int) []int {
 	c := &world.groups[group]
 	out := make([]int, len(c.count))

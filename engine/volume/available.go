@@ -58,7 +58,7 @@ func (v *Volumes) indexAvailable() {
 	}
 }
 
-// take returns the claim's need for one of the suitable volumes; nil if the claim has none.
+// take returns the claim's need for one of the suitable volumes. It returns nil if the claim has none.
 func (s *AvailableVolumes) take(suiting []FreeVolume) *SupplyTake {
 	if s == nil || len(suiting) == 0 {
 		return nil

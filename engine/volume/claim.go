@@ -97,11 +97,11 @@ type Claim struct {
 	Places [][]requirement.Expression
 	// Labelled are the places by the volume's labels, for pods that name the claim.
 	Labelled [][]requirement.Expression
-	// Waits is true for a claim whose volume is found or made where its first pod runs: the claim takes the first volume of Free that the node
-	// reaches, or else a new volume, if Makes is true. Kept means that the volumes of Free are reserved for the claim.
+	// Waits is true for a claim whose volume is found or made where its first pod runs. The claim takes the first volume of Free that the node
+	// reaches. If there is none and Makes is true, it takes a new volume. Kept means that the volumes of Free are reserved for the claim.
 	Waits, Kept, Makes bool
 	Free               []FreeVolume
-	// Storage describes the lack of storage that excludes places; empty if no driver limits the storage.
+	// Storage describes the lack of storage that excludes places. It is "" if no driver limits the storage.
 	Storage string
 	class   *storagev1.StorageClass
 }
@@ -400,7 +400,7 @@ func deref(text *string) string {
 	return *text
 }
 
-// claimClass returns the claim's storage class, empty for none. An old annotation takes precedence over the field.
+// claimClass returns the claim's storage class. It returns "" if there is none. An old annotation takes precedence over the field.
 func claimClass(claim *corev1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return class

@@ -56,7 +56,7 @@ func makesNone(class *storagev1.StorageClass) bool {
 		class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// localPoolOf returns the claim's local pool, nil if a volume is reserved for the claim or several hosts can reach a suitable one.
+// localPoolOf returns the claim's local pool. It returns nil if a volume is reserved for the claim or several hosts can reach a suitable one.
 func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) *localPool {
 	if len(v.reserved[ClaimID{claim.Namespace, claim.Name}]) > 0 {
 		return nil
@@ -86,7 +86,7 @@ func (v *Volumes) localPoolOf(claim *corev1.PersistentVolumeClaim, class *storag
 	return st
 }
 
-// hostOf returns the only host that can reach the volume, empty if there may be others.
+// hostOf returns the only host that can reach the volume. It returns "" if there may be others.
 func hostOf(volume *corev1.PersistentVolume) string {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil || len(volume.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
 		return ""

@@ -96,9 +96,9 @@ func keepLower(list map[string]int, driver string, count int) {
 	}
 }
 
-// of returns the number of the driver's volumes that a machine of the type can attach; false if there is no limit. The report of the type's
-// nodes comes first, then the catalog's number, or the configured one if lower. A driver without either gets its lowest reported limit of other
-// types.
+// `of` returns the number of the driver's volumes that a machine of the type can attach. It returns false if there is no limit. The report of the
+// type's nodes comes first, then the catalog's number, or the configured one if lower. A driver without either gets its lowest reported limit of
+// other types.
 func (l *AttachLimits) of(t *engine.InstanceType, driver string) (int, bool) {
 	if n, ok := l.reported[t.Name][driver]; ok {
 		return n, true
@@ -114,7 +114,7 @@ func (l *AttachLimits) of(t *engine.InstanceType, driver string) (int, bool) {
 	return n, true
 }
 
-// All returns the limits of all drivers with a limit; nil for no type.
+// All returns the limits of all drivers with a limit. It returns nil for no type.
 func (l *AttachLimits) All(t *engine.InstanceType) map[string]int {
 	if t == nil {
 		return nil

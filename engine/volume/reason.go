@@ -37,7 +37,7 @@ func (v *Volumes) Named(pod *corev1.Pod, reasons []engine.Reason) []engine.Reaso
 	return out
 }
 
-// taker returns the pod's claim that takes from the free volumes of a class, "" if there is none.
+// taker returns the pod's claim that takes from the free volumes of a class. It returns "" if there is none.
 func (v *Volumes) taker(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		if facts, id := v.factsOf(pod, &pod.Spec.Volumes[i]); facts != nil && facts.take != nil {

@@ -16,7 +16,7 @@ func CompareSingles(a, b SingleVolume) int {
 	return cmp.Or(cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Claim.String(), b.Claim.String()))
 }
 
-// singleOf returns the only suiting volume, empty if there are others.
+// singleOf returns the only suiting volume. It returns "" if there are others.
 func singleOf(suiting []FreeVolume) string {
 	if len(suiting) != 1 || suiting[0].Spec.ClaimRef != nil {
 		return ""

@@ -17,8 +17,8 @@ import (
 
 // A driver with storageCapacity in its CSIDriver publishes its free storage in CSIStorageCapacity objects, each for some nodes. kube-scheduler
 // puts a pod on a node only if one of the node's objects has as much as the pod's claim requests, and does not add up the requests of several
-// claims. It knows nothing of future machines: if a driver's storage is inside of machines, new ones are expected to start with the storage that
-// nodes of their type started with.
+// claims. No such object exists for future machines. If a driver's storage is inside of machines, new ones are expected to start with the storage
+// that nodes of their type started with.
 
 // storagePatience is the time after a node's creation in which its driver may still publish its first storage.
 const storagePatience = 5 * time.Minute
@@ -42,7 +42,7 @@ type leftIn struct {
 	left  resource.Quantity
 }
 
-// storageLeft returns the free storage of the class's driver; nil if the driver does not publish it.
+// storageLeft returns the free storage of the class's driver. It returns nil if the driver does not publish it.
 func (r *Reader) storageLeft(class *storagev1.StorageClass) *StorageLeft {
 	if !r.tracked[class.Provisioner] {
 		return nil
@@ -134,7 +134,7 @@ func (r *Reader) isKnownEarly(key string) bool {
 		}))
 }
 
-// placesFor returns the terms of nodes with enough free storage: nil for any node, false for no node.
+// placesFor returns the terms of nodes with enough free storage. It returns nil if any node has enough, and false if no node has enough.
 func (l *StorageLeft) placesFor(r *Reader, size resource.Quantity) ([][]requirement.Expression, bool) {
 	var places [][]requirement.Expression
 	for _, z := range l.zones {
@@ -211,7 +211,8 @@ func (l *StorageLeft) most() string {
 	return fmt.Sprintf("its CSIStorageCapacity objects say at most %s", most.String())
 }
 
-// TooSmall describes a claim of the pod that requests more storage than the node started with; empty if there is none or it is not known.
+// TooSmall describes a claim of the pod that requests more storage than the node started with. It returns "" if there is none, or if the storage at
+// the start is not known.
 func (r *Reader) TooSmall(pod *corev1.Pod, node string) string {
 	for i := range pod.Spec.Volumes {
 		claim, id, problem := r.ClaimOf(pod, &pod.Spec.Volumes[i])

@@ -65,7 +65,7 @@ type PodVolumes struct {
 	// Alternatives are the places that all of the pod's volumes reach: a node must meet one of them. None means no constraint. The slices are
 	// shared and must not be changed.
 	Alternatives [][]requirement.Expression
-	// Storage describes the claim that lacks storage in other places; empty if storage excludes no place.
+	// Storage describes the claim that lacks storage in other places. It is "" if storage excludes no place.
 	Storage string
 	// Attach lists the volumes to attach, if their driver has a limit on any machine. Those in Shared are also used by other pods, or are
 	// attached to some node: only the first pod on a node attaches the volume.
@@ -174,7 +174,7 @@ func (v *Volumes) countUse(pod *corev1.Pod) {
 	}
 }
 
-// namedClaim returns the claim that the volume names; false for volumes that name none.
+// namedClaim returns the claim that the volume names. It returns false for volumes that name none.
 func namedClaim(pod *corev1.Pod, volume *corev1.Volume) (ClaimID, bool) {
 	if volume.PersistentVolumeClaim == nil {
 		return ClaimID{}, false
@@ -217,7 +217,7 @@ type claimFacts struct {
 	take *SupplyTake
 }
 
-// factsOf returns the facts of a volume's claim; nil for a volume without a claim.
+// factsOf returns the facts of a volume's claim. It returns nil for a volume without a claim.
 func (v *Volumes) factsOf(pod *corev1.Pod, volume *corev1.Volume) (*claimFacts, ClaimID) {
 	claim, id, problem := v.ClaimOf(pod, volume)
 	switch {

@@ -1,5 +1,5 @@
-// Package yield chooses the unused machines of a pool that go to make room under the pool's limits for a machine that is needed more. It knows
-// no Kubernetes.
+// Package yield chooses the unused machines of a pool that go to make room under the pool's limits for a machine that is needed more. It does not
+// depend on types of Kubernetes.
 package yield
 
 import (

@@ -16,7 +16,7 @@ import (
 	"tenon.sh/scenario"
 )
 
-// Pod returns the snapshot's pod with this name, nil if there is none.
+// Pod returns the snapshot's pod with this name. It returns nil if there is none.
 func Pod(s *engine.Snapshot, name string) *corev1.Pod {
 	for _, p := range s.Pods {
 		if p.Name == name {

@@ -140,7 +140,7 @@ func (s *Schemas) violations(obj, old *unstructured.Unstructured) (field.ErrorLi
 	return slices.CompactFunc(errs, func(a, b *field.Error) bool { return a.Error() == b.Error() }), nil
 }
 
-// find returns the rules for obj's kind, nil if api does not define its group.
+// find returns the rules for obj's kind. It returns nil if api does not define its group.
 func (s *Schemas) find(obj *unstructured.Unstructured) (*kind, error) {
 	gvk := obj.GroupVersionKind()
 	if k, found := s.kinds[gvk]; found {

@@ -81,7 +81,7 @@ func number(t *engine.InstanceType, label string) int64 {
 	return n
 }
 
-// first returns the default value of a label for machines of the type, "" for none.
+// first returns the default value of a label for machines of the type. It returns "" if there is none.
 func first(t *engine.InstanceType, label string) string {
 	if values := t.Labels[label]; len(values) > 0 {
 		return values[0]
