@@ -409,15 +409,15 @@ func TestProvider(t *testing.T) {
 	})
 }
 
-// gone returns the machines with a request to stop.
+// gone returns the machines that a request has terminated and that EC2 does not list any more.
 func (w *world) gone() map[engine.MachineID]bool {
 	out := map[engine.MachineID]bool{}
 	for _, call := range w.account.Calls("ec2:TerminateInstances") {
 		for _, id := range call.List("InstanceId") {
 			for zone := range w.zones {
-				if m, err := w.provider.Machine(context.Background(), engine.MachineID("aws:///"+zone+"/"+id)); errors.Is(err, provider.ErrGone) {
-					out[m.ID] = true
-					delete(out, "")
+				machine := engine.MachineID("aws:///" + zone + "/" + id)
+				if _, err := w.provider.Machine(context.Background(), machine); errors.Is(err, provider.ErrGone) {
+					out[machine] = true
 				}
 			}
 		}
