@@ -81,11 +81,11 @@ const equallyCheap = 1.005
 // machinesFor finds machines for the pods of the supply. It keeps the replicas of each workload apart if that costs about the same.
 func (s *search) machinesFor(sup *supply, left []int) []*openBin {
 	if s.p.Effort == 0 || !sup.measureApart(s) {
-		return s.searchLocally(sup, s.first(sup, left))
+		return s.cheapen(sup, s.first(sup, left))
 	}
 	spread := slices.Clone(left)
 	sup.apart = true
-	some := s.searchLocally(sup, s.first(sup, spread))
+	some := s.cheapen(sup, s.first(sup, spread))
 	sup.apart = false
 	price := priceOf(some)
 	if price <= sup.bound.Value*equallyCheap && !slices.ContainsFunc(spread, func(n int) bool { return n > 0 }) {
@@ -93,7 +93,7 @@ func (s *search) machinesFor(sup *supply, left []int) []*openBin {
 		return some
 	}
 	s.market.chargeAll(some, -1)
-	all := s.searchLocally(sup, s.first(sup, left))
+	all := s.cheapen(sup, s.first(sup, left))
 	if priceOf(all)*equallyCheap < price || !slices.Equal(left, spread) {
 		return all
 	}

@@ -9,12 +9,12 @@ import (
 // stepsForPod is the most effort that columns spends for each pod, in steps of bound.Fillings.
 const stepsForPod = 2000
 
-// columns buys other machines for the pods of the open bins: the fillings of the bound, rounded to whole machines. It returns nil if they
-// are not cheaper, or if the machines are near the bound already.
+// columns buys other machines for the pods of the open bins: the fillings of the bound, rounded to whole machines. It returns the
+// same open bins if these machines are not cheaper, or if the price is near the bound already.
 func (s *search) columns(sup *supply, bins []*openBin) []*openBin {
 	price := priceOf(bins)
 	if s.p.Effort == 0 || price <= sup.bound.Value*nearBound || sup.apart || !sup.ruleless(s) {
-		return nil
+		return bins
 	}
 	left := make([]int, len(sup.lots))
 	var lots []int
@@ -31,12 +31,12 @@ func (s *search) columns(sup *supply, bins []*openBin) []*openBin {
 		}
 	}
 	if len(lots) > bound.MostKinds {
-		return nil
+		return bins
 	}
 	effort := min(pods*stepsForPod, s.p.Effort*Comparisons)
 	f := s.lotsBound(sup, lots, left, 0).Fillings(effort)
 	if f == nil || s.p.stopped() {
-		return nil
+		return bins
 	}
 	s.market.look(effort * looksPerComparison)
 	sup.prove(s, bins, f.Value)
@@ -66,7 +66,7 @@ func (s *search) columns(sup *supply, bins []*openBin) []*openBin {
 	if slices.ContainsFunc(left, func(n int) bool { return n > 0 }) || priceOf(better) >= price {
 		s.market.chargeAll(better, -1)
 		s.market.chargeAll(bins, 1)
-		return nil
+		return bins
 	}
 	return better
 }

@@ -9,12 +9,12 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// cover is a search for the cheapest machines for pods of a few kinds without rules between them. For these pods, only the number of pods of each lot
+// coverSearch is a search for the cheapest machines for pods of a few kinds without rules between them. For these pods, only the number of pods of each lot
 // that have no machine matters. The search looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J.
 // Nilsson and B. Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a
 // machine are never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If this worth
 // is close to that price, the search tries hardly any step off a cheapest path.
-type cover struct {
+type coverSearch struct {
 	s        *search
 	sup      *supply
 	lots     []int // the lots with pods to place, the dearest pods first
@@ -63,10 +63,23 @@ func (sup *supply) ruleless(s *search) bool {
 	})
 }
 
-// covered finds the cheapest machines for the pods of the open bins; ok is false if that takes too much effort. floor is the least possible
-// cost of these machines.
+// cover finds the cheapest machines for the pods of the open bins, if only room decides which pods share a machine. done is false if there are too
+// many kinds of pods, or if the search takes too much effort.
+func (s *search) cover(sup *supply, bins []*openBin) (best []*openBin, done bool) {
+	if s.market.effort <= 0 || !sup.plain(s) {
+		return bins, false
+	}
+	best, floor, ok := s.covered(sup, bins)
+	sup.prove(s, bins, floor)
+	if !ok {
+		return bins, false
+	}
+	return best, true
+}
+
+// covered does the search for the method `cover`. floor is the least possible cost of the machines.
 func (s *search) covered(sup *supply, bins []*openBin) (best []*openBin, floor float64, ok bool) {
-	c := &cover{s: s, sup: sup}
+	c := &coverSearch{s: s, sup: sup}
 	if !c.begin(bins) {
 		return nil, 0, false
 	}
@@ -91,7 +104,7 @@ func (s *search) covered(sup *supply, bins []*openBin) (best []*openBin, floor f
 }
 
 // begin counts the pods, and finds their worth; it reports false if there are no pods, or too many lots.
-func (c *cover) begin(bins []*openBin) bool {
+func (c *coverSearch) begin(bins []*openBin) bool {
 	count := make([]int, len(c.sup.lots))
 	for _, bin := range bins {
 		c.ceiling += bin.price
@@ -161,7 +174,7 @@ func (s *search) lotsBound(sup *supply, lots, count []int, each float64) *bound.
 }
 
 // machine returns a new open bin with the pods of the step.
-func (c *cover) machine(st *step) *openBin {
+func (c *coverSearch) machine(st *step) *openBin {
 	var loads []load
 	for i, n := range st.pods {
 		if n > 0 {

@@ -19,7 +19,7 @@ type filling struct {
 }
 
 // fill lists the fillings that may be part of cheaper machines than the best so far; it reports false if there are too many.
-func (c *cover) fill() bool {
+func (c *coverSearch) fill() bool {
 	c.dear = slices.Repeat([]float64{math.Inf(1)}, len(c.lots))
 	for i := range c.sup.offerings {
 		f := filler{c: c, offering: i, pods: make([]int, len(c.lots))}
@@ -65,7 +65,7 @@ func among(a, b []int) bool {
 
 // filler lists the fillings of one offering.
 type filler struct {
-	c        *cover
+	c        *coverSearch
 	offering int
 	price    float64
 	room     capacity.Vector

@@ -24,7 +24,7 @@ type remainder struct {
 const mostTable = 1 << 16
 
 // newRemainders returns remainders with one state, in which no pod has a machine.
-func (c *cover) newRemainders() *remainders {
+func (c *coverSearch) newRemainders() *remainders {
 	key := uint64(0)
 	for i, n := range c.counts {
 		key += uint64(n) * c.radix[i]
@@ -123,7 +123,7 @@ type step struct {
 
 // search finds the cheapest path from all pods to none or, if that takes too much effort, a path that costs hardly more. ok is false if it
 // finds neither; path is nil if no path is cheaper than the best machines so far.
-func (c *cover) search() (path []step, ok bool) {
+func (c *coverSearch) search() (path []step, ok bool) {
 	c.room = c.floor * firstRoom
 	if path, ok = c.cheapest(c.limit / 4); ok {
 		return path, true
@@ -140,7 +140,7 @@ func (c *cover) search() (path []step, ok bool) {
 
 // cheapest finds the cheapest path, or none if the best machines so far are not dearer; ok is false if that takes more effort than limit.
 // It first tries to find a path that costs little more than the floor, because fewer fillings come into question then.
-func (c *cover) cheapest(limit int) (path []step, ok bool) {
+func (c *coverSearch) cheapest(limit int) (path []step, ok bool) {
 	for {
 		most := c.ceiling * (1 - 1e-9)
 		ceiling := min(most, c.floor+c.room)
@@ -153,7 +153,7 @@ func (c *cover) cheapest(limit int) (path []step, ok bool) {
 
 // hasty finds a path that costs little more than the floor. It returns nil if it is not cheaper than the best machines so far. It prefers
 // remainders near the end.
-func (c *cover) hasty() []step {
+func (c *coverSearch) hasty() []step {
 	for share := nearlyExact; ; share *= 1.5 {
 		most := c.ceiling * (1 - 1e-9)
 		ceiling := min(most, c.floor*(1+share))
@@ -174,7 +174,7 @@ const (
 // below looks for a path that costs no more than ceiling. weight multiplies the estimate of the cost from a remainder to the end. If weight is 1, the
 // path is the cheapest. If weight is more, the path is found sooner and costs at most weight times as much (I. Pohl, 1970). If effort exceeds limit,
 // below stops and ok is false.
-func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool) {
+func (c *coverSearch) below(ceiling, weight float64, limit int) (path []step, ok bool) {
 	t := c.newRemainders()
 	q := queue{}
 	q.push(waiting{least: c.rest(c.counts), at: 0})
@@ -223,7 +223,7 @@ func (c *cover) below(ceiling, weight float64, limit int) (path []step, ok bool)
 }
 
 // after returns the remainder that is left after the filling is bought, and a lower bound for the cost of machines for its pods.
-func (c *cover) after(f *filling, left []int) (key uint64, rest float64) {
+func (c *coverSearch) after(f *filling, left []int) (key uint64, rest float64) {
 	dear := 0.0
 	for i, n := range f.pods {
 		if n = left[i] - n; n > 0 {
@@ -245,14 +245,14 @@ func (f *filling) led(left []int) bool {
 	return false
 }
 
-func (c *cover) decode(key uint64, left []int) {
+func (c *coverSearch) decode(key uint64, left []int) {
 	for i := len(left) - 1; i >= 0; i-- {
 		left[i] = int(key / c.radix[i])
 		key %= c.radix[i]
 	}
 }
 
-func (c *cover) value(left []int) float64 {
+func (c *coverSearch) value(left []int) float64 {
 	sum := 0.0
 	for i, n := range left {
 		sum += float64(float64(n) * c.worth[i])
@@ -261,7 +261,7 @@ func (c *cover) value(left []int) float64 {
 }
 
 // rest returns a lower bound for the cost of machines for the pods.
-func (c *cover) rest(left []int) float64 {
+func (c *coverSearch) rest(left []int) float64 {
 	least := c.value(left)
 	for i, n := range left {
 		if n > 0 {
@@ -272,7 +272,7 @@ func (c *cover) rest(left []int) float64 {
 }
 
 // way returns the machines between the first remainder and this one.
-func (c *cover) way(list []remainder, at int) []step {
+func (c *coverSearch) way(list []remainder, at int) []step {
 	var out []step
 	left, before := make([]int, len(c.lots)), make([]int, len(c.lots))
 	for ; list[at].from >= 0; at = list[at].from {

@@ -19,26 +19,9 @@ const (
 // One try uses a random half of the offerings, and no more than about twice fewGoods; the next try draws others.
 const fewGoods = 60
 
-// searchLocally finds cheaper machines for the pods of the open bins. If the method `exact` finds the best machines, it returns these. If not, it
-// improves the machines step by step, until the price is near the bound, the gain is too small, or the effort is spent.
-func (s *search) searchLocally(sup *supply, bins []*openBin) []*openBin {
-	if len(bins) == 0 {
-		return bins
-	}
-	s.market.effort = s.p.Effort // the effort for the first machines is not charged
-	if best, ok := s.exact(sup, bins); ok {
-		return best
-	}
-	bins = s.improve(sup, bins)
-	if better := s.columns(sup, bins); better != nil {
-		return s.improve(sup, better)
-	}
-	return bins
-}
-
-// improve takes a few machines away, packs their pods again and keeps the result if it is cheaper, as long as this gains enough.
+// improve takes a few machines away, packs their pods again and keeps the result if it is cheaper, until the price is near the bound, the gain is too
+// small, or the effort is spent.
 func (s *search) improve(sup *supply, bins []*openBin) []*openBin {
-	bins = s.closeBins(sup, bins)
 	random := newRandom(bins)
 	total := 0.0
 	for _, b := range bins {

@@ -29,6 +29,8 @@ type Problem struct {
 	Things int
 	// Effort is the effort that the search for cheaper machines may spend after the first solution.
 	Effort int
+	// strategies are the ways to find cheaper machines; nil for all of them.
+	strategies []strategy
 	// MostLooks bounds the looks of placing, at rules, options and domains. Once it is reached, the remaining pods get no place, and no
 	// further round begins. 0 means no bound.
 	MostLooks int64

@@ -7,6 +7,9 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
+// fewPods is the number of pods up to which every way to share machines is tried. There are 877 ways to divide 7 pods; most are cut short.
+const fewPods = 7
+
 // splitting is a search that tries every way to divide a few pods among machines. It can handle limits, quotas, and pods that have to share a machine
 // with certain other pods. It keeps the order in which the pods were placed, because a pod must come after the pods that it has to join.
 type splitting struct {
@@ -22,17 +25,18 @@ type splitting struct {
 	bestCost float64
 }
 
-// split finds the cheapest machines for the few pods of the demands. Some of the pods have machines already.
+// split finds the cheapest machines for the few pods of the demands, if more than room decides which pods share a machine. Some of the pods have
+// machines already.
 func (s *search) split(pools []int, demands []*demand) {
-	hard, total := len(s.p.Quotas) > 0, 0
+	ruled, total := len(s.p.Quotas) > 0, 0
 	for _, p := range pools {
-		hard = hard || s.market.pools[p].limited
+		ruled = ruled || s.market.pools[p].limited || s.market.pools[p].Variety != nil
 	}
 	for _, d := range demands {
-		hard = hard || len(d.company) > 0
+		ruled = ruled || len(d.company) > 0 || !d.host.none() || len(d.host.shared) > 0
 		total += len(d.queue)
 	}
-	if !hard || total == 0 || total > fewPods {
+	if !ruled || total == 0 || total > fewPods {
 		return
 	}
 	if !s.splitMore(pools, demands) {
