@@ -107,9 +107,9 @@ search:
 // search ends if 1/tail of the effort, but at least leastTail steps, has neither lowered this price nor raised the bound by the share
 // "little".
 const (
-	tail      = 32
+	tail      = 8
 	leastTail = 200_000
-	little    = 1e-3
+	little    = 2e-3
 )
 
 // calmly is the weight of the prices of the best bound so far beside the latest prices, which vary much (P. Wentges, Weighted Dantzig–Wolfe
