@@ -348,6 +348,25 @@ func (b *Bound) solve() {
 		return
 	}
 	c := b.columns()
+	rows, right := b.rows(c)
+	// Prices are scaled near one by a power of two, because the result must not depend on the currency; this changes no digit.
+	dearest := slices.Max(right)
+	_, exponent := math.Frexp(dearest)
+	// Rows that end in zero make the simplex method cycle, so each gets a small constant of its own. extract corrects the prices for this.
+	for i := range right {
+		if right[i] = math.Ldexp(right[i], -exponent); right[i] == 0 {
+			right[i] = 1e-5 * (1 + float64(i*7919%997)/997)
+		}
+	}
+	x, _ := maximise(b.objective(c), rows, right, 40*(len(rows)+c.n))
+	for i := range x {
+		x[i] = math.Ldexp(x[i], exponent)
+	}
+	b.extract(c, x)
+}
+
+// objective returns the coefficients of the linear program: the pods' requests, as shares of all that is requested.
+func (b *Bound) objective(c *columns) []float64 {
 	objective := make([]float64, c.n)
 	for i := range b.demands {
 		w := &b.demands[i]
@@ -367,24 +386,19 @@ func (b *Bound) solve() {
 		}
 	}
 	objective[c.add] = float64(b.machines)
-	var rows [][]float64
-	var right []float64
+	return objective
+}
+
+// rows returns the rows of the linear program, and their right sides: no machine is worth more than it costs.
+func (b *Bound) rows(c *columns) (rows [][]float64, right []float64) {
 	row := func(rhs float64) []float64 {
 		r := make([]float64, c.n)
 		rows, right = append(rows, r), append(right, rhs)
 		return r
 	}
 	for i := range b.supplies {
-		o := &b.supplies[i]
-		r := row(o.Price)
-		for k, d := range b.dims {
-			r[o.block*len(b.dims)+k] = float64(o.size[d]) / float64(b.total[d])
-		}
-		for k, d := range b.devices {
-			if o.column >= 0 {
-				r[o.column+k] = float64(o.size[d])
-			}
-		}
+		r := row(b.supplies[i].Price)
+		b.addAmounts(r, &b.supplies[i], b.supplies[i].size, 1)
 		r[c.add] = 1
 	}
 	for _, text := range c.sets {
@@ -403,31 +417,24 @@ func (b *Bound) solve() {
 			if o := &b.supplies[j]; able(&b.demands[i], o) {
 				r := row(0)
 				r[c.pi[i]] = 1
-				for k, d := range b.dims {
-					r[o.block*len(b.dims)+k] = -float64(b.demands[i].Request[d]) / float64(b.total[d])
-				}
-				for k, d := range b.devices {
-					if o.column >= 0 {
-						r[o.column+k] = -float64(b.demands[i].Request[d])
-					}
-				}
+				b.addAmounts(r, o, b.demands[i].Request, -1)
 			}
 		}
 	}
-	// Prices are scaled near one by a power of two, because the result must not depend on the currency; this changes no digit.
-	dearest := slices.Max(right)
-	_, exponent := math.Frexp(dearest)
-	// Rows that end in zero make the simplex method cycle, so each gets a small constant of its own. extract corrects the prices for this.
-	for i := range right {
-		if right[i] = math.Ldexp(right[i], -exponent); right[i] == 0 {
-			right[i] = 1e-5 * (1 + float64(i*7919%997)/997)
-		}
+	return rows, right
+}
+
+// addAmounts sets the coefficients of the supply's prices for amounts of resources to these amounts, times the sign.
+func (b *Bound) addAmounts(row []float64, o *supply, amounts capacity.Vector, sign float64) {
+	for k, d := range b.dims {
+		row[o.block*len(b.dims)+k] = sign * float64(amounts[d]) / float64(b.total[d])
 	}
-	x, _ := maximise(objective, rows, right, 40*(len(rows)+c.n))
-	for i := range x {
-		x[i] = math.Ldexp(x[i], exponent)
+	if o.column < 0 {
+		return
 	}
-	b.extract(c, x)
+	for k, d := range b.devices {
+		row[o.column+k] = sign * float64(amounts[d])
+	}
 }
 
 func able(w *demand, o *supply) bool { return o.Users.Has(w.User) && w.Request.Fits(o.Allocatable) }

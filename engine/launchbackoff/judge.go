@@ -13,6 +13,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/constraints"
+	"tenon.sh/engine/dra"
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
@@ -45,31 +46,18 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 	found, published := map[string][]engine.LaunchFinding{}, j.published()
 	for _, m := range j.Machines {
 		b := pools[m.Pool()]
-		absent := neverJoined(m, s.Now)
-		if b == nil || !absent && !shows(m, s.Now) {
+		if b == nil || !neverJoined(m, s.Now) && !shows(m, s.Now) {
 			continue
 		}
 		b.Correct(m, cache)
 		b.CorrectDrivers(m, published)
-		var finding engine.LaunchFinding
+		finding := engine.LaunchFinding{Claim: m.Claim}
 		for _, uid := range m.Planned {
 			pod := unbound[uid]
 			if pod == nil {
 				continue
 			}
-			info := cache.InfoOf(pod)
-			shape, why := constraints.ShapeOf(cache, info), ""
-			if absent {
-				why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster within %s: its log, user data, image, role and network tell why",
-					m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], inventory.RegistrationTimeout)
-			} else if driver := j.silent(m, info, published); driver != "" {
-				why, shape = driverless(m, driver, published), constraints.DriverShape(driver)
-			} else {
-				why = j.unfit(m, info)
-			}
-			if why == "" && j.Pods.Held(pod) {
-				why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", m.Claim.Name, j.Gangs.Of(pod).Name())
-			}
+			shape, why := j.whyUnfit(m, pod, published)
 			if why == "" {
 				continue
 			}
@@ -80,7 +68,6 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 			}
 		}
 		if finding.Pods != nil {
-			finding.Claim = m.Claim
 			found[m.Pool()] = append(found[m.Pool()], finding)
 		}
 	}
@@ -104,6 +91,25 @@ func (j *Judge) Read() *constraints.LaunchBackoffs {
 	}
 	slices.SortFunc(out.Changes, func(a, b engine.BackoffChange) int { return strings.Compare(a.NodePool, b.NodePool) })
 	return out
+}
+
+// whyUnfit returns why the machine does not take a pod for which it was started, and the shape of the pods for which that counts. It returns "" if the
+// machine takes the pod.
+func (j *Judge) whyUnfit(m *inventory.Machine, pod *corev1.Pod, published *dra.Published) (shape, why string) {
+	info := j.Pods.Cache.InfoOf(pod)
+	shape = constraints.ShapeOf(j.Pods.Cache, info)
+	if neverJoined(m, j.Snapshot.Now) {
+		why = fmt.Sprintf("machine %s (%s) was started for such a pod and has not joined the cluster within %s: its log, user data, image, role and network tell why",
+			m.Claim.Name, m.Labels[corev1.LabelInstanceTypeStable], inventory.RegistrationTimeout)
+	} else if driver := j.silent(m, info, published); driver != "" {
+		why, shape = driverless(m, driver, published), constraints.DriverShape(driver)
+	} else {
+		why = j.unfit(m, info)
+	}
+	if why == "" && j.Pods.Held(pod) {
+		why = fmt.Sprintf("machine %s was started for pods of group %s, and not enough others could be had", m.Claim.Name, j.Gangs.Of(pod).Name())
+	}
+	return shape, why
 }
 
 // neverJoined reports whether the machine is removed because it has not joined the cluster in time.

@@ -148,6 +148,11 @@ func (sup *supply) sort() {
 	for h := range sup.shapes {
 		sup.avail[h] = bitset.Of(len(sup.kinds), sup.shapes[h].kinds...)
 	}
+	sup.relate()
+}
+
+// relate finds out which kinds have rules about each other.
+func (sup *supply) relate() {
 	sup.twins = make([]bitset.Set, len(sup.kinds))
 	bySpread := map[int]bitset.Set{}
 	for k := range sup.kinds {
@@ -171,6 +176,11 @@ func (sup *supply) sort() {
 			}
 		}
 	}
+	sup.findNear()
+}
+
+// findNear finds, for each kind, the kinds that count in one of its groups. It also finds the kinds of which a machine takes only some pods.
+func (sup *supply) findNear() {
 	byGroup := map[int]bitset.Set{}
 	sup.near = make([]bitset.Set, len(sup.kinds))
 	for k := range sup.kinds {

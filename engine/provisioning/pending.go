@@ -32,76 +32,8 @@ func (rd *Reading) SortPods() []*corev1.Pod {
 	if rd.trial != nil {
 		return rd.sortTrial()
 	}
-	byName := map[string]*inventory.Machine{} // machines to which pods are nominated
-	for _, pod := range rd.Pods.Unbound {
-		if name := pod.Status.NominatedNodeName; name != "" {
-			byName[name] = nil
-		}
-	}
-	byPlan := map[string]*inventory.Machine{} // the newest machine that was started for a pod
-	early := map[string]*inventory.Machine{}  // the newest of these machines that kube-scheduler may not have tried yet
-	leaves := map[string]bool{}               // pods on leaving machines: other pods do not use a machine that was tried
-	for _, m := range rd.Machines {
-		if m.Leaving {
-			for _, pod := range m.Bound {
-				leaves[string(pod.UID)] = true
-			}
-		}
-	}
-	for _, m := range rd.Machines {
-		if m.Leaving || m.IsUncounted() || m.Gone {
-			continue
-		}
-		if _, asked := byName[m.Name()]; asked {
-			byName[m.Name()] = m
-		}
-		if m.Claim == nil {
-			continue
-		}
-		tried := m.IsTried(rd.Snapshot.Now)
-		if tried && len(leaves) == 0 {
-			continue
-		}
-		for _, uid := range m.Planned {
-			if tried && !leaves[uid] {
-				continue
-			}
-			// A pod that could not run on its first machine was planned again, so byPlan keeps the newest plan.
-			if other := byPlan[uid]; other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp) {
-				byPlan[uid] = m
-			}
-			if other := early[uid]; !tried && (other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp)) {
-				early[uid] = m
-			}
-		}
-	}
-	var waiting, untried []*corev1.Pod
-	for _, pod := range rd.Pods.Unbound {
-		if !kube.IsActive(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
-			continue
-		}
-		if rd.withoutGang(pod) {
-			continue
-		}
-		if kube.IsUntried(pod) && !rd.holds.Of(pod).OK() {
-			continue // kube-scheduler does not know for which pods the room is held
-		}
-		m := early[string(pod.UID)]
-		if n := byName[pod.Status.NominatedNodeName]; n != nil {
-			m = n
-		}
-		if m != nil && rd.Backoffs.Unfit[pod] == m.MachineInfo {
-			m = nil
-		}
-		switch asks := rd.Gangs.Of(pod) != nil; {
-		case m != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
-			m.Expected = append(m.Expected, pod)
-		case kube.IsPending(pod), asks && kube.IsUntried(pod):
-			waiting = append(waiting, pod)
-		case kube.IsUntried(pod):
-			untried = append(untried, pod)
-		}
-	}
+	started := rd.startedMachines()
+	waiting, untried := rd.sortUnbound(started)
 	for _, pod := range rd.recheckExpected() {
 		if kube.IsPending(pod) || rd.Gangs.Of(pod) != nil {
 			waiting = append(waiting, pod)
@@ -117,12 +49,103 @@ func (rd *Reading) SortPods() []*corev1.Pod {
 		}
 		for _, pod := range rd.LeavingPods(m) {
 			waiting = append(waiting, pod)
-			if to := byPlan[string(pod.UID)]; to != nil {
+			if to := started.newest[string(pod.UID)]; to != nil {
 				rd.proposed[pod] = to
 			}
 		}
 	}
 	return waiting
+}
+
+// started holds the machines on which pods without a node may be expected.
+type started struct {
+	nominated map[string]*inventory.Machine // by name, the machines to which pods are nominated
+	newest    map[string]*inventory.Machine // by pod, the newest machine that was started for it
+	untried   map[string]*inventory.Machine // by pod, the newest of these machines that kube-scheduler may not have tried yet
+}
+
+func (rd *Reading) startedMachines() *started {
+	st := &started{nominated: map[string]*inventory.Machine{}, newest: map[string]*inventory.Machine{}, untried: map[string]*inventory.Machine{}}
+	for _, pod := range rd.Pods.Unbound {
+		if name := pod.Status.NominatedNodeName; name != "" {
+			st.nominated[name] = nil
+		}
+	}
+	leaves := map[string]bool{} // pods on leaving machines: other pods do not use a machine that was tried
+	for _, m := range rd.Machines {
+		if m.Leaving {
+			for _, pod := range m.Bound {
+				leaves[string(pod.UID)] = true
+			}
+		}
+	}
+	for _, m := range rd.Machines {
+		if m.Leaving || m.IsUncounted() || m.Gone {
+			continue
+		}
+		if _, nominated := st.nominated[m.Name()]; nominated {
+			st.nominated[m.Name()] = m
+		}
+		if m.Claim == nil {
+			continue
+		}
+		tried := m.IsTried(rd.Snapshot.Now)
+		if tried && len(leaves) == 0 {
+			continue
+		}
+		for _, uid := range m.Planned {
+			if tried && !leaves[uid] {
+				continue
+			}
+			// A pod that could not run on its first machine was planned again, so the newest plan counts.
+			if isNewer(m, st.newest[uid]) {
+				st.newest[uid] = m
+			}
+			if !tried && isNewer(m, st.untried[uid]) {
+				st.untried[uid] = m
+			}
+		}
+	}
+	return st
+}
+
+// isNewer reports whether the claim of m is not older than the claim of the other machine, which may be nil.
+func isNewer(m, other *inventory.Machine) bool {
+	return other == nil || !m.Claim.CreationTimestamp.Before(&other.Claim.CreationTimestamp)
+}
+
+// of returns the machine on which the pod is expected, or nil.
+func (st *started) of(pod *corev1.Pod) *inventory.Machine {
+	if m := st.nominated[pod.Status.NominatedNodeName]; m != nil {
+		return m
+	}
+	return st.untried[string(pod.UID)]
+}
+
+// sortUnbound adds the pods that are expected on a machine to that machine. It returns the other pods that wait for a place, and the pods that
+// kube-scheduler has not tried yet.
+func (rd *Reading) sortUnbound(started *started) (waiting, untried []*corev1.Pod) {
+	for _, pod := range rd.Pods.Unbound {
+		if !kube.IsActive(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) || rd.withoutGang(pod) {
+			continue
+		}
+		if kube.IsUntried(pod) && !rd.holds.Of(pod).OK() {
+			continue // kube-scheduler does not know for which pods the room is held
+		}
+		m := started.of(pod)
+		if m != nil && rd.Backoffs.Unfit[pod] == m.MachineInfo {
+			m = nil
+		}
+		switch asks := rd.Gangs.Of(pod) != nil; {
+		case m != nil && (kube.IsQueued(pod) || pod.Status.NominatedNodeName != ""):
+			m.Expected = append(m.Expected, pod)
+		case kube.IsPending(pod), asks && kube.IsUntried(pod):
+			waiting = append(waiting, pod)
+		case kube.IsUntried(pod):
+			untried = append(untried, pod)
+		}
+	}
+	return waiting, untried
 }
 
 // recheckExpected keeps pods expected on a machine while they fit beside the pods that run there, and while the machine, once it is initialized,
