@@ -83,38 +83,48 @@ func budgetFacts(s *explain.PoolExplanation) []fact {
 	if s.TimeZone != "" {
 		facts = append(facts, fact{"time zone", s.TimeZone})
 	}
-	for _, b := range s.Budgets {
-		text := "nodes " + b.Nodes
-		if len(b.Reasons) > 0 {
-			text += " for " + strings.Join(texts(b.Reasons), ", ")
-		}
-		switch b.Bounds {
-		case "replaced":
-			text += ", with a replacement"
-		case "deleted":
-			text += ", without a replacement"
-		}
-		if b.Schedule != "" {
-			text += fmt.Sprintf(" from %q for %s", b.Schedule, b.Duration)
-		}
-		switch {
-		case b.Problem != "":
-			text += ": " + b.Problem
-		case b.Allows == nil && b.Turns != nil:
-			text += ": not in force now, but from " + b.Turns.Format(timeLayout)
-		case b.Allows == nil:
-			text += ": not in force now"
-		case b.Turns != nil:
-			text += ": " + count(*b.Allows, "node") + " at a time until " + b.Turns.Format(timeLayout)
-		default:
-			text += ": " + count(*b.Allows, "node") + " at a time"
-		}
-		facts = append(facts, fact{"budget", text})
+	for i := range s.Budgets {
+		facts = append(facts, fact{"budget", budgetText(&s.Budgets[i])})
 	}
-	// Reasons with the same allowance share a line.
+	return append(facts, allowanceFacts(s.Allowances)...)
+}
+
+// budgetText describes a budget and the number of nodes that it allows now.
+func budgetText(b *explain.BudgetRecord) string {
+	text := "nodes " + b.Nodes
+	if len(b.Reasons) > 0 {
+		text += " for " + strings.Join(texts(b.Reasons), ", ")
+	}
+	switch b.Bounds {
+	case "replaced":
+		text += ", with a replacement"
+	case "deleted":
+		text += ", without a replacement"
+	}
+	if b.Schedule != "" {
+		text += fmt.Sprintf(" from %q for %s", b.Schedule, b.Duration)
+	}
+	switch {
+	case b.Problem != "":
+		text += ": " + b.Problem
+	case b.Allows == nil && b.Turns != nil:
+		text += ": not in force now, but from " + b.Turns.Format(timeLayout)
+	case b.Allows == nil:
+		text += ": not in force now"
+	case b.Turns != nil:
+		text += ": " + count(*b.Allows, "node") + " at a time until " + b.Turns.Format(timeLayout)
+	default:
+		text += ": " + count(*b.Allows, "node") + " at a time"
+	}
+	return text
+}
+
+// allowanceFacts says how many nodes may go now. Reasons with the same allowance share a line.
+func allowanceFacts(allowances []explain.AllowedRecord) []fact {
+	var facts []fact
 	var order []string
 	reasons := map[string][]v1.DisruptionReason{}
-	for _, a := range s.Allowances {
+	for _, a := range allowances {
 		text := "any number of nodes may go"
 		switch {
 		case a.Problem != "":

@@ -83,30 +83,9 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	if c.connected != nil {
 		c.connected(cloud)
 	}
-	inspector, _ := cloud.(provider.Inspector)
-	rationer, _ := cloud.(provider.Rationer)
-	var repairer provider.Repairer
-	if c.opt.FeatureGates["NodeRepair"] {
-		repairer, _ = cloud.(provider.Repairer)
-	}
-	var starts provider.Provider = fenced{report.Measured{Provider: cloud, Metrics: lasting.metrics, Clock: real}, mgr.term}
-	if c.onlyEnds {
-		starts = startsNothing{starts}
-	}
-	scaleUps, err := c.scaleUps()
-	if err != nil {
+	if parts.cluster, err = parts.newCluster(cloud); err != nil {
 		return err
 	}
-	commitments := &commitmentsFile{path: c.opt.CommitmentsFile, refused: func(err error) {
-		c.log.Error(err, "commitments")
-		parts.recorder.Publish(report.CommitmentsAreRefused(c.lease(), err))
-	}}
-	parts.cluster = cluster.New(cluster.Config{
-		ScaleUps: scaleUps, NodeOverheadPrice: c.opt.NodeOverheadPrice, Commitments: commitments.now,
-		Client: mgr.GetClient(), API: mgr.GetAPIReader(), Informers: mgr.GetCache(), Clock: real,
-		Overlays: c.opt.FeatureGates["NodeOverlay"], Buffers: c.opt.FeatureGates["CapacityBuffer"], Requests: c.opt.FeatureGates["ProvisioningRequest"], Selectors: c.opt.selectors(),
-		Provider: starts, Inspector: inspector, Rationer: rationer, Repairer: repairer, Leader: mgr.identity(), Leads: mgr.term.Ask,
-	})
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -133,6 +112,34 @@ func (c *autoscaler) lead(ctx context.Context, lasting lasting) error {
 	}
 	c.setHealth(parts.loops)
 	return mgr.Start(ctx)
+}
+
+// newCluster returns the cluster, with what the provider can do beside starting and ending machines.
+func (p *parts) newCluster(cloud provider.Provider) (*cluster.Cluster, error) {
+	inspector, _ := cloud.(provider.Inspector)
+	rationer, _ := cloud.(provider.Rationer)
+	var repairer provider.Repairer
+	if p.opt.FeatureGates["NodeRepair"] {
+		repairer, _ = cloud.(provider.Repairer)
+	}
+	var starts provider.Provider = fenced{report.Measured{Provider: cloud, Metrics: p.lasting.metrics, Clock: clock.RealClock{}}, p.mgr.term}
+	if p.onlyEnds {
+		starts = startsNothing{starts}
+	}
+	scaleUps, err := p.scaleUps()
+	if err != nil {
+		return nil, err
+	}
+	commitments := &commitmentsFile{path: p.opt.CommitmentsFile, refused: func(err error) {
+		p.log.Error(err, "commitments")
+		p.recorder.Publish(report.CommitmentsAreRefused(p.lease(), err))
+	}}
+	return cluster.New(cluster.Config{
+		ScaleUps: scaleUps, NodeOverheadPrice: p.opt.NodeOverheadPrice, Commitments: commitments.now,
+		Client: p.mgr.GetClient(), API: p.mgr.GetAPIReader(), Informers: p.mgr.GetCache(), Clock: clock.RealClock{},
+		Overlays: p.opt.FeatureGates["NodeOverlay"], Buffers: p.opt.FeatureGates["CapacityBuffer"], Requests: p.opt.FeatureGates["ProvisioningRequest"], Selectors: p.opt.selectors(),
+		Provider: starts, Inspector: inspector, Rationer: rationer, Repairer: repairer, Leader: p.mgr.identity(), Leads: p.mgr.term.Ask,
+	}), nil
 }
 
 // lease returns a Lease object with the name and namespace of the leader's Lease.
@@ -192,7 +199,6 @@ func (p *parts) loop(name string, pass func(context.Context) error, idle, most, 
 
 // makeLoops makes the loops and sets up their triggers.
 func (p *parts) makeLoops() {
-	informers := p.mgr.GetCache()
 	real := clock.RealClock{}
 	options := p.opt.engineOptions()
 	options.Threads = runtime.GOMAXPROCS(0) // the plan does not depend on it, so only these options contain it
@@ -244,10 +250,16 @@ func (p *parts) makeLoops() {
 		provisioning.Trigger("catalog")
 		disrupting.Trigger("catalog")
 	})
-	if buffers {
+	p.watch(provisioning, disrupting, disruptor, pools, classes, resize)
+}
+
+// watch adds the watches that trigger the loops.
+func (p *parts) watch(provisioning, disrupting *controller.Loop, disruptor *disrupt.Reconciler, pools, classes *controller.Loop, resize func(cause string)) {
+	informers := p.mgr.GetCache()
+	if p.opt.FeatureGates["CapacityBuffer"] {
 		p.watches = append(p.watches, func(ctx context.Context) error { return capacitybuffer.Watch(ctx, informers, provisioning.Trigger) })
 	}
-	if requests {
+	if p.opt.FeatureGates["ProvisioningRequest"] {
 		p.watches = append(p.watches, func(ctx context.Context) error {
 			return provisioningrequest.Watch(ctx, informers, provisioning.Trigger)
 		})

@@ -70,114 +70,61 @@ func writeYAML(out io.Writer, object any) error {
 
 // objectsOf converts the snapshot's objects, with apiVersion and kind.
 func objectsOf(s *engine.Snapshot) ([]Document, error) {
-	var out []Document
-	var failed error
-	add := func(apiVersion, kind string, object any) {
-		text, err := json.Marshal(object)
+	var d documents
+	addAll(&d, "v1", "Pod", s.Pods)
+	addAll(&d, "v1", "Node", s.Nodes)
+	addAll(&d, "apps/v1", "DaemonSet", s.DaemonSets)
+	addAll(&d, "policy/v1", "PodDisruptionBudget", s.PodDisruptionBudgets)
+	addAll(&d, "v1", "LimitRange", s.LimitRanges)
+	addAll(&d, "node.k8s.io/v1", "RuntimeClass", s.RuntimeClasses)
+	addAll(&d, "v1", "PersistentVolume", s.PersistentVolumes)
+	addAll(&d, "v1", "PersistentVolumeClaim", s.PersistentVolumeClaims)
+	addAll(&d, "storage.k8s.io/v1", "StorageClass", s.StorageClasses)
+	addAll(&d, "storage.k8s.io/v1", "CSINode", s.CSINodes)
+	addAll(&d, "storage.k8s.io/v1", "CSIDriver", s.CSIDrivers)
+	addAll(&d, "storage.k8s.io/v1", "CSIStorageCapacity", s.CSIStorageCapacities)
+	addAll(&d, "storage.k8s.io/v1", "VolumeAttachment", s.VolumeAttachments)
+	addAll(&d, "v1", "Namespace", s.Namespaces)
+	addAll(&d, "v1", "Service", s.Services)
+	addAll(&d, "apps/v1", "ReplicaSet", s.ReplicaSets)
+	addAll(&d, "apps/v1", "StatefulSet", s.StatefulSets)
+	addAll(&d, "v1", "ReplicationController", s.ReplicationControllers)
+	addAll(&d, "resource.k8s.io/v1", "DeviceClass", s.DeviceClasses)
+	addAll(&d, "resource.k8s.io/v1", "ResourceClaim", s.ResourceClaims)
+	addAll(&d, "resource.k8s.io/v1", "ResourceClaimTemplate", s.ResourceClaimTemplates)
+	addAll(&d, "resource.k8s.io/v1", "ResourceSlice", s.ResourceSlices)
+	addAll(&d, v1.GroupVersion.String(), "NodePool", s.NodePools)
+	addAll(&d, v1alpha1.GroupVersion.String(), "NodeOverlay", s.NodeOverlays)
+	addAll(&d, autoscalingv1beta1.GroupVersion.String(), "CapacityBuffer", s.CapacityBuffers)
+	addAll(&d, "v1", "PodTemplate", s.PodTemplates)
+	addAll(&d, "apps/v1", "Deployment", s.Deployments)
+	addAll(&d, "v1", "ResourceQuota", s.ResourceQuotas)
+	addAll(&d, autoscalingv1.GroupVersion.String(), "ProvisioningRequest", s.ProvisioningRequests)
+	addAll(&d, schedulingv1alpha3.GroupVersion.String(), "PodGroup", s.PodGroups)
+	addAll(&d, v1.GroupVersion.String(), "NodeClaim", s.NodeClaims)
+	return d.list, d.failed
+}
+
+// documents are objects as they are written, with the first error.
+type documents struct {
+	list   []Document
+	failed error
+}
+
+// addAll adds the objects of one kind.
+func addAll[T any](d *documents, apiVersion, kind string, objects []T) {
+	for _, o := range objects {
+		text, err := json.Marshal(o)
 		content := map[string]any{}
 		if err == nil {
 			err = json.Unmarshal(text, &content)
 		}
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("convert a %s: %w", kind, err)
+		if err != nil && d.failed == nil {
+			d.failed = fmt.Errorf("convert a %s: %w", kind, err)
 		}
 		content["apiVersion"], content["kind"] = apiVersion, kind
-		out = append(out, Document{Object: &unstructured.Unstructured{Object: content}})
+		d.list = append(d.list, Document{Object: &unstructured.Unstructured{Object: content}})
 	}
-	for _, o := range s.Pods {
-		add("v1", "Pod", o)
-	}
-	for _, o := range s.Nodes {
-		add("v1", "Node", o)
-	}
-	for _, o := range s.DaemonSets {
-		add("apps/v1", "DaemonSet", o)
-	}
-	for _, o := range s.PodDisruptionBudgets {
-		add("policy/v1", "PodDisruptionBudget", o)
-	}
-	for _, o := range s.LimitRanges {
-		add("v1", "LimitRange", o)
-	}
-	for _, o := range s.RuntimeClasses {
-		add("node.k8s.io/v1", "RuntimeClass", o)
-	}
-	for _, o := range s.PersistentVolumes {
-		add("v1", "PersistentVolume", o)
-	}
-	for _, o := range s.PersistentVolumeClaims {
-		add("v1", "PersistentVolumeClaim", o)
-	}
-	for _, o := range s.StorageClasses {
-		add("storage.k8s.io/v1", "StorageClass", o)
-	}
-	for _, o := range s.CSINodes {
-		add("storage.k8s.io/v1", "CSINode", o)
-	}
-	for _, o := range s.CSIDrivers {
-		add("storage.k8s.io/v1", "CSIDriver", o)
-	}
-	for _, o := range s.CSIStorageCapacities {
-		add("storage.k8s.io/v1", "CSIStorageCapacity", o)
-	}
-	for _, o := range s.VolumeAttachments {
-		add("storage.k8s.io/v1", "VolumeAttachment", o)
-	}
-	for _, o := range s.Namespaces {
-		add("v1", "Namespace", o)
-	}
-	for _, o := range s.Services {
-		add("v1", "Service", o)
-	}
-	for _, o := range s.ReplicaSets {
-		add("apps/v1", "ReplicaSet", o)
-	}
-	for _, o := range s.StatefulSets {
-		add("apps/v1", "StatefulSet", o)
-	}
-	for _, o := range s.ReplicationControllers {
-		add("v1", "ReplicationController", o)
-	}
-	for _, o := range s.DeviceClasses {
-		add("resource.k8s.io/v1", "DeviceClass", o)
-	}
-	for _, o := range s.ResourceClaims {
-		add("resource.k8s.io/v1", "ResourceClaim", o)
-	}
-	for _, o := range s.ResourceClaimTemplates {
-		add("resource.k8s.io/v1", "ResourceClaimTemplate", o)
-	}
-	for _, o := range s.ResourceSlices {
-		add("resource.k8s.io/v1", "ResourceSlice", o)
-	}
-	for _, o := range s.NodePools {
-		add(v1.GroupVersion.String(), "NodePool", o)
-	}
-	for _, o := range s.NodeOverlays {
-		add(v1alpha1.GroupVersion.String(), "NodeOverlay", o)
-	}
-	for _, o := range s.CapacityBuffers {
-		add(autoscalingv1beta1.GroupVersion.String(), "CapacityBuffer", o)
-	}
-	for _, o := range s.PodTemplates {
-		add("v1", "PodTemplate", o)
-	}
-	for _, o := range s.Deployments {
-		add("apps/v1", "Deployment", o)
-	}
-	for _, o := range s.ResourceQuotas {
-		add("v1", "ResourceQuota", o)
-	}
-	for _, o := range s.ProvisioningRequests {
-		add(autoscalingv1.GroupVersion.String(), "ProvisioningRequest", o)
-	}
-	for _, o := range s.PodGroups {
-		add(schedulingv1alpha3.GroupVersion.String(), "PodGroup", o)
-	}
-	for _, o := range s.NodeClaims {
-		add(v1.GroupVersion.String(), "NodeClaim", o)
-	}
-	return out, failed
 }
 
 // Clean removes parts of an object that no decision depends on and that may be secret: environments, arguments and commands of containers,

@@ -63,6 +63,13 @@ func (cs *candidates) noteComings() {
 		}
 		now[key] = c
 	}
+	cs.addEarlier(now, came)
+	cs.passes.Comings, cs.ownerOf = now, ownerOf
+}
+
+// addEarlier adds the records of earlier passes to the records of this one. came holds, by owner, the time when its newest pod was created.
+func (cs *candidates) addEarlier(now map[string]engine.Comings, came map[string]time.Time) {
+	before := cs.s.EarlierPasses.Comings
 	for key, old := range before {
 		if n := len(old.Times); n == 0 || cs.s.Now.Sub(old.Times[n-1]) >= within {
 			delete(now, key)
@@ -87,7 +94,6 @@ func (cs *candidates) noteComings() {
 		}
 		now[key] = c
 	}
-	cs.passes.Comings, cs.ownerOf = now, ownerOf
 }
 
 // startedFor returns the key of the machine's pool and of the one owner of the pods that it was started for, if they still exist. It returns "" if

@@ -75,33 +75,7 @@ func (l *machineList) isOf(s *engine.Snapshot, cache *Cache) bool {
 
 // newMachineList joins nodes and claims by provider ID.
 func (cache *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machineList {
-	byID := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
-	for _, c := range s.NodeClaims {
-		id := c.Status.ProviderID
-		if other := byID[id]; id != "" && (other == nil || c.Name < other.Name) {
-			byID[id] = c
-		}
-	}
-	machines := make([]*MachineInfo, 0, len(s.Nodes))
-	joined, twice := make(map[*v1.NodeClaim]bool, len(s.NodeClaims)), map[*v1.NodeClaim]bool{}
-	for _, node := range s.Nodes {
-		var claim *v1.NodeClaim
-		if node.Spec.ProviderID != "" {
-			claim = byID[node.Spec.ProviderID]
-		}
-		if claim != nil {
-			if joined[claim] {
-				twice[claim] = true
-			}
-			joined[claim] = true
-		}
-		machines = append(machines, cache.machineOf(node, claim, offer))
-	}
-	for _, claim := range s.NodeClaims {
-		if !joined[claim] {
-			machines = append(machines, newMachine(nil, claim, offer))
-		}
-	}
+	machines, twice := cache.joinNodes(s, offer)
 	slices.SortFunc(machines, compareMachines)
 	cache.machineLists++
 	l := &machineList{
@@ -124,6 +98,34 @@ func (cache *Cache) newMachineList(s *engine.Snapshot, offer *catalogs) *machine
 	}
 	slices.SortStableFunc(l.ByName, func(a, b int) int { return cmp.Compare(l.Machines[a].Node.Name, l.Machines[b].Node.Name) })
 	return l
+}
+
+// joinNodes returns a machine for each node, and for each claim without a node. It also returns the claims with several nodes.
+func (cache *Cache) joinNodes(s *engine.Snapshot, offer *catalogs) (machines []*MachineInfo, twice map[*v1.NodeClaim]bool) {
+	byID := make(map[string]*v1.NodeClaim, len(s.NodeClaims))
+	for _, c := range s.NodeClaims {
+		id := c.Status.ProviderID
+		if other := byID[id]; id != "" && (other == nil || c.Name < other.Name) {
+			byID[id] = c
+		}
+	}
+	machines = make([]*MachineInfo, 0, len(s.Nodes))
+	joined := make(map[*v1.NodeClaim]bool, len(s.NodeClaims))
+	twice = map[*v1.NodeClaim]bool{}
+	for _, node := range s.Nodes {
+		claim := byID[node.Spec.ProviderID] // nil for a node without an ID
+		if claim != nil {
+			twice[claim] = joined[claim]
+			joined[claim] = true
+		}
+		machines = append(machines, cache.machineOf(node, claim, offer))
+	}
+	for _, claim := range s.NodeClaims {
+		if !joined[claim] {
+			machines = append(machines, newMachine(nil, claim, offer))
+		}
+	}
+	return machines, twice
 }
 
 // published returns the devices that drivers have published. It returns nil if no starting machine waits for any.

@@ -39,10 +39,6 @@ type nodeInfo struct {
 // readNodes lists the nodes for the pods: existing nodes by name, then claims without a node, then launches in their order.
 func (state *replayState) readNodes() {
 	r := state.replay
-	csi := map[string]*storagev1.CSINode{}
-	for _, c := range r.Snapshot.CSINodes {
-		csi[c.Name] = c
-	}
 	var p *predictor // only few replays need one
 	predict := func() *predictor {
 		if p == nil {
@@ -50,26 +46,8 @@ func (state *replayState) readNodes() {
 		}
 		return p
 	}
-	mounts := slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return volume.HasVolumes(&p.Spec) })
 	f := state.cache.MachineListOf(r.Snapshot)
-	slab := make([]nodeInfo, 0, len(f.ByName))
-	for _, i := range f.ByName {
-		h := f.Machines[i]
-		if r.On != nil && !r.On(h.Node) || r.On == nil && (h.Goes || r.Removed[h.Node.Name] || h.Claim != nil && r.Removed[h.Claim.Name]) {
-			continue
-		}
-		slab = append(slab, nodeInfo{name: h.Node.Name, claim: h.Claim, node: h.Node, csi: csi[h.Node.Name]})
-		n := &slab[len(slab)-1]
-		if h.Initialized || h.Bare || r.On != nil {
-			n.info = f.Infos[i]
-		} else { // the node object is made for this replay only
-			n.node = asInitialized(h.Node, h.Claim)
-			if expected := h.ExpectedType(); expected != nil && mounts {
-				n.limits = predict().limits.On(n.csi, expected)
-			}
-		}
-		state.addNode(n)
-	}
+	state.readExisting(f.ByName, f.Machines, f.Infos, predict)
 	if r.On != nil {
 		return
 	}
@@ -90,6 +68,34 @@ func (state *replayState) readNodes() {
 		if node, csi := predict().launch(l, cheapest.OfferingID); node != nil {
 			state.addNode(&nodeInfo{name: l.Name, launch: l, node: node, csi: csi})
 		}
+	}
+}
+
+// readExisting lists the existing nodes, in the given order of machines.
+func (state *replayState) readExisting(order []int, machines []*inventory.MachineInfo, infos []*inventory.NodeInfo, predict func() *predictor) {
+	r := state.replay
+	csi := map[string]*storagev1.CSINode{}
+	for _, c := range r.Snapshot.CSINodes {
+		csi[c.Name] = c
+	}
+	mounts := slices.ContainsFunc(r.Pods, func(p *corev1.Pod) bool { return volume.HasVolumes(&p.Spec) })
+	slab := make([]nodeInfo, 0, len(order))
+	for _, i := range order {
+		h := machines[i]
+		if r.On != nil && !r.On(h.Node) || r.On == nil && (h.Goes || r.Removed[h.Node.Name] || h.Claim != nil && r.Removed[h.Claim.Name]) {
+			continue
+		}
+		slab = append(slab, nodeInfo{name: h.Node.Name, claim: h.Claim, node: h.Node, csi: csi[h.Node.Name]})
+		n := &slab[len(slab)-1]
+		if h.Initialized || h.Bare || r.On != nil {
+			n.info = infos[i]
+		} else { // the node object is made for this replay only
+			n.node = asInitialized(h.Node, h.Claim)
+			if expected := h.ExpectedType(); expected != nil && mounts {
+				n.limits = predict().limits.On(n.csi, expected)
+			}
+		}
+		state.addNode(n)
 	}
 }
 
