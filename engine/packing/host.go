@@ -156,30 +156,18 @@ func clash(a, b *hostRules) bool { return meets(a.owns, b.rejects) || meets(b.ow
 
 // hostReader reads the rules of classes that concern single machines, and the things that pods share on a machine.
 type hostReader struct {
-	p        *Problem
-	host     *hostIndex
-	hostIDs  map[string]*hostRules
-	hostRead map[*topology.Rules]*hostRules // for classes without shared things
-	own      []capacity.Vector              // of each class, its request without the shared things that others may have brought to the machine
-	sharers  []int                          // of each thing, the pods that share it
+	p       *Problem
+	host    *hostIndex
+	hostIDs map[string]*hostRules
+	own     []capacity.Vector // of each class, its request without the shared things that others may have brought to the machine
+	sharers []int             // of each thing, the pods that share it
 }
 
+// hostRulesOf reads the rules about single machines of a class with these rules and shared things.
 func (hr *hostReader) hostRulesOf(r *topology.Rules, shared []Shared) *hostRules {
 	if r == nil {
 		r = noRules
 	}
-	if len(shared) > 0 {
-		return hr.readHostRules(r, shared)
-	}
-	out, known := hr.hostRead[r]
-	if !known {
-		out = hr.readHostRules(r, nil)
-		hr.hostRead[r] = out
-	}
-	return out
-}
-
-func (hr *hostReader) readHostRules(r *topology.Rules, shared []Shared) *hostRules {
 	out := &hostRules{owns: nonEmpty(r.HostOwns), rejects: nonEmpty(r.HostRejects), shared: hr.sharing(shared)}
 	for _, g := range r.Groups {
 		if h := hr.host.groups[g]; h >= 0 {

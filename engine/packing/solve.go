@@ -197,7 +197,7 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 	}
 	host := &s.placement.host
 	s.placement.nodes = nodeStates{p: p, world: s.placement.world, host: host}
-	s.placement.reader = hostReader{p: p, host: host, hostIDs: map[string]*hostRules{}, hostRead: map[*topology.Rules]*hostRules{}}
+	s.placement.reader = hostReader{p: p, host: host, hostIDs: map[string]*hostRules{}}
 	s.search = search{p: p, market: m, host: &s.placement.host, boundDemands: s.placement.boundDemands}
 	s.listing = listing{p: p, market: m, free: func(class int) bool { return s.placement.classes[class].levels[0].free }}
 	s.placement.host.build(&p.Layout)
