@@ -52,7 +52,7 @@ func (w *World) forgotten(s *engine.Snapshot) int {
 	n := 0
 	for _, u := range w.unbound.list {
 		id := engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}
-		if !hopeless[id] && w.clock.now.Sub(u.pod.CreationTimestamp.Time) > settled {
+		if !hopeless[id] && w.agenda.now.Sub(u.pod.CreationTimestamp.Time) > settled {
 			n++
 		}
 	}
@@ -69,7 +69,7 @@ func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 		for _, name := range d.Claims {
 			claim, ok := w.claims.get(name)
 			if !ok {
-				w.violate("the plan disrupts claim %s, which is not there", name)
+				w.laws.violate("the plan disrupts claim %s, which is not there", name)
 				return
 			}
 			pool := claim.Labels[v1.NodePoolLabelKey]
@@ -90,7 +90,7 @@ func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 			}
 			// Disruptions for other reasons in the same pass use up the budget too.
 			if left := budget.PoolAllowance(s, pool, reason).Left(); all > left {
-				w.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
+				w.laws.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
 			}
 		}
 	}
@@ -101,11 +101,11 @@ func (w *World) auditReplay(s engine.Snapshot, opt engine.Options, plan *engine.
 	text := asJSON(s.EarlierPasses)
 	s.EarlierPasses = &engine.EarlierPasses{}
 	if err := json.Unmarshal(text, s.EarlierPasses); err != nil {
-		w.violate("what the passes before have left cannot be read: %v", err)
+		w.laws.violate("what the passes before have left cannot be read: %v", err)
 	}
 	again := disruption.Plan(&s, opt, nil)
 	if !bytes.Equal(asJSON(plan), asJSON(again)) || !bytes.Equal(asJSON(plan.Passes), asJSON(again.Passes)) {
-		w.violate("the pass found %d disruptions, and found again, without what this process remembers, %d or others", len(plan.Disruptions), len(again.Disruptions))
+		w.laws.violate("the pass found %d disruptions, and found again, without what this process remembers, %d or others", len(plan.Disruptions), len(again.Disruptions))
 	}
 }
 

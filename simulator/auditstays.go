@@ -30,7 +30,7 @@ func (w *World) auditStays(plan *engine.Plan) {
 		if s == nil || s.leaving || !slices.Contains(paced, k.Reason.Code) && (k.Reason.Code != engine.NoCheaperPlace || !w.roomBeside(s)) {
 			continue
 		}
-		stays[k.Node] = w.clock.now
+		stays[k.Node] = w.agenda.now
 		if since, known := w.stays[k.Node]; known {
 			stays[k.Node] = since
 		}
@@ -42,7 +42,7 @@ func (w *World) auditStays(plan *engine.Plan) {
 // noteStays keeps the longest of the recorded stays.
 func (w *World) noteStays() {
 	for _, name := range slices.Sorted(maps.Keys(w.stays)) {
-		if t := w.clock.now.Sub(w.stays[name]); t > w.longestStay.Time {
+		if t := w.agenda.now.Sub(w.stays[name]); t > w.longestStay.Time {
 			i := slices.IndexFunc(w.kept, func(k engine.Kept) bool { return k.Node == name })
 			w.longestStay = Stay{name, w.kept[i].Reason.Code, t}
 		}

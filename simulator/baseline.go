@@ -127,7 +127,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	candidates = slices.DeleteFunc(candidates, func(c *v1.NodeClaim) bool { return left[c.Labels[v1.NodePoolLabelKey]] <= 0 })
 	seats := w.inTurn(candidates)
 	for _, seat := range seats[:min(len(seats), baselineTries)] {
-		w.triedAt[seat.node.Name] = w.clock.now
+		w.triedAt[seat.node.Name] = w.agenda.now
 		if d, found := w.empty(s, seat); found {
 			return append(out, d)
 		}
@@ -143,7 +143,7 @@ func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 		if s == nil || !s.alive || isGoing(claim) {
 			continue
 		}
-		if at, tried := w.triedAt[s.node.Name]; !tried || w.clock.now.Sub(at) >= baselineRest {
+		if at, tried := w.triedAt[s.node.Name]; !tried || w.agenda.now.Sub(at) >= baselineRest {
 			seats = append(seats, s)
 		}
 	}

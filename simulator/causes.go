@@ -102,7 +102,7 @@ type inUse struct {
 
 // open begins an account. Its `price` is the expected price of the launch's cheapest offering; 0 if that price is unknown.
 func (g *ledger) open(id engine.MachineID, claim *v1.NodeClaim, m *market, boots CauseName, price float64) {
-	a := &account{market: m, cause: boots, boots: boots, upTo: g.world.clock.now}
+	a := &account{market: m, cause: boots, boots: boots, upTo: g.world.agenda.now}
 	if price > 0 {
 		a.fallback = g.world.priceOn(m, claim.Labels) - price
 	}
@@ -152,8 +152,8 @@ func (g *ledger) enter(id string, a *account) {
 	spent, _ := a.market.cloud.Spent(engine.MachineID(id))
 	spent -= a.spent
 	a.spent += spent
-	overhead := g.world.clock.now.Sub(a.upTo).Hours() * g.world.base.NodeOverheadPrice
-	a.upTo = g.world.clock.now
+	overhead := g.world.agenda.now.Sub(a.upTo).Hours() * g.world.base.NodeOverheadPrice
+	a.upTo = g.world.agenda.now
 	g.paid[a.cause] += spent + overhead
 }
 

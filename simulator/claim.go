@@ -29,11 +29,11 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 	claim.Name = fmt.Sprintf("%s-%d", pool.Name, w.uids)
 	claim.GenerateName, claim.UID = "", types.UID("claim/"+claim.Name)
 	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(w.uids)
-	claim.CreationTimestamp = metav1.NewTime(w.clock.now)
+	claim.CreationTimestamp = metav1.NewTime(w.agenda.now)
 	for key, value := range annotations {
 		claim.Annotations[key] = value
 	}
-	v1.InitializeConditions(claim, w.clock.now)
+	v1.InitializeConditions(claim, w.agenda.now)
 	if w.cfg.Policy != Baseline { // the plans of Baseline have no real prices
 		w.listed[claim.Name] = launch.Price
 	}
@@ -45,7 +45,7 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 // awaitExpiry schedules a look at the nodes for the claim's soft expiry, because nothing else may change then.
 func (w *World) awaitExpiry(claim *v1.NodeClaim) {
 	if at, ok := kube.SoftExpiry(claim); ok {
-		w.at(at, w.noteChange)
+		w.agenda.at(at, w.noteChange)
 	}
 }
 
@@ -96,7 +96,7 @@ func (w *World) deleteClaim(name, cause string) {
 		w.meter.Removed[cause]++
 	}
 	claim = claim.DeepCopy()
-	claim.DeletionTimestamp = new(metav1.NewTime(w.clock.now))
+	claim.DeletionTimestamp = new(metav1.NewTime(w.agenda.now))
 	w.setClaim(claim)
 	w.wantMachines()
 }
@@ -140,12 +140,12 @@ func (w *World) wake(name string, after time.Duration) {
 	if after <= 0 {
 		return
 	}
-	at := w.clock.now.Add(after)
-	if known, ok := w.wakes[name]; ok && known.After(w.clock.now) && !at.Before(known) {
+	at := w.agenda.now.Add(after)
+	if known, ok := w.wakes[name]; ok && known.After(w.agenda.now) && !at.Before(known) {
 		return
 	}
 	w.wakes[name] = at
-	w.at(at, func() {
+	w.agenda.at(at, func() {
 		if w.wakes[name].Equal(at) {
 			delete(w.wakes, name)
 			w.claimsToStep.add(name)
@@ -155,7 +155,7 @@ func (w *World) wake(name string, after time.Duration) {
 
 // read collects the input for the next step of a claim, or of a node without a claim. It reports false if there is nothing to do.
 func (w *World) read(life *lifecycle.Life, name string) bool {
-	life.Now, life.Claim, life.Pool, life.Nodes, life.Pods = w.clock.now, nil, nil, nil, nil
+	life.Now, life.Claim, life.Pool, life.Nodes, life.Pods = w.agenda.now, nil, nil, nil, nil
 	claim, ok := w.claims.get(name)
 	var s *seat
 	if ok {
@@ -309,11 +309,11 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	const least, most = 5 * time.Second, 10 * time.Second
 	ripe, known := w.ripe[claim.Name]
 	if !known {
-		ripe = w.clock.now
+		ripe = w.agenda.now
 		w.ripe[claim.Name] = ripe
 	}
 	patience := min(least+ripe.Sub(claim.CreationTimestamp.Time)/4, most)
-	left := ripe.Add(patience).Sub(w.clock.now)
+	left := ripe.Add(patience).Sub(w.agenda.now)
 	if left <= 0 {
 		return 0
 	}
@@ -343,7 +343,7 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 
 // planAgainLater asks for a plan after openingPatience, if pods need machines then.
 func (w *World) planAgainLater() {
-	w.after(openingPatience, func() {
+	w.agenda.after(openingPatience, func() {
 		if w.anyUnplanned() || w.anyToMove() {
 			w.wantMachines()
 		}

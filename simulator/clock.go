@@ -11,16 +11,43 @@ type clock struct{ now time.Time }
 func (c *clock) Now() time.Time                  { return c.now }
 func (c *clock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
-// agenda lists future events by time; events of the same time are in the order of their entry.
+// agenda lists future events by time; events of the same time are in the order of their entry. It contains the clock.
 type agenda struct {
+	*clock
+	begin  time.Time // the beginning of the world, from which Moments are counted
 	events eventHeap
 	count  uint64
 }
+
+func newAgenda(begin time.Time) *agenda { return &agenda{clock: &clock{begin}, begin: begin} }
+
+// Moment is the resolution of the world's time, because events at the same time cost less than separate events.
+const Moment = 2 * time.Second
 
 type event struct {
 	at    time.Time
 	order uint64
 	do    func()
+}
+
+// at schedules a function for the first full Moment at or after a time. A time in the past means now.
+func (a *agenda) at(when time.Time, do func()) {
+	if over := when.Sub(a.begin) % Moment; over > 0 {
+		when = when.Add(Moment - over)
+	}
+	a.exactly(when, do)
+}
+
+// exactly schedules a function without rounding its time.
+func (a *agenda) exactly(when time.Time, do func()) { a.add(later(when, a.now), do) }
+
+func (a *agenda) after(d time.Duration, do func()) { a.at(a.now.Add(max(d, 0)), do) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // add enters an event.

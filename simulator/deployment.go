@@ -140,7 +140,7 @@ func (w *World) tendStateful(l *load) {
 // runJob starts a run of a CronJob.
 func (w *World) runJob(l *load) {
 	l.runs++
-	for i := range l.wanted(w.cfg.Seed, w.clock.now) {
+	for i := range l.wanted(w.cfg.Seed, w.agenda.now) {
 		w.makePod(l, i, nil)
 	}
 }

@@ -113,7 +113,7 @@ func (w *World) allocate(u *unit, s *seat) {
 		allocated, reason = c.Allocate(s.node, open)
 	}
 	if reason != nil {
-		w.violate("pod %s is bound to node %s, which has no devices for it: %+v", kube.PodID(u.pod), s.node.Name, *reason)
+		w.laws.violate("pod %s is bound to node %s, which has no devices for it: %+v", kube.PodID(u.pod), s.node.Name, *reason)
 		return
 	}
 	for _, c := range allocated {

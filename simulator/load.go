@@ -87,7 +87,7 @@ func (w *World) begin(l *load) {
 		w.repeat(l.schedule, func() { w.runJob(l) })
 		return
 	}
-	l.want = l.wanted(w.cfg.Seed, w.clock.now)
+	l.want = l.wanted(w.cfg.Seed, w.agenda.now)
 	w.loadsToTend.add(l)
 	w.keepScaling(l)
 	if l.rollout != nil {
@@ -101,8 +101,8 @@ func (w *World) begin(l *load) {
 
 // repeat does something at all times of a schedule.
 func (w *World) repeat(s cron.Schedule, do func()) {
-	if next := s.Next(w.clock.now); !next.IsZero() {
-		w.at(next, func() {
+	if next := s.Next(w.agenda.now); !next.IsZero() {
+		w.agenda.at(next, func() {
 			do()
 			w.repeat(s, do)
 		})
@@ -114,11 +114,11 @@ func (w *World) keepScaling(l *load) {
 	if len(l.Day) == 0 && l.Noise == 0 && l.Weekend == 1 {
 		return
 	}
-	at := w.clock.now.Truncate(scalePeriod)
+	at := w.agenda.now.Truncate(scalePeriod)
 	for range 12 * 24 * 8 {
 		at = at.Add(scalePeriod)
 		if want := l.wanted(w.cfg.Seed, at); isAnother(l.want, want) {
-			w.at(at, func() {
+			w.agenda.at(at, func() {
 				l.want = want
 				w.loadsToTend.add(l)
 				w.keepScaling(l)
@@ -126,7 +126,7 @@ func (w *World) keepScaling(l *load) {
 			return
 		}
 	}
-	w.at(at, func() { w.keepScaling(l) })
+	w.agenda.at(at, func() { w.keepScaling(l) })
 }
 
 func isAnother(have, want int) bool {
@@ -179,7 +179,7 @@ func (l *load) byHour(hour float64) float64 {
 // makePod makes a pod of the newest version. A Job's pod may replace an earlier one of the same Job.
 func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 	l.made++
-	now := w.clock.now
+	now := w.agenda.now
 	name := fmt.Sprintf("%s-%d-%d", l.Template.Name, l.newest, l.made)
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: l.setName(l.newest), UID: types.UID(l.key + "/" + l.setName(l.newest)), Controller: new(true)}
 	switch l.Kind {
@@ -234,7 +234,7 @@ func (w *World) labelsOf(l *load, version int) map[string]string {
 func (w *World) declare(l *load, version int, labels map[string]string) {
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: l.setName(version), UID: types.UID(l.key + "/" + l.setName(version)), ResourceVersion: "1"}
-	meta.CreationTimestamp = metav1.NewTime(w.clock.now)
+	meta.CreationTimestamp = metav1.NewTime(w.agenda.now)
 	switch l.Kind {
 	case scenario.Deployment:
 		meta.Labels = labels

@@ -63,7 +63,7 @@ func (w *World) openMarket(class engine.Class) (*market, error) {
 		faults = append(faults, faultOf(f, w.cfg.WarmUp))
 	}
 	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmpText(a.Name, b.Name) })
-	m.cloud, err = simulated.NewCloud(simulated.Config{Seed: w.cfg.Seed, Clock: w.clock, Catalog: types, Profile: profile, Faults: faults, Devices: w.expectedDevices})
+	m.cloud, err = simulated.NewCloud(simulated.Config{Seed: w.cfg.Seed, Clock: w.agenda.clock, Catalog: types, Profile: profile, Faults: faults, Devices: w.expectedDevices})
 	if err != nil {
 		return nil, fmt.Errorf("node class %s: %w", class.Ref.Name, err)
 	}
@@ -133,7 +133,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	var refused *provider.SoldOutError
 	switch {
 	case errors.As(err, &refused):
-		m.mark(refused.Offerings, w.clock.now)
+		m.mark(refused.Offerings, w.agenda.now)
 		w.meter.Refused++
 		w.deleteClaim(claim.Name, engine.CauseInsufficientCapacity)
 		return true, 0
@@ -143,7 +143,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	w.meter.launched()
 	w.meter.machines++
 	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
-	launched := lifecycle.Launched(claim, started, w.clock.now)
+	launched := lifecycle.Launched(claim, started, w.agenda.now)
 	w.meter.ledger.open(started.ID, launched, m, w.boots(claim), w.listed[claim.Name])
 	delete(w.listed, claim.Name)
 	w.setClaim(launched)
@@ -166,7 +166,7 @@ func (w *World) boots(claim *v1.NodeClaim) CauseName {
 
 // await schedules a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans use that machine only for a time.
 func (w *World) await(name string) {
-	w.after(awaitEvery, func() {
+	w.agenda.after(awaitEvery, func() {
 		claim, ok := w.claims.get(name)
 		if !ok || claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
 			return
@@ -242,7 +242,7 @@ func (m *market) showMarks(now time.Time) {
 func (w *World) stir(m *market) {
 	if !m.stirred {
 		m.stirred = true
-		w.after(0, func() {
+		w.agenda.after(0, func() {
 			m.stirred = false
 			w.look(m)
 			w.watchCloud(m)
@@ -253,11 +253,11 @@ func (w *World) stir(m *market) {
 // watchCloud schedules a look at the cloud for its next event.
 func (w *World) watchCloud(m *market) {
 	next, found := m.cloud.Next()
-	if !found || m.watched.After(w.clock.now) && !next.Before(m.watched) {
+	if !found || m.watched.After(w.agenda.now) && !next.Before(m.watched) {
 		return
 	}
 	m.watched = next
-	w.at(next, func() {
+	w.agenda.at(next, func() {
 		if m.watched.Equal(next) {
 			w.look(m)
 			w.watchCloud(m)
@@ -267,7 +267,7 @@ func (w *World) watchCloud(m *market) {
 
 // look updates the world after changes in the cloud.
 func (w *World) look(m *market) {
-	now := w.clock.now
+	now := w.agenda.now
 	gone := m.gone()
 	var moved []machine // the machines that are starting or gone, because nothing changes for the others
 	for _, x := range m.running.list {

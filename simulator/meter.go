@@ -140,7 +140,7 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 	m.billed = m.first
 	m.newHour(begin)
 	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
-		m.world.exactly(at, func() { m.nextHour(at) })
+		m.world.agenda.exactly(at, func() { m.nextHour(at) })
 	}
 	m.ledger.turnPage()
 	every := m.world.cfg.boundEvery()
@@ -153,9 +153,9 @@ func (m *meter) open(ctx context.Context, begin, end time.Time) {
 		m.ledger.samples = append(m.ledger.samples, x)
 		// At a random time, because pods of CronJobs are created and end by the clock: at a fixed time they would always exist, or never.
 		drawn := newDice(m.world.cfg.Seed, "bound", at.Sub(begin).String()).uniform()
-		m.world.exactly(at.Add(time.Duration(drawn*float64(until.Sub(at))).Truncate(time.Second)), func() { m.findBound(ctx, x) })
+		m.world.agenda.exactly(at.Add(time.Duration(drawn*float64(until.Sub(at))).Truncate(time.Second)), func() { m.findBound(ctx, x) })
 		if until.Before(end) {
-			m.world.exactly(until, func() { x.paid = m.ledger.turnPage() })
+			m.world.agenda.exactly(until, func() { x.paid = m.ledger.turnPage() })
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (m *meter) bound(waited time.Duration) {
 
 // unserved adds to Unserved a pod that is deleted without a node, or has none at the end, if it waited too long.
 func (m *meter) unserved(u *unit) {
-	if m.world.clock.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
+	if m.world.agenda.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
 		m.Unserved++
 	}
 }

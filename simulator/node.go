@@ -38,14 +38,14 @@ func (w *World) show(m *market, id engine.MachineID, claimName string) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, w.uids)), ResourceVersion: strconv.Itoa(w.uids),
-			Labels: labels, CreationTimestamp: metav1.NewTime(w.clock.now),
+			Labels: labels, CreationTimestamp: metav1.NewTime(w.agenda.now),
 		},
 		Spec: corev1.NodeSpec{ProviderID: string(id), Taints: []corev1.Taint{
 			{Key: v1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute},
 			{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
 		}},
 		Status: corev1.NodeStatus{Capacity: machine.Capacity, Allocatable: allocatable, Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(w.clock.now)},
+			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(w.agenda.now)},
 		}},
 	}
 	m.cloud.Dress(node)
@@ -64,7 +64,7 @@ func (w *World) makeReady(s *seat) {
 	node := s.node.DeepCopy()
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(w.clock.now),
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(w.agenda.now),
 	}}
 	w.setNode(s, node)
 }
@@ -99,7 +99,7 @@ func (w *World) boot(s *seat) {
 		return
 	}
 	s.booting = true
-	w.after(agentTime, func() {
+	w.agenda.after(agentTime, func() {
 		if w.seats[s.node.Name] == s {
 			node := s.node.DeepCopy()
 			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, starting)
@@ -113,7 +113,7 @@ func (w *World) lose(s *seat) {
 	s.alive = false
 	node := s.node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(w.clock.now),
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(w.agenda.now),
 	}}
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule})
 	for _, u := range slices.Clone(s.units) {
@@ -131,7 +131,7 @@ func (w *World) deleteNode(s *seat) {
 	}
 	if s.node.DeletionTimestamp == nil {
 		node := s.node.DeepCopy()
-		node.DeletionTimestamp = new(metav1.NewTime(w.clock.now))
+		node.DeletionTimestamp = new(metav1.NewTime(w.agenda.now))
 		w.setNode(s, node)
 		w.wantMachines()
 	}
@@ -201,7 +201,7 @@ func (w *World) daemons(s *seat) {
 		}
 		placed := *pod
 		placed.Spec.NodeName = s.node.Name
-		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.now)}}
+		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.agenda.now)}}
 		u := &unit{pod: &placed}
 		w.addUnit(u)
 		w.podsChanged(s)
@@ -215,7 +215,7 @@ func (w *World) daemonPod(d *appsv1.DaemonSet, s *seat) *corev1.Pod {
 	pod.Namespace, pod.Name = d.Namespace, d.Name+"-"+s.node.Name
 	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.uids))
 	pod.ResourceVersion = strconv.Itoa(w.uids)
-	pod.CreationTimestamp = metav1.NewTime(w.clock.now)
+	pod.CreationTimestamp = metav1.NewTime(w.agenda.now)
 	pod.Labels, pod.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: d.Name, UID: d.UID, Controller: new(true)}}
 	return pod

@@ -23,11 +23,11 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 		if running.seat { // the node leaves or is gone: the fault cannot happen any more
 			m.cloud.Settle(x.ID)
 		} else {
-			w.after(Moment, func() { w.look(m) })
+			w.agenda.after(Moment, func() { w.look(m) })
 		}
 		return
 	case x.Fault.What == simulated.FaultLabel && s.node.Labels[v1.RegisteredLabelKey] != "true":
-		w.after(Moment, func() { w.look(m) })
+		w.agenda.after(Moment, func() { w.look(m) })
 		return
 	}
 	m.cloud.Settle(x.ID)
@@ -78,7 +78,7 @@ func (w *World) showSecond(first *seat) {
 	s := w.newSeat(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, w.uids)), ResourceVersion: strconv.Itoa(w.uids),
-			Labels: labels, CreationTimestamp: metav1.NewTime(w.clock.now),
+			Labels: labels, CreationTimestamp: metav1.NewTime(w.agenda.now),
 		},
 		Spec:   corev1.NodeSpec{ProviderID: first.node.Spec.ProviderID, Taints: []corev1.Taint{v1.UnregisteredTaint()}},
 		Status: corev1.NodeStatus{Capacity: first.node.Status.Capacity, Allocatable: first.node.Status.Allocatable},

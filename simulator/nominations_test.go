@@ -36,7 +36,7 @@ cronjob late x10 schedule="*/20 * * * *" runs=10m cpu=1 mem=1Gi
 				t.Fatal(err)
 			}
 			nominated, held := 0, 0 // nodes are held closed until their pods are nominated
-			for began := w.clock.now; w.clock.now.Sub(began) < 7*time.Hour; goOn(t, w, 5*time.Second) {
+			for began := w.agenda.now; w.agenda.now.Sub(began) < 7*time.Hour; goOn(t, w, 5*time.Second) {
 				for _, u := range w.unbound.list {
 					if u.pod.Status.NominatedNodeName != "" {
 						nominated++
@@ -64,7 +64,7 @@ func lookForPodsPlannedTwice(t *testing.T, w *World) {
 	t.Helper()
 	planned := map[string]string{}
 	for _, c := range w.claims.list {
-		if c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInitialized) || w.clock.now.Sub(c.CreationTimestamp.Time) > 3*time.Minute {
+		if c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInitialized) || w.agenda.now.Sub(c.CreationTimestamp.Time) > 3*time.Minute {
 			continue // it is late: another is started for its pods
 		}
 		for _, uid := range kube.PlannedPods(c) {

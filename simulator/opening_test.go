@@ -36,8 +36,8 @@ cronjob late x1 schedule="1 0 * * *" runs=1h cpu=100m mem=100Mi
 	}
 	until := func(what string, most time.Duration, done func() bool) {
 		t.Helper()
-		for began := w.clock.now; !done(); goOn(t, w, time.Second) {
-			if w.clock.now.Sub(began) >= most {
+		for began := w.agenda.now; !done(); goOn(t, w, time.Second) {
+			if w.agenda.now.Sub(began) >= most {
 				t.Fatalf("%s: not after %v", what, most)
 			}
 		}

@@ -27,14 +27,14 @@ func (w *World) beginOrder(d engine.Disruption) {
 	for i, name := range d.Claims {
 		claim, ok := w.claims.get(name)
 		if !ok || isGoing(claim) {
-			w.violate("node %s is disrupted twice", strings.Join(d.Nodes, ", "))
+			w.laws.violate("node %s is disrupted twice", strings.Join(d.Nodes, ", "))
 			return
 		}
 		claims[i] = claim
 	}
 	w.meter.decided(d)
 	w.recordMoves(d)
-	mark := inventory.NewMark(d, claims, w.clock.now)
+	mark := inventory.NewMark(d, claims, w.agenda.now)
 	for i, l := range d.Replacements {
 		mark.Replacements[i] = w.addClaim(w.pool(l.NodePool), l, map[string]string{v1.ReplacesAnnotationKey: mark.Replaces().String()})
 	}
@@ -48,13 +48,13 @@ func (w *World) beginOrder(d engine.Disruption) {
 	w.orders[mark.ID] = true
 	w.lookAtOrder(mark.ID)
 	if d.DrainWithin != nil {
-		w.after(*d.DrainWithin, func() { w.ordersToWatch = true })
+		w.agenda.after(*d.DrainWithin, func() { w.ordersToWatch = true })
 	}
 }
 
 // lookAtOrder asks for a check of the order every orderLook until the order is over.
 func (w *World) lookAtOrder(id string) {
-	w.after(orderLook, func() {
+	w.agenda.after(orderLook, func() {
 		if w.orders[id] {
 			w.ordersToWatch = true
 			w.lookAtOrder(id)
@@ -66,7 +66,7 @@ func (w *World) lookAtOrder(id string) {
 func (w *World) recordMoves(d engine.Disruption) {
 	if claim, ok := w.claims.get(d.Claims[0]); ok && len(d.OwnersMoved) > 0 {
 		if pool := w.pool(claim.Labels[v1.NodePoolLabelKey]); pool != nil {
-			w.annotatePool(pool.Name, v1.MovedPodsAnnotationKey, budget.RecordMoves(pool, d, w.clock.now))
+			w.annotatePool(pool.Name, v1.MovedPodsAnnotationKey, budget.RecordMoves(pool, d, w.agenda.now))
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (w *World) mark(name string, mark inventory.Mark) {
 	if len(mark.Replacements) > 0 {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionAnnotationKey, mark.String())
 	}
-	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(mark.Reason), string(mark.Reason), w.clock.now)
+	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(mark.Reason), string(mark.Reason), w.agenda.now)
 	w.setClaim(claim)
 	if s := w.seatOf(claim); s != nil && !slices.ContainsFunc(s.node.Spec.Taints, isDisrupted) {
 		node := s.node.DeepCopy()
@@ -101,10 +101,10 @@ func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reaso
 	}
 	claim = claim.DeepCopy()
 	delete(claim.Annotations, v1.DisruptionAnnotationKey)
-	if failure, failed := replacement.NextFailure(claim, reason, why, w.clock.now); failed {
+	if failure, failed := replacement.NextFailure(claim, reason, why, w.agenda.now); failed {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionBackoffAnnotationKey, failure)
 	}
-	v1.RemoveCondition(claim, v1.ConditionDisruptionReason, w.clock.now)
+	v1.RemoveCondition(claim, v1.ConditionDisruptionReason, w.agenda.now)
 	w.setClaim(claim)
 	if s := w.seatOf(claim); s != nil {
 		node := s.node.DeepCopy()
@@ -149,7 +149,7 @@ func (w *World) watchOrders(ctx context.Context) {
 func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time.Duration) {
 	for _, name := range claims {
 		if claim, ok := w.claims.get(name); ok && claim.DeletionTimestamp == nil {
-			if deadline, sooner := lifecycle.DrainDeadline(claim, within, w.clock.now); sooner {
+			if deadline, sooner := lifecycle.DrainDeadline(claim, within, w.agenda.now); sooner {
 				claim = claim.DeepCopy()
 				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, deadline)
 				w.setClaim(claim)

@@ -48,17 +48,17 @@ func before(t *testing.T, more string) (*World, engine.Disruption) {
 // goOn lets time pass.
 func goOn(t *testing.T, w *World, d time.Duration) {
 	t.Helper()
-	end := w.clock.now.Add(d)
+	end := w.agenda.now.Add(d)
 	w.settle(t.Context())
 	for next, ok := w.agenda.next(); ok && !next.After(end); next, ok = w.agenda.next() {
-		w.clock.now = next
+		w.agenda.now = next
 		w.agenda.take().do()
 		w.settle(t.Context())
-		if len(w.violations) > 0 {
-			t.Fatal(w.violations)
+		if len(w.laws.broken) > 0 {
+			t.Fatal(w.laws.broken)
 		}
 	}
-	w.clock.now = end
+	w.agenda.now = end
 }
 
 func TestANodeGoesOnlyOnceItsReplacementIsReady(t *testing.T) {

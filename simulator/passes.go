@@ -38,7 +38,7 @@ const (
 // snapshot returns the cluster as it is now. Its list of pods belongs to the world: a caller that keeps the list copies it.
 func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s := *w.base
-	s.Now = w.clock.now
+	s.Now = w.agenda.now
 	s.Pods = w.units.pods
 	s.Nodes = make([]*corev1.Node, 0, len(w.seatList))
 	for _, seat := range w.seatList {
@@ -53,7 +53,7 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s.Classes = make([]engine.Class, 0, len(w.markets))
 	for _, m := range w.markets {
 		class := m.class
-		class.InstanceTypes = m.catalog(ctx, w.clock.now)
+		class.InstanceTypes = m.catalog(ctx, w.agenda.now)
 		s.Classes = append(s.Classes, class)
 	}
 	return &s
@@ -61,7 +61,7 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 
 // wantMachines schedules a provisioning plan soon.
 func (w *World) wantMachines() {
-	now := w.clock.now
+	now := w.agenda.now
 	if w.wanted.IsZero() {
 		w.wanted = now
 	}
@@ -73,7 +73,7 @@ func (w *World) wantMachines() {
 		return
 	}
 	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // a pod that is created at the time of the plan delays the plan
-	w.at(at, func() {
+	w.agenda.at(at, func() {
 		if w.planAt.Equal(at) {
 			w.provisionNow = true
 		}
@@ -110,7 +110,7 @@ func (w *World) provision(ctx context.Context) {
 	}
 	// Nothing to do now: sold-out offerings may be available later.
 	w.asking = true
-	w.after(w.again, func() {
+	w.agenda.after(w.again, func() {
 		w.asking = false
 		w.unscheduled = w.unscheduled || len(w.unbound.list) > 0
 		w.wantMachines()
@@ -152,7 +152,7 @@ func (w *World) anyToMove() bool {
 // noteChange schedules a look at the nodes that may be disrupted. Looks have a configured pause, and a longer one if there is little to
 // gain.
 func (w *World) noteChange() {
-	w.changed = w.clock.now
+	w.changed = w.agenda.now
 	w.lookAt(w.disrupted.Add(w.lookPause()))
 }
 
@@ -170,12 +170,12 @@ func (w *World) lookPause() time.Duration {
 
 // lookAt schedules a look at the nodes at a time, unless the next look is sooner.
 func (w *World) lookAt(at time.Time) {
-	at = later(w.clock.now.Add(batchIdle), at)
+	at = later(w.agenda.now.Add(batchIdle), at)
 	if !w.looks.IsZero() && !at.Before(w.looks) {
 		return
 	}
 	w.looks = at
-	w.at(at, func() {
+	w.agenda.at(at, func() {
 		if w.looks.Equal(at) {
 			w.looks, w.disruptNow = time.Time{}, true
 		}
@@ -184,7 +184,7 @@ func (w *World) lookAt(at time.Time) {
 
 // disrupt makes a disruption plan and begins its disruptions.
 func (w *World) disrupt(ctx context.Context) {
-	w.disruptNow, w.disrupted, w.departed = false, w.clock.now, 0
+	w.disruptNow, w.disrupted, w.departed = false, w.agenda.now, 0
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
@@ -214,7 +214,7 @@ func (w *World) disrupt(ctx context.Context) {
 			w.noteChange() // time alone changes that
 			return
 		case engine.NoCheaperPlace, engine.SavesTooLittle: // a pod of twice the age costs less to move
-			w.lookAt(w.clock.now.Add(max(w.lookPause(), w.clock.now.Sub(w.changed))))
+			w.lookAt(w.agenda.now.Add(max(w.lookPause(), w.agenda.now.Sub(w.changed))))
 		}
 	}
 	if w.mayYield() { // if sold-out offerings become available
@@ -237,7 +237,7 @@ func (w *World) observe(ctx context.Context) {
 		s, due := w.seatOf(claim), w.due[name]
 		switch {
 		case s != nil && s.left.After(claim.Status.LastPodEventTime.Time), v1.IsTrue(claim, v1.ConditionConsolidatable),
-			!due.IsZero() && !w.clock.now.Before(due):
+			!due.IsZero() && !w.agenda.now.Before(due):
 			delete(w.due, name)
 			w.stepClaim(ctx, name)
 		case !due.IsZero():
@@ -251,7 +251,7 @@ func (w *World) observe(ctx context.Context) {
 func (w *World) lookAgain(name string, after time.Duration) {
 	claim, ok := w.claims.get(name)
 	if ok && after > 0 && after < time.Hour && claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized) {
-		w.due[name] = w.clock.now.Add(after)
+		w.due[name] = w.agenda.now.Add(after)
 		w.observed.add(name)
 		w.noteChange()
 		return
@@ -271,8 +271,8 @@ func (w *World) collect(ctx context.Context) {
 		}
 		s := w.snapshot(ctx)
 		claims := s.NodeClaims
-		for _, orphan := range lifecycle.Orphans(claims, s.Nodes, machines, "", w.clock.now) {
-			w.violate("machine %s has no claim", orphan.Machine.ID)
+		for _, orphan := range lifecycle.Orphans(claims, s.Nodes, machines, "", w.agenda.now) {
+			w.laws.violate("machine %s has no claim", orphan.Machine.ID)
 			if orphan.Terminate {
 				_ = m.provider.Terminate(ctx, orphan.Machine.ID) // what failed is tried again by the next round
 				w.stir(m)
@@ -284,5 +284,5 @@ func (w *World) collect(ctx context.Context) {
 			}
 		}
 	}
-	w.after(collectEvery, func() { w.collect(ctx) })
+	w.agenda.after(collectEvery, func() { w.collect(ctx) })
 }

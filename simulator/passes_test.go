@@ -21,15 +21,15 @@ func TestPodsThatGoOnComingArePlannedForEveryTenSeconds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := runningFor(t, 10*time.Minute, "catalog kwok\ncloud fixed30\npool general capacity in (on-demand)\ndeployment huge x1 cpu=10000 mem=1Gi")
-			begun, passes := w.clock.now, w.meter.Passes
+			begun, passes := w.agenda.now, w.meter.Passes
 			for d := time.Duration(0); d <= c.coming; d += Moment {
-				w.after(d, w.wantMachines)
+				w.agenda.after(d, w.wantMachines)
 			}
 			var at []int
-			for w.clock.now.Sub(begun) < time.Minute {
+			for w.agenda.now.Sub(begun) < time.Minute {
 				goOn(t, w, Moment)
 				if w.meter.Passes != passes {
-					passes, at = w.meter.Passes, append(at, int(w.clock.now.Sub(begun).Seconds()))
+					passes, at = w.meter.Passes, append(at, int(w.agenda.now.Sub(begun).Seconds()))
 				}
 			}
 			if !slices.Equal(at, c.want) {

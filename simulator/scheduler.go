@@ -23,22 +23,15 @@ func (w *World) freed() {
 		return
 	}
 	w.retrying = true
-	w.at(later(w.clock.now, w.scheduled.Add(backOff)), func() {
+	w.agenda.at(later(w.agenda.now, w.scheduled.Add(backOff)), func() {
 		w.retrying = false
 		w.unscheduled = w.unscheduled || len(w.unbound.list) > 0
 	})
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // schedule runs one round of kube-scheduler over all pods that wait.
 func (w *World) schedule(ctx context.Context) {
-	w.unscheduled, w.scheduled = false, w.clock.now
+	w.unscheduled, w.scheduled = false, w.agenda.now
 	if len(w.unbound.list) == 0 {
 		return
 	}
@@ -96,7 +89,7 @@ func (w *World) refuse(u *unit) {
 	pod := *u.pod
 	pod.Status.NominatedNodeName = ""
 	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.clock.now),
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.agenda.now),
 	}}
 	w.units.set(u, &pod)
 	u.tried = true

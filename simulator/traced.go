@@ -36,7 +36,7 @@ func (w *World) replayTrace() {
 		return
 	}
 	w.traced, w.declared = map[tracedKey]*load{}, map[string]int{}
-	w.traceShift = w.clock.now.Add(w.cfg.WarmUp).Sub(t.Begin())
+	w.traceShift = w.agenda.now.Add(w.cfg.WarmUp).Sub(t.Begin())
 	w.arrive()
 }
 
@@ -47,15 +47,15 @@ func (w *World) arrive() {
 	t := w.cfg.Trace
 	for w.arrived < len(t.Pods) {
 		p := &t.Pods[w.arrived]
-		if at := w.traceTime(p.Arrival); p.Arrival > t.Pods[0].Arrival && at.After(w.clock.now) {
-			w.at(at, w.arrive)
+		if at := w.traceTime(p.Arrival); p.Arrival > t.Pods[0].Arrival && at.After(w.agenda.now) {
+			w.agenda.at(at, w.arrive)
 			return
 		}
 		w.arrived++
 		s := &stay{Pod: p}
 		l := w.tracedLoad(p)
 		if !p.Stays() && !l.works(p) {
-			w.at(w.traceTime(p.Departure), func() { w.depart(s) })
+			w.agenda.at(w.traceTime(p.Departure), func() { w.depart(s) })
 		}
 		w.makeTraced(l, s)
 	}
@@ -119,7 +119,7 @@ func (w *World) declareTraced(l *load, owner string, number int32) {
 	}
 	kind, name, _ := strings.Cut(owner, "/")
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: strconv.Itoa(int(number))}}
-	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: name, UID: ownerUID(owner), ResourceVersion: "1", CreationTimestamp: metav1.NewTime(w.clock.now)}
+	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: name, UID: ownerUID(owner), ResourceVersion: "1", CreationTimestamp: metav1.NewTime(w.agenda.now)}
 	switch kind {
 	case "StatefulSet":
 		w.base.StatefulSets = append(slices.Clone(w.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
@@ -144,7 +144,7 @@ func ownerUID(owner string) types.UID { return types.UID("trace/" + owner) }
 
 // makeTraced creates the pod, or replaces it under another name, as its owner would.
 func (w *World) makeTraced(l *load, s *stay) {
-	now := w.clock.now
+	now := w.agenda.now
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name, pod.Labels = l.Template.Namespace, s.Name, l.labels
 	if s.made++; s.made > 1 {
@@ -189,7 +189,7 @@ func (w *World) work(u *unit) {
 	if s.made == 1 && s.Arrival == w.cfg.Trace.Pods[0].Arrival { // it runs during the warm-up too
 		takes += w.cfg.WarmUp
 	}
-	w.after(takes, func() {
+	w.agenda.after(takes, func() {
 		if !u.ended && !u.leaving() && s.unit == u {
 			s.over = true
 			w.meter.Jobs++

@@ -119,7 +119,7 @@ func count(b bool) int {
 // bind puts a pod on a node, as kube-scheduler does.
 func (w *World) bind(u *unit, s *seat) {
 	w.allocate(u, s)
-	now := w.clock.now
+	now := w.agenda.now
 	pod := *u.pod
 	pod.Spec.NodeName, pod.Status.NominatedNodeName = s.node.Name, ""
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
@@ -150,20 +150,20 @@ func (w *World) start(u *unit) {
 
 // around does something with a pod after about that time.
 func (w *World) around(what string, u *unit, median time.Duration, do func()) {
-	w.after(w.dice(what, u.key()).around(median), do)
+	w.agenda.after(w.dice(what, u.key()).around(median), do)
 }
 
 // tendSoon lets the controller of a workload handle all changes within a Moment together.
 func (w *World) tendSoon(l *load) {
-	if l.Kind != jobKind && l.Kind != tracedKind && !l.tended.After(w.clock.now) {
-		l.tended = w.clock.now.Add(Moment)
-		w.at(l.tended, func() { w.loadsToTend.add(l) })
+	if l.Kind != jobKind && l.Kind != tracedKind && !l.tended.After(w.agenda.now) {
+		l.tended = w.agenda.now.Add(Moment)
+		w.agenda.at(l.tended, func() { w.loadsToTend.add(l) })
 	}
 }
 
 // run makes the pod ready.
 func (w *World) run(u *unit) {
-	now := metav1.NewTime(w.clock.now)
+	now := metav1.NewTime(w.agenda.now)
 	pod := *u.pod
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
 	bound := min(1, len(pod.Status.Conditions)) // a pod from a file may have none
@@ -189,7 +189,7 @@ func (w *World) run(u *unit) {
 
 // end begins the deletion of a pod. The pod is gone once it has stopped or its grace period is over.
 func (w *World) end(u *unit, grace time.Duration) {
-	if u.ended || u.leaving() && !u.pod.DeletionTimestamp.After(w.clock.now.Add(grace)) {
+	if u.ended || u.leaving() && !u.pod.DeletionTimestamp.After(w.agenda.now.Add(grace)) {
 		return
 	}
 	if u.seat == nil {
@@ -204,7 +204,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 		}
 	}
 	pod := *u.pod
-	seconds, at := int64(grace/time.Second), metav1.NewTime(w.clock.now.Add(grace))
+	seconds, at := int64(grace/time.Second), metav1.NewTime(w.agenda.now.Add(grace))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &seconds
 	w.units.set(u, &pod)
 	w.unready(u)
@@ -248,7 +248,7 @@ func (w *World) drop(u *unit) {
 		w.meter.unserved(u)
 	} else {
 		u.seat.rise(u)
-		u.seat.left = w.clock.now
+		u.seat.left = w.agenda.now
 		w.meter.pods--
 		w.podsChanged(u.seat)
 		w.freed()

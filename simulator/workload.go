@@ -61,7 +61,7 @@ func (w *World) auditAway(u *unit, cause string) {
 	}
 	u.load.away[uid]++
 	if n := u.load.away[uid]; n > (pods+1)/2 {
-		w.violate("%d of %d pods of %s are away because they were evicted by choice", n, pods, u.pod.OwnerReferences[0].Name)
+		w.laws.violate("%d of %d pods of %s are away because they were evicted by choice", n, pods, u.pod.OwnerReferences[0].Name)
 	}
 }
 

@@ -86,8 +86,8 @@ func (c *Config) boundEvery() time.Duration {
 // World is a cluster whose time passes in Run. Only one goroutine may use it.
 type World struct {
 	cfg    Config
-	clock  *clock
-	agenda agenda
+	agenda *agenda
+	laws   *laws
 	// base holds objects that change seldom or never.
 	base *engine.Snapshot
 
@@ -148,7 +148,6 @@ type World struct {
 	departed    int  // the number of pods that have left nodes since that look, without the pods of leaving nodes
 	unplaced    bool // the last plan had no machine for some pod
 	meter       *meter
-	violations  []string
 	devices     devices
 }
 
@@ -162,7 +161,7 @@ func New(cfg Config) (*World, error) {
 	}
 	base := *cfg.Snapshot
 	w := &World{
-		cfg: cfg, clock: &clock{cfg.Snapshot.Now}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
+		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
 		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true, orders: map[string]bool{},
@@ -221,31 +220,15 @@ func (w *World) readPools() {
 	w.base.NodePools = pools
 }
 
-// Moment is the resolution of the world's time, because events at the same time cost less than separate events.
-const Moment = 2 * time.Second
-
-// at schedules a function for the first full Moment at or after a time. A time in the past means now.
-func (w *World) at(when time.Time, do func()) {
-	if over := when.Sub(w.cfg.Snapshot.Now) % Moment; over > 0 {
-		when = when.Add(Moment - over)
-	}
-	w.exactly(when, do)
-}
-
-// exactly schedules a function without rounding its time.
-func (w *World) exactly(when time.Time, do func()) { w.agenda.add(later(when, w.clock.now), do) }
-
-func (w *World) after(d time.Duration, do func()) { w.at(w.clock.now.Add(max(d, 0)), do) }
-
 func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, purpose, thing) }
 
 // Run advances the time and returns the result. It fails if ctx ends, or if a law of the world is broken.
 func (w *World) Run(ctx context.Context) (*Result, error) {
 	defer w.meter.planning.Wait() // no plan is computed after Run has returned
-	begin := w.clock.now.Add(w.cfg.WarmUp)
+	begin := w.agenda.now.Add(w.cfg.WarmUp)
 	end := begin.Add(w.cfg.For)
-	w.after(collectEvery, func() { w.collect(ctx) })
-	w.exactly(begin, func() { w.meter.open(ctx, begin, end) })
+	w.agenda.after(collectEvery, func() { w.collect(ctx) })
+	w.agenda.exactly(begin, func() { w.meter.open(ctx, begin, end) })
 	w.replayTrace()
 	w.wantMachines() // for pods that the scheduler has tried before
 	w.settle(ctx)
@@ -258,17 +241,17 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 			return nil, fmt.Errorf("simulate: %w", err)
 		}
 		w.meter.pass(next)
-		w.clock.now = next
+		w.agenda.now = next
 		for t, ok := w.agenda.next(); ok && t.Equal(next); t, ok = w.agenda.next() {
 			w.agenda.take().do()
 		}
 		w.settle(ctx)
-		if len(w.violations) > 0 {
-			return nil, fmt.Errorf("seed %d, %s: %s", w.cfg.Seed, w.clock.now.UTC().Format(time.RFC3339), w.violations[0])
+		if len(w.laws.broken) > 0 {
+			return nil, fmt.Errorf("seed %d, %s: %s", w.cfg.Seed, w.agenda.now.UTC().Format(time.RFC3339), w.laws.broken[0])
 		}
 	}
 	w.meter.pass(end)
-	w.clock.now = end
+	w.agenda.now = end
 	return w.result(ctx), nil
 }
 
@@ -296,12 +279,7 @@ func (w *World) settle(ctx context.Context) {
 			return
 		}
 	}
-	w.violate("the world does not come to rest")
-}
-
-// violate notes that a law of the world is broken.
-func (w *World) violate(format string, args ...any) {
-	w.violations = append(w.violations, fmt.Sprintf(format, args...))
+	w.laws.violate("the world does not come to rest")
 }
 
 // takeIn adds the objects of the snapshot to the world.
@@ -341,7 +319,7 @@ func (w *World) takeIn() {
 		w.addUnit(u)
 		switch {
 		case pod.DeletionTimestamp != nil && u.seat != nil:
-			w.after(pod.DeletionTimestamp.Sub(w.clock.now), func() { w.drop(u) })
+			w.agenda.after(pod.DeletionTimestamp.Sub(w.agenda.now), func() { w.drop(u) })
 		case u.seat != nil && !u.ready:
 			w.start(u)
 		}
@@ -366,7 +344,7 @@ func (w *World) adoptStarting(c *v1.NodeClaim) {
 	if c.Status.ProviderID == "" || w.seatOf(c) != nil || c.DeletionTimestamp != nil {
 		return
 	}
-	w.adoptMachine(c, c.Labels, w.clock.now.Add(30*time.Second))
+	w.adoptMachine(c, c.Labels, w.agenda.now.Add(30*time.Second))
 	w.await(c.Name)
 }
 
@@ -378,7 +356,7 @@ func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, register
 	id := engine.MachineID(c.Status.ProviderID)
 	x := engine.Machine{ID: id, Claim: c.Name, ClaimUID: string(c.UID), Labels: machineLabels(labels, m), Created: c.CreationTimestamp.Time,
 		Capacity: c.Status.Capacity, Allocatable: c.Status.Allocatable}
-	m.cloud.Adopt(x, simulated.OfferingOf(engine.Machine{Labels: labels}), later(registers, w.clock.now))
+	m.cloud.Adopt(x, simulated.OfferingOf(engine.Machine{Labels: labels}), later(registers, w.agenda.now))
 	seat := w.seatOf(c)
 	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
 	w.meter.machines++
@@ -386,7 +364,7 @@ func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, register
 	w.meter.ledger.follow(c)
 	w.watchCloud(m)
 	if seat != nil && !isNodeReady(seat.node) {
-		w.after(time.Minute, func() { w.look(m) })
+		w.agenda.after(time.Minute, func() { w.look(m) })
 	}
 }
 
