@@ -49,33 +49,26 @@ func (w *World) awaitExpiry(claim *v1.NodeClaim) {
 	}
 }
 
-// toStep notes that a claim needs a step, unless its steps are being taken now.
-func (w *World) toStep(name string) {
-	if name != w.stepping {
-		w.claimsToStep.add(name)
-	}
-}
-
 // setClaim replaces the stored claim. It removes a deleted claim without finalizers.
 func (w *World) setClaim(claim *v1.NodeClaim) {
 	w.uids++
 	claim.ResourceVersion = strconv.Itoa(w.uids)
-	w.toStep(claim.Name)
-	w.ordersToWatch = true
+	w.pending.toStep(claim.Name)
+	w.pending.orders = true
 	w.noteChange()
 	w.meter.ledger.follow(claim)
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
 		w.claims.remove(claim.Name)
 		if s := w.seatOf(claim); s != nil { // other finalizers may hold its node
-			w.claimsToStep.add(s.node.Name)
+			w.pending.claims.add(s.node.Name)
 		}
 		delete(w.claimByID, claim.Status.ProviderID)
 		delete(w.ripe, claim.Name)
 		delete(w.causes, claim.Name)
 		delete(w.listed, claim.Name)
 		delete(w.wakes, claim.Name)
-		if w.unplaced { // a limit may have room again
-			w.wantMachines()
+		if w.timetable.unplaced { // a limit may have room again
+			w.timetable.wantMachines()
 		}
 		return
 	}
@@ -98,7 +91,7 @@ func (w *World) deleteClaim(name, cause string) {
 	claim = claim.DeepCopy()
 	claim.DeletionTimestamp = new(metav1.NewTime(w.agenda.now))
 	w.setClaim(claim)
-	w.wantMachines()
+	w.timetable.wantMachines()
 }
 
 // causeOf returns the cause for which a claim was deleted, or "lost" if the world deleted none.
@@ -112,8 +105,8 @@ func (w *World) causeOf(claim string) string {
 // stepClaim takes the steps of a claim until there is nothing more to do now.
 func (w *World) stepClaim(ctx context.Context, name string) {
 	life := lifecycle.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations, Published: w.published()}
-	w.stepping = name
-	defer func() { w.stepping = "" }()
+	w.pending.stepping = name
+	defer func() { w.pending.stepping = "" }()
 	for range stepsAtOnce {
 		if !w.read(&life, name) {
 			return
@@ -148,7 +141,7 @@ func (w *World) wake(name string, after time.Duration) {
 	w.agenda.at(at, func() {
 		if w.wakes[name].Equal(at) {
 			delete(w.wakes, name)
-			w.claimsToStep.add(name)
+			w.pending.claims.add(name)
 		}
 	})
 }
@@ -345,7 +338,7 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 func (w *World) planAgainLater() {
 	w.agenda.after(openingPatience, func() {
 		if w.anyUnplanned() || w.anyToMove() {
-			w.wantMachines()
+			w.timetable.wantMachines()
 		}
 	})
 }

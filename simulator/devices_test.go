@@ -162,7 +162,7 @@ func TestLawDevicesThatDifferCostNothingForEver(t *testing.T) {
 			}
 			for _, l := range w.loads {
 				l.want = 0
-				w.loadsToTend.add(l)
+				w.pending.loads.add(l)
 			}
 			goOn(t, w, 2*time.Hour)
 			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.claims.list) > 0 || len(w.seatList) > 0 || len(w.devices.claims.list) > 0 || len(w.base.ResourceSlices) > 0 {

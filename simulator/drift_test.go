@@ -98,7 +98,7 @@ func changeTemplate(w *World) string {
 	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1.NodePoolHashVersionAnnotationKey, v1.HashVersion)
 	w.base.NodePools = []*v1.NodePool{pool}
 	for _, c := range w.claims.list {
-		w.claimsToStep.add(c.Name)
+		w.pending.claims.add(c.Name)
 	}
 	return pool.Hash()
 }

@@ -88,13 +88,13 @@ func (w *World) begin(l *load) {
 		return
 	}
 	l.want = l.wanted(w.cfg.Seed, w.agenda.now)
-	w.loadsToTend.add(l)
+	w.pending.loads.add(l)
 	w.keepScaling(l)
 	if l.rollout != nil {
 		w.repeat(l.rollout, func() {
 			l.newest++
 			l.current = 0
-			w.loadsToTend.add(l)
+			w.pending.loads.add(l)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func (w *World) keepScaling(l *load) {
 		if want := l.wanted(w.cfg.Seed, at); isAnother(l.want, want) {
 			w.agenda.at(at, func() {
 				l.want = want
-				w.loadsToTend.add(l)
+				w.pending.loads.add(l)
 				w.keepScaling(l)
 			})
 			return

@@ -172,7 +172,7 @@ func (w *World) await(name string) {
 			return
 		}
 		if len(w.unbound.list) > 0 {
-			w.wantMachines()
+			w.timetable.wantMachines()
 		}
 		w.await(name)
 	})
@@ -286,7 +286,7 @@ func (w *World) look(m *market) {
 					w.lose(s)
 				}
 			}
-			w.claimsToStep.add(x.claim)
+			w.pending.claims.add(x.claim)
 			continue
 		}
 		before := x

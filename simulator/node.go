@@ -75,7 +75,7 @@ func (w *World) setNode(s *seat, node *corev1.Node) {
 	node.ResourceVersion = strconv.Itoa(w.uids)
 	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, w.resources.amountsIn(node.Status.Allocatable)
 	if isOpen(node) {
-		w.unscheduled = true
+		w.pending.pods = true
 		w.daemons(s)
 	}
 	w.touch(s)
@@ -133,7 +133,7 @@ func (w *World) deleteNode(s *seat) {
 		node := s.node.DeepCopy()
 		node.DeletionTimestamp = new(metav1.NewTime(w.agenda.now))
 		w.setNode(s, node)
-		w.wantMachines()
+		w.timetable.wantMachines()
 	}
 }
 
@@ -153,9 +153,9 @@ func (w *World) removeSeat(s *seat) {
 // touch notes that the claim of a node needs a step, or a deleted node without a claim.
 func (w *World) touch(s *seat) {
 	if claim := w.claimOf(s); claim != nil {
-		w.toStep(claim.Name)
+		w.pending.toStep(claim.Name)
 	} else if s.node.DeletionTimestamp != nil {
-		w.toStep(s.node.Name)
+		w.pending.toStep(s.node.Name)
 	}
 }
 
@@ -166,10 +166,10 @@ func (w *World) podsChanged(s *seat) {
 	case claim == nil:
 		w.touch(s)
 	case claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized):
-		w.observed.add(claim.Name)
+		w.pending.observed.add(claim.Name)
 		w.noteChange()
 	default:
-		w.toStep(claim.Name)
+		w.pending.toStep(claim.Name)
 	}
 }
 

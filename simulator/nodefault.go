@@ -55,7 +55,7 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 		node.Finalizers = nil
 		s.node = node
 		w.removeSeat(s)
-		w.wantMachines()
+		w.timetable.wantMachines()
 		if x.Fault.What == simulated.FaultBare {
 			running.seat, running.ready = false, false
 			m.running.put(string(x.Machine), running)

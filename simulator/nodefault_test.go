@@ -256,7 +256,7 @@ deployment web x6 cpu=1500m mem=1Gi storage=5Gi apart=hostname arch in (amd64)
 			}
 			for _, l := range w.loads {
 				l.want = 0
-				w.loadsToTend.add(l)
+				w.pending.loads.add(l)
 			}
 			goOn(t, w, 2*time.Hour)
 			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.claims.list) > 0 || len(w.seatList) > 0 {

@@ -48,7 +48,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 	w.orders[mark.ID] = true
 	w.lookAtOrder(mark.ID)
 	if d.DrainWithin != nil {
-		w.agenda.after(*d.DrainWithin, func() { w.ordersToWatch = true })
+		w.agenda.after(*d.DrainWithin, func() { w.pending.orders = true })
 	}
 }
 
@@ -56,7 +56,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 func (w *World) lookAtOrder(id string) {
 	w.agenda.after(orderLook, func() {
 		if w.orders[id] {
-			w.ordersToWatch = true
+			w.pending.orders = true
 			w.lookAtOrder(id)
 		}
 	})
@@ -119,7 +119,7 @@ func isDisrupted(t corev1.Taint) bool {
 
 // watchOrders takes the next step of all orders. The baseline does not ask whether all pods have a place once the replacements are ready.
 func (w *World) watchOrders(ctx context.Context) {
-	w.ordersToWatch = false
+	w.pending.orders = false
 	if len(w.orders) == 0 {
 		return
 	}

@@ -17,18 +17,11 @@ import (
 )
 
 const (
-	// A plan waits until no pending pod has been created for batchIdle, but not longer than batchMost, because pods are planned together.
-	batchIdle, batchMost = time.Second, 10 * time.Second
 	// againFirst is the time until a plan without launches is made again while pods wait. It doubles up to againMost.
 	againFirst, againMost = time.Minute, 10 * time.Minute
 	// lookAgain, times the number of nodes, is how often a pass looks at all nodes instead of changed nodes only. This takes longer with more nodes,
 	// and matters less. With 500 nodes it is once in 100 minutes.
 	lookAgain = 12 * time.Second
-	// enough is the share of all pods that must leave nodes before the next look at the nodes follows soon, because room may be saved. Otherwise the
-	// pause before the look is quietTimes as long.
-	enough, quietTimes = 0.015, 3
-	// smallWorld is the number of nodes up to which nodes are looked at each minute, as the controllers do, because a look is cheap.
-	smallWorld = 50
 	// awaitEvery is how often a plan is made while pods wait and a started machine is not ready.
 	awaitEvery = 2 * time.Minute
 	// collectEvery is how often the world looks for machines without claims, and claims without machines.
@@ -59,30 +52,9 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	return &s
 }
 
-// wantMachines schedules a provisioning plan soon.
-func (w *World) wantMachines() {
-	now := w.agenda.now
-	if w.wanted.IsZero() {
-		w.wanted = now
-	}
-	at := now.Add(batchIdle)
-	if latest := w.wanted.Add(batchMost); latest.Before(at) {
-		at = latest
-	}
-	if at.Equal(w.planAt) {
-		return
-	}
-	w.planAt, w.provisionNow = at, w.provisionNow && !at.After(now) // a pod that is created at the time of the plan delays the plan
-	w.agenda.at(at, func() {
-		if w.planAt.Equal(at) {
-			w.provisionNow = true
-		}
-	})
-}
-
 // provision makes a plan for the pods that wait and carries it out.
 func (w *World) provision(ctx context.Context) {
-	w.wanted, w.planAt, w.provisionNow = time.Time{}, time.Time{}, false // the plan is for all pods until now
+	w.timetable.beginPlan()
 	if len(w.unbound.list) == 0 && !w.anyToMove() {
 		return
 	}
@@ -100,7 +72,7 @@ func (w *World) provision(ctx context.Context) {
 		}
 	}
 	w.remember(plan)
-	w.unplaced = len(plan.Unplaced) > 0
+	w.timetable.unplaced = len(plan.Unplaced) > 0
 	if len(plan.Launches) > 0 {
 		w.again = againFirst
 		return
@@ -112,8 +84,8 @@ func (w *World) provision(ctx context.Context) {
 	w.asking = true
 	w.agenda.after(w.again, func() {
 		w.asking = false
-		w.unscheduled = w.unscheduled || len(w.unbound.list) > 0
-		w.wantMachines()
+		w.pending.pods = w.pending.pods || len(w.unbound.list) > 0
+		w.timetable.wantMachines()
 	})
 	w.again = min(2*w.again, againMost)
 }
@@ -149,42 +121,14 @@ func (w *World) anyToMove() bool {
 	})
 }
 
-// noteChange schedules a look at the nodes that may be disrupted. Looks have a configured pause, and a longer one if there is little to
-// gain.
-func (w *World) noteChange() {
-	w.changed = w.agenda.now
-	w.lookAt(w.disrupted.Add(w.lookPause()))
-}
+func (w *World) noteChange() { w.timetable.noteChange(w.size()) }
 
-// lookPause returns the shortest time from one look at the nodes to the next.
-func (w *World) lookPause() time.Duration {
-	pause := w.cfg.disruptEvery()
-	if !w.pressing && !w.mayYield() && float64(w.departed) < enough*float64(len(w.units.list)) {
-		pause *= quietTimes
-	}
-	if w.cfg.Policy == Baseline || w.cfg.DisruptEvery == 0 && len(w.seatList) <= smallWorld {
-		pause = min(pause, baselineLook)
-	}
-	return pause
-}
-
-// lookAt schedules a look at the nodes at a time, unless the next look is sooner.
-func (w *World) lookAt(at time.Time) {
-	at = later(w.agenda.now.Add(batchIdle), at)
-	if !w.looks.IsZero() && !at.Before(w.looks) {
-		return
-	}
-	w.looks = at
-	w.agenda.at(at, func() {
-		if w.looks.Equal(at) {
-			w.looks, w.disruptNow = time.Time{}, true
-		}
-	})
-}
+// size returns the numbers of pods and nodes.
+func (w *World) size() (pods, nodes int) { return len(w.units.list), len(w.seatList) }
 
 // disrupt makes a disruption plan and begins its disruptions.
 func (w *World) disrupt(ctx context.Context) {
-	w.disruptNow, w.disrupted, w.departed = false, w.agenda.now, 0
+	w.timetable.beginLook()
 	w.observe(ctx)
 	w.meter.Passes++
 	s := w.snapshot(ctx)
@@ -194,7 +138,7 @@ func (w *World) disrupt(ctx context.Context) {
 	plan := disruption.Plan(s, opt, &w.cache)
 	w.passes = plan.Passes
 	w.kept = plan.Kept
-	w.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
+	w.timetable.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
 		w.audit(s, opt, plan)
 		if w.cfg.Policy != Baseline {
@@ -214,21 +158,18 @@ func (w *World) disrupt(ctx context.Context) {
 			w.noteChange() // time alone changes that
 			return
 		case engine.NoCheaperPlace, engine.SavesTooLittle: // a pod of twice the age costs less to move
-			w.lookAt(w.agenda.now.Add(max(w.lookPause(), w.agenda.now.Sub(w.changed))))
+			w.timetable.noteAge(w.size())
 		}
 	}
-	if w.mayYield() { // if sold-out offerings become available
+	if w.timetable.mayYield() { // if sold-out offerings become available
 		w.noteChange()
 	}
 }
 
-// mayYield reports whether the room of CapacityBuffers may be the only reason why pods wait.
-func (w *World) mayYield() bool { return w.unplaced && len(w.base.CapacityBuffers) > 0 }
-
 // observe takes the steps in which claims record that pods left, or that nodes have been quiet for long enough, if a decision may depend on these
 // records. For pods that are still on a node, the engine knows when they were bound.
 func (w *World) observe(ctx context.Context) {
-	for _, name := range w.observed.take() {
+	for _, name := range w.pending.observed.take() {
 		claim, ok := w.claims.get(name)
 		if !ok {
 			delete(w.due, name)
@@ -241,7 +182,7 @@ func (w *World) observe(ctx context.Context) {
 			delete(w.due, name)
 			w.stepClaim(ctx, name)
 		case !due.IsZero():
-			w.observed.add(name)
+			w.pending.observed.add(name)
 			w.noteChange()
 		}
 	}
@@ -252,7 +193,7 @@ func (w *World) lookAgain(name string, after time.Duration) {
 	claim, ok := w.claims.get(name)
 	if ok && after > 0 && after < time.Hour && claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized) {
 		w.due[name] = w.agenda.now.Add(after)
-		w.observed.add(name)
+		w.pending.observed.add(name)
 		w.noteChange()
 		return
 	}

@@ -23,7 +23,7 @@ func TestPodsThatGoOnComingArePlannedForEveryTenSeconds(t *testing.T) {
 			w := runningFor(t, 10*time.Minute, "catalog kwok\ncloud fixed30\npool general capacity in (on-demand)\ndeployment huge x1 cpu=10000 mem=1Gi")
 			begun, passes := w.agenda.now, w.meter.Passes
 			for d := time.Duration(0); d <= c.coming; d += Moment {
-				w.agenda.after(d, w.wantMachines)
+				w.agenda.after(d, w.timetable.wantMachines)
 			}
 			var at []int
 			for w.agenda.now.Sub(begun) < time.Minute {

@@ -25,13 +25,13 @@ func (w *World) freed() {
 	w.retrying = true
 	w.agenda.at(later(w.agenda.now, w.scheduled.Add(backOff)), func() {
 		w.retrying = false
-		w.unscheduled = w.unscheduled || len(w.unbound.list) > 0
+		w.pending.pods = w.pending.pods || len(w.unbound.list) > 0
 	})
 }
 
 // schedule runs one round of kube-scheduler over all pods that wait.
 func (w *World) schedule(ctx context.Context) {
-	w.unscheduled, w.scheduled = false, w.agenda.now
+	w.pending.pods, w.scheduled = false, w.agenda.now
 	if len(w.unbound.list) == 0 {
 		return
 	}
@@ -93,7 +93,7 @@ func (w *World) refuse(u *unit) {
 	}}
 	w.units.set(u, &pod)
 	u.tried = true
-	w.wantMachines()
+	w.timetable.wantMachines()
 }
 
 // replay returns the input of kube-scheduler for the pods, without the nodes that have no room and that matter to none of them.

@@ -93,7 +93,7 @@ func (w *World) addUnit(u *unit) {
 		return
 	} else {
 		w.unbound.put(u.key(), u)
-		w.unscheduled = true
+		w.pending.pods = true
 	}
 	w.noteChange()
 }
@@ -157,7 +157,7 @@ func (w *World) around(what string, u *unit, median time.Duration, do func()) {
 func (w *World) tendSoon(l *load) {
 	if l.Kind != jobKind && l.Kind != tracedKind && !l.tended.After(w.agenda.now) {
 		l.tended = w.agenda.now.Add(Moment)
-		w.agenda.at(l.tended, func() { w.loadsToTend.add(l) })
+		w.agenda.at(l.tended, func() { w.pending.loads.add(l) })
 	}
 }
 
@@ -211,7 +211,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 	w.podsChanged(u.seat)
 	if u.load != nil {
 		u.load.miss(u)
-		w.loadsToTend.add(u.load)
+		w.pending.loads.add(u.load)
 	}
 	w.around("stop", u, min(stop, grace), func() {
 		if u.seat.alive {
@@ -253,7 +253,7 @@ func (w *World) drop(u *unit) {
 		w.podsChanged(u.seat)
 		w.freed()
 		if c := w.claimOf(u.seat); c != nil && c.DeletionTimestamp == nil {
-			w.departed++
+			w.timetable.departed++
 		}
 	}
 	if u.load != nil {
@@ -262,7 +262,7 @@ func (w *World) drop(u *unit) {
 		}
 		u.load.miss(u)
 		u.load.units.remove(u.key())
-		w.loadsToTend.add(u.load)
+		w.pending.loads.add(u.load)
 	}
 	w.noteChange()
 }

@@ -85,9 +85,11 @@ func (c *Config) boundEvery() time.Duration {
 
 // World is a cluster whose time passes in Run. Only one goroutine may use it.
 type World struct {
-	cfg    Config
-	agenda *agenda
-	laws   *laws
+	cfg       Config
+	agenda    *agenda
+	laws      *laws
+	pending   *pending
+	timetable *timetable
 	// base holds objects that change seldom or never.
 	base *engine.Snapshot
 
@@ -118,24 +120,11 @@ type World struct {
 	traceShift    time.Duration  // from the trace's times to the world's times
 	uids, numbers int
 	rounds        int // the number of rounds of kube-scheduler
-
-	// What has to be done in this instant.
-	loadsToTend   todo[*load]
-	claimsToStep  todo[string]
-	stepping      string       // the claim whose steps are taken
-	observed      todo[string] // claims whose nodes got or lost pods
 	needBudgets   bool
-	ordersToWatch bool
-	unscheduled   bool // pods are to be tried
-	provisionNow  bool
-	disruptNow    bool
-	// Events that are in the agenda already, and the last times of such events.
-	retrying, asking     bool
-	wanted, planAt       time.Time // since when machines are wanted, and when they are planned; zero if none are wanted
-	looks                time.Time // zero while no look at the nodes is entered
-	scheduled, disrupted time.Time
-	changed              time.Time // the last change, or the last look after which a node may be removed in time without a change
-	again                time.Duration
+
+	retrying, asking bool // that event is in the agenda already
+	scheduled        time.Time
+	again            time.Duration
 
 	cache    inventory.Cache
 	progress inventory.Cache       // the cache of replacement.Progress
@@ -144,9 +133,6 @@ type World struct {
 	kept        []engine.Kept
 	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
 	longestStay Stay
-	pressing    bool // the last look at the nodes found some to remove for another reason than their price
-	departed    int  // the number of pods that have left nodes since that look, without the pods of leaving nodes
-	unplaced    bool // the last plan had no machine for some pod
 	meter       *meter
 	devices     devices
 }
@@ -161,12 +147,13 @@ func New(cfg Config) (*World, error) {
 	}
 	base := *cfg.Snapshot
 	w := &World{
-		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
+		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
 		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
+	w.timetable = &timetable{cfg: &w.cfg, agenda: w.agenda, pending: w.pending, buffers: len(base.CapacityBuffers) > 0}
 	w.meter = newMeter(w)
 	w.readDevices()
 	if cfg.Policy == Baseline {
@@ -230,7 +217,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 	w.agenda.after(collectEvery, func() { w.collect(ctx) })
 	w.agenda.exactly(begin, func() { w.meter.open(ctx, begin, end) })
 	w.replayTrace()
-	w.wantMachines() // for pods that the scheduler has tried before
+	w.timetable.wantMachines() // for pods that the scheduler has tried before
 	w.settle(ctx)
 	for {
 		next, ok := w.agenda.next()
@@ -259,21 +246,21 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 func (w *World) settle(ctx context.Context) {
 	for range 10_000 {
 		switch {
-		case len(w.loadsToTend.list) > 0:
-			for _, l := range w.loadsToTend.take() {
+		case len(w.pending.loads.list) > 0:
+			for _, l := range w.pending.loads.take() {
 				w.tend(l)
 			}
-		case len(w.claimsToStep.list) > 0:
-			for _, name := range w.claimsToStep.take() {
+		case len(w.pending.claims.list) > 0:
+			for _, name := range w.pending.claims.take() {
 				w.stepClaim(ctx, name)
 			}
-		case w.ordersToWatch:
+		case w.pending.orders:
 			w.watchOrders(ctx)
-		case w.unscheduled:
+		case w.pending.pods:
 			w.schedule(ctx)
-		case w.provisionNow:
+		case w.pending.provision:
 			w.provision(ctx)
-		case w.disruptNow:
+		case w.pending.disrupt:
 			w.disrupt(ctx)
 		default:
 			return
@@ -286,7 +273,7 @@ func (w *World) settle(ctx context.Context) {
 func (w *World) takeIn() {
 	for _, c := range w.cfg.Snapshot.NodeClaims {
 		w.claims.put(c.Name, c)
-		w.claimsToStep.add(c.Name)
+		w.pending.claims.add(c.Name)
 		if c.Status.ProviderID != "" {
 			w.claimByID[c.Status.ProviderID] = c.Name
 		}
