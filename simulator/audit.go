@@ -29,7 +29,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 	}
 	w.noteStays()
 	out.Idle = w.forgotten(s)
-	for _, m := range w.markets {
+	for _, m := range w.markets.list {
 		if m.cloud == nil {
 			continue
 		}

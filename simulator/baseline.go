@@ -14,7 +14,6 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
 	"tenon.sh/engine/scheduler"
-	"tenon.sh/provider/simulated"
 )
 
 // Baseline, as a Config's policy, is a simple autoscaler to compare with. It packs pending pods onto the largest machines that they fill, and buys
@@ -79,7 +78,7 @@ func (w *World) flatPrices(types []engine.InstanceType) []engine.InstanceType {
 			}
 		}
 	}
-	if w.flat == nil || len(w.flat) > 2*len(w.markets) { // snapshots do not contain the older lists any more
+	if w.flat == nil || len(w.flat) > 2*len(w.markets.list) { // snapshots do not contain the older lists any more
 		w.flat = map[*engine.InstanceType][]engine.InstanceType{}
 	}
 	w.flat[&types[0]] = out
@@ -218,14 +217,9 @@ func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.La
 
 // priceOf returns the price of a node now, in the list that plans use, with the fixed cost of a node.
 func (w *World) priceOf(s *seat) float64 {
-	m := w.marketOf(w.claimOf(s))
+	m := w.markets.of(w.claimOf(s))
 	if m == nil || m.cloud == nil {
 		return 0
 	}
-	return w.priceOn(m, s.node.Labels)
-}
-
-// priceOn returns the price of a machine with the labels now, with the fixed cost of a node.
-func (w *World) priceOn(m *market, labels map[string]string) float64 {
-	return m.cloud.Price(simulated.OfferingOf(engine.Machine{Labels: labels})) + w.base.NodeOverheadPrice
+	return w.markets.price(m, s.node.Labels)
 }

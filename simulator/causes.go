@@ -104,7 +104,7 @@ type inUse struct {
 func (g *ledger) open(id engine.MachineID, claim *v1.NodeClaim, m *market, boots CauseName, price float64) {
 	a := &account{market: m, cause: boots, boots: boots, upTo: g.world.agenda.now}
 	if price > 0 {
-		a.fallback = g.world.priceOn(m, claim.Labels) - price
+		a.fallback = g.world.markets.price(m, claim.Labels) - price
 	}
 	g.accounts[string(id)] = a
 }
@@ -207,14 +207,14 @@ func (g *ledger) look(x *sample) {
 
 // beyondSpot returns how much more an on-demand machine costs than a spot machine of its type and zone, if its NodePool allows spot.
 func (w *World) beyondSpot(s *seat, claim *v1.NodeClaim) float64 {
-	pool, m := w.pool(claim.Labels[v1.NodePoolLabelKey]), w.marketOf(claim)
+	pool, m := w.pool(claim.Labels[v1.NodePoolLabelKey]), w.markets.of(claim)
 	if s.node.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeOnDemand || pool == nil || m == nil ||
 		!kube.AllowsValue(pool.Spec.Template.Spec.Requirements, v1.CapacityTypeLabelKey, v1.CapacityTypeSpot) {
 		return 0
 	}
 	labels := maps.Clone(s.node.Labels)
 	labels[v1.CapacityTypeLabelKey] = v1.CapacityTypeSpot
-	spot := w.priceOn(m, labels)
+	spot := w.markets.price(m, labels)
 	if spot <= w.base.NodeOverheadPrice { // not sold
 		return 0
 	}

@@ -202,7 +202,7 @@ func (w *World) answer(ctx context.Context, name string, life *lifecycle.Life, a
 	} else {
 		id = engine.MachineID(life.Nodes[0].Spec.ProviderID)
 	}
-	m := w.sellerOf(id)
+	m := w.markets.seller(id)
 	life.Machine = lifecycle.MachineGone
 	if m == nil || id == "" {
 		return true

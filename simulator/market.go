@@ -10,6 +10,7 @@ import (
 	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
+	"tenon.sh/engine/device"
 	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
@@ -48,28 +49,39 @@ type soldOut struct {
 
 const soldOutFirst, soldOutMost = 3 * time.Minute, 30 * time.Minute
 
-func (w *World) openMarket(class engine.Class) (*market, error) {
-	m := &market{class: class, marks: map[engine.OfferingID]*soldOut{}, running: newShelf[machine]()}
-	types := usable(class, w.base.NodePools)
-	if len(types) == 0 {
-		return m, nil
+// markets is the cloud: all markets, one for each list of instance types of a node class.
+type markets struct {
+	list     []*market
+	overhead float64 // the fixed cost of a node beside its machine, in USD per hour
+}
+
+// openMarkets opens the market of each class. devices returns the devices that drivers publish on a claim's machine.
+func openMarkets(cfg *Config, clock *clock, base *engine.Snapshot, devices func(claim string, t *engine.InstanceType) []device.Template) (*markets, error) {
+	x := &markets{overhead: base.NodeOverheadPrice}
+	named := mentioned(cfg, base)
+	var faults []simulated.Fault
+	for _, f := range cfg.Course.Faults {
+		faults = append(faults, faultOf(f, cfg.WarmUp))
 	}
-	profile, err := simulated.ProfileByName(w.cfg.profile())
+	profile, err := simulated.ProfileByName(cfg.profile())
 	if err != nil {
 		return nil, err
 	}
-	var faults []simulated.Fault
-	for _, f := range w.cfg.Course.Faults {
-		faults = append(faults, faultOf(f, w.cfg.WarmUp))
+	for _, class := range base.Classes {
+		m := &market{class: class, marks: map[engine.OfferingID]*soldOut{}, running: newShelf[machine]()}
+		x.list = append(x.list, m)
+		types := usable(class, base.NodePools)
+		if len(types) == 0 {
+			continue
+		}
+		slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmpText(a.Name, b.Name) })
+		m.cloud, err = simulated.NewCloud(simulated.Config{Seed: cfg.Seed, Clock: clock, Catalog: types, Profile: profile, Faults: faults, Devices: devices})
+		if err != nil {
+			return nil, fmt.Errorf("node class %s: %w", class.Ref.Name, err)
+		}
+		m.provider, m.labels = simulated.New(m.cloud), plainLabels(types, named)
 	}
-	slices.SortFunc(types, func(a, b engine.InstanceType) int { return cmpText(a.Name, b.Name) })
-	m.cloud, err = simulated.NewCloud(simulated.Config{Seed: w.cfg.Seed, Clock: w.agenda.clock, Catalog: types, Profile: profile, Faults: faults, Devices: w.expectedDevices})
-	if err != nil {
-		return nil, fmt.Errorf("node class %s: %w", class.Ref.Name, err)
-	}
-	m.provider, m.labels = simulated.New(m.cloud), plainLabels(types, w.mentioned())
-	w.watchCloud(m)
-	return m, nil
+	return x, nil
 }
 
 func cmpText(a, b string) int {
@@ -91,12 +103,12 @@ func faultOf(f scenario.Fault, from time.Duration) simulated.Fault {
 	return out
 }
 
-// marketOf returns the market in which a claim's machine is bought. A catalog that NodeOverlays correct for the claim's pool is a
+// of returns the market in which a claim's machine is bought. A catalog that NodeOverlays correct for the claim's pool is a
 // market of its own, with the corrected prices and resources.
-func (w *World) marketOf(claim *v1.NodeClaim) *market {
+func (x *markets) of(claim *v1.NodeClaim) *market {
 	ref, pool := claim.Spec.NodeClassRef, claim.Labels[v1.NodePoolLabelKey]
 	var listed *market
-	for _, m := range w.markets {
+	for _, m := range x.list {
 		if ref == nil || m.class.Ref != *ref || m.cloud == nil {
 			continue
 		}
@@ -110,9 +122,9 @@ func (w *World) marketOf(claim *v1.NodeClaim) *market {
 	return listed
 }
 
-// sellerOf returns the market in which a machine runs. It returns nil if there is none.
-func (w *World) sellerOf(id engine.MachineID) *market {
-	for _, m := range w.markets {
+// seller returns the market in which a machine runs. It returns nil if there is none.
+func (x *markets) seller(id engine.MachineID) *market {
+	for _, m := range x.list {
 		if _, ok := m.running.get(string(id)); ok {
 			return m
 		}
@@ -123,7 +135,7 @@ func (w *World) sellerOf(id engine.MachineID) *market {
 // launch starts the machine of a claim. If no offering is available, it deletes the claim. more reports whether another step may follow at once;
 // otherwise retry is the time until the next try.
 func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
-	m := w.marketOf(claim)
+	m := w.markets.of(claim)
 	if m == nil {
 		w.deleteClaim(claim.Name, engine.CauseNodeClassNotReady)
 		return true, 0
@@ -344,4 +356,9 @@ func (w *World) nodeNamed(x machine) string {
 		return name
 	}
 	return x.claim
+}
+
+// price returns the price of a machine with the labels now, with the fixed cost of a node.
+func (x *markets) price(m *market, labels map[string]string) float64 {
+	return m.cloud.Price(simulated.OfferingOf(engine.Machine{Labels: labels})) + x.overhead
 }

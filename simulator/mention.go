@@ -10,44 +10,44 @@ import (
 )
 
 // mentioned returns the labels that some object of the world names. The other labels decide nothing, and take time in every plan.
-func (w *World) mentioned() map[string]bool {
+func mentioned(cfg *Config, base *engine.Snapshot) map[string]bool {
 	keys := map[string]bool{corev1.LabelArchStable: true, corev1.LabelOSStable: true}
 	note := func(key string) { keys[v1.NormalizeLabel(key)] = true }
-	for _, p := range w.base.NodePools {
+	for _, p := range base.NodePools {
 		for _, r := range p.Spec.Template.Spec.Requirements {
 			note(r.Key)
 		}
 	}
-	for _, d := range w.base.DaemonSets {
+	for _, d := range base.DaemonSets {
 		mentionedBy(&d.Spec.Template.Spec, note)
 	}
-	for _, pod := range w.base.Pods {
+	for _, pod := range base.Pods {
 		mentionedBy(&pod.Spec, note)
 	}
-	for _, x := range w.cfg.Course.Workloads {
+	for _, x := range cfg.Course.Workloads {
 		mentionedBy(&x.Template.Spec, note)
 	}
-	if t := w.cfg.Trace; t != nil {
+	if t := cfg.Trace; t != nil {
 		for i := range t.Kinds {
 			mentionedBy(&corev1.PodSpec{NodeSelector: t.Kinds[i].Selector}, note)
 		}
 	}
-	for _, v := range w.base.PersistentVolumes {
+	for _, v := range base.PersistentVolumes {
 		if a := v.Spec.NodeAffinity; a != nil && a.Required != nil {
 			mentionedByTerms(a.Required.NodeSelectorTerms, note)
 		}
 	}
-	for _, c := range w.base.StorageClasses {
+	for _, c := range base.StorageClasses {
 		for _, t := range c.AllowedTopologies {
 			for _, e := range t.MatchLabelExpressions {
 				note(e.Key)
 			}
 		}
 	}
-	for _, c := range w.cfg.Options.DefaultConstraints {
+	for _, c := range cfg.Options.DefaultConstraints {
 		note(c.TopologyKey)
 	}
-	for _, p := range w.cfg.Options.Profiles {
+	for _, p := range cfg.Options.Profiles {
 		for _, c := range p.DefaultConstraints {
 			note(c.TopologyKey)
 		}

@@ -204,7 +204,7 @@ func round(x float64) float64 { return math.Round(x*1e4)/1e4 + 0 } // no zero ha
 
 func (m *meter) bill() float64 {
 	sum := m.overhead
-	for _, x := range m.world.markets {
+	for _, x := range m.world.markets.list {
 		if x.cloud != nil {
 			sum += x.cloud.Counters().Cost
 		}
@@ -259,7 +259,7 @@ func (m *meter) findBound(ctx context.Context, x *sample) {
 // computes the cost from data that does not change any more, and may be called on another goroutine.
 func (w *World) anew(ctx context.Context) func() engine.Cost {
 	s := w.snapshot(ctx)
-	for i, m := range w.markets {
+	for i, m := range w.markets.list {
 		if m.cloud != nil {
 			s.Classes[i].InstanceTypes = asBilled(plainTypes(m.cloud.Catalog(), m.labels))
 		}

@@ -43,8 +43,8 @@ func (w *World) snapshot(ctx context.Context) *engine.Snapshot {
 	s.NodeClaims = append(s.NodeClaims[:0:0], w.claims.list...)
 	s.PodDisruptionBudgets = w.budgets()
 	s.ResourceClaims = append(s.ResourceClaims[:0:0], w.devices.claims.list...)
-	s.Classes = make([]engine.Class, 0, len(w.markets))
-	for _, m := range w.markets {
+	s.Classes = make([]engine.Class, 0, len(w.markets.list))
+	for _, m := range w.markets.list {
 		class := m.class
 		class.InstanceTypes = m.catalog(ctx, w.agenda.now)
 		s.Classes = append(s.Classes, class)
@@ -202,7 +202,7 @@ func (w *World) lookAgain(name string, after time.Duration) {
 
 // collect removes machines without claims, and claims without machines.
 func (w *World) collect(ctx context.Context) {
-	for _, m := range w.markets {
+	for _, m := range w.markets.list {
 		if m.provider == nil {
 			continue
 		}
@@ -220,7 +220,7 @@ func (w *World) collect(ctx context.Context) {
 			}
 		}
 		for _, claim := range lifecycle.Lost(claims, s.Nodes, machines) {
-			if w.marketOf(claim) == m {
+			if w.markets.of(claim) == m {
 				w.deleteClaim(claim.Name, engine.CauseGarbageCollected)
 			}
 		}

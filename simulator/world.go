@@ -108,7 +108,7 @@ type World struct {
 	due           map[string]time.Time        // these times for claims of nodes in use
 	ripe          map[string]time.Time        // by node, since when it could open
 	listed        map[string]float64          // by claim, the price of the cheapest offering that a launch lists
-	markets       []*market
+	markets       *markets
 	loads         []*load
 	loadByKey     map[string]*load
 	labels        map[string]map[string]string
@@ -161,12 +161,14 @@ func New(cfg Config) (*World, error) {
 		w.triedAt = map[string]time.Time{}
 	}
 	w.readPools()
-	for _, class := range cfg.Snapshot.Classes {
-		m, err := w.openMarket(class)
-		if err != nil {
-			return nil, err
+	var err error
+	if w.markets, err = openMarkets(&w.cfg, w.agenda.clock, w.base, w.expectedDevices); err != nil {
+		return nil, err
+	}
+	for _, m := range w.markets.list {
+		if m.cloud != nil {
+			w.watchCloud(m)
 		}
-		w.markets = append(w.markets, m)
 	}
 	for _, b := range cfg.Snapshot.PodDisruptionBudgets {
 		w.guards = append(w.guards, newGuard(b))
@@ -336,7 +338,7 @@ func (w *World) adoptStarting(c *v1.NodeClaim) {
 }
 
 func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, registers time.Time) {
-	m := w.marketOf(c)
+	m := w.markets.of(c)
 	if m == nil {
 		return
 	}
