@@ -56,7 +56,7 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 	w.pending.toStep(claim.Name)
 	w.pending.orders = true
 	w.noteChange()
-	w.meter.ledger.follow(claim)
+	w.meter.ledger.follow(claim, w.causeOf(claim.Name))
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
 		w.claims.remove(claim.Name)
 		if s := w.seatOf(claim); s != nil { // other finalizers may hold its node

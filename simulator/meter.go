@@ -4,16 +4,12 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
-	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
 )
 
 // Counts holds the numbers of events.
@@ -111,10 +107,12 @@ type AtEnd struct {
 	Kept map[engine.Code]int `json:"kept"`
 }
 
-// meter holds the sums and counts of a world's events.
+// meter holds the sums and counts of a world's events. The parts that cause an event count it.
 type meter struct {
 	Counts
-	world          *World
+	cfg            *Config
+	agenda         *agenda
+	markets        *markets
 	opened         time.Time
 	upTo           time.Time
 	machines, pods int
@@ -125,38 +123,24 @@ type meter struct {
 	waits          []float64
 	ledger         ledger
 	losses         losses
-	planning       sync.WaitGroup // waits for the plans that findBound has begun
 }
 
-func newMeter(w *World) *meter {
-	return &meter{Counts: newCounts(), world: w, ledger: ledger{world: w, accounts: map[string]*account{}, paid: map[CauseName]float64{}}, losses: losses{begun: map[engine.OfferingID]*loss{}}}
+func newMeter(cfg *Config, a *agenda, x *markets) *meter {
+	return &meter{
+		Counts: newCounts(), cfg: cfg, agenda: a, markets: x, losses: losses{begun: map[engine.OfferingID]*loss{}},
+		ledger: ledger{agenda: a, markets: x, accounts: map[string]*account{}, paid: map[CauseName]float64{}},
+	}
 }
 
 // open begins to measure.
-func (m *meter) open(ctx context.Context, begin, end time.Time) {
+func (m *meter) open(begin, end time.Time) {
 	m.Counts, m.losses.most = newCounts(), 0
 	m.opened, m.upTo, m.waits = begin, begin, nil
 	m.first = m.bill()
 	m.billed = m.first
 	m.newHour(begin)
 	for at := begin.Add(time.Hour); at.Before(end); at = at.Add(time.Hour) {
-		m.world.agenda.exactly(at, func() { m.nextHour(at) })
-	}
-	m.ledger.turnPage()
-	every := m.world.cfg.boundEvery()
-	for at := begin; at.Before(end); at = at.Add(every) {
-		until := at.Add(every)
-		if until.After(end) {
-			until = end
-		}
-		x := &sample{hours: until.Sub(at).Hours(), cost: new(engine.Cost)}
-		m.ledger.samples = append(m.ledger.samples, x)
-		// At a random time, because pods of CronJobs are created and end by the clock: at a fixed time they would always exist, or never.
-		drawn := newDice(m.world.cfg.Seed, "bound", at.Sub(begin).String()).uniform()
-		m.world.agenda.exactly(at.Add(time.Duration(drawn*float64(until.Sub(at))).Truncate(time.Second)), func() { m.findBound(ctx, x) })
-		if until.Before(end) {
-			m.world.agenda.exactly(until, func() { x.paid = m.ledger.turnPage() })
-		}
+		m.agenda.exactly(at, func() { m.nextHour(at) })
 	}
 }
 
@@ -164,17 +148,17 @@ func (m *meter) newHour(at time.Time) {
 	m.hours = append(m.hours, Hour{Begin: metav1.NewTime(at.UTC())})
 }
 
-// pass adds the time up to t to the sums.
-func (m *meter) pass(t time.Time) {
+// pass adds the time up to t, in which some pods waited, to the sums.
+func (m *meter) pass(t time.Time, waiting int) {
 	if m.hours == nil {
 		return
 	}
 	h := &m.hours[len(m.hours)-1]
 	span := float64(t.Sub(m.upTo)) / float64(time.Hour)
 	h.Machines += float64(span * float64(m.machines))
-	m.overhead += float64(span * float64(m.machines) * m.world.base.NodeOverheadPrice)
+	m.overhead += float64(span * float64(m.machines) * m.markets.overhead)
 	h.Pods += float64(span * float64(m.pods))
-	h.Waiting += float64(span * float64(len(m.world.unbound.list)))
+	h.Waiting += float64(span * float64(waiting))
 	m.upTo = t
 }
 
@@ -190,7 +174,7 @@ func (m *meter) closeHour() {
 	if length <= 0 {
 		return
 	}
-	if watched := m.world.cfg.Watched; watched != nil {
+	if watched := m.cfg.Watched; watched != nil {
 		watched()
 	}
 	bill := m.bill()
@@ -204,7 +188,7 @@ func round(x float64) float64 { return math.Round(x*1e4)/1e4 + 0 } // no zero ha
 
 func (m *meter) bill() float64 {
 	sum := m.overhead
-	for _, x := range m.world.markets.list {
+	for _, x := range m.markets.list {
 		if x.cloud != nil {
 			sum += x.cloud.Counters().Cost
 		}
@@ -219,7 +203,7 @@ func (m *meter) bound(waited time.Duration) {
 
 // unserved adds to Unserved a pod that is deleted without a node, or has none at the end, if it waited too long.
 func (m *meter) unserved(u *unit) {
-	if m.world.agenda.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
+	if m.agenda.now.Sub(u.pod.CreationTimestamp.Time) >= settled {
 		m.Unserved++
 	}
 }
@@ -240,83 +224,10 @@ func (m *meter) launched() {
 
 func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
-// findBound computes the least possible cost of the pods that exist now, and the cost of a plan for them. The world continues meanwhile, because
-// nothing in it depends on the result. Only one plan of this kind is made at a time.
-func (m *meter) findBound(ctx context.Context, x *sample) {
-	m.ledger.look(x)
-	m.planning.Wait()
-	plan := m.world.anew(ctx)
-	h := &m.hours[len(m.hours)-1]
-	bound, anew := new(float64), new(float64) // nobody reads them before planning has ended
-	h.BoundPerHour, h.AnewPerHour = bound, anew
-	m.planning.Go(func() {
-		*x.cost = plan()
-		*bound, *anew = round(x.cost.Bound), round(x.cost.LaunchesPerHour)
-	})
-}
-
-// anew prepares a plan for all pods that exist now, on new machines, with all offerings available. The function that it returns
-// computes the cost from data that does not change any more, and may be called on another goroutine.
-func (w *World) anew(ctx context.Context) func() engine.Cost {
-	s := w.snapshot(ctx)
-	for i, m := range w.markets.list {
-		if m.cloud != nil {
-			s.Classes[i].InstanceTypes = asBilled(plainTypes(m.cloud.Catalog(), m.labels))
-		}
-	}
-	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
-	pods, foreign := slices.Clone(s.Pods), w.foreignNodes()
-	s.Pods = nil
-	opt := w.cfg.Options
-	opt.Effort = 0 // as much as a controller uses, because a plan with less effort has a lower bound
-	return func() engine.Cost {
-		for _, pod := range pods {
-			if kube.IsReschedulable(pod) && !isGated(pod) && !foreign[pod.Spec.NodeName] {
-				s.Pods = append(s.Pods, asNew(pod))
-			}
-		}
-		return provisioning.Plan(s, opt, nil).Cost
-	}
-}
-
-// asBilled returns the types without interruption losses, because no bill contains these losses.
-func asBilled(types []engine.InstanceType) []engine.InstanceType {
-	for i := range types { // the list is the caller's own
-		counted := func(o engine.Offering) bool { return o.InterruptionLoss > 0 }
-		if slices.ContainsFunc(types[i].Offerings, counted) {
-			types[i].Offerings = slices.Clone(types[i].Offerings)
-			for j := range types[i].Offerings {
-				types[i].Offerings[j].InterruptionLoss = 0
-			}
-		}
-	}
-	return types
-}
-
-// asNew returns a copy of the pod as if it had never had a node.
-func asNew(pod *corev1.Pod) *corev1.Pod {
-	free := *pod
-	free.Spec.NodeName, free.Status.NominatedNodeName, free.DeletionTimestamp = "", "", nil
-	free.Status.Phase = corev1.PodPending
-	free.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
-	return &free
-}
-
-// foreignNodes returns the nodes without a claim: the bill does not include them.
-func (w *World) foreignNodes() map[string]bool {
-	out := map[string]bool{}
-	for _, s := range w.seatList {
-		if w.claimOf(s) == nil {
-			out[s.node.Name] = true
-		}
-	}
-	return out
-}
-
 // result ends the measurement and returns the Result.
 func (w *World) result(ctx context.Context) *Result {
 	m := w.meter
-	m.planning.Wait()
+	w.sampler.planning.Wait()
 	m.closeHour()
 	for _, u := range w.unbound.list {
 		m.unserved(u)
@@ -334,8 +245,7 @@ func (w *World) result(ctx context.Context) *Result {
 	for _, h := range r.Hours {
 		r.PodDays += h.Pods / 24
 	}
-	m.ledger.samples[len(m.ledger.samples)-1].paid = m.ledger.turnPage()
-	causes, bound, anew := m.ledger.causes()
+	causes, bound, anew := w.sampler.close()
 	if r.Causes, r.Bound = causes, round(bound); bound > 0 {
 		r.Gap, r.AnewGap = round(r.Cost/bound-1), round(r.Cost/anew-1)
 	}

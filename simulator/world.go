@@ -134,6 +134,7 @@ type World struct {
 	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
 	longestStay Stay
 	meter       *meter
+	sampler     *sampler
 	devices     devices
 }
 
@@ -154,7 +155,6 @@ func New(cfg Config) (*World, error) {
 		passes: &engine.EarlierPasses{},
 	}
 	w.timetable = &timetable{cfg: &w.cfg, agenda: w.agenda, pending: w.pending, buffers: len(base.CapacityBuffers) > 0}
-	w.meter = newMeter(w)
 	w.readDevices()
 	if cfg.Policy == Baseline {
 		w.cfg.Options = baselineOptions(cfg.Options)
@@ -165,6 +165,8 @@ func New(cfg Config) (*World, error) {
 	if w.markets, err = openMarkets(&w.cfg, w.agenda.clock, w.base, w.expectedDevices); err != nil {
 		return nil, err
 	}
+	w.meter = newMeter(&w.cfg, w.agenda, w.markets)
+	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
 			w.watchCloud(m)
@@ -213,11 +215,14 @@ func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, p
 
 // Run advances the time and returns the result. It fails if ctx ends, or if a law of the world is broken.
 func (w *World) Run(ctx context.Context) (*Result, error) {
-	defer w.meter.planning.Wait() // no plan is computed after Run has returned
+	defer w.sampler.planning.Wait() // no plan is computed after Run has returned
 	begin := w.agenda.now.Add(w.cfg.WarmUp)
 	end := begin.Add(w.cfg.For)
 	w.agenda.after(collectEvery, func() { w.collect(ctx) })
-	w.agenda.exactly(begin, func() { w.meter.open(ctx, begin, end) })
+	w.agenda.exactly(begin, func() {
+		w.meter.open(begin, end)
+		w.sampler.open(ctx, begin, end)
+	})
 	w.replayTrace()
 	w.timetable.wantMachines() // for pods that the scheduler has tried before
 	w.settle(ctx)
@@ -229,7 +234,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("simulate: %w", err)
 		}
-		w.meter.pass(next)
+		w.meter.pass(next, len(w.unbound.list))
 		w.agenda.now = next
 		for t, ok := w.agenda.next(); ok && t.Equal(next); t, ok = w.agenda.next() {
 			w.agenda.take().do()
@@ -239,7 +244,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 			return nil, fmt.Errorf("seed %d, %s: %s", w.cfg.Seed, w.agenda.now.UTC().Format(time.RFC3339), w.laws.broken[0])
 		}
 	}
-	w.meter.pass(end)
+	w.meter.pass(end, len(w.unbound.list))
 	w.agenda.now = end
 	return w.result(ctx), nil
 }
@@ -350,7 +355,7 @@ func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, register
 	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
 	w.meter.machines++
 	w.meter.ledger.open(id, c, m, Booting, 0)
-	w.meter.ledger.follow(c)
+	w.meter.ledger.follow(c, w.causeOf(c.Name))
 	w.watchCloud(m)
 	if seat != nil && !isNodeReady(seat.node) {
 		w.agenda.after(time.Minute, func() { w.look(m) })
