@@ -22,8 +22,8 @@ const replayEvery = 4
 
 // atEnd returns the state of the world at its end.
 func (w *World) atEnd(ctx context.Context) AtEnd {
-	s := w.snapshot(ctx)
-	out := AtEnd{Machines: w.meter.machines, Pods: w.meter.pods, Waiting: len(w.unbound.list), Kept: map[engine.Code]int{}}
+	s := w.cluster.snapshot(ctx)
+	out := AtEnd{Machines: w.meter.machines, Pods: w.meter.pods, Waiting: len(w.cluster.unbound.list), Kept: map[engine.Code]int{}}
 	for _, k := range w.kept {
 		out.Kept[k.Reason.Code]++
 	}
@@ -34,7 +34,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 			continue
 		}
 		for _, boot := range m.cloud.Boots() {
-			if claim, ok := w.claims.get(boot.Claim); !boot.Leaving && (!ok || claim.Status.ProviderID != string(boot.ID)) {
+			if claim, ok := w.cluster.claims.get(boot.Claim); !boot.Leaving && (!ok || claim.Status.ProviderID != string(boot.ID)) {
 				out.Leaked++
 			}
 		}
@@ -50,7 +50,7 @@ func (w *World) forgotten(s *engine.Snapshot) int {
 		hopeless[u.Pod] = true
 	}
 	n := 0
-	for _, u := range w.unbound.list {
+	for _, u := range w.cluster.unbound.list {
 		id := engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}
 		if !hopeless[id] && w.agenda.now.Sub(u.pod.CreationTimestamp.Time) > settled {
 			n++
@@ -67,7 +67,7 @@ func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 	begun := map[string]map[v1.DisruptionReason]int{}
 	for _, d := range plan.Disruptions {
 		for _, name := range d.Claims {
-			claim, ok := w.claims.get(name)
+			claim, ok := w.cluster.claims.get(name)
 			if !ok {
 				w.laws.violate("the plan disrupts claim %s, which is not there", name)
 				return

@@ -26,7 +26,7 @@ var paced = []engine.Code{engine.OwnerMoved, engine.BudgetExhausted, engine.Evic
 func (w *World) auditStays(plan *engine.Plan) {
 	stays := map[string]time.Time{}
 	for _, k := range plan.Kept {
-		s := w.seats[k.Node]
+		s := w.cluster.seats[k.Node]
 		if s == nil || s.leaving || !slices.Contains(paced, k.Reason.Code) && (k.Reason.Code != engine.NoCheaperPlace || !w.roomBeside(s)) {
 			continue
 		}
@@ -65,8 +65,8 @@ func (w *World) roomBeside(from *seat) bool {
 	slices.SortStableFunc(moving, func(a, b *unit) int { return slices.Compare(b.need, a.need) })
 	came := map[*seat]*seat{} // copies of nodes, with the pods placed so far
 	return len(moving) > 0 && !slices.ContainsFunc(moving, func(u *unit) bool {
-		for _, s := range w.seatList {
-			if claim := w.claimOf(s); s == from || s.leaving || !s.alive || claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) || len(s.node.Spec.Taints) > 0 || !labels.SelectorFromSet(u.pod.Spec.NodeSelector).Matches(labels.Set(s.node.Labels)) {
+		for _, s := range w.cluster.seatList {
+			if claim := w.cluster.claimOf(s); s == from || s.leaving || !s.alive || claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) || len(s.node.Spec.Taints) > 0 || !labels.SelectorFromSet(u.pod.Spec.NodeSelector).Matches(labels.Set(s.node.Labels)) {
 				continue
 			}
 			to := came[s]

@@ -96,7 +96,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 			continue
 		}
 		for _, name := range d.Claims {
-			if claim, ok := w.claims.get(name); ok {
+			if claim, ok := w.cluster.claims.get(name); ok {
 				candidates = append(candidates, claim)
 			}
 		}
@@ -104,7 +104,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {
 		case engine.NoCheaperPlace, engine.SavesTooLittle, engine.NotBalanced, engine.WouldStrand, engine.OnDemandShareLost, engine.SpotToSpot, engine.CannotMove, engine.Unsettled, engine.OwnerMoved:
-			if claim, ok := w.claims.get(k.Claim); ok {
+			if claim, ok := w.cluster.claims.get(k.Claim); ok {
 				candidates = append(candidates, claim)
 			}
 		}
@@ -118,7 +118,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	}
 	for _, d := range out {
 		for _, name := range d.Claims {
-			if claim, ok := w.claims.get(name); ok {
+			if claim, ok := w.cluster.claims.get(name); ok {
 				left[claim.Labels[v1.NodePoolLabelKey]]--
 			}
 		}
@@ -138,7 +138,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 	var seats []*seat
 	for _, claim := range claims {
-		s := w.seatOf(claim)
+		s := w.cluster.seatOf(claim)
 		if s == nil || !s.alive || isGoing(claim) {
 			continue
 		}
@@ -154,7 +154,7 @@ func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
 
 // empty returns a disruption of the node if its pods have room on other nodes, or on one cheaper machine.
 func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, found bool) {
-	claim := w.claimOf(seat)
+	claim := w.cluster.claimOf(seat)
 	d = engine.Disruption{Nodes: []string{seat.node.Name}, Claims: []string{claim.Name}, Reason: v1.Underutilized}
 	replay := scheduler.Replay{Snapshot: s, Options: w.cfg.Options, Removed: map[string]bool{seat.node.Name: true}}
 	for _, u := range seat.units {
@@ -163,11 +163,11 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 			d.Pods = append(d.Pods, kube.PodID(u.pod))
 		}
 	}
-	for _, u := range w.unbound.list { // pending pods need room too
+	for _, u := range w.cluster.unbound.list { // pending pods need room too
 		replay.Pods = append(replay.Pods, u.pod)
 	}
 	landing := replay.LandAgain(&w.cache)
-	price := w.priceOf(seat)
+	price := w.cluster.priceOf(seat)
 	if !slices.ContainsFunc(landing.Stranded, func(id engine.PodID) bool { return slices.Contains(d.Pods, id) }) {
 		d.SavingPerHour = price
 		return d, true
@@ -213,13 +213,4 @@ func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.La
 		}
 	}
 	return &out
-}
-
-// priceOf returns the price of a node now, in the list that plans use, with the fixed cost of a node.
-func (w *World) priceOf(s *seat) float64 {
-	m := w.markets.of(w.claimOf(s))
-	if m == nil || m.cloud == nil {
-		return 0
-	}
-	return w.markets.price(m, s.node.Labels)
 }

@@ -12,6 +12,12 @@ import (
 	"tenon.sh/engine/lifecycle"
 )
 
+// guards holds all PodDisruptionBudgets.
+type guards struct {
+	list    []*guard
+	changed bool // pods have changed since the last count
+}
+
 // guard is a PodDisruptionBudget with the shapes that it covers.
 type guard struct {
 	budget   *policyv1.PodDisruptionBudget
@@ -27,9 +33,9 @@ func newGuard(b *policyv1.PodDisruptionBudget) *guard {
 	return &guard{budget: b, selector: selector}
 }
 
-// guardShape finds the budgets that cover a new shape.
-func (w *World) guardShape(s *shape) {
-	for _, g := range w.guards {
+// cover finds the budgets that cover a new shape.
+func (x *guards) cover(s *shape) {
+	for _, g := range x.list {
 		if s.sample.Namespace == g.budget.Namespace && g.selector.Matches(labels.Set(s.sample.Labels)) {
 			s.guards = append(s.guards, g)
 			g.shapes = append(g.shapes, s)
@@ -37,17 +43,17 @@ func (w *World) guardShape(s *shape) {
 	}
 }
 
-// unguardShape removes a shape from the budgets that cover it.
-func (w *World) unguardShape(s *shape) {
+// uncover removes a shape from the budgets that cover it.
+func (x *guards) uncover(s *shape) {
 	for _, g := range s.guards {
 		g.shapes = slices.DeleteFunc(g.shapes, func(other *shape) bool { return other == s })
 	}
 }
 
-// countBudgets updates the status of the budgets.
-func (w *World) countBudgets() {
-	w.needBudgets = false
-	for _, g := range w.guards {
+// count updates the status of the budgets.
+func (x *guards) count() {
+	x.changed = false
+	for _, g := range x.list {
 		expected, healthy := 0, 0
 		loads := map[*load]bool{}
 		for _, s := range g.shapes {
@@ -95,8 +101,8 @@ func desiredHealthy(spec *policyv1.PodDisruptionBudgetSpec, expected int) int {
 
 // evict asks the eviction API to evict a pod, and reports whether the API agreed.
 func (w *World) evict(u *unit, cause string) bool {
-	if w.needBudgets {
-		w.countBudgets()
+	if w.cluster.guards.changed {
+		w.cluster.guards.count()
 	}
 	covering := u.shape.guards
 	switch {
@@ -124,7 +130,7 @@ func (g *guard) lenient() bool {
 // sendAway carries out the evictions of a step. It returns the time after which refused evictions are tried again.
 func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry time.Duration) {
 	for _, e := range evictions {
-		u, ok := w.units.get(string(e.Pod.UID))
+		u, ok := w.cluster.units.get(string(e.Pod.UID))
 		switch {
 		case !ok:
 		case e.Force:
@@ -137,9 +143,9 @@ func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry ti
 	return retry
 }
 
-func (w *World) budgets() []*policyv1.PodDisruptionBudget {
-	out := make([]*policyv1.PodDisruptionBudget, 0, len(w.guards))
-	for _, g := range w.guards {
+func (x *guards) budgets() []*policyv1.PodDisruptionBudget {
+	out := make([]*policyv1.PodDisruptionBudget, 0, len(x.list))
+	for _, g := range x.list {
 		out = append(out, g.budget)
 	}
 	return out

@@ -60,7 +60,7 @@ cronjob tick x3 cpu=1 mem=1Gi schedule="*/3 * * * *" runs=90s
 // taintAll taints every node that takes pods.
 func (w *World) taintAll(effect corev1.TaintEffect) {
 	chaos := corev1.Taint{Key: "chaos", Effect: effect}
-	for _, s := range slices.Clone(w.seatList) {
+	for _, s := range slices.Clone(w.cluster.seatList) {
 		if !isOpen(s.node) || !isNodeReady(s.node) || slices.Contains(s.node.Spec.Taints, chaos) {
 			continue
 		}

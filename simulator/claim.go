@@ -25,10 +25,10 @@ const stepsAtOnce = 20
 // addClaim creates the NodeClaim of a launch, as the controllers do.
 func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
 	claim := kube.NewClaim(pool, launch)
-	w.uids++
-	claim.Name = fmt.Sprintf("%s-%d", pool.Name, w.uids)
+	w.cluster.uids++
+	claim.Name = fmt.Sprintf("%s-%d", pool.Name, w.cluster.uids)
 	claim.GenerateName, claim.UID = "", types.UID("claim/"+claim.Name)
-	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(w.uids)
+	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(w.cluster.uids)
 	claim.CreationTimestamp = metav1.NewTime(w.agenda.now)
 	for key, value := range annotations {
 		claim.Annotations[key] = value
@@ -45,24 +45,24 @@ func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations ma
 // awaitExpiry schedules a look at the nodes for the claim's soft expiry, because nothing else may change then.
 func (w *World) awaitExpiry(claim *v1.NodeClaim) {
 	if at, ok := kube.SoftExpiry(claim); ok {
-		w.agenda.at(at, w.noteChange)
+		w.agenda.at(at, w.cluster.noteChange)
 	}
 }
 
 // setClaim replaces the stored claim. It removes a deleted claim without finalizers.
 func (w *World) setClaim(claim *v1.NodeClaim) {
-	w.uids++
-	claim.ResourceVersion = strconv.Itoa(w.uids)
+	w.cluster.uids++
+	claim.ResourceVersion = strconv.Itoa(w.cluster.uids)
 	w.pending.toStep(claim.Name)
 	w.pending.orders = true
-	w.noteChange()
+	w.cluster.noteChange()
 	w.meter.ledger.follow(claim, w.causeOf(claim.Name))
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
-		w.claims.remove(claim.Name)
-		if s := w.seatOf(claim); s != nil { // other finalizers may hold its node
+		w.cluster.claims.remove(claim.Name)
+		if s := w.cluster.seatOf(claim); s != nil { // other finalizers may hold its node
 			w.pending.claims.add(s.node.Name)
 		}
-		delete(w.claimByID, claim.Status.ProviderID)
+		delete(w.cluster.claimByID, claim.Status.ProviderID)
 		delete(w.ripe, claim.Name)
 		delete(w.causes, claim.Name)
 		delete(w.listed, claim.Name)
@@ -72,15 +72,15 @@ func (w *World) setClaim(claim *v1.NodeClaim) {
 		}
 		return
 	}
-	w.claims.put(claim.Name, claim)
+	w.cluster.claims.put(claim.Name, claim)
 	if claim.Status.ProviderID != "" {
-		w.claimByID[claim.Status.ProviderID] = claim.Name
+		w.cluster.claimByID[claim.Status.ProviderID] = claim.Name
 	}
 }
 
 // deleteClaim sets the deletion timestamp of a claim.
 func (w *World) deleteClaim(name, cause string) {
-	claim, ok := w.claims.get(name)
+	claim, ok := w.cluster.claims.get(name)
 	if !ok || claim.DeletionTimestamp != nil {
 		return
 	}
@@ -104,7 +104,7 @@ func (w *World) causeOf(claim string) string {
 
 // stepClaim takes the steps of a claim until there is nothing more to do now.
 func (w *World) stepClaim(ctx context.Context, name string) {
-	life := lifecycle.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations, Published: w.published()}
+	life := lifecycle.Life{Fresh: true, Sought: true, Nominating: !w.cfg.Options.NoNominations, Published: w.cluster.devices.published()}
 	w.pending.stepping = name
 	defer func() { w.pending.stepping = "" }()
 	for range stepsAtOnce {
@@ -149,17 +149,17 @@ func (w *World) wake(name string, after time.Duration) {
 // read collects the input for the next step of a claim, or of a node without a claim. It reports false if there is nothing to do.
 func (w *World) read(life *lifecycle.Life, name string) bool {
 	life.Now, life.Claim, life.Pool, life.Nodes, life.Pods = w.agenda.now, nil, nil, nil, nil
-	claim, ok := w.claims.get(name)
+	claim, ok := w.cluster.claims.get(name)
 	var s *seat
 	if ok {
-		life.Claim, life.Pool = claim, w.pool(claim.Labels[v1.NodePoolLabelKey])
-		s = w.seatOf(claim)
-	} else if s = w.seats[name]; s == nil || s.node.DeletionTimestamp == nil || w.claimOf(s) != nil {
+		life.Claim, life.Pool = claim, w.cluster.pool(claim.Labels[v1.NodePoolLabelKey])
+		s = w.cluster.seatOf(claim)
+	} else if s = w.cluster.seats[name]; s == nil || s.node.DeletionTimestamp == nil || w.cluster.claimOf(s) != nil {
 		return false
 	}
 	if s != nil {
 		life.Nodes, life.Pods, life.PodLeft = append(life.Nodes, s.node), s.pods(), s.left
-		second := w.seats[s.node.Name+simulated.SecondSuffix]
+		second := w.cluster.seats[s.node.Name+simulated.SecondSuffix]
 		if second != nil && second.node.Spec.ProviderID == s.node.Spec.ProviderID {
 			life.Nodes, life.Pods = append(life.Nodes, second.node), append(life.Pods, second.pods()...)
 		}
@@ -168,30 +168,6 @@ func (w *World) read(life *lifecycle.Life, name string) bool {
 		life.Workloads = w.workloads(life.Pods)
 	}
 	return true
-}
-
-// seatOf returns the node of a claim. Nodes have the names of their claims, except the nodes of the first snapshot.
-func (w *World) seatOf(claim *v1.NodeClaim) *seat {
-	if claim.Status.ProviderID == "" {
-		return nil
-	}
-	if s := w.seats[claim.Name]; s != nil && s.node.Spec.ProviderID == claim.Status.ProviderID {
-		return s
-	}
-	for _, s := range w.seatList {
-		if s.node.Spec.ProviderID == claim.Status.ProviderID {
-			return s
-		}
-	}
-	return nil
-}
-
-func (w *World) pool(name string) *v1.NodePool {
-	i := slices.IndexFunc(w.base.NodePools, func(p *v1.NodePool) bool { return p.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return w.base.NodePools[i]
 }
 
 // answer asks the cloud for the data that a step needs. It reports false if the cloud must be asked again later.
@@ -236,7 +212,7 @@ func retryOf(err error) time.Duration {
 
 // apply carries out one step. It reports whether another step may follow at once, and the time until a failed part is tried again.
 func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (more bool, retry time.Duration) {
-	claim, _ := w.claims.get(name)
+	claim, _ := w.cluster.claims.get(name)
 	switch {
 	case step.Delete != nil:
 		w.deleteClaim(name, step.Delete.Cause)
@@ -251,10 +227,10 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		w.nominate(claim, step.Nominate)
 	}
 	for _, node := range step.Nodes {
-		w.setNode(w.seats[node.Name], node)
+		w.setNode(w.cluster.seats[node.Name], node)
 	}
 	if step.Pool != nil {
-		w.annotatePool(step.Pool.Name, v1.LearnedTaintsAnnotationKey, step.Pool.Annotations[v1.LearnedTaintsAnnotationKey])
+		w.cluster.annotatePool(step.Pool.Name, v1.LearnedTaintsAnnotationKey, step.Pool.Annotations[v1.LearnedTaintsAnnotationKey])
 	}
 	if step.Claim != nil {
 		if !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
@@ -263,10 +239,10 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		w.setClaim(step.Claim)
 	}
 	for _, name := range step.DeleteNodes {
-		w.deleteNode(w.seats[name])
+		w.deleteNode(w.cluster.seats[name])
 	}
 	if len(step.Withdraw) > 0 {
-		for _, u := range w.unbound.list {
+		for _, u := range w.cluster.unbound.list {
 			if slices.Contains(step.Withdraw, u.pod.Status.NominatedNodeName) {
 				w.point(u, "")
 			}
@@ -274,10 +250,10 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	}
 	retry = w.sendAway(name, step.Evict)
 	for _, name := range step.ReleaseNodes {
-		w.release(w.seats[name])
+		w.release(w.cluster.seats[name])
 	}
 	if step.Release {
-		claim, _ = w.claims.get(name)
+		claim, _ = w.cluster.claims.get(name)
 		gone := claim.DeepCopy()
 		gone.Finalizers = slices.DeleteFunc(gone.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
 		w.setClaim(gone)
@@ -310,7 +286,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	if left <= 0 {
 		return 0
 	}
-	coming := slices.ContainsFunc(w.claims.list, func(c *v1.NodeClaim) bool {
+	coming := slices.ContainsFunc(w.cluster.claims.list, func(c *v1.NodeClaim) bool {
 		if c.DeletionTimestamp != nil || c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs() >= most {
 			return false
 		}
@@ -327,7 +303,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	delete(w.ripe, claim.Name)
 	for _, uid := range kube.PlannedPods(claim) {
-		if u, ok := w.unbound.get(uid); ok && u.tried {
+		if u, ok := w.cluster.unbound.get(uid); ok && u.tried {
 			w.point(u, node)
 		}
 	}
@@ -337,23 +313,10 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 // planAgainLater asks for a plan after openingPatience, if pods need machines then.
 func (w *World) planAgainLater() {
 	w.agenda.after(openingPatience, func() {
-		if w.anyUnplanned() || w.anyToMove() {
+		if w.cluster.anyUnplanned() || w.cluster.anyToMove() {
 			w.timetable.wantMachines()
 		}
 	})
-}
-
-// anyUnplanned reports whether a pending pod is planned on no machine that is still starting.
-func (w *World) anyUnplanned() bool {
-	planned := map[string]bool{}
-	for _, c := range w.claims.list {
-		if c.DeletionTimestamp == nil && !v1.IsTrue(c, v1.ConditionInitialized) {
-			for _, uid := range kube.PlannedPods(c) {
-				planned[uid] = true
-			}
-		}
-	}
-	return slices.ContainsFunc(w.unbound.list, func(u *unit) bool { return !planned[u.key()] })
 }
 
 // openingPatience is the time after a node opens in which its pods find their places. Then pods without a node are planned anew.
@@ -362,5 +325,5 @@ const openingPatience = 20 * time.Second
 func (w *World) point(u *unit, node string) {
 	pod := *u.pod
 	pod.Status.NominatedNodeName = node
-	w.units.set(u, &pod)
+	w.cluster.units.set(u, &pod)
 }

@@ -55,7 +55,7 @@ func TestClaimsAreSimulated(t *testing.T) {
 			if w.typesInUse() != c.types || w.meter.Launched != c.launched || len(w.waiting()) != c.waiting {
 				t.Errorf("%s run, %d machines were started, removed %v, waiting %v; want %s, %d, %d", w.typesInUse(), w.meter.Launched, w.meter.Removed, w.waiting(), c.types, c.launched, c.waiting)
 			}
-			if n := len(w.devices.claims.list); n != 6-c.waiting/3 { // kube-scheduler makes those of two pods when it binds them
+			if n := len(w.cluster.devices.claims.list); n != 6-c.waiting/3 { // kube-scheduler makes those of two pods when it binds them
 				t.Errorf("%d claims of 6 pods", n)
 			}
 		})
@@ -165,8 +165,8 @@ func TestLawDevicesThatDifferCostNothingForEver(t *testing.T) {
 				w.pending.loads.add(l)
 			}
 			goOn(t, w, 2*time.Hour)
-			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.claims.list) > 0 || len(w.seatList) > 0 || len(w.devices.claims.list) > 0 || len(w.base.ResourceSlices) > 0 {
-				t.Errorf("there are no pods, and %d machines, %d nodes, %d claims for devices, %d slices\n%s", end.Machines, len(w.seatList), len(w.devices.claims.list), len(w.base.ResourceSlices), text)
+			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.cluster.claims.list) > 0 || len(w.cluster.seatList) > 0 || len(w.cluster.devices.claims.list) > 0 || len(w.cluster.base.ResourceSlices) > 0 {
+				t.Errorf("there are no pods, and %d machines, %d nodes, %d claims for devices, %d slices\n%s", end.Machines, len(w.cluster.seatList), len(w.cluster.devices.claims.list), len(w.cluster.base.ResourceSlices), text)
 			}
 			t.Logf("%d machines, %v", w.meter.Launched, w.meter.Removed)
 		})
@@ -181,7 +181,7 @@ func TestLawPurchasesForASilentDriverAreALogarithmOfTheTime(t *testing.T) {
 	for hour := range 16 {
 		for range 60 {
 			goOn(t, w, time.Minute)
-			for _, s := range w.seatList {
+			for _, s := range w.cluster.seatList {
 				kind := s.node.Labels[corev1.LabelInstanceTypeStable]
 				if seen[kind] == nil {
 					seen[kind] = map[string]bool{}

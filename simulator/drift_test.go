@@ -59,11 +59,11 @@ func TestLawADriftOfEverythingIsBoughtOnce(t *testing.T) {
 				goOn(t, w, 30*time.Minute)
 				hash := changeTemplate(w)
 				o, launched, kept := &list[i], w.meter.Launched, map[string]bool{}
-				o.nodes = len(w.claims.list)
+				o.nodes = len(w.cluster.claims.list)
 				for range 90 {
 					goOn(t, w, time.Minute)
 					o.left = 0
-					for _, c := range w.claims.list {
+					for _, c := range w.cluster.claims.list {
 						if c.Annotations[v1.NodePoolHashAnnotationKey] == hash {
 							continue
 						}
@@ -92,12 +92,12 @@ func TestLawADriftOfEverythingIsBoughtOnce(t *testing.T) {
 
 // changeTemplate gives the pool's machines another label, and returns the new fingerprint of its template.
 func changeTemplate(w *World) string {
-	pool := w.base.NodePools[0].DeepCopy()
+	pool := w.cluster.base.NodePools[0].DeepCopy()
 	pool.Spec.Template.Labels = map[string]string{"image": "new"}
 	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1.NodePoolHashAnnotationKey, pool.Hash())
 	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1.NodePoolHashVersionAnnotationKey, v1.HashVersion)
-	w.base.NodePools = []*v1.NodePool{pool}
-	for _, c := range w.claims.list {
+	w.cluster.base.NodePools = []*v1.NodePool{pool}
+	for _, c := range w.cluster.claims.list {
 		w.pending.claims.add(c.Name)
 	}
 	return pool.Hash()

@@ -196,13 +196,13 @@ func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 	}
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name, pod.Annotations = l.Template.Namespace, name, l.Template.Annotations
-	w.uids++
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, w.uids))
-	pod.ResourceVersion = strconv.Itoa(w.uids)
+	w.cluster.uids++
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, w.cluster.uids))
+	pod.ResourceVersion = strconv.Itoa(w.cluster.uids)
 	pod.CreationTimestamp = metav1.NewTime(now)
 	pod.Labels = w.labelsOf(l, l.newest)
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	w.claimDevices(pod)
+	w.cluster.devices.claim(pod)
 	u := &unit{pod: pod, load: l, index: index, version: l.newest}
 	l.units.put(u.key(), u)
 	l.note(u, 1)
@@ -238,12 +238,12 @@ func (w *World) declare(l *load, version int, labels map[string]string) {
 	switch l.Kind {
 	case scenario.Deployment:
 		meta.Labels = labels
-		sets := slices.DeleteFunc(slices.Clone(w.base.ReplicaSets), func(r *appsv1.ReplicaSet) bool { // one old version may still have pods
+		sets := slices.DeleteFunc(slices.Clone(w.cluster.base.ReplicaSets), func(r *appsv1.ReplicaSet) bool { // one old version may still have pods
 			return strings.HasPrefix(string(r.UID), l.key+"/") && r.Name != l.setName(version-1)
 		})
-		w.base.ReplicaSets = append(sets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
+		w.cluster.base.ReplicaSets = append(sets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
 	case statefulKind:
 		meta.Name, meta.UID = l.Template.Name, types.UID(l.key)
-		w.base.StatefulSets = append(slices.Clone(w.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+		w.cluster.base.StatefulSets = append(slices.Clone(w.cluster.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
 	}
 }

@@ -179,11 +179,11 @@ func (w *World) boots(claim *v1.NodeClaim) CauseName {
 // await schedules a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans use that machine only for a time.
 func (w *World) await(name string) {
 	w.agenda.after(awaitEvery, func() {
-		claim, ok := w.claims.get(name)
+		claim, ok := w.cluster.claims.get(name)
 		if !ok || claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
 			return
 		}
-		if len(w.unbound.list) > 0 {
+		if len(w.cluster.unbound.list) > 0 {
 			w.timetable.wantMachines()
 		}
 		w.await(name)
@@ -294,7 +294,7 @@ func (w *World) look(m *market) {
 			w.meter.machines--
 			w.meter.ledger.close(x.id)
 			for _, name := range []string{w.nodeNamed(x), w.nodeNamed(x) + simulated.SecondSuffix} {
-				if s := w.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
+				if s := w.cluster.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
 					w.lose(s)
 				}
 			}
@@ -307,7 +307,7 @@ func (w *World) look(m *market) {
 			x.seat = true
 		}
 		if x.seat && !x.ready && !boot.Held && !boot.Ready.IsZero() && !boot.Ready.After(now) {
-			if s := w.seats[w.nodeNamed(x)]; s != nil && s.alive {
+			if s := w.cluster.seats[w.nodeNamed(x)]; s != nil && s.alive {
 				w.makeReady(s)
 			}
 			x.ready = true
@@ -323,8 +323,8 @@ func (w *World) look(m *market) {
 		m.cloud.Acknowledge(n.ID)
 		w.meter.Interrupted++
 		w.meter.ledger.lost++
-		if name, ok := w.claimByID[string(n.Machine)]; ok {
-			if s := w.seats[name]; s != nil {
+		if name, ok := w.cluster.claimByID[string(n.Machine)]; ok {
+			if s := w.cluster.seats[name]; s != nil {
 				w.meter.losses.add(s, now)
 			}
 			w.deleteClaim(name, "interrupted")

@@ -229,7 +229,7 @@ func (w *World) result(ctx context.Context) *Result {
 	m := w.meter
 	w.sampler.planning.Wait()
 	m.closeHour()
-	for _, u := range w.unbound.list {
+	for _, u := range w.cluster.unbound.list {
 		m.unserved(u)
 	}
 	r := &Result{

@@ -21,9 +21,9 @@ import (
 
 // show registers the node of a machine. show ignores a machine without a claim, because collect removes this machine.
 func (w *World) show(m *market, id engine.MachineID, claimName string) {
-	claim, ok := w.claims.get(claimName)
+	claim, ok := w.cluster.claims.get(claimName)
 	machine, allocatable, found := m.cloud.Inspect(id)
-	if !ok || !found || claim.DeletionTimestamp != nil || machine.Leaving || w.seats[claimName] != nil {
+	if !ok || !found || claim.DeletionTimestamp != nil || machine.Leaving || w.cluster.seats[claimName] != nil {
 		return
 	}
 	labels := maps.Clone(claim.Labels)
@@ -34,10 +34,10 @@ func (w *World) show(m *market, id engine.MachineID, claimName string) {
 	}
 	maps.Copy(labels, machine.Labels)
 	labels[corev1.LabelHostname] = claimName
-	w.uids++
+	w.cluster.uids++
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, w.uids)), ResourceVersion: strconv.Itoa(w.uids),
+			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, w.cluster.uids)), ResourceVersion: strconv.Itoa(w.cluster.uids),
 			Labels: labels, CreationTimestamp: metav1.NewTime(w.agenda.now),
 		},
 		Spec: corev1.NodeSpec{ProviderID: string(id), Taints: []corev1.Taint{
@@ -49,14 +49,14 @@ func (w *World) show(m *market, id engine.MachineID, claimName string) {
 		}},
 	}
 	m.cloud.Dress(node)
-	w.addSeat(w.newSeat(node))
+	w.addSeat(w.cluster.newSeat(node))
 }
 
 func (w *World) addSeat(s *seat) {
-	w.seats[s.node.Name] = s
-	w.seatList = append(w.seatList, s)
-	w.touch(s)
-	w.noteChange()
+	w.cluster.seats[s.node.Name] = s
+	w.cluster.seatList = append(w.cluster.seatList, s)
+	w.cluster.touch(s)
+	w.cluster.noteChange()
 }
 
 // makeReady makes the node ready, as the kubelet does.
@@ -71,16 +71,16 @@ func (w *World) makeReady(s *seat) {
 
 // setNode replaces the stored node.
 func (w *World) setNode(s *seat, node *corev1.Node) {
-	w.uids++
-	node.ResourceVersion = strconv.Itoa(w.uids)
-	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, w.resources.amountsIn(node.Status.Allocatable)
+	w.cluster.uids++
+	node.ResourceVersion = strconv.Itoa(w.cluster.uids)
+	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, w.cluster.resources.amountsIn(node.Status.Allocatable)
 	if isOpen(node) {
 		w.pending.pods = true
 		w.daemons(s)
 	}
-	w.touch(s)
+	w.cluster.touch(s)
 	w.boot(s)
-	w.noteChange()
+	w.cluster.noteChange()
 }
 
 // agentTime is how long the agents of a ready node take to remove its startup taints.
@@ -88,7 +88,7 @@ const agentTime = 10 * time.Second
 
 // boot removes the startup taints of a ready node after agentTime.
 func (w *World) boot(s *seat) {
-	claim := w.claimOf(s)
+	claim := w.cluster.claimOf(s)
 	if claim == nil || s.booting || !isNodeReady(s.node) {
 		return
 	}
@@ -100,7 +100,7 @@ func (w *World) boot(s *seat) {
 	}
 	s.booting = true
 	w.agenda.after(agentTime, func() {
-		if w.seats[s.node.Name] == s {
+		if w.cluster.seats[s.node.Name] == s {
 			node := s.node.DeepCopy()
 			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, starting)
 			w.setNode(s, node)
@@ -142,49 +142,17 @@ func (w *World) removeSeat(s *seat) {
 	for _, u := range slices.Clone(s.units) {
 		w.drop(u)
 	}
-	w.touch(s)
-	delete(w.seats, s.node.Name)
-	w.base.CSINodes = slices.DeleteFunc(slices.Clone(w.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
-	w.seatList = slices.DeleteFunc(w.seatList, func(o *seat) bool { return o == s })
-	w.unpublish(s.node.Name)
-	w.noteChange()
-}
-
-// touch notes that the claim of a node needs a step, or a deleted node without a claim.
-func (w *World) touch(s *seat) {
-	if claim := w.claimOf(s); claim != nil {
-		w.pending.toStep(claim.Name)
-	} else if s.node.DeletionTimestamp != nil {
-		w.pending.toStep(s.node.Name)
-	}
-}
-
-// podsChanged notes that the claim of a node needs a step because of its pods. For a node in use, the next disruption pass is early enough.
-func (w *World) podsChanged(s *seat) {
-	claim := w.claimOf(s)
-	switch {
-	case claim == nil:
-		w.touch(s)
-	case claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized):
-		w.pending.observed.add(claim.Name)
-		w.noteChange()
-	default:
-		w.pending.toStep(claim.Name)
-	}
-}
-
-func (w *World) claimOf(s *seat) *v1.NodeClaim {
-	name, ok := w.claimByID[s.node.Spec.ProviderID]
-	if !ok {
-		return nil
-	}
-	claim, _ := w.claims.get(name)
-	return claim
+	w.cluster.touch(s)
+	delete(w.cluster.seats, s.node.Name)
+	w.cluster.base.CSINodes = slices.DeleteFunc(slices.Clone(w.cluster.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
+	w.cluster.seatList = slices.DeleteFunc(w.cluster.seatList, func(o *seat) bool { return o == s })
+	w.cluster.devices.unpublish(s.node.Name)
+	w.cluster.noteChange()
 }
 
 // daemons starts the pods of DaemonSets on a node that has become ready for them.
 func (w *World) daemons(s *seat) {
-	for _, d := range w.base.DaemonSets {
+	for _, d := range w.cluster.base.DaemonSets {
 		owned := func(u *unit) bool {
 			return len(u.pod.OwnerReferences) > 0 && u.pod.OwnerReferences[0].Kind == "DaemonSet" && u.pod.OwnerReferences[0].Name == d.Name && u.pod.Namespace == d.Namespace
 		}
@@ -204,17 +172,17 @@ func (w *World) daemons(s *seat) {
 		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.agenda.now)}}
 		u := &unit{pod: &placed}
 		w.addUnit(u)
-		w.podsChanged(s)
+		w.cluster.podsChanged(s)
 		w.start(u)
 	}
 }
 
 func (w *World) daemonPod(d *appsv1.DaemonSet, s *seat) *corev1.Pod {
-	w.uids++
+	w.cluster.uids++
 	pod := &corev1.Pod{Spec: d.Spec.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name = d.Namespace, d.Name+"-"+s.node.Name
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.uids))
-	pod.ResourceVersion = strconv.Itoa(w.uids)
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.cluster.uids))
+	pod.ResourceVersion = strconv.Itoa(w.cluster.uids)
 	pod.CreationTimestamp = metav1.NewTime(w.agenda.now)
 	pod.Labels, pod.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: d.Name, UID: d.UID, Controller: new(true)}}

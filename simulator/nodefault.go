@@ -17,7 +17,7 @@ import (
 // carryOut applies a fault to a machine's node, or tries again later if the node is not ready for it.
 func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	running, _ := m.running.get(string(x.Machine))
-	s := w.seats[w.nodeNamed(running)]
+	s := w.cluster.seats[w.nodeNamed(running)]
 	switch {
 	case s == nil || s.node.Spec.ProviderID != string(x.Machine) || !s.alive || s.leaving:
 		if running.seat { // the node leaves or is gone: the fault cannot happen any more
@@ -43,10 +43,12 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 		w.setNode(s, node)
 		w.stir(m)
 	case simulated.FaultAttach:
-		w.base.CSINodes = append(slices.Clone(w.base.CSINodes), x.CSINode(s.node))
-		w.noteChange()
+		w.cluster.base.CSINodes = append(slices.Clone(w.cluster.base.CSINodes), x.CSINode(s.node))
+		w.cluster.noteChange()
 	case simulated.FaultSlices:
-		w.publish(s, x)
+		if w.cluster.devices.publish(x.Slice(s.node)) {
+			w.setNode(s, s.node.DeepCopy())
+		}
 		w.stir(m)
 	case simulated.FaultSecond:
 		w.showSecond(s)
@@ -67,17 +69,17 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 // showSecond registers a second node of the machine.
 func (w *World) showSecond(first *seat) {
 	name := first.node.Name + simulated.SecondSuffix
-	if w.seats[name] != nil {
+	if w.cluster.seats[name] != nil {
 		return
 	}
-	w.uids++
+	w.cluster.uids++
 	labels := maps.Clone(first.node.Labels)
 	delete(labels, v1.RegisteredLabelKey)
 	delete(labels, v1.InitializedLabelKey)
 	labels[corev1.LabelHostname] = name
-	s := w.newSeat(&corev1.Node{
+	s := w.cluster.newSeat(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, w.uids)), ResourceVersion: strconv.Itoa(w.uids),
+			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, w.cluster.uids)), ResourceVersion: strconv.Itoa(w.cluster.uids),
 			Labels: labels, CreationTimestamp: metav1.NewTime(w.agenda.now),
 		},
 		Spec:   corev1.NodeSpec{ProviderID: first.node.Spec.ProviderID, Taints: []corev1.Taint{v1.UnregisteredTaint()}},

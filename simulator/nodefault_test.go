@@ -48,23 +48,23 @@ func worldOf(t *testing.T, text string, seed uint64) *World {
 func (w *World) disorder(t *testing.T) (out []string) {
 	t.Helper()
 	nodes := map[string]int{}
-	for _, s := range w.seatList {
+	for _, s := range w.cluster.seatList {
 		nodes[s.node.Spec.ProviderID]++
 	}
-	for _, c := range w.claims.list {
+	for _, c := range w.cluster.claims.list {
 		if n := nodes[c.Status.ProviderID]; n != 1 || !v1.IsTrue(c, v1.ConditionInitialized) {
 			out = append(out, fmt.Sprintf("claim %s has %d nodes", c.Name, n))
 		}
 	}
-	if end := w.atEnd(t.Context()); end.Leaked > 0 || end.Machines != len(w.claims.list) || len(w.seatList) > len(w.claims.list) {
-		out = append(out, fmt.Sprintf("%d machines, %d without a claim, %d nodes, %d claims", end.Machines, end.Leaked, len(w.seatList), len(w.claims.list)))
+	if end := w.atEnd(t.Context()); end.Leaked > 0 || end.Machines != len(w.cluster.claims.list) || len(w.cluster.seatList) > len(w.cluster.claims.list) {
+		out = append(out, fmt.Sprintf("%d machines, %d without a claim, %d nodes, %d claims", end.Machines, end.Leaked, len(w.cluster.seatList), len(w.cluster.claims.list)))
 	}
 	return out
 }
 
 // waiting names the pods that wait.
 func (w *World) waiting() (out []string) {
-	for _, u := range w.unbound.list {
+	for _, u := range w.cluster.unbound.list {
 		out = append(out, u.pod.Name)
 	}
 	return out
@@ -72,7 +72,7 @@ func (w *World) waiting() (out []string) {
 
 func (w *World) typesInUse() string {
 	types := map[string]bool{}
-	for _, s := range w.seatList {
+	for _, s := range w.cluster.seatList {
 		types[s.node.Labels[corev1.LabelInstanceTypeStable]] = true
 	}
 	return strings.Join(slices.Sorted(maps.Keys(types)), ",")
@@ -140,8 +140,8 @@ func TestALateKubeletIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := worldOf(t, troubled+"fault late-register lag=10m\n", 1)
 	goOn(t, w, 10*time.Minute)
-	if len(w.seatList) > 0 {
-		t.Errorf("%d nodes after 10m; the machines take half a minute, and 10m by the fault", len(w.seatList))
+	if len(w.cluster.seatList) > 0 {
+		t.Errorf("%d nodes after 10m; the machines take half a minute, and 10m by the fault", len(w.cluster.seatList))
 	}
 	goOn(t, w, time.Minute)
 	if got := append(w.disorder(t), w.waiting()...); got != nil || w.meter.Launched != 5 {
@@ -155,14 +155,14 @@ func TestABareNodeIsTheSameMachinesNextNode(t *testing.T) {
 	w := worldOf(t, troubled+"fault bare at=20m\n", 1)
 	goOn(t, w, 19*time.Minute)
 	before := map[string]string{}
-	for _, s := range w.seatList {
+	for _, s := range w.cluster.seatList {
 		before[s.node.Spec.ProviderID] = string(s.node.UID)
 	}
 	goOn(t, w, 41*time.Minute)
-	if got := append(w.disorder(t), w.waiting()...); got != nil || len(w.seatList) != len(before) {
-		t.Errorf("%v; %d nodes, want %d", got, len(w.seatList), len(before))
+	if got := append(w.disorder(t), w.waiting()...); got != nil || len(w.cluster.seatList) != len(before) {
+		t.Errorf("%v; %d nodes, want %d", got, len(w.cluster.seatList), len(before))
 	}
-	for _, s := range w.seatList {
+	for _, s := range w.cluster.seatList {
 		if uid := before[s.node.Spec.ProviderID]; uid == "" || uid == string(s.node.UID) {
 			t.Errorf("node %s (UID %s) of machine %s had the UID %q before", s.node.Name, s.node.UID, s.node.Spec.ProviderID, uid)
 		}
@@ -175,7 +175,7 @@ func TestASecondNodeIsKeptClosed(t *testing.T) {
 	w := worldOf(t, troubled+"fault second at=20m share=50%\n", 3)
 	goOn(t, w, time.Hour)
 	var seconds []*seat
-	for _, s := range w.seatList {
+	for _, s := range w.cluster.seatList {
 		if strings.HasSuffix(s.node.Name, simulated.SecondSuffix) {
 			if seconds = append(seconds, s); len(s.units) > 0 || isOpen(s.node) {
 				t.Errorf("node %s has %d pods, taints %v", s.node.Name, len(s.units), s.node.Spec.Taints)
@@ -259,8 +259,8 @@ deployment web x6 cpu=1500m mem=1Gi storage=5Gi apart=hostname arch in (amd64)
 				w.pending.loads.add(l)
 			}
 			goOn(t, w, 2*time.Hour)
-			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.claims.list) > 0 || len(w.seatList) > 0 {
-				t.Errorf("there are no pods, and %d machines, %d claims, %d nodes; kept: %v\n%s", end.Machines, len(w.claims.list), len(w.seatList), w.kept, text)
+			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.cluster.claims.list) > 0 || len(w.cluster.seatList) > 0 {
+				t.Errorf("there are no pods, and %d machines, %d claims, %d nodes; kept: %v\n%s", end.Machines, len(w.cluster.claims.list), len(w.cluster.seatList), w.kept, text)
 			}
 			t.Logf("%d machines, %v", w.meter.Launched, w.meter.Removed)
 		})
@@ -292,12 +292,12 @@ func TestLawPodsOfAWorldWaitBeforeTheyPayManyTimesThePrice(t *testing.T) {
 			seen, dearest := map[string]bool{}, 0.0
 			for range 6 * 60 {
 				goOn(t, w, 10*time.Second)
-				for _, c := range w.claims.list {
+				for _, c := range w.cluster.claims.list {
 					if seen[c.Name] {
 						continue
 					}
 					seen[c.Name] = true
-					u, waits := w.unbound.get(kube.PlannedPods(c)[0])
+					u, waits := w.cluster.unbound.get(kube.PlannedPods(c)[0])
 					if !waits {
 						continue // it replaces another
 					}

@@ -37,12 +37,12 @@ cronjob late x10 schedule="*/20 * * * *" runs=10m cpu=1 mem=1Gi
 			}
 			nominated, held := 0, 0 // nodes are held closed until their pods are nominated
 			for began := w.agenda.now; w.agenda.now.Sub(began) < 7*time.Hour; goOn(t, w, 5*time.Second) {
-				for _, u := range w.unbound.list {
+				for _, u := range w.cluster.unbound.list {
 					if u.pod.Status.NominatedNodeName != "" {
 						nominated++
 					}
 				}
-				for _, s := range w.seatList {
+				for _, s := range w.cluster.seatList {
 					if slices.Contains(s.node.Spec.Taints, kube.OpeningTaint()) {
 						held++
 					}
@@ -63,7 +63,7 @@ cronjob late x10 schedule="*/20 * * * *" runs=10m cpu=1 mem=1Gi
 func lookForPodsPlannedTwice(t *testing.T, w *World) {
 	t.Helper()
 	planned := map[string]string{}
-	for _, c := range w.claims.list {
+	for _, c := range w.cluster.claims.list {
 		if c.DeletionTimestamp != nil || v1.IsTrue(c, v1.ConditionInitialized) || w.agenda.now.Sub(c.CreationTimestamp.Time) > 3*time.Minute {
 			continue // it is late: another is started for its pods
 		}
@@ -79,7 +79,7 @@ func lookForPodsPlannedTwice(t *testing.T, w *World) {
 func lookAtLimit(t *testing.T, w *World, cores int64) {
 	t.Helper()
 	sum := int64(0)
-	for _, c := range w.claims.list {
+	for _, c := range w.cluster.claims.list {
 		sum += c.Status.Capacity.Cpu().Value()
 	}
 	if sum > cores {

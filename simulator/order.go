@@ -25,7 +25,7 @@ const orderLook = time.Minute
 func (w *World) beginOrder(d engine.Disruption) {
 	claims := make([]*v1.NodeClaim, len(d.Claims))
 	for i, name := range d.Claims {
-		claim, ok := w.claims.get(name)
+		claim, ok := w.cluster.claims.get(name)
 		if !ok || isGoing(claim) {
 			w.laws.violate("node %s is disrupted twice", strings.Join(d.Nodes, ", "))
 			return
@@ -36,7 +36,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 	w.recordMoves(d)
 	mark := inventory.NewMark(d, claims, w.agenda.now)
 	for i, l := range d.Replacements {
-		mark.Replacements[i] = w.addClaim(w.pool(l.NodePool), l, map[string]string{v1.ReplacesAnnotationKey: mark.Replaces().String()})
+		mark.Replacements[i] = w.addClaim(w.cluster.pool(l.NodePool), l, map[string]string{v1.ReplacesAnnotationKey: mark.Replaces().String()})
 	}
 	for _, name := range d.Claims {
 		w.mark(name, mark)
@@ -64,9 +64,9 @@ func (w *World) lookAtOrder(id string) {
 
 // recordMoves writes on the pool the number of pods of each owner that consolidation moves.
 func (w *World) recordMoves(d engine.Disruption) {
-	if claim, ok := w.claims.get(d.Claims[0]); ok && len(d.OwnersMoved) > 0 {
-		if pool := w.pool(claim.Labels[v1.NodePoolLabelKey]); pool != nil {
-			w.annotatePool(pool.Name, v1.MovedPodsAnnotationKey, budget.RecordMoves(pool, d, w.agenda.now))
+	if claim, ok := w.cluster.claims.get(d.Claims[0]); ok && len(d.OwnersMoved) > 0 {
+		if pool := w.cluster.pool(claim.Labels[v1.NodePoolLabelKey]); pool != nil {
+			w.cluster.annotatePool(pool.Name, v1.MovedPodsAnnotationKey, budget.RecordMoves(pool, d, w.agenda.now))
 		}
 	}
 }
@@ -79,14 +79,14 @@ func isGoing(claim *v1.NodeClaim) bool {
 
 // mark notes on the claim that its node will be removed, and taints the node.
 func (w *World) mark(name string, mark inventory.Mark) {
-	claim, _ := w.claims.get(name)
+	claim, _ := w.cluster.claims.get(name)
 	claim = claim.DeepCopy()
 	if len(mark.Replacements) > 0 {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionAnnotationKey, mark.String())
 	}
 	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(mark.Reason), string(mark.Reason), w.agenda.now)
 	w.setClaim(claim)
-	if s := w.seatOf(claim); s != nil && !slices.ContainsFunc(s.node.Spec.Taints, isDisrupted) {
+	if s := w.cluster.seatOf(claim); s != nil && !slices.ContainsFunc(s.node.Spec.Taints, isDisrupted) {
 		node := s.node.DeepCopy()
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())
 		w.setNode(s, node)
@@ -95,7 +95,7 @@ func (w *World) mark(name string, mark inventory.Mark) {
 
 // unmark removes the mark, and notes a failed attempt on the claim if the next attempt depends on it.
 func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reason) {
-	claim, ok := w.claims.get(name)
+	claim, ok := w.cluster.claims.get(name)
 	if !ok || claim.DeletionTimestamp != nil {
 		return
 	}
@@ -106,7 +106,7 @@ func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reaso
 	}
 	v1.RemoveCondition(claim, v1.ConditionDisruptionReason, w.agenda.now)
 	w.setClaim(claim)
-	if s := w.seatOf(claim); s != nil {
+	if s := w.cluster.seatOf(claim); s != nil {
 		node := s.node.DeepCopy()
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isDisrupted)
 		w.setNode(s, node)
@@ -123,7 +123,7 @@ func (w *World) watchOrders(ctx context.Context) {
 	if len(w.orders) == 0 {
 		return
 	}
-	list := replacement.Progress(w.snapshot(ctx), w.cfg.Options, &w.progress)
+	list := replacement.Progress(w.cluster.snapshot(ctx), w.cfg.Options, &w.progress)
 	clear(w.orders)
 	for _, o := range list {
 		if w.cfg.Policy == Baseline {
@@ -148,7 +148,7 @@ func (w *World) watchOrders(ctx context.Context) {
 // finish deletes the claims, with a drain deadline if the order has one.
 func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time.Duration) {
 	for _, name := range claims {
-		if claim, ok := w.claims.get(name); ok && claim.DeletionTimestamp == nil {
+		if claim, ok := w.cluster.claims.get(name); ok && claim.DeletionTimestamp == nil {
 			if deadline, sooner := lifecycle.DrainDeadline(claim, within, w.agenda.now); sooner {
 				claim = claim.DeepCopy()
 				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, deadline)

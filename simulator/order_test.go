@@ -28,11 +28,11 @@ func before(t *testing.T, more string) (*World, engine.Disruption) {
 		t.Fatal(err)
 	}
 	goOn(t, w, 10*time.Minute)
-	if len(w.claims.list) != 1 || len(w.unbound.list) != 0 {
-		t.Fatalf("%d machines and %d waiting pods to begin with", len(w.claims.list), len(w.unbound.list))
+	if len(w.cluster.claims.list) != 1 || len(w.cluster.unbound.list) != 0 {
+		t.Fatalf("%d machines and %d waiting pods to begin with", len(w.cluster.claims.list), len(w.cluster.unbound.list))
 	}
-	claim := w.claims.list[0]
-	s := w.snapshot(t.Context())
+	claim := w.cluster.claims.list[0]
+	s := w.cluster.snapshot(t.Context())
 	s.Nodes, s.NodeClaims = nil, nil
 	s.Pods = slices.Clone(s.Pods) // the list is the world's
 	for i, pod := range s.Pods {
@@ -66,28 +66,28 @@ func TestANodeGoesOnlyOnceItsReplacementIsReady(t *testing.T) {
 	w, d := before(t, "")
 	old := d.Claims[0]
 	w.beginOrder(d)
-	claim, _ := w.claims.get(old)
+	claim, _ := w.cluster.claims.get(old)
 	if claim.DeletionTimestamp != nil || claim.Annotations[v1.DisruptionAnnotationKey] == "" || !v1.IsTrue(claim, v1.ConditionDisruptionReason) {
 		t.Fatalf("at first the claim is only marked: %+v", claim.ObjectMeta)
 	}
-	if !slices.ContainsFunc(w.seats[old].node.Spec.Taints, isDisrupted) {
+	if !slices.ContainsFunc(w.cluster.seats[old].node.Spec.Taints, isDisrupted) {
 		t.Error("the node still takes pods")
 	}
 	goOn(t, w, 20*time.Second)
-	if claim, _ := w.claims.get(old); claim.DeletionTimestamp != nil {
+	if claim, _ := w.cluster.claims.get(old); claim.DeletionTimestamp != nil {
 		t.Error("the node goes before its replacement is there")
 	}
 	for range 40 { // all the while at most two of the six may be missing
 		goOn(t, w, 5*time.Second)
-		if ready := w.shapeList[0].ready; ready < 4 {
+		if ready := w.cluster.shapes.list[0].ready; ready < 4 {
 			t.Fatalf("only %d pods are ready", ready)
 		}
 	}
-	if _, there := w.claims.get(old); there {
+	if _, there := w.cluster.claims.get(old); there {
 		t.Error("the node never went")
 	}
-	if len(w.claims.list) != 1 || w.claims.list[0].Annotations[v1.ReplacesAnnotationKey] == "" || len(w.unbound.list) != 0 {
-		t.Errorf("%d machines, %d waiting pods", len(w.claims.list), len(w.unbound.list))
+	if len(w.cluster.claims.list) != 1 || w.cluster.claims.list[0].Annotations[v1.ReplacesAnnotationKey] == "" || len(w.cluster.unbound.list) != 0 {
+		t.Errorf("%d machines, %d waiting pods", len(w.cluster.claims.list), len(w.cluster.unbound.list))
 	}
 	if got := w.meter.Evictions["drifted"]; got != 6 {
 		t.Errorf("%d evictions, not one for each of the six pods", got)
@@ -102,16 +102,16 @@ func TestABrokenMachineGoesThoughItsReplacementNeverComes(t *testing.T) {
 		d.Reason, d.DrainWithin = v1.Unhealthy, &within
 		w.beginOrder(d)
 		goOn(t, w, max(within-time.Second, 0))
-		if claim, there := w.claims.get(d.Claims[0]); within > 0 && (!there || claim.DeletionTimestamp != nil) {
+		if claim, there := w.cluster.claims.get(d.Claims[0]); within > 0 && (!there || claim.DeletionTimestamp != nil) {
 			t.Errorf("within %v: the node did not wait", within)
 		}
 		goOn(t, w, within+2*time.Minute)
-		if _, there := w.claims.get(d.Claims[0]); there {
+		if _, there := w.cluster.claims.get(d.Claims[0]); there {
 			t.Errorf("within %v: the node is still there", within)
 		}
 		goOn(t, w, 30*time.Minute)
-		if w.shapeList[0].ready != 6 {
-			t.Errorf("within %v: %d pods are ready", within, w.shapeList[0].ready)
+		if w.cluster.shapes.list[0].ready != 6 {
+			t.Errorf("within %v: %d pods are ready", within, w.cluster.shapes.list[0].ready)
 		}
 	}
 }
@@ -121,15 +121,15 @@ func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
 	w, d := before(t, "fault never-register at=10m count=1")
 	w.beginOrder(d)
 	goOn(t, w, 30*time.Minute)
-	claim, there := w.claims.get(d.Claims[0])
+	claim, there := w.cluster.claims.get(d.Claims[0])
 	if !there || claim.DeletionTimestamp != nil || claim.Annotations[v1.DisruptionAnnotationKey] != "" {
 		t.Fatal("the node does not stay as it was")
 	}
-	if slices.ContainsFunc(w.seats[claim.Name].node.Spec.Taints, isDisrupted) {
+	if slices.ContainsFunc(w.cluster.seats[claim.Name].node.Spec.Taints, isDisrupted) {
 		t.Error("the node takes no pods any more")
 	}
-	if w.meter.TakenBack != 1 || len(w.claims.list) != 1 || w.shapeList[0].ready != 6 {
-		t.Errorf("%d taken back, %d machines, %d pods ready", w.meter.TakenBack, len(w.claims.list), w.shapeList[0].ready)
+	if w.meter.TakenBack != 1 || len(w.cluster.claims.list) != 1 || w.cluster.shapes.list[0].ready != 6 {
+		t.Errorf("%d taken back, %d machines, %d pods ready", w.meter.TakenBack, len(w.cluster.claims.list), w.cluster.shapes.list[0].ready)
 	}
 }
 
@@ -150,14 +150,14 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		for range 4 {
 			w.makePod(l, 100+l.made, nil)
 		}
-		r := w.replay(t.Context(), w.unbound.list)
+		r := w.replay(t.Context(), w.cluster.unbound.list)
 		want := placements(r.Land())
 		for range 2 {
 			if got := placements(r.LandAgain(&w.cache)); got != want {
 				t.Errorf("%s: with memory\n%s\nwithout\n%s", l.key, got, want)
 			}
 		}
-		for _, u := range slices.Clone(w.unbound.list) {
+		for _, u := range slices.Clone(w.cluster.unbound.list) {
 			w.drop(u)
 		}
 	}
@@ -176,7 +176,7 @@ deployment tolerant x4 cpu=300m mem=256Mi tolerate=other
 deployment selective x4 cpu=300m mem=256Mi tolerate=other select=tier:other
 deployment huge x1 cpu=5000
 `)
-	for i, u := range slices.Clone(w.units.list) {
+	for i, u := range slices.Clone(w.cluster.units.list) {
 		if i%2 == 0 { // there is room on nodes of both pools
 			w.drop(u)
 		}
@@ -186,10 +186,10 @@ deployment huge x1 cpu=5000
 			w.makePod(l, 100+l.made, nil)
 		}
 	}
-	r, hopeful := w.replay(t.Context(), w.unbound.list), w.hopeful()
+	r, hopeful := w.replay(t.Context(), w.cluster.unbound.list), w.hopeful()
 	landed := r.Land().Placements
-	if len(landed) == 0 || len(hopeful) == len(w.unbound.list) {
-		t.Fatalf("of %d pods %d land, %d are tried: that shows nothing", len(w.unbound.list), len(landed), len(hopeful))
+	if len(landed) == 0 || len(hopeful) == len(w.cluster.unbound.list) {
+		t.Fatalf("of %d pods %d land, %d are tried: that shows nothing", len(w.cluster.unbound.list), len(landed), len(hopeful))
 	}
 	for _, p := range landed {
 		if !slices.ContainsFunc(hopeful, func(u *unit) bool { return u.pod.UID == p.Pod.UID }) {

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/provisioning"
@@ -82,14 +81,14 @@ func (p *sampler) findBound(ctx context.Context, x *sample) {
 // anew prepares a plan for all pods that exist now, on new machines, with all offerings available. The function that it returns
 // computes the cost from data that does not change any more, and may be called on another goroutine.
 func (p *sampler) anew(ctx context.Context) func() engine.Cost {
-	s := p.world.snapshot(ctx)
+	s := p.world.cluster.snapshot(ctx)
 	for i, m := range p.world.markets.list {
 		if m.cloud != nil {
 			s.Classes[i].InstanceTypes = asBilled(plainTypes(m.cloud.Catalog(), m.labels))
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
-	pods, foreign := slices.Clone(s.Pods), p.world.foreignNodes()
+	pods, foreign := slices.Clone(s.Pods), p.world.cluster.foreignNodes()
 	s.Pods = nil
 	opt := p.cfg.Options
 	opt.Effort = 0 // as much as a controller uses, because a plan with less effort has a lower bound
@@ -126,17 +125,6 @@ func asNew(pod *corev1.Pod) *corev1.Pod {
 	return &free
 }
 
-// foreignNodes returns the nodes without a claim: the bill does not include them.
-func (w *World) foreignNodes() map[string]bool {
-	out := map[string]bool{}
-	for _, s := range w.seatList {
-		if w.claimOf(s) == nil {
-			out[s.node.Name] = true
-		}
-	}
-	return out
-}
-
 // look adds the cluster at this instant to a sample.
 func (p *sampler) look(x *sample) {
 	w := p.world
@@ -145,8 +133,8 @@ func (p *sampler) look(x *sample) {
 		kept[k.Claim] = k.Reason.Code
 	}
 	x.going = map[CauseName]amounts{}
-	for _, s := range w.seatList {
-		claim := w.claimOf(s)
+	for _, s := range w.cluster.seatList {
+		claim := w.cluster.claimOf(s)
 		if claim == nil {
 			continue
 		}
@@ -166,29 +154,13 @@ func (p *sampler) look(x *sample) {
 			x.going[a.cause] = sum
 			continue
 		}
-		used := inUse{price: w.priceOf(s), fallback: a.fallback, pods: pods, why: cmp.Or(causeOfKept[kept[claim.Name]], Between)}
-		used.onDemand = w.beyondSpot(s, claim)
+		used := inUse{price: w.cluster.priceOf(s), fallback: a.fallback, pods: pods, why: cmp.Or(causeOfKept[kept[claim.Name]], Between)}
+		used.onDemand = w.cluster.beyondSpot(s, claim)
 		x.used = append(x.used, used)
 	}
-	for _, u := range w.unbound.list {
+	for _, u := range w.cluster.unbound.list {
 		x.waiting.add(u.need, 1)
 	}
-}
-
-// beyondSpot returns how much more an on-demand machine costs than a spot machine of its type and zone, if its NodePool allows spot.
-func (w *World) beyondSpot(s *seat, claim *v1.NodeClaim) float64 {
-	pool, m := w.pool(claim.Labels[v1.NodePoolLabelKey]), w.markets.of(claim)
-	if s.node.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeOnDemand || pool == nil || m == nil ||
-		!kube.AllowsValue(pool.Spec.Template.Spec.Requirements, v1.CapacityTypeLabelKey, v1.CapacityTypeSpot) {
-		return 0
-	}
-	labels := maps.Clone(s.node.Labels)
-	labels[v1.CapacityTypeLabelKey] = v1.CapacityTypeSpot
-	spot := w.markets.price(m, labels)
-	if spot <= w.base.NodeOverheadPrice { // not sold
-		return 0
-	}
-	return max(0, w.priceOf(s)-spot)
 }
 
 // worthIn returns the worth of amounts at the plan's prices, in USD per hour.
@@ -263,7 +235,7 @@ func (p *sampler) close() (out []Cause, bound, anew float64) {
 	p.samples[len(p.samples)-1].paid = p.meter.ledger.turnPage()
 	sum := map[CauseName]float64{}
 	for _, x := range p.samples {
-		x.readPrices(p.world.resources)
+		x.readPrices(p.world.cluster.resources)
 		x.share(sum)
 		bound += x.hours * x.cost.Bound
 		anew += x.hours * x.cost.LaunchesPerHour

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,35 +13,20 @@ import (
 	"tenon.sh/engine/scheduler"
 )
 
-// backOff is how long kube-scheduler leaves unschedulable pods alone after a small change.
-const backOff = 10 * time.Second
-
-// freed notes that a node has new room, so kube-scheduler soon tries the pending pods again.
-func (w *World) freed() {
-	if w.unbound.list == nil || w.retrying {
-		return
-	}
-	w.retrying = true
-	w.agenda.at(later(w.agenda.now, w.scheduled.Add(backOff)), func() {
-		w.retrying = false
-		w.pending.pods = w.pending.pods || len(w.unbound.list) > 0
-	})
-}
-
 // schedule runs one round of kube-scheduler over all pods that wait.
 func (w *World) schedule(ctx context.Context) {
-	w.pending.pods, w.scheduled = false, w.agenda.now
-	if len(w.unbound.list) == 0 {
+	w.timetable.beginRound()
+	if len(w.cluster.unbound.list) == 0 {
 		return
 	}
 	if units := w.hopeful(); len(units) > 0 {
 		replay := w.replay(ctx, units)
 		for _, p := range replay.LandAgain(&w.cache).Placements {
-			u, _ := w.units.get(string(p.Pod.UID))
-			w.bind(u, w.seats[p.Node])
+			u, _ := w.cluster.units.get(string(p.Pod.UID))
+			w.bind(u, w.cluster.seats[p.Node])
 		}
 	}
-	for _, u := range w.unbound.list {
+	for _, u := range w.cluster.unbound.list {
 		w.refuse(u)
 	}
 }
@@ -53,7 +37,7 @@ func (w *World) hopeful() []*unit {
 	var out []*unit
 	var shapes []*shape
 	waiting := map[*shape][]*unit{}
-	for _, u := range w.unbound.list {
+	for _, u := range w.cluster.unbound.list {
 		if u.pod.Status.NominatedNodeName != "" { // a nominated pod keeps room that others could use
 			out = append(out, u)
 			continue
@@ -65,7 +49,7 @@ func (w *World) hopeful() []*unit {
 	}
 	for _, x := range shapes {
 		units, room := waiting[x], 0
-		for _, s := range w.seatList {
+		for _, s := range w.cluster.seatList {
 			if room += s.canRun(x); room >= len(units) {
 				break
 			}
@@ -91,14 +75,14 @@ func (w *World) refuse(u *unit) {
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.agenda.now),
 	}}
-	w.units.set(u, &pod)
+	w.cluster.units.set(u, &pod)
 	u.tried = true
 	w.timetable.wantMachines()
 }
 
 // replay returns the input of kube-scheduler for the pods, without the nodes that have no room and that matter to none of them.
 func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
-	r := scheduler.Replay{Snapshot: w.snapshot(ctx), Options: w.cfg.Options, Nominations: map[engine.PodID]string{}}
+	r := scheduler.Replay{Snapshot: w.cluster.snapshot(ctx), Options: w.cfg.Options, Nominations: map[engine.PodID]string{}}
 	var shapes []*shape
 	for _, u := range units {
 		r.Pods = append(r.Pods, u.pod)
@@ -111,7 +95,7 @@ func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 	}
 	// A full node matters if a pod on it is relevant to one of the pending pods.
 	w.rounds++
-	for _, other := range w.shapeList {
+	for _, other := range w.cluster.shapes.list {
 		if len(other.units.list) == 0 || !slices.ContainsFunc(shapes, func(s *shape) bool { return s.relevant(other) }) {
 			continue
 		}
@@ -122,7 +106,7 @@ func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 		}
 	}
 	r.On = func(node *corev1.Node) bool {
-		seat := w.seats[node.Name]
+		seat := w.cluster.seats[node.Name]
 		return !seat.leaving && seat.alive && (seat.looked == w.rounds || seat.matters(shapes))
 	}
 	return r

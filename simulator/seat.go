@@ -23,10 +23,6 @@ type seat struct {
 	room    amounts   // allocatable
 }
 
-func (w *World) newSeat(node *corev1.Node) *seat {
-	return &seat{node: node, alive: true, leaving: node.DeletionTimestamp != nil, room: w.resources.amountsIn(node.Status.Allocatable)}
-}
-
 // holds returns the number of pods with this need for which the node has room.
 func (s *seat) holds(need amounts) int {
 	n := int64(math.MaxInt32)

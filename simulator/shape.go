@@ -10,6 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+// shapes holds the shapes of all pods.
+type shapes struct {
+	byKey     map[string]*shape
+	list      []*shape
+	resources resources
+	guards    *guards
+	devices   *devices
+}
+
 // shape is a group of equal pods: of one version of one workload, or with the same text.
 type shape struct {
 	key    string
@@ -26,27 +35,27 @@ type shape struct {
 	matters         map[*shape]bool // the answers of relevant
 }
 
-// shapeOf finds the pod's shape.
-func (w *World) shapeOf(u *unit) *shape {
+// of finds the pod's shape.
+func (x *shapes) of(u *unit) *shape {
 	key := shapeKey(u)
-	if s, ok := w.shapes[key]; ok {
+	if s, ok := x.byKey[key]; ok {
 		return s
 	}
-	requests, _ := w.requestsOf(u.pod)
-	s := &shape{key: key, sample: u.pod, need: w.resources.amountsIn(requests), units: newShelf[*unit](), matters: map[*shape]bool{}}
+	requests, _ := x.devices.requestsOf(u.pod)
+	s := &shape{key: key, sample: u.pod, need: x.resources.amountsIn(requests), units: newShelf[*unit](), matters: map[*shape]bool{}}
 	s.read()
-	w.guardShape(s)
-	w.shapes[key] = s
-	w.shapeList = append(w.shapeList, s)
+	x.guards.cover(s)
+	x.byKey[key] = s
+	x.list = append(x.list, s)
 	return s
 }
 
-// forgetShape removes the shape of the unit, after its last pod.
-func (w *World) forgetShape(u *unit) {
-	w.unguardShape(u.shape)
-	delete(w.shapes, u.shape.key)
-	w.shapeList = slices.DeleteFunc(w.shapeList, func(s *shape) bool { return s == u.shape })
-	for _, s := range w.shapeList {
+// forget removes the shape of the unit, after its last pod.
+func (x *shapes) forget(u *unit) {
+	x.guards.uncover(u.shape)
+	delete(x.byKey, u.shape.key)
+	x.list = slices.DeleteFunc(x.list, func(s *shape) bool { return s == u.shape })
+	for _, s := range x.list {
 		delete(s.matters, u.shape)
 	}
 }

@@ -10,9 +10,12 @@ const (
 	enough, quietTimes = 0.015, 3
 	// smallWorld is the number of nodes up to which nodes are looked at each minute, as the controllers do, because a look is cheap.
 	smallWorld = 50
+	// backOff is how long kube-scheduler leaves unschedulable pods alone after a small change.
+	backOff = 10 * time.Second
 )
 
-// timetable decides when plans are due: provisioning plans soon after a part wants machines, disruption plans some time after changes.
+// timetable decides when plans are due: provisioning plans soon after a part wants machines, disruption plans some time after changes. It also decides
+// when kube-scheduler tries pods again.
 type timetable struct {
 	cfg     *Config
 	agenda  *agenda
@@ -20,6 +23,8 @@ type timetable struct {
 	buffers bool // there are CapacityBuffers
 	// Since when machines are wanted, and when they are planned; zero if none are wanted.
 	wanted, planAt time.Time
+	scheduled      time.Time // the last round of kube-scheduler
+	retrying       bool      // the next round of kube-scheduler after new room is entered
 	looks          time.Time // when the next look at the nodes is; zero while none is entered
 	disrupted      time.Time // the last look
 	changed        time.Time // the last change, or the last look after which a node may be removed in time without a change
@@ -70,6 +75,21 @@ func (t *timetable) noteAge(pods, nodes int) {
 func (t *timetable) beginLook() {
 	t.pending.disrupt, t.disrupted, t.departed = false, t.agenda.now, 0
 }
+
+// retry lets kube-scheduler try again soon, if there are pods then.
+func (t *timetable) retry(waiting func() bool) {
+	if t.retrying {
+		return
+	}
+	t.retrying = true
+	t.agenda.at(later(t.agenda.now, t.scheduled.Add(backOff)), func() {
+		t.retrying = false
+		t.pending.pods = t.pending.pods || waiting()
+	})
+}
+
+// beginRound notes that kube-scheduler tries all pods now.
+func (t *timetable) beginRound() { t.pending.pods, t.scheduled = false, t.agenda.now }
 
 // lookPause returns the shortest time from one look at the nodes to the next.
 func (t *timetable) lookPause(pods, nodes int) time.Duration {

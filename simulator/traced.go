@@ -122,9 +122,9 @@ func (w *World) declareTraced(l *load, owner string, number int32) {
 	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: name, UID: ownerUID(owner), ResourceVersion: "1", CreationTimestamp: metav1.NewTime(w.agenda.now)}
 	switch kind {
 	case "StatefulSet":
-		w.base.StatefulSets = append(slices.Clone(w.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+		w.cluster.base.StatefulSets = append(slices.Clone(w.cluster.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
 	default:
-		w.base.ReplicaSets = append(slices.Clone(w.base.ReplicaSets), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
+		w.cluster.base.ReplicaSets = append(slices.Clone(w.cluster.base.ReplicaSets), &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
 	}
 }
 
@@ -136,8 +136,8 @@ func (w *World) withdrawTraced(namespace, owner string) {
 	}
 	delete(w.declared, id)
 	theirs := func(o *metav1.ObjectMeta) bool { return o.Namespace == namespace && o.UID == ownerUID(owner) }
-	w.base.StatefulSets = slices.DeleteFunc(slices.Clone(w.base.StatefulSets), func(o *appsv1.StatefulSet) bool { return theirs(&o.ObjectMeta) })
-	w.base.ReplicaSets = slices.DeleteFunc(slices.Clone(w.base.ReplicaSets), func(o *appsv1.ReplicaSet) bool { return theirs(&o.ObjectMeta) })
+	w.cluster.base.StatefulSets = slices.DeleteFunc(slices.Clone(w.cluster.base.StatefulSets), func(o *appsv1.StatefulSet) bool { return theirs(&o.ObjectMeta) })
+	w.cluster.base.ReplicaSets = slices.DeleteFunc(slices.Clone(w.cluster.base.ReplicaSets), func(o *appsv1.ReplicaSet) bool { return theirs(&o.ObjectMeta) })
 }
 
 func ownerUID(owner string) types.UID { return types.UID("trace/" + owner) }
@@ -150,9 +150,9 @@ func (w *World) makeTraced(l *load, s *stay) {
 	if s.made++; s.made > 1 {
 		pod.Name = fmt.Sprintf("%s-%d", s.Name, s.made)
 	}
-	w.uids++
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.uids))
-	pod.ResourceVersion = strconv.Itoa(w.uids)
+	w.cluster.uids++
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.cluster.uids))
+	pod.ResourceVersion = strconv.Itoa(w.cluster.uids)
 	pod.CreationTimestamp = metav1.NewTime(now)
 	owner := "Trace/" + s.Name // a pod without an owner would not be replaced
 	if s.Owner >= 0 {

@@ -75,14 +75,14 @@ func (a amounts) of(i int) int64 {
 
 // addUnit adds a new pod to the world.
 func (w *World) addUnit(u *unit) {
-	u.shape = w.shapeOf(u)
+	u.shape = w.cluster.shapes.of(u)
 	u.need = u.shape.need
-	w.numbers++
-	u.number = w.numbers
+	w.cluster.numbers++
+	u.number = w.cluster.numbers
 	if u.pod.Spec.NodeName != "" {
-		u.seat = w.seats[u.pod.Spec.NodeName]
+		u.seat = w.cluster.seats[u.pod.Spec.NodeName]
 	}
-	w.units.put(u)
+	w.cluster.units.put(u)
 	u.shape.units.put(u.key(), u)
 	if u.seat != nil {
 		u.seat.sit(u)
@@ -92,10 +92,10 @@ func (w *World) addUnit(u *unit) {
 	} else if isGated(u.pod) {
 		return
 	} else {
-		w.unbound.put(u.key(), u)
+		w.cluster.unbound.put(u.key(), u)
 		w.pending.pods = true
 	}
-	w.noteChange()
+	w.cluster.noteChange()
 }
 
 func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
@@ -118,21 +118,21 @@ func count(b bool) int {
 
 // bind puts a pod on a node, as kube-scheduler does.
 func (w *World) bind(u *unit, s *seat) {
-	w.allocate(u, s)
+	w.cluster.devices.allocate(u, s)
 	now := w.agenda.now
 	pod := *u.pod
 	pod.Spec.NodeName, pod.Status.NominatedNodeName = s.node.Name, ""
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	w.units.set(u, &pod)
+	w.cluster.units.set(u, &pod)
 	u.seat, u.tried = s, false
 	s.sit(u)
-	w.unbound.remove(u.key())
+	w.cluster.unbound.remove(u.key())
 	w.meter.pods++
 	w.meter.bound(now.Sub(pod.CreationTimestamp.Time))
-	w.podsChanged(s)
+	w.cluster.podsChanged(s)
 	w.start(u)
 	w.work(u)
-	w.noteChange()
+	w.cluster.noteChange()
 }
 
 // start makes the pod run after the time that the kubelet takes.
@@ -168,10 +168,10 @@ func (w *World) run(u *unit) {
 	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
 	bound := min(1, len(pod.Status.Conditions)) // a pod from a file may have none
 	pod.Status.Conditions = append(pod.Status.Conditions[:bound:bound], corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	w.units.set(u, &pod)
+	w.cluster.units.set(u, &pod)
 	u.ready = true
 	u.shape.ready++
-	w.needBudgets = true
+	w.cluster.guards.changed = true
 	if u.load == nil {
 		return
 	}
@@ -206,9 +206,9 @@ func (w *World) end(u *unit, grace time.Duration) {
 	pod := *u.pod
 	seconds, at := int64(grace/time.Second), metav1.NewTime(w.agenda.now.Add(grace))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &seconds
-	w.units.set(u, &pod)
+	w.cluster.units.set(u, &pod)
 	w.unready(u)
-	w.podsChanged(u.seat)
+	w.cluster.podsChanged(u.seat)
 	if u.load != nil {
 		u.load.miss(u)
 		w.pending.loads.add(u.load)
@@ -218,7 +218,7 @@ func (w *World) end(u *unit, grace time.Duration) {
 			w.drop(u)
 		}
 	})
-	w.noteChange()
+	w.cluster.noteChange()
 }
 
 // unready marks the pod as not ready.
@@ -226,7 +226,7 @@ func (w *World) unready(u *unit) {
 	if u.ready {
 		u.ready = false
 		u.shape.ready--
-		w.needBudgets = true
+		w.cluster.guards.changed = true
 	}
 }
 
@@ -237,12 +237,12 @@ func (w *World) drop(u *unit) {
 	}
 	u.ended = true
 	w.unready(u)
-	w.dropClaims(u)
-	w.units.remove(u)
-	w.unbound.remove(u.key())
+	w.cluster.devices.drop(u)
+	w.cluster.units.remove(u)
+	w.cluster.unbound.remove(u.key())
 	u.shape.units.remove(u.key())
 	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest || u.stay != nil) {
-		w.forgetShape(u)
+		w.cluster.shapes.forget(u)
 	}
 	if u.seat == nil {
 		w.meter.unserved(u)
@@ -250,9 +250,9 @@ func (w *World) drop(u *unit) {
 		u.seat.rise(u)
 		u.seat.left = w.agenda.now
 		w.meter.pods--
-		w.podsChanged(u.seat)
-		w.freed()
-		if c := w.claimOf(u.seat); c != nil && c.DeletionTimestamp == nil {
+		w.cluster.podsChanged(u.seat)
+		w.cluster.freed()
+		if c := w.cluster.claimOf(u.seat); c != nil && c.DeletionTimestamp == nil {
 			w.timetable.departed++
 		}
 	}
@@ -264,7 +264,7 @@ func (w *World) drop(u *unit) {
 		u.load.units.remove(u.key())
 		w.pending.loads.add(u.load)
 	}
-	w.noteChange()
+	w.cluster.noteChange()
 }
 
 // grace returns the termination grace period of the pod.

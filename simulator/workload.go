@@ -20,7 +20,7 @@ func (w *World) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload 
 	}
 	out := map[types.UID]*lifecycle.Workload{}
 	for _, pod := range pods {
-		u, known := w.units.get(string(pod.UID))
+		u, known := w.cluster.units.get(string(pod.UID))
 		uid := kube.WorkloadOf(pod)
 		if !known || u.load == nil || uid == "" || out[uid] != nil {
 			continue

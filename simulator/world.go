@@ -90,41 +90,27 @@ type World struct {
 	laws      *laws
 	pending   *pending
 	timetable *timetable
-	// base holds objects that change seldom or never.
-	base *engine.Snapshot
+	cluster   *cluster
 
-	units         roster
-	unbound       shelf[*unit]
-	resources     resources
-	shapes        map[string]*shape
-	shapeList     []*shape
-	seats         map[string]*seat
-	seatList      []*seat
-	claims        shelf[*v1.NodeClaim]
-	claimByID     map[string]string
-	nodeNames     map[engine.MachineID]string // the names of nodes that have another name than their claim
-	causes        map[string]string           // by claim, why it is deleted
-	wakes         map[string]time.Time        // by claim, the time of the next look at it
-	due           map[string]time.Time        // these times for claims of nodes in use
-	ripe          map[string]time.Time        // by node, since when it could open
-	listed        map[string]float64          // by claim, the price of the cheapest offering that a launch lists
-	markets       *markets
-	loads         []*load
-	loadByKey     map[string]*load
-	labels        map[string]map[string]string
-	guards        []*guard
-	orders        map[string]bool // the IDs of disruptions with replacements that are in progress
-	traced        map[tracedKey]*load
-	declared      map[string]int // loads of each owner of the trace, by namespace and name
-	arrived       int            // pods of the trace
-	traceShift    time.Duration  // from the trace's times to the world's times
-	uids, numbers int
-	rounds        int // the number of rounds of kube-scheduler
-	needBudgets   bool
+	nodeNames  map[engine.MachineID]string // the names of nodes that have another name than their claim
+	causes     map[string]string           // by claim, why it is deleted
+	wakes      map[string]time.Time        // by claim, the time of the next look at it
+	due        map[string]time.Time        // these times for claims of nodes in use
+	ripe       map[string]time.Time        // by node, since when it could open
+	listed     map[string]float64          // by claim, the price of the cheapest offering that a launch lists
+	markets    *markets
+	loads      []*load
+	loadByKey  map[string]*load
+	labels     map[string]map[string]string
+	orders     map[string]bool // the IDs of disruptions with replacements that are in progress
+	traced     map[tracedKey]*load
+	declared   map[string]int // loads of each owner of the trace, by namespace and name
+	arrived    int            // pods of the trace
+	traceShift time.Duration  // from the trace's times to the world's times
+	rounds     int            // the number of rounds of kube-scheduler
 
-	retrying, asking bool // that event is in the agenda already
-	scheduled        time.Time
-	again            time.Duration
+	asking bool // that event is in the agenda already
+	again  time.Duration
 
 	cache    inventory.Cache
 	progress inventory.Cache       // the cache of replacement.Progress
@@ -135,7 +121,6 @@ type World struct {
 	longestStay Stay
 	meter       *meter
 	sampler     *sampler
-	devices     devices
 }
 
 // New makes a world.
@@ -148,32 +133,29 @@ func New(cfg Config) (*World, error) {
 	}
 	base := *cfg.Snapshot
 	w := &World{
-		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{}, base: &base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](),
-		resources: resources{}, shapes: map[string]*shape{}, seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](), claimByID: map[string]string{},
+		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
 		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
-		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, needBudgets: true, orders: map[string]bool{},
+		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
-	w.timetable = &timetable{cfg: &w.cfg, agenda: w.agenda, pending: w.pending, buffers: len(base.CapacityBuffers) > 0}
-	w.readDevices()
+	w.cluster = newCluster(&w.cfg, &base, w.agenda, w.pending, w.laws)
+	w.timetable = w.cluster.timetable
 	if cfg.Policy == Baseline {
 		w.cfg.Options = baselineOptions(cfg.Options)
 		w.triedAt = map[string]time.Time{}
 	}
 	w.readPools()
 	var err error
-	if w.markets, err = openMarkets(&w.cfg, w.agenda.clock, w.base, w.expectedDevices); err != nil {
+	if w.markets, err = openMarkets(&w.cfg, w.agenda.clock, w.cluster.base, w.cluster.expectedDevices); err != nil {
 		return nil, err
 	}
+	w.cluster.markets = w.markets
 	w.meter = newMeter(&w.cfg, w.agenda, w.markets)
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
 			w.watchCloud(m)
 		}
-	}
-	for _, b := range cfg.Snapshot.PodDisruptionBudgets {
-		w.guards = append(w.guards, newGuard(b))
 	}
 	w.takeIn()
 	for _, x := range cfg.Course.Workloads {
@@ -191,7 +173,7 @@ func New(cfg Config) (*World, error) {
 
 // readPools applies the settings of the configuration to all NodePools.
 func (w *World) readPools() {
-	pools := slices.Clone(w.base.NodePools)
+	pools := slices.Clone(w.cluster.base.NodePools)
 	for i, p := range pools {
 		p = p.DeepCopy()
 		if w.cfg.Policy != "" {
@@ -208,7 +190,7 @@ func (w *World) readPools() {
 		}
 		pools[i] = p
 	}
-	w.base.NodePools = pools
+	w.cluster.base.NodePools = pools
 }
 
 func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, purpose, thing) }
@@ -234,7 +216,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("simulate: %w", err)
 		}
-		w.meter.pass(next, len(w.unbound.list))
+		w.meter.pass(next, len(w.cluster.unbound.list))
 		w.agenda.now = next
 		for t, ok := w.agenda.next(); ok && t.Equal(next); t, ok = w.agenda.next() {
 			w.agenda.take().do()
@@ -244,7 +226,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 			return nil, fmt.Errorf("seed %d, %s: %s", w.cfg.Seed, w.agenda.now.UTC().Format(time.RFC3339), w.laws.broken[0])
 		}
 	}
-	w.meter.pass(end, len(w.unbound.list))
+	w.meter.pass(end, len(w.cluster.unbound.list))
 	w.agenda.now = end
 	return w.result(ctx), nil
 }
@@ -279,17 +261,17 @@ func (w *World) settle(ctx context.Context) {
 // takeIn adds the objects of the snapshot to the world.
 func (w *World) takeIn() {
 	for _, c := range w.cfg.Snapshot.NodeClaims {
-		w.claims.put(c.Name, c)
+		w.cluster.claims.put(c.Name, c)
 		w.pending.claims.add(c.Name)
 		if c.Status.ProviderID != "" {
-			w.claimByID[c.Status.ProviderID] = c.Name
+			w.cluster.claimByID[c.Status.ProviderID] = c.Name
 		}
 		w.awaitExpiry(c)
 	}
 	for _, n := range w.cfg.Snapshot.Nodes {
-		s := w.newSeat(n)
-		w.seats[n.Name] = s
-		w.seatList = append(w.seatList, s)
+		s := w.cluster.newSeat(n)
+		w.cluster.seats[n.Name] = s
+		w.cluster.seatList = append(w.cluster.seatList, s)
 		w.adopt(s)
 		w.boot(s)
 	}
@@ -324,7 +306,7 @@ func (s *shelf[T]) next() int { return len(s.list) }
 
 // adopt adds a node's machine to the simulated cloud.
 func (w *World) adopt(s *seat) {
-	claim := w.claimOf(s)
+	claim := w.cluster.claimOf(s)
 	if claim == nil {
 		return
 	}
@@ -335,7 +317,7 @@ func (w *World) adopt(s *seat) {
 
 // adoptStarting adds a machine without a node to the simulated cloud.
 func (w *World) adoptStarting(c *v1.NodeClaim) {
-	if c.Status.ProviderID == "" || w.seatOf(c) != nil || c.DeletionTimestamp != nil {
+	if c.Status.ProviderID == "" || w.cluster.seatOf(c) != nil || c.DeletionTimestamp != nil {
 		return
 	}
 	w.adoptMachine(c, c.Labels, w.agenda.now.Add(30*time.Second))
@@ -351,7 +333,7 @@ func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, register
 	x := engine.Machine{ID: id, Claim: c.Name, ClaimUID: string(c.UID), Labels: machineLabels(labels, m), Created: c.CreationTimestamp.Time,
 		Capacity: c.Status.Capacity, Allocatable: c.Status.Allocatable}
 	m.cloud.Adopt(x, simulated.OfferingOf(engine.Machine{Labels: labels}), later(registers, w.agenda.now))
-	seat := w.seatOf(c)
+	seat := w.cluster.seatOf(c)
 	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
 	w.meter.machines++
 	w.meter.ledger.open(id, c, m, Booting, 0)
