@@ -99,28 +99,6 @@ func desiredHealthy(spec *policyv1.PodDisruptionBudgetSpec, expected int) int {
 	return 0
 }
 
-// evict asks the eviction API to evict a pod, and reports whether the API agreed.
-func (w *World) evict(u *unit, cause string) bool {
-	if w.cluster.guards.changed {
-		w.cluster.guards.count()
-	}
-	covering := u.shape.guards
-	switch {
-	case u.ended || u.leaving():
-		return true
-	case len(covering) > 1:
-		return false
-	case len(covering) == 1 && u.ready && covering[0].budget.Status.DisruptionsAllowed <= 0:
-		return false
-	case len(covering) == 1 && !u.ready && covering[0].budget.Status.DisruptionsAllowed <= 0 && !covering[0].lenient():
-		return false
-	}
-	w.auditAway(u, cause)
-	w.meter.evicted(cause)
-	w.end(u, u.grace())
-	return true
-}
-
 // lenient reports whether the budget allows the eviction of a pod that is not ready: always, or because enough pods are healthy.
 func (g *guard) lenient() bool {
 	p := g.budget.Spec.UnhealthyPodEvictionPolicy
@@ -135,8 +113,8 @@ func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry ti
 		case !ok:
 		case e.Force:
 			w.meter.evicted(w.causeOf(claim))
-			w.end(u, time.Duration(e.Grace)*time.Second)
-		case !w.evict(u, w.causeOf(claim)):
+			w.pods.end(u, time.Duration(e.Grace)*time.Second)
+		case !w.pods.evict(u, w.causeOf(claim)):
 			retry = 10 * time.Second
 		}
 	}

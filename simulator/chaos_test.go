@@ -72,7 +72,7 @@ func (w *World) taintAll(effect corev1.TaintEffect) {
 		}
 		for _, u := range slices.Clone(s.units) {
 			if !kube.OwnedByDaemonSet(u.pod) {
-				w.end(u, u.grace())
+				w.pods.end(u, u.grace())
 			}
 		}
 	}

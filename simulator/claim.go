@@ -244,7 +244,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	if len(step.Withdraw) > 0 {
 		for _, u := range w.cluster.unbound.list {
 			if slices.Contains(step.Withdraw, u.pod.Status.NominatedNodeName) {
-				w.point(u, "")
+				w.pods.point(u, "")
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func (w *World) nominate(claim *v1.NodeClaim, node string) {
 	delete(w.ripe, claim.Name)
 	for _, uid := range kube.PlannedPods(claim) {
 		if u, ok := w.cluster.unbound.get(uid); ok && u.tried {
-			w.point(u, node)
+			w.pods.point(u, node)
 		}
 	}
 	w.planAgainLater()
@@ -321,9 +321,3 @@ func (w *World) planAgainLater() {
 
 // openingPatience is the time after a node opens in which its pods find their places. Then pods without a node are planned anew.
 const openingPatience = 20 * time.Second
-
-func (w *World) point(u *unit, node string) {
-	pod := *u.pod
-	pod.Status.NominatedNodeName = node
-	w.cluster.units.set(u, &pod)
-}

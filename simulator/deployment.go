@@ -55,7 +55,7 @@ func (w *World) tendDeployment(l *load) {
 			}
 			spare--
 		}
-		w.end(u, u.grace())
+		w.pods.end(u, u.grace())
 	}
 	if l.current > l.want {
 		w.resize(l)
@@ -80,7 +80,7 @@ func (w *World) resize(l *load) {
 	slices.SortStableFunc(pods, w.goesFirst(l))
 	for _, u := range pods[:extra] {
 		l.back(u)
-		w.end(u, u.grace())
+		w.pods.end(u, u.grace())
 	}
 }
 
@@ -121,7 +121,7 @@ func (w *World) tendStateful(l *load) {
 		switch {
 		case u.leaving():
 		case u.index >= l.want:
-			w.end(u, u.grace())
+			w.pods.end(u, u.grace())
 		case u.version != l.newest && (old == nil || u.index > old.index):
 			old = u
 		}
@@ -133,7 +133,7 @@ func (w *World) tendStateful(l *load) {
 		}
 	}
 	if old != nil && !waiting {
-		w.end(old, old.grace())
+		w.pods.end(old, old.grace())
 	}
 }
 

@@ -13,7 +13,7 @@ func TestAPodOfAJobComesAgainInItsJob(t *testing.T) {
 	w := runningFor(t, 11*time.Minute, "now 2026-03-02T00:00:00Z\ncloud fixed30\npool general\ntype four cpu=4 mem=8Gi zones=a price=0.2\n"+
 		"cronjob late x2 schedule=\"*/5 * * * *\" runs=2h cpu=100m mem=100Mi\n")
 	first := w.cluster.units.list[0]
-	w.end(first, first.grace())
+	w.pods.end(first, first.grace())
 	goOn(t, w, time.Minute)
 	inJob, names := 0, map[string]bool{}
 	for _, u := range w.cluster.units.list {

@@ -206,7 +206,7 @@ func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 	u := &unit{pod: pod, load: l, index: index, version: l.newest}
 	l.units.put(u.key(), u)
 	l.note(u, 1)
-	w.addUnit(u)
+	w.pods.add(u)
 	return u
 }
 

@@ -117,7 +117,7 @@ func (w *World) lose(s *seat) {
 	}}
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule})
 	for _, u := range slices.Clone(s.units) {
-		w.unready(u)
+		w.pods.unready(u)
 	}
 	w.setNode(s, node)
 	w.deleteNode(s)
@@ -140,7 +140,7 @@ func (w *World) deleteNode(s *seat) {
 // removeSeat removes a node, with the pods that are still bound to it.
 func (w *World) removeSeat(s *seat) {
 	for _, u := range slices.Clone(s.units) {
-		w.drop(u)
+		w.pods.drop(u)
 	}
 	w.cluster.touch(s)
 	delete(w.cluster.seats, s.node.Name)
@@ -171,9 +171,9 @@ func (w *World) daemons(s *seat) {
 		placed.Spec.NodeName = s.node.Name
 		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.agenda.now)}}
 		u := &unit{pod: &placed}
-		w.addUnit(u)
+		w.pods.add(u)
 		w.cluster.podsChanged(s)
-		w.start(u)
+		w.pods.start(u)
 	}
 }
 

@@ -158,7 +158,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 			}
 		}
 		for _, u := range slices.Clone(w.cluster.unbound.list) {
-			w.drop(u)
+			w.pods.drop(u)
 		}
 	}
 }
@@ -178,7 +178,7 @@ deployment huge x1 cpu=5000
 `)
 	for i, u := range slices.Clone(w.cluster.units.list) {
 		if i%2 == 0 { // there is room on nodes of both pools
-			w.drop(u)
+			w.pods.drop(u)
 		}
 	}
 	for _, l := range w.loads {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/kube"
@@ -23,11 +22,11 @@ func (w *World) schedule(ctx context.Context) {
 		replay := w.replay(ctx, units)
 		for _, p := range replay.LandAgain(&w.cache).Placements {
 			u, _ := w.cluster.units.get(string(p.Pod.UID))
-			w.bind(u, w.cluster.seats[p.Node])
+			w.pods.bind(u, w.cluster.seats[p.Node])
 		}
 	}
 	for _, u := range w.cluster.unbound.list {
-		w.refuse(u)
+		w.pods.refuse(u)
 	}
 }
 
@@ -63,21 +62,6 @@ func (w *World) hopeful() []*unit {
 		out = append(out, units...)
 	}
 	return out
-}
-
-// refuse marks the pod as unschedulable, and removes its nomination.
-func (w *World) refuse(u *unit) {
-	if u.tried && u.pod.Status.NominatedNodeName == "" {
-		return
-	}
-	pod := *u.pod
-	pod.Status.NominatedNodeName = ""
-	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(w.agenda.now),
-	}}
-	w.cluster.units.set(u, &pod)
-	u.tried = true
-	w.timetable.wantMachines()
 }
 
 // replay returns the input of kube-scheduler for the pods, without the nodes that have no room and that matter to none of them.

@@ -26,6 +26,8 @@ type stay struct {
 	unit *unit // nil while it has to be made anew
 	over bool
 	made int
+	// takes is how long the pod of a Job works.
+	takes time.Duration
 }
 
 // replayTrace starts the pods of the trace. Pods that exist from its beginning are created when the world begins, so they have nodes when measuring
@@ -147,8 +149,11 @@ func (w *World) makeTraced(l *load, s *stay) {
 	now := w.agenda.now
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name, pod.Labels = l.Template.Namespace, s.Name, l.labels
+	s.takes = time.Duration(s.Departure - s.Arrival)
 	if s.made++; s.made > 1 {
 		pod.Name = fmt.Sprintf("%s-%d", s.Name, s.made)
+	} else if s.Arrival == w.cfg.Trace.Pods[0].Arrival { // it runs during the warm-up too
+		s.takes += w.cfg.WarmUp
 	}
 	w.cluster.uids++
 	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.cluster.uids))
@@ -168,34 +173,15 @@ func (w *World) makeTraced(l *load, s *stay) {
 	s.unit = u
 	l.units.put(u.key(), u)
 	l.note(u, 1)
-	w.addUnit(u)
+	w.pods.add(u)
 }
 
 // depart ends a pod of the trace.
 func (w *World) depart(s *stay) {
 	s.over = true
 	if s.unit != nil {
-		w.end(s.unit, s.unit.grace())
+		w.pods.end(s.unit, s.unit.grace())
 	}
-}
-
-// work ends a pod of a Job when its work is done. A replacement does the whole work again.
-func (w *World) work(u *unit) {
-	s := u.stay
-	if s == nil || !u.load.works(s.Pod) {
-		return
-	}
-	takes := time.Duration(s.Departure - s.Arrival)
-	if s.made == 1 && s.Arrival == w.cfg.Trace.Pods[0].Arrival { // it runs during the warm-up too
-		takes += w.cfg.WarmUp
-	}
-	w.agenda.after(takes, func() {
-		if !u.ended && !u.leaving() && s.unit == u {
-			s.over = true
-			w.meter.Jobs++
-			w.drop(u)
-		}
-	})
 }
 
 // miss notes that a pod of the trace has ended too early: tendTraced replaces it.

@@ -44,27 +44,6 @@ func (l *load) replicas() int {
 	return -1
 }
 
-// auditAway records that consolidation or drift evicts a ready pod. At most half of a controller's pods, rounded up, may be away for these reasons at
-// a time. A pod is away until another pod of the workload becomes ready, or until the workload is scaled down.
-func (w *World) auditAway(u *unit, cause string) {
-	if !w.cfg.Audit || w.cfg.Policy == Baseline || u.load == nil || !u.ready || cause != "underutilized" && cause != "drifted" {
-		return
-	}
-	uid, pods := kube.WorkloadOf(u.pod), 0
-	for _, other := range u.load.units.list {
-		if kube.WorkloadOf(other.pod) == uid {
-			pods++
-		}
-	}
-	if u.load.away == nil {
-		u.load.away = map[types.UID]int{}
-	}
-	u.load.away[uid]++
-	if n := u.load.away[uid]; n > (pods+1)/2 {
-		w.laws.violate("%d of %d pods of %s are away because they were evicted by choice", n, pods, u.pod.OwnerReferences[0].Name)
-	}
-}
-
 // back subtracts one pod from those that are away: u has become ready, or the workload was scaled down. The pod that replaces a Deployment's pod may
 // belong to a newer ReplicaSet.
 func (l *load) back(u *unit) {

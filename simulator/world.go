@@ -91,6 +91,7 @@ type World struct {
 	pending   *pending
 	timetable *timetable
 	cluster   *cluster
+	pods      *pods
 
 	nodeNames  map[engine.MachineID]string // the names of nodes that have another name than their claim
 	causes     map[string]string           // by claim, why it is deleted
@@ -151,6 +152,7 @@ func New(cfg Config) (*World, error) {
 	}
 	w.cluster.markets = w.markets
 	w.meter = newMeter(&w.cfg, w.agenda, w.markets)
+	w.pods = &pods{cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
@@ -192,8 +194,6 @@ func (w *World) readPools() {
 	}
 	w.cluster.base.NodePools = pools
 }
-
-func (w *World) dice(purpose, thing string) *dice { return newDice(w.cfg.Seed, purpose, thing) }
 
 // Run advances the time and returns the result. It fails if ctx ends, or if a law of the world is broken.
 func (w *World) Run(ctx context.Context) (*Result, error) {
@@ -292,12 +292,12 @@ func (w *World) takeIn() {
 				l.note(u, 1)
 			}
 		}
-		w.addUnit(u)
+		w.pods.add(u)
 		switch {
 		case pod.DeletionTimestamp != nil && u.seat != nil:
-			w.agenda.after(pod.DeletionTimestamp.Sub(w.agenda.now), func() { w.drop(u) })
+			w.agenda.after(pod.DeletionTimestamp.Sub(w.agenda.now), func() { w.pods.drop(u) })
 		case u.seat != nil && !u.ready:
-			w.start(u)
+			w.pods.start(u)
 		}
 	}
 }
