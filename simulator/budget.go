@@ -112,9 +112,9 @@ func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry ti
 		switch {
 		case !ok:
 		case e.Force:
-			w.meter.evicted(w.causeOf(claim))
+			w.meter.evicted(w.claims.causeOf(claim))
 			w.pods.end(u, time.Duration(e.Grace)*time.Second)
-		case !w.pods.evict(u, w.causeOf(claim)):
+		case !w.pods.evict(u, w.claims.causeOf(claim)):
 			retry = 10 * time.Second
 		}
 	}

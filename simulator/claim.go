@@ -3,13 +3,8 @@ package simulator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
@@ -21,86 +16,6 @@ import (
 
 // stepsAtOnce bounds the steps that a claim takes in one instant.
 const stepsAtOnce = 20
-
-// addClaim creates the NodeClaim of a launch, as the controllers do.
-func (w *World) addClaim(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
-	claim := kube.NewClaim(pool, launch)
-	w.cluster.uids++
-	claim.Name = fmt.Sprintf("%s-%d", pool.Name, w.cluster.uids)
-	claim.GenerateName, claim.UID = "", types.UID("claim/"+claim.Name)
-	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(w.cluster.uids)
-	claim.CreationTimestamp = metav1.NewTime(w.agenda.now)
-	for key, value := range annotations {
-		claim.Annotations[key] = value
-	}
-	v1.InitializeConditions(claim, w.agenda.now)
-	if w.cfg.Policy != Baseline { // the plans of Baseline have no real prices
-		w.listed[claim.Name] = launch.Price
-	}
-	w.setClaim(claim)
-	w.awaitExpiry(claim)
-	return claim.Name
-}
-
-// awaitExpiry schedules a look at the nodes for the claim's soft expiry, because nothing else may change then.
-func (w *World) awaitExpiry(claim *v1.NodeClaim) {
-	if at, ok := kube.SoftExpiry(claim); ok {
-		w.agenda.at(at, w.cluster.noteChange)
-	}
-}
-
-// setClaim replaces the stored claim. It removes a deleted claim without finalizers.
-func (w *World) setClaim(claim *v1.NodeClaim) {
-	w.cluster.uids++
-	claim.ResourceVersion = strconv.Itoa(w.cluster.uids)
-	w.pending.toStep(claim.Name)
-	w.pending.orders = true
-	w.cluster.noteChange()
-	w.meter.ledger.follow(claim, w.causeOf(claim.Name))
-	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
-		w.cluster.claims.remove(claim.Name)
-		if s := w.cluster.seatOf(claim); s != nil { // other finalizers may hold its node
-			w.pending.claims.add(s.node.Name)
-		}
-		delete(w.cluster.claimByID, claim.Status.ProviderID)
-		delete(w.ripe, claim.Name)
-		delete(w.causes, claim.Name)
-		delete(w.listed, claim.Name)
-		delete(w.wakes, claim.Name)
-		if w.timetable.unplaced { // a limit may have room again
-			w.timetable.wantMachines()
-		}
-		return
-	}
-	w.cluster.claims.put(claim.Name, claim)
-	if claim.Status.ProviderID != "" {
-		w.cluster.claimByID[claim.Status.ProviderID] = claim.Name
-	}
-}
-
-// deleteClaim sets the deletion timestamp of a claim.
-func (w *World) deleteClaim(name, cause string) {
-	claim, ok := w.cluster.claims.get(name)
-	if !ok || claim.DeletionTimestamp != nil {
-		return
-	}
-	if cause != "" {
-		w.causes[name] = cause
-		w.meter.Removed[cause]++
-	}
-	claim = claim.DeepCopy()
-	claim.DeletionTimestamp = new(metav1.NewTime(w.agenda.now))
-	w.setClaim(claim)
-	w.timetable.wantMachines()
-}
-
-// causeOf returns the cause for which a claim was deleted, or "lost" if the world deleted none.
-func (w *World) causeOf(claim string) string {
-	if cause := w.causes[claim]; cause != "" {
-		return cause
-	}
-	return "lost"
-}
 
 // stepClaim takes the steps of a claim until there is nothing more to do now.
 func (w *World) stepClaim(ctx context.Context, name string) {
@@ -120,30 +35,12 @@ func (w *World) stepClaim(ctx context.Context, name string) {
 		}
 		more, retry := w.apply(ctx, name, step)
 		if !more {
-			w.wake(name, retry)
+			w.claims.wake(name, retry)
 			w.lookAgain(name, step.After)
 			return
 		}
 	}
-	w.wake(name, time.Second)
-}
-
-// wake schedules a look at a claim after a time; 0 means never. If a sooner look is scheduled already, nothing changes.
-func (w *World) wake(name string, after time.Duration) {
-	if after <= 0 {
-		return
-	}
-	at := w.agenda.now.Add(after)
-	if known, ok := w.wakes[name]; ok && known.After(w.agenda.now) && !at.Before(known) {
-		return
-	}
-	w.wakes[name] = at
-	w.agenda.at(at, func() {
-		if w.wakes[name].Equal(at) {
-			delete(w.wakes, name)
-			w.pending.claims.add(name)
-		}
-	})
+	w.claims.wake(name, time.Second)
 }
 
 // read collects the input for the next step of a claim, or of a node without a claim. It reports false if there is nothing to do.
@@ -198,7 +95,7 @@ func (w *World) answer(ctx context.Context, name string, life *lifecycle.Life, a
 	if err == nil || errors.Is(err, provider.ErrGone) {
 		return true
 	}
-	w.wake(name, retryOf(err))
+	w.claims.wake(name, retryOf(err))
 	return false
 }
 
@@ -215,7 +112,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	claim, _ := w.cluster.claims.get(name)
 	switch {
 	case step.Delete != nil:
-		w.deleteClaim(name, step.Delete.Cause)
+		w.claims.delete(name, step.Delete.Cause)
 		return true, 0
 	case step.Launch:
 		return w.launch(ctx, claim)
@@ -236,7 +133,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		if !v1.IsTrue(claim, v1.ConditionInitialized) && v1.IsTrue(step.Claim, v1.ConditionInitialized) {
 			w.planAgainLater() // for pods that do not get their planned places
 		}
-		w.setClaim(step.Claim)
+		w.claims.set(step.Claim)
 	}
 	for _, name := range step.DeleteNodes {
 		w.deleteNode(w.cluster.seats[name])
@@ -256,7 +153,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		claim, _ = w.cluster.claims.get(name)
 		gone := claim.DeepCopy()
 		gone.Finalizers = slices.DeleteFunc(gone.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
-		w.setClaim(gone)
+		w.claims.set(gone)
 		return false, 0
 	}
 	return step.Nominate != "" || len(step.Nodes) > 0 || step.Claim != nil || len(step.DeleteNodes) > 0 || len(step.ReleaseNodes) > 0, retry
@@ -276,10 +173,10 @@ func (w *World) release(s *seat) {
 // nodes that open together get the pods that were planned for them.
 func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 	const least, most = 5 * time.Second, 10 * time.Second
-	ripe, known := w.ripe[claim.Name]
+	ripe, known := w.claims.ripe[claim.Name]
 	if !known {
 		ripe = w.agenda.now
-		w.ripe[claim.Name] = ripe
+		w.claims.ripe[claim.Name] = ripe
 	}
 	patience := min(least+ripe.Sub(claim.CreationTimestamp.Time)/4, most)
 	left := ripe.Add(patience).Sub(w.agenda.now)
@@ -290,7 +187,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 		if c.DeletionTimestamp != nil || c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs() >= most {
 			return false
 		}
-		_, too := w.ripe[c.Name]
+		_, too := w.claims.ripe[c.Name]
 		return !too && c.Annotations[kube.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
 	})
 	if !coming {
@@ -301,7 +198,7 @@ func (w *World) siblings(claim *v1.NodeClaim) time.Duration {
 
 // nominate nominates the planned pods of a claim to its node.
 func (w *World) nominate(claim *v1.NodeClaim, node string) {
-	delete(w.ripe, claim.Name)
+	delete(w.claims.ripe, claim.Name)
 	for _, uid := range kube.PlannedPods(claim) {
 		if u, ok := w.cluster.unbound.get(uid); ok && u.tried {
 			w.pods.point(u, node)

@@ -137,7 +137,7 @@ func (x *markets) seller(id engine.MachineID) *market {
 func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
 	m := w.markets.of(claim)
 	if m == nil {
-		w.deleteClaim(claim.Name, engine.CauseNodeClassNotReady)
+		w.claims.delete(claim.Name, engine.CauseNodeClassNotReady)
 		return true, 0
 	}
 	class := provider.Class{Ref: m.class.Ref, Object: &kwokv1alpha1.KWOKNodeClass{}}
@@ -147,7 +147,7 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	case errors.As(err, &refused):
 		m.mark(refused.Offerings, w.agenda.now)
 		w.meter.Refused++
-		w.deleteClaim(claim.Name, engine.CauseInsufficientCapacity)
+		w.claims.delete(claim.Name, engine.CauseInsufficientCapacity)
 		return true, 0
 	case err != nil:
 		return false, retryOf(err)
@@ -156,9 +156,9 @@ func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, ret
 	w.meter.machines++
 	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
 	launched := lifecycle.Launched(claim, started, w.agenda.now)
-	w.meter.ledger.open(started.ID, launched, m, w.boots(claim), w.listed[claim.Name])
-	delete(w.listed, claim.Name)
-	w.setClaim(launched)
+	w.meter.ledger.open(started.ID, launched, m, w.boots(claim), w.claims.listed[claim.Name])
+	delete(w.claims.listed, claim.Name)
+	w.claims.set(launched)
 	w.await(claim.Name)
 	w.stir(m)
 	return true, 0
@@ -327,7 +327,7 @@ func (w *World) look(m *market) {
 			if s := w.cluster.seats[name]; s != nil {
 				w.meter.losses.add(s, now)
 			}
-			w.deleteClaim(name, "interrupted")
+			w.claims.delete(name, "interrupted")
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (w *World) beginOrder(d engine.Disruption) {
 	w.recordMoves(d)
 	mark := inventory.NewMark(d, claims, w.agenda.now)
 	for i, l := range d.Replacements {
-		mark.Replacements[i] = w.addClaim(w.cluster.pool(l.NodePool), l, map[string]string{v1.ReplacesAnnotationKey: mark.Replaces().String()})
+		mark.Replacements[i] = w.claims.add(w.cluster.pool(l.NodePool), l, map[string]string{v1.ReplacesAnnotationKey: mark.Replaces().String()})
 	}
 	for _, name := range d.Claims {
 		w.mark(name, mark)
@@ -85,7 +85,7 @@ func (w *World) mark(name string, mark inventory.Mark) {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionAnnotationKey, mark.String())
 	}
 	v1.SetCondition(claim, v1.ConditionDisruptionReason, metav1.ConditionTrue, string(mark.Reason), string(mark.Reason), w.agenda.now)
-	w.setClaim(claim)
+	w.claims.set(claim)
 	if s := w.cluster.seatOf(claim); s != nil && !slices.ContainsFunc(s.node.Spec.Taints, isDisrupted) {
 		node := s.node.DeepCopy()
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())
@@ -105,7 +105,7 @@ func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reaso
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.DisruptionBackoffAnnotationKey, failure)
 	}
 	v1.RemoveCondition(claim, v1.ConditionDisruptionReason, w.agenda.now)
-	w.setClaim(claim)
+	w.claims.set(claim)
 	if s := w.cluster.seatOf(claim); s != nil {
 		node := s.node.DeepCopy()
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isDisrupted)
@@ -152,17 +152,17 @@ func (w *World) finish(reason v1.DisruptionReason, claims []string, within *time
 			if deadline, sooner := lifecycle.DrainDeadline(claim, within, w.agenda.now); sooner {
 				claim = claim.DeepCopy()
 				metav1.SetMetaDataAnnotation(&claim.ObjectMeta, v1.NodeClaimTerminationTimestampAnnotationKey, deadline)
-				w.setClaim(claim)
+				w.claims.set(claim)
 			}
 		}
-		w.deleteClaim(name, strings.ToLower(string(reason)))
+		w.claims.delete(name, strings.ToLower(string(reason)))
 	}
 }
 
 // giveUp deletes the replacements that no pod needs, and unmarks the nodes that are kept.
 func (w *World) giveUp(o replacement.Order) {
 	for _, name := range o.Surrender {
-		w.deleteClaim(name, "replacement failed")
+		w.claims.delete(name, "replacement failed")
 	}
 	for _, name := range o.Claims {
 		if why := o.Staying[name]; !why.OK() {

@@ -40,7 +40,7 @@ func (w *World) provision(ctx context.Context) {
 	}
 	for _, launch := range plan.Launches {
 		if pool := w.cluster.pool(launch.NodePool); pool != nil {
-			w.addClaim(pool, launch, nil)
+			w.claims.add(pool, launch, nil)
 		}
 	}
 	w.remember(plan)
@@ -143,7 +143,7 @@ func (w *World) lookAgain(name string, after time.Duration) {
 		w.cluster.noteChange()
 		return
 	}
-	w.wake(name, after)
+	w.claims.wake(name, after)
 }
 
 // collect removes machines without claims, and claims without machines.
@@ -167,7 +167,7 @@ func (w *World) collect(ctx context.Context) {
 		}
 		for _, claim := range lifecycle.Lost(claims, s.Nodes, machines) {
 			if w.markets.of(claim) == m {
-				w.deleteClaim(claim.Name, engine.CauseGarbageCollected)
+				w.claims.delete(claim.Name, engine.CauseGarbageCollected)
 			}
 		}
 	}

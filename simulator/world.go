@@ -92,13 +92,10 @@ type World struct {
 	timetable *timetable
 	cluster   *cluster
 	pods      *pods
+	claims    *claims
 
 	nodeNames  map[engine.MachineID]string // the names of nodes that have another name than their claim
-	causes     map[string]string           // by claim, why it is deleted
-	wakes      map[string]time.Time        // by claim, the time of the next look at it
 	due        map[string]time.Time        // these times for claims of nodes in use
-	ripe       map[string]time.Time        // by node, since when it could open
-	listed     map[string]float64          // by claim, the price of the cheapest offering that a launch lists
 	markets    *markets
 	loads      []*load
 	loadByKey  map[string]*load
@@ -135,7 +132,7 @@ func New(cfg Config) (*World, error) {
 	base := *cfg.Snapshot
 	w := &World{
 		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
-		nodeNames: map[engine.MachineID]string{}, causes: map[string]string{}, wakes: map[string]time.Time{}, due: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
+		nodeNames: map[engine.MachineID]string{}, due: map[string]time.Time{},
 		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
@@ -153,6 +150,10 @@ func New(cfg Config) (*World, error) {
 	w.cluster.markets = w.markets
 	w.meter = newMeter(&w.cfg, w.agenda, w.markets)
 	w.pods = &pods{cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster}
+	w.claims = &claims{
+		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster,
+		causes: map[string]string{}, wakes: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
+	}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
@@ -266,7 +267,7 @@ func (w *World) takeIn() {
 		if c.Status.ProviderID != "" {
 			w.cluster.claimByID[c.Status.ProviderID] = c.Name
 		}
-		w.awaitExpiry(c)
+		w.claims.awaitExpiry(c)
 	}
 	for _, n := range w.cfg.Snapshot.Nodes {
 		s := w.cluster.newSeat(n)
@@ -337,7 +338,7 @@ func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, register
 	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
 	w.meter.machines++
 	w.meter.ledger.open(id, c, m, Booting, 0)
-	w.meter.ledger.follow(c, w.causeOf(c.Name))
+	w.meter.ledger.follow(c, w.claims.causeOf(c.Name))
 	w.watchCloud(m)
 	if seat != nil && !isNodeReady(seat.node) {
 		w.agenda.after(time.Minute, func() { w.look(m) })
