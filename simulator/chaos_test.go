@@ -66,7 +66,7 @@ func (w *World) taintAll(effect corev1.TaintEffect) {
 		}
 		node := s.node.DeepCopy()
 		node.Spec.Taints = append(node.Spec.Taints, chaos)
-		w.setNode(s, node)
+		w.nodes.set(s, node)
 		if effect != corev1.TaintEffectNoExecute {
 			continue
 		}

@@ -124,7 +124,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		w.nominate(claim, step.Nominate)
 	}
 	for _, node := range step.Nodes {
-		w.setNode(w.cluster.seats[node.Name], node)
+		w.nodes.set(w.cluster.seats[node.Name], node)
 	}
 	if step.Pool != nil {
 		w.cluster.annotatePool(step.Pool.Name, v1.LearnedTaintsAnnotationKey, step.Pool.Annotations[v1.LearnedTaintsAnnotationKey])
@@ -136,7 +136,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		w.claims.set(step.Claim)
 	}
 	for _, name := range step.DeleteNodes {
-		w.deleteNode(w.cluster.seats[name])
+		w.nodes.delete(w.cluster.seats[name])
 	}
 	if len(step.Withdraw) > 0 {
 		for _, u := range w.cluster.unbound.list {
@@ -147,7 +147,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	}
 	retry = w.sendAway(name, step.Evict)
 	for _, name := range step.ReleaseNodes {
-		w.release(w.cluster.seats[name])
+		w.nodes.release(w.cluster.seats[name])
 	}
 	if step.Release {
 		claim, _ = w.cluster.claims.get(name)
@@ -157,16 +157,6 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		return false, 0
 	}
 	return step.Nominate != "" || len(step.Nodes) > 0 || step.Claim != nil || len(step.DeleteNodes) > 0 || len(step.ReleaseNodes) > 0, retry
-}
-
-// release removes Tenon's finalizer from a node.
-func (w *World) release(s *seat) {
-	node := s.node.DeepCopy()
-	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
-	s.node = node
-	if len(node.Finalizers) == 0 && node.DeletionTimestamp != nil {
-		w.removeSeat(s)
-	}
 }
 
 // siblings returns how long a node that could open still waits for nodes of machines that were launched at about the same time, because

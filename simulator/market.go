@@ -295,7 +295,7 @@ func (w *World) look(m *market) {
 			w.meter.ledger.close(x.id)
 			for _, name := range []string{w.nodeNamed(x), w.nodeNamed(x) + simulated.SecondSuffix} {
 				if s := w.cluster.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
-					w.lose(s)
+					w.nodes.lose(s)
 				}
 			}
 			w.pending.claims.add(x.claim)
@@ -308,7 +308,7 @@ func (w *World) look(m *market) {
 		}
 		if x.seat && !x.ready && !boot.Held && !boot.Ready.IsZero() && !boot.Ready.After(now) {
 			if s := w.cluster.seats[w.nodeNamed(x)]; s != nil && s.alive {
-				w.makeReady(s)
+				w.nodes.makeReady(s)
 			}
 			x.ready = true
 		}

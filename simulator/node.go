@@ -49,46 +49,56 @@ func (w *World) show(m *market, id engine.MachineID, claimName string) {
 		}},
 	}
 	m.cloud.Dress(node)
-	w.addSeat(w.cluster.newSeat(node))
+	w.nodes.add(w.cluster.newSeat(node))
 }
 
-func (w *World) addSeat(s *seat) {
-	w.cluster.seats[s.node.Name] = s
-	w.cluster.seatList = append(w.cluster.seatList, s)
-	w.cluster.touch(s)
-	w.cluster.noteChange()
+// nodes changes the nodes of the cluster, as their kubelets and the controllers of nodes and DaemonSets do.
+type nodes struct {
+	agenda    *agenda
+	pending   *pending
+	timetable *timetable
+	cluster   *cluster
+	pods      *pods
+}
+
+// add adds a node to the cluster.
+func (n *nodes) add(s *seat) {
+	n.cluster.seats[s.node.Name] = s
+	n.cluster.seatList = append(n.cluster.seatList, s)
+	n.cluster.touch(s)
+	n.cluster.noteChange()
 }
 
 // makeReady makes the node ready, as the kubelet does.
-func (w *World) makeReady(s *seat) {
+func (n *nodes) makeReady(s *seat) {
 	node := s.node.DeepCopy()
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(w.agenda.now),
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(n.agenda.now),
 	}}
-	w.setNode(s, node)
+	n.set(s, node)
 }
 
-// setNode replaces the stored node.
-func (w *World) setNode(s *seat, node *corev1.Node) {
-	w.cluster.uids++
-	node.ResourceVersion = strconv.Itoa(w.cluster.uids)
-	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, w.cluster.resources.amountsIn(node.Status.Allocatable)
+// set replaces the stored node.
+func (n *nodes) set(s *seat, node *corev1.Node) {
+	n.cluster.uids++
+	node.ResourceVersion = strconv.Itoa(n.cluster.uids)
+	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, n.cluster.resources.amountsIn(node.Status.Allocatable)
 	if isOpen(node) {
-		w.pending.pods = true
-		w.daemons(s)
+		n.pending.pods = true
+		n.daemons(s)
 	}
-	w.cluster.touch(s)
-	w.boot(s)
-	w.cluster.noteChange()
+	n.cluster.touch(s)
+	n.boot(s)
+	n.cluster.noteChange()
 }
 
 // agentTime is how long the agents of a ready node take to remove its startup taints.
 const agentTime = 10 * time.Second
 
 // boot removes the startup taints of a ready node after agentTime.
-func (w *World) boot(s *seat) {
-	claim := w.cluster.claimOf(s)
+func (n *nodes) boot(s *seat) {
+	claim := n.cluster.claimOf(s)
 	if claim == nil || s.booting || !isNodeReady(s.node) {
 		return
 	}
@@ -99,67 +109,67 @@ func (w *World) boot(s *seat) {
 		return
 	}
 	s.booting = true
-	w.agenda.after(agentTime, func() {
-		if w.cluster.seats[s.node.Name] == s {
+	n.agenda.after(agentTime, func() {
+		if n.cluster.seats[s.node.Name] == s {
 			node := s.node.DeepCopy()
 			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, starting)
-			w.setNode(s, node)
+			n.set(s, node)
 		}
 	})
 }
 
 // lose ends a machine: its pods stop serving, and the cloud's controller deletes its node.
-func (w *World) lose(s *seat) {
+func (n *nodes) lose(s *seat) {
 	s.alive = false
 	node := s.node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(w.agenda.now),
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(n.agenda.now),
 	}}
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule})
 	for _, u := range slices.Clone(s.units) {
-		w.pods.unready(u)
+		n.pods.unready(u)
 	}
-	w.setNode(s, node)
-	w.deleteNode(s)
+	n.set(s, node)
+	n.delete(s)
 }
 
-// deleteNode deletes a node, or sets its deletion timestamp if it has finalizers.
-func (w *World) deleteNode(s *seat) {
+// delete deletes a node, or sets its deletion timestamp if it has finalizers.
+func (n *nodes) delete(s *seat) {
 	if len(s.node.Finalizers) == 0 {
-		w.removeSeat(s)
+		n.remove(s)
 		return
 	}
 	if s.node.DeletionTimestamp == nil {
 		node := s.node.DeepCopy()
-		node.DeletionTimestamp = new(metav1.NewTime(w.agenda.now))
-		w.setNode(s, node)
-		w.timetable.wantMachines()
+		node.DeletionTimestamp = new(metav1.NewTime(n.agenda.now))
+		n.set(s, node)
+		n.timetable.wantMachines()
 	}
 }
 
-// removeSeat removes a node, with the pods that are still bound to it.
-func (w *World) removeSeat(s *seat) {
+// remove removes a node, with the pods that are still bound to it.
+func (n *nodes) remove(s *seat) {
 	for _, u := range slices.Clone(s.units) {
-		w.pods.drop(u)
+		n.pods.drop(u)
 	}
-	w.cluster.touch(s)
-	delete(w.cluster.seats, s.node.Name)
-	w.cluster.base.CSINodes = slices.DeleteFunc(slices.Clone(w.cluster.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
-	w.cluster.seatList = slices.DeleteFunc(w.cluster.seatList, func(o *seat) bool { return o == s })
-	w.cluster.devices.unpublish(s.node.Name)
-	w.cluster.noteChange()
+	n.cluster.touch(s)
+	delete(n.cluster.seats, s.node.Name)
+	n.cluster.base.CSINodes = slices.DeleteFunc(slices.Clone(n.cluster.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
+	n.cluster.seatList = slices.DeleteFunc(n.cluster.seatList, func(o *seat) bool { return o == s })
+	n.cluster.devices.unpublish(s.node.Name)
+	n.cluster.noteChange()
 }
 
 // daemons starts the pods of DaemonSets on a node that has become ready for them.
-func (w *World) daemons(s *seat) {
-	for _, d := range w.cluster.base.DaemonSets {
+func (n *nodes) daemons(s *seat) {
+	for _, d := range n.cluster.base.DaemonSets {
 		owned := func(u *unit) bool {
 			return len(u.pod.OwnerReferences) > 0 && u.pod.OwnerReferences[0].Kind == "DaemonSet" && u.pod.OwnerReferences[0].Name == d.Name && u.pod.Namespace == d.Namespace
 		}
 		if slices.ContainsFunc(s.units, owned) {
 			continue
 		}
-		pod := w.daemonPod(d, s)
+		pod := n.daemonPod(d, s)
 		// A replay on the bare node shows whether the DaemonSet runs there.
 		bare := *s.node
 		bare.Spec.Taints = slices.DeleteFunc(slices.Clone(bare.Spec.Taints), kube.IsEphemeralTaint)
@@ -169,22 +179,32 @@ func (w *World) daemons(s *seat) {
 		}
 		placed := *pod
 		placed.Spec.NodeName = s.node.Name
-		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.agenda.now)}}
+		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(n.agenda.now)}}
 		u := &unit{pod: &placed}
-		w.pods.add(u)
-		w.cluster.podsChanged(s)
-		w.pods.start(u)
+		n.pods.add(u)
+		n.cluster.podsChanged(s)
+		n.pods.start(u)
 	}
 }
 
-func (w *World) daemonPod(d *appsv1.DaemonSet, s *seat) *corev1.Pod {
-	w.cluster.uids++
+func (n *nodes) daemonPod(d *appsv1.DaemonSet, s *seat) *corev1.Pod {
+	n.cluster.uids++
 	pod := &corev1.Pod{Spec: d.Spec.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name = d.Namespace, d.Name+"-"+s.node.Name
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, w.cluster.uids))
-	pod.ResourceVersion = strconv.Itoa(w.cluster.uids)
-	pod.CreationTimestamp = metav1.NewTime(w.agenda.now)
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, n.cluster.uids))
+	pod.ResourceVersion = strconv.Itoa(n.cluster.uids)
+	pod.CreationTimestamp = metav1.NewTime(n.agenda.now)
 	pod.Labels, pod.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: d.Name, UID: d.UID, Controller: new(true)}}
 	return pod
+}
+
+// release removes Tenon's finalizer from a node.
+func (n *nodes) release(s *seat) {
+	node := s.node.DeepCopy()
+	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
+	s.node = node
+	if len(node.Finalizers) == 0 && node.DeletionTimestamp != nil {
+		n.remove(s)
+	}
 }

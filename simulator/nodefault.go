@@ -35,19 +35,19 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	case simulated.FaultLabel:
 		node := s.node.DeepCopy()
 		x.Relabel(node)
-		w.setNode(s, node)
+		w.nodes.set(s, node)
 		w.stir(m)
 	case simulated.FaultDevices:
 		node := s.node.DeepCopy()
 		x.Show(node)
-		w.setNode(s, node)
+		w.nodes.set(s, node)
 		w.stir(m)
 	case simulated.FaultAttach:
 		w.cluster.base.CSINodes = append(slices.Clone(w.cluster.base.CSINodes), x.CSINode(s.node))
 		w.cluster.noteChange()
 	case simulated.FaultSlices:
 		if w.cluster.devices.publish(x.Slice(s.node)) {
-			w.setNode(s, s.node.DeepCopy())
+			w.nodes.set(s, s.node.DeepCopy())
 		}
 		w.stir(m)
 	case simulated.FaultSecond:
@@ -56,7 +56,7 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 		node := s.node.DeepCopy()
 		node.Finalizers = nil
 		s.node = node
-		w.removeSeat(s)
+		w.nodes.remove(s)
 		w.timetable.wantMachines()
 		if x.Fault.What == simulated.FaultBare {
 			running.seat, running.ready = false, false
@@ -85,6 +85,6 @@ func (w *World) showSecond(first *seat) {
 		Spec:   corev1.NodeSpec{ProviderID: first.node.Spec.ProviderID, Taints: []corev1.Taint{v1.UnregisteredTaint()}},
 		Status: corev1.NodeStatus{Capacity: first.node.Status.Capacity, Allocatable: first.node.Status.Allocatable},
 	})
-	w.addSeat(s)
-	w.makeReady(s)
+	w.nodes.add(s)
+	w.nodes.makeReady(s)
 }

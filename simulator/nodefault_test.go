@@ -186,7 +186,7 @@ func TestASecondNodeIsKeptClosed(t *testing.T) {
 		t.Fatalf("%d of 5 machines have a second node, want about half: %v", len(seconds), w.disorder(t))
 	}
 	for _, s := range seconds {
-		w.removeSeat(s)
+		w.nodes.remove(s)
 	}
 	goOn(t, w, time.Minute)
 	if got := append(w.disorder(t), w.waiting()...); got != nil || w.meter.Launched != 5 {

@@ -46,7 +46,7 @@ cronjob late x1 schedule="1 0 * * *" runs=1h cpu=100m mem=100Mi
 	s := w.cluster.seatList[0]
 	node := s.node.DeepCopy()
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "somebodys", Effect: corev1.TaintEffectNoSchedule})
-	w.setNode(s, node)
+	w.nodes.set(s, node)
 	until("the node is open", time.Minute, func() bool { return isOpen(s.node) && isNodeReady(s.node) })
 	if len(s.units) != 1 || len(w.cluster.unbound.list) != 1 || w.meter.Launched != 1 {
 		t.Fatalf("%d pods run, %d wait, %d machines were started when the node has opened: want one of each", len(s.units), len(w.cluster.unbound.list), w.meter.Launched)

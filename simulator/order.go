@@ -89,7 +89,7 @@ func (w *World) mark(name string, mark inventory.Mark) {
 	if s := w.cluster.seatOf(claim); s != nil && !slices.ContainsFunc(s.node.Spec.Taints, isDisrupted) {
 		node := s.node.DeepCopy()
 		node.Spec.Taints = append(node.Spec.Taints, v1.DisruptedTaint())
-		w.setNode(s, node)
+		w.nodes.set(s, node)
 	}
 }
 
@@ -109,7 +109,7 @@ func (w *World) unmark(name string, reason v1.DisruptionReason, why engine.Reaso
 	if s := w.cluster.seatOf(claim); s != nil {
 		node := s.node.DeepCopy()
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isDisrupted)
-		w.setNode(s, node)
+		w.nodes.set(s, node)
 	}
 }
 

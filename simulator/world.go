@@ -92,6 +92,7 @@ type World struct {
 	timetable *timetable
 	cluster   *cluster
 	pods      *pods
+	nodes     *nodes
 	claims    *claims
 
 	nodeNames  map[engine.MachineID]string // the names of nodes that have another name than their claim
@@ -154,6 +155,7 @@ func New(cfg Config) (*World, error) {
 		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster,
 		causes: map[string]string{}, wakes: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
 	}
+	w.nodes = &nodes{agenda: w.agenda, pending: w.pending, timetable: w.timetable, cluster: w.cluster, pods: w.pods}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
@@ -274,7 +276,7 @@ func (w *World) takeIn() {
 		w.cluster.seats[n.Name] = s
 		w.cluster.seatList = append(w.cluster.seatList, s)
 		w.adopt(s)
-		w.boot(s)
+		w.nodes.boot(s)
 	}
 	for _, c := range w.cfg.Snapshot.NodeClaims {
 		w.adoptStarting(c)
