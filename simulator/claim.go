@@ -62,7 +62,7 @@ func (w *World) read(life *lifecycle.Life, name string) bool {
 		}
 	}
 	if life.Workloads = nil; life.Claim == nil || life.Claim.DeletionTimestamp != nil {
-		life.Workloads = w.workloads(life.Pods)
+		life.Workloads = w.workloadsOf(life.Pods)
 	}
 	return true
 }

@@ -8,24 +8,37 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
+// workloads is the controllers of all workloads except those of a trace.
+type workloads struct {
+	cfg     *Config
+	agenda  *agenda
+	pending *pending
+	cluster *cluster
+	pods    *pods
+	traced  *traced
+	list    []*load
+	byKey   map[string]*load
+	labels  map[string]map[string]string // of each version's pods
+}
+
 // tend does the work of the workload's controller: it creates missing pods, deletes surplus pods, and continues a rollout.
-func (w *World) tend(l *load) {
+func (x *workloads) tend(l *load) {
 	switch l.Kind {
 	case jobKind:
-		w.tendJob(l)
+		x.tendJob(l)
 	case statefulKind:
-		w.tendStateful(l)
+		x.tendStateful(l)
 	case tracedKind:
-		w.tendTraced(l)
+		x.traced.tend(l)
 	default:
-		w.tendDeployment(l)
+		x.tendDeployment(l)
 	}
 }
 
 // tendDeployment rolls out a version with at most a quarter more pods than wanted, and at most a quarter fewer ready pods.
-func (w *World) tendDeployment(l *load) {
+func (x *workloads) tendDeployment(l *load) {
 	if l.staying == l.current { // no pod is of an older version
-		w.resize(l)
+		x.resize(l)
 		return
 	}
 	var older []*unit
@@ -41,12 +54,12 @@ func (w *World) tendDeployment(l *load) {
 	}
 	surge, below := (l.want+3)/4, l.want/4
 	for range min(l.want-l.current, l.want+surge-l.staying) {
-		w.makePod(l, 0, nil)
+		x.makePod(l, 0, nil)
 	}
 	// All pods of an old version that are not ready are deleted, because they serve nobody. At most spare ready pods are deleted.
 	spare := readyCount - (l.want - below)
 	if spare > 0 || slices.ContainsFunc(older, func(u *unit) bool { return !u.ready }) {
-		slices.SortStableFunc(older, w.goesFirst(l))
+		slices.SortStableFunc(older, goesFirst(l))
 	}
 	for _, u := range older {
 		if u.ready {
@@ -55,17 +68,17 @@ func (w *World) tendDeployment(l *load) {
 			}
 			spare--
 		}
-		w.pods.end(u, u.grace())
+		x.pods.end(u, u.grace())
 	}
 	if l.current > l.want {
-		w.resize(l)
+		x.resize(l)
 	}
 }
 
 // resize creates missing pods of the newest version, and deletes surplus pods.
-func (w *World) resize(l *load) {
+func (x *workloads) resize(l *load) {
 	for range l.want - l.current {
-		w.makePod(l, 0, nil)
+		x.makePod(l, 0, nil)
 	}
 	extra := l.current - l.want
 	if extra <= 0 {
@@ -77,16 +90,16 @@ func (w *World) resize(l *load) {
 			pods = append(pods, u)
 		}
 	}
-	slices.SortStableFunc(pods, w.goesFirst(l))
+	slices.SortStableFunc(pods, goesFirst(l))
 	for _, u := range pods[:extra] {
 		l.back(u)
-		w.pods.end(u, u.grace())
+		x.pods.end(u, u.grace())
 	}
 }
 
 // goesFirst orders pods as a ReplicaSet scales down: first pods without a node, then pods that are not ready, then by the lowest
 // deletion cost, by the most pods of the workload on their node, and by the latest creation.
-func (w *World) goesFirst(l *load) func(a, b *unit) int {
+func goesFirst(l *load) func(a, b *unit) int {
 	together := map[*seat]int{}
 	for _, u := range l.units.list {
 		together[u.seat]++
@@ -109,7 +122,7 @@ func deletionCost(u *unit) int {
 }
 
 // tendStateful keeps one pod for each ordinal from 0 on. A rollout replaces one pod at a time, the highest ordinal first.
-func (w *World) tendStateful(l *load) {
+func (x *workloads) tendStateful(l *load) {
 	there := map[int]*unit{}
 	waiting := false
 	for _, u := range l.units.list {
@@ -121,36 +134,36 @@ func (w *World) tendStateful(l *load) {
 		switch {
 		case u.leaving():
 		case u.index >= l.want:
-			w.pods.end(u, u.grace())
+			x.pods.end(u, u.grace())
 		case u.version != l.newest && (old == nil || u.index > old.index):
 			old = u
 		}
 	}
 	for i := range l.want {
 		if there[i] == nil {
-			w.makePod(l, i, nil)
+			x.makePod(l, i, nil)
 			waiting = true
 		}
 	}
 	if old != nil && !waiting {
-		w.pods.end(old, old.grace())
+		x.pods.end(old, old.grace())
 	}
 }
 
 // runJob starts a run of a CronJob.
-func (w *World) runJob(l *load) {
+func (x *workloads) runJob(l *load) {
 	l.runs++
-	for i := range l.wanted(w.cfg.Seed, w.agenda.now) {
-		w.makePod(l, i, nil)
+	for i := range l.wanted(x.cfg.Seed, x.agenda.now) {
+		x.makePod(l, i, nil)
 	}
 }
 
 // tendJob replaces the pods that were evicted before their end. It does not replace the pods that reached their end.
-func (w *World) tendJob(l *load) {
+func (x *workloads) tendJob(l *load) {
 	for _, u := range slices.Clone(l.units.list) {
 		if u.leaving() && !l.again[u] {
 			l.again[u] = true
-			w.makePod(l, u.index, u)
+			x.makePod(l, u.index, u)
 		}
 	}
 	for u := range l.again {

@@ -160,7 +160,7 @@ func TestLawDevicesThatDifferCostNothingForEver(t *testing.T) {
 			if got := w.waiting(); got != nil {
 				t.Errorf("drivers publish what is expected, and %v wait:\n%s", got, text)
 			}
-			for _, l := range w.loads {
+			for _, l := range w.workloads.list {
 				l.want = 0
 				w.pending.loads.add(l)
 			}

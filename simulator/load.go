@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"tenon.sh/engine/kube"
 	"tenon.sh/scenario"
 )
 
@@ -80,53 +81,53 @@ func (l *load) note(u *unit, by int) {
 }
 
 // begin starts a workload.
-func (w *World) begin(l *load) {
-	w.loads = append(w.loads, l)
-	w.loadByKey[l.key] = l
+func (x *workloads) begin(l *load) {
+	x.list = append(x.list, l)
+	x.byKey[l.key] = l
 	if l.Kind == jobKind {
-		w.repeat(l.schedule, func() { w.runJob(l) })
+		x.repeat(l.schedule, func() { x.runJob(l) })
 		return
 	}
-	l.want = l.wanted(w.cfg.Seed, w.agenda.now)
-	w.pending.loads.add(l)
-	w.keepScaling(l)
+	l.want = l.wanted(x.cfg.Seed, x.agenda.now)
+	x.pending.loads.add(l)
+	x.keepScaling(l)
 	if l.rollout != nil {
-		w.repeat(l.rollout, func() {
+		x.repeat(l.rollout, func() {
 			l.newest++
 			l.current = 0
-			w.pending.loads.add(l)
+			x.pending.loads.add(l)
 		})
 	}
 }
 
 // repeat does something at all times of a schedule.
-func (w *World) repeat(s cron.Schedule, do func()) {
-	if next := s.Next(w.agenda.now); !next.IsZero() {
-		w.agenda.at(next, func() {
+func (x *workloads) repeat(s cron.Schedule, do func()) {
+	if next := s.Next(x.agenda.now); !next.IsZero() {
+		x.agenda.at(next, func() {
 			do()
-			w.repeat(s, do)
+			x.repeat(s, do)
 		})
 	}
 }
 
 // keepScaling schedules the next scaling of the workload.
-func (w *World) keepScaling(l *load) {
+func (x *workloads) keepScaling(l *load) {
 	if len(l.Day) == 0 && l.Noise == 0 && l.Weekend == 1 {
 		return
 	}
-	at := w.agenda.now.Truncate(scalePeriod)
+	at := x.agenda.now.Truncate(scalePeriod)
 	for range 12 * 24 * 8 {
 		at = at.Add(scalePeriod)
-		if want := l.wanted(w.cfg.Seed, at); isAnother(l.want, want) {
-			w.agenda.at(at, func() {
+		if want := l.wanted(x.cfg.Seed, at); isAnother(l.want, want) {
+			x.agenda.at(at, func() {
 				l.want = want
-				w.pending.loads.add(l)
-				w.keepScaling(l)
+				x.pending.loads.add(l)
+				x.keepScaling(l)
 			})
 			return
 		}
 	}
-	w.agenda.at(at, func() { w.keepScaling(l) })
+	x.agenda.at(at, func() { x.keepScaling(l) })
 }
 
 func isAnother(have, want int) bool {
@@ -177,9 +178,9 @@ func (l *load) byHour(hour float64) float64 {
 }
 
 // makePod makes a pod of the newest version. A Job's pod may replace an earlier one of the same Job.
-func (w *World) makePod(l *load, index int, earlier *unit) *unit {
+func (x *workloads) makePod(l *load, index int, earlier *unit) *unit {
 	l.made++
-	now := w.agenda.now
+	now := x.agenda.now
 	name := fmt.Sprintf("%s-%d-%d", l.Template.Name, l.newest, l.made)
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: l.setName(l.newest), UID: types.UID(l.key + "/" + l.setName(l.newest)), Controller: new(true)}
 	switch l.Kind {
@@ -196,26 +197,26 @@ func (w *World) makePod(l *load, index int, earlier *unit) *unit {
 	}
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name, pod.Annotations = l.Template.Namespace, name, l.Template.Annotations
-	w.cluster.uids++
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, w.cluster.uids))
-	pod.ResourceVersion = strconv.Itoa(w.cluster.uids)
+	x.cluster.uids++
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, x.cluster.uids))
+	pod.ResourceVersion = strconv.Itoa(x.cluster.uids)
 	pod.CreationTimestamp = metav1.NewTime(now)
-	pod.Labels = w.labelsOf(l, l.newest)
+	pod.Labels = x.labelsOf(l, l.newest)
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	w.cluster.devices.claim(pod)
+	x.cluster.devices.claim(pod)
 	u := &unit{pod: pod, load: l, index: index, version: l.newest}
 	l.units.put(u.key(), u)
 	l.note(u, 1)
-	w.pods.add(u)
+	x.pods.add(u)
 	return u
 }
 
 func (l *load) setName(version int) string { return fmt.Sprintf("%s-%d", l.Template.Name, version) }
 
 // labelsOf returns the labels of the pods of a version; all of them share one map.
-func (w *World) labelsOf(l *load, version int) map[string]string {
+func (x *workloads) labelsOf(l *load, version int) map[string]string {
 	key := fmt.Sprintf("%s %d", l.key, version)
-	if known, ok := w.labels[key]; ok {
+	if known, ok := x.labels[key]; ok {
 		return known
 	}
 	out := maps.Clone(l.Template.Labels)
@@ -225,25 +226,49 @@ func (w *World) labelsOf(l *load, version int) map[string]string {
 	if l.Kind == scenario.Deployment {
 		out[appsv1.DefaultDeploymentUniqueLabelKey] = strconv.Itoa(version)
 	}
-	w.labels[key] = out
-	w.declare(l, version, out)
+	x.labels[key] = out
+	x.declare(l, version, out)
 	return out
 }
 
 // declare adds the object that owns the pods of a version, because kube-scheduler reads from it which pods to spread.
-func (w *World) declare(l *load, version int, labels map[string]string) {
+func (x *workloads) declare(l *load, version int, labels map[string]string) {
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	meta := metav1.ObjectMeta{Namespace: l.Template.Namespace, Name: l.setName(version), UID: types.UID(l.key + "/" + l.setName(version)), ResourceVersion: "1"}
-	meta.CreationTimestamp = metav1.NewTime(w.agenda.now)
+	meta.CreationTimestamp = metav1.NewTime(x.agenda.now)
 	switch l.Kind {
 	case scenario.Deployment:
 		meta.Labels = labels
-		sets := slices.DeleteFunc(slices.Clone(w.cluster.base.ReplicaSets), func(r *appsv1.ReplicaSet) bool { // one old version may still have pods
+		sets := slices.DeleteFunc(slices.Clone(x.cluster.base.ReplicaSets), func(r *appsv1.ReplicaSet) bool { // one old version may still have pods
 			return strings.HasPrefix(string(r.UID), l.key+"/") && r.Name != l.setName(version-1)
 		})
-		w.cluster.base.ReplicaSets = append(sets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
+		x.cluster.base.ReplicaSets = append(sets, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}})
 	case statefulKind:
 		meta.Name, meta.UID = l.Template.Name, types.UID(l.key)
-		w.cluster.base.StatefulSets = append(slices.Clone(w.cluster.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+		x.cluster.base.StatefulSets = append(slices.Clone(x.cluster.base.StatefulSets), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
 	}
+}
+
+// adopt makes workloads of the pods with owners. Each workload keeps its present number of pods.
+func (x *workloads) adopt(pods []*corev1.Pod) map[*corev1.Pod]*load {
+	out := map[*corev1.Pod]*load{}
+	for _, pod := range pods {
+		if len(pod.OwnerReferences) == 0 || kube.IsTerminal(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
+			continue
+		}
+		owner := pod.OwnerReferences[0]
+		key := pod.Namespace + "/" + owner.Kind + "/" + owner.Name
+		l := x.byKey[key]
+		if l == nil {
+			template := pod.DeepCopy()
+			template.Name, template.Spec.NodeName = owner.Name, ""
+			l, _ = newLoad(scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second}) // without a schedule nothing can be wrong
+			l.key = key
+			x.byKey[key] = l
+			x.list = append(x.list, l)
+		}
+		l.want++
+		out[pod] = l
+	}
+	return out
 }

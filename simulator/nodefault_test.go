@@ -254,7 +254,7 @@ deployment web x6 cpu=1500m mem=1Gi storage=5Gi apart=hostname arch in (amd64)
 					t.Errorf("pod %s waits, two hours after the last fault has ended:\n%s", name, text)
 				}
 			}
-			for _, l := range w.loads {
+			for _, l := range w.workloads.list {
 				l.want = 0
 				w.pending.loads.add(l)
 			}

@@ -146,9 +146,9 @@ deployment d x5 stateful cpu=1 mem=4Gi apart=hostname
 deployment e x9 cpu=200m mem=128Mi together=(zone of=app:d weight=50)
 daemonset agent cpu=100m mem=64Mi tolerate=*
 `)
-	for _, l := range w.loads {
+	for _, l := range w.workloads.list {
 		for range 4 {
-			w.makePod(l, 100+l.made, nil)
+			w.workloads.makePod(l, 100+l.made, nil)
 		}
 		r := w.replay(t.Context(), w.cluster.unbound.list)
 		want := placements(r.Land())
@@ -181,9 +181,9 @@ deployment huge x1 cpu=5000
 			w.pods.drop(u)
 		}
 	}
-	for _, l := range w.loads {
+	for _, l := range w.workloads.list {
 		for range 30 {
-			w.makePod(l, 100+l.made, nil)
+			w.workloads.makePod(l, 100+l.made, nil)
 		}
 	}
 	r, hopeful := w.replay(t.Context(), w.cluster.unbound.list), w.hopeful()

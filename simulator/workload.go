@@ -12,9 +12,9 @@ import (
 	"tenon.sh/scenario"
 )
 
-// workloads returns the workloads of a leaving node's pods. Baseline has none: it evicts all pods of a node at once, as far as
+// workloadsOf returns the workloads of a leaving node's pods. Baseline has none: it evicts all pods of a node at once, as far as
 // PodDisruptionBudgets allow.
-func (w *World) workloads(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload {
+func (w *World) workloadsOf(pods []*corev1.Pod) map[types.UID]*lifecycle.Workload {
 	if w.cfg.Policy == Baseline {
 		return nil
 	}

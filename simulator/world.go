@@ -94,19 +94,14 @@ type World struct {
 	pods      *pods
 	nodes     *nodes
 	claims    *claims
+	workloads *workloads
+	traced    *traced
 
-	nodeNames  map[engine.MachineID]string // the names of nodes that have another name than their claim
-	due        map[string]time.Time        // these times for claims of nodes in use
-	markets    *markets
-	loads      []*load
-	loadByKey  map[string]*load
-	labels     map[string]map[string]string
-	orders     map[string]bool // the IDs of disruptions with replacements that are in progress
-	traced     map[tracedKey]*load
-	declared   map[string]int // loads of each owner of the trace, by namespace and name
-	arrived    int            // pods of the trace
-	traceShift time.Duration  // from the trace's times to the world's times
-	rounds     int            // the number of rounds of kube-scheduler
+	nodeNames map[engine.MachineID]string // the names of nodes that have another name than their claim
+	due       map[string]time.Time        // these times for claims of nodes in use
+	markets   *markets
+	orders    map[string]bool // the IDs of disruptions with replacements that are in progress
+	rounds    int             // the number of rounds of kube-scheduler
 
 	asking bool // that event is in the agenda already
 	again  time.Duration
@@ -134,7 +129,7 @@ func New(cfg Config) (*World, error) {
 	w := &World{
 		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
 		nodeNames: map[engine.MachineID]string{}, due: map[string]time.Time{},
-		loadByKey: map[string]*load{}, labels: map[string]map[string]string{}, again: againFirst, orders: map[string]bool{},
+		again: againFirst, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
 	w.cluster = newCluster(&w.cfg, &base, w.agenda, w.pending, w.laws)
@@ -156,6 +151,10 @@ func New(cfg Config) (*World, error) {
 		causes: map[string]string{}, wakes: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
 	}
 	w.nodes = &nodes{agenda: w.agenda, pending: w.pending, timetable: w.timetable, cluster: w.cluster, pods: w.pods}
+	w.traced = &traced{cfg: &w.cfg, agenda: w.agenda, cluster: w.cluster, pods: w.pods, loads: map[tracedKey]*load{}, declared: map[string]int{}}
+	w.workloads = &workloads{
+		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, cluster: w.cluster, pods: w.pods, traced: w.traced, byKey: map[string]*load{}, labels: map[string]map[string]string{},
+	}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
@@ -168,10 +167,10 @@ func New(cfg Config) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.loadByKey[l.key] != nil {
+		if w.workloads.byKey[l.key] != nil {
 			return nil, fmt.Errorf("there are two workloads %s", l.key)
 		}
-		w.begin(l)
+		w.workloads.begin(l)
 	}
 	return w, nil
 }
@@ -208,7 +207,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 		w.meter.open(begin, end)
 		w.sampler.open(ctx, begin, end)
 	})
-	w.replayTrace()
+	w.traced.replay()
 	w.timetable.wantMachines() // for pods that the scheduler has tried before
 	w.settle(ctx)
 	for {
@@ -240,7 +239,7 @@ func (w *World) settle(ctx context.Context) {
 		switch {
 		case len(w.pending.loads.list) > 0:
 			for _, l := range w.pending.loads.take() {
-				w.tend(l)
+				w.workloads.tend(l)
 			}
 		case len(w.pending.claims.list) > 0:
 			for _, name := range w.pending.claims.take() {
@@ -281,7 +280,7 @@ func (w *World) takeIn() {
 	for _, c := range w.cfg.Snapshot.NodeClaims {
 		w.adoptStarting(c)
 	}
-	loads := w.loadsOf(w.cfg.Snapshot.Pods)
+	loads := w.workloads.adopt(w.cfg.Snapshot.Pods)
 	for _, pod := range w.cfg.Snapshot.Pods {
 		if kube.IsTerminal(pod) {
 			continue
@@ -367,31 +366,6 @@ func machineLabels(labels map[string]string, m *market) map[string]string {
 				}
 			}
 		}
-	}
-	return out
-}
-
-// loadsOf makes workloads of the pods with owners. Each workload keeps its present number of pods.
-func (w *World) loadsOf(pods []*corev1.Pod) map[*corev1.Pod]*load {
-	out := map[*corev1.Pod]*load{}
-	for _, pod := range pods {
-		if len(pod.OwnerReferences) == 0 || kube.IsTerminal(pod) || kube.OwnedByDaemonSet(pod) || kube.IsMirror(pod) {
-			continue
-		}
-		owner := pod.OwnerReferences[0]
-		key := pod.Namespace + "/" + owner.Kind + "/" + owner.Name
-		l := w.loadByKey[key]
-		if l == nil {
-			template := pod.DeepCopy()
-			template.Name, template.Spec.NodeName = owner.Name, ""
-			x := scenario.Workload{Kind: scenario.Deployment, Template: template, Weekend: 1, Start: 8 * time.Second, Stop: 3 * time.Second}
-			l, _ = newLoad(x) // without a schedule nothing can be wrong
-			l.key = key
-			w.loadByKey[key] = l
-			w.loads = append(w.loads, l)
-		}
-		l.want++
-		out[pod] = l
 	}
 	return out
 }
