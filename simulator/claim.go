@@ -89,7 +89,7 @@ func (w *World) answer(ctx context.Context, name string, life *lifecycle.Life, a
 	case lifecycle.AskTerminate:
 		if err = m.provider.Terminate(ctx, id); err == nil {
 			life.Machine = lifecycle.MachineLeaving
-			w.stir(m)
+			w.machines.stir(m)
 		}
 	}
 	if err == nil || errors.Is(err, provider.ErrGone) {
@@ -115,7 +115,7 @@ func (w *World) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 		w.claims.delete(name, step.Delete.Cause)
 		return true, 0
 	case step.Launch:
-		return w.launch(ctx, claim)
+		return w.machines.launch(ctx, claim)
 	}
 	if step.Nominate != "" {
 		if wait := w.siblings(claim); wait > 0 {

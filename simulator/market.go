@@ -2,16 +2,13 @@ package simulator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"tenon.sh/api/kwokv1alpha1"
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/device"
-	"tenon.sh/engine/lifecycle"
 	"tenon.sh/provider"
 	"tenon.sh/provider/simulated"
 	"tenon.sh/scenario"
@@ -132,64 +129,6 @@ func (x *markets) seller(id engine.MachineID) *market {
 	return nil
 }
 
-// launch starts the machine of a claim. If no offering is available, it deletes the claim. more reports whether another step may follow at once;
-// otherwise retry is the time until the next try.
-func (w *World) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, retry time.Duration) {
-	m := w.markets.of(claim)
-	if m == nil {
-		w.claims.delete(claim.Name, engine.CauseNodeClassNotReady)
-		return true, 0
-	}
-	class := provider.Class{Ref: m.class.Ref, Object: &kwokv1alpha1.KWOKNodeClass{}}
-	started, err := m.provider.Launch(ctx, claim, class)
-	var refused *provider.SoldOutError
-	switch {
-	case errors.As(err, &refused):
-		m.mark(refused.Offerings, w.agenda.now)
-		w.meter.Refused++
-		w.claims.delete(claim.Name, engine.CauseInsufficientCapacity)
-		return true, 0
-	case err != nil:
-		return false, retryOf(err)
-	}
-	w.meter.launched()
-	w.meter.machines++
-	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
-	launched := lifecycle.Launched(claim, started, w.agenda.now)
-	w.meter.ledger.open(started.ID, launched, m, w.boots(claim), w.claims.listed[claim.Name])
-	delete(w.claims.listed, claim.Name)
-	w.claims.set(launched)
-	w.await(claim.Name)
-	w.stir(m)
-	return true, 0
-}
-
-// boots returns the cause to which the cost of the boot of a claim's machine is added.
-func (w *World) boots(claim *v1.NodeClaim) CauseName {
-	switch {
-	case claim.Annotations[v1.ReplacesAnnotationKey] != "":
-		return Replacing
-	case w.meter.ledger.lost > 0:
-		w.meter.ledger.lost--
-		return Lost
-	}
-	return Booting
-}
-
-// await schedules a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans use that machine only for a time.
-func (w *World) await(name string) {
-	w.agenda.after(awaitEvery, func() {
-		claim, ok := w.cluster.claims.get(name)
-		if !ok || claim.DeletionTimestamp != nil || v1.IsTrue(claim, v1.ConditionInitialized) {
-			return
-		}
-		if len(w.cluster.unbound.list) > 0 {
-			w.timetable.wantMachines()
-		}
-		w.await(name)
-	})
-}
-
 func (m *market) mark(offerings []engine.OfferingID, now time.Time) {
 	for _, id := range offerings {
 		s := m.marks[id]
@@ -250,88 +189,6 @@ func (m *market) showMarks(now time.Time) {
 	}
 }
 
-// stir looks at the cloud at once after a call, and then watches it.
-func (w *World) stir(m *market) {
-	if !m.stirred {
-		m.stirred = true
-		w.agenda.after(0, func() {
-			m.stirred = false
-			w.look(m)
-			w.watchCloud(m)
-		})
-	}
-}
-
-// watchCloud schedules a look at the cloud for its next event.
-func (w *World) watchCloud(m *market) {
-	next, found := m.cloud.Next()
-	if !found || m.watched.After(w.agenda.now) && !next.Before(m.watched) {
-		return
-	}
-	m.watched = next
-	w.agenda.at(next, func() {
-		if m.watched.Equal(next) {
-			w.look(m)
-			w.watchCloud(m)
-		}
-	})
-}
-
-// look updates the world after changes in the cloud.
-func (w *World) look(m *market) {
-	now := w.agenda.now
-	gone := m.gone()
-	var moved []machine // the machines that are starting or gone, because nothing changes for the others
-	for _, x := range m.running.list {
-		if !x.ready || gone[x.id] {
-			moved = append(moved, x)
-		}
-	}
-	for _, x := range moved {
-		boot, found := m.cloud.Boot(x.id)
-		if !found {
-			m.running.remove(string(x.id))
-			w.meter.machines--
-			w.meter.ledger.close(x.id)
-			for _, name := range []string{w.nodeNamed(x), w.nodeNamed(x) + simulated.SecondSuffix} {
-				if s := w.cluster.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
-					w.nodes.lose(s)
-				}
-			}
-			w.pending.claims.add(x.claim)
-			continue
-		}
-		before := x
-		if !x.seat && !boot.Leaving && !boot.Registers.IsZero() && !boot.Registers.After(now) {
-			w.show(m, x.id, x.claim)
-			x.seat = true
-		}
-		if x.seat && !x.ready && !boot.Held && !boot.Ready.IsZero() && !boot.Ready.After(now) {
-			if s := w.cluster.seats[w.nodeNamed(x)]; s != nil && s.alive {
-				w.nodes.makeReady(s)
-			}
-			x.ready = true
-		}
-		if x != before {
-			m.running.put(string(x.id), x)
-		}
-	}
-	for _, x := range m.cloud.NodeFaults() {
-		w.carryOut(m, x)
-	}
-	for _, n := range m.cloud.Notices() {
-		m.cloud.Acknowledge(n.ID)
-		w.meter.Interrupted++
-		w.meter.ledger.lost++
-		if name, ok := w.cluster.claimByID[string(n.Machine)]; ok {
-			if s := w.cluster.seats[name]; s != nil {
-				w.meter.losses.add(s, now)
-			}
-			w.claims.delete(name, "interrupted")
-		}
-	}
-}
-
 // gone returns the machines in running that have ended.
 func (m *market) gone() map[engine.MachineID]bool {
 	ends := m.cloud.Ends()
@@ -348,14 +205,6 @@ func (m *market) gone() map[engine.MachineID]bool {
 		out[id] = true
 	}
 	return out
-}
-
-// nodeNamed returns the name of a machine's node.
-func (w *World) nodeNamed(x machine) string {
-	if name, ok := w.nodeNames[x.id]; ok {
-		return name
-	}
-	return x.claim
 }
 
 // price returns the price of a machine with the labels now, with the fixed cost of a node.

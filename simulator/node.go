@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -18,39 +17,6 @@ import (
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/scheduler"
 )
-
-// show registers the node of a machine. show ignores a machine without a claim, because collect removes this machine.
-func (w *World) show(m *market, id engine.MachineID, claimName string) {
-	claim, ok := w.cluster.claims.get(claimName)
-	machine, allocatable, found := m.cloud.Inspect(id)
-	if !ok || !found || claim.DeletionTimestamp != nil || machine.Leaving || w.cluster.seats[claimName] != nil {
-		return
-	}
-	labels := maps.Clone(claim.Labels)
-	for _, r := range claim.Spec.Requirements {
-		if r.Operator == v1.In && len(r.Values) == 1 {
-			labels[r.Key] = r.Values[0]
-		}
-	}
-	maps.Copy(labels, machine.Labels)
-	labels[corev1.LabelHostname] = claimName
-	w.cluster.uids++
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, w.cluster.uids)), ResourceVersion: strconv.Itoa(w.cluster.uids),
-			Labels: labels, CreationTimestamp: metav1.NewTime(w.agenda.now),
-		},
-		Spec: corev1.NodeSpec{ProviderID: string(id), Taints: []corev1.Taint{
-			{Key: v1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoExecute},
-			{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
-		}},
-		Status: corev1.NodeStatus{Capacity: machine.Capacity, Allocatable: allocatable, Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(w.agenda.now)},
-		}},
-	}
-	m.cloud.Dress(node)
-	w.nodes.add(w.cluster.newSeat(node))
-}
 
 // nodes changes the nodes of the cluster, as their kubelets and the controllers of nodes and DaemonSets do.
 type nodes struct {
@@ -207,4 +173,10 @@ func (n *nodes) release(s *seat) {
 	if len(node.Finalizers) == 0 && node.DeletionTimestamp != nil {
 		n.remove(s)
 	}
+}
+
+func isNodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }

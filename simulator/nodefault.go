@@ -15,19 +15,19 @@ import (
 )
 
 // carryOut applies a fault to a machine's node, or tries again later if the node is not ready for it.
-func (w *World) carryOut(m *market, x simulated.NodeFault) {
+func (k *machines) carryOut(m *market, x simulated.NodeFault) {
 	running, _ := m.running.get(string(x.Machine))
-	s := w.cluster.seats[w.nodeNamed(running)]
+	s := k.cluster.seats[k.nodeNamed(running)]
 	switch {
 	case s == nil || s.node.Spec.ProviderID != string(x.Machine) || !s.alive || s.leaving:
 		if running.seat { // the node leaves or is gone: the fault cannot happen any more
 			m.cloud.Settle(x.ID)
 		} else {
-			w.agenda.after(Moment, func() { w.look(m) })
+			k.agenda.after(Moment, func() { k.look(m) })
 		}
 		return
 	case x.Fault.What == simulated.FaultLabel && s.node.Labels[v1.RegisteredLabelKey] != "true":
-		w.agenda.after(Moment, func() { w.look(m) })
+		k.agenda.after(Moment, func() { k.look(m) })
 		return
 	}
 	m.cloud.Settle(x.ID)
@@ -35,56 +35,56 @@ func (w *World) carryOut(m *market, x simulated.NodeFault) {
 	case simulated.FaultLabel:
 		node := s.node.DeepCopy()
 		x.Relabel(node)
-		w.nodes.set(s, node)
-		w.stir(m)
+		k.nodes.set(s, node)
+		k.stir(m)
 	case simulated.FaultDevices:
 		node := s.node.DeepCopy()
 		x.Show(node)
-		w.nodes.set(s, node)
-		w.stir(m)
+		k.nodes.set(s, node)
+		k.stir(m)
 	case simulated.FaultAttach:
-		w.cluster.base.CSINodes = append(slices.Clone(w.cluster.base.CSINodes), x.CSINode(s.node))
-		w.cluster.noteChange()
+		k.cluster.base.CSINodes = append(slices.Clone(k.cluster.base.CSINodes), x.CSINode(s.node))
+		k.cluster.noteChange()
 	case simulated.FaultSlices:
-		if w.cluster.devices.publish(x.Slice(s.node)) {
-			w.nodes.set(s, s.node.DeepCopy())
+		if k.cluster.devices.publish(x.Slice(s.node)) {
+			k.nodes.set(s, s.node.DeepCopy())
 		}
-		w.stir(m)
+		k.stir(m)
 	case simulated.FaultSecond:
-		w.showSecond(s)
+		k.showSecond(s)
 	default:
 		node := s.node.DeepCopy()
 		node.Finalizers = nil
 		s.node = node
-		w.nodes.remove(s)
-		w.timetable.wantMachines()
+		k.nodes.remove(s)
+		k.timetable.wantMachines()
 		if x.Fault.What == simulated.FaultBare {
 			running.seat, running.ready = false, false
 			m.running.put(string(x.Machine), running)
-			w.stir(m)
+			k.stir(m)
 		}
 	}
 }
 
 // showSecond registers a second node of the machine.
-func (w *World) showSecond(first *seat) {
+func (k *machines) showSecond(first *seat) {
 	name := first.node.Name + simulated.SecondSuffix
-	if w.cluster.seats[name] != nil {
+	if k.cluster.seats[name] != nil {
 		return
 	}
-	w.cluster.uids++
+	k.cluster.uids++
 	labels := maps.Clone(first.node.Labels)
 	delete(labels, v1.RegisteredLabelKey)
 	delete(labels, v1.InitializedLabelKey)
 	labels[corev1.LabelHostname] = name
-	s := w.cluster.newSeat(&corev1.Node{
+	s := k.cluster.newSeat(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, w.cluster.uids)), ResourceVersion: strconv.Itoa(w.cluster.uids),
-			Labels: labels, CreationTimestamp: metav1.NewTime(w.agenda.now),
+			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, k.cluster.uids)), ResourceVersion: strconv.Itoa(k.cluster.uids),
+			Labels: labels, CreationTimestamp: metav1.NewTime(k.agenda.now),
 		},
 		Spec:   corev1.NodeSpec{ProviderID: first.node.Spec.ProviderID, Taints: []corev1.Taint{v1.UnregisteredTaint()}},
 		Status: corev1.NodeStatus{Capacity: first.node.Status.Capacity, Allocatable: first.node.Status.Allocatable},
 	})
-	w.nodes.add(s)
-	w.nodes.makeReady(s)
+	k.nodes.add(s)
+	k.nodes.makeReady(s)
 }

@@ -8,7 +8,6 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
-	"tenon.sh/engine/lifecycle"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -18,10 +17,6 @@ const (
 	// lookAgain, times the number of nodes, is how often a pass looks at all nodes instead of changed nodes only. This takes longer with more nodes,
 	// and matters less. With 500 nodes it is once in 100 minutes.
 	lookAgain = 12 * time.Second
-	// awaitEvery is how often a plan is made while pods wait and a started machine is not ready.
-	awaitEvery = 2 * time.Minute
-	// collectEvery is how often the world looks for machines without claims, and claims without machines.
-	collectEvery = 10 * time.Minute
 )
 
 // provision makes a plan for the pods that wait and carries it out.
@@ -144,32 +139,4 @@ func (w *World) lookAgain(name string, after time.Duration) {
 		return
 	}
 	w.claims.wake(name, after)
-}
-
-// collect removes machines without claims, and claims without machines.
-func (w *World) collect(ctx context.Context) {
-	for _, m := range w.markets.list {
-		if m.provider == nil {
-			continue
-		}
-		machines, err := m.provider.Machines(ctx)
-		if err != nil {
-			continue // throttled: the next round tries again
-		}
-		s := w.cluster.snapshot(ctx)
-		claims := s.NodeClaims
-		for _, orphan := range lifecycle.Orphans(claims, s.Nodes, machines, "", w.agenda.now) {
-			w.laws.violate("machine %s has no claim", orphan.Machine.ID)
-			if orphan.Terminate {
-				_ = m.provider.Terminate(ctx, orphan.Machine.ID) // what failed is tried again by the next round
-				w.stir(m)
-			}
-		}
-		for _, claim := range lifecycle.Lost(claims, s.Nodes, machines) {
-			if w.markets.of(claim) == m {
-				w.claims.delete(claim.Name, engine.CauseGarbageCollected)
-			}
-		}
-	}
-	w.agenda.after(collectEvery, func() { w.collect(ctx) })
 }

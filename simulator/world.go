@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -96,12 +95,12 @@ type World struct {
 	claims    *claims
 	workloads *workloads
 	traced    *traced
+	machines  *machines
 
-	nodeNames map[engine.MachineID]string // the names of nodes that have another name than their claim
-	due       map[string]time.Time        // these times for claims of nodes in use
-	markets   *markets
-	orders    map[string]bool // the IDs of disruptions with replacements that are in progress
-	rounds    int             // the number of rounds of kube-scheduler
+	due     map[string]time.Time // these times for claims of nodes in use
+	markets *markets
+	orders  map[string]bool // the IDs of disruptions with replacements that are in progress
+	rounds  int             // the number of rounds of kube-scheduler
 
 	asking bool // that event is in the agenda already
 	again  time.Duration
@@ -128,7 +127,7 @@ func New(cfg Config) (*World, error) {
 	base := *cfg.Snapshot
 	w := &World{
 		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
-		nodeNames: map[engine.MachineID]string{}, due: map[string]time.Time{},
+		due:   map[string]time.Time{},
 		again: againFirst, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
@@ -155,10 +154,14 @@ func New(cfg Config) (*World, error) {
 	w.workloads = &workloads{
 		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, cluster: w.cluster, pods: w.pods, traced: w.traced, byKey: map[string]*load{}, labels: map[string]map[string]string{},
 	}
+	w.machines = &machines{
+		agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter, cluster: w.cluster, claims: w.claims, nodes: w.nodes,
+		nodeNames: map[engine.MachineID]string{},
+	}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
-			w.watchCloud(m)
+			w.machines.watch(m)
 		}
 	}
 	w.takeIn()
@@ -202,7 +205,7 @@ func (w *World) Run(ctx context.Context) (*Result, error) {
 	defer w.sampler.planning.Wait() // no plan is computed after Run has returned
 	begin := w.agenda.now.Add(w.cfg.WarmUp)
 	end := begin.Add(w.cfg.For)
-	w.agenda.after(collectEvery, func() { w.collect(ctx) })
+	w.agenda.after(collectEvery, func() { w.machines.collect(ctx) })
 	w.agenda.exactly(begin, func() {
 		w.meter.open(begin, end)
 		w.sampler.open(ctx, begin, end)
@@ -274,11 +277,11 @@ func (w *World) takeIn() {
 		s := w.cluster.newSeat(n)
 		w.cluster.seats[n.Name] = s
 		w.cluster.seatList = append(w.cluster.seatList, s)
-		w.adopt(s)
+		w.machines.adopt(s)
 		w.nodes.boot(s)
 	}
 	for _, c := range w.cfg.Snapshot.NodeClaims {
-		w.adoptStarting(c)
+		w.machines.adoptStarting(c)
 	}
 	loads := w.workloads.adopt(w.cfg.Snapshot.Pods)
 	for _, pod := range w.cfg.Snapshot.Pods {
@@ -305,67 +308,3 @@ func (w *World) takeIn() {
 }
 
 func (s *shelf[T]) next() int { return len(s.list) }
-
-// adopt adds a node's machine to the simulated cloud.
-func (w *World) adopt(s *seat) {
-	claim := w.cluster.claimOf(s)
-	if claim == nil {
-		return
-	}
-	id := engine.MachineID(s.node.Spec.ProviderID)
-	w.nodeNames[id] = s.node.Name
-	w.adoptMachine(claim, s.node.Labels, time.Time{})
-}
-
-// adoptStarting adds a machine without a node to the simulated cloud.
-func (w *World) adoptStarting(c *v1.NodeClaim) {
-	if c.Status.ProviderID == "" || w.cluster.seatOf(c) != nil || c.DeletionTimestamp != nil {
-		return
-	}
-	w.adoptMachine(c, c.Labels, w.agenda.now.Add(30*time.Second))
-	w.await(c.Name)
-}
-
-func (w *World) adoptMachine(c *v1.NodeClaim, labels map[string]string, registers time.Time) {
-	m := w.markets.of(c)
-	if m == nil {
-		return
-	}
-	id := engine.MachineID(c.Status.ProviderID)
-	x := engine.Machine{ID: id, Claim: c.Name, ClaimUID: string(c.UID), Labels: machineLabels(labels, m), Created: c.CreationTimestamp.Time,
-		Capacity: c.Status.Capacity, Allocatable: c.Status.Allocatable}
-	m.cloud.Adopt(x, simulated.OfferingOf(engine.Machine{Labels: labels}), later(registers, w.agenda.now))
-	seat := w.cluster.seatOf(c)
-	m.running.put(string(id), machine{id: id, claim: c.Name, seat: seat != nil, ready: seat != nil && isNodeReady(seat.node)})
-	w.meter.machines++
-	w.meter.ledger.open(id, c, m, Booting, 0)
-	w.meter.ledger.follow(c, w.claims.causeOf(c.Name))
-	w.watchCloud(m)
-	if seat != nil && !isNodeReady(seat.node) {
-		w.agenda.after(time.Minute, func() { w.look(m) })
-	}
-}
-
-func isNodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-// machineLabels returns the labels of a node that follow from the choice of its machine.
-func machineLabels(labels map[string]string, m *market) map[string]string {
-	out := map[string]string{}
-	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, v1.CapacityTypeLabelKey} {
-		out[key] = labels[key]
-	}
-	for i := range m.class.InstanceTypes {
-		if t := &m.class.InstanceTypes[i]; t.Name == labels[corev1.LabelInstanceTypeStable] {
-			for key := range t.Labels {
-				if value, ok := labels[key]; ok {
-					out[key] = value
-				}
-			}
-		}
-	}
-	return out
-}
