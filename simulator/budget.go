@@ -2,14 +2,11 @@ package simulator
 
 import (
 	"slices"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"tenon.sh/engine/lifecycle"
 )
 
 // guards holds all PodDisruptionBudgets.
@@ -103,22 +100,6 @@ func desiredHealthy(spec *policyv1.PodDisruptionBudgetSpec, expected int) int {
 func (g *guard) lenient() bool {
 	p := g.budget.Spec.UnhealthyPodEvictionPolicy
 	return p != nil && *p == policyv1.AlwaysAllow || g.budget.Status.CurrentHealthy >= g.budget.Status.DesiredHealthy && g.budget.Status.DesiredHealthy > 0
-}
-
-// sendAway carries out the evictions of a step. It returns the time after which refused evictions are tried again.
-func (w *World) sendAway(claim string, evictions []lifecycle.Eviction) (retry time.Duration) {
-	for _, e := range evictions {
-		u, ok := w.cluster.units.get(string(e.Pod.UID))
-		switch {
-		case !ok:
-		case e.Force:
-			w.meter.evicted(w.claims.causeOf(claim))
-			w.pods.end(u, time.Duration(e.Grace)*time.Second)
-		case !w.pods.evict(u, w.claims.causeOf(claim)):
-			retry = 10 * time.Second
-		}
-	}
-	return retry
 }
 
 func (x *guards) budgets() []*policyv1.PodDisruptionBudget {

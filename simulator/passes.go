@@ -70,7 +70,7 @@ func (w *World) remember(plan *engine.Plan) {
 // disrupt makes a disruption plan and begins its disruptions.
 func (w *World) disrupt(ctx context.Context) {
 	w.timetable.beginLook()
-	w.observe(ctx)
+	w.steps.observe(ctx)
 	w.meter.Passes++
 	s := w.cluster.snapshot(ctx)
 	s.EarlierPasses = w.passes
@@ -105,38 +105,4 @@ func (w *World) disrupt(ctx context.Context) {
 	if w.timetable.mayYield() { // if sold-out offerings become available
 		w.cluster.noteChange()
 	}
-}
-
-// observe takes the steps in which claims record that pods left, or that nodes have been quiet for long enough, if a decision may depend on these
-// records. For pods that are still on a node, the engine knows when they were bound.
-func (w *World) observe(ctx context.Context) {
-	for _, name := range w.pending.observed.take() {
-		claim, ok := w.cluster.claims.get(name)
-		if !ok {
-			delete(w.due, name)
-			continue
-		}
-		s, due := w.cluster.seatOf(claim), w.due[name]
-		switch {
-		case s != nil && s.left.After(claim.Status.LastPodEventTime.Time), v1.IsTrue(claim, v1.ConditionConsolidatable),
-			!due.IsZero() && !w.agenda.now.Before(due):
-			delete(w.due, name)
-			w.stepClaim(ctx, name)
-		case !due.IsZero():
-			w.pending.observed.add(name)
-			w.cluster.noteChange()
-		}
-	}
-}
-
-// lookAgain schedules the next look at a claim without a change; 0 means never. A node in use waits until the next disruption pass.
-func (w *World) lookAgain(name string, after time.Duration) {
-	claim, ok := w.cluster.claims.get(name)
-	if ok && after > 0 && after < time.Hour && claim.DeletionTimestamp == nil && v1.IsTrue(claim, v1.ConditionInitialized) {
-		w.due[name] = w.agenda.now.Add(after)
-		w.pending.observed.add(name)
-		w.cluster.noteChange()
-		return
-	}
-	w.claims.wake(name, after)
 }

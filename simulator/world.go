@@ -96,8 +96,8 @@ type World struct {
 	workloads *workloads
 	traced    *traced
 	machines  *machines
+	steps     *steps
 
-	due     map[string]time.Time // these times for claims of nodes in use
 	markets *markets
 	orders  map[string]bool // the IDs of disruptions with replacements that are in progress
 	rounds  int             // the number of rounds of kube-scheduler
@@ -127,7 +127,6 @@ func New(cfg Config) (*World, error) {
 	base := *cfg.Snapshot
 	w := &World{
 		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
-		due:   map[string]time.Time{},
 		again: againFirst, orders: map[string]bool{},
 		passes: &engine.EarlierPasses{},
 	}
@@ -157,6 +156,10 @@ func New(cfg Config) (*World, error) {
 	w.machines = &machines{
 		agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter, cluster: w.cluster, claims: w.claims, nodes: w.nodes,
 		nodeNames: map[engine.MachineID]string{},
+	}
+	w.steps = &steps{
+		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter,
+		cluster: w.cluster, pods: w.pods, nodes: w.nodes, claims: w.claims, machines: w.machines, due: map[string]time.Time{},
 	}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
@@ -246,7 +249,7 @@ func (w *World) settle(ctx context.Context) {
 			}
 		case len(w.pending.claims.list) > 0:
 			for _, name := range w.pending.claims.take() {
-				w.stepClaim(ctx, name)
+				w.steps.take(ctx, name)
 			}
 		case w.pending.orders:
 			w.watchOrders(ctx)
