@@ -109,7 +109,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 			}
 		}
 	}
-	if len(w.orders) > 0 { // one at a time
+	if len(w.orders.inProgress) > 0 { // one at a time
 		return out
 	}
 	left := map[string]int{} // by NodePool, the number of nodes that the budgets still allow

@@ -65,7 +65,7 @@ func TestANodeGoesOnlyOnceItsReplacementIsReady(t *testing.T) {
 	t.Parallel()
 	w, d := before(t, "")
 	old := d.Claims[0]
-	w.beginOrder(d)
+	w.orders.begin(d)
 	claim, _ := w.cluster.claims.get(old)
 	if claim.DeletionTimestamp != nil || claim.Annotations[v1.DisruptionAnnotationKey] == "" || !v1.IsTrue(claim, v1.ConditionDisruptionReason) {
 		t.Fatalf("at first the claim is only marked: %+v", claim.ObjectMeta)
@@ -100,7 +100,7 @@ func TestABrokenMachineGoesThoughItsReplacementNeverComes(t *testing.T) {
 	for _, within := range []time.Duration{0, 5 * time.Minute} {
 		w, d := before(t, "fault never-register at=10m count=2\npdb all select=app:web max=0\n")
 		d.Reason, d.DrainWithin = v1.Unhealthy, &within
-		w.beginOrder(d)
+		w.orders.begin(d)
 		goOn(t, w, max(within-time.Second, 0))
 		if claim, there := w.cluster.claims.get(d.Claims[0]); within > 0 && (!there || claim.DeletionTimestamp != nil) {
 			t.Errorf("within %v: the node did not wait", within)
@@ -119,7 +119,7 @@ func TestABrokenMachineGoesThoughItsReplacementNeverComes(t *testing.T) {
 func TestANodeStaysIfItsReplacementNeverComes(t *testing.T) {
 	t.Parallel()
 	w, d := before(t, "fault never-register at=10m count=1")
-	w.beginOrder(d)
+	w.orders.begin(d)
 	goOn(t, w, 30*time.Minute)
 	claim, there := w.cluster.claims.get(d.Claims[0])
 	if !there || claim.DeletionTimestamp != nil || claim.Annotations[v1.DisruptionAnnotationKey] != "" {

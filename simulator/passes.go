@@ -90,7 +90,7 @@ func (w *World) disrupt(ctx context.Context) {
 		plan.Disruptions = w.baselineDisruptions(s, plan)
 	}
 	for _, d := range plan.Disruptions {
-		w.beginOrder(d)
+		w.orders.begin(d)
 	}
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {

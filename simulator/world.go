@@ -97,17 +97,16 @@ type World struct {
 	traced    *traced
 	machines  *machines
 	steps     *steps
+	orders    *orders
 
 	markets *markets
-	orders  map[string]bool // the IDs of disruptions with replacements that are in progress
-	rounds  int             // the number of rounds of kube-scheduler
+	rounds  int // the number of rounds of kube-scheduler
 
 	asking bool // that event is in the agenda already
 	again  time.Duration
 
-	cache    inventory.Cache
-	progress inventory.Cache       // the cache of replacement.Progress
-	passes   *engine.EarlierPasses // the results of earlier disruption passes
+	cache  inventory.Cache
+	passes *engine.EarlierPasses // the results of earlier disruption passes
 	baseline
 	kept        []engine.Kept
 	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
@@ -127,7 +126,7 @@ func New(cfg Config) (*World, error) {
 	base := *cfg.Snapshot
 	w := &World{
 		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
-		again: againFirst, orders: map[string]bool{},
+		again:  againFirst,
 		passes: &engine.EarlierPasses{},
 	}
 	w.cluster = newCluster(&w.cfg, &base, w.agenda, w.pending, w.laws)
@@ -160,6 +159,9 @@ func New(cfg Config) (*World, error) {
 	w.steps = &steps{
 		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter,
 		cluster: w.cluster, pods: w.pods, nodes: w.nodes, claims: w.claims, machines: w.machines, due: map[string]time.Time{},
+	}
+	w.orders = &orders{
+		cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, meter: w.meter, cluster: w.cluster, nodes: w.nodes, claims: w.claims, inProgress: map[string]bool{},
 	}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
@@ -252,7 +254,7 @@ func (w *World) settle(ctx context.Context) {
 				w.steps.take(ctx, name)
 			}
 		case w.pending.orders:
-			w.watchOrders(ctx)
+			w.orders.watch(ctx)
 		case w.pending.pods:
 			w.schedule(ctx)
 		case w.pending.provision:
