@@ -166,7 +166,7 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 	for _, u := range w.cluster.unbound.list { // pending pods need room too
 		replay.Pods = append(replay.Pods, u.pod)
 	}
-	landing := replay.LandAgain(&w.cache)
+	landing := replay.LandAgain(w.cache)
 	price := w.cluster.priceOf(seat)
 	if !slices.ContainsFunc(landing.Stranded, func(id engine.PodID) bool { return slices.Contains(d.Pods, id) }) {
 		d.SavingPerHour = price

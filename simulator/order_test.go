@@ -150,10 +150,10 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		for range 4 {
 			w.workloads.makePod(l, 100+l.made, nil)
 		}
-		r := w.replay(t.Context(), w.cluster.unbound.list)
+		r := w.scheduler.replay(t.Context(), w.cluster.unbound.list)
 		want := placements(r.Land())
 		for range 2 {
-			if got := placements(r.LandAgain(&w.cache)); got != want {
+			if got := placements(r.LandAgain(w.cache)); got != want {
 				t.Errorf("%s: with memory\n%s\nwithout\n%s", l.key, got, want)
 			}
 		}
@@ -186,7 +186,7 @@ deployment huge x1 cpu=5000
 			w.workloads.makePod(l, 100+l.made, nil)
 		}
 	}
-	r, hopeful := w.replay(t.Context(), w.cluster.unbound.list), w.hopeful()
+	r, hopeful := w.scheduler.replay(t.Context(), w.cluster.unbound.list), w.scheduler.hopeful()
 	landed := r.Land().Placements
 	if len(landed) == 0 || len(hopeful) == len(w.cluster.unbound.list) {
 		t.Fatalf("of %d pods %d land, %d are tried: that shows nothing", len(w.cluster.unbound.list), len(landed), len(hopeful))

@@ -31,7 +31,7 @@ func (w *World) provision(ctx context.Context) {
 	if w.cfg.Policy == Baseline {
 		plan = w.baselinePlan(s)
 	} else {
-		plan = provisioning.Plan(s, w.cfg.Options, &w.cache)
+		plan = provisioning.Plan(s, w.cfg.Options, w.cache)
 	}
 	for _, launch := range plan.Launches {
 		if pool := w.cluster.pool(launch.NodePool); pool != nil {
@@ -76,7 +76,7 @@ func (w *World) disrupt(ctx context.Context) {
 	s.EarlierPasses = w.passes
 	opt := w.cfg.Options
 	opt.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
-	plan := disruption.Plan(s, opt, &w.cache)
+	plan := disruption.Plan(s, opt, w.cache)
 	w.passes = plan.Passes
 	w.kept = plan.Kept
 	w.timetable.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })

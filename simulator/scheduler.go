@@ -8,35 +8,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"tenon.sh/engine"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/scheduler"
 )
 
-// schedule runs one round of kube-scheduler over all pods that wait.
-func (w *World) schedule(ctx context.Context) {
-	w.timetable.beginRound()
-	if len(w.cluster.unbound.list) == 0 {
+// kubeScheduler finds nodes for the pods that wait, with package scheduler.
+type kubeScheduler struct {
+	cfg       *Config
+	timetable *timetable
+	cluster   *cluster
+	pods      *pods
+	cache     *inventory.Cache
+	rounds    int // so far
+}
+
+// run runs one round of kube-scheduler over all pods that wait.
+func (k *kubeScheduler) run(ctx context.Context) {
+	k.timetable.beginRound()
+	if len(k.cluster.unbound.list) == 0 {
 		return
 	}
-	if units := w.hopeful(); len(units) > 0 {
-		replay := w.replay(ctx, units)
-		for _, p := range replay.LandAgain(&w.cache).Placements {
-			u, _ := w.cluster.units.get(string(p.Pod.UID))
-			w.pods.bind(u, w.cluster.seats[p.Node])
+	if units := k.hopeful(); len(units) > 0 {
+		replay := k.replay(ctx, units)
+		for _, p := range replay.LandAgain(k.cache).Placements {
+			u, _ := k.cluster.units.get(string(p.Pod.UID))
+			k.pods.bind(u, k.cluster.seats[p.Node])
 		}
 	}
-	for _, u := range w.cluster.unbound.list {
-		w.pods.refuse(u)
+	for _, u := range k.cluster.unbound.list {
+		k.pods.refuse(u)
 	}
 }
 
 // hopeful lists the pending pods that some node may take, because most wait for machines that are still starting. Of the pods of one shape, it lists
 // only the number that there is room for, the first in kube-scheduler's order.
-func (w *World) hopeful() []*unit {
+func (k *kubeScheduler) hopeful() []*unit {
 	var out []*unit
 	var shapes []*shape
 	waiting := map[*shape][]*unit{}
-	for _, u := range w.cluster.unbound.list {
+	for _, u := range k.cluster.unbound.list {
 		if u.pod.Status.NominatedNodeName != "" { // a nominated pod keeps room that others could use
 			out = append(out, u)
 			continue
@@ -48,7 +59,7 @@ func (w *World) hopeful() []*unit {
 	}
 	for _, x := range shapes {
 		units, room := waiting[x], 0
-		for _, s := range w.cluster.seatList {
+		for _, s := range k.cluster.seatList {
 			if room += s.canRun(x); room >= len(units) {
 				break
 			}
@@ -65,8 +76,8 @@ func (w *World) hopeful() []*unit {
 }
 
 // replay returns the input of kube-scheduler for the pods, without the nodes that have no room and that matter to none of them.
-func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
-	r := scheduler.Replay{Snapshot: w.cluster.snapshot(ctx), Options: w.cfg.Options, Nominations: map[engine.PodID]string{}}
+func (k *kubeScheduler) replay(ctx context.Context, units []*unit) scheduler.Replay {
+	r := scheduler.Replay{Snapshot: k.cluster.snapshot(ctx), Options: k.cfg.Options, Nominations: map[engine.PodID]string{}}
 	var shapes []*shape
 	for _, u := range units {
 		r.Pods = append(r.Pods, u.pod)
@@ -78,20 +89,20 @@ func (w *World) replay(ctx context.Context, units []*unit) scheduler.Replay {
 		}
 	}
 	// A full node matters if a pod on it is relevant to one of the pending pods.
-	w.rounds++
-	for _, other := range w.cluster.shapes.list {
+	k.rounds++
+	for _, other := range k.cluster.shapes.list {
 		if len(other.units.list) == 0 || !slices.ContainsFunc(shapes, func(s *shape) bool { return s.relevant(other) }) {
 			continue
 		}
 		for _, u := range other.units.list {
 			if u.seat != nil {
-				u.seat.looked = w.rounds
+				u.seat.looked = k.rounds
 			}
 		}
 	}
 	r.On = func(node *corev1.Node) bool {
-		seat := w.cluster.seats[node.Name]
-		return !seat.leaving && seat.alive && (seat.looked == w.rounds || seat.matters(shapes))
+		seat := k.cluster.seats[node.Name]
+		return !seat.leaving && seat.alive && (seat.looked == k.rounds || seat.matters(shapes))
 	}
 	return r
 }

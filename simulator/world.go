@@ -98,14 +98,14 @@ type World struct {
 	machines  *machines
 	steps     *steps
 	orders    *orders
+	scheduler *kubeScheduler
 
 	markets *markets
-	rounds  int // the number of rounds of kube-scheduler
 
 	asking bool // that event is in the agenda already
 	again  time.Duration
 
-	cache  inventory.Cache
+	cache  *inventory.Cache
 	passes *engine.EarlierPasses // the results of earlier disruption passes
 	baseline
 	kept        []engine.Kept
@@ -163,6 +163,8 @@ func New(cfg Config) (*World, error) {
 	w.orders = &orders{
 		cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, meter: w.meter, cluster: w.cluster, nodes: w.nodes, claims: w.claims, inProgress: map[string]bool{},
 	}
+	w.cache = &inventory.Cache{}
+	w.scheduler = &kubeScheduler{cfg: &w.cfg, timetable: w.timetable, cluster: w.cluster, pods: w.pods, cache: w.cache}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
@@ -256,7 +258,7 @@ func (w *World) settle(ctx context.Context) {
 		case w.pending.orders:
 			w.orders.watch(ctx)
 		case w.pending.pods:
-			w.schedule(ctx)
+			w.scheduler.run(ctx)
 		case w.pending.provision:
 			w.provision(ctx)
 		case w.pending.disrupt:
