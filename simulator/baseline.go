@@ -22,8 +22,14 @@ import (
 // budgets, and nodes that drift, expire or break are replaced as with other policies.
 const Baseline v1.ConsolidationPolicy = "Baseline"
 
-// baseline is the state of a world with this policy.
+// baseline makes the plans of a world with this policy. It is nil in other worlds.
 type baseline struct {
+	cfg       *Config
+	agenda    *agenda
+	markets   *markets
+	cluster   *cluster
+	orders    *orders
+	cache     *inventory.Cache
 	flat      map[*engine.InstanceType][]engine.InstanceType // the key is the first type of the original list
 	flatCache inventory.Cache
 	triedAt   map[string]time.Time // nodes, by name
@@ -45,23 +51,23 @@ func baselineOptions(o engine.Options) engine.Options {
 	return o
 }
 
-// baselinePlan buys machines for pending pods. Machines of one capacity type have one price, so the fewest and largest are the
+// plan buys machines for pending pods. Machines of one capacity type have one price, so the fewest and largest are the
 // cheapest. A launch lists all types that hold its pods, and the cloud starts the cheapest.
-func (w *World) baselinePlan(s *engine.Snapshot) *engine.Plan {
+func (x *baseline) plan(s *engine.Snapshot) *engine.Plan {
 	flat := *s
 	flat.Classes, flat.Commitments = slices.Clone(s.Classes), nil // Baseline ignores commitments
 	for i, c := range flat.Classes {
-		flat.Classes[i].InstanceTypes = w.flatPrices(c.InstanceTypes)
+		flat.Classes[i].InstanceTypes = x.flatPrices(c.InstanceTypes)
 	}
-	return provisioning.Plan(&flat, w.cfg.Options, &w.flatCache)
+	return provisioning.Plan(&flat, x.cfg.Options, &x.flatCache)
 }
 
 // flatPrices gives all offerings of a capacity type one price: on-demand costs more than spot, and spot more than reserved.
-func (w *World) flatPrices(types []engine.InstanceType) []engine.InstanceType {
+func (x *baseline) flatPrices(types []engine.InstanceType) []engine.InstanceType {
 	if len(types) == 0 {
 		return types
 	}
-	if known, ok := w.flat[&types[0]]; ok {
+	if known, ok := x.flat[&types[0]]; ok {
 		return known
 	}
 	out := slices.Clone(types)
@@ -78,16 +84,16 @@ func (w *World) flatPrices(types []engine.InstanceType) []engine.InstanceType {
 			}
 		}
 	}
-	if w.flat == nil || len(w.flat) > 2*len(w.markets.list) { // snapshots do not contain the older lists any more
-		w.flat = map[*engine.InstanceType][]engine.InstanceType{}
+	if x.flat == nil || len(x.flat) > 2*len(x.markets.list) { // snapshots do not contain the older lists any more
+		x.flat = map[*engine.InstanceType][]engine.InstanceType{}
 	}
-	w.flat[&types[0]] = out
+	x.flat[&types[0]] = out
 	return out
 }
 
-// baselineDisruptions drops the plan's disruptions for the reason Underutilized, and adds the removal of one node, if one can be removed. It chooses
+// disruptions drops the plan's disruptions for the reason Underutilized, and adds the removal of one node, if one can be removed. It chooses
 // among the nodes of the dropped disruptions, and among nodes that the plan keeps for certain reasons.
-func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []engine.Disruption {
+func (x *baseline) disruptions(s *engine.Snapshot, plan *engine.Plan) []engine.Disruption {
 	var out []engine.Disruption
 	var candidates []*v1.NodeClaim
 	for _, d := range plan.Disruptions {
@@ -96,7 +102,7 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 			continue
 		}
 		for _, name := range d.Claims {
-			if claim, ok := w.cluster.claims.get(name); ok {
+			if claim, ok := x.cluster.claims.get(name); ok {
 				candidates = append(candidates, claim)
 			}
 		}
@@ -104,12 +110,12 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {
 		case engine.NoCheaperPlace, engine.SavesTooLittle, engine.NotBalanced, engine.WouldStrand, engine.OnDemandShareLost, engine.SpotToSpot, engine.CannotMove, engine.Unsettled, engine.OwnerMoved:
-			if claim, ok := w.cluster.claims.get(k.Claim); ok {
+			if claim, ok := x.cluster.claims.get(k.Claim); ok {
 				candidates = append(candidates, claim)
 			}
 		}
 	}
-	if len(w.orders.inProgress) > 0 { // one at a time
+	if len(x.orders.inProgress) > 0 { // one at a time
 		return out
 	}
 	left := map[string]int{} // by NodePool, the number of nodes that the budgets still allow
@@ -118,16 +124,16 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 	}
 	for _, d := range out {
 		for _, name := range d.Claims {
-			if claim, ok := w.cluster.claims.get(name); ok {
+			if claim, ok := x.cluster.claims.get(name); ok {
 				left[claim.Labels[v1.NodePoolLabelKey]]--
 			}
 		}
 	}
 	candidates = slices.DeleteFunc(candidates, func(c *v1.NodeClaim) bool { return left[c.Labels[v1.NodePoolLabelKey]] <= 0 })
-	seats := w.inTurn(candidates)
+	seats := x.inTurn(candidates)
 	for _, seat := range seats[:min(len(seats), baselineTries)] {
-		w.triedAt[seat.node.Name] = w.agenda.now
-		if d, found := w.empty(s, seat); found {
+		x.triedAt[seat.node.Name] = x.agenda.now
+		if d, found := x.empty(s, seat); found {
 			return append(out, d)
 		}
 	}
@@ -135,39 +141,39 @@ func (w *World) baselineDisruptions(s *engine.Snapshot, plan *engine.Plan) []eng
 }
 
 // inTurn lists the nodes of claims without a try within baselineRest. The longest time since a try comes first, then the fewest pods.
-func (w *World) inTurn(claims []*v1.NodeClaim) []*seat {
+func (x *baseline) inTurn(claims []*v1.NodeClaim) []*seat {
 	var seats []*seat
 	for _, claim := range claims {
-		s := w.cluster.seatOf(claim)
+		s := x.cluster.seatOf(claim)
 		if s == nil || !s.alive || isGoing(claim) {
 			continue
 		}
-		if at, tried := w.triedAt[s.node.Name]; !tried || w.agenda.now.Sub(at) >= baselineRest {
+		if at, tried := x.triedAt[s.node.Name]; !tried || x.agenda.now.Sub(at) >= baselineRest {
 			seats = append(seats, s)
 		}
 	}
 	slices.SortFunc(seats, func(a, b *seat) int {
-		return cmp.Or(w.triedAt[a.node.Name].Compare(w.triedAt[b.node.Name]), cmp.Compare(len(a.units), len(b.units)), cmp.Compare(a.node.Name, b.node.Name))
+		return cmp.Or(x.triedAt[a.node.Name].Compare(x.triedAt[b.node.Name]), cmp.Compare(len(a.units), len(b.units)), cmp.Compare(a.node.Name, b.node.Name))
 	})
 	return seats
 }
 
 // empty returns a disruption of the node if its pods have room on other nodes, or on one cheaper machine.
-func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, found bool) {
-	claim := w.cluster.claimOf(seat)
+func (x *baseline) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, found bool) {
+	claim := x.cluster.claimOf(seat)
 	d = engine.Disruption{Nodes: []string{seat.node.Name}, Claims: []string{claim.Name}, Reason: v1.Underutilized}
-	replay := scheduler.Replay{Snapshot: s, Options: w.cfg.Options, Removed: map[string]bool{seat.node.Name: true}}
+	replay := scheduler.Replay{Snapshot: s, Options: x.cfg.Options, Removed: map[string]bool{seat.node.Name: true}}
 	for _, u := range seat.units {
 		if kube.IsReschedulable(u.pod) {
 			replay.Pods = append(replay.Pods, u.pod)
 			d.Pods = append(d.Pods, kube.PodID(u.pod))
 		}
 	}
-	for _, u := range w.cluster.unbound.list { // pending pods need room too
+	for _, u := range x.cluster.unbound.list { // pending pods need room too
 		replay.Pods = append(replay.Pods, u.pod)
 	}
-	landing := replay.LandAgain(w.cache)
-	price := w.cluster.priceOf(seat)
+	landing := replay.LandAgain(x.cache)
+	price := x.cluster.priceOf(seat)
 	if !slices.ContainsFunc(landing.Stranded, func(id engine.PodID) bool { return slices.Contains(d.Pods, id) }) {
 		d.SavingPerHour = price
 		return d, true
@@ -175,9 +181,9 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 	if seat.node.Labels[v1.CapacityTypeLabelKey] != v1.CapacityTypeOnDemand { // only on-demand machines get a replacement
 		return d, false
 	}
-	without := w.withoutSeat(s, seat, landing)
+	without := x.withoutSeat(s, seat, landing)
 	without.Commitments = nil
-	plan := provisioning.Plan(without, w.cfg.Options, nil)
+	plan := provisioning.Plan(without, x.cfg.Options, nil)
 	if len(plan.Launches) != 1 || len(plan.Unplaced) > 0 || !(plan.Launches[0].Price < price) {
 		return d, false
 	}
@@ -186,7 +192,7 @@ func (w *World) empty(s *engine.Snapshot, seat *seat) (d engine.Disruption, foun
 }
 
 // withoutSeat returns the snapshot without a node. The pods of the node are pending, except the pods that have landed on other nodes.
-func (w *World) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.Landing) *engine.Snapshot {
+func (x *baseline) withoutSeat(s *engine.Snapshot, seat *seat, landing scheduler.Landing) *engine.Snapshot {
 	out := *s
 	node := seat.node
 	out.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n *corev1.Node) bool { return n == node })

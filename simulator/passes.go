@@ -29,7 +29,7 @@ func (w *World) provision(ctx context.Context) {
 	s := w.cluster.snapshot(ctx)
 	var plan *engine.Plan
 	if w.cfg.Policy == Baseline {
-		plan = w.baselinePlan(s)
+		plan = w.baseline.plan(s)
 	} else {
 		plan = provisioning.Plan(s, w.cfg.Options, w.cache)
 	}
@@ -87,7 +87,7 @@ func (w *World) disrupt(ctx context.Context) {
 		}
 	}
 	if w.cfg.Policy == Baseline {
-		plan.Disruptions = w.baselineDisruptions(s, plan)
+		plan.Disruptions = w.baseline.disruptions(s, plan)
 	}
 	for _, d := range plan.Disruptions {
 		w.orders.begin(d)

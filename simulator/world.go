@@ -105,9 +105,9 @@ type World struct {
 	asking bool // that event is in the agenda already
 	again  time.Duration
 
-	cache  *inventory.Cache
-	passes *engine.EarlierPasses // the results of earlier disruption passes
-	baseline
+	cache       *inventory.Cache
+	passes      *engine.EarlierPasses // the results of earlier disruption passes
+	baseline    *baseline
 	kept        []engine.Kept
 	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
 	longestStay Stay
@@ -133,7 +133,6 @@ func New(cfg Config) (*World, error) {
 	w.timetable = w.cluster.timetable
 	if cfg.Policy == Baseline {
 		w.cfg.Options = baselineOptions(cfg.Options)
-		w.triedAt = map[string]time.Time{}
 	}
 	w.readPools()
 	var err error
@@ -165,6 +164,9 @@ func New(cfg Config) (*World, error) {
 	}
 	w.cache = &inventory.Cache{}
 	w.scheduler = &kubeScheduler{cfg: &w.cfg, timetable: w.timetable, cluster: w.cluster, pods: w.pods, cache: w.cache}
+	if cfg.Policy == Baseline {
+		w.baseline = &baseline{cfg: &w.cfg, agenda: w.agenda, markets: w.markets, cluster: w.cluster, orders: w.orders, cache: w.cache, triedAt: map[string]time.Time{}}
+	}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
