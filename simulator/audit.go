@@ -17,7 +17,7 @@ import (
 // together.
 const settled = 15 * time.Minute
 
-// replayEvery is the interval, in passes, between two runs of auditReplay, because a pass without the cache takes longer.
+// replayEvery is the interval, in passes, between two runs of replay, because a pass without the cache takes longer.
 const replayEvery = 4
 
 // atEnd returns the state of the world at its end.
@@ -27,7 +27,7 @@ func (w *World) atEnd(ctx context.Context) AtEnd {
 	for _, k := range w.kept {
 		out.Kept[k.Reason.Code]++
 	}
-	w.noteStays()
+	w.audit.noteStays()
 	out.Idle = w.forgotten(s)
 	for _, m := range w.markets.list {
 		if m.cloud == nil {
@@ -59,17 +59,28 @@ func (w *World) forgotten(s *engine.Snapshot) int {
 	return n
 }
 
-// audit checks that a plan observes the budgets of every NodePool, with its own counts. Sometimes it also calls auditReplay.
-func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
-	if w.meter.Passes%replayEvery == 0 {
-		w.auditReplay(*s, opt, plan)
+// audit checks laws of the world that single events do not show. Most checks are only made with Config.Audit.
+type audit struct {
+	agenda      *agenda
+	laws        *laws
+	meter       *meter
+	cluster     *cluster
+	kept        []engine.Kept        // by the last disruption plan
+	stays       map[string]time.Time // since when nodes are kept that should be removed, by name
+	longestStay Stay
+}
+
+// budgets checks that a plan observes the budgets of every NodePool, with its own counts. Sometimes it also calls replay.
+func (x *audit) budgets(s *engine.Snapshot, opt engine.Options, plan *engine.Plan) {
+	if x.meter.Passes%replayEvery == 0 {
+		x.replay(*s, opt, plan)
 	}
 	begun := map[string]map[v1.DisruptionReason]int{}
 	for _, d := range plan.Disruptions {
 		for _, name := range d.Claims {
-			claim, ok := w.cluster.claims.get(name)
+			claim, ok := x.cluster.claims.get(name)
 			if !ok {
-				w.laws.violate("the plan disrupts claim %s, which is not there", name)
+				x.laws.violate("the plan disrupts claim %s, which is not there", name)
 				return
 			}
 			pool := claim.Labels[v1.NodePoolLabelKey]
@@ -90,22 +101,22 @@ func (w *World) audit(s *engine.Snapshot, opt engine.Options, plan *engine.Plan)
 			}
 			// Disruptions for other reasons in the same pass use up the budget too.
 			if left := budget.PoolAllowance(s, pool, reason).Left(); all > left {
-				w.laws.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
+				x.laws.violate("pool %s: %d nodes are disrupted at once, one of them as %s, but its budgets leave %d", pool.Name, all, reason, left)
 			}
 		}
 	}
 }
 
-// auditReplay makes the plan again without the cache, with the earlier passes read back from JSON, and compares the two plans.
-func (w *World) auditReplay(s engine.Snapshot, opt engine.Options, plan *engine.Plan) {
+// replay makes the plan again without the cache, with the earlier passes read back from JSON, and compares the two plans.
+func (x *audit) replay(s engine.Snapshot, opt engine.Options, plan *engine.Plan) {
 	text := asJSON(s.EarlierPasses)
 	s.EarlierPasses = &engine.EarlierPasses{}
 	if err := json.Unmarshal(text, s.EarlierPasses); err != nil {
-		w.laws.violate("what the passes before have left cannot be read: %v", err)
+		x.laws.violate("what the passes before have left cannot be read: %v", err)
 	}
 	again := disruption.Plan(&s, opt, nil)
 	if !bytes.Equal(asJSON(plan), asJSON(again)) || !bytes.Equal(asJSON(plan.Passes), asJSON(again.Passes)) {
-		w.laws.violate("the pass found %d disruptions, and found again, without what this process remembers, %d or others", len(plan.Disruptions), len(again.Disruptions))
+		x.laws.violate("the pass found %d disruptions, and found again, without what this process remembers, %d or others", len(plan.Disruptions), len(again.Disruptions))
 	}
 }
 

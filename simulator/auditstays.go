@@ -22,36 +22,36 @@ type Stay struct {
 // paced lists the reasons that should disappear as time passes.
 var paced = []engine.Code{engine.OwnerMoved, engine.BudgetExhausted, engine.EvictionBlocked, engine.PodsExpected, engine.Unsettled, engine.TakenBack}
 
-// auditStays records how long nodes have been kept although their removal pays back.
-func (w *World) auditStays(plan *engine.Plan) {
+// noteKept records how long nodes have been kept although their removal pays back.
+func (x *audit) noteKept(plan *engine.Plan) {
 	stays := map[string]time.Time{}
 	for _, k := range plan.Kept {
-		s := w.cluster.seats[k.Node]
-		if s == nil || s.leaving || !slices.Contains(paced, k.Reason.Code) && (k.Reason.Code != engine.NoCheaperPlace || !w.roomBeside(s)) {
+		s := x.cluster.seats[k.Node]
+		if s == nil || s.leaving || !slices.Contains(paced, k.Reason.Code) && (k.Reason.Code != engine.NoCheaperPlace || !x.roomBeside(s)) {
 			continue
 		}
-		stays[k.Node] = w.agenda.now
-		if since, known := w.stays[k.Node]; known {
+		stays[k.Node] = x.agenda.now
+		if since, known := x.stays[k.Node]; known {
 			stays[k.Node] = since
 		}
 	}
-	w.stays = stays
-	w.noteStays()
+	x.stays, x.kept = stays, plan.Kept
+	x.noteStays()
 }
 
 // noteStays keeps the longest of the recorded stays.
-func (w *World) noteStays() {
-	for _, name := range slices.Sorted(maps.Keys(w.stays)) {
-		if t := w.agenda.now.Sub(w.stays[name]); t > w.longestStay.Time {
-			i := slices.IndexFunc(w.kept, func(k engine.Kept) bool { return k.Node == name })
-			w.longestStay = Stay{name, w.kept[i].Reason.Code, t}
+func (x *audit) noteStays() {
+	for _, name := range slices.Sorted(maps.Keys(x.stays)) {
+		if t := x.agenda.now.Sub(x.stays[name]); t > x.longestStay.Time {
+			i := slices.IndexFunc(x.kept, func(k engine.Kept) bool { return k.Node == name })
+			x.longestStay = Stay{name, x.kept[i].Reason.Code, t}
 		}
 	}
 }
 
 // roomBeside reports whether the other nodes have room for the pods of this one, if the largest pods are placed first. It returns false if a pod has
 // affinity or topology spread constraints.
-func (w *World) roomBeside(from *seat) bool {
+func (x *audit) roomBeside(from *seat) bool {
 	var moving []*unit
 	for _, u := range from.units {
 		if !kube.IsReschedulable(u.pod) {
@@ -65,8 +65,8 @@ func (w *World) roomBeside(from *seat) bool {
 	slices.SortStableFunc(moving, func(a, b *unit) int { return slices.Compare(b.need, a.need) })
 	came := map[*seat]*seat{} // copies of nodes, with the pods placed so far
 	return len(moving) > 0 && !slices.ContainsFunc(moving, func(u *unit) bool {
-		for _, s := range w.cluster.seatList {
-			if claim := w.cluster.claimOf(s); s == from || s.leaving || !s.alive || claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) || len(s.node.Spec.Taints) > 0 || !labels.SelectorFromSet(u.pod.Spec.NodeSelector).Matches(labels.Set(s.node.Labels)) {
+		for _, s := range x.cluster.seatList {
+			if claim := x.cluster.claimOf(s); s == from || s.leaving || !s.alive || claim == nil || !v1.IsTrue(claim, v1.ConditionInitialized) || len(s.node.Spec.Taints) > 0 || !labels.SelectorFromSet(u.pod.Spec.NodeSelector).Matches(labels.Set(s.node.Labels)) {
 				continue
 			}
 			to := came[s]

@@ -264,6 +264,7 @@ func (w *World) result(ctx context.Context) *Result {
 	if n := len(m.waits); n > 0 {
 		r.Waited = Waited{Median: m.waits[n/2], P99: m.waits[n*99/100], Most: m.waits[n-1]}
 	}
-	r.AtEnd, r.LongestStay = w.atEnd(ctx), w.longestStay
+	r.AtEnd = w.atEnd(ctx)
+	r.LongestStay = w.audit.longestStay
 	return r
 }

@@ -81,9 +81,9 @@ func (w *World) disrupt(ctx context.Context) {
 	w.kept = plan.Kept
 	w.timetable.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
 	if w.cfg.Audit {
-		w.audit(s, opt, plan)
+		w.audit.budgets(s, opt, plan)
 		if w.cfg.Policy != Baseline {
-			w.auditStays(plan)
+			w.audit.noteKept(plan)
 		}
 	}
 	if w.cfg.Policy == Baseline {

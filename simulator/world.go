@@ -105,14 +105,13 @@ type World struct {
 	asking bool // that event is in the agenda already
 	again  time.Duration
 
-	cache       *inventory.Cache
-	passes      *engine.EarlierPasses // the results of earlier disruption passes
-	baseline    *baseline
-	kept        []engine.Kept
-	stays       map[string]time.Time // since when nodes are kept that should be removed, by name; with Audit
-	longestStay Stay
-	meter       *meter
-	sampler     *sampler
+	cache    *inventory.Cache
+	passes   *engine.EarlierPasses // the results of earlier disruption passes
+	baseline *baseline
+	kept     []engine.Kept
+	audit    *audit
+	meter    *meter
+	sampler  *sampler
 }
 
 // New makes a world.
@@ -167,6 +166,7 @@ func New(cfg Config) (*World, error) {
 	if cfg.Policy == Baseline {
 		w.baseline = &baseline{cfg: &w.cfg, agenda: w.agenda, markets: w.markets, cluster: w.cluster, orders: w.orders, cache: w.cache, triedAt: map[string]time.Time{}}
 	}
+	w.audit = &audit{agenda: w.agenda, laws: w.laws, meter: w.meter, cluster: w.cluster}
 	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
