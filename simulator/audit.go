@@ -24,7 +24,7 @@ const replayEvery = 4
 func (w *World) atEnd(ctx context.Context) AtEnd {
 	s := w.cluster.snapshot(ctx)
 	out := AtEnd{Machines: w.meter.machines, Pods: w.meter.pods, Waiting: len(w.cluster.unbound.list), Kept: map[engine.Code]int{}}
-	for _, k := range w.kept {
+	for _, k := range w.passes.kept {
 		out.Kept[k.Reason.Code]++
 	}
 	w.audit.noteStays()

@@ -29,6 +29,13 @@ type claims struct {
 	listed map[string]float64
 }
 
+func newClaims(cfg *Config, a *agenda, p *pending, t *timetable, m *meter, c *cluster) *claims {
+	return &claims{
+		cfg: cfg, agenda: a, pending: p, timetable: t, meter: m, cluster: c,
+		causes: map[string]string{}, wakes: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
+	}
+}
+
 // add creates the NodeClaim of a launch, as the controllers do.
 func (x *claims) add(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
 	claim := kube.NewClaim(pool, launch)

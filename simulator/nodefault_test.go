@@ -260,7 +260,7 @@ deployment web x6 cpu=1500m mem=1Gi storage=5Gi apart=hostname arch in (amd64)
 			}
 			goOn(t, w, 2*time.Hour)
 			if end := w.atEnd(t.Context()); end.Machines > 0 || len(w.cluster.claims.list) > 0 || len(w.cluster.seatList) > 0 {
-				t.Errorf("there are no pods, and %d machines, %d claims, %d nodes; kept: %v\n%s", end.Machines, len(w.cluster.claims.list), len(w.cluster.seatList), w.kept, text)
+				t.Errorf("there are no pods, and %d machines, %d claims, %d nodes; kept: %v\n%s", end.Machines, len(w.cluster.claims.list), len(w.cluster.seatList), w.passes.kept, text)
 			}
 			t.Logf("%d machines, %v", w.meter.Launched, w.meter.Removed)
 		})

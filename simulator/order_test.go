@@ -153,7 +153,7 @@ daemonset agent cpu=100m mem=64Mi tolerate=*
 		r := w.scheduler.replay(t.Context(), w.cluster.unbound.list)
 		want := placements(r.Land())
 		for range 2 {
-			if got := placements(r.LandAgain(w.cache)); got != want {
+			if got := placements(r.LandAgain(w.passes.cache)); got != want {
 				t.Errorf("%s: with memory\n%s\nwithout\n%s", l.key, got, want)
 			}
 		}

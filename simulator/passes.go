@@ -8,6 +8,7 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/disruption"
+	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/provisioning"
 )
 
@@ -19,90 +20,110 @@ const (
 	lookAgain = 12 * time.Second
 )
 
+// passes makes the plans of the engine and begins what they decide.
+type passes struct {
+	cfg       *Config
+	agenda    *agenda
+	pending   *pending
+	timetable *timetable
+	meter     *meter
+	cluster   *cluster
+	claims    *claims
+	steps     *steps
+	orders    *orders
+	baseline  *baseline // nil with another policy
+	audit     *audit
+	cache     *inventory.Cache
+	earlier   *engine.EarlierPasses // the results of earlier disruption passes
+	kept      []engine.Kept         // by the last disruption plan
+	asking    bool                  // a plan is in the agenda although nothing may change until then
+	again     time.Duration         // the time until the next such plan
+}
+
 // provision makes a plan for the pods that wait and carries it out.
-func (w *World) provision(ctx context.Context) {
-	w.timetable.beginPlan()
-	if len(w.cluster.unbound.list) == 0 && !w.cluster.anyToMove() {
+func (p *passes) provision(ctx context.Context) {
+	p.timetable.beginPlan()
+	if len(p.cluster.unbound.list) == 0 && !p.cluster.anyToMove() {
 		return
 	}
-	w.meter.Passes++
-	s := w.cluster.snapshot(ctx)
+	p.meter.Passes++
+	s := p.cluster.snapshot(ctx)
 	var plan *engine.Plan
-	if w.cfg.Policy == Baseline {
-		plan = w.baseline.plan(s)
+	if p.cfg.Policy == Baseline {
+		plan = p.baseline.plan(s)
 	} else {
-		plan = provisioning.Plan(s, w.cfg.Options, w.cache)
+		plan = provisioning.Plan(s, p.cfg.Options, p.cache)
 	}
 	for _, launch := range plan.Launches {
-		if pool := w.cluster.pool(launch.NodePool); pool != nil {
-			w.claims.add(pool, launch, nil)
+		if pool := p.cluster.pool(launch.NodePool); pool != nil {
+			p.claims.add(pool, launch, nil)
 		}
 	}
-	w.remember(plan)
-	w.timetable.unplaced = len(plan.Unplaced) > 0
+	p.remember(plan)
+	p.timetable.unplaced = len(plan.Unplaced) > 0
 	if len(plan.Launches) > 0 {
-		w.again = againFirst
+		p.again = againFirst
 		return
 	}
-	if len(w.cluster.unbound.list) == 0 || w.asking {
+	if len(p.cluster.unbound.list) == 0 || p.asking {
 		return
 	}
 	// Nothing to do now: sold-out offerings may be available later.
-	w.asking = true
-	w.agenda.after(w.again, func() {
-		w.asking = false
-		w.pending.pods = w.pending.pods || len(w.cluster.unbound.list) > 0
-		w.timetable.wantMachines()
+	p.asking = true
+	p.agenda.after(p.again, func() {
+		p.asking = false
+		p.pending.pods = p.pending.pods || len(p.cluster.unbound.list) > 0
+		p.timetable.wantMachines()
 	})
-	w.again = min(2*w.again, againMost)
+	p.again = min(2*p.again, againMost)
 }
 
 // remember writes the plan's launch backoffs and learned devices on the NodePools.
-func (w *World) remember(plan *engine.Plan) {
+func (p *passes) remember(plan *engine.Plan) {
 	for _, change := range plan.Backoffs {
-		w.cluster.annotatePool(change.NodePool, v1.LaunchBackoffAnnotationKey, change.Text)
+		p.cluster.annotatePool(change.NodePool, v1.LaunchBackoffAnnotationKey, change.Text)
 	}
 	for _, change := range plan.LearnedDevices {
-		w.cluster.annotatePool(change.NodePool, v1.LearnedDevicesAnnotationKey, change.Text)
+		p.cluster.annotatePool(change.NodePool, v1.LearnedDevicesAnnotationKey, change.Text)
 	}
 }
 
 // disrupt makes a disruption plan and begins its disruptions.
-func (w *World) disrupt(ctx context.Context) {
-	w.timetable.beginLook()
-	w.steps.observe(ctx)
-	w.meter.Passes++
-	s := w.cluster.snapshot(ctx)
-	s.EarlierPasses = w.passes
-	opt := w.cfg.Options
+func (p *passes) disrupt(ctx context.Context) {
+	p.timetable.beginLook()
+	p.steps.observe(ctx)
+	p.meter.Passes++
+	s := p.cluster.snapshot(ctx)
+	s.EarlierPasses = p.earlier
+	opt := p.cfg.Options
 	opt.LookAgain = max(1, time.Duration(len(s.Nodes))*lookAgain)
-	plan := disruption.Plan(s, opt, w.cache)
-	w.passes = plan.Passes
-	w.kept = plan.Kept
-	w.timetable.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
-	if w.cfg.Audit {
-		w.audit.budgets(s, opt, plan)
-		if w.cfg.Policy != Baseline {
-			w.audit.noteKept(plan)
+	plan := disruption.Plan(s, opt, p.cache)
+	p.earlier = plan.Passes
+	p.kept = plan.Kept
+	p.timetable.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
+	if p.cfg.Audit {
+		p.audit.budgets(s, opt, plan)
+		if p.cfg.Policy != Baseline {
+			p.audit.noteKept(plan)
 		}
 	}
-	if w.cfg.Policy == Baseline {
-		plan.Disruptions = w.baseline.disruptions(s, plan)
+	if p.cfg.Policy == Baseline {
+		plan.Disruptions = p.baseline.disruptions(s, plan)
 	}
 	for _, d := range plan.Disruptions {
-		w.orders.begin(d)
+		p.orders.begin(d)
 	}
 	for _, k := range plan.Kept {
 		switch k.Reason.Code {
 		case engine.ConsolidateAfter, engine.Unsettled, engine.OwnerMoved, engine.BudgetExhausted, engine.Paused, engine.OutsideMoveWindow,
 			engine.TakenBack, engine.PodsExpected:
-			w.cluster.noteChange() // time alone changes that
+			p.cluster.noteChange() // time alone changes that
 			return
 		case engine.NoCheaperPlace, engine.SavesTooLittle: // a pod of twice the age costs less to move
-			w.timetable.noteAge(w.cluster.size())
+			p.timetable.noteAge(p.cluster.size())
 		}
 	}
-	if w.timetable.mayYield() { // if sold-out offerings become available
-		w.cluster.noteChange()
+	if p.timetable.mayYield() { // if sold-out offerings become available
+		p.cluster.noteChange()
 	}
 }

@@ -38,7 +38,9 @@ type sampler struct {
 	cfg      *Config
 	agenda   *agenda
 	meter    *meter
-	world    *World
+	markets  *markets
+	cluster  *cluster
+	passes   *passes
 	samples  []*sample
 	planning sync.WaitGroup // waits for the plans that findBound has begun
 }
@@ -81,14 +83,14 @@ func (p *sampler) findBound(ctx context.Context, x *sample) {
 // anew prepares a plan for all pods that exist now, on new machines, with all offerings available. The function that it returns
 // computes the cost from data that does not change any more, and may be called on another goroutine.
 func (p *sampler) anew(ctx context.Context) func() engine.Cost {
-	s := p.world.cluster.snapshot(ctx)
-	for i, m := range p.world.markets.list {
+	s := p.cluster.snapshot(ctx)
+	for i, m := range p.markets.list {
 		if m.cloud != nil {
 			s.Classes[i].InstanceTypes = asBilled(plainTypes(m.cloud.Catalog(), m.labels))
 		}
 	}
 	s.Nodes, s.NodeClaims, s.CSINodes, s.VolumeAttachments = nil, nil, nil, nil
-	pods, foreign := slices.Clone(s.Pods), p.world.cluster.foreignNodes()
+	pods, foreign := slices.Clone(s.Pods), p.cluster.foreignNodes()
 	s.Pods = nil
 	opt := p.cfg.Options
 	opt.Effort = 0 // as much as a controller uses, because a plan with less effort has a lower bound
@@ -127,14 +129,13 @@ func asNew(pod *corev1.Pod) *corev1.Pod {
 
 // look adds the cluster at this instant to a sample.
 func (p *sampler) look(x *sample) {
-	w := p.world
 	kept := map[string]engine.Code{}
-	for _, k := range w.kept {
+	for _, k := range p.passes.kept {
 		kept[k.Claim] = k.Reason.Code
 	}
 	x.going = map[CauseName]amounts{}
-	for _, s := range w.cluster.seatList {
-		claim := w.cluster.claimOf(s)
+	for _, s := range p.cluster.seatList {
+		claim := p.cluster.claimOf(s)
 		if claim == nil {
 			continue
 		}
@@ -154,11 +155,11 @@ func (p *sampler) look(x *sample) {
 			x.going[a.cause] = sum
 			continue
 		}
-		used := inUse{price: w.cluster.priceOf(s), fallback: a.fallback, pods: pods, why: cmp.Or(causeOfKept[kept[claim.Name]], Between)}
-		used.onDemand = w.cluster.beyondSpot(s, claim)
+		used := inUse{price: p.cluster.priceOf(s), fallback: a.fallback, pods: pods, why: cmp.Or(causeOfKept[kept[claim.Name]], Between)}
+		used.onDemand = p.cluster.beyondSpot(s, claim)
 		x.used = append(x.used, used)
 	}
-	for _, u := range w.cluster.unbound.list {
+	for _, u := range p.cluster.unbound.list {
 		x.waiting.add(u.need, 1)
 	}
 }
@@ -235,7 +236,7 @@ func (p *sampler) close() (out []Cause, bound, anew float64) {
 	p.samples[len(p.samples)-1].paid = p.meter.ledger.turnPage()
 	sum := map[CauseName]float64{}
 	for _, x := range p.samples {
-		x.readPrices(p.world.cluster.resources)
+		x.readPrices(p.cluster.resources)
 		x.share(sum)
 		bound += x.hours * x.cost.Bound
 		anew += x.hours * x.cost.LaunchesPerHour

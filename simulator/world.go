@@ -82,36 +82,29 @@ func (c *Config) boundEvery() time.Duration {
 	return time.Hour
 }
 
-// World is a cluster whose time passes in Run. Only one goroutine may use it.
+// World is a cluster whose time passes in Run. Only one goroutine may use it. It consists of parts: each knows only parts above it in this list, and
+// tells the others through pending and timetable that they have work.
 type World struct {
 	cfg       Config
 	agenda    *agenda
 	laws      *laws
 	pending   *pending
 	timetable *timetable
+	markets   *markets
+	meter     *meter
 	cluster   *cluster
 	pods      *pods
 	nodes     *nodes
 	claims    *claims
-	workloads *workloads
 	traced    *traced
+	workloads *workloads
 	machines  *machines
 	steps     *steps
 	orders    *orders
 	scheduler *kubeScheduler
-
-	markets *markets
-
-	asking bool // that event is in the agenda already
-	again  time.Duration
-
-	cache    *inventory.Cache
-	passes   *engine.EarlierPasses // the results of earlier disruption passes
-	baseline *baseline
-	kept     []engine.Kept
-	audit    *audit
-	meter    *meter
-	sampler  *sampler
+	audit     *audit
+	passes    *passes
+	sampler   *sampler
 }
 
 // New makes a world.
@@ -122,52 +115,13 @@ func New(cfg Config) (*World, error) {
 	if _, err := simulated.ProfileByName(cfg.profile()); err != nil {
 		return nil, err
 	}
-	base := *cfg.Snapshot
-	w := &World{
-		cfg: cfg, agenda: newAgenda(cfg.Snapshot.Now), laws: &laws{}, pending: &pending{},
-		again:  againFirst,
-		passes: &engine.EarlierPasses{},
-	}
-	w.cluster = newCluster(&w.cfg, &base, w.agenda, w.pending, w.laws)
-	w.timetable = w.cluster.timetable
 	if cfg.Policy == Baseline {
-		w.cfg.Options = baselineOptions(cfg.Options)
+		cfg.Options = baselineOptions(cfg.Options)
 	}
-	w.readPools()
-	var err error
-	if w.markets, err = openMarkets(&w.cfg, w.agenda.clock, w.cluster.base, w.cluster.expectedDevices); err != nil {
+	w := &World{cfg: cfg}
+	if err := w.compose(); err != nil {
 		return nil, err
 	}
-	w.cluster.markets = w.markets
-	w.meter = newMeter(&w.cfg, w.agenda, w.markets)
-	w.pods = &pods{cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster}
-	w.claims = &claims{
-		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster,
-		causes: map[string]string{}, wakes: map[string]time.Time{}, ripe: map[string]time.Time{}, listed: map[string]float64{},
-	}
-	w.nodes = &nodes{agenda: w.agenda, pending: w.pending, timetable: w.timetable, cluster: w.cluster, pods: w.pods}
-	w.traced = &traced{cfg: &w.cfg, agenda: w.agenda, cluster: w.cluster, pods: w.pods, loads: map[tracedKey]*load{}, declared: map[string]int{}}
-	w.workloads = &workloads{
-		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, cluster: w.cluster, pods: w.pods, traced: w.traced, byKey: map[string]*load{}, labels: map[string]map[string]string{},
-	}
-	w.machines = &machines{
-		agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter, cluster: w.cluster, claims: w.claims, nodes: w.nodes,
-		nodeNames: map[engine.MachineID]string{},
-	}
-	w.steps = &steps{
-		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter,
-		cluster: w.cluster, pods: w.pods, nodes: w.nodes, claims: w.claims, machines: w.machines, due: map[string]time.Time{},
-	}
-	w.orders = &orders{
-		cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, meter: w.meter, cluster: w.cluster, nodes: w.nodes, claims: w.claims, inProgress: map[string]bool{},
-	}
-	w.cache = &inventory.Cache{}
-	w.scheduler = &kubeScheduler{cfg: &w.cfg, timetable: w.timetable, cluster: w.cluster, pods: w.pods, cache: w.cache}
-	if cfg.Policy == Baseline {
-		w.baseline = &baseline{cfg: &w.cfg, agenda: w.agenda, markets: w.markets, cluster: w.cluster, orders: w.orders, cache: w.cache, triedAt: map[string]time.Time{}}
-	}
-	w.audit = &audit{agenda: w.agenda, laws: w.laws, meter: w.meter, cluster: w.cluster}
-	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, world: w}
 	for _, m := range w.markets.list {
 		if m.cloud != nil {
 			w.machines.watch(m)
@@ -187,26 +141,71 @@ func New(cfg Config) (*World, error) {
 	return w, nil
 }
 
-// readPools applies the settings of the configuration to all NodePools.
-func (w *World) readPools() {
-	pools := slices.Clone(w.cluster.base.NodePools)
+// compose makes the parts, from the lowest to the highest.
+func (w *World) compose() error {
+	base := *w.cfg.Snapshot
+	w.agenda, w.laws, w.pending = newAgenda(base.Now), &laws{}, &pending{}
+	w.timetable = &timetable{cfg: &w.cfg, agenda: w.agenda, pending: w.pending, buffers: len(base.CapacityBuffers) > 0}
+	w.cluster = newCluster(&base, w.agenda, w.pending, w.timetable, w.laws)
+	base.NodePools = poolsOf(&w.cfg)
+	var err error
+	if w.markets, err = openMarkets(&w.cfg, w.agenda.clock, &base, w.cluster.expectedDevices); err != nil {
+		return err
+	}
+	w.cluster.markets = w.markets
+	w.meter = newMeter(&w.cfg, w.agenda, w.markets)
+	w.pods = &pods{cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster}
+	w.nodes = &nodes{agenda: w.agenda, pending: w.pending, timetable: w.timetable, cluster: w.cluster, pods: w.pods}
+	w.claims = newClaims(&w.cfg, w.agenda, w.pending, w.timetable, w.meter, w.cluster)
+	w.traced = &traced{cfg: &w.cfg, agenda: w.agenda, cluster: w.cluster, pods: w.pods, loads: map[tracedKey]*load{}, declared: map[string]int{}}
+	w.workloads = &workloads{
+		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, cluster: w.cluster, pods: w.pods, traced: w.traced, byKey: map[string]*load{}, labels: map[string]map[string]string{},
+	}
+	w.machines = &machines{
+		agenda: w.agenda, laws: w.laws, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter, cluster: w.cluster, nodes: w.nodes, claims: w.claims,
+		nodeNames: map[engine.MachineID]string{},
+	}
+	w.steps = &steps{
+		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, markets: w.markets, meter: w.meter,
+		cluster: w.cluster, pods: w.pods, nodes: w.nodes, claims: w.claims, machines: w.machines, due: map[string]time.Time{},
+	}
+	w.orders = &orders{
+		cfg: &w.cfg, agenda: w.agenda, laws: w.laws, pending: w.pending, meter: w.meter, cluster: w.cluster, nodes: w.nodes, claims: w.claims, inProgress: map[string]bool{},
+	}
+	cache := &inventory.Cache{}
+	w.scheduler = &kubeScheduler{cfg: &w.cfg, timetable: w.timetable, cluster: w.cluster, pods: w.pods, cache: cache}
+	w.audit = &audit{agenda: w.agenda, laws: w.laws, meter: w.meter, cluster: w.cluster}
+	w.passes = &passes{
+		cfg: &w.cfg, agenda: w.agenda, pending: w.pending, timetable: w.timetable, meter: w.meter, cluster: w.cluster,
+		claims: w.claims, steps: w.steps, orders: w.orders, audit: w.audit, cache: cache, earlier: &engine.EarlierPasses{}, again: againFirst,
+	}
+	if w.cfg.Policy == Baseline {
+		w.passes.baseline = &baseline{cfg: &w.cfg, agenda: w.agenda, markets: w.markets, cluster: w.cluster, orders: w.orders, cache: cache, triedAt: map[string]time.Time{}}
+	}
+	w.sampler = &sampler{cfg: &w.cfg, agenda: w.agenda, meter: w.meter, markets: w.markets, cluster: w.cluster, passes: w.passes}
+	return nil
+}
+
+// poolsOf returns the NodePools of the snapshot with the settings of the configuration.
+func poolsOf(cfg *Config) []*v1.NodePool {
+	pools := slices.Clone(cfg.Snapshot.NodePools)
 	for i, p := range pools {
 		p = p.DeepCopy()
-		if w.cfg.Policy != "" {
-			p.Spec.Disruption.ConsolidationPolicy = w.cfg.Policy
-			if w.cfg.Policy == Baseline {
+		if cfg.Policy != "" {
+			p.Spec.Disruption.ConsolidationPolicy = cfg.Policy
+			if cfg.Policy == Baseline {
 				p.Spec.Disruption.ConsolidationPolicy = v1.WhenEmptyOrUnderutilized
 			}
 		}
-		if w.cfg.Payback > 0 {
-			metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.PaybackAnnotationKey, w.cfg.Payback.String())
+		if cfg.Payback > 0 {
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.PaybackAnnotationKey, cfg.Payback.String())
 		}
-		if w.cfg.ConsolidateAfter != nil {
-			p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(*w.cfg.ConsolidateAfter)
+		if cfg.ConsolidateAfter != nil {
+			p.Spec.Disruption.ConsolidateAfter = v1.DurationOf(*cfg.ConsolidateAfter)
 		}
 		pools[i] = p
 	}
-	w.cluster.base.NodePools = pools
+	return pools
 }
 
 // Run advances the time and returns the result. It fails if ctx ends, or if a law of the world is broken.
@@ -262,9 +261,9 @@ func (w *World) settle(ctx context.Context) {
 		case w.pending.pods:
 			w.scheduler.run(ctx)
 		case w.pending.provision:
-			w.provision(ctx)
+			w.passes.provision(ctx)
 		case w.pending.disrupt:
-			w.disrupt(ctx)
+			w.passes.disrupt(ctx)
 		default:
 			return
 		}
