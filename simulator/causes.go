@@ -87,6 +87,18 @@ func (g *ledger) open(id engine.MachineID, claim *v1.NodeClaim, m *market, boots
 	g.accounts[string(id)] = a
 }
 
+// boots returns the cause to which the cost of the boot of a claim's machine is added.
+func (g *ledger) boots(claim *v1.NodeClaim) CauseName {
+	switch {
+	case claim.Annotations[v1.ReplacesAnnotationKey] != "":
+		return Replacing
+	case g.lost > 0:
+		g.lost--
+		return Lost
+	}
+	return Booting
+}
+
 // follow updates the cause of a machine's cost after its claim has changed. deleted is the reason for which the claim is deleted, if it is.
 func (g *ledger) follow(claim *v1.NodeClaim, deleted string) {
 	id := claim.Status.ProviderID

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,10 +40,10 @@ func newClaims(cfg *Config, a *agenda, p *pending, t *timetable, m *meter, c *cl
 // add creates the NodeClaim of a launch, as the controllers do.
 func (x *claims) add(pool *v1.NodePool, launch engine.Launch, annotations map[string]string) string {
 	claim := kube.NewClaim(pool, launch)
-	x.cluster.uids++
-	claim.Name = fmt.Sprintf("%s-%d", pool.Name, x.cluster.uids)
+	serial := x.cluster.nextID()
+	claim.Name = fmt.Sprintf("%s-%d", pool.Name, serial)
 	claim.GenerateName, claim.UID = "", types.UID("claim/"+claim.Name)
-	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(x.cluster.uids)
+	claim.Generation, claim.ResourceVersion = 1, strconv.Itoa(serial)
 	claim.CreationTimestamp = metav1.NewTime(x.agenda.now)
 	for key, value := range annotations {
 		claim.Annotations[key] = value
@@ -65,18 +66,16 @@ func (x *claims) awaitExpiry(claim *v1.NodeClaim) {
 
 // set replaces the stored claim. It removes a deleted claim without finalizers.
 func (x *claims) set(claim *v1.NodeClaim) {
-	x.cluster.uids++
-	claim.ResourceVersion = strconv.Itoa(x.cluster.uids)
+	claim.ResourceVersion = strconv.Itoa(x.cluster.nextID())
 	x.pending.toStep(claim.Name)
 	x.pending.orders = true
 	x.cluster.noteChange()
 	x.meter.ledger.follow(claim, x.causeOf(claim.Name))
 	if claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0 {
-		x.cluster.claims.remove(claim.Name)
+		x.cluster.removeClaim(claim)
 		if s := x.cluster.seatOf(claim); s != nil { // other finalizers may hold its node
 			x.pending.claims.add(s.node.Name)
 		}
-		delete(x.cluster.claimByID, claim.Status.ProviderID)
 		delete(x.ripe, claim.Name)
 		delete(x.causes, claim.Name)
 		delete(x.listed, claim.Name)
@@ -86,10 +85,7 @@ func (x *claims) set(claim *v1.NodeClaim) {
 		}
 		return
 	}
-	x.cluster.claims.put(claim.Name, claim)
-	if claim.Status.ProviderID != "" {
-		x.cluster.claimByID[claim.Status.ProviderID] = claim.Name
-	}
+	x.cluster.putClaim(claim)
 }
 
 // delete sets the deletion timestamp of a claim.
@@ -106,6 +102,39 @@ func (x *claims) delete(name, cause string) {
 	claim.DeletionTimestamp = new(metav1.NewTime(x.agenda.now))
 	x.set(claim)
 	x.timetable.wantMachines()
+}
+
+// release removes Tenon's finalizer from a claim.
+func (x *claims) release(name string) {
+	claim, _ := x.cluster.claims.get(name)
+	claim = claim.DeepCopy()
+	claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
+	x.set(claim)
+}
+
+// takeListed returns the price of the cheapest offering that the claim's launch listed, once; 0 if it is unknown.
+func (x *claims) takeListed(name string) float64 {
+	price := x.listed[name]
+	delete(x.listed, name)
+	return price
+}
+
+// ripeSince returns since when the claim's node could open: since now if it could not before.
+func (x *claims) ripeSince(name string) time.Time {
+	since, known := x.ripe[name]
+	if !known {
+		since = x.agenda.now
+		x.ripe[name] = since
+	}
+	return since
+}
+
+// opened notes that the claim's node opens.
+func (x *claims) opened(name string) { delete(x.ripe, name) }
+
+func (x *claims) isRipe(name string) bool {
+	_, ripe := x.ripe[name]
+	return ripe
 }
 
 // causeOf returns the cause for which a claim was deleted, or "lost" if the world deleted none.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "tenon.sh/api/v1"
@@ -49,6 +50,62 @@ func newCluster(base *engine.Snapshot, a *agenda, p *pending, t *timetable, l *l
 	}
 	c.shapes = &shapes{byKey: map[string]*shape{}, resources: c.resources, guards: c.guards, devices: c.devices}
 	return c
+}
+
+// nextID returns a number for a UID or a resource version.
+func (c *cluster) nextID() int {
+	c.uids++
+	return c.uids
+}
+
+// putClaim adds a claim, or replaces it.
+func (c *cluster) putClaim(claim *v1.NodeClaim) {
+	c.claims.put(claim.Name, claim)
+	if claim.Status.ProviderID != "" {
+		c.claimByID[claim.Status.ProviderID] = claim.Name
+	}
+}
+
+func (c *cluster) removeClaim(claim *v1.NodeClaim) {
+	c.claims.remove(claim.Name)
+	delete(c.claimByID, claim.Status.ProviderID)
+}
+
+func (c *cluster) addSeat(s *seat) {
+	c.seats[s.node.Name] = s
+	c.seatList = append(c.seatList, s)
+}
+
+// removeSeat removes a node, with the objects that exist only beside it.
+func (c *cluster) removeSeat(s *seat) {
+	delete(c.seats, s.node.Name)
+	c.seatList = slices.DeleteFunc(c.seatList, func(o *seat) bool { return o == s })
+	c.base.CSINodes = slices.DeleteFunc(slices.Clone(c.base.CSINodes), func(n *storagev1.CSINode) bool { return n.Name == s.node.Name })
+	c.devices.unpublish(s.node.Name)
+}
+
+// addUnit adds a pod, and finds its shape and its node.
+func (c *cluster) addUnit(u *unit) {
+	u.shape = c.shapes.of(u)
+	u.need = u.shape.need
+	c.numbers++
+	u.number = c.numbers
+	if u.pod.Spec.NodeName != "" {
+		u.seat = c.seats[u.pod.Spec.NodeName]
+	}
+	c.units.put(u)
+	u.shape.units.put(u.key(), u)
+}
+
+// removeUnit removes a pod, with its claims of devices, and its shape if no other pod may have it.
+func (c *cluster) removeUnit(u *unit) {
+	c.devices.drop(u)
+	c.units.remove(u)
+	c.unbound.remove(u.key())
+	u.shape.units.remove(u.key())
+	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest || u.stay != nil) {
+		c.shapes.forget(u)
+	}
 }
 
 // snapshot returns the cluster as it is now. Its list of pods belongs to the world: a caller that keeps the list copies it.

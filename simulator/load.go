@@ -197,9 +197,9 @@ func (x *workloads) makePod(l *load, index int, earlier *unit) *unit {
 	}
 	pod := &corev1.Pod{Spec: l.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name, pod.Annotations = l.Template.Namespace, name, l.Template.Annotations
-	x.cluster.uids++
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, x.cluster.uids))
-	pod.ResourceVersion = strconv.Itoa(x.cluster.uids)
+	serial := x.cluster.nextID()
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, name, serial))
+	pod.ResourceVersion = strconv.Itoa(serial)
 	pod.CreationTimestamp = metav1.NewTime(now)
 	pod.Labels = x.labelsOf(l, l.newest)
 	pod.OwnerReferences = []metav1.OwnerReference{owner}

@@ -65,24 +65,11 @@ func (k *machines) launch(ctx context.Context, claim *v1.NodeClaim) (more bool, 
 	k.meter.machines++
 	m.running.put(string(started.ID), machine{id: started.ID, claim: claim.Name})
 	launched := lifecycle.Launched(claim, started, k.agenda.now)
-	k.meter.ledger.open(started.ID, launched, m, k.boots(claim), k.claims.listed[claim.Name])
-	delete(k.claims.listed, claim.Name)
+	k.meter.ledger.open(started.ID, launched, m, k.meter.ledger.boots(claim), k.claims.takeListed(claim.Name))
 	k.claims.set(launched)
 	k.await(claim.Name)
 	k.stir(m)
 	return true, 0
-}
-
-// boots returns the cause to which the cost of the boot of a claim's machine is added.
-func (k *machines) boots(claim *v1.NodeClaim) CauseName {
-	switch {
-	case claim.Annotations[v1.ReplacesAnnotationKey] != "":
-		return Replacing
-	case k.meter.ledger.lost > 0:
-		k.meter.ledger.lost--
-		return Lost
-	}
-	return Booting
 }
 
 // await schedules a plan every awaitEvery while pods wait and the claim's machine is not ready, because plans use that machine only for a time.
@@ -128,7 +115,6 @@ func (k *machines) watch(m *market) {
 
 // look updates the world after changes in the cloud.
 func (k *machines) look(m *market) {
-	now := k.agenda.now
 	gone := m.gone()
 	var moved []machine // the machines that are starting or gone, because nothing changes for the others
 	for _, x := range m.running.list {
@@ -137,32 +123,10 @@ func (k *machines) look(m *market) {
 		}
 	}
 	for _, x := range moved {
-		boot, found := m.cloud.Boot(x.id)
-		if !found {
-			m.running.remove(string(x.id))
-			k.meter.machines--
-			k.meter.ledger.close(x.id)
-			for _, name := range []string{k.nodeNamed(x), k.nodeNamed(x) + simulated.SecondSuffix} {
-				if s := k.cluster.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
-					k.nodes.lose(s)
-				}
-			}
-			k.pending.claims.add(x.claim)
-			continue
-		}
-		before := x
-		if !x.seat && !boot.Leaving && !boot.Registers.IsZero() && !boot.Registers.After(now) {
-			k.show(m, x.id, x.claim)
-			x.seat = true
-		}
-		if x.seat && !x.ready && !boot.Held && !boot.Ready.IsZero() && !boot.Ready.After(now) {
-			if s := k.cluster.seats[k.nodeNamed(x)]; s != nil && s.alive {
-				k.nodes.makeReady(s)
-			}
-			x.ready = true
-		}
-		if x != before {
-			m.running.put(string(x.id), x)
+		if boot, found := m.cloud.Boot(x.id); found {
+			k.join(m, x, boot)
+		} else {
+			k.end(m, x)
 		}
 	}
 	for _, x := range m.cloud.NodeFaults() {
@@ -170,14 +134,49 @@ func (k *machines) look(m *market) {
 	}
 	for _, n := range m.cloud.Notices() {
 		m.cloud.Acknowledge(n.ID)
-		k.meter.Interrupted++
-		k.meter.ledger.lost++
-		if name, ok := k.cluster.claimByID[string(n.Machine)]; ok {
-			if s := k.cluster.seats[name]; s != nil {
-				k.meter.losses.add(s, now)
-			}
-			k.claims.delete(name, "interrupted")
+		k.interrupt(n.Machine)
+	}
+}
+
+// join registers the node of a starting machine, or makes it ready, when it is time.
+func (k *machines) join(m *market, x machine, boot simulated.Boot) {
+	now, before := k.agenda.now, x
+	if !x.seat && !boot.Leaving && !boot.Registers.IsZero() && !boot.Registers.After(now) {
+		k.show(m, x.id, x.claim)
+		x.seat = true
+	}
+	if x.seat && !x.ready && !boot.Held && !boot.Ready.IsZero() && !boot.Ready.After(now) {
+		if s := k.cluster.seats[k.nodeNamed(x)]; s != nil && s.alive {
+			k.nodes.makeReady(s)
 		}
+		x.ready = true
+	}
+	if x != before {
+		m.running.put(string(x.id), x)
+	}
+}
+
+// end removes a machine that has ended: its nodes are lost.
+func (k *machines) end(m *market, x machine) {
+	m.running.remove(string(x.id))
+	k.meter.machines--
+	k.meter.ledger.close(x.id)
+	for _, name := range []string{k.nodeNamed(x), k.nodeNamed(x) + simulated.SecondSuffix} {
+		if s := k.cluster.seats[name]; s != nil && s.node.Spec.ProviderID == string(x.id) && s.alive {
+			k.nodes.lose(s)
+		}
+	}
+	k.pending.claims.add(x.claim)
+}
+
+// interrupt deletes the claim of a machine for which the cloud has sent a notice.
+func (k *machines) interrupt(id engine.MachineID) {
+	k.meter.interrupted()
+	if name, ok := k.cluster.claimByID[string(id)]; ok {
+		if s := k.cluster.seats[name]; s != nil {
+			k.meter.losses.add(s, k.agenda.now)
+		}
+		k.claims.delete(name, "interrupted")
 	}
 }
 
@@ -196,10 +195,10 @@ func (k *machines) show(m *market, id engine.MachineID, claimName string) {
 	}
 	maps.Copy(labels, machine.Labels)
 	labels[corev1.LabelHostname] = claimName
-	k.cluster.uids++
+	serial := k.cluster.nextID()
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, k.cluster.uids)), ResourceVersion: strconv.Itoa(k.cluster.uids),
+			Name: claimName, UID: types.UID(fmt.Sprintf("node/%s/%d", claimName, serial)), ResourceVersion: strconv.Itoa(serial),
 			Labels: labels, CreationTimestamp: metav1.NewTime(k.agenda.now),
 		},
 		Spec: corev1.NodeSpec{ProviderID: string(id), Taints: []corev1.Taint{

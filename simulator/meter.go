@@ -208,6 +208,12 @@ func (m *meter) unserved(u *unit) {
 	}
 }
 
+// interrupted counts a notice of the cloud; another machine will be started for this one.
+func (m *meter) interrupted() {
+	m.Interrupted++
+	m.ledger.lost++
+}
+
 func (m *meter) evicted(cause string) {
 	m.Evictions[cause]++
 	if m.hours != nil {

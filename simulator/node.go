@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -29,8 +28,7 @@ type nodes struct {
 
 // add adds a node to the cluster.
 func (n *nodes) add(s *seat) {
-	n.cluster.seats[s.node.Name] = s
-	n.cluster.seatList = append(n.cluster.seatList, s)
+	n.cluster.addSeat(s)
 	n.cluster.touch(s)
 	n.cluster.noteChange()
 }
@@ -47,8 +45,7 @@ func (n *nodes) makeReady(s *seat) {
 
 // set replaces the stored node.
 func (n *nodes) set(s *seat, node *corev1.Node) {
-	n.cluster.uids++
-	node.ResourceVersion = strconv.Itoa(n.cluster.uids)
+	node.ResourceVersion = strconv.Itoa(n.cluster.nextID())
 	s.node, s.leaving, s.room = node, node.DeletionTimestamp != nil, n.cluster.resources.amountsIn(node.Status.Allocatable)
 	if isOpen(node) {
 		n.pending.pods = true
@@ -119,10 +116,7 @@ func (n *nodes) remove(s *seat) {
 		n.pods.drop(u)
 	}
 	n.cluster.touch(s)
-	delete(n.cluster.seats, s.node.Name)
-	n.cluster.base.CSINodes = slices.DeleteFunc(slices.Clone(n.cluster.base.CSINodes), func(c *storagev1.CSINode) bool { return c.Name == s.node.Name })
-	n.cluster.seatList = slices.DeleteFunc(n.cluster.seatList, func(o *seat) bool { return o == s })
-	n.cluster.devices.unpublish(s.node.Name)
+	n.cluster.removeSeat(s)
 	n.cluster.noteChange()
 }
 
@@ -154,11 +148,11 @@ func (n *nodes) daemons(s *seat) {
 }
 
 func (n *nodes) daemonPod(d *appsv1.DaemonSet, s *seat) *corev1.Pod {
-	n.cluster.uids++
+	serial := n.cluster.nextID()
 	pod := &corev1.Pod{Spec: d.Spec.Template.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	pod.Namespace, pod.Name = d.Namespace, d.Name+"-"+s.node.Name
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, n.cluster.uids))
-	pod.ResourceVersion = strconv.Itoa(n.cluster.uids)
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, serial))
+	pod.ResourceVersion = strconv.Itoa(serial)
 	pod.CreationTimestamp = metav1.NewTime(n.agenda.now)
 	pod.Labels, pod.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: d.Name, UID: d.UID, Controller: new(true)}}

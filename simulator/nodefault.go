@@ -72,14 +72,14 @@ func (k *machines) showSecond(first *seat) {
 	if k.cluster.seats[name] != nil {
 		return
 	}
-	k.cluster.uids++
+	serial := k.cluster.nextID()
 	labels := maps.Clone(first.node.Labels)
 	delete(labels, v1.RegisteredLabelKey)
 	delete(labels, v1.InitializedLabelKey)
 	labels[corev1.LabelHostname] = name
 	s := k.cluster.newSeat(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, k.cluster.uids)), ResourceVersion: strconv.Itoa(k.cluster.uids),
+			Name: name, UID: types.UID(fmt.Sprintf("node/%s/%d", name, serial)), ResourceVersion: strconv.Itoa(serial),
 			Labels: labels, CreationTimestamp: metav1.NewTime(k.agenda.now),
 		},
 		Spec:   corev1.NodeSpec{ProviderID: first.node.Spec.ProviderID, Taints: []corev1.Taint{v1.UnregisteredTaint()}},

@@ -23,15 +23,7 @@ type pods struct {
 
 // add adds a new pod to the cluster.
 func (p *pods) add(u *unit) {
-	u.shape = p.cluster.shapes.of(u)
-	u.need = u.shape.need
-	p.cluster.numbers++
-	u.number = p.cluster.numbers
-	if u.pod.Spec.NodeName != "" {
-		u.seat = p.cluster.seats[u.pod.Spec.NodeName]
-	}
-	p.cluster.units.put(u)
-	u.shape.units.put(u.key(), u)
+	p.cluster.addUnit(u)
 	if u.seat != nil {
 		u.seat.sit(u)
 		u.ready = isReady(u.pod)
@@ -247,13 +239,7 @@ func (p *pods) drop(u *unit) {
 	}
 	u.ended = true
 	p.unready(u)
-	p.cluster.devices.drop(u)
-	p.cluster.units.remove(u)
-	p.cluster.unbound.remove(u.key())
-	u.shape.units.remove(u.key())
-	if len(u.shape.units.list) == 0 && (u.load == nil || u.version != u.load.newest || u.stay != nil) {
-		p.cluster.shapes.forget(u)
-	}
+	p.cluster.removeUnit(u)
 	if u.seat == nil {
 		p.meter.unserved(u)
 	} else {

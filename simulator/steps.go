@@ -156,36 +156,35 @@ func (x *steps) apply(ctx context.Context, name string, step lifecycle.Step) (mo
 	for _, name := range step.DeleteNodes {
 		x.nodes.delete(x.cluster.seats[name])
 	}
-	if len(step.Withdraw) > 0 {
-		for _, u := range x.cluster.unbound.list {
-			if slices.Contains(step.Withdraw, u.pod.Status.NominatedNodeName) {
-				x.pods.point(u, "")
-			}
-		}
-	}
+	x.withdraw(step.Withdraw)
 	retry = x.sendAway(name, step.Evict)
 	for _, name := range step.ReleaseNodes {
 		x.nodes.release(x.cluster.seats[name])
 	}
 	if step.Release {
-		claim, _ = x.cluster.claims.get(name)
-		gone := claim.DeepCopy()
-		gone.Finalizers = slices.DeleteFunc(gone.Finalizers, func(f string) bool { return f == v1.TerminationFinalizer })
-		x.claims.set(gone)
+		x.claims.release(name)
 		return false, 0
 	}
 	return step.Nominate != "" || len(step.Nodes) > 0 || step.Claim != nil || len(step.DeleteNodes) > 0 || len(step.ReleaseNodes) > 0, retry
+}
+
+// withdraw removes the nominations of pods to these nodes.
+func (x *steps) withdraw(nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	for _, u := range x.cluster.unbound.list {
+		if slices.Contains(nodes, u.pod.Status.NominatedNodeName) {
+			x.pods.point(u, "")
+		}
+	}
 }
 
 // siblings returns how long a node that could open still waits for nodes of machines that were launched at about the same time, because
 // nodes that open together get the pods that were planned for them.
 func (x *steps) siblings(claim *v1.NodeClaim) time.Duration {
 	const least, most = 5 * time.Second, 10 * time.Second
-	ripe, known := x.claims.ripe[claim.Name]
-	if !known {
-		ripe = x.agenda.now
-		x.claims.ripe[claim.Name] = ripe
-	}
+	ripe := x.claims.ripeSince(claim.Name)
 	patience := min(least+ripe.Sub(claim.CreationTimestamp.Time)/4, most)
 	left := ripe.Add(patience).Sub(x.agenda.now)
 	if left <= 0 {
@@ -195,8 +194,7 @@ func (x *steps) siblings(claim *v1.NodeClaim) time.Duration {
 		if c.DeletionTimestamp != nil || c.CreationTimestamp.Sub(claim.CreationTimestamp.Time).Abs() >= most {
 			return false
 		}
-		_, too := x.claims.ripe[c.Name]
-		return !too && c.Annotations[kube.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
+		return !x.claims.isRipe(c.Name) && c.Annotations[kube.PlannedPodsAnnotation] != "" && !v1.IsTrue(c, v1.ConditionInitialized)
 	})
 	if !coming {
 		return 0
@@ -206,7 +204,7 @@ func (x *steps) siblings(claim *v1.NodeClaim) time.Duration {
 
 // nominate nominates the planned pods of a claim to its node.
 func (x *steps) nominate(claim *v1.NodeClaim, node string) {
-	delete(x.claims.ripe, claim.Name)
+	x.claims.opened(claim.Name)
 	for _, uid := range kube.PlannedPods(claim) {
 		if u, ok := x.cluster.unbound.get(uid); ok && u.tried {
 			x.pods.point(u, node)

@@ -167,9 +167,9 @@ func (x *traced) makePod(l *load, s *stay) {
 	} else if s.Arrival == x.cfg.Trace.Pods[0].Arrival { // it runs during the warm-up too
 		s.takes += x.cfg.WarmUp
 	}
-	x.cluster.uids++
-	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, x.cluster.uids))
-	pod.ResourceVersion = strconv.Itoa(x.cluster.uids)
+	serial := x.cluster.nextID()
+	pod.UID = types.UID(fmt.Sprintf("%s/%s/%d", pod.Namespace, pod.Name, serial))
+	pod.ResourceVersion = strconv.Itoa(serial)
 	pod.CreationTimestamp = metav1.NewTime(now)
 	owner := "Trace/" + s.Name // a pod without an owner would not be replaced
 	if s.Owner >= 0 {

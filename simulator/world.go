@@ -274,17 +274,13 @@ func (w *World) settle(ctx context.Context) {
 // takeIn adds the objects of the snapshot to the world.
 func (w *World) takeIn() {
 	for _, c := range w.cfg.Snapshot.NodeClaims {
-		w.cluster.claims.put(c.Name, c)
+		w.cluster.putClaim(c)
 		w.pending.claims.add(c.Name)
-		if c.Status.ProviderID != "" {
-			w.cluster.claimByID[c.Status.ProviderID] = c.Name
-		}
 		w.claims.awaitExpiry(c)
 	}
 	for _, n := range w.cfg.Snapshot.Nodes {
 		s := w.cluster.newSeat(n)
-		w.cluster.seats[n.Name] = s
-		w.cluster.seatList = append(w.cluster.seatList, s)
+		w.cluster.addSeat(s)
 		w.machines.adopt(s)
 		w.nodes.boot(s)
 	}
