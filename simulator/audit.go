@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"time"
 
@@ -10,54 +9,10 @@ import (
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
 	"tenon.sh/engine/disruption"
-	"tenon.sh/engine/provisioning"
 )
-
-// settled is how long a pod may wait for a machine before it is treated as forgotten. It is longer than the slowest usual boot and a second attempt
-// together.
-const settled = 15 * time.Minute
 
 // replayEvery is the interval, in passes, between two runs of replay, because a pass without the cache takes longer.
 const replayEvery = 4
-
-// atEnd returns the state of the world at its end.
-func (w *World) atEnd(ctx context.Context) AtEnd {
-	s := w.cluster.snapshot(ctx)
-	out := AtEnd{Machines: w.meter.machines, Pods: w.meter.pods, Waiting: len(w.cluster.unbound.list), Kept: map[engine.Code]int{}}
-	for _, k := range w.passes.kept {
-		out.Kept[k.Reason.Code]++
-	}
-	w.audit.noteStays()
-	out.Idle = w.forgotten(s)
-	for _, m := range w.markets.list {
-		if m.cloud == nil {
-			continue
-		}
-		for _, boot := range m.cloud.Boots() {
-			if claim, ok := w.cluster.claims.get(boot.Claim); !boot.Leaving && (!ok || claim.Status.ProviderID != string(boot.ID)) {
-				out.Leaked++
-			}
-		}
-	}
-	return out
-}
-
-// forgotten returns the number of pods that have waited longer than settled although a plan finds a place for them.
-func (w *World) forgotten(s *engine.Snapshot) int {
-	plan := provisioning.Plan(s, w.cfg.Options, nil)
-	hopeless := map[engine.PodID]bool{}
-	for _, u := range plan.Unplaced {
-		hopeless[u.Pod] = true
-	}
-	n := 0
-	for _, u := range w.cluster.unbound.list {
-		id := engine.PodID{Namespace: u.pod.Namespace, Name: u.pod.Name, UID: u.pod.UID}
-		if !hopeless[id] && w.agenda.now.Sub(u.pod.CreationTimestamp.Time) > settled {
-			n++
-		}
-	}
-	return n
-}
 
 // audit checks laws of the world that single events do not show. Most checks are only made with Config.Audit.
 type audit struct {

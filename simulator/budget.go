@@ -47,8 +47,11 @@ func (x *guards) uncover(s *shape) {
 	}
 }
 
-// count updates the status of the budgets.
+// count updates the status of the budgets if pods have changed.
 func (x *guards) count() {
+	if !x.changed {
+		return
+	}
 	x.changed = false
 	for _, g := range x.list {
 		expected, healthy := 0, 0

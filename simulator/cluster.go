@@ -117,9 +117,7 @@ func (c *cluster) snapshot(ctx context.Context) *engine.Snapshot {
 	for _, seat := range c.seatList {
 		s.Nodes = append(s.Nodes, seat.node)
 	}
-	if c.guards.changed {
-		c.guards.count()
-	}
+	c.guards.count()
 	s.NodeClaims = append(s.NodeClaims[:0:0], c.claims.list...)
 	s.PodDisruptionBudgets = c.guards.budgets()
 	s.ResourceClaims = append(s.ResourceClaims[:0:0], c.devices.claims.list...)

@@ -1,14 +1,12 @@
 package simulator
 
 import (
-	"context"
 	"math"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 )
 
@@ -50,61 +48,6 @@ type Hour struct {
 	AnewPerHour  *float64 `json:"anewPerHour"`
 	Evictions    int      `json:"evictions"`
 	Launched     int      `json:"launched"`
-}
-
-// Result is the outcome of a world.
-type Result struct {
-	Setting string                 `json:"setting,omitempty"`
-	Seed    uint64                 `json:"seed"`
-	Profile string                 `json:"profile"`
-	Policy  v1.ConsolidationPolicy `json:"policy,omitempty"`
-	// Payback and ConsolidateAfter are the settings given to all NodePools; nil if each keeps its own.
-	Payback          *metav1.Duration `json:"payback,omitempty"`
-	ConsolidateAfter *metav1.Duration `json:"consolidateAfter,omitempty"`
-	Begin            metav1.Time      `json:"begin"`
-	Hours            []Hour           `json:"hours"`
-	Counts           Counts           `json:"counts"`
-	// Cost is the whole bill in USD. Bound is the integral of the bound over the time. Gap is the share by which the bill is above this
-	// integral, AnewGap above the integral of new plans. They are below 0 if the bill is less.
-	Cost    float64 `json:"cost"`
-	Bound   float64 `json:"bound"`
-	Gap     float64 `json:"gap"`
-	AnewGap float64 `json:"anewGap"`
-	// Causes divide Cost less Bound by cause, the largest part first.
-	Causes []Cause `json:"causes"`
-	// PodDays is the number of days that all pods ran together. EvictionsPerPodDay leaves out evictions from lost or interrupted
-	// machines, AllEvictionsPerPodDay does not.
-	PodDays               float64 `json:"podDays"`
-	EvictionsPerPodDay    float64 `json:"evictionsPerPodDay"`
-	AllEvictionsPerPodDay float64 `json:"allEvictionsPerPodDay"`
-	// MostLost is the largest share of a workload's pods on machines of one type and zone that the cloud interrupted together.
-	MostLost float64 `json:"mostLost"`
-	// Waited is how long pods waited for a node, in seconds: the median, the 99th percentile, and the longest time.
-	Waited Waited `json:"waited"`
-	// AtEnd is the world when it ended.
-	AtEnd AtEnd `json:"atEnd"`
-	// LongestStay is the longest stay of a node whose removal paid back; only with Config.Audit.
-	LongestStay Stay `json:"-"`
-}
-
-// Waited holds how long pods waited, in seconds.
-type Waited struct {
-	Median float64 `json:"median"`
-	P99    float64 `json:"p99"`
-	Most   float64 `json:"most"`
-}
-
-// AtEnd is the state of a world at its end.
-type AtEnd struct {
-	Machines int `json:"machines"`
-	Pods     int `json:"pods"`
-	Waiting  int `json:"waiting"`
-	// Idle counts pods that wait although a plan has found a place for them, for longer than a machine needs. Leaked counts machines
-	// without a claim. Both should be 0.
-	Idle   int `json:"idle"`
-	Leaked int `json:"leaked"`
-	// Kept counts the nodes that are not removed, by reason.
-	Kept map[engine.Code]int `json:"kept"`
 }
 
 // meter holds the sums and counts of a world's events. The parts that cause an event count it.
@@ -230,30 +173,12 @@ func (m *meter) launched() {
 
 func (m *meter) decided(d engine.Disruption) { m.Moves[string(d.Reason)]++ }
 
-// result ends the measurement and returns the Result.
-func (w *World) result(ctx context.Context) *Result {
-	m := w.meter
-	w.sampler.planning.Wait()
+// close ends the measurement and returns the part of the Result that the meter knows.
+func (m *meter) close() *Result {
 	m.closeHour()
-	for _, u := range w.cluster.unbound.list {
-		m.unserved(u)
-	}
-	r := &Result{
-		Setting: w.cfg.Setting, Seed: w.cfg.Seed, Profile: w.cfg.profile(), Policy: w.cfg.Policy, Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts,
-		Cost: round(m.bill() - m.first),
-	}
-	if w.cfg.Payback > 0 {
-		r.Payback = &metav1.Duration{Duration: w.cfg.Payback}
-	}
-	if after := w.cfg.ConsolidateAfter; after != nil {
-		r.ConsolidateAfter = &metav1.Duration{Duration: *after}
-	}
+	r := &Result{Begin: metav1.NewTime(m.opened.UTC()), Hours: m.hours, Counts: m.Counts, Cost: round(m.bill() - m.first), MostLost: round(m.losses.most)}
 	for _, h := range r.Hours {
 		r.PodDays += h.Pods / 24
-	}
-	causes, bound, anew := w.sampler.close()
-	if r.Causes, r.Bound = causes, round(bound); bound > 0 {
-		r.Gap, r.AnewGap = round(r.Cost/bound-1), round(r.Cost/anew-1)
 	}
 	all, ours := 0, 0
 	for cause, n := range m.Evictions { // sums of whole numbers do not depend on the order
@@ -265,12 +190,9 @@ func (w *World) result(ctx context.Context) *Result {
 	if r.PodDays = round(r.PodDays); r.PodDays > 0 {
 		r.EvictionsPerPodDay, r.AllEvictionsPerPodDay = round(float64(ours)/r.PodDays), round(float64(all)/r.PodDays)
 	}
-	r.MostLost = round(m.losses.most)
 	slices.Sort(m.waits)
 	if n := len(m.waits); n > 0 {
 		r.Waited = Waited{Median: m.waits[n/2], P99: m.waits[n*99/100], Most: m.waits[n-1]}
 	}
-	r.AtEnd = w.atEnd(ctx)
-	r.LongestStay = w.audit.longestStay
 	return r
 }

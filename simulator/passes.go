@@ -60,7 +60,7 @@ func (p *passes) provision(ctx context.Context) {
 		}
 	}
 	p.remember(plan)
-	p.timetable.unplaced = len(plan.Unplaced) > 0
+	p.timetable.endPlan(len(plan.Unplaced) > 0)
 	if len(plan.Launches) > 0 {
 		p.again = againFirst
 		return
@@ -100,7 +100,7 @@ func (p *passes) disrupt(ctx context.Context) {
 	plan := disruption.Plan(s, opt, p.cache)
 	p.earlier = plan.Passes
 	p.kept = plan.Kept
-	p.timetable.pressing = slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty })
+	p.timetable.endLook(slices.ContainsFunc(plan.Disruptions, func(d engine.Disruption) bool { return d.Reason != v1.Underutilized && d.Reason != v1.Empty }))
 	if p.cfg.Audit {
 		p.audit.budgets(s, opt, plan)
 		if p.cfg.Policy != Baseline {

@@ -148,9 +148,7 @@ func (p *pods) tendSoon(l *load) {
 
 // evict asks the eviction API to evict a pod, and reports whether the API agreed.
 func (p *pods) evict(u *unit, cause string) bool {
-	if p.cluster.guards.changed {
-		p.cluster.guards.count()
-	}
+	p.cluster.guards.count()
 	covering := u.shape.guards
 	switch {
 	case u.ended || u.leaving():
@@ -249,7 +247,7 @@ func (p *pods) drop(u *unit) {
 		p.cluster.podsChanged(u.seat)
 		p.cluster.freed()
 		if c := p.cluster.claimOf(u.seat); c != nil && c.DeletionTimestamp == nil {
-			p.timetable.departed++
+			p.timetable.podLeft()
 		}
 	}
 	if u.load != nil {

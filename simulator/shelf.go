@@ -30,6 +30,9 @@ func (s *shelf[T]) get(key string) (thing T, ok bool) {
 	return s.list[i], true
 }
 
+// next returns the index that the next new thing gets.
+func (s *shelf[T]) next() int { return len(s.list) }
+
 // remove takes a thing off; the last one moves to its place.
 func (s *shelf[T]) remove(key string) {
 	i, ok := s.at[key]

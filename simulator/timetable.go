@@ -59,6 +59,9 @@ func (t *timetable) beginPlan() {
 	t.wanted, t.planAt, t.pending.provision = time.Time{}, time.Time{}, false
 }
 
+// endPlan notes whether the plan had no machine for some pod.
+func (t *timetable) endPlan(unplaced bool) { t.unplaced = unplaced }
+
 // noteChange schedules a look at the nodes that may be disrupted. Looks have a configured pause, and a longer one if there is little to gain in a
 // cluster with these numbers of pods and nodes.
 func (t *timetable) noteChange(pods, nodes int) {
@@ -90,6 +93,12 @@ func (t *timetable) retry(waiting func() bool) {
 
 // beginRound notes that kube-scheduler tries all pods now.
 func (t *timetable) beginRound() { t.pending.pods, t.scheduled = false, t.agenda.now }
+
+// endLook notes whether the plan removes nodes for another reason than their price.
+func (t *timetable) endLook(pressing bool) { t.pressing = pressing }
+
+// podLeft counts a pod that has left a node which stays.
+func (t *timetable) podLeft() { t.departed++ }
 
 // lookPause returns the shortest time from one look at the nodes to the next.
 func (t *timetable) lookPause(pods, nodes int) time.Duration {

@@ -310,5 +310,3 @@ func (w *World) takeIn() {
 		}
 	}
 }
-
-func (s *shelf[T]) next() int { return len(s.list) }
