@@ -22,7 +22,7 @@ import (
 // budgets, and nodes that drift, expire or break are replaced as with other policies.
 const Baseline v1.ConsolidationPolicy = "Baseline"
 
-// baseline makes the plans of a world with this policy. It is nil in other worlds.
+// baseline makes the plans of a world with this policy. Other worlds have no baseline.
 type baseline struct {
 	cfg       *Config
 	agenda    *agenda

@@ -16,8 +16,8 @@ import (
 	"tenon.sh/engine/kube"
 )
 
-// cluster holds the objects of the API server, each with the world's own data about it. It tells pending and timetable which parts of the world have
-// to act on a change.
+// cluster holds the objects of the API server, each with the world's own data about it. The cluster notes in pending and timetable
+// which work a change leaves.
 type cluster struct {
 	agenda    *agenda
 	pending   *pending

@@ -8,19 +8,6 @@ import (
 	v1 "tenon.sh/api/v1"
 )
 
-// workloads is the controllers of all workloads except those of a trace.
-type workloads struct {
-	cfg     *Config
-	agenda  *agenda
-	pending *pending
-	cluster *cluster
-	pods    *pods
-	traced  *traced
-	list    []*load
-	byKey   map[string]*load
-	labels  map[string]map[string]string // of each version's pods
-}
-
 // tend does the work of the workload's controller: it creates missing pods, deletes surplus pods, and continues a rollout.
 func (x *workloads) tend(l *load) {
 	switch l.Kind {

@@ -151,7 +151,7 @@ func (m *meter) unserved(u *unit) {
 	}
 }
 
-// interrupted counts a notice of the cloud; another machine will be started for this one.
+// interrupted counts a notice of the cloud; another machine will be started for the interrupted one.
 func (m *meter) interrupted() {
 	m.Interrupted++
 	m.ledger.lost++

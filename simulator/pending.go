@@ -1,6 +1,7 @@
 package simulator
 
-// pending is the work that some event or change has left. Every part may add to it. World.settle takes the work of this instant before the time goes on.
+// pending is the work that some event or change has left. Every part may add work. World.settle takes the work of this instant before the
+// time goes on.
 type pending struct {
 	loads     todo[*load]  // workloads of which the number of pods is wrong
 	claims    todo[string] // claims that need steps, and deleted nodes without a claim

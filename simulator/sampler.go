@@ -33,7 +33,7 @@ type inUse struct {
 	why                       CauseName
 }
 
-// sampler takes samples of the world, and computes from them the bound and the causes for which the bill is above it.
+// sampler takes samples of the world, and computes from them the bound and the causes for which the bill is above the bound.
 type sampler struct {
 	cfg      *Config
 	agenda   *agenda

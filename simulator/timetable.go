@@ -14,8 +14,8 @@ const (
 	backOff = 10 * time.Second
 )
 
-// timetable decides when plans are due: provisioning plans soon after a part wants machines, disruption plans some time after changes. It also decides
-// when kube-scheduler tries pods again.
+// timetable decides when plans are due: provisioning plans soon after a part wants machines, disruption plans some time after changes. The timetable also
+// decides when kube-scheduler tries pods again.
 type timetable struct {
 	cfg     *Config
 	agenda  *agenda

@@ -82,8 +82,8 @@ func (c *Config) boundEvery() time.Duration {
 	return time.Hour
 }
 
-// World is a cluster whose time passes in Run. Only one goroutine may use it. It consists of parts: each knows only parts above it in this list, and
-// tells the others through pending and timetable that they have work.
+// World is a cluster whose time passes in Run. Only one goroutine may use it. A World consists of parts. A part knows only
+// parts above it in this list. For the others, a part leaves work in pending and timetable.
 type World struct {
 	cfg       Config
 	agenda    *agenda

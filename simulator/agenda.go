@@ -11,7 +11,7 @@ type clock struct{ now time.Time }
 func (c *clock) Now() time.Time                  { return c.now }
 func (c *clock) Since(t time.Time) time.Duration { return c.now.Sub(t) }
 
-// agenda lists future events by time; events of the same time are in the order of their entry. It contains the clock.
+// agenda lists future events by time; events of the same time are in the order of their entry. The agenda contains the clock.
 type agenda struct {
 	*clock
 	begin  time.Time // the beginning of the world, from which Moments are counted
@@ -41,6 +41,7 @@ func (a *agenda) at(when time.Time, do func()) {
 // exactly schedules a function without rounding its time.
 func (a *agenda) exactly(when time.Time, do func()) { a.add(later(when, a.now), do) }
 
+// after schedules a function for the first full Moment after a time has passed.
 func (a *agenda) after(d time.Duration, do func()) { a.at(a.now.Add(max(d, 0)), do) }
 
 func later(a, b time.Time) time.Time {
