@@ -3,7 +3,7 @@ package simulator
 // pending is the work that some event or change has left. Every part may add work. World.settle takes the work of this instant before the
 // time goes on.
 type pending struct {
-	loads     todo[*load]  // workloads of which the number of pods is wrong
+	loads     todo[*load]  // workloads whose pods their controllers have to count
 	claims    todo[string] // claims that need steps, and deleted nodes without a claim
 	stepping  string       // the claim whose steps are taken now
 	observed  todo[string] // claims whose nodes got or lost pods, for the next disruption pass
