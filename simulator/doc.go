@@ -5,4 +5,7 @@
 //
 // The world has no ticks: it advances from event to event, and the same configuration gives the same result to the last bit. Run returns a Result,
 // which the caller prints.
+//
+// A World consists of parts, such as the cloud (markets), the objects of the API server (cluster), and the plans (passes). World lists them from the
+// lowest to the highest. A part calls only lower parts. A part leaves work for higher parts in pending, and tells the timetable of changes.
 package simulator
