@@ -42,7 +42,8 @@ type cluster struct {
 // newCluster returns a cluster without objects except those of base.
 func newCluster(base *engine.Snapshot, a *agenda, p *pending, t *timetable, l *laws) *cluster {
 	c := &cluster{
-		agenda: a, pending: p, timetable: t, base: base, units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](), seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](),
+		agenda: a, pending: p, timetable: t, base: base,
+		units: roster{shelf: newShelf[*unit]()}, unbound: newShelf[*unit](), seats: map[string]*seat{}, claims: newShelf[*v1.NodeClaim](),
 		claimByID: map[string]string{}, resources: resources{}, guards: &guards{changed: true}, devices: newDevices(base, l),
 	}
 	for _, b := range base.PodDisruptionBudgets {

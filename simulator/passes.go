@@ -20,7 +20,7 @@ const (
 	lookAgain = 12 * time.Second
 )
 
-// passes makes the plans of the engine and begins what they decide.
+// passes makes the plans of the engine, and begins their launches and disruptions.
 type passes struct {
 	cfg       *Config
 	agenda    *agenda
