@@ -1,8 +1,12 @@
 package cli
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+)
 
-// The linker sets version and revision when an image is built (-X tenon.sh/cli.version=1.2.3).
+// The linker sets version and revision in a release (-X tenon.sh/cli.version=1.2.3). The version is that of
+// deploy/charts/karpenter/Chart.yaml.
 var version, revision string
 
 // buildVersion returns the version of this program.
@@ -14,13 +18,13 @@ func buildVersion() string {
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "unreleased"
 	}
-	return info.Main.Version
+	return strings.TrimPrefix(info.Main.Version, "v")
 }
 
 // commit returns the revision of this program. It returns "" if the build does not record it.
 func commit() string {
 	if revision != "" {
-		return revision[:min(len(revision), 7)]
+		return revision
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -28,8 +32,23 @@ func commit() string {
 	}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			return s.Value[:min(len(s.Value), 7)]
+			return s.Value
 		}
+	}
+	return ""
+}
+
+// kubernetesVersion returns the version of Kubernetes' libraries, which is that of client-go. It returns "" if the build does not record
+// it, as in a test.
+func kubernetesVersion(info *debug.BuildInfo) string {
+	for _, module := range info.Deps {
+		if module.Path != "k8s.io/client-go" {
+			continue
+		}
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		return module.Version
 	}
 	return ""
 }

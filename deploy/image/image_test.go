@@ -141,7 +141,7 @@ func runs(t *testing.T, content []byte) {
 	command := exec.Command(file, "version")
 	command.Dir, command.Env = folder, []string{"PATH=/"}
 	output, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "version 1.2.3\ncommit  0123456\n") {
+	if err != nil || !strings.Contains(string(output), "version    1.2.3\ncommit     0123456789\n") {
 		t.Errorf("tenon version: %v\n%s", err, output)
 	}
 }
