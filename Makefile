@@ -13,17 +13,19 @@ TEST_TIMEOUT ?= 45m
 
 # What bin/tenon is built from: Go files and what they embed. Go's own cache decides what is compiled again.
 sources := $(shell find . \( -path './.?*' -o -path ./bin -o -path ./controlplane -o -path ./docs -o -path ./tools \
-	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/image -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./dashboard/browsertest -o -path ./endtoend/argo/program -o -path ./endtoend/clusterapi -o -path ./endtoend/descheduler/program -o -path ./endtoend/keda/program -o -path ./endtoend/kueue/program -o -path ./endtoend/prometheus/program -o -path ./endtoend/vpa/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
+	-o -path ./deploy/charts -o -path ./deploy/cloudformation -o -path ./deploy/release -o -path ./deploy/monitoring -o -path ./deploy/terraform -o -path ./deploy/test -o -path ./dashboard/browsertest -o -path ./endtoend/argo/program -o -path ./endtoend/clusterapi -o -path ./endtoend/descheduler/program -o -path ./endtoend/keda/program -o -path ./endtoend/kueue/program -o -path ./endtoend/prometheus/program -o -path ./endtoend/vpa/program -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print)
 controlplane_sources := $(shell find controlplane -type f ! -name '*_test.go' ! -name '*.md')
 clusterapi := $(addprefix bin/clusterapi/,core bootstrap controlplane infrastructure)
 keda := $(addprefix bin/keda/,operator adapter)
 vpa := $(addprefix bin/vpa/,recommender updater admission-controller)
 go_tool := go tool -modfile=tools/go.mod
 
-# What a container image is called, and what it is for. The chart's version is that of the image that it starts.
-VERSION ?= $(shell awk '/^appVersion:/ { print $$2 }' deploy/charts/karpenter/Chart.yaml)
-REVISION ?= $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null)
-PLATFORMS ?= linux/amd64 linux/arm64
+# What an image and a release are called, and what they are for. The version has one place, the chart.
+VERSION ?= $(shell awk '/^version:/ { print $$2 }' deploy/charts/karpenter/Chart.yaml)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty)
+image_platforms := linux/amd64 linux/arm64
+release_platforms := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+releases := go -C deploy/release run .
 
 # Kubernetes is compiled without inlining: that takes a quarter less time, and nothing that is measured runs in it. The scheduler is
 # compiled as usual, and so is what the root module shares with it, which is compiled only once for both.
@@ -35,7 +37,7 @@ neighbours := draws deploy argo aws browser clusterapi descheduler keda kueue pr
 neighbour_tests := Argo|Kueue|Descheduler|VerticalPodAutoscaler
 go_test := go test -vet=off -timeout $(TEST_TIMEOUT)
 
-.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda descheduler argo kueue vpa bin/vpa prometheus image demo demo-aws demo-azure demo-capi playground quick test test-neighbours test-all $(addprefix test-,$(neighbours)) oracle explore mutate check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda descheduler argo kueue vpa bin/vpa prometheus image release release-check verify demo demo-aws demo-azure demo-capi playground quick test test-neighbours test-all $(addprefix test-,$(neighbours)) oracle explore mutate check race bench generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -62,8 +64,21 @@ bin/vpa: $(vpa)
 
 prometheus: bin/prometheus ## Build Prometheus as bin/prometheus: what tests with it need beside that.
 
+# The files say that they were made when the commit was made, because they would differ each time otherwise.
+image release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 image: ## Build a container image for amd64 and arm64 in bin/image, an OCI layout. PUSH=registry/repository:tag pushes it.
-	@tools/image.sh '$(VERSION)' '$(REVISION)' '$(PLATFORMS)' '$(PUSH)'
+	@$(releases) image -source '$(CURDIR)' -output '$(CURDIR)/bin/image' -version '$(VERSION)' -revision '$(REVISION)' -push '$(PUSH)' $(or $(PLATFORMS),$(image_platforms))
+
+release: ## Build a release in bin/release: programs, image, charts, checksums, SBOMs, provenance. KEY=file signs it, PUSH=registry/path pushes it.
+	@$(releases) build -source '$(CURDIR)' -output '$(CURDIR)/bin/release' -version '$(VERSION)' -revision '$(REVISION)' -key '$(abspath $(KEY))' \
+		$(if $(BUILDER),-builder '$(BUILDER)') $(or $(PLATFORMS),$(release_platforms))
+	@$(if $(PUSH),$(releases) push '$(CURDIR)/bin/release' '$(PUSH)')
+
+release-check: ## Build the release of the last commit twice, and count the bytes that differ (minutes for each of PLATFORMS).
+	@tools/release-check.sh '$(or $(PLATFORMS),$(release_platforms))'
+
+verify: ## Check the release in FOLDER (bin/release) with the public key in the file KEY; without KEY, only that its files fit together.
+	@$(releases) verify $(if $(KEY),-key '$(abspath $(KEY))',-unsigned) '$(abspath $(or $(FOLDER),bin/release))'
 
 demo: build ## Pods come, a machine comes, pods go, the machine goes. ARGS=--exit leaves after that.
 	@exec bin/tenon demo $(ARGS)
@@ -116,6 +131,7 @@ test-clusterapi: bin/controlplane bin/clusterapi
 
 test-deploy: bin/controlplane
 	@cd deploy/test && go vet ./... && $(go_test) ./...
+	@cd deploy/release && $(go_test) ./...
 
 test-descheduler: bin/controlplane bin/descheduler
 	@$(go_test) ./endtoend -run Descheduler
@@ -160,7 +176,7 @@ bench: bin/controlplane ## Run the benchmarks. BENCH=regexp chooses, PKG=./engin
 
 check: ## Format, vet, staticcheck, the architecture test, go.mod of all modules, generated files.
 	@echo '==> gofmt' && tools/gofmt.sh
-	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/image && go vet ./...) && (cd tools && go vet ./mutate)
+	@echo '==> go vet' && go vet ./... && (cd controlplane && GOFLAGS='$(controlplane_goflags)' go vet ./...) && (cd deploy/release && go vet ./...) && (cd tools && go vet ./mutate)
 	@echo '==> staticcheck' && $(go_tool) staticcheck ./...
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> modules' && for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go list -m all >/dev/null) || { echo "$$module: see above" >&2; exit 1; }; done

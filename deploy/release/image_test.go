@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net/http/httptest"
 	"os"
@@ -92,7 +93,7 @@ func written(t *testing.T, folder string) (index v1.Descriptor, image v1.Image) 
 func TestTheImageHoldsOneProgramThatRunsAsNobody(t *testing.T) {
 	t.Parallel()
 	in, folder := example(t), filepath.Join(t.TempDir(), "image")
-	if err := write(must(build(in))(t), in, folder); err != nil {
+	if err := write(must(buildImage(in))(t), in, folder); err != nil {
 		t.Fatal(err)
 	}
 	descriptor, image := written(t, folder)
@@ -186,29 +187,29 @@ func TestTheImageIsWhatTheChartStarts(t *testing.T) {
 
 func TestTheSameBinariesMakeTheSameImage(t *testing.T) {
 	t.Parallel()
-	first, in := must(build(example(t)))(t), example(t)
+	first, in := must(buildImage(example(t)))(t), example(t)
 	copied := filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.WriteFile(copied, must(os.ReadFile(in.binaries[0].file))(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in.binaries[0].file = copied
-	second := must(build(in))(t)
+	second := must(buildImage(in))(t)
 	if a, b := must(first.Digest())(t), must(second.Digest())(t); a != b {
 		t.Errorf("%s and %s", a, b)
 	}
 	in.version = "1.2.4"
-	if a, b := must(first.Digest())(t), must(must(build(in))(t).Digest())(t); a == b {
+	if a, b := must(first.Digest())(t), must(must(buildImage(in))(t).Digest())(t); a == b {
 		t.Error("another version is the same image")
 	}
 }
 
 func TestAnImageCanBePushed(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://") + "/team/controller:1.2.3"
 	folder := filepath.Join(t.TempDir(), "image")
-	if err := run(input{name: "tenon.sh/controller", version: "1.2.3"}, []string{"linux/" + runtime.GOARCH + "=" + example(t).binaries[0].file}, folder, to); err != nil {
+	if err := makeImage(input{name: "tenon.sh/controller", version: "1.2.3"}, []string{"linux/" + runtime.GOARCH + "=" + example(t).binaries[0].file}, folder, to); err != nil {
 		t.Fatal(err)
 	}
 	pulled := must(remote.Index(must(name.ParseReference(to))(t)))(t)
@@ -230,15 +231,15 @@ func TestABinaryThatCannotRunInTheImageIsRefused(t *testing.T) {
 		"linux/" + other + "=" + own: "not for linux/" + other,
 		"linux/amd64=" + text:        "not a binary of Linux",
 		"linux/amd64=/none":          "no such file",
-		"linux=" + own:               "want linux/amd64=FILE",
-		"linux/amd64":                "want linux/amd64=FILE",
+		"linux=" + own:               "want linux/amd64, or",
+		"linux/amd64=":               "want linux/amd64, or linux/amd64=FILE",
 	} {
-		err := run(input{name: "n", version: "1"}, []string{argument}, filepath.Join(t.TempDir(), "image"), "")
+		err := makeImage(input{name: "n", version: "1"}, []string{argument}, filepath.Join(t.TempDir(), "image"), "")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", argument, err)
 		}
 	}
-	if err := run(input{name: "n", version: "1"}, nil, t.TempDir(), ""); err == nil {
+	if err := makeImage(input{name: "n", version: "1"}, nil, t.TempDir(), ""); err == nil {
 		t.Error("an image without a binary")
 	}
 }
@@ -250,7 +251,7 @@ func TestAFolderThatIsNoImageIsLeftAlone(t *testing.T) {
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(must(build(in))(t), in, folder); err == nil {
+	if err := write(must(buildImage(in))(t), in, folder); err == nil {
 		t.Error("replaced")
 	}
 	if _, err := os.Stat(precious); err != nil {

@@ -7,19 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-
-	"github.com/google/go-containerregistry/pkg/name"
 )
 
 const (
@@ -28,36 +24,59 @@ const (
 	user = "65532:65532"
 )
 
-// input is what an image is made of.
+// input is what an image and a release are made of.
 type input struct {
+	source                  string // folder of the repository
 	name, version, revision string
+	builder                 string // URI
 	created                 time.Time
 	binaries                []binary
 }
 
-type binary struct {
-	platform v1.Platform
-	file     string
+// makeImage makes the image alone, and pushes it if to is given.
+func makeImage(in input, arguments []string, output, to string) (err error) {
+	if in.binaries, err = parseBinaries(arguments); err != nil {
+		return err
+	}
+	if in.created, err = sourceDate(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if err := in.compileAll(folder); err != nil {
+		return err
+	}
+	index, err := buildImage(in)
+	if err != nil {
+		return err
+	}
+	if err := write(index, in, output); err != nil {
+		return err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s  %s:%s@%s\n", output, in.name, in.version, digest)
+	if to == "" {
+		return nil
+	}
+	reference, err := name.ParseReference(to, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("push to %q: %w", to, err)
+	}
+	if err := pushIndex(reference, index); err != nil {
+		return err
+	}
+	fmt.Printf("pushed %s@%s\n", to, digest)
+	return nil
 }
 
-// parseBinaries reads arguments such as linux/amd64=bin/tenon-amd64.
-func parseBinaries(arguments []string) (out []binary, err error) {
-	for _, a := range arguments {
-		platform, file, _ := strings.Cut(a, "=")
-		system, machine, _ := strings.Cut(platform, "/")
-		if system == "" || machine == "" || file == "" {
-			return nil, fmt.Errorf("%q does not say which binary is for which platform: want linux/amd64=FILE", a)
-		}
-		out = append(out, binary{v1.Platform{OS: system, Architecture: machine}, file})
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("an image needs at least one binary, such as linux/amd64=FILE")
-	}
-	return out, nil
-}
-
-// build makes an index with one image for each binary.
-func build(in input) (v1.ImageIndex, error) {
+// buildImage makes an index with one image for each binary.
+func buildImage(in input) (v1.ImageIndex, error) {
 	if in.version == "" {
 		return nil, fmt.Errorf("an image needs a version: -version 1.2.3")
 	}
@@ -184,18 +203,6 @@ func write(index v1.ImageIndex, in input, folder string) error {
 	}))
 	if err != nil {
 		return fmt.Errorf("write the OCI layout %s: %w", folder, err)
-	}
-	return nil
-}
-
-// pushTo pushes the index with all that it refers to.
-func pushTo(index v1.ImageIndex, to string) error {
-	reference, err := name.ParseReference(to, name.StrictValidation)
-	if err != nil {
-		return fmt.Errorf("push to %q: %w", to, err)
-	}
-	if err := remote.WriteIndex(reference, index, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
-		return fmt.Errorf("push to %s: %w", reference, err)
 	}
 	return nil
 }
