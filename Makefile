@@ -37,7 +37,7 @@ neighbours := draws deploy argo aws browser clusterapi descheduler keda kueue pr
 neighbour_tests := Argo|Kueue|Descheduler|VerticalPodAutoscaler
 go_test := go test -vet=off -timeout $(TEST_TIMEOUT)
 
-.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda descheduler argo kueue vpa bin/vpa prometheus image release release-check verify demo demo-aws demo-azure demo-capi playground quick test test-neighbours test-all $(addprefix test-,$(neighbours)) oracle explore mutate check race bench generate clean
+.PHONY: help build controlplane clusterapi bin/clusterapi keda bin/keda descheduler argo kueue vpa bin/vpa prometheus image release release-check verify demo demo-aws demo-azure demo-capi playground quick test test-neighbours test-all $(addprefix test-,$(neighbours)) oracle explore mutate check race bench vuln generate clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -181,6 +181,9 @@ check: ## Format, vet, staticcheck, the architecture test, go.mod of all modules
 	@echo '==> architecture' && go test -run Architecture .
 	@echo '==> modules' && for module in $$(git ls-files '*go.mod'); do (cd $$(dirname $$module) && go list -m all >/dev/null) || { echo "$$module: see above" >&2; exit 1; }; done
 	@echo '==> generated files' && tools/check-generated.sh
+
+vuln: ## Look for known vulnerabilities in code that Tenon calls, with govulncheck. DB=URL names a mirror of its database.
+	@tools/vuln.sh '$(DB)' ./...
 
 generate: ## Write the generated files (CRDs, deep copies, pages, references) anew from the sources.
 	@go generate ./...

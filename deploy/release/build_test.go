@@ -12,6 +12,7 @@ import (
 	"crypto/rsa"
 	"io"
 	"io/fs"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,13 +32,25 @@ const (
 	revision = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// released is a signed release of the small repository, made once for all tests, and the key pair.
-var released = sync.OnceValues(func() (out struct{ folder, private, public string }, err error) {
+// shared holds what tests share, until all have ended.
+var shared string
+
+func TestMain(m *testing.M) {
 	folder, err := os.MkdirTemp("", "release-test-")
 	if err != nil {
-		return out, err
+		log.Fatal(err)
 	}
-	out.folder, out.private, out.public = filepath.Join(folder, "release"), filepath.Join(folder, "key.pem"), filepath.Join(folder, "key.pub")
+	shared = folder
+	status := m.Run()
+	if err := os.RemoveAll(folder); err != nil {
+		log.Print(err)
+	}
+	os.Exit(status)
+}
+
+// released is a signed release of the small repository, made once for all tests, and the key pair.
+var released = sync.OnceValues(func() (out struct{ folder, private, public string }, err error) {
+	out.folder, out.private, out.public = filepath.Join(shared, "release"), filepath.Join(shared, "key.pem"), filepath.Join(shared, "key.pub")
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return out, err
@@ -45,20 +58,12 @@ var released = sync.OnceValues(func() (out struct{ folder, private, public strin
 	if err := writeKeys(key, out.private, out.public); err != nil {
 		return out, err
 	}
-	source := filepath.Join(folder, "source")
+	source := filepath.Join(shared, "source")
 	if err := writeRepository(source); err != nil {
 		return out, err
 	}
 	return out, makeRelease(smallInput(source), platforms(), out.folder, out.private)
 })
-
-func TestMain(m *testing.M) {
-	status := m.Run()
-	if r, err := released(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(r.folder))
-	}
-	os.Exit(status)
-}
 
 // platforms are this machine's, and two whose programs have other formats or names.
 func platforms() []string {
