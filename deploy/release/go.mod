@@ -11,6 +11,7 @@ require (
 	github.com/spdx/tools-golang v0.5.7
 	google.golang.org/protobuf v1.36.12
 	helm.sh/helm/v3 v3.21.4
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -34,5 +35,4 @@ require (
 	golang.org/x/term v0.45.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260727163830-6c54dddc4772 // indirect
 	gotest.tools/v3 v3.5.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
