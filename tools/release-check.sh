@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 first=$folder/first second=$folder/in/another/place
-for clone in "$first" "$second"; do git clone -q . "$clone"; done
+for clone in "$first" "$second"; do git -c advice.detachedHead=false clone -q . "$clone"; done
 unset SOURCE_DATE_EPOCH
 make -C "$first" release KEY= PUSH= PLATFORMS="$platforms"
 GOCACHE=$folder/cache make -C "$second" release KEY= PUSH= PLATFORMS="$platforms"
