@@ -206,7 +206,7 @@ func TestTheProgramOfAReleaseSaysWhichItIs(t *testing.T) {
 	}
 }
 
-// The commands of the guide accept what we have signed and summed, with tools that are not ours.
+// The commands of the guide accept our signatures and checksums, with tools that are not ours.
 func TestTheCommandsOfTheGuideVerifyARelease(t *testing.T) {
 	t.Parallel()
 	r := must(released())(t)

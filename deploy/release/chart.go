@@ -46,7 +46,7 @@ func (in *input) loadCharts() (out []*chart.Chart, err error) {
 	return out, nil
 }
 
-// packChart is what `helm package` makes, without the present time.
+// packChart packs a chart as `helm package` does, but without the present time.
 func packChart(c *chart.Chart, at time.Time) ([]byte, error) {
 	var entries []entry
 	for _, f := range c.Raw {

@@ -2,7 +2,7 @@
 // contents (SBOM), provenance and signatures, and checks and pushes all of that. It needs no container daemon. The same commit makes the
 // same files, byte for byte.
 //
-// It is a module of its own so that what it needs takes no part in building the product.
+// It is a module of its own, so that its dependencies take no part in building the product.
 package main
 
 import (
@@ -73,7 +73,7 @@ func runBuild(flags *flag.FlagSet, arguments []string) error {
 	in.addFlags(flags)
 	output := flags.String("output", "bin/release", "folder of the release, replaced if there is one")
 	key := flags.String("key", "", "sign with this private key: a PEM file, ed25519 or ECDSA, or one of cosign's with its password in COSIGN_PASSWORD")
-	flags.StringVar(&in.builder, "builder", "https://tenon.sh/release/by-hand", "URI of the one who builds, for the provenance")
+	flags.StringVar(&in.builder, "builder", "https://tenon.sh/release/by-hand", "URI of the builder, for the provenance")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func pushIndex(to name.Reference, index v1.ImageIndex) error {
 	return explained(to, remote.WriteIndex(to, index, remote.WithAuthFromKeychain(authn.DefaultKeychain)))
 }
 
-// explained says what to do about a registry's refusal.
+// explained adds advice to a registry's refusal.
 func explained(to name.Reference, err error) error {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 )
 
-// A contents is what one program was linked from, by its own build info.
+// A contents lists the modules that one program was linked from, by its own build info.
 type contents struct {
 	version, label, hash string // of the program: its SHA-256
 	created              time.Time

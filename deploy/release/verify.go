@@ -23,7 +23,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// verify checks a release from the outside in: the signature, with it the checksums, and with these what the files say about each other.
+// verify checks a release from the outside in: the signature, the checksums that it covers, and then whether the files agree with each other.
 // Without a key it checks no signature.
 func verify(out io.Writer, folder, key string) error {
 	checks := []struct {
@@ -252,11 +252,11 @@ func checkContents(folder string) (string, error) {
 				return "", fmt.Errorf("%s: %w", filepath.Base(file), err)
 			}
 			if hash != hashOf(content) || !slices.Equal(got, want) {
-				return "", fmt.Errorf("%s does not list what the program in %s was linked from", filepath.Base(file), filepath.Base(archive))
+				return "", fmt.Errorf("%s does not list the modules that the program in %s was linked from", filepath.Base(file), filepath.Base(archive))
 			}
 		}
 	}
-	return fmt.Sprintf("the SPDX and CycloneDX lists of %d programs are what the programs were linked from", len(archives)), nil
+	return fmt.Sprintf("the SPDX and CycloneDX lists of %d programs match the programs", len(archives)), nil
 }
 
 // programIn is the first file of an archive.

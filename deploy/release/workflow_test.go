@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The workflow has the rights that its jobs need and no others. It runs no code of others that somebody could exchange, and no text that
-// the one who makes a tag could choose becomes part of a script.
+// The workflow has the rights that its jobs need and no others. It runs no code of others that somebody could exchange, and the name of a tag
+// never becomes part of a script.
 func TestTheWorkflowHasFewRights(t *testing.T) {
 	t.Parallel()
 	var workflow struct {
