@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,7 +30,7 @@ const (
 func readCloser(content []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(content)) }
 
 // makeRelease makes a release in a folder beside output, and gives it that name at the end, so that output is always whole.
-func makeRelease(in input, arguments []string, output, key string) (err error) {
+func makeRelease(ctx context.Context, in input, arguments []string, output, key string) (err error) {
 	if in.binaries, err = parseBinaries(arguments); err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func makeRelease(in input, arguments []string, output, key string) (err error) {
 			return err
 		}
 	}
-	if err := in.compileAll(programs); err != nil {
+	if err := in.compileAll(ctx, programs); err != nil {
 		return err
 	}
 	if err := in.fill(folder, charts); err != nil {

@@ -4,12 +4,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"errors"
 	"io"
 	"io/fs"
 	"log"
@@ -62,7 +64,7 @@ var released = sync.OnceValues(func() (out struct{ folder, private, public strin
 	if err := writeRepository(source); err != nil {
 		return out, err
 	}
-	return out, makeRelease(smallInput(source), platforms(), out.folder, out.private)
+	return out, makeRelease(context.Background(), smallInput(source), platforms(), out.folder, out.private)
 })
 
 // platforms are this machine's, and two whose programs have other formats or names.
@@ -212,7 +214,7 @@ func TestTheCommandsOfTheGuideVerifyARelease(t *testing.T) {
 	r := must(released())(t)
 	private, public := newKeys(t, must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t))
 	other := filepath.Join(t.TempDir(), "release")
-	if err := makeRelease(smallInput(repository(t)), platforms()[:1], other, private); err != nil {
+	if err := makeRelease(t.Context(), smallInput(repository(t)), platforms()[:1], other, private); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range []string{"sha256sum", "base64", "openssl"} {
@@ -270,7 +272,7 @@ func TestTheSameCommitMakesTheSameRelease(t *testing.T) {
 	var folders []string
 	for _, name := range []string{"one", "another-with-a-longer-name"} {
 		folder := filepath.Join(t.TempDir(), name)
-		if err := makeRelease(smallInput(repository(t)), platforms(), folder, ""); err != nil {
+		if err := makeRelease(t.Context(), smallInput(repository(t)), platforms(), folder, ""); err != nil {
 			t.Fatal(err)
 		}
 		folders = append(folders, folder)
@@ -324,7 +326,7 @@ func TestAReleaseThatCannotBeMadeLeavesTheOldOne(t *testing.T) {
 			}
 			output := filepath.Join(t.TempDir(), "bin", "release")
 			write1(t, output, sumsFile, "the old one\n")
-			err := makeRelease(in, c.platforms, output, c.key)
+			err := makeRelease(t.Context(), in, c.platforms, output, c.key)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -343,10 +345,10 @@ func TestAProgramOfAnotherPlatformIsRefused(t *testing.T) {
 	in := smallInput(repository(t))
 	tool := must(parseBinaries(platforms()[:1]))(t)[0]
 	tool.file = filepath.Join(t.TempDir(), "tool")
-	if err := in.compile(&tool); err != nil {
+	if err := in.compile(t.Context(), &tool); err != nil {
 		t.Fatal(err)
 	}
-	err := makeRelease(in, []string{"darwin/arm64=" + tool.file}, filepath.Join(t.TempDir(), "release"), "")
+	err := makeRelease(t.Context(), in, []string{"darwin/arm64=" + tool.file}, filepath.Join(t.TempDir(), "release"), "")
 	if err == nil || !strings.Contains(err.Error(), "is for linux/"+runtime.GOARCH+", not for darwin/arm64") {
 		t.Error(err)
 	}
@@ -364,11 +366,24 @@ func write1(t *testing.T, folder, name, text string) {
 	}
 }
 
+func TestAReleaseThatIsInterruptedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	output := filepath.Join(t.TempDir(), "bin", "release")
+	if err := makeRelease(ctx, smallInput(repository(t)), platforms(), output, ""); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if entries := must(os.ReadDir(filepath.Dir(output)))(t); len(entries) > 0 {
+		t.Errorf("%v was left", entries)
+	}
+}
+
 func TestAFolderThatIsNoReleaseIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	output := t.TempDir()
 	write1(t, output, "precious", "text")
-	err := makeRelease(smallInput(repository(t)), platforms()[:1], output, "")
+	err := makeRelease(t.Context(), smallInput(repository(t)), platforms()[:1], output, "")
 	if err == nil || !strings.Contains(err.Error(), "is there and is no release, so it is not replaced") {
 		t.Error(err)
 	}
@@ -382,7 +397,7 @@ func TestAReleaseReplacesTheOneBefore(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "release")
 	write1(t, output, sumsFile, "the old one\n")
 	write1(t, output, "old", "")
-	if err := makeRelease(smallInput(repository(t)), platforms()[:1], output, ""); err != nil {
+	if err := makeRelease(t.Context(), smallInput(repository(t)), platforms()[:1], output, ""); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -424,7 +439,7 @@ func TestAKeyOfCosignSigns(t *testing.T) {
 func TestTheTimeIsThatOfTheSource(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	output := filepath.Join(t.TempDir(), "release")
-	if err := makeRelease(smallInput(repository(t)), platforms()[:1], output, ""); err != nil {
+	if err := makeRelease(t.Context(), smallInput(repository(t)), platforms()[:1], output, ""); err != nil {
 		t.Fatal(err)
 	}
 	files := filesOf(t, output)
@@ -451,7 +466,7 @@ func TestTheTimeIsThatOfTheSource(t *testing.T) {
 		}
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "now")
-	if err := makeRelease(smallInput(repository(t)), platforms()[:1], output, ""); err == nil || !strings.Contains(err.Error(), "want seconds since 1970") {
+	if err := makeRelease(t.Context(), smallInput(repository(t)), platforms()[:1], output, ""); err == nil || !strings.Contains(err.Error(), "want seconds since 1970") {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"debug/buildinfo"
 	"fmt"
 	"os"
@@ -42,7 +43,7 @@ func parseBinaries(arguments []string) (out []binary, err error) {
 }
 
 // compileAll compiles the programs that are not built yet, into a folder.
-func (in *input) compileAll(folder string) error {
+func (in *input) compileAll(ctx context.Context, folder string) error {
 	for i := range in.binaries {
 		b := &in.binaries[i]
 		if b.file != "" {
@@ -50,7 +51,7 @@ func (in *input) compileAll(folder string) error {
 		}
 		b.file = filepath.Join(folder, program+"-"+b.label())
 		fmt.Printf("building for %s (the first time compiles everything for that platform)\n", b.platform)
-		if err := in.compile(b); err != nil {
+		if err := in.compile(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -58,16 +59,20 @@ func (in *input) compileAll(folder string) error {
 }
 
 // compile builds one program. -trimpath leaves the folder out of it, and settings of the user that would change it are not passed on.
-func (in *input) compile(b *binary) error {
+func (in *input) compile(ctx context.Context, b *binary) error {
 	file, err := filepath.Abs(b.file)
 	if err != nil {
 		return err
 	}
 	flags := fmt.Sprintf("-s -w -X tenon.sh/cli.version=%s -X tenon.sh/cli.revision=%s", in.version, in.revision)
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", file, ".")
 	build.Dir = in.source
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOOS="+b.platform.OS, "GOARCH="+b.platform.Architecture)
-	if output, err := build.CombinedOutput(); err != nil {
+	output, err := build.CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("build for %s: %w", b.platform, context.Cause(ctx))
+	}
+	if err != nil {
 		return fmt.Errorf("build for %s: %w\n%s", b.platform, err, output)
 	}
 	return nil

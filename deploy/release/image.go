@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"debug/elf"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ type input struct {
 }
 
 // makeImage makes the image alone, and pushes it if to is given.
-func makeImage(in input, arguments []string, output, to string) (err error) {
+func makeImage(ctx context.Context, in input, arguments []string, output, to string) (err error) {
 	if in.binaries, err = parseBinaries(arguments); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func makeImage(in input, arguments []string, output, to string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if err := in.compileAll(folder); err != nil {
+	if err := in.compileAll(ctx, folder); err != nil {
 		return err
 	}
 	index, err := buildImage(in)

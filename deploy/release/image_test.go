@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,7 +137,11 @@ func runs(t *testing.T, content []byte) {
 	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "tenon")
-	if err := os.WriteFile(file, content, 0o555); err != nil {
+	// A process that another test starts now would inherit the open file, and Linux runs no file that somebody may write to.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(file, content, 0o555)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command(file, "version")
@@ -209,7 +214,7 @@ func TestAnImageCanBePushed(t *testing.T) {
 	t.Cleanup(server.Close)
 	to := strings.TrimPrefix(server.URL, "http://") + "/team/controller:1.2.3"
 	folder := filepath.Join(t.TempDir(), "image")
-	if err := makeImage(input{name: "tenon.sh/controller", version: "1.2.3"}, []string{"linux/" + runtime.GOARCH + "=" + example(t).binaries[0].file}, folder, to); err != nil {
+	if err := makeImage(t.Context(), input{name: "tenon.sh/controller", version: "1.2.3"}, []string{"linux/" + runtime.GOARCH + "=" + example(t).binaries[0].file}, folder, to); err != nil {
 		t.Fatal(err)
 	}
 	pulled := must(remote.Index(must(name.ParseReference(to))(t)))(t)
@@ -234,12 +239,12 @@ func TestABinaryThatCannotRunInTheImageIsRefused(t *testing.T) {
 		"linux=" + own:               "want linux/amd64, or",
 		"linux/amd64=":               "want linux/amd64, or linux/amd64=FILE",
 	} {
-		err := makeImage(input{name: "n", version: "1"}, []string{argument}, filepath.Join(t.TempDir(), "image"), "")
+		err := makeImage(t.Context(), input{name: "n", version: "1"}, []string{argument}, filepath.Join(t.TempDir(), "image"), "")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", argument, err)
 		}
 	}
-	if err := makeImage(input{name: "n", version: "1"}, nil, t.TempDir(), ""); err == nil {
+	if err := makeImage(t.Context(), input{name: "n", version: "1"}, nil, t.TempDir(), ""); err == nil {
 		t.Error("an image without a binary")
 	}
 }

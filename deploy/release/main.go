@@ -7,12 +7,15 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -26,21 +29,24 @@ const usage = `usage: release image|build|verify|push [flags] …
 
 func main() {
 	log.SetFlags(0)
-	if err := run(os.Args[1:]); err != nil {
+	// A signal ends a build by way of its errors, so that it removes its folder.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
 		log.Fatal("release: ", err)
 	}
 }
 
-func run(arguments []string) error {
+func run(ctx context.Context, arguments []string) error {
 	if len(arguments) == 0 {
 		return errors.New(usage)
 	}
 	flags := flag.NewFlagSet(arguments[0], flag.ExitOnError)
 	switch arguments[0] {
 	case "image":
-		return runImage(flags, arguments[1:])
+		return runImage(ctx, flags, arguments[1:])
 	case "build":
-		return runBuild(flags, arguments[1:])
+		return runBuild(ctx, flags, arguments[1:])
 	case "verify":
 		return runVerify(flags, arguments[1:])
 	case "push":
@@ -57,7 +63,7 @@ func (in *input) addFlags(flags *flag.FlagSet) {
 	flags.StringVar(&in.revision, "revision", "", "commit that the programs are built from")
 }
 
-func runImage(flags *flag.FlagSet, arguments []string) error {
+func runImage(ctx context.Context, flags *flag.FlagSet, arguments []string) error {
 	var in input
 	in.addFlags(flags)
 	output := flags.String("output", "bin/image", "folder of the OCI layout, replaced if there is one")
@@ -65,10 +71,10 @@ func runImage(flags *flag.FlagSet, arguments []string) error {
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	return makeImage(in, flags.Args(), *output, *push)
+	return makeImage(ctx, in, flags.Args(), *output, *push)
 }
 
-func runBuild(flags *flag.FlagSet, arguments []string) error {
+func runBuild(ctx context.Context, flags *flag.FlagSet, arguments []string) error {
 	var in input
 	in.addFlags(flags)
 	output := flags.String("output", "bin/release", "folder of the release, replaced if there is one")
@@ -77,7 +83,7 @@ func runBuild(flags *flag.FlagSet, arguments []string) error {
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	return makeRelease(in, flags.Args(), *output, *key)
+	return makeRelease(ctx, in, flags.Args(), *output, *key)
 }
 
 func runVerify(flags *flag.FlagSet, arguments []string) error {

@@ -194,11 +194,11 @@ func TestTheCommandLineSaysWhatIsMissing(t *testing.T) {
 		"verify -unsigned /none":            "/none is no release",
 		"push " + folder:                    "push needs a folder and a place",
 	} {
-		if err := run(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(t.Context(), strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}
 	}
-	if err := run([]string{"verify", "-unsigned", folder}); err != nil {
+	if err := run(t.Context(), []string{"verify", "-unsigned", folder}); err != nil {
 		t.Error(err)
 	}
 }
