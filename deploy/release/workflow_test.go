@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -56,5 +57,47 @@ func TestTheWorkflowHasFewRights(t *testing.T) {
 		if !targets[target] {
 			t.Errorf("no job makes %s", target)
 		}
+	}
+}
+
+// The forge shows no form at all, and no error, if one of its fields is missing.
+func TestTheFormsForIssuesAreComplete(t *testing.T) {
+	t.Parallel()
+	files := must(filepath.Glob("../../.github/ISSUE_TEMPLATE/*.yml"))(t)
+	forms := 0
+	for _, file := range files {
+		if filepath.Base(file) == "config.yml" {
+			continue
+		}
+		forms++
+		var form struct {
+			Name, Description string
+			Body              []struct {
+				Type, ID   string
+				Attributes struct {
+					Label, Value string
+					Options      []string
+				}
+			}
+		}
+		if err := yaml.Unmarshal(must(os.ReadFile(file))(t), &form); err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		if form.Name == "" || form.Description == "" || len(form.Body) == 0 {
+			t.Errorf("%s needs a name, a description and a body", file)
+		}
+		seen := map[string]bool{}
+		for _, field := range form.Body {
+			complete := map[string]bool{"markdown": field.Attributes.Value != "", "textarea": field.Attributes.Label != "" && field.ID != "",
+				"dropdown": field.Attributes.Label != "" && field.ID != "" && len(field.Attributes.Options) > 1}[field.Type]
+			if !complete || field.ID != "" && seen[field.ID] {
+				t.Errorf("%s: field %+v lacks something, or its ID is there twice", file, field)
+			}
+			seen[field.ID] = true
+		}
+	}
+	if forms < 3 {
+		t.Errorf("there are %d forms", forms)
 	}
 }
