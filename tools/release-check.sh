@@ -27,5 +27,5 @@ for file in $( (cd "$first" && find . -type f && cd "$second" && find . -type f)
 	fi
 	differ=$((differ + bytes))
 done
-echo "$differ bytes differ in $files files of two releases of commit $(git rev-parse HEAD)"
+echo "$differ bytes differ in $files files of two releases of commit $(git -C "$folder/first" rev-parse HEAD)"
 [ "$differ" -eq 0 ] && [ "$files" -gt 0 ]

@@ -34,15 +34,14 @@ const (
 	revision = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// shared holds what tests share, until all have ended.
-var shared string
+// shared is a folder for files that tests share, until all have ended.
+var shared = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "release-test-") })
 
 func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "release-test-")
+	folder, err := shared()
 	if err != nil {
 		log.Fatal(err)
 	}
-	shared = folder
 	status := m.Run()
 	if err := os.RemoveAll(folder); err != nil {
 		log.Print(err)
@@ -52,7 +51,11 @@ func TestMain(m *testing.M) {
 
 // released is a signed release of the small repository, made once for all tests, and the key pair.
 var released = sync.OnceValues(func() (out struct{ folder, private, public string }, err error) {
-	out.folder, out.private, out.public = filepath.Join(shared, "release"), filepath.Join(shared, "key.pem"), filepath.Join(shared, "key.pub")
+	folder, err := shared()
+	if err != nil {
+		return out, err
+	}
+	out.folder, out.private, out.public = filepath.Join(folder, "release"), filepath.Join(folder, "key.pem"), filepath.Join(folder, "key.pub")
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return out, err
@@ -60,7 +63,7 @@ var released = sync.OnceValues(func() (out struct{ folder, private, public strin
 	if err := writeKeys(key, out.private, out.public); err != nil {
 		return out, err
 	}
-	source := filepath.Join(shared, "source")
+	source := filepath.Join(folder, "source")
 	if err := writeRepository(source); err != nil {
 		return out, err
 	}
