@@ -24,8 +24,7 @@ const usage = `usage: release image|build|verify|push [flags] …
   image   makes the container image alone:      image  -version 1.2.3 linux/amd64 linux/arm64=FILE
   build   makes the whole release:              build  -version 1.2.3 -key KEY.pem linux/amd64 darwin/arm64
   verify  checks a folder that build has made:  verify -key KEY.pub FOLDER
-  push    pushes the image and the charts:      push   FOLDER REGISTRY/PATH
-`
+  push    pushes the image and the charts:      push   FOLDER REGISTRY/PATH`
 
 func main() {
 	log.SetFlags(0)
