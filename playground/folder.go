@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -84,8 +83,8 @@ func lockFolder(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock folder %s: %w", dir, err)
 	}
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+		var busy bool
+		if busy, err = tryLock(lock); !busy {
 			break
 		}
 		if time.Now().After(deadline) {

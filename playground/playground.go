@@ -87,6 +87,9 @@ type Playground struct {
 // default namespace has its service account. The context bounds only the start. After an error nothing is left running.
 func Start(ctx context.Context, config Config) (*Playground, error) {
 	begin := time.Now()
+	if err := supported(); err != nil {
+		return nil, fmt.Errorf("start playground: %w", err)
+	}
 	p, err := prepare(config)
 	if err != nil {
 		return nil, fmt.Errorf("start playground: %w", err)

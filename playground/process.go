@@ -75,9 +75,7 @@ func startProcess(binary, name string, args []string, folder *folder, leash *lea
 	command.Dir = folder.dir
 	command.Env = environment()
 	command.ExtraFiles = []*os.File{leash.read, folder.lock} // descriptors 3 and 4
-	// A process group of its own: Ctrl-C in a terminal signals all processes of the foreground group, but only Stop may end the components,
-	// in its order.
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = ownGroup()
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
