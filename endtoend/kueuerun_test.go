@@ -212,7 +212,7 @@ func (w *world) mountCertificate(dir string) {
 	})
 }
 
-// removeKueue removes Kueue and all objects of its kinds, whose finalizers nobody takes off any more.
+// removeKueue removes Kueue and all objects of its kinds. It takes off their finalizers, because no controller does this any more.
 func (w *world) removeKueue() {
 	w.Helper()
 	w.Context = context.Background() // the test may have failed by its time

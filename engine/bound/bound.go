@@ -199,8 +199,8 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// supply lists the supplies that matter. Of two supplies with the same users, Leads and fitting pods with devices, one is left out if the
-// other has at least as much of everything and costs no more.
+// supply lists the supplies that matter. It leaves a supply out if another one has the same users and the same Leads, fits the same pods with devices,
+// has at least as much of every resource, and costs no more.
 func (b *Bound) supply(p *Problem) {
 	kept := map[string][]int{}
 	// The memory of one supply is used again for the next, because most supplies are left out.

@@ -133,8 +133,7 @@ func unplacedIn(list []engine.Unplaced) map[engine.PodID]bool {
 	return out
 }
 
-// waitingSince returns when the oldest waiting pod was created that needs a machine of the launch's pool and of a type that the launch
-// lists.
+// waitingSince returns the creation time of the oldest waiting pod that needs a machine like this one: of the launch's pool, and of a listed type.
 func waitingSince(l *engine.Launch, launches []engine.Launch, waiting map[engine.PodID]time.Time) time.Time {
 	var first time.Time
 	for i := range launches {

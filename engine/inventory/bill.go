@@ -52,8 +52,7 @@ func BillOf(s *engine.Snapshot, cache *Cache, machines []*Machine) *Bill {
 		cx, cy := b.Commitments[x.of], b.Commitments[y.of]
 		return cmp.Or(
 			cmp.Compare(leaves(x.h), leaves(y.h)), cmp.Compare(min(cy.Machines, 1), min(cx.Machines, 1)), cmp.Compare(x.units/x.price*cx.UnitPrice(), y.units/y.price*cy.UnitPrice()), cmp.Compare(y.price, x.price), cmp.Compare(x.of, y.of),
-			// Of equal machines, those for which stays returns 1 come first, then the machines with most pods, because the others should be removed
-			// first.
+			// Commitments pay for the machines in this order. So the machines that should stay come first: those for which stays returns 1, then those with most pods.
 			cmp.Compare(stays(y.h), stays(x.h)), cmp.Compare(len(y.h.Bound), len(x.h.Bound)), CompareMachineNames(x.h.MachineInfo, y.h.MachineInfo))
 	})
 	left := b.Left

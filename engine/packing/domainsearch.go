@@ -141,7 +141,7 @@ func (st *domainSearch) all() {
 	st.tryAll(quotas)
 }
 
-// divide calls f for every division of the class's pods, stored in quota, as long as rounds are left.
+// divide tries every way to spread the class's pods over the domains, as long as rounds are left. It stores each way in quota and calls f.
 func (st *domainSearch) divide(c *searched, at, left int, quota map[domainKey]int, f func()) {
 	key := domainKey{c.class, c.level, c.domains[at]}
 	if at == len(c.domains)-1 {

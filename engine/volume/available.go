@@ -72,7 +72,7 @@ func (s *AvailableVolumes) take(suiting []FreeVolume) *SupplyTake {
 	return out
 }
 
-// take records the claim's need. Waiting pods that share a claim take one volume together.
+// take counts the volume that the claim needs. If joint is true, waiting pods share the claim, and it counts once for all of them.
 func (p *PodVolumes) take(id ClaimID, facts *claimFacts, joint bool) {
 	if facts.take == nil {
 		return

@@ -87,7 +87,7 @@ func TestMachinesAreToldTheRangeOfTheServices(t *testing.T) {
 	}
 }
 
-// untriedOn makes the provider read the version from the API server and not from EKS.
+// untriedOn returns a change of the configuration. The provider then reads this version from the API server, and never asks EKS.
 func untriedOn(major, minor string) func(*aws.Config) {
 	return func(c *aws.Config) {
 		untried(c)

@@ -212,8 +212,8 @@ func waitsFor(m *contract.Machine) string {
 	return text
 }
 
-// blockedSince gives up a claim that has waited for blockedAfter, if Cluster API says that it does not make the Machine. The
-// MachineDeployment is then held for heldFor. why is Cluster API's reason, "" if the claim goes on waiting.
+// blockedSince gives up a claim that has waited for blockedAfter, if Cluster API reports that it makes no Machine for it. For the time heldFor, Tenon then
+// starts nothing on the MachineDeployment. blockedSince returns Cluster API's reason, or "" if the claim goes on waiting.
 func (p *Provider) blockedSince(ctx context.Context, claim types.UID, key string) (why string, err error) {
 	p.mu.Lock()
 	since, waits := p.waiting[key][claim]
