@@ -62,14 +62,10 @@ type Problem struct {
 	ways      map[string]*packing.Ways // one object for equal ways, by the options that they admit
 	levels    map[relaxationKey][]packing.Level
 	requests  map[*inventory.RequestClass]capacity.Vector
-	// reservations maps the name of a capacity reservation to its index among the problem's quotas. quotas does so for the clouds' quotas that may
-	// run out, which rationed lists. learned is the memory of running machines by type.
-	reservations map[string]int
-	quotas       map[string]int
-	rationed     []rationed
-	learned      map[*engine.InstanceType]*resource.Quantity
-	cover        []offering.Cover // commitments with an unused part
-	owners       capacity.Names   // controllers of waiting pods
+	supplies  limitedSupplies
+	learned   map[*engine.InstanceType]*resource.Quantity // the memory of running machines by type
+	cover     []offering.Cover                            // commitments with an unused part
+	owners    capacity.Names                              // controllers of waiting pods
 	// shared assigns an index to each volume of waiting pods that more than one pod may use on a node.
 	shared map[volume.Attachment]int
 	// devices assigns an index, after those of shared, to each device claim that several pods wait for.

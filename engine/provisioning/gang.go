@@ -17,35 +17,6 @@ import (
 // mostGangRounds bounds the plans that are made again because a gang cannot start. Then all gangs that cannot start are left out.
 const mostGangRounds = 16
 
-// planPods plans all pods of the snapshot. For a gang, machines are started for enough of its pods or for none. It leaves out the first gang in order
-// that cannot start, and plans the others again with its room. It also returns the problem of the plan.
-func planPods(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
-	pods := cache.Take(s, opt.Threads)
-	plan, p := planIndex(s, opt, pods)
-	var without []engine.Unplaced
-	for round := 1; ; round++ {
-		short := p.cannotStart(plan)
-		if len(short) == 0 {
-			break
-		}
-		if round < mostGangRounds {
-			short = p.firstAndAlike(short)
-		}
-		for _, g := range short {
-			refused := g.refusals(plan)
-			without = append(without, refused...)
-			pods.Hold(g.Waiting)
-		}
-		plan, p = planIndex(s, opt, pods)
-	}
-	if len(without) > 0 {
-		plan.Unplaced = append(plan.Unplaced, without...)
-		slices.SortFunc(plan.Unplaced, func(a, b engine.Unplaced) int { return ComparePods(a.Pod, b.Pod) })
-	}
-	plan.Commitments = p.usesOfCommitments(s, plan.Launches)
-	return plan, p
-}
-
 // readGangs holds the gangs that the first compilation of a call has read. The other compilations share them.
 type readGangs struct {
 	pass uint64

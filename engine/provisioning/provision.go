@@ -11,97 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"tenon.sh/engine"
-	"tenon.sh/engine/buffer"
 	"tenon.sh/engine/capacity"
-	"tenon.sh/engine/deviceplan"
-	"tenon.sh/engine/gang"
-	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 	"tenon.sh/engine/lossgroup"
 	"tenon.sh/engine/offering"
-	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
 )
-
-// Plan decides how to run the pods without a node: on existing nodes, on machines that are starting, or on new ones. It also keeps the room of
-// CapacityBuffers. It reads only s and opt (cache, which may be nil, only saves work); the same input always gives the same Plan.
-func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engine.Plan {
-	if cache == nil {
-		cache = &inventory.Cache{}
-	}
-	if len(s.PodGroups) > 0 {
-		s = gang.InOnePlace(s, inventory.KeptBy[gang.Copies](cache))
-	}
-	s, notes := ondemand.Marked(s, inventory.KeptBy[ondemand.Copies](cache))
-	var plan *engine.Plan
-	var p *Problem
-	if len(s.ProvisioningRequests) > 0 {
-		plan, p = planRequests(s, opt, cache)
-	} else {
-		plan, p = planWithBuffers(s, opt, cache)
-	}
-	p.sumUpGangs(plan, s)
-	learned, forgotten := deviceplan.LearnedChanges(s, cache)
-	plan.Notes = append(append(plan.Notes, notes...), forgotten...)
-	plan.LearnedDevices = learned
-	if s.ExpectedPods != nil {
-		p.judge().Expected(plan, p.Backoffs.Refused)
-	}
-	return plan
-}
-
-// planWithBuffers plans all pods of the snapshot, and also keeps the room of CapacityBuffers.
-func planWithBuffers(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
-	if len(s.CapacityBuffers) == 0 {
-		return planPods(s, opt, cache)
-	}
-	buffers := buffer.Resolve(s, opt.BufferLimits)
-	if cache == nil {
-		cache = &inventory.Cache{}
-	}
-	waiting := inventory.KeptBy[buffer.Pods](cache).Of(buffers)
-	plan, p := planPods(withPods(s, waiting), opt, cache)
-	room := roomOf(waiting)
-	if lost := room.without(plan); lost > 0 && len(waiting) > 0 {
-		// Pods come before room, but rules between pods may have cost a pod its place for room.
-		if alone, _ := planPods(s, opt, cache); len(alone.Unplaced) < lost {
-			p.onExisting(alone, room)
-			plan = alone
-		}
-	}
-	p.sumUp(plan, buffers, waiting)
-	return plan, p
-}
-
-// planIndex plans all pods of the index that are not held back.
-func planIndex(s *engine.Snapshot, opt engine.Options, pods *inventory.PodIndex) (*engine.Plan, *Problem) {
-	pods.Patient = false
-	p := ReadProblem(s, opt, pods, nil)
-	if len(p.Classes) == 0 { // no pod waits
-		p.sell()
-		return &engine.Plan{Unplaced: p.refused, Notes: p.notes(), Backoffs: p.Backoffs.Changes}, p
-	}
-	p, solution := solveWithin(p, s, opt, pods)
-	for range mostPriceRounds {
-		if !p.tooDear(solution) {
-			break
-		}
-		p, solution = solveWithin(readProblem(s, opt, pods, nil, p.parts), s, opt, pods)
-	}
-	if other, better := p.withoutCover(solution, pods); other != nil {
-		p, solution = other, better
-	}
-	plan := NewPlan(p, solution)
-	if len(plan.Unplaced) == 0 || !slices.ContainsFunc(p.Machines, func(m *inventory.Machine) bool { return m.Overdue }) {
-		return plan, p
-	}
-	pods.Patient = true // a machine that is late is better than none
-	other, solution := solveWithin(readProblem(s, opt, pods, nil, p.parts), s, opt, pods)
-	if patient := NewPlan(other, solution); len(patient.Unplaced) < len(plan.Unplaced) {
-		return patient, other
-	}
-	return plan, p
-}
 
 // answer is the plan of a problem's solution, with names, prices and reasons.
 type answer struct {

@@ -13,12 +13,19 @@ import (
 	"tenon.sh/engine/packing"
 )
 
+// limitedSupplies holds the indexes of limited supplies among the quotas of the packing problem.
+type limitedSupplies struct {
+	reservations map[string]int // by the name of the capacity reservation
+	quotas       map[string]int // by the name of the cloud's quota, for those that may run out
+	rationed     []rationed     // the same quotas
+}
+
 // ration assigns an index to each limited supply of the pools' offerings: capacity reservations, of which every machine takes one slot, commitments,
 // and the clouds' quotas. It leaves out quotas that last even if every pod has a machine to itself, because they do not change the plan.
 func (p *Problem) ration() {
 	p.reserve()
 	p.commit()
-	p.quotas = map[string]int{}
+	p.supplies.quotas = map[string]int{}
 	quotas := p.Pods.Cache.QuotasOf(p.Snapshot, p.Machines)
 	if quotas == nil {
 		return
@@ -35,9 +42,9 @@ func (p *Problem) ration() {
 		if most[name] == 0 || q.Left >= pods*most[name] {
 			continue
 		}
-		p.quotas[name] = len(p.Packing.Quotas)
+		p.supplies.quotas[name] = len(p.Packing.Quotas)
 		p.Packing.Quotas = append(p.Packing.Quotas, int(q.Left))
-		p.rationed = append(p.rationed, rationed{len(p.Packing.Quotas) - 1, q})
+		p.supplies.rationed = append(p.supplies.rationed, rationed{len(p.Packing.Quotas) - 1, q})
 	}
 }
 
@@ -111,16 +118,16 @@ func (p *Problem) reserve() {
 	if p.trial != nil && p.trial.Freed != "" {
 		slots[p.trial.Freed]++
 	}
-	p.reservations = map[string]int{}
+	p.supplies.reservations = map[string]int{}
 	for i, name := range kube.SortedKeys(slots) {
-		p.reservations[name] = i
+		p.supplies.reservations[name] = i
 		p.Packing.Quotas = append(p.Packing.Quotas, slots[name])
 	}
 	for _, m := range p.Machines {
 		if m.Open == nil || m.Leaving {
 			continue
 		}
-		if at, ok := p.reservations[reservationOf(m.Open)]; ok {
+		if at, ok := p.supplies.reservations[reservationOf(m.Open)]; ok {
 			p.Packing.Quotas[at]--
 		}
 	}
@@ -128,7 +135,7 @@ func (p *Problem) reserve() {
 		return
 	}
 	for _, l := range p.trial.Begun {
-		if at, ok := p.reservations[l.Offerings[0].Reservation]; ok {
+		if at, ok := p.supplies.reservations[l.Offerings[0].Reservation]; ok {
 			p.Packing.Quotas[at]--
 		}
 	}
@@ -152,11 +159,11 @@ func reservationOf(o *inventory.OpenLabels) string {
 
 // drawsOf returns the units of limited supplies that a machine of the offering takes, and whether the supplies have enough at the start of the plan.
 func (p *Problem) drawsOf(o *engine.Offering) (draws []packing.Draw, available bool) {
-	if at, ok := p.reservations[o.Reservation]; ok && o.Reservation != "" {
+	if at, ok := p.supplies.reservations[o.Reservation]; ok && o.Reservation != "" {
 		draws = append(draws, packing.Draw{Quota: at, Units: 1})
 	}
 	for _, u := range o.Quotas {
-		if at, bounded := p.quotas[u.Quota]; bounded && u.Units > 0 {
+		if at, bounded := p.supplies.quotas[u.Quota]; bounded && u.Units > 0 {
 			draws = append(draws, packing.Draw{Quota: at, Units: int(u.Units)})
 		}
 	}
@@ -177,7 +184,7 @@ func (an *answer) spare(s *packing.Solution) []int {
 // hindered returns the options that only a quota of the cloud makes unavailable.
 func (an *answer) hindered(pool *offering.Pool, options bitset.Set, spare []int) bitset.Set {
 	out := bitset.New(len(pool.Options))
-	if len(an.rationed) == 0 {
+	if len(an.supplies.rationed) == 0 {
 		return out
 	}
 	for o := options.Next(0); o >= 0; o = options.Next(o + 1) {
@@ -191,8 +198,8 @@ func (an *answer) hindered(pool *offering.Pool, options bitset.Set, spare []int)
 // exceeded returns the first quota that has too little for the option. It returns nil if there is none.
 func (an *answer) exceeded(pool *offering.Pool, o int, spare []int) *rationed {
 	for _, d := range pool.Model.Options[o].Draws {
-		if i := slices.IndexFunc(an.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
-			return &an.rationed[i]
+		if i := slices.IndexFunc(an.supplies.rationed, func(q rationed) bool { return q.at == d.Quota }); i >= 0 && d.Units > spare[d.Quota] {
+			return &an.supplies.rationed[i]
 		}
 	}
 	return nil

@@ -40,26 +40,6 @@ func demandsOf(s *engine.Snapshot, made *booking.Pods) (out []*demand) {
 	return out
 }
 
-// planRequests plans all pods, with the room of requests. Room that is held, or found on nodes now, is closed to all other pods. Machines
-// are started for all pods of a request or for none.
-func planRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (*engine.Plan, *Problem) {
-	made := inventory.KeptBy[booking.Pods](cache)
-	demands := demandsOf(s, made)
-	findRoom(s, opt, cache, demands, false)
-	next := withBookings(s, demands, made)
-	made.Forget(next.Pods[len(s.Pods):])
-	var waiting []*corev1.Pod
-	for _, d := range demands {
-		if d.wants() && !d.placed && d.Phase == booking.Seeking && d.Buys() {
-			waiting = append(waiting, d.pods...)
-			next = withGroup(next, d)
-		}
-	}
-	plan, p := planWithBuffers(withPods(next, waiting), opt, cache)
-	p.sumUpRequests(plan, demands, s)
-	return plan, p
-}
-
 // WithRequests returns the snapshot in which the pods of ProvisioningRequests run on the nodes with room for them, and these pods. It uses room that
 // is held, has been found, or will be complete once starting machines are ready. It returns s itself if there are no requests.
 func WithRequests(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) (next *engine.Snapshot, room Room) {
