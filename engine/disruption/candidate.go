@@ -11,30 +11,9 @@ import (
 	v1 "tenon.sh/api/v1"
 	"tenon.sh/engine"
 	"tenon.sh/engine/budget"
-	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/provisioning"
 )
-
-// candidates holds the machines of a snapshot, with the rules that decide whether each may be disrupted: budgets, protected pods, gangs, rollouts and
-// earlier passes.
-type candidates struct {
-	s        *engine.Snapshot
-	cache    *inventory.Cache
-	passes   *engine.EarlierPasses
-	room     provisioning.Room // the buffer pods in s: room of CapacityBuffers and ProvisioningRequests
-	p        *provisioning.Problem
-	budgets  map[string]*budget.Pass // by pool
-	guards   *budget.Guards
-	rollouts *inventory.Rollouts
-	nodes    map[*v1.NodeClaim][]*inventory.Machine
-	gangs    map[*gang.Gang]int       // for each gang, the number of its pods on machines chosen for removal
-	halts    map[string]engine.Reason // by pool, why its nodes are not replaced for now; nil until the first call of halted
-	order    []*inventory.Machine     // the result of ranked
-	stays    []*engine.Reason         // why machines are not consolidatable, by Machine.Number; nil until it is needed
-	ownerOf  map[string]string        // the keys of passes.Comings, by the UIDs of claims; nil without earlier passes
-}
 
 // ineligible returns why no method except repair may disrupt the machine now; repair has its own checks. The checks are in the order in which users
 // would ask.
@@ -316,4 +295,15 @@ func (cs *candidates) quietUntil(m *inventory.Machine, pool *v1.NodePool) time.T
 	a := cs.p.Pods.ActivityOn(m.Node.Name)
 	a.Lasting, a.Brief = kube.Latest(a.Lasting, m.Claim.Status.LastPodEventTime.Time), kube.Latest(a.Brief, inventory.BriefPodLeft(m.Claim))
 	return a.QuietSince(m.Begun, *after).Add(*after)
+}
+
+// evictees returns the pods that a drain would evict through the eviction API.
+func (cs *candidates) evictees(m *inventory.Machine) (out []*inventory.PodInfo) {
+	for _, info := range m.Pods.Infos {
+		if !info.Active() || !info.Drainable || info.Guarded && kube.ProtectionOf(info.Pod, cs.s.Now).Active { // an active pod is not stuck
+			continue
+		}
+		out = append(out, info)
+	}
+	return out
 }

@@ -12,7 +12,6 @@ import (
 	"tenon.sh/engine/gang"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
-	"tenon.sh/engine/limits"
 	"tenon.sh/engine/ondemand"
 	"tenon.sh/engine/packing"
 	"tenon.sh/engine/provisioning"
@@ -34,27 +33,6 @@ func Plan(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *engin
 		}
 	}
 	return d.finish()
-}
-
-// planner holds the decisions of one Plan so far.
-type planner struct {
-	*candidates
-	given    *engine.Snapshot // s before anything was added to it
-	opt      engine.Options
-	moves    *budget.OwnerMoves
-	expected map[*inventory.Machine]*corev1.Pod   // a pod that will run on the machine
-	moved    map[*inventory.Machine]*corev1.Pod   // one of the pods that this pass moves to the machine
-	assigned map[*corev1.Pod]int                  // for pods that need a place anyway, the Machine.Number of the machine that will run each
-	verdicts map[*inventory.Machine]engine.Reason // why no method except repair may disrupt a machine
-	taken    map[*inventory.Machine]bool          // machines chosen for removal
-	why      map[*inventory.Machine]engine.Reason // why a machine is kept
-	launched map[string]int                       // the number of launches of each pool
-	stamps   map[string]stamp                     // the stamp of each static pool
-	usage    *limits.Usage                        // nil until it is needed
-	replaced map[string]int                       // by static pool, the number of nodes that this pass replaces
-	totals   map[string]balance                   // the balance of each pool; nil until it is needed
-	awaited  map[string]engine.PodID              // the result of awaits for each reservation
-	plan     *engine.Plan
 }
 
 func newPlanner(s *engine.Snapshot, opt engine.Options, cache *inventory.Cache) *planner {

@@ -3,23 +3,7 @@ package packing
 import (
 	"math"
 	"slices"
-
-	"tenon.sh/engine/bound"
 )
-
-// search is the part of a round that buys machines. It finds cheap machines for as many pods of the demands as limits allow.
-type search struct {
-	p       *Problem
-	market  *market
-	host    *hostIndex
-	demands []*demand
-	bins    []*openBin
-	bound   float64
-	worth   []float64
-	low     []float64 // supply.low of the supply that machines are bought from; nil if it does not apply
-	// boundDemands is the method placement.boundDemands.
-	boundDemands func(sup *supply, counts []int) ([]*Ways, []bound.Demand)
-}
 
 // buy places the remaining pods on new machines of the pools, as far as it can.
 func (s *search) buy(pools []int, turns [][]*demand) {
@@ -102,14 +86,6 @@ func (s *search) machinesFor(sup *supply, left []int) []*openBin {
 	return some
 }
 
-func priceOf(bins []*openBin) float64 {
-	sum := 0.0
-	for _, b := range bins {
-		sum += b.price
-	}
-	return sum
-}
-
 // apartShare bounds the replicas of a workload on one machine: at most 1/apartShare of them.
 const apartShare = 3
 
@@ -164,12 +140,6 @@ func (s *search) first(sup *supply, left []int) []*openBin {
 	s.market.chargeAll(other.bins, -1)
 	s.market.chargeAll(g.bins, 1)
 	return g.bins
-}
-
-// forDevices reports whether some pods need machines with devices. These machines are needed in any case, and the room that is left on them
-// decides which other machines are needed.
-func (sup *supply) forDevices() bool {
-	return slices.ContainsFunc(sup.lots, func(l lot) bool { return l.needsDevices })
 }
 
 // fewKinds is the number of kinds of pods up to which boundOf also uses fillings of whole machines; with more kinds, that takes as long as

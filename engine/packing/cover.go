@@ -9,38 +9,6 @@ import (
 	"tenon.sh/engine/capacity"
 )
 
-// coverSearch is a search for the cheapest machines for pods of a few kinds without rules between them. For these pods, only the number of pods of each lot
-// that have no machine matters. The search looks for the shortest path from all pods to none, with one step for each machine (P. E. Hart, N. J.
-// Nilsson and B. Raphael, A formal basis for the heuristic determination of minimum cost paths, 1968). At the prices of bound.Fillings, the pods of a
-// machine are never worth more than the machine costs, so the worth of the remaining pods is never above the price of their machines. If this worth
-// is close to that price, the search tries hardly any step off a cheapest path.
-type coverSearch struct {
-	s        *search
-	sup      *supply
-	lots     []int // the lots with pods to place, the dearest pods first
-	counts   []int
-	most     []int     // of each lot, the greatest number of pods that one machine should have
-	worth    []float64 // of one pod of each lot
-	dear     []float64 // of each lot, the price of the cheapest machine that holds a pod
-	radix    []uint64
-	fillings []filling
-	first    [][]int // of each lot, the fillings with pods of it, the best first
-	each     float64 // added to the price of each machine
-	ceiling  float64 // the cost of the best machines so far
-	room     float64 // the amount by which a path may cost more than the floor in the next try
-	effort   int     // steps so far
-	limit    int     // the most steps
-	// floor is the least possible cost of the machines.
-	floor float64
-}
-
-// mostCoverLots bounds the lots, mostFillings the fillings from which machines are chosen, and mostCoverSteps the steps of the search.
-const (
-	mostCoverLots  = 12
-	mostFillings   = 4000
-	mostCoverSteps = 600_000
-)
-
 // tieShare is the share of the cheapest machine's price that is added to each machine: of plans that cost about the same, the one with
 // fewer machines is cheaper. Prices have so many digits that two plans hardly ever cost exactly the same.
 const tieShare = 1e-4

@@ -4,44 +4,10 @@ import (
 	"math"
 
 	"tenon.sh/engine/bitset"
-	"tenon.sh/engine/capacity"
 )
 
 // exponents are the powers to which the score of a shape raises a pod's worth. Each exponent fills machines with other pods.
 var exponents = [4]float64{0.3, 0.6, 1, 1.5}
-
-// openBin is a new machine whose option may still change: the cheapest that holds its pods.
-type openBin struct {
-	pool    int
-	sum     capacity.Vector
-	ways    bitset.Set // options that every pod on it may use, whether they have room or not
-	free    []bitset.Set
-	loads   []load
-	option  int
-	price   float64
-	has     bitset.Set // the shared things that its pods bring
-	large   bool       // some pod fits only large options
-	device  bool       // some pod may use only options with devices
-	variety []int      // of each of the pool's varieties, how many values the options must keep; nil without pods
-	relaxed bool
-	// selection describes the options that can be listed for the open bin, as of the last call of selectionOf.
-	selection *selection
-	bill      capacity.Vector // the amount that is charged to the pool's limits for it; nil means its option's Charge
-	draws     []Draw          // the draws on quotas; nil means its option's Draws
-
-	// The following fields are for open bins that grow pod by pod.
-	host   []*hostRules // the rules of its pods
-	sets   []int        // the number of pods of each host set
-	pinned []Pod        // the pods themselves, once they are known
-}
-
-// load is a number of pods of one lot.
-type load struct {
-	lot, n int
-}
-
-// Comparisons is the number of comparisons of a shape with the room on a machine that make up one unit of effort.
-const Comparisons = 128
 
 // roominess is the factor of perNode while the first machines are bought; improve uses it in half of its tries, and 1 in the others.
 // Without it, the first machines would be small, because a few chosen pods always fill a small machine completely; but the remaining pods

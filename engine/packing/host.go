@@ -237,3 +237,5 @@ func union(a, b bitset.Set) bitset.Set {
 	out.Or(b)
 	return out
 }
+
+var noRules = &topology.Rules{}

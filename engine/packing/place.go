@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"tenon.sh/engine/bitset"
 	"tenon.sh/engine/capacity"
 	"tenon.sh/engine/topology"
 )
@@ -74,8 +75,6 @@ type narrowKey struct {
 	view   *view
 	domain int
 }
-
-var noRules = &topology.Rules{}
 
 // placePods finds for every pod an existing node, or a domain in which to buy a machine for it. Pods that wait for others are tried again
 // as long as any pod is placed.
@@ -408,4 +407,40 @@ type candidate struct {
 	node   int // -1 for a new machine
 	choice *domainChoice
 	cost   float64 // the price above the cheapest domain's, as a share of that price, plus Miss; for a node, -1 plus Miss
+}
+
+// learnedLimits holds the facts that a round found out for the next one.
+type learnedLimits struct {
+	// caps bounds the pods of a class on new machines in a domain.
+	caps map[domainKey]int
+	// open holds groups and domains in which machines were started, though no pod with the group's spread could use them.
+	open map[[2]int]bool
+	// shut holds groups and domains in which machines could have been started, but none was. As empty domains they kept pods from having a
+	// place.
+	shut map[[2]int]bool
+	// zero holds host groups of which some new machine has no pod.
+	zero bitset.Set
+	// awaited holds nodes that got their assigned pods late, after others were placed. Affinity ignores the victims of these pods.
+	awaited bitset.Set
+	// arrived holds the machines that the last round started, each as the places in which it may turn out to be. It is set only if their
+	// residents count for rules.
+	arrived [][]topology.Place
+	// ranked is true once room has run short: then machines are bought for pods of higher priority first.
+	ranked bool
+	// quota is the greatest number of pods that a class may have on new machines in a domain. domainSearch sets it.
+	quota map[domainKey]int
+	// onNodes lists the pods that are put on nodes first, from fillNodes.
+	onNodes []nodeLoad
+	// frame is nil before the first round.
+	frame *frame
+}
+
+type domainKey struct{ class, level, domain int }
+
+type dependant struct{ class, level int }
+
+// classState is the state of one class in a round.
+type classState struct {
+	next   int // the first pod that has no place yet
+	levels []levelState
 }

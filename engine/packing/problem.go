@@ -5,6 +5,7 @@ package packing
 
 import (
 	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"tenon.sh/engine/bitset"
@@ -236,4 +237,9 @@ type Machine struct {
 	// Relaxed is true if a soft Variety had to be lowered.
 	Relaxed bool
 	varied  bool // a Variety decided the list
+}
+
+// batched reports whether the pods are of several batches. A plan with batches has no bound.
+func (p *Problem) batched() bool {
+	return slices.ContainsFunc(p.Classes, func(c Class) bool { return c.Batch != p.Classes[0].Batch })
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"tenon.sh/engine/bitset"
@@ -132,59 +131,11 @@ func (p *Problem) solveLevels() *solver {
 	return searchDomains(p, l, best)
 }
 
-// learnedLimits holds the facts that a round found out for the next one.
-type learnedLimits struct {
-	// caps bounds the pods of a class on new machines in a domain.
-	caps map[domainKey]int
-	// open holds groups and domains in which machines were started, though no pod with the group's spread could use them.
-	open map[[2]int]bool
-	// shut holds groups and domains in which machines could have been started, but none was. As empty domains they kept pods from having a
-	// place.
-	shut map[[2]int]bool
-	// zero holds host groups of which some new machine has no pod.
-	zero bitset.Set
-	// awaited holds nodes that got their assigned pods late, after others were placed. Affinity ignores the victims of these pods.
-	awaited bitset.Set
-	// arrived holds the machines that the last round started, each as the places in which it may turn out to be. It is set only if their
-	// residents count for rules.
-	arrived [][]topology.Place
-	// ranked is true once room has run short: then machines are bought for pods of higher priority first.
-	ranked bool
-	// quota is the greatest number of pods that a class may have on new machines in a domain. domainSearch sets it.
-	quota map[domainKey]int
-	// onNodes lists the pods that are put on nodes first, from fillNodes.
-	onNodes []nodeLoad
-	// frame is nil before the first round.
-	frame *frame
-}
-
 func (l *learnedLimits) clone() *learnedLimits {
 	out := *l
 	out.caps, out.open, out.shut, out.quota = maps.Clone(l.caps), maps.Clone(l.open), maps.Clone(l.shut), maps.Clone(l.quota)
 	out.zero, out.awaited, out.arrived = l.zero.Clone(), l.awaited.Clone(), slices.Clone(l.arrived)
 	return &out
-}
-
-type domainKey struct{ class, level, domain int }
-
-// solver is the state of one round: placement puts pods on nodes and into domains, search finds machines for the pods in domains, and listing
-// turns these into machines with the options that each may be started with.
-type solver struct {
-	p         *Problem
-	market    *market
-	placement placement
-	search    search
-	listing   listing
-	broken    bool // a lesson was learned that makes this round's plan wrong
-	exhausted bool // the looks were used up before each pod had a correct place
-}
-
-type dependant struct{ class, level int }
-
-// classState is the state of one class in a round.
-type classState struct {
-	next   int // the first pod that has no place yet
-	levels []levelState
 }
 
 // newSolver begins a round. Its list of nodes has capacity for "more" further nodes.
@@ -222,25 +173,6 @@ func newSolver(p *Problem, l *learnedLimits, more int) *solver {
 		s.placement.classes[i].levels, all = all[:n:n], all[n:]
 	}
 	return s
-}
-
-// viewOf returns the view of some label keys, which are in ascending order.
-func (pl *placement) viewOf(keys []int) *view {
-	return pl.lessons.frame.views.of(pl.p, pl.lessons.frame.pools, keys)
-}
-
-// frame is the data that all rounds of a problem share. Several rounds may run at the same time.
-type frame struct {
-	pools     []supplyPool
-	quotas    []int
-	heaviest  int // the rank of the heaviest pool
-	views     views
-	mu        sync.Mutex // guards sales
-	sales     map[saleKey]*sale
-	followers [][]dependant
-	members   []int
-	shapeOf   []int
-	fresh     []int // of each group, the number of its pods that are residents of every new machine which the group counts
 }
 
 func newFrame(p *Problem, own []capacity.Vector) *frame {
@@ -323,11 +255,6 @@ func (s *solver) turns() [][]*demand {
 		}
 	}
 	return out
-}
-
-// batched reports whether the pods are of several batches. A plan with batches has no bound.
-func (p *Problem) batched() bool {
-	return slices.ContainsFunc(p.Classes, func(c Class) bool { return c.Batch != p.Classes[0].Batch })
 }
 
 func (s *solver) byPriority() [][]*demand {
@@ -478,8 +405,6 @@ func (s *solver) better(other *solver) bool {
 	}
 	return s.price() < other.price()
 }
-
-type rank struct{ priority, count int }
 
 // unplaced counts the pods without a place by priority, highest first, while machines are being bought.
 func (pl *placement) unplaced() []rank {

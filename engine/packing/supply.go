@@ -485,3 +485,9 @@ func (g *offering) measure(s *search, sup *supply) {
 		g.shapes = append(g.shapes, gs)
 	}
 }
+
+// forDevices reports whether some pods need machines with devices. These machines are needed in any case, and the room that is left on them
+// decides which other machines are needed.
+func (sup *supply) forDevices() bool {
+	return slices.ContainsFunc(sup.lots, func(l lot) bool { return l.needsDevices })
+}

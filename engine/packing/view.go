@@ -158,3 +158,8 @@ func (v *view) alike(in []bool) []bool {
 	}
 	return in
 }
+
+// viewOf returns the view of some label keys, which are in ascending order.
+func (pl *placement) viewOf(keys []int) *view {
+	return pl.lessons.frame.views.of(pl.p, pl.lessons.frame.pools, keys)
+}

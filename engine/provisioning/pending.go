@@ -9,22 +9,9 @@ import (
 
 	"tenon.sh/engine"
 	"tenon.sh/engine/capacity"
-	"tenon.sh/engine/constraints"
 	"tenon.sh/engine/inventory"
 	"tenon.sh/engine/kube"
 )
-
-// pendingClass is a set of equal pods to plan for. The assigned machine is the one on which they are expected; nil if there is none.
-type pendingClass struct {
-	Pods        []*corev1.Pod
-	info        *inventory.PodInfo // of one of the pods
-	constraints *constraints.PodConstraints
-	assigned    *inventory.Machine
-	// proposed is true if the assigned machine is only a proposal: it is used only if it has room.
-	proposed bool
-	batch    int
-	From     *inventory.Machine // in a trial of which Trial.counts is true, the machine on which the pods run; nil for waiting pods
-}
 
 // SortPods decides for each pod without a node whether it is expected on a machine. It returns the pods that are not, and the pods that
 // leave their machine.

@@ -18,12 +18,6 @@ import (
 	"tenon.sh/engine/packing"
 )
 
-// answer is the plan of a problem's solution, with names, prices and reasons.
-type answer struct {
-	*Problem
-	first map[int]*podClass // the first class of each set; nil until it is needed
-}
-
 // NewPlan returns the plan of the solution, with names, prices and reasons.
 func NewPlan(p *Problem, s *packing.Solution) *engine.Plan {
 	an := &answer{Problem: p}
