@@ -58,7 +58,7 @@ func (m Measured) measure(controller, method, pool string) func(*error) {
 	began := m.Clock.Now()
 	return func(err *error) {
 		m.Metrics.cloudDuration.WithLabelValues(controller, method, m.Name()).Observe(m.Clock.Since(began).Seconds())
-		if *err != nil {
+		if pending := (*provider.PendingError)(nil); *err != nil && !errors.As(*err, &pending) { // a machine that is being made is no failure
 			m.Metrics.cloudErrors.WithLabelValues(controller, method, m.Name(), errorKind(*err), pool).Inc()
 		}
 	}
