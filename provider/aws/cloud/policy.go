@@ -8,6 +8,42 @@ import (
 // made matches the resources that a launch makes.
 var made = regexp.MustCompile(`:(fleet|instance|volume|network-interface|launch-template|spot-instances-request)/\*?$`)
 
+// statements holds, by action, the Sid of the statement that allows it on resources that exist.
+var statements = map[string]string{
+	"ec2:DescribeCapacityReservations":   "AllowRegionalReadActions",
+	"ec2:DescribeImages":                 "AllowRegionalReadActions",
+	"ec2:DescribeInstances":              "AllowRegionalReadActions",
+	"ec2:DescribeInstanceStatus":         "AllowRegionalReadActions",
+	"ec2:DescribeInstanceTypeOfferings":  "AllowRegionalReadActions",
+	"ec2:DescribeInstanceTypes":          "AllowRegionalReadActions",
+	"ec2:DescribeLaunchTemplates":        "AllowRegionalReadActions",
+	"ec2:DescribePlacementGroups":        "AllowRegionalReadActions",
+	"ec2:DescribeSecurityGroups":         "AllowRegionalReadActions",
+	"ec2:DescribeSpotPriceHistory":       "AllowRegionalReadActions",
+	"ec2:DescribeSubnets":                "AllowRegionalReadActions",
+	"ec2:RunInstances":                   "AllowScopedEC2InstanceAccessActions",
+	"ec2:CreateFleet":                    "AllowScopedEC2InstanceAccessActions",
+	"ec2:CreateLaunchTemplate":           "AllowScopedEC2InstanceActionsWithTags",
+	"ec2:CreateTags":                     "AllowScopedResourceTagging",
+	"ec2:TerminateInstances":             "AllowScopedDeletion",
+	"ec2:DeleteLaunchTemplate":           "AllowScopedDeletion",
+	"iam:PassRole":                       "AllowPassingInstanceRole",
+	"iam:CreateInstanceProfile":          "AllowScopedInstanceProfileCreationActions",
+	"iam:TagInstanceProfile":             "AllowScopedInstanceProfileTagActions",
+	"iam:AddRoleToInstanceProfile":       "AllowScopedInstanceProfileActions",
+	"iam:RemoveRoleFromInstanceProfile":  "AllowScopedInstanceProfileActions",
+	"iam:DeleteInstanceProfile":          "AllowScopedInstanceProfileActions",
+	"iam:GetInstanceProfile":             "AllowInstanceProfileReadActions",
+	"iam:ListInstanceProfiles":           "AllowUnscopedInstanceProfileListAction",
+	"eks:DescribeCluster":                "AllowAPIServerEndpointDiscovery",
+	"sqs:DeleteMessage":                  "AllowInterruptionQueueActions",
+	"sqs:GetQueueUrl":                    "AllowInterruptionQueueActions",
+	"sqs:ReceiveMessage":                 "AllowInterruptionQueueActions",
+	"arc-zonal-shift:GetManagedResource": "AllowZonalShiftStatusReadOnly",
+	"ssm:GetParameter":                   "AllowSSMReadActions",
+	"pricing:GetProducts":                "AllowPricingReadActions",
+}
+
 // Statement returns the Sid of the statement in the installation's policies that allows an action. It returns "" if there is no such statement.
 // If several statements allow the action, the resource, an ARN, decides between them.
 func Statement(action, resource string) string {
@@ -19,41 +55,5 @@ func Statement(action, resource string) string {
 	case made.MatchString(resource) && (action == "ec2:RunInstances" || action == "ec2:CreateFleet"):
 		return "AllowScopedEC2InstanceActionsWithTags"
 	}
-	switch action {
-	case "ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus",
-		"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates", "ec2:DescribePlacementGroups",
-		"ec2:DescribeSecurityGroups", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets":
-		return "AllowRegionalReadActions"
-	case "ec2:RunInstances", "ec2:CreateFleet":
-		return "AllowScopedEC2InstanceAccessActions"
-	case "ec2:CreateLaunchTemplate":
-		return "AllowScopedEC2InstanceActionsWithTags"
-	case "ec2:CreateTags":
-		return "AllowScopedResourceTagging"
-	case "ec2:TerminateInstances", "ec2:DeleteLaunchTemplate":
-		return "AllowScopedDeletion"
-	case "iam:PassRole":
-		return "AllowPassingInstanceRole"
-	case "iam:CreateInstanceProfile":
-		return "AllowScopedInstanceProfileCreationActions"
-	case "iam:TagInstanceProfile":
-		return "AllowScopedInstanceProfileTagActions"
-	case "iam:AddRoleToInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile":
-		return "AllowScopedInstanceProfileActions"
-	case "iam:GetInstanceProfile":
-		return "AllowInstanceProfileReadActions"
-	case "iam:ListInstanceProfiles":
-		return "AllowUnscopedInstanceProfileListAction"
-	case "eks:DescribeCluster":
-		return "AllowAPIServerEndpointDiscovery"
-	case "sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage":
-		return "AllowInterruptionQueueActions"
-	case "arc-zonal-shift:GetManagedResource":
-		return "AllowZonalShiftStatusReadOnly"
-	case "ssm:GetParameter":
-		return "AllowSSMReadActions"
-	case "pricing:GetProducts":
-		return "AllowPricingReadActions"
-	}
-	return ""
+	return statements[action]
 }
