@@ -43,7 +43,8 @@ type selection struct {
 	wanted   []int
 	slotsOf  []bitset.Set // of each line, the slots that the open bins may use
 	products []*product
-	seen     [][]int // of each variety and value, the last round of a tally with it
+	lowered  map[string][]int // of each sum, the result of lower
+	seen     [][]int          // of each variety and value, the last round of a tally with it
 	round    int
 }
 
@@ -82,7 +83,7 @@ func (m *market) newSelection(b *openBin, options bitset.Set, wanted []int) *sel
 	p := &m.pools[b.pool]
 	c := &selection{
 		market: m, sh: p, options: options, large: b.large, device: b.device, wanted: wanted,
-		slotsOf: make([]bitset.Set, len(p.lines)),
+		slotsOf: make([]bitset.Set, len(p.lines)), lowered: map[string][]int{},
 	}
 	width := 0
 	for i := range p.Options {
@@ -140,6 +141,10 @@ func (c *selection) with(o int, sum capacity.Vector) *product {
 // lower returns how many values of each variety are possible for the sum: the wanted number for hard varieties and, for soft ones, the
 // number of the product that misses the fewest values.
 func (c *selection) lower(sum capacity.Vector) []int {
+	text := sum.Text()
+	if known, ok := c.lowered[text]; ok {
+		return known
+	}
 	var best []int
 	least := 0
 	for _, p := range c.products {
@@ -163,6 +168,7 @@ func (c *selection) lower(sum capacity.Vector) []int {
 			out[i] = min(out[i], best[i])
 		}
 	}
+	c.lowered[text] = out
 	return out
 }
 
