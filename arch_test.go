@@ -159,7 +159,7 @@ var importRules = []importRule{
 	{packages: "examples"},
 	{packages: "tools/mutate"}, // a module of its own
 	{packages: "deploy/release", also: []string{"github.com/google/go-containerregistry", "github.com/sigstore/sigstore", "github.com/in-toto/attestation", "google.golang.org/protobuf",
-		"github.com/spdx/tools-golang", "github.com/CycloneDX/cyclonedx-go", "github.com/package-url/packageurl-go", "helm.sh/helm/v3/pkg/chart"}}, // a module of its own
+		"github.com/spdx/tools-golang", "github.com/CycloneDX/cyclonedx-go", "github.com/package-url/packageurl-go", "helm.sh/helm/v3/pkg/chart", "github.com/Masterminds/semver"}}, // a module of its own
 	{packages: "deploy/..."},
 	{packages: "cli", ours: []string{"api/...", "engine", "engine/...", "scenario/...", "provider/...", "cluster", "cluster/lane", "cluster/term", "controller/...", "report/...", "simulator", "trace", "explore", "convert", "dashboard", "deviceselector", "journal", "doctor", "serving", "uninstall", "playground", "examples", "deploy/..."},
 		also: slices.Concat(kubernetesClient, logging, prometheus, []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term", "k8s.io/apiextensions-apiserver", "k8s.io/apiserver/pkg/authentication", "k8s.io/kube-scheduler/config/v1"})},

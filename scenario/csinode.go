@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// addCSINode adds the CSINode of a node. The statement sets the limits. If it sets none, the node has the limits of its type, but a node that is
-// still starting has no drivers yet.
+// addCSINode adds the CSINode of a node, with the limits of the statement. If the statement has no limits, the node has the limits of its type. A node
+// that is still starting has no drivers.
 func (b *builder) addCSINode(m machineLine, ofType map[string]int) {
 	limits := m.attach
 	if limits == nil && !m.uninitialized {

@@ -306,6 +306,7 @@ func TestAReleaseThatCannotBeMadeLeavesTheOldOne(t *testing.T) {
 		"a key that is no key":          {nil, nil, text, "text is no private key in PEM"},
 		"a key that is not there":       {nil, nil, text + "-none", "read the private key: open"},
 		"a key of another type":         {nil, nil, rsaKey, "want ed25519 or ECDSA"},
+		"a version that is none":        {func(in *input) { in.version = "abc" }, nil, "", "release abc: this is no semantic version"},
 		"another version than charts'":  {func(in *input) { in.version = "0.2.0" }, nil, "", "has version 0.1.0 and appVersion 0.1.0; set both to 0.2.0"},
 		"a v before the version":        {func(in *input) { in.version = "v0.1.0" }, nil, "", "or release 0.1.0"},
 		"no version":                    {func(in *input) { in.version = "" }, nil, "", "VERSION=1.2.3"},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -36,6 +37,9 @@ func (in *input) loadCharts() (out []*chart.Chart, err error) {
 		c, err := loader.LoadDir(folder)
 		if err != nil {
 			return nil, fmt.Errorf("chart %s: %w", name, err)
+		}
+		if _, err := semver.StrictNewVersion(in.version); err != nil {
+			return nil, fmt.Errorf("release %s: this is no semantic version; set one in %s/Chart.yaml, or release %s", in.version, folder, c.Metadata.Version)
 		}
 		if c.Metadata.Version != in.version || c.Metadata.AppVersion != in.version {
 			return nil, fmt.Errorf("release %s: %s/Chart.yaml has version %s and appVersion %s; set both to %s, or release %s",

@@ -96,8 +96,8 @@ func (c *consolidator) changed() bool {
 	return true
 }
 
-// passOver leaves out machines that an earlier pass, at most `within` ago, could not remove and that have not changed since. Otherwise, with small
-// budgets, other machines would never be tried.
+// passOver leaves out machines that an earlier pass could not remove, if that pass was at most `within` ago and the machines have not changed since.
+// If a budget allows few machines, this gives other machines a turn.
 func (c *consolidator) passOver(l *engine.ConsolidationLook, within time.Duration) {
 	c.drop(func(machine *inventory.Machine) bool {
 		m := l.Machines[machine.Key()]

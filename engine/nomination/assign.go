@@ -91,7 +91,7 @@ func mayJoin(nominated map[nominees]int, pod *corev1.Pod, node string) bool {
 	return true
 }
 
-// strictSpread returns the pod's DoNotSchedule constraint over zones. If there is none, it returns the one over nodes; nil if there is neither.
+// strictSpread returns the pod's DoNotSchedule constraint over zones. If the pod has none, it returns the one over nodes, and nil without either.
 func strictSpread(pod *corev1.Pod) *corev1.TopologySpreadConstraint {
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
 		for i, c := range pod.Spec.TopologySpreadConstraints {

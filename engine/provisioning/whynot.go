@@ -348,8 +348,8 @@ func lack(name corev1.ResourceName, need, have string) engine.Reason {
 	return engine.Reason{Code: engine.NotEnoughResources, Key: string(name), Need: need, Have: have}
 }
 
-// limitRefusals returns the limits that even the smallest listed option exceeds. It returns nil if some option stays within all limits, or none is
-// listed.
+// limitRefusals returns the limits that even the smallest listed option exceeds. It returns nil if an option stays within all limits, or if no option
+// is listed.
 func (an *answer) limitRefusals(pool *offering.Pool, fitting bitset.Set, left []int64) (out []engine.Reason) {
 	for d, n := range left {
 		name := corev1.ResourceName(an.Names.Name(d))
